@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# jobctl - one Makefile, no recursion.  `make help` lists what you can ask for.
+#
+# A folder is a library: every .c in it but main.c goes into lib<folder>.a, and
+# the linker takes from a library only what a program needs.  A variant
+# (SANITIZE=..., CC=clang) has a build tree of its own, so that switching costs
+# nothing.
+
+.DEFAULT_GOAL := all
+comma    := ,
+CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
+NVCC     ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+PREFIX   ?= /usr/local
+CFLAGS   ?= -O2 -g
+WERROR   ?= -Werror
+SANITIZE ?=
+Q        := $(if $(V),,@)
+
+WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+            -Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith -Wundef -Wcast-qual
+SAN      := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+VERSION  := $(shell sed -n 's/^\#\# \([0-9][^ ]*\).*/\1/p' CHANGES.md 2>/dev/null | head -n 1)
+FLAGS    := -std=gnu11 -D_GNU_SOURCE -I. $(WARN) $(WERROR) $(CFLAGS) $(SAN)
+VARIANT  := $(if $(filter gcc,$(notdir $(CC))),,$(notdir $(CC)))$(if $(SANITIZE),$(if $(filter gcc,$(notdir $(CC))),,-)$(subst $(comma),-,$(SANITIZE)))
+BUILD    := build$(if $(VARIANT),/$(VARIANT))
+BIN      := $(BUILD)/bin
+OBJ      := $(BUILD)/obj
+
+# Numbers: OpenMP, vectors, and never a multiply-add that the source does not
+# ask for: the flow tables and resume need the same bits on every build.
+FLAGS_kernels := -O3 -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math
+FLAGS_engine  := -O2 -fopenmp -ffp-contract=off
+
+# Top of the house first: the linker resolves downwards.
+DIRS     := controller db agent engine kernels
+HDRS     := $(wildcard $(DIRS:=/*.h))
+SRCS     := $(filter-out %/main.c,$(wildcard $(DIRS:=/*.c)))
+OBJS     := $(SRCS:%.c=$(OBJ)/%.o)
+lib       = $(OBJ)/lib$(1).a
+have      = $(patsubst %/,%,$(sort $(dir $(SRCS))))
+below     = $(foreach d,$(filter $(1),$(have)),$(call lib,$(d)))
+# In the order of DIRS, whatever `have` sorted them to.
+libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(call lib,$(d))))
+
+# What goes to a node links its libraries statically: one file runs anywhere
+# with a glibc.  The sanitizer builds stay dynamic.
+static    = $(if $(SANITIZE),$(1),-Wl,-Bstatic $(1) -Wl,-Bdynamic)
+AGENT_LD := $(call static,-ljansson -luv_a) -lpthread -ldl -lrt
+TRAIN_LD := $(call static,-ljansson -lpng16 -lz -ljpeg -lwebp -lopenblas) -lpthread -ldl -lm -fopenmp
+CTL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lpthread -ldl -lm -lrt
+ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lpng16 -lz -ljpeg -lwebp -lopenblas \
+            -lpthread -ldl -lm -lrt -fopenmp
+
+PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
+            $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \
+            $(if $(wildcard engine/main.c),$(BIN)/jobctl-train)
+UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
+
+all: $(PROGRAMS)  ## build every program this machine can build, into build/bin
+	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
+
+check: units layers pure  ## unit tests, layer and purity checks; under a minute
+	@tests/run_units.sh $(UNITS)
+
+units: $(UNITS) $(PROGRAMS)
+
+layers: $(OBJ)/flags
+	@tests/check_layers.sh
+	@set -e; for h in $(HDRS); do $(CC) $(FLAGS) -fsyntax-only -x c $$h; done
+
+pure: $(OBJS)
+	@tests/check_pure.sh $(OBJ)
+
+sim: $(SIMS)  ## the pure cores on a virtual clock, 50 seeds
+	@set -e; for s in $(SIMS); do $$s 50; done
+
+golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
+	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
+
+e2e: $(PROGRAMS)  ## end-to-end tests through the command line
+	@tests/run_e2e.sh $(BIN)
+
+test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory golden
+	@$(MAKE) --no-print-directory sim
+	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory asan
+
+asan:  ## the unit tests again, under address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory check sim SANITIZE=address,undefined
+
+bootstrap:
+	@deploy/bootstrap.sh
+
+demo: bootstrap  ## train a small Sana on icons, here and now, and look at what it learned
+	@$(MAKE) --no-print-directory all
+	@deploy/demo.sh $(BIN)
+
+install: all  ## copy programs, templates and manuals below PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/jobctl
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	cp -R templates $(DESTDIR)$(PREFIX)/share/jobctl/
+
+clean:  ## remove build/
+	rm -rf build
+
+help:  ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@echo "  found: $(CC), $(or $(NVCC),no nvcc: kernels run on the CPU)"
+
+# An object depends on its source, on the headers the compiler saw (-MMD) and
+# on the flags: changing CFLAGS rebuilds all of it, changing nothing nothing.
+$(OBJ)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_engine)' | cmp -s - $@ || \
+	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_engine)' >$@
+
+$(OBJ)/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
+	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(FLAGS_$(firstword $(subst /, ,$<))) -MMD -MP -c -o $@ $<
+
+define library
+$(OBJ)/lib$(1).a: $(filter $(OBJ)/$(1)/%,$(OBJS))
+	@rm -f $$@; ar rcs $$@ $$^
+endef
+$(foreach d,$(DIRS),$(eval $(call library,$(d))))
+
+$(BIN)/jobctl: $(OBJ)/controller/main.o $(call libs,controller db agent engine)
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(CTL_LD)
+
+$(BIN)/jobctl-agent: $(OBJ)/agent/main.o $(call libs,agent engine)
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(AGENT_LD)
+
+$(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
+
+TEST_LIBS := $(call libs,$(DIRS))
+$(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
+	$(Q)$(CC) $(FLAGS) -fopenmp -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
+
+$(OBJ)/tests/sim/%: tests/sim/%.c $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
+	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(ALL_LD)
+
+-include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d)
+FORCE:
+.PHONY: all check units layers pure sim golden e2e test asan bootstrap demo install clean help FORCE

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# bootstrap.sh - install what the build, the demo and the tests need
+#
+#   deploy/bootstrap.sh            what `make`, `make demo` and `make test` need
+#   deploy/bootstrap.sh --peers    also what the comparisons need (PyTorch)
+#   deploy/bootstrap.sh --check    install nothing; exit 1 if something is missing
+#
+# As root, or with sudo, it calls apt-get; otherwise it prints the exact line
+# to run and stops with 4.  Nothing is installed when nothing is missing.
+set -euo pipefail
+
+packages=(
+    gcc make pkg-config libc6-dev
+    libsqlite3-dev libjansson-dev libyaml-dev libuv1-dev libmicrohttpd-dev
+    libcurl4-openssl-dev libssl-dev libxxhash-dev
+    libopenblas-pthread-dev libpng-dev libjpeg62-turbo-dev libwebp-dev
+    libcmocka-dev
+)
+# The sanitizer and fuzz builds, and the shell tests.
+packages+=(clang libclang-rt-14-dev sqlite3 curl python3-minimal)
+peers=(python3-torch python3-numpy)
+
+check=
+for arg in "$@"; do
+    case $arg in
+    --peers) packages+=("${peers[@]}") ;;
+    --check) check=1 ;;
+    -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --peers and --check" >&2; exit 2 ;;
+    esac
+done
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+    echo "bootstrap.sh: this is not a Debian or Ubuntu system." >&2
+    echo "Install the equivalents of: ${packages[*]}" >&2
+    exit 4
+fi
+
+missing=()
+for p in "${packages[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
+    [ "$state" = installed ] || missing+=("$p")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+if [ -n "$check" ]; then
+    echo "missing: ${missing[*]}"
+    exit 1
+fi
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        sudo=sudo
+    else
+        echo "Some packages are missing. Run this once, then try again:" >&2
+        echo "    sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+        exit 4
+    fi
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -qq
+$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

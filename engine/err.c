@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* err.c - see err.h */
+#include "engine/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Marks a sentence that did not fit, without splitting a UTF-8 character. */
+static void mark_cut(char *text, size_t size)
+{
+    size_t end = size - sizeof("...");
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
+        end--;
+    memcpy(text + end, "...", sizeof("..."));
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+    if (!err || err->code != ERR_NONE)
+        return -1;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    va_end(ap);
+    if (n >= (int)sizeof(err->text))
+        mark_cut(err->text, sizeof(err->text));
+    err->code = code;
+    return -1;
+}
+
+int err_prefix(struct err *err, const char *fmt, ...)
+{
+    if (!err)
+        return -1;
+    char was[sizeof(err->text)];
+    memcpy(was, err->text, sizeof(was));
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        n = 0;
+    size_t at = (size_t)n < sizeof(err->text) ? (size_t)n : sizeof(err->text) - 1;
+    int m = snprintf(err->text + at, sizeof(err->text) - at, "%s", was);
+    if (at + (size_t)(m < 0 ? 0 : m) >= sizeof(err->text))
+        mark_cut(err->text, sizeof(err->text));
+    return -1;
+}
+
+int err_exit_code(enum err_code code)
+{
+    switch (code) {
+    case ERR_NONE:
+        return 0;
+    case ERR_USAGE:
+    case ERR_DATA:
+        return 2;
+    case ERR_CONFLICT:
+    case ERR_NOT_FOUND:
+        return 3;
+    case ERR_SYSTEM:
+    case ERR_MEMORY:
+        return 4;
+    case ERR_BUG:
+        break;
+    }
+    return 70;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exit_code.h - why a rank ended, as a number one can act on
+ *
+ * jobctl-train exits with one of these; the agent turns it into a cause
+ * (agent/cause.h).  A `run:` command may use them too and gets the same care.
+ * The numbers are a contract: never reuse one.
+ */
+#ifndef ENGINE_EXIT_CODE_H
+#define ENGINE_EXIT_CODE_H
+
+enum exit_code {
+    EXIT_DONE        = 0,
+    EXIT_CONFIG      = 64, /* configuration or command line */
+    EXIT_DATA        = 65, /* training data missing or malformed */
+    EXIT_CHECKPOINT  = 66, /* a checkpoint could not be written or read */
+    EXIT_NO_DEVICE   = 67, /* no usable device */
+    EXIT_BUG         = 70, /* our bug */
+    EXIT_HOST_MEMORY = 71, /* out of host memory */
+    EXIT_GPU_MEMORY  = 72, /* out of GPU memory */
+    EXIT_GPU_FAULT   = 73, /* the GPU failed */
+    EXIT_COLLECTIVE  = 74, /* a collective failed or timed out */
+    EXIT_ABORTED     = 75, /* stopped on request, state saved where possible */
+    EXIT_NAN         = 76, /* NaN or Inf in loss or gradients */
+    EXIT_DESYNC      = 77, /* ranks disagree on the step they are at */
+    EXIT_DISK_FULL   = 78
+};
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flight.h - what a rank is doing, readable even when it is stuck
+ *
+ * One file of FLIGHT_BYTES per rank, made by the agent before the rank starts
+ * and mapped by both (path in JOBCTL_FLIGHT).  The rank only writes memory: no
+ * call, no lock.  The agent, or `jobctl-agent flight FILE`, reads it at any
+ * time, also after the rank is dead.
+ *
+ * One writer.  Every field is a little-endian 64-bit word at an asserted offset
+ * that is stored and loaded atomically.  Step and phase share one word, stored
+ * last with release order: whoever sees a new step sees what belongs to it.
+ * There is no sequence lock: a writer that dies inside one leaves it odd for
+ * ever.  A reader may see a phase_start of the phase before for an instant.
+ * Times are CLOCK_MONOTONIC nanoseconds of the node.
+ */
+#ifndef ENGINE_FLIGHT_H
+#define ENGINE_FLIGHT_H
+
+#include <stdint.h>
+
+struct err;
+
+enum { FLIGHT_VERSION = 1, FLIGHT_BYTES = 16384, FLIGHT_RING = 256, FLIGHT_BINS = 48 };
+#define FLIGHT_MAGIC UINT64_C(0x31746867696C664A) /* "Jflight1" */
+
+enum flight_phase {
+    PHASE_INIT,       /* until the first batch is asked for */
+    PHASE_DATA,
+    PHASE_FORWARD,
+    PHASE_BACKWARD,
+    PHASE_REDUCE,
+    PHASE_OPTIMIZER,
+    PHASE_CHECKPOINT,
+    PHASE_VALIDATE,   /* sampling and validation */
+    PHASE_IDLE,       /* done, or between steps with nothing to do */
+    FLIGHT_PHASES
+};
+
+/* One entry of the ring; seq is stored last and says which lap it is of. */
+struct flight_entry {
+    uint64_t seq;     /* 1, 2, ...; 0 = never written */
+    uint64_t at_ns;
+    uint64_t step_phase;
+    uint64_t value;   /* meaning depends on the phase: bytes, items, ... */
+};
+
+struct flight_page {
+    uint64_t magic;
+    uint64_t version;
+    uint64_t bytes;           /* FLIGHT_BYTES */
+    uint64_t pid;             /* of the writer; 0 until it has attached */
+    uint64_t rank;
+    uint64_t world_size;
+    uint64_t generation;
+    uint64_t attached_ns;
+    uint64_t step_phase;      /* step << 8 | phase; step = optimizer steps completed */
+    uint64_t phase_start_ns;
+    uint64_t micro_batch;     /* index within the step */
+    uint64_t phase_done;      /* work done in this phase, in its own unit */
+    uint64_t phase_total;     /* 0 = not known */
+    uint64_t bucket;          /* height << 32 | width of the batch in hand */
+    uint64_t coll_seq;        /* collectives started */
+    uint64_t coll_kind;
+    uint64_t coll_bytes;
+    uint64_t coll_start_ns;
+    uint64_t coll_done_seq;   /* collectives completed */
+    uint64_t steps_total;     /* steps of the whole run */
+    uint64_t reserved[44];
+    uint64_t step_hist[FLIGHT_BINS];                  /* log2 bins, see flight_bin() */
+    uint64_t phase_hist[FLIGHT_PHASES][FLIGHT_BINS];
+    uint64_t ring_next;       /* seq the next entry will get */
+    struct flight_entry ring[FLIGHT_RING];
+};
+
+_Static_assert(sizeof(struct flight_page) <= FLIGHT_BYTES, "the flight page outgrew its file");
+
+struct flight; /* a mapping */
+
+/* Make the file (agent), attach to one (rank), or map one to look (anybody).
+ * flight_attach() of a NULL path succeeds with memory of its own, so that a
+ * rank started by hand needs no special case. */
+int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation,
+                  struct err *err);
+int flight_attach(struct flight **out, const char *path, struct err *err);
+int flight_open(struct flight **out, const char *path, struct err *err);
+void flight_close(struct flight *f);
+
+/* The rank's side.  flight_enter() also closes the phase before: its duration
+ * goes to that phase's histogram. */
+void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase);
+void flight_work(struct flight *f, uint64_t done, uint64_t total);
+void flight_step_done(struct flight *f, uint64_t step, uint64_t took_ns);
+void flight_set_total(struct flight *f, uint64_t steps_total);
+
+/* The reader's side: one consistent-enough copy. */
+void flight_read(const struct flight *f, struct flight_page *out);
+uint64_t flight_step(const struct flight_page *p);
+enum flight_phase flight_phase_of(const struct flight_page *p);
+const char *flight_phase_name(enum flight_phase phase);
+
+/* Histogram: bin b >= 1 holds [2^(b/2), 2^((b+1)/2)) microseconds (two bins an octave). */
+int flight_bin(uint64_t ns);
+uint64_t flight_bin_ceil_ns(int bin);
+/* Smallest bin ceiling below which a share q of the samples lies; 0 when empty. */
+uint64_t flight_quantile_ns(const uint64_t hist[FLIGHT_BINS], double q);
+
+#endif

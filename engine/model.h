@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h - SanaMS, forward and backward, as an ordered list of kernel calls
+ *
+ * The network of NVlabs/Sana: patch embedding, adaLN-single timestep, caption
+ * projection with RMSNorm, depth x [ReLU linear attention, cross attention,
+ * Mix-FFN with depthwise 3x3], final layer.  Parameter names are the authors'
+ * state_dict names.
+ *
+ * Everything is allocated when the model is created, for the largest batch it
+ * will see; a step allocates nothing.  Weights and gradients each are one block
+ * laid out by model_layout().  Not thread-safe: one model, one caller.
+ */
+#ifndef ENGINE_MODEL_H
+#define ENGINE_MODEL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct layout;
+struct kern_ops;
+
+struct model_config {
+    int    depth;
+    int    hidden;            /* C */
+    int    heads;             /* cross-attention heads; divides C */
+    int    linear_head_dim;   /* divides C; 32 in every published config */
+    int    patch;             /* p */
+    int    mlp_hidden;        /* int(C * mlp_ratio) */
+    bool   qk_norm;
+    bool   cross_norm;
+    bool   y_norm;
+    float  y_norm_scale;      /* initial weight of attention_y_norm */
+    float  y_norm_eps;
+    int    latent_channels;   /* of x */
+    int    caption_channels;  /* D */
+    int    caption_len;       /* L of y_embedder.y_embedding */
+    float  caption_dropout;   /* class_dropout_prob */
+};
+
+/* The largest batch a model is created for. */
+struct model_limits {
+    int batch, height, width; /* latent size */
+    int text;                 /* caption tokens, at most caption_len */
+};
+
+/* One batch, read only. Row-major fp32. */
+struct model_input {
+    int          batch, height, width, text;
+    const float *x;           /* [B, channels, H, W] noisy latent */
+    const float *timestep;    /* [B], 0..999, truncated to integers as the authors do */
+    const float *y;           /* [B, text, D] caption features */
+    const float *mask;        /* [B, text], 1 = real token */
+};
+
+struct model;
+
+/* From a JSON config in the authors' keys ("model", "vae", "text_encoder", as in
+ * the golden cases). An unknown architecture or a value we do not build is an
+ * ERR_USAGE that names the key. */
+int model_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
+int model_config_check(const struct model_config *cfg, struct err *err);
+
+/* `train` false allocates neither gradients nor what backward needs. */
+int model_create(struct model **out, const struct model_config *cfg,
+                 const struct model_limits *max, bool train, struct err *err);
+void model_destroy(struct model *m);
+
+const struct model_config *model_config(const struct model *m);
+const struct layout *model_layout(const struct model *m);
+float *model_weights(struct model *m);
+float *model_grads(struct model *m);   /* NULL unless created for training */
+int64_t model_bytes(const struct model *m); /* all memory it holds */
+
+/* Initial weights as the authors draw them (docs: xavier, N(0, 0.02), ...), from
+ * the counter-based generator keyed by (seed, tensor name): same seed, same
+ * weights, whatever the platform's threads. */
+void model_init_weights(struct model *m, uint64_t seed);
+
+/* out: [B, channels, H, W]. Keeps what model_backward() needs. */
+int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err);
+
+/* After model_forward() of the same input: add d(loss)/d(param) to the gradients.
+ * dout: [B, channels, H, W] = d(loss)/d(out). dy, if not NULL: [B, text, D]. */
+int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
+                   struct err *err);
+
+/* Useful FLOPs of one forward (matrix products and convolutions, 1 MAC = 2). */
+double model_forward_flops(const struct model_config *cfg, int batch, int height, int width,
+                           int text);
+
+/* Named activations of the last forward, for `verify` ("blocks.0.attn" as in the
+ * golden files' act.*): returns NULL when the name is not known. */
+const float *model_activation(const struct model *m, const char *name, int64_t *count);
+
+#endif

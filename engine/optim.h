@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optim.h - AdamW and CAME over the tensors of a layout, gradient clip, EMA
+ *
+ * AdamW (decoupled decay):  p *= 1 - lr wd;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
+ *   p -= lr/(1-b1^k) * m / (sqrt(v)/sqrt(1-b2^k) + eps),  k = 1, 2, ...
+ * CAME (Luo et al. 2023, as NVlabs/Sana's CAMEWrapper): factored second moment and
+ *   confidence for 2-D and 1x1 tensors, plain second moment otherwise, no bias
+ *   correction.
+ * Clip: g *= min(1, clip / (norm + 1e-6)), norm over all parameters.
+ * EMA: ema = rate ema + (1 - rate) p over parameters, before the update.
+ */
+#ifndef ENGINE_OPTIM_H
+#define ENGINE_OPTIM_H
+
+#include <stdint.h>
+
+struct err;
+struct layout;
+
+enum optim_type { OPTIM_ADAMW, OPTIM_CAME };
+
+struct optim_config {
+    enum optim_type type;
+    double          beta[3];      /* CAME uses the third */
+    double          eps[2];       /* CAME uses the second */
+    double          weight_decay;
+    double          clip;         /* 0 = no clip */
+    double          clip_threshold; /* CAME's rms limit, 1 */
+    double          ema;          /* 0 = none */
+};
+
+/* One named piece of state, as a checkpoint saves it. */
+struct optim_state {
+    char    name[128];            /* "adamw.m.<tensor>", "came.r.<tensor>", "ema.<tensor>" */
+    int     ndim;
+    int64_t dim[4];
+    float  *data;
+    int64_t count;
+};
+
+struct optim;
+
+int optim_create(struct optim **out, const struct optim_config *cfg, const struct layout *l,
+                 struct err *err);
+void optim_destroy(struct optim *o);
+
+/* Norm of the gradients in a fixed order of summation (double): same bits for any thread count. */
+double optim_grad_norm(const struct layout *l, const float *grads);
+
+/* One update: clip by grad_norm, EMA, step. Counts k itself. */
+void optim_step(struct optim *o, float *weights, float *grads, double grad_norm, double lr);
+
+int64_t optim_count(const struct optim *o);          /* updates done so far */
+void optim_set_count(struct optim *o, int64_t k);    /* on resume */
+const float *optim_ema(const struct optim *o);       /* block of the layout, or NULL */
+void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights: at step 0 */
+
+/* Every piece of state, to save or to fill. */
+int optim_state_len(const struct optim *o);
+struct optim_state *optim_state_at(struct optim *o, int i);
+
+#endif

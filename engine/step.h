@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step.h - one training step: noise, forward, loss, backward, clip, optimizer
+ *
+ * Holds the model, the flow tables, the optimizer state and the scratch of one
+ * step; used by the training loop, by `verify`, and by `bench`, so that what is
+ * checked against the authors' numbers is what trains.
+ */
+#ifndef ENGINE_STEP_H
+#define ENGINE_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/flow.h"
+#include "engine/model.h"
+#include "engine/optim.h"
+
+struct err;
+
+/* One micro-batch with every random choice already made by the caller. */
+struct step_input {
+    int            batch, height, width, text;
+    const float   *x0;       /* [B, channels, H, W] clean latents */
+    const float   *noise;    /* [B, channels, H, W] */
+    const int     *t_index;  /* [B], 0..999, index into the flow tables */
+    const float   *y;        /* [B, text, D] */
+    const float   *mask;     /* [B, text] */
+    const uint8_t *drop;     /* [B]: 1 = caption replaced by the null embedding; NULL = none */
+};
+
+struct step;
+
+int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
+                const struct optim_config *opt, double flow_shift, struct err *err);
+void step_destroy(struct step *s);
+
+struct model *step_model(struct step *s);
+struct optim *step_optim(struct step *s);
+
+/* Zero the gradients: once before the micro-batches of a step. */
+void step_begin(struct step *s);
+
+/* Forward, loss and backward of one micro-batch. The gradient of its mean loss
+ * is added with weight `weight` (its share of the global batch; 1 when alone).
+ * per_sample [B] may be NULL. *loss gets the micro-batch's mean loss. */
+int step_micro(struct step *s, const struct step_input *in, double weight, double *loss,
+               float *per_sample, struct err *err);
+
+/* The last micro-batch's model output [B, channels, H, W], for `verify`. */
+const float *step_output(const struct step *s);
+
+/* Clip by global norm, EMA (before the update, as the authors do), optimizer at
+ * learning rate `lr`. *grad_norm gets the norm before clipping. A norm that is
+ * not finite updates nothing and returns -1 (ERR_DATA). */
+int step_end(struct step *s, double lr, double *grad_norm, struct err *err);
+
+#endif

@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_layers.sh - a folder may include only what is below it
+#
+# Each line: folder, then the prefixes its #include "..." may start with.
+set -eu
+bad=0
+while read -r dir allowed; do
+    [ -d "$dir" ] || continue
+    for inc in $(grep -rhoE '^#include "[^"]+"' "$dir" | cut -d'"' -f2 | sort -u); do
+        hit=
+        for p in $allowed; do
+            case $inc in $p*) hit=1 ;; esac
+        done
+        [ -n "$hit" ] || { echo "$dir/ may not include $inc" >&2; bad=1; }
+    done
+done <<'RULES'
+kernels     kernels/
+engine      kernels/ engine/
+agent       agent/ engine/err.h engine/progress.h engine/exit_code.h engine/train_spec.h engine/flight.h engine/snapshot.h engine/manifest.h
+db          db/ engine/err.h
+controller  controller/ db/ agent/ engine/err.h engine/exit_code.h engine/train_spec.h engine/manifest.h
+RULES
+# One SPDX line per source file.
+for f in $(find controller agent engine kernels db tests deploy \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' \)); do
+    head -n 3 "$f" | grep -q 'SPDX-License-Identifier:' || { echo "$f has no SPDX line" >&2; bad=1; }
+done
+exit $bad

@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_pure.sh OBJDIR - the pure cores call no clock, no I/O, no event loop, no store
+#
+# A decision must be replayable: its object file may not even reference a
+# symbol that could make it depend on anything but its arguments.
+set -eu
+obj=$1
+bad=0
+pure="controller/job_fsm controller/job_core controller/sched controller/retry agent/plan agent/agent_core agent/cause"
+banned='^(uv_|sqlite3_|MHD_|curl_|fopen|open|open64|read|write|time|clock|clock_gettime|gettimeofday|rand|random|srand|getenv|socket|fork|kill|printf|puts)'
+for f in $pure; do
+    [ -f "$obj/$f.o" ] || continue
+    hit=$(nm -u "$obj/$f.o" | awk '{print $2}' | sed 's/@.*//' | grep -E "$banned" || true)
+    [ -z "$hit" ] || { echo "$f is not pure: it calls $hit" >&2; bad=1; }
+done
+exit $bad

@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# leftover.sh HOME - stop the daemon of this test, then list processes that still have HOME in
+# their environment (one "pid command" a line).  Ends only processes that carry that mark.
+home=$1
+mark="JOBCTL_HOME=$home/state"
+ours() {
+    for d in /proc/[0-9]*; do
+        [ "${d#/proc/}" != "$$" ] || continue
+        tr '\0' '\n' <"$d/environ" 2>/dev/null | grep -qxF "$mark" || continue
+        case $(sed -n 's/^State:\t\(.\).*/\1/p' "$d/status" 2>/dev/null) in Z | '') continue ;; esac
+        echo "${d#/proc/} $(tr '\0' ' ' <"$d/cmdline" 2>/dev/null)"
+    done
+}
+# The daemon lives on by design: ask it to end, and wait for that.
+ours | while read -r pid cmd; do
+    case $cmd in *jobctl\ daemon*) kill -TERM "$pid" 2>/dev/null ;; esac
+done
+for _ in $(seq 50); do
+    [ -n "$(ours)" ] || exit 0
+    sleep 0.1
+done
+ours | tee /dev/stderr | while read -r pid _; do kill -KILL "$pid" 2>/dev/null; done 2>/dev/null
