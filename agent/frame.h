@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.h - length-prefixed JSON messages in a stream of bytes, capped before allocation
+ *
+ * A reader is fed whatever arrived and gives out whole messages; it never
+ * holds more than one message of its row's cap.  After an error it stays in
+ * error: the connection is to be closed.
+ */
+#ifndef AGENT_FRAME_H
+#define AGENT_FRAME_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "agent/wire.h"
+
+struct err;
+struct frame_reader;
+
+enum { FRAME_HEADER = 8 };
+
+/* `direction`: of the messages that this side receives. */
+int frame_reader_create(struct frame_reader **out, enum wire_direction direction, struct err *err);
+void frame_reader_destroy(struct frame_reader *r);
+
+/* Feed bytes. Returns how many were consumed (stops after each whole message), -1 on error.
+ * When a message is complete *row and *body are set and the caller owns *body (json_decref);
+ * otherwise *body is NULL: feed more. */
+int frame_read(struct frame_reader *r, const void *bytes, size_t size, const struct wire_row **row,
+               json_t **body, struct err *err);
+
+/* Header and body as one allocation of *size bytes; free() it. NULL on failure. */
+void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.h - every message between controller and agent, as a row
+ *
+ * A message is a frame (agent/frame.h): 8 bytes, then a JSON object.
+ *
+ *   offset 0  u32 LE  length of the body in bytes
+ *   offset 4  u16 LE  protocol version, WIRE_VERSION
+ *   offset 6  u16 LE  message number
+ *
+ * A reader checks, in this order: version; number, in the table for this
+ * direction; length against that row's cap; only then it allocates and parses;
+ * then the fields: a missing one, one of the wrong type or an unknown one is an
+ * error of the connection.  Numbers are never reused.
+ *
+ * The stream: the agent listens, the controller connects (local, SSH), or the
+ * agent dials (Slurm).  Whoever connected, the agent speaks first:
+ *
+ *   agent       HELLO      who it is and what it has spooled
+ *   controller  LAUNCH     what to run; repeated after each reconnect, and ignored by an agent
+ *                          that has already launched this nonce
+ *   agent       EVENT...   everything spooled after LAUNCH.acked, then as it happens
+ *   controller  ACK        highest contiguous seq that is committed; the agent then forgets it
+ *   agent       HEARTBEAT  once a second while ranks live; may be dropped
+ *   controller  STOP, CHECKPOINT
+ *
+ * Every body carries job, attempt and nonce; a message of another attempt is
+ * refused and its sender told STOP.
+ *
+ * Bodies
+ *   HELLO      {job, attempt, nonce, node, boot_id, pid, start_time, incarnation, version,
+ *               launched: bool, first_seq, last_seq, facts: {}}
+ *   EVENT      {job, attempt, nonce, incarnation, seq, mono_ns, wall_ms, kind, body: {}}
+ *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
+ *               samples_per_s, ranks_alive, step_ms}          numbers may be null: not known
+ *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
+ *               acked, budget: {restarts, backoff_min_ms, backoff_max_ms, no_progress},
+ *               history: {failures_without_progress, last_step, fingerprint}}
+ *   ACK        {job, attempt, nonce, seq}
+ *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
+ *   CHECKPOINT {job, attempt, nonce}
+ *
+ * Kinds of EVENT and their body (the store keeps them as they are; the
+ * controller's job_core acts on those marked *)
+ *   facts              what `jobctl-agent probe` prints
+ *   plan               what `jobctl-agent plan` prints: np, devices, environment, reasons
+ *   setup_started      {}
+ *   setup_done         {exit_code, ms}
+ * * generation_started {generation, np, pids: [], resume_step, fresh: bool}
+ *   rank_started       {generation, rank, pid, resume_step, steps}   from the rank's own line
+ *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms}
+ * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
+ *                       fingerprint, evidence: [lines], detect_ms}
+ * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
+ * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
+ *                      thinned to at most one a second; first to be dropped when the spool fills
+ * * checkpoint         {generation, step, path, bytes, ms, digest}
+ *   quarantined        {path, reason}
+ *   sample             {step, path}
+ *   warning            {rank, text}
+ *   stop_asked         {reason, checkpoint}
+ * * attempt_ended      {result: "succeeded"|"failed"|"stopped", cause, text, step, exit_code,
+ *                       generations, clean: bool, productive_ms, wall_ms, fingerprint,
+ *                       failures_without_progress, retry_helps: bool}
+ *                      always the last; nothing of ours is left on the node when it is sent
+ */
+#ifndef AGENT_WIRE_H
+#define AGENT_WIRE_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum { WIRE_VERSION = 1 };
+
+enum wire_message {
+    WIRE_HELLO      = 1,
+    WIRE_EVENT      = 2,
+    WIRE_HEARTBEAT  = 3,
+    WIRE_LAUNCH     = 33,
+    WIRE_ACK        = 34,
+    WIRE_STOP       = 35,
+    WIRE_CHECKPOINT = 36
+};
+
+enum wire_direction { TO_CONTROLLER, TO_AGENT };
+
+struct wire_row {
+    enum wire_message   number;
+    const char         *name;
+    enum wire_direction direction;
+    size_t              cap;      /* largest body in bytes */
+    const char         *fields;   /* "job:i attempt:i nonce:s ..."; i s b n(umber or null) o(bject) */
+};
+
+/* The row of a number that may travel in this direction, or NULL. */
+const struct wire_row *wire_find(unsigned number, enum wire_direction direction);
+
+/* Check a body against its row. */
+int wire_check(const struct wire_row *row, const json_t *body, struct err *err);
+
+#endif

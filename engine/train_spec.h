@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_spec.h - what a training run needs; every key, default and limit in one table
+ *
+ * The `train:` block of a job spec is described by rows.  The controller checks
+ * a YAML file against the rows (with file, line and column), fills in defaults
+ * and stores the result as canonical JSON; jobctl-train reads that JSON through
+ * train_spec_parse().  One table, so that the two cannot disagree.
+ */
+#ifndef ENGINE_TRAIN_SPEC_H
+#define ENGINE_TRAIN_SPEC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/model.h"
+#include "engine/optim.h"
+
+struct err;
+
+enum field_type {
+    FIELD_MAP,         /* has rows of its own: "optimizer" before "optimizer.lr" */
+    FIELD_BOOL,
+    FIELD_INT,
+    FIELD_NUMBER,
+    FIELD_STRING,
+    FIELD_ENUM,        /* one of `choices`, separated by | */
+    FIELD_PATH,        /* string; the controller makes it absolute against workdir */
+    FIELD_NUMBERS,     /* list of numbers, min..max entries given by `choices` as "2" or "2-3" */
+    FIELD_STRINGS,
+    FIELD_STRING_MAP,  /* env: any keys, scalar values */
+    FIELD_DURATION,    /* "500 ms", "30s", "5m", "1h 30m", "24:00:00"; canonical: seconds (number) */
+    FIELD_RANGE,       /* "5s..5m"; canonical: [min_s, max_s] */
+    FIELD_EVERY,       /* "500 steps" or a duration; canonical: {"steps":500} or {"seconds":300} */
+    FIELD_ITEMS        /* list of maps; rows "name[].key" describe an item */
+};
+
+/* One key. The path is relative to the block: "optimizer.lr". */
+struct spec_field {
+    const char     *path;
+    enum field_type type;
+    const char     *choices;  /* FIELD_ENUM, FIELD_NUMBERS; else NULL */
+    bool            auto_ok;  /* the word `auto` is allowed and kept */
+    double          min, max; /* FIELD_INT, FIELD_NUMBER, FIELD_NUMBERS, FIELD_DURATION (s) */
+    const char     *def;      /* JSON text; NULL = absent unless given */
+    const char     *later;    /* not NULL: this key is refused as "not supported yet" with this
+                                 sentence (unless its value equals the default) */
+    const char     *help;     /* one line for people */
+};
+
+/* The rows of the `train:` block, ended by a row whose path is NULL. */
+const struct spec_field *train_spec_fields(void);
+
+enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES };
+enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
+
+/* The same as a struct, with defaults applied and presets expanded. */
+struct train_spec {
+    struct model_config model;   /* latent_channels and caption_* follow from the data */
+    struct optim_config optim;
+    char     data_path[1024];
+    int      resolution;         /* pixels; 0 = as the data is */
+    enum encoders encoders;
+    int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
+    int      caption_words, caption_channels;
+    int      batch_global, batch_micro;
+    int64_t  steps;
+    double   lr;
+    enum schedule_type schedule;
+    int64_t  warmup;
+    double   lr_final;           /* fraction of lr at the end of a cosine */
+    double   flow_shift, logit_mean, logit_std;
+    uint64_t seed;
+    bool     sample_before, sample_after;
+    int      sample_steps, sample_count;
+    double   sample_cfg;
+    /* from the job, not from train: */
+    int64_t  checkpoint_every_steps; /* 0 = by time */
+    double   checkpoint_every_s;
+    int      checkpoint_keep;
+    char     checkpoint_dir[1024];
+    char     resume[1024];       /* "latest", "none" or a path */
+    char     load_from[1024];    /* weights only, or "" */
+};
+
+/* `job` is the whole canonical spec (docs/SPEC.md). An impossible combination is
+ * an ERR_USAGE that names the key. */
+int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err);
+
+#endif
