@@ -91,6 +91,9 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 asan:  ## the unit tests again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory check sim SANITIZE=address,undefined
 
+bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, turn by turn
+	@tests/bench/compare.sh $(BIN)
+
 bootstrap:
 	@deploy/bootstrap.sh
 
@@ -150,4 +153,4 @@ $(OBJ)/tests/sim/%: tests/sim/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d)
 FORCE:
-.PHONY: all check units layers pure sim golden e2e test asan bootstrap demo install clean help FORCE
+.PHONY: all check units layers pure sim golden e2e test asan bench bootstrap demo install clean help FORCE
