@@ -57,6 +57,11 @@ PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
 
+# A fuzz target is linked with libFuzzer in a build that has it, else with the replayer.
+FUZZERS  := $(patsubst tests/fuzz/%.c,$(OBJ)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZING  := $(findstring fuzzer,$(SANITIZE))
+FUZZ_SECONDS ?= 60
+
 all: $(PROGRAMS)  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 
@@ -88,8 +93,18 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory asan
 
-asan:  ## the unit tests again, under address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory check sim SANITIZE=address,undefined
+asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory check sim corpus SANITIZE=address,undefined
+
+corpus: $(FUZZERS)  ## every input that a fuzzer ever found worth keeping, once more
+	@tests/fuzz/run.sh replay $(FUZZERS)
+
+fuzz:  ## each parser of outside bytes under libFuzzer, FUZZ_SECONDS=60 each; needs clang
+	@$(MAKE) --no-print-directory fuzzers CC=clang SANITIZE=fuzzer-no-link,address,undefined
+	@tests/fuzz/run.sh fuzz $(FUZZ_SECONDS) \
+	  $(patsubst tests/fuzz/%.c,build/clang-fuzzer-no-link-address-undefined/obj/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+fuzzers: $(FUZZERS)
 
 bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, turn by turn
 	@tests/bench/compare.sh $(BIN)
@@ -151,6 +166,11 @@ $(OBJ)/tests/sim/%: tests/sim/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d)
+$(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  FUZZ $<")
+	$(Q)$(CC) $(FLAGS) $(if $(FUZZING),-fsanitize=fuzzer) -MMD -MP -MF $@.d -o $@ $< \
+	  $(if $(FUZZING),,tests/fuzz/replay.c) $(TEST_LIBS) $(ALL_LD)
+
+-include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all check units layers pure sim golden e2e test asan bench bootstrap demo install clean help FORCE
+.PHONY: all check units layers pure sim golden e2e test asan corpus fuzz fuzzers bench bootstrap demo install clean help FORCE
