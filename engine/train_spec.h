@@ -78,13 +78,16 @@ struct train_spec {
     int64_t  checkpoint_every_steps; /* 0 = by time */
     double   checkpoint_every_s;
     int      checkpoint_keep;
-    char     checkpoint_dir[1024];
+    char     checkpoint_dir[1024]; /* "" = auto */
     char     resume[1024];       /* "latest", "none" or a path */
     char     load_from[1024];    /* weights only, or "" */
 };
 
-/* `job` is the whole canonical spec (docs/SPEC.md). An impossible combination is
- * an ERR_USAGE that names the key. */
+/* `job` is the whole canonical spec (docs/SPEC.md); keys that are absent get their
+ * defaults. A wrong value, an unknown key or an impossible combination is an
+ * ERR_USAGE whose sentence begins with the key and a colon ("train.model.heads: ..."),
+ * so that a caller who knows marks can put file, line and column in front.
+ * A failure leaves *out untouched. Needs no model: the controller calls it too. */
 int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err);
 
 #endif

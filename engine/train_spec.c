@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_spec.c - canonical JSON to struct train_spec, by way of the table
+ *
+ * First every key given is checked against its row, then values are picked with
+ * the row's default where a key is absent: a hand-written JSON may leave out
+ * whatever a YAML file may leave out.
+ */
+#include "engine/train_spec.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+
+struct preset {
+    const char *name;
+    int         depth, hidden, heads, linear_head_dim, patch;
+    double      mlp_ratio;
+    bool        qk_norm, cross_norm, y_norm;
+    double      y_norm_scale;
+};
+
+static const struct preset presets[] = {
+    {"tiny", 2, 64, 2, 32, 1, 2.5, false, false, true, 0.01},
+    {"icons", 3, 256, 8, 32, 1, 2.5, true, false, true, 0.3},
+    {"sana-600m", 28, 1152, 16, 32, 1, 2.5, false, false, true, 0.01},
+    {"sana-1600m", 20, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
+    {"sana-2400m", 30, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
+    {"sana-3200m", 40, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
+    {"sana-4800m", 60, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
+};
+
+static const struct spec_field *row_find(const char *path)
+{
+    for (const struct spec_field *f = train_spec_fields(); f->path; f++)
+        if (strcmp(f->path, path) == 0)
+            return f;
+    return NULL;
+}
+
+static bool is_auto(const json_t *v)
+{
+    return json_is_string(v) && strcmp(json_string_value(v), "auto") == 0;
+}
+
+static bool choice_ok(const char *choices, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = choices; p; p = strchr(p, '|')) {
+        p += *p == '|';
+        size_t len = strcspn(p, "|");
+        if (len == n && memcmp(p, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool equals_default(const struct spec_field *f, const json_t *v)
+{
+    if (!f->def)
+        return json_is_null(v);
+    json_t *def = json_loads(f->def, JSON_DECODE_ANY, NULL);
+    bool same = def && json_equal(def, v);
+    json_decref(def);
+    return same;
+}
+
+static int check_range(const struct spec_field *f, double x, struct err *err)
+{
+    if (isfinite(x) && x >= f->min && x <= f->max)
+        return 0;
+    return err_set(err, ERR_USAGE, "train.%s: %.12g is out of range; it may be from %.12g to %.12g",
+                   f->path, x, f->min, f->max);
+}
+
+static int check_numbers(const struct spec_field *f, const json_t *v, struct err *err)
+{
+    int lo = 0, hi = 0;
+    if (sscanf(f->choices, "%d-%d", &lo, &hi) == 1)
+        hi = lo;
+    int n = json_is_array(v) ? (int)json_array_size(v) : -1;
+    if (n < lo || n > hi)
+        return err_set(err, ERR_USAGE, "train.%s: expected a list of %s numbers", f->path,
+                       f->choices);
+    for (int i = 0; i < n; i++) {
+        const json_t *x = json_array_get(v, (size_t)i);
+        if (!json_is_number(x))
+            return err_set(err, ERR_USAGE, "train.%s: entry %d is not a number", f->path, i + 1);
+        if (check_range(f, json_number_value(x), err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int wrong_type(const struct spec_field *f, const char *expected, struct err *err)
+{
+    return err_set(err, ERR_USAGE, "train.%s: expected %s%s", f->path, expected,
+                   f->auto_ok ? " or auto" : "");
+}
+
+static int check_value(const struct spec_field *f, const json_t *v, struct err *err)
+{
+    if (f->later && !equals_default(f, v))
+        return err_set(err, ERR_USAGE, "train.%s: not supported yet: %s", f->path, f->later);
+    if (json_is_null(v) || (f->auto_ok && is_auto(v)))
+        return 0;
+    switch (f->type) {
+    case FIELD_BOOL:
+        return json_is_boolean(v) ? 0 : wrong_type(f, "true or false", err);
+    case FIELD_INT:
+        if (!json_is_integer(v))
+            return wrong_type(f, "a whole number", err);
+        return check_range(f, (double)json_integer_value(v), err);
+    case FIELD_NUMBER:
+        if (!json_is_number(v))
+            return wrong_type(f, "a number", err);
+        return check_range(f, json_number_value(v), err);
+    case FIELD_NUMBERS:
+        return check_numbers(f, v, err);
+    case FIELD_ENUM:
+        if (json_is_string(v) && choice_ok(f->choices, json_string_value(v)))
+            return 0;
+        return err_set(err, ERR_USAGE, "train.%s: expected one of %s%s", f->path, f->choices,
+                       f->auto_ok ? "|auto" : "");
+    case FIELD_PATH:
+    case FIELD_STRING:
+        if (!json_is_string(v))
+            return wrong_type(f, "text", err);
+        if (json_string_length(v) >= sizeof(((struct train_spec *)0)->data_path))
+            return err_set(err, ERR_USAGE, "train.%s: longer than 1023 bytes", f->path);
+        return 0;
+    default:
+        return err_set(err, ERR_BUG, "train.%s: a row of a type that train: does not use",
+                       f->path);
+    }
+}
+
+/* Every key of `block` has a row, and every value fits it. */
+static int check_block(json_t *block, const char *prefix, struct err *err)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach (block, key, v) {
+        char path[128];
+        int n = snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
+        const struct spec_field *f = n < (int)sizeof(path) ? row_find(path) : NULL;
+        if (!f)
+            return err_set(err, ERR_USAGE, "train.%s%s%.80s: there is no such key", prefix,
+                           *prefix ? "." : "", key);
+        if (f->type != FIELD_MAP) {
+            if (check_value(f, v, err) < 0)
+                return -1;
+        } else if (json_is_object(v)) {
+            if (check_block(v, path, err) < 0)
+                return -1;
+        } else if (!json_is_null(v)) {
+            return wrong_type(f, "a map of keys", err);
+        }
+    }
+    return 0;
+}
+
+/* The value at a path of a checked block, or its default; NULL when neither is there. The
+ * caller owns the reference. */
+static json_t *value_of(const json_t *train, const char *path)
+{
+    const struct spec_field *f = row_find(path);
+    const json_t *v = train;
+    char part[64];
+    for (const char *p = path; v && *p; p += strcspn(p, "."), p += *p == '.') {
+        snprintf(part, sizeof(part), "%.*s", (int)strcspn(p, "."), p);
+        v = json_object_get(v, part);
+    }
+    if (v && !json_is_null(v))
+        return json_incref((json_t *)(uintptr_t)v);
+    return f && f->def ? json_loads(f->def, JSON_DECODE_ANY, NULL) : NULL;
+}
+
+static double number_of(const json_t *train, const char *path, double when_auto)
+{
+    json_t *v = value_of(train, path);
+    double x = json_is_number(v) ? json_number_value(v) : when_auto;
+    json_decref(v);
+    return x;
+}
+
+static int64_t int_of(const json_t *train, const char *path, int64_t when_auto)
+{
+    json_t *v = value_of(train, path);
+    int64_t x = json_is_integer(v) ? json_integer_value(v) : when_auto;
+    json_decref(v);
+    return x;
+}
+
+static bool bool_of(const json_t *train, const char *path, bool when_auto)
+{
+    json_t *v = value_of(train, path);
+    bool x = json_is_boolean(v) ? json_is_true(v) : when_auto;
+    json_decref(v);
+    return x;
+}
+
+static bool word_is(const json_t *train, const char *path, const char *word)
+{
+    json_t *v = value_of(train, path);
+    bool same = json_is_string(v) && strcmp(json_string_value(v), word) == 0;
+    json_decref(v);
+    return same;
+}
+
+static void copy_text(char *dst, size_t size, const json_t *v)
+{
+    snprintf(dst, size, "%s", json_is_string(v) ? json_string_value(v) : "");
+}
+
+static const struct preset *preset_of(const json_t *train)
+{
+    for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
+        if (word_is(train, "model.preset", presets[i].name))
+            return &presets[i];
+    return &presets[0];
+}
+
+static int fill_model(struct train_spec *s, const json_t *train, struct err *err)
+{
+    const struct preset *p = preset_of(train);
+    struct model_config *m = &s->model;
+    m->depth = (int)int_of(train, "model.depth", p->depth);
+    m->hidden = (int)int_of(train, "model.hidden", p->hidden);
+    m->heads = (int)int_of(train, "model.heads", p->heads);
+    m->linear_head_dim = (int)int_of(train, "model.linear_head_dim", p->linear_head_dim);
+    m->patch = (int)int_of(train, "model.patch", p->patch);
+    m->mlp_hidden = (int)(m->hidden * number_of(train, "model.mlp_ratio", p->mlp_ratio));
+    m->qk_norm = bool_of(train, "model.qk_norm", p->qk_norm);
+    m->cross_norm = bool_of(train, "model.cross_norm", p->cross_norm);
+    m->y_norm = bool_of(train, "model.y_norm", p->y_norm);
+    m->y_norm_scale = (float)number_of(train, "model.y_norm_scale", p->y_norm_scale);
+    m->y_norm_eps = 1e-5f;
+    m->caption_dropout = (float)number_of(train, "caption_dropout", 0.1);
+    if (m->hidden % m->heads != 0)
+        return err_set(err, ERR_USAGE,
+                       "train.model.heads: %d does not divide model.hidden, which is %d", m->heads,
+                       m->hidden);
+    if (m->hidden % m->linear_head_dim != 0)
+        return err_set(err, ERR_USAGE,
+                       "train.model.linear_head_dim: %d does not divide model.hidden, which is %d",
+                       m->linear_head_dim, m->hidden);
+    return 0;
+}
+
+static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
+{
+    json_t *path = value_of(train, "data.path");
+    copy_text(s->data_path, sizeof(s->data_path), path);
+    json_decref(path);
+    if (!s->data_path[0])
+        return err_set(err, ERR_USAGE,
+                       "train.data.path: missing; name the folder that holds the training data");
+    s->encoders =
+        word_is(train, "data.encoders", "features") ? ENCODERS_FEATURES : ENCODERS_DCT_HASH;
+    s->resolution = (int)int_of(train, "data.resolution", 0);
+    s->dct_block = (int)int_of(train, "data.dct_block", 0);
+    s->caption_words = (int)int_of(train, "data.caption_words", 0);
+    s->caption_channels = (int)int_of(train, "data.caption_channels", 0);
+    if (s->encoders == ENCODERS_FEATURES)
+        return 0;
+    s->model.latent_channels = 3 * s->dct_block * s->dct_block;
+    s->model.caption_channels = s->caption_channels;
+    s->model.caption_len = s->caption_words;
+    int edge = s->dct_block * s->model.patch;
+    if (s->resolution % edge != 0)
+        return err_set(err, ERR_USAGE,
+                       "train.data.resolution: %d is not a multiple of %d (data.dct_block x "
+                       "model.patch)",
+                       s->resolution, edge);
+    return 0;
+}
+
+static int fill_optim(struct train_spec *s, const json_t *train, struct err *err)
+{
+    struct optim_config *o = &s->optim;
+    bool came = word_is(train, "optimizer.type", "came");
+    o->type = came ? OPTIM_CAME : OPTIM_ADAMW;
+    o->beta[0] = 0.9;
+    o->beta[1] = 0.999;
+    o->beta[2] = 0.9999;
+    json_t *betas = value_of(train, "optimizer.betas");
+    size_t n = json_is_array(betas) ? json_array_size(betas) : 0;
+    for (size_t i = 0; i < n; i++)
+        o->beta[i] = json_number_value(json_array_get(betas, i));
+    json_decref(betas);
+    if (n > 0 && n != (came ? 3u : 2u))
+        return err_set(err, ERR_USAGE, "train.optimizer.betas: %s takes %d numbers, not %zu",
+                       came ? "came" : "adamw", came ? 3 : 2, n);
+    for (int i = 0; i < 3; i++)
+        if (o->beta[i] >= 1)
+            return err_set(err, ERR_USAGE, "train.optimizer.betas: each must be below 1");
+    o->eps[0] = number_of(train, "optimizer.eps", came ? 1e-30 : 1e-8);
+    o->eps[1] = 1e-16;
+    o->clip_threshold = 1;
+    o->weight_decay = number_of(train, "optimizer.weight_decay", 0);
+    o->clip = number_of(train, "optimizer.clip", 0);
+    o->ema = number_of(train, "ema", 0);
+    s->lr = number_of(train, "optimizer.lr", 0);
+    return 0;
+}
+
+static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
+{
+    s->batch_global = (int)int_of(train, "batch.global", 0);
+    s->batch_micro = (int)int_of(train, "batch.micro", s->batch_global);
+    if (s->batch_micro > s->batch_global)
+        return err_set(err, ERR_USAGE, "train.batch.micro: %d is more than batch.global, which is %d",
+                       s->batch_micro, s->batch_global);
+    s->steps = int_of(train, "steps", 0);
+    if (s->steps < 1)
+        return err_set(err, ERR_USAGE, "train.steps: missing; say how many optimizer steps to take");
+    s->schedule = word_is(train, "schedule.type", "cosine") ? SCHEDULE_COSINE : SCHEDULE_CONSTANT;
+    s->warmup = int_of(train, "schedule.warmup", 0);
+    if (s->warmup > s->steps)
+        return err_set(err, ERR_USAGE,
+                       "train.schedule.warmup: %lld steps are more than the run's %lld",
+                       (long long)s->warmup, (long long)s->steps);
+    s->lr_final = number_of(train, "schedule.final", 0);
+    s->flow_shift = number_of(train, "flow.shift", 0);
+    s->logit_mean = number_of(train, "flow.logit_mean", 0);
+    s->logit_std = number_of(train, "flow.logit_std", 0);
+    s->seed = (uint64_t)int_of(train, "seed", 0);
+    if (word_is(train, "precision", "bf16"))
+        return err_set(err, ERR_USAGE,
+                       "train.precision: bf16 is not supported yet; use fp32 or auto");
+    if (bool_of(train, "grad_checkpointing", false))
+        return err_set(err, ERR_USAGE, "train.grad_checkpointing: true is not supported yet; "
+                                       "use auto or false");
+    return 0;
+}
+
+static int fill_sample(struct train_spec *s, const json_t *train, struct err *err)
+{
+    bool pictures = s->encoders == ENCODERS_DCT_HASH;
+    s->sample_before = bool_of(train, "sample.before", false);
+    s->sample_after = bool_of(train, "sample.after", pictures);
+    s->sample_steps = (int)int_of(train, "sample.steps", 0);
+    s->sample_count = (int)int_of(train, "sample.count", 0);
+    s->sample_cfg = number_of(train, "sample.cfg", 0);
+    if (!pictures && (s->sample_before || s->sample_after))
+        return err_set(err, ERR_USAGE,
+                       "train.sample.%s: precomputed features cannot be decoded to pictures here",
+                       s->sample_before ? "before" : "after");
+    if (s->sample_cfg != 1 && s->model.caption_dropout == 0 && (s->sample_before || s->sample_after))
+        return err_set(err, ERR_USAGE, "train.sample.cfg: guidance needs caption_dropout above 0, "
+                                       "or the model never learns the empty caption");
+    return 0;
+}
+
+/* The job's own keys; all optional, so that a spec written by hand can be short. */
+static int fill_job(struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *c = json_object_get(job, "checkpoint");
+    const json_t *every = json_object_get(c, "every");
+    const json_t *steps = json_object_get(every, "steps");
+    const json_t *seconds = json_object_get(every, "seconds");
+    if (every && !json_is_integer(steps) && !json_is_number(seconds))
+        return err_set(err, ERR_USAGE,
+                       "checkpoint.every: expected {\"steps\": N} or {\"seconds\": N}");
+    s->checkpoint_every_steps = !every ? 500 : steps ? json_integer_value(steps) : 0;
+    s->checkpoint_every_s = seconds ? json_number_value(seconds) : 0;
+    if (s->checkpoint_every_steps < 1 && !(s->checkpoint_every_s > 0))
+        return err_set(err, ERR_USAGE, "checkpoint.every: must be more than 0");
+    const json_t *keep = json_object_get(c, "keep");
+    s->checkpoint_keep = keep ? (int)json_integer_value(keep) : 3;
+    if (s->checkpoint_keep < 1 || s->checkpoint_keep > 1000000)
+        return err_set(err, ERR_USAGE, "checkpoint.keep: expected a whole number from 1");
+    copy_text(s->checkpoint_dir, sizeof(s->checkpoint_dir), json_object_get(c, "dir"));
+    if (strcmp(s->checkpoint_dir, "auto") == 0)
+        s->checkpoint_dir[0] = '\0';
+    copy_text(s->resume, sizeof(s->resume), json_object_get(job, "resume"));
+    if (!s->resume[0])
+        snprintf(s->resume, sizeof(s->resume), "latest");
+    copy_text(s->load_from, sizeof(s->load_from), json_object_get(job, "load_from"));
+    return 0;
+}
+
+int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err)
+{
+    json_t *train = json_object_get(job, "train");
+    if (!json_is_object(train))
+        return err_set(err, ERR_USAGE, "train: missing; this spec has nothing for the engine to do");
+    if (check_block(train, "", err) < 0)
+        return -1;
+    struct train_spec s = {0};
+    if (fill_model(&s, train, err) < 0 || fill_data(&s, train, err) < 0 ||
+        fill_optim(&s, train, err) < 0 || fill_run(&s, train, err) < 0 ||
+        fill_sample(&s, train, err) < 0 || fill_job(&s, job, err) < 0)
+        return -1;
+    *out = s;
+    return 0;
+}

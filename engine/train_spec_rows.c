@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_spec_rows.c - the table of keys of the `train:` block; see train_spec.h
+ *
+ * Add a key here and in train_spec_parse(); nothing else knows the list.
+ * A default of "auto" means that the program chooses, and the row says how.
+ */
+#include "engine/train_spec.h"
+
+#include <stddef.h>
+
+#define AUTO "\"auto\""
+
+/* clang-format off */
+static const struct spec_field fields[] = {
+    {.path = "config", .type = FIELD_PATH,
+     .later = "config files of NVlabs/Sana are not read yet: write the values under model, optimizer and schedule",
+     .help = "a config file of NVlabs/Sana, read as it is"},
+
+    {.path = "model", .type = FIELD_MAP, .help = "the network"},
+    {.path = "model.family", .type = FIELD_ENUM, .choices = "sana|lumina", .def = "\"sana\"",
+     .later = "only the family sana is built; lumina is not supported yet",
+     .help = "which architecture"},
+    {.path = "model.preset", .type = FIELD_ENUM,
+     .choices = "tiny|icons|sana-600m|sana-1600m|sana-2400m|sana-3200m|sana-4800m",
+     .def = "\"tiny\"", .help = "sizes to start from; each key below changes one of them"},
+    {.path = "model.depth", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 256, .def = AUTO,
+     .help = "number of blocks; auto = the preset's"},
+    {.path = "model.hidden", .type = FIELD_INT, .auto_ok = true, .min = 8, .max = 16384, .def = AUTO,
+     .help = "channels of a token; auto = the preset's"},
+    {.path = "model.heads", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 1024, .def = AUTO,
+     .help = "cross-attention heads, divides hidden; auto = the preset's"},
+    {.path = "model.linear_head_dim", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 1024, .def = AUTO,
+     .help = "channels of a linear-attention head, divides hidden; auto = 32"},
+    {.path = "model.patch", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 64, .def = AUTO,
+     .help = "latent pixels of a token's edge; auto = 1"},
+    {.path = "model.mlp_ratio", .type = FIELD_NUMBER, .auto_ok = true, .min = 0.25, .max = 16, .def = AUTO,
+     .help = "inner channels of the mix-FFN, as a multiple of hidden; auto = 2.5"},
+    {.path = "model.qk_norm", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
+     .help = "RMSNorm on q and k of linear attention; auto = the preset's"},
+    {.path = "model.cross_norm", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
+     .help = "RMSNorm on q and k of cross attention; auto = the preset's"},
+    {.path = "model.y_norm", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
+     .help = "RMSNorm on projected captions; auto = true"},
+    {.path = "model.y_norm_scale", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-6, .max = 100, .def = AUTO,
+     .help = "initial weight of y_norm; auto = the preset's (0.01 for sana-*)"},
+
+    {.path = "data", .type = FIELD_MAP, .help = "what to learn from"},
+    {.path = "data.path", .type = FIELD_PATH,
+     .help = "folder of images and captions, or of feature shards; required"},
+    {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features", .def = "\"dct+hash\"",
+     .help = "dct+hash: built-in block DCT and hashed captions; features: shards of precomputed features"},
+    {.path = "data.resolution", .type = FIELD_INT, .auto_ok = true, .min = 4, .max = 4096, .def = AUTO,
+     .help = "images are scaled and cropped to this square, in pixels; auto = as they are, all the same size"},
+    {.path = "data.multi_scale", .type = FIELD_BOOL, .def = "false",
+     .later = "buckets of several aspect ratios are not supported yet: all samples have one size",
+     .help = "buckets of several aspect ratios"},
+    {.path = "data.dct_block", .type = FIELD_INT, .min = 1, .max = 32, .def = "4",
+     .help = "edge of a DCT block in pixels; a token gets 3 * dct_block^2 channels"},
+    {.path = "data.caption_words", .type = FIELD_INT, .min = 1, .max = 256, .def = "16",
+     .help = "hashed words kept of a caption"},
+    {.path = "data.caption_channels", .type = FIELD_INT, .min = 8, .max = 4096, .def = "64",
+     .help = "numbers per hashed word"},
+
+    {.path = "precision", .type = FIELD_ENUM, .choices = "fp32|bf16", .auto_ok = true, .def = AUTO,
+     .help = "auto = fp32 on the CPU; bf16 is not supported yet"},
+    {.path = "batch", .type = FIELD_MAP, .help = "samples per step"},
+    {.path = "batch.global", .type = FIELD_INT, .min = 1, .max = 1048576, .def = "16",
+     .help = "samples per optimizer step, over all ranks"},
+    {.path = "batch.micro", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 65536, .def = AUTO,
+     .help = "samples in memory at once; auto = the whole global batch"},
+    {.path = "steps", .type = FIELD_INT, .min = 1, .max = 1e12, .help = "optimizer steps of the whole run; required"},
+
+    {.path = "optimizer", .type = FIELD_MAP, .help = "how weights follow gradients"},
+    {.path = "optimizer.type", .type = FIELD_ENUM, .choices = "adamw|came", .def = "\"adamw\"",
+     .help = "AdamW, or CAME as the authors of Sana use it"},
+    {.path = "optimizer.lr", .type = FIELD_NUMBER, .min = 1e-12, .max = 10, .def = "1.0e-4",
+     .help = "peak learning rate"},
+    {.path = "optimizer.weight_decay", .type = FIELD_NUMBER, .min = 0, .max = 10, .def = "0.0",
+     .help = "decoupled weight decay"},
+    {.path = "optimizer.betas", .type = FIELD_NUMBERS, .choices = "2-3", .auto_ok = true, .min = 0, .max = 1, .def = AUTO,
+     .help = "auto = [0.9, 0.999] for adamw, [0.9, 0.999, 0.9999] for came; each below 1"},
+    {.path = "optimizer.eps", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-38, .max = 1, .def = AUTO,
+     .help = "auto = 1e-8 for adamw, 1e-30 for came"},
+    {.path = "optimizer.clip", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "1.0",
+     .help = "largest norm of all gradients together; 0 = no limit"},
+    {.path = "schedule", .type = FIELD_MAP, .help = "learning rate over time"},
+    {.path = "schedule.type", .type = FIELD_ENUM, .choices = "constant|cosine", .def = "\"constant\"",
+     .help = "after the warm-up: stay, or fall along a cosine"},
+    {.path = "schedule.warmup", .type = FIELD_INT, .min = 0, .max = 1e12, .def = "0",
+     .help = "steps of linear rise from 0"},
+    {.path = "schedule.final", .type = FIELD_NUMBER, .min = 0, .max = 1, .def = "0.05",
+     .help = "end of the cosine, as a fraction of lr"},
+
+    {.path = "flow", .type = FIELD_MAP, .help = "noise levels"},
+    {.path = "flow.shift", .type = FIELD_NUMBER, .min = 0.01, .max = 100, .def = "3.0",
+     .help = "moves noise levels up for larger images"},
+    {.path = "flow.logit_mean", .type = FIELD_NUMBER, .min = -10, .max = 10, .def = "0.0",
+     .help = "mean of the logit-normal draw of timesteps"},
+    {.path = "flow.logit_std", .type = FIELD_NUMBER, .min = 0.01, .max = 10, .def = "1.0",
+     .help = "deviation of the logit-normal draw of timesteps"},
+    {.path = "ema", .type = FIELD_NUMBER, .min = 0, .max = 0.999999999, .def = "0.0",
+     .help = "rate of the moving average of the weights, such as 0.9999; 0 = none"},
+    {.path = "caption_dropout", .type = FIELD_NUMBER, .min = 0, .max = 1, .def = "0.1",
+     .help = "share of captions replaced by the empty one; guidance needs it"},
+    {.path = "grad_checkpointing", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
+     .help = "auto = off on the CPU; true is not supported yet"},
+    {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true, .def = AUTO,
+     .later = "training on several ranks is not supported yet: leave parallel at auto",
+     .help = "how several ranks share the work"},
+    {.path = "reproducible", .type = FIELD_BOOL, .def = "false",
+     .later = "the same bits on any number of ranks are not supported yet; on one rank a resumed run has them anyway",
+     .help = "the same bits on any number of ranks"},
+    {.path = "seed", .type = FIELD_INT, .min = 0, .max = 9007199254740992.0, .def = "1",
+     .help = "every random number follows from it"},
+
+    {.path = "sample", .type = FIELD_MAP, .help = "pictures drawn from captions of the data"},
+    {.path = "sample.before", .type = FIELD_BOOL, .def = "false", .help = "draw them before training"},
+    {.path = "sample.after", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
+     .help = "draw them after training; auto = true where latents can be decoded (dct+hash)"},
+    {.path = "sample.steps", .type = FIELD_INT, .min = 1, .max = 1000, .def = "30", .help = "Euler steps"},
+    {.path = "sample.count", .type = FIELD_INT, .min = 1, .max = 1024, .def = "16",
+     .help = "captions to draw, the first ones of the data"},
+    {.path = "sample.cfg", .type = FIELD_NUMBER, .min = 0, .max = 30, .def = "1.0",
+     .help = "classifier-free guidance; 1 = none, 4.5 for large models"},
+    {.path = NULL},
+};
+/* clang-format on */
+
+const struct spec_field *train_spec_fields(void)
+{
+    return fields;
+}
