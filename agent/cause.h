@@ -53,9 +53,13 @@ struct verdict {
     enum cause cause;
     bool       retry_helps;   /* false: the same again would end the same (config_error) */
     char       text[256];     /* "rank 0 was killed by SIGKILL (9)" */
+    char       detail[224];   /* the same without the rank */
 };
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank);
+
+/* By the cause alone: is another try worth it? */
+bool cause_retry_helps(enum cause cause);
 
 const char *cause_name(enum cause cause);
 int cause_parse(enum cause *cause, const char *name); /* -1: no such cause */

@@ -33,8 +33,10 @@
  *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
  *               samples_per_s, ranks_alive, step_ms}          numbers may be null: not known
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
- *               acked, budget: {restarts, backoff_min_ms, backoff_max_ms, no_progress},
- *               history: {failures_without_progress, last_step, fingerprint}}
+ *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
+ *               backoff_max_ms, no_progress},
+ *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint}}
+ *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
@@ -46,10 +48,11 @@
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
  * * generation_started {generation, np, pids: [], resume_step, fresh: bool}
+ *                      resume_step null, fresh true: no checkpoint of this attempt is known yet
  *   rank_started       {generation, rank, pid, resume_step, steps}   from the rank's own line
  *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms}
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
- *                       fingerprint, evidence: [lines], detect_ms}
+ *                       fingerprint, evidence: [lines]}         cause "none": all ranks exited 0
  * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
  *                      thinned to at most one a second; first to be dropped when the spool fills
@@ -60,8 +63,12 @@
  *   stop_asked         {reason, checkpoint}
  * * attempt_ended      {result: "succeeded"|"failed"|"stopped", cause, text, step, exit_code,
  *                       generations, clean: bool, productive_ms, wall_ms, fingerprint,
- *                       failures_without_progress, retry_helps: bool}
+ *                       same_fingerprint, failures_without_progress, retry_helps: bool,
+ *                       gave_up: bool}
  *                      always the last; nothing of ours is left on the node when it is sent
+ *                      (clean false: a process would not die; it is named in a warning before).
+ *                      gave_up: the budget or no_progress ended it, not the cause itself; the
+ *                      counters go into the history of the next LAUNCH as they are
  */
 #ifndef AGENT_WIRE_H
 #define AGENT_WIRE_H
@@ -91,7 +98,8 @@ struct wire_row {
     const char         *name;
     enum wire_direction direction;
     size_t              cap;      /* largest body in bytes */
-    const char         *fields;   /* "job:i attempt:i nonce:s ..."; i s b n(umber or null) o(bject) */
+    const char         *fields;   /* "job:i nonce:s budget:o budget.restarts:i ..."
+                                     i s b n(umber or null) o(bject); dotted: inside an object */
 };
 
 /* The row of a number that may travel in this direction, or NULL. */

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cause.c - the rules, strongest first: kernel, rank's own word, signal, code, output */
+#include "agent/cause.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/exit_code.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* One row a cause: its name, and whether the same run again may end differently. */
+static const struct {
+    const char *name;
+    bool        retry_helps;
+} causes[CAUSES] = {
+    [CAUSE_NONE] = {"none", false},
+    [CAUSE_RANK_CRASH] = {"rank_crash", true},
+    [CAUSE_HANG_INIT] = {"hang_init", true},
+    [CAUSE_HANG_STEP] = {"hang_step", true},
+    [CAUSE_DESYNC] = {"desync", true},
+    [CAUSE_NCCL_ERROR] = {"nccl_error", true},
+    [CAUSE_DUPLICATE_GPU] = {"duplicate_gpu", false},
+    [CAUSE_GPU_OOM] = {"gpu_oom", true},
+    [CAUSE_HOST_OOM] = {"host_oom", true},
+    [CAUSE_GPU_FAULT] = {"gpu_fault", true},
+    [CAUSE_NODE_LOST] = {"node_lost", true},
+    [CAUSE_PREEMPTED] = {"preempted", true},
+    [CAUSE_TIME_LIMIT] = {"time_limit", true},
+    [CAUSE_NAN_LOSS] = {"nan_loss", true},
+    [CAUSE_DATA_ERROR] = {"data_error", false},
+    [CAUSE_CHECKPOINT_ERROR] = {"checkpoint_error", true},
+    [CAUSE_DISK_FULL] = {"disk_full", true},
+    [CAUSE_CONFIG_ERROR] = {"config_error", false},
+    [CAUSE_USER_EXIT] = {"user_exit", true},
+    [CAUSE_AGENT_LOST] = {"agent_lost", true},
+    [CAUSE_UNKNOWN] = {"unknown", true},
+};
+
+/* Exit codes with a meaning (engine/exit_code.h), for whoever uses them. */
+static const struct {
+    int         code;
+    enum cause  cause;
+    const char *text;
+} codes[] = {
+    {EXIT_CONFIG, CAUSE_CONFIG_ERROR, "its configuration is wrong"},
+    {EXIT_DATA, CAUSE_DATA_ERROR, "the training data is missing or malformed"},
+    {EXIT_CHECKPOINT, CAUSE_CHECKPOINT_ERROR, "a checkpoint could not be written or read"},
+    {EXIT_NO_DEVICE, CAUSE_CONFIG_ERROR, "there is no usable device"},
+    {EXIT_BUG, CAUSE_UNKNOWN, "it found a bug in itself"},
+    {EXIT_HOST_MEMORY, CAUSE_HOST_OOM, "it ran out of host memory"},
+    {EXIT_GPU_MEMORY, CAUSE_GPU_OOM, "it ran out of GPU memory"},
+    {EXIT_GPU_FAULT, CAUSE_GPU_FAULT, "the GPU failed"},
+    {EXIT_COLLECTIVE, CAUSE_NCCL_ERROR, "a collective failed or timed out"},
+    {EXIT_ABORTED, CAUSE_PREEMPTED, "it was asked to stop, though not by its agent"},
+    {EXIT_NAN, CAUSE_NAN_LOSS, "loss or gradients are NaN or infinite"},
+    {EXIT_DESYNC, CAUSE_DESYNC, "the ranks disagree on the step they are at"},
+    {EXIT_DISK_FULL, CAUSE_DISK_FULL, "the disk is full"},
+};
+
+/* What a command says about itself in its last lines; the first match counts. */
+static const struct {
+    const char *pattern;
+    enum cause  cause;
+} patterns[] = {
+    {"Duplicate GPU detected", CAUSE_DUPLICATE_GPU},
+    {"CUDA out of memory", CAUSE_GPU_OOM},
+    {"torch.OutOfMemoryError", CAUSE_GPU_OOM},
+    {"CUDA_ERROR_OUT_OF_MEMORY", CAUSE_GPU_OOM},
+    {"uncorrectable ECC error", CAUSE_GPU_FAULT},
+    {"CUDA error: unspecified launch failure", CAUSE_GPU_FAULT},
+    {"GPU is lost", CAUSE_GPU_FAULT},
+    {"No space left on device", CAUSE_DISK_FULL},
+    {"DefaultCPUAllocator: can't allocate memory", CAUSE_HOST_OOM},
+    {"Cannot allocate memory", CAUSE_HOST_OOM},
+    {"MemoryError", CAUSE_HOST_OOM},
+    {"ncclSystemError", CAUSE_NCCL_ERROR},
+    {"ncclRemoteError", CAUSE_NCCL_ERROR},
+    {"ncclInternalError", CAUSE_NCCL_ERROR},
+    {"ncclUnhandledCudaError", CAUSE_NCCL_ERROR},
+    {"Watchdog caught collective operation timeout", CAUSE_NCCL_ERROR},
+    {"\nModuleNotFoundError: ", CAUSE_CONFIG_ERROR},
+    {"\nSyntaxError: ", CAUSE_CONFIG_ERROR},
+    {"\nIndentationError: ", CAUSE_CONFIG_ERROR},
+    {": error: unrecognized arguments", CAUSE_CONFIG_ERROR},
+};
+
+const char *cause_name(enum cause cause)
+{
+    return (unsigned)cause < CAUSES ? causes[cause].name : "unknown";
+}
+
+int cause_parse(enum cause *cause, const char *name)
+{
+    for (int i = 0; name && i < CAUSES; i++)
+        if (strcmp(causes[i].name, name) == 0) {
+            *cause = (enum cause)i;
+            return 0;
+        }
+    return -1;
+}
+
+bool cause_retry_helps(enum cause cause)
+{
+    return (unsigned)cause < CAUSES && causes[cause].retry_helps;
+}
+
+static const char *signal_name(int signo)
+{
+    static const char *const names[] = {
+        [1] = "SIGHUP",   [2] = "SIGINT",   [3] = "SIGQUIT",  [4] = "SIGILL",  [5] = "SIGTRAP",
+        [6] = "SIGABRT",  [7] = "SIGBUS",   [8] = "SIGFPE",   [9] = "SIGKILL", [10] = "SIGUSR1",
+        [11] = "SIGSEGV", [12] = "SIGUSR2", [13] = "SIGPIPE", [14] = "SIGALRM", [15] = "SIGTERM",
+        [24] = "SIGXCPU", [25] = "SIGXFSZ", [31] = "SIGSYS",
+    };
+    if (signo > 0 && (size_t)signo < ARRAY_LEN(names) && names[signo])
+        return names[signo];
+    return "signal";
+}
+
+/* Does the line look like the end of a traceback: "torch.cuda.SomeError: text"? */
+static bool is_exception(const char *line, size_t len)
+{
+    size_t n = 0;
+    while (n < len && (isalnum((unsigned char)line[n]) || line[n] == '.' || line[n] == '_'))
+        n++;
+    if (n < 5 || (n < len && line[n] != ':'))
+        return false;
+    return memcmp(line + n - 5, "Error", 5) == 0 ||
+           (n >= 9 && memcmp(line + n - 9, "Exception", 9) == 0) ||
+           (n >= 9 && memcmp(line + n - 9, "Interrupt", 9) == 0);
+}
+
+/* The line worth showing: an exception's, else the last one that is not empty. */
+static const char *telling_line(const char *lines, size_t *len)
+{
+    const char *best = NULL;
+    bool exception = false;
+    for (const char *p = lines; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        bool is = is_exception(p, n);
+        size_t text = strspn(p, " \t\r");
+        if (text < n && (is || !exception)) {
+            best = p;
+            *len = n;
+            exception = is;
+        }
+        p += n + (p[n] == '\n');
+    }
+    return best;
+}
+
+static enum cause match_pattern(const char *lines)
+{
+    for (size_t i = 0; lines && i < ARRAY_LEN(patterns); i++) {
+        const char *p = patterns[i].pattern;
+        /* A leading newline means: at the start of a line, the first one too. */
+        if (strstr(lines, p) || (p[0] == '\n' && strncmp(lines, p + 1, strlen(p + 1)) == 0))
+            return patterns[i].cause;
+    }
+    return CAUSE_NONE;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct verdict *out, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(out->detail, sizeof(out->detail), fmt, ap);
+    va_end(ap);
+}
+
+/* "exited with code 3", and its last word where it has one. */
+static void say_exit(struct verdict *out, const struct evidence *e)
+{
+    size_t len = 0;
+    const char *line = telling_line(e->last_lines, &len);
+    if (line)
+        say(out, "exited with code %d: %.*s", e->exit_code, (int)(len > 160 ? 160 : len), line);
+    else
+        say(out, "exited with code %d", e->exit_code);
+}
+
+static void classify_signal(struct verdict *out, const struct evidence *e, int signo)
+{
+    if (e->stop_asked) {
+        out->cause = CAUSE_NONE;
+        say(out, "was stopped by %s (%d)", signal_name(signo), signo);
+        return;
+    }
+    out->cause = CAUSE_RANK_CRASH;
+    if (signo == 7)
+        say(out, "was killed by SIGBUS (7): a mapped file or /dev/shm may be full or truncated");
+    else
+        say(out, "was killed by %s (%d)", signal_name(signo), signo);
+}
+
+static void classify_exit(struct verdict *out, const struct evidence *e)
+{
+    if (e->exit_code == 0 || (e->stop_asked && e->exit_code == EXIT_ABORTED)) {
+        out->cause = CAUSE_NONE;
+        say(out, e->exit_code ? "stopped on request" : "exited with code 0");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+        if (codes[i].code == e->exit_code) {
+            out->cause = codes[i].cause;
+            say(out, "exited with code %d: %.150s", e->exit_code,
+                e->text && *e->text ? e->text : codes[i].text);
+            return;
+        }
+    if (e->engine) {
+        out->cause = CAUSE_UNKNOWN;
+        say_exit(out, e);
+        return;
+    }
+    enum cause said = match_pattern(e->last_lines);
+    out->cause = said != CAUSE_NONE ? said : CAUSE_USER_EXIT;
+    say_exit(out, e);
+    if (said == CAUSE_NONE && (e->exit_code == 126 || e->exit_code == 127))
+        out->cause = CAUSE_CONFIG_ERROR; /* the shell: not executable, not found */
+}
+
+void cause_classify(struct verdict *out, const struct evidence *e, int rank)
+{
+    *out = (struct verdict){.cause = CAUSE_UNKNOWN};
+    enum cause reported;
+    if (e->oom_killed) {
+        out->cause = CAUSE_HOST_OOM;
+        say(out, "was killed by the kernel: the machine or its memory limit is out of memory");
+    } else if (e->reported && !e->signalled && e->exit_code != 0 &&
+               cause_parse(&reported, e->reported) == 0 && reported != CAUSE_NONE) {
+        out->cause = reported;
+        say(out, "exited with code %d: %.150s", e->exit_code,
+            e->text && *e->text ? e->text : cause_name(reported));
+    } else if (e->signalled) {
+        classify_signal(out, e, e->signo);
+    } else if (!e->engine && e->exit_code > 128 && e->exit_code < 128 + 32) {
+        classify_signal(out, e, e->exit_code - 128); /* a shell tells of its child */
+    } else {
+        classify_exit(out, e);
+    }
+    out->retry_helps = causes[out->cause].retry_helps;
+    snprintf(out->text, sizeof(out->text), "rank %d %s", rank, out->detail);
+}

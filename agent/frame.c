@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.c - version, number, length, memory, parse, fields: in this order */
+#include "agent/frame.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+
+struct frame_reader {
+    enum wire_direction direction;
+    bool                broken;
+    unsigned char       header[FRAME_HEADER];
+    size_t              have;   /* bytes of header and body so far */
+    const struct wire_row *row; /* known once the header is whole */
+    char               *body;
+    size_t              size;   /* of the body */
+};
+
+int frame_reader_create(struct frame_reader **out, enum wire_direction direction, struct err *err)
+{
+    struct frame_reader *r = calloc(1, sizeof(*r));
+    if (!r)
+        return err_set(err, ERR_MEMORY, "no memory for a connection");
+    r->direction = direction;
+    *out = r;
+    return 0;
+}
+
+void frame_reader_destroy(struct frame_reader *r)
+{
+    if (!r)
+        return;
+    free(r->body);
+    free(r);
+}
+
+static uint32_t get_u32(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static unsigned get_u16(const unsigned char *p)
+{
+    return (unsigned)p[0] | (unsigned)p[1] << 8;
+}
+
+/* The header is whole: may such a message come, and how much of it? */
+static int accept_header(struct frame_reader *r, struct err *err)
+{
+    uint32_t size = get_u32(r->header);
+    unsigned version = get_u16(r->header + 4);
+    unsigned number = get_u16(r->header + 6);
+
+    if (version != WIRE_VERSION)
+        return err_set(err, ERR_DATA,
+                       "the other side speaks protocol version %u, this side %d: use the same "
+                       "version of jobctl on both",
+                       version, WIRE_VERSION);
+    const struct wire_row *row = wire_find(number, r->direction);
+    if (!row)
+        return err_set(err, ERR_DATA, "message number %u cannot come from this side", number);
+    if (size > row->cap)
+        return err_set(err, ERR_DATA, "a %s message of %u bytes exceeds its limit of %zu",
+                       row->name, size, row->cap);
+    r->body = malloc((size_t)size + 1);
+    if (!r->body)
+        return err_set(err, ERR_MEMORY, "no memory for a %s message of %u bytes", row->name, size);
+    r->row = row;
+    r->size = size;
+    return 0;
+}
+
+/* The body is whole: parse it and start over. */
+static int finish(struct frame_reader *r, json_t **body, struct err *err)
+{
+    json_error_t why;
+    json_t *v = json_loadb(r->body, r->size, JSON_REJECT_DUPLICATES, &why);
+    free(r->body);
+    r->body = NULL;
+    r->have = 0;
+    if (!v)
+        return err_set(err, ERR_DATA, "a %s message is not JSON: %s at byte %d", r->row->name,
+                       why.text, why.position);
+    if (wire_check(r->row, v, err) < 0) {
+        json_decref(v);
+        return -1;
+    }
+    *body = v;
+    return 0;
+}
+
+/* Takes from the input what fits into [have, end) of `to`. */
+static size_t take(struct frame_reader *r, void *to, size_t end, const char *bytes, size_t size)
+{
+    size_t n = end - r->have < size ? end - r->have : size;
+    memcpy(to, bytes, n);
+    r->have += n;
+    return n;
+}
+
+int frame_read(struct frame_reader *r, const void *bytes, size_t size, const struct wire_row **row,
+               json_t **body, struct err *err)
+{
+    const char *p = bytes;
+    size_t used = 0;
+    *body = NULL;
+    *row = NULL;
+    if (size > INT32_MAX)
+        size = INT32_MAX;
+    if (r->broken)
+        return err_set(err, ERR_DATA, "this connection had an error before");
+
+    if (r->have < FRAME_HEADER && size) {
+        used = take(r, r->header + r->have, FRAME_HEADER, p, size);
+        if (r->have == FRAME_HEADER && accept_header(r, err) < 0)
+            goto broken;
+    }
+    if (r->have < FRAME_HEADER)
+        return (int)used;
+    if (used < size)
+        used += take(r, r->body + (r->have - FRAME_HEADER), FRAME_HEADER + r->size, p + used,
+                     size - used);
+    if (r->have == FRAME_HEADER + r->size) {
+        if (finish(r, body, err) < 0)
+            goto broken;
+        *row = r->row;
+    }
+    return (int)used;
+
+broken:
+    r->broken = true;
+    return -1;
+}
+
+void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err)
+{
+    const struct wire_row *row = wire_find(number, TO_CONTROLLER);
+    if (!row)
+        row = wire_find(number, TO_AGENT);
+    if (!row) {
+        err_set(err, ERR_BUG, "there is no message number %d", (int)number);
+        return NULL;
+    }
+    if (wire_check(row, body, err) < 0) {
+        err_prefix(err, "refused to send: ");
+        return NULL;
+    }
+    size_t n = json_dumpb(body, NULL, 0, JSON_COMPACT);
+    if (!n || n > row->cap) {
+        err_set(err, ERR_BUG, "a %s message of %zu bytes exceeds its limit of %zu", row->name, n,
+                row->cap);
+        return NULL;
+    }
+    unsigned char *frame = malloc(FRAME_HEADER + n);
+    if (!frame) {
+        err_set(err, ERR_MEMORY, "no memory for a %s message of %zu bytes", row->name, n);
+        return NULL;
+    }
+    for (int i = 0; i < 4; i++)
+        frame[i] = (unsigned char)(n >> (8 * i));
+    frame[4] = WIRE_VERSION & 0xFF;
+    frame[5] = WIRE_VERSION >> 8;
+    frame[6] = (unsigned char)((unsigned)number & 0xFF);
+    frame[7] = (unsigned char)((unsigned)number >> 8);
+    json_dumpb(body, (char *)frame + FRAME_HEADER, n, JSON_COMPACT);
+    *size = FRAME_HEADER + n;
+    return frame;
+}

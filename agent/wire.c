@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.c - the table of messages, and the check of a body against its row */
+#include "agent/wire.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define ATTEMPT "job:i attempt:i nonce:s "
+
+/* A dotted name is a field of an object; an object with such rows is checked as
+ * strictly as the body, one without may hold anything. */
+static const struct wire_row rows[] = {
+    {WIRE_HELLO, "hello", TO_CONTROLLER, 256 * 1024,
+     ATTEMPT "node:s boot_id:s pid:i start_time:i incarnation:i version:s launched:b "
+             "first_seq:i last_seq:i facts:o"},
+    {WIRE_EVENT, "event", TO_CONTROLLER, 256 * 1024,
+     ATTEMPT "incarnation:i seq:i mono_ns:i wall_ms:i kind:s body:o"},
+    {WIRE_HEARTBEAT, "heartbeat", TO_CONTROLLER, 4 * 1024,
+     ATTEMPT "generation:i state:s step:n steps:n phase:s loss:n lr:n samples_per_s:n "
+             "ranks_alive:i step_ms:n"},
+    {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
+     ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o "
+             "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
+             "budget.no_progress:i "
+             "history:o history.failures_without_progress:i history.same_fingerprint:i "
+             "history.last_step:i history.fingerprint:s"},
+    {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},
+    {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
+    {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
+};
+
+const struct wire_row *wire_find(unsigned number, enum wire_direction direction)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].number == number && rows[i].direction == direction)
+            return &rows[i];
+    return NULL;
+}
+
+/* One "name:type" of a row's fields. */
+struct field {
+    const char *name;
+    size_t      len;
+    char        type;
+};
+
+/* The next field at *at, or false at the end. */
+static bool next_field(struct field *f, const char **at)
+{
+    const char *p = *at + strspn(*at, " ");
+    if (!*p)
+        return false;
+    f->name = p;
+    f->len = strcspn(p, ":");
+    f->type = p[f->len + 1];
+    *at = p + f->len + 2;
+    return true;
+}
+
+/* The part of f's name inside the object `prefix` ("" or "budget."), or NULL. */
+static const char *inside(const struct field *f, const char *prefix, size_t *len)
+{
+    size_t n = strlen(prefix);
+    if (f->len <= n || strncmp(f->name, prefix, n) != 0 || memchr(f->name + n, '.', f->len - n))
+        return NULL;
+    *len = f->len - n;
+    return f->name + n;
+}
+
+static const char *type_name(char type)
+{
+    switch (type) {
+    case 'i':
+        return "an integer";
+    case 's':
+        return "a string";
+    case 'b':
+        return "true or false";
+    case 'n':
+        return "a number or null";
+    default:
+        return "an object";
+    }
+}
+
+static bool has_type(const json_t *v, char type)
+{
+    switch (type) {
+    case 'i':
+        return json_is_integer(v);
+    case 's':
+        return json_is_string(v);
+    case 'b':
+        return json_is_boolean(v);
+    case 'n':
+        return json_is_number(v) || json_is_null(v);
+    default:
+        return json_is_object(v);
+    }
+}
+
+/* Is there a row for `key` in the object `prefix`? */
+static bool known(const struct wire_row *row, const char *prefix, const char *key)
+{
+    struct field f;
+    for (const char *at = row->fields; next_field(&f, &at);) {
+        size_t len;
+        const char *name = inside(&f, prefix, &len);
+        if (name && strlen(key) == len && memcmp(name, key, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Does the row describe what is inside the object `prefix`? */
+static bool described(const struct wire_row *row, const char *prefix)
+{
+    struct field f;
+    size_t len;
+    for (const char *at = row->fields; next_field(&f, &at);)
+        if (inside(&f, prefix, &len))
+            return true;
+    return false;
+}
+
+static int check_object(const struct wire_row *row, const char *prefix, const json_t *object,
+                        struct err *err)
+{
+    struct field f;
+    for (const char *at = row->fields; next_field(&f, &at);) {
+        char name[64], path[64];
+        size_t len;
+        const char *p = inside(&f, prefix, &len);
+        if (!p || len >= sizeof(name) || f.len + 2 > sizeof(path))
+            continue;
+        memcpy(name, p, len);
+        name[len] = '\0';
+        const json_t *v = json_object_get(object, name);
+        if (!v)
+            return err_set(err, ERR_DATA, "a %s message has no field '%s%s'", row->name, prefix,
+                           name);
+        if (!has_type(v, f.type))
+            return err_set(err, ERR_DATA, "field '%s%s' of a %s message is not %s", prefix, name,
+                           row->name, type_name(f.type));
+        memcpy(path, f.name, f.len);
+        memcpy(path + f.len, ".", 2);
+        if (f.type == 'o' && described(row, path) && check_object(row, path, v, err) < 0)
+            return -1;
+    }
+
+    const char *key;
+    json_t *value;
+    /* jansson's iteration takes no const, and changes nothing. */
+    json_t *walk = (json_t *)(uintptr_t)object;
+    json_object_foreach(walk, key, value)
+        if (!known(row, prefix, key))
+            return err_set(err, ERR_DATA, "a %s message has an unknown field '%s%.60s'", row->name,
+                           prefix, key);
+    return 0;
+}
+
+int wire_check(const struct wire_row *row, const json_t *body, struct err *err)
+{
+    if (!json_is_object(body))
+        return err_set(err, ERR_DATA, "a %s message must be a JSON object", row->name);
+    return check_object(row, "", body, err);
+}
