@@ -109,6 +109,9 @@ fuzzers: $(FUZZERS)
 bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, turn by turn
 	@tests/bench/compare.sh $(BIN)
 
+bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
+	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
+
 bootstrap:
 	@deploy/bootstrap.sh
 
@@ -171,6 +174,10 @@ $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TE
 	$(Q)$(CC) $(FLAGS) $(if $(FUZZING),-fsanitize=fuzzer) -MMD -MP -MF $@.d -o $@ $< \
 	  $(if $(FUZZING),,tests/fuzz/replay.c) $(TEST_LIBS) $(ALL_LD)
 
+$(OBJ)/tests/bench/%: tests/bench/%.c $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
+	$(Q)$(CC) $(FLAGS) -o $@ $< -ljansson
+
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all check units layers pure sim golden e2e test asan corpus fuzz fuzzers bench bootstrap demo install clean help FORCE
+.PHONY: all check units layers pure sim golden e2e test asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE
