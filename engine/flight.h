@@ -20,7 +20,7 @@
 
 struct err;
 
-enum { FLIGHT_VERSION = 1, FLIGHT_BYTES = 16384, FLIGHT_RING = 256, FLIGHT_BINS = 48 };
+enum { FLIGHT_VERSION = 1, FLIGHT_BYTES = 16384, FLIGHT_RING = 256, FLIGHT_BINS = 64 };
 #define FLIGHT_MAGIC UINT64_C(0x31746867696C664A) /* "Jflight1" */
 
 enum flight_phase {
@@ -89,6 +89,7 @@ void flight_close(struct flight *f);
  * goes to that phase's histogram. */
 void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase);
 void flight_work(struct flight *f, uint64_t done, uint64_t total);
+void flight_micro(struct flight *f, uint64_t micro_batch, uint64_t height, uint64_t width);
 void flight_step_done(struct flight *f, uint64_t step, uint64_t took_ns);
 void flight_set_total(struct flight *f, uint64_t steps_total);
 
@@ -98,7 +99,8 @@ uint64_t flight_step(const struct flight_page *p);
 enum flight_phase flight_phase_of(const struct flight_page *p);
 const char *flight_phase_name(enum flight_phase phase);
 
-/* Histogram: bin b >= 1 holds [2^(b/2), 2^((b+1)/2)) microseconds (two bins an octave). */
+/* Histogram: bin b >= 1 holds [2^(b/2), 2^((b+1)/2)) microseconds (two bins an octave),
+ * bin 0 what is shorter, the last one also what is longer than 71 minutes. */
 int flight_bin(uint64_t ns);
 uint64_t flight_bin_ceil_ns(int bin);
 /* Smallest bin ceiling below which a share q of the samples lies; 0 when empty. */

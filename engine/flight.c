@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flight.c - see flight.h
+ *
+ * The rank's side is stores into mapped memory: relaxed ones for what describes
+ * a phase, then one with release order for step and phase together.
+ */
+#include "engine/flight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+/* Both sides may be built years apart. */
+_Static_assert(offsetof(struct flight_page, magic) == 0, "offset");
+_Static_assert(offsetof(struct flight_page, step_phase) == 64, "offset");
+_Static_assert(offsetof(struct flight_page, phase_start_ns) == 72, "offset");
+_Static_assert(offsetof(struct flight_page, coll_seq) == 112, "offset");
+_Static_assert(offsetof(struct flight_page, steps_total) == 152, "offset");
+_Static_assert(offsetof(struct flight_page, step_hist) == 512, "offset");
+_Static_assert(offsetof(struct flight_page, phase_hist) == 1024, "offset");
+_Static_assert(offsetof(struct flight_page, ring_next) == 5632, "offset");
+_Static_assert(offsetof(struct flight_page, ring) == 5640, "offset");
+_Static_assert(sizeof(struct flight_entry) == 32, "size");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the flight page is little-endian; this machine is not"
+#endif
+
+struct flight {
+    struct flight_page *page;
+};
+
+static const char *const phase_names[FLIGHT_PHASES] = {
+    [PHASE_INIT] = "init",           [PHASE_DATA] = "data",
+    [PHASE_FORWARD] = "forward",     [PHASE_BACKWARD] = "backward",
+    [PHASE_REDUCE] = "reduce",       [PHASE_OPTIMIZER] = "optimizer",
+    [PHASE_CHECKPOINT] = "checkpoint", [PHASE_VALIDATE] = "validate",
+    [PHASE_IDLE] = "idle",
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void put(uint64_t *at, uint64_t v)
+{
+    __atomic_store_n(at, v, __ATOMIC_RELAXED);
+}
+
+static uint64_t get(const uint64_t *at)
+{
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
+static void page_init(struct flight_page *p, uint64_t rank, uint64_t world_size,
+                      uint64_t generation)
+{
+    p->magic = FLIGHT_MAGIC;
+    p->version = FLIGHT_VERSION;
+    p->bytes = FLIGHT_BYTES;
+    p->rank = rank;
+    p->world_size = world_size;
+    p->generation = generation;
+    p->phase_start_ns = now_ns();
+    p->step_phase = PHASE_INIT;
+    p->ring_next = 1;
+}
+
+/* Under a name of its own, then renamed: a page that somebody still has mapped
+ * is never cut short, which would kill the reader with SIGBUS. */
+int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation,
+                  struct err *err)
+{
+    struct flight_page *page = calloc(1, FLIGHT_BYTES);
+    char tmp[4096];
+    int fd = -1;
+    int rc = -1;
+    if (!page)
+        return err_set(err, ERR_MEMORY, "out of memory for a flight page");
+    page_init(page, rank, world_size, generation);
+    int n = snprintf(tmp, sizeof(tmp), "%s.%d.new", path, (int)getpid());
+    if (n >= (int)sizeof(tmp)) {
+        err_set(err, ERR_USAGE, "flight page: the path is too long: %.200s", path);
+        goto out;
+    }
+    fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        err_set(err, ERR_SYSTEM, "cannot create %s: %s", tmp, strerror(errno));
+        goto out;
+    }
+    ssize_t put_bytes = write(fd, page, FLIGHT_BYTES);
+    if (put_bytes != FLIGHT_BYTES || rename(tmp, path) < 0) {
+        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path,
+                put_bytes < 0 || put_bytes == FLIGHT_BYTES ? strerror(errno) : "disk full");
+        unlink(tmp);
+        goto out;
+    }
+    rc = 0;
+out:
+    if (fd >= 0)
+        close(fd);
+    free(page);
+    return rc;
+}
+
+static int map_file(struct flight *f, const char *path, bool writable, struct err *err)
+{
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        err_set(err, ERR_SYSTEM, "cannot open the flight page %s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    if (!S_ISREG(st.st_mode) || st.st_size < FLIGHT_BYTES) {
+        close(fd);
+        return err_set(err, ERR_DATA, "%s is not a flight page: it has %lld bytes, not %d", path,
+                       (long long)st.st_size, FLIGHT_BYTES);
+    }
+    void *p = mmap(NULL, FLIGHT_BYTES, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+                   fd, 0);
+    int why = errno;
+    close(fd);
+    if (p == MAP_FAILED)
+        return err_set(err, ERR_SYSTEM, "cannot map the flight page %s: %s", path, strerror(why));
+    f->page = p;
+    if (f->page->magic != FLIGHT_MAGIC || f->page->bytes != FLIGHT_BYTES)
+        return err_set(err, ERR_DATA, "%s is not a flight page", path);
+    if (f->page->version != FLIGHT_VERSION)
+        return err_set(err, ERR_DATA, "flight page %s has version %llu; this program reads %d",
+                       path, (unsigned long long)f->page->version, FLIGHT_VERSION);
+    return 0;
+}
+
+int flight_attach(struct flight **out, const char *path, struct err *err)
+{
+    struct flight *f = calloc(1, sizeof(*f));
+    if (!f)
+        return err_set(err, ERR_MEMORY, "out of memory for a flight page");
+    if (path) {
+        if (map_file(f, path, true, err) < 0) {
+            flight_close(f);
+            return -1;
+        }
+    } else {
+        void *p = mmap(NULL, FLIGHT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                       0);
+        if (p == MAP_FAILED) {
+            free(f);
+            return err_set(err, ERR_MEMORY, "out of memory for a flight page");
+        }
+        f->page = p;
+        page_init(f->page, 0, 1, 0);
+    }
+    put(&f->page->attached_ns, now_ns());
+    put(&f->page->phase_start_ns, now_ns());
+    __atomic_store_n(&f->page->pid, (uint64_t)getpid(), __ATOMIC_RELEASE);
+    *out = f;
+    return 0;
+}
+
+int flight_open(struct flight **out, const char *path, struct err *err)
+{
+    struct flight *f = calloc(1, sizeof(*f));
+    if (!f)
+        return err_set(err, ERR_MEMORY, "out of memory for a flight page");
+    if (map_file(f, path, false, err) < 0) {
+        flight_close(f);
+        return -1;
+    }
+    *out = f;
+    return 0;
+}
+
+void flight_close(struct flight *f)
+{
+    if (!f)
+        return;
+    int keep = errno;
+    if (f->page)
+        munmap(f->page, FLIGHT_BYTES);
+    free(f);
+    errno = keep;
+}
+
+static void count(uint64_t *hist, uint64_t ns)
+{
+    uint64_t *bin = &hist[flight_bin(ns)];
+    put(bin, get(bin) + 1);
+}
+
+/* An entry is valid when its seq says so, and seq is stored last; while it is
+ * rewritten its seq is 0. */
+static void ring_add(struct flight_page *p, uint64_t at_ns, uint64_t step_phase, uint64_t value)
+{
+    uint64_t seq = get(&p->ring_next);
+    struct flight_entry *e = &p->ring[seq % FLIGHT_RING];
+    put(&e->seq, 0);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    put(&e->at_ns, at_ns);
+    put(&e->step_phase, step_phase);
+    put(&e->value, value);
+    __atomic_store_n(&e->seq, seq, __ATOMIC_RELEASE);
+    put(&p->ring_next, seq + 1);
+}
+
+/* The ring's value is the work that the phase before had done. */
+void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase)
+{
+    struct flight_page *p = f->page;
+    uint64_t now = now_ns();
+    uint64_t was = get(&p->step_phase);
+    uint64_t next = step << 8 | (uint64_t)phase;
+    count(p->phase_hist[(was & 0xff) % FLIGHT_PHASES], now - get(&p->phase_start_ns));
+    ring_add(p, now, next, get(&p->phase_done));
+    put(&p->phase_done, 0);
+    put(&p->phase_total, 0);
+    put(&p->phase_start_ns, now);
+    __atomic_store_n(&p->step_phase, next, __ATOMIC_RELEASE);
+}
+
+void flight_work(struct flight *f, uint64_t done, uint64_t total)
+{
+    put(&f->page->phase_total, total);
+    put(&f->page->phase_done, done);
+}
+
+void flight_micro(struct flight *f, uint64_t micro_batch, uint64_t height, uint64_t width)
+{
+    put(&f->page->micro_batch, micro_batch);
+    put(&f->page->bucket, height << 32 | width);
+}
+
+void flight_step_done(struct flight *f, uint64_t step, uint64_t took_ns)
+{
+    count(f->page->step_hist, took_ns);
+    uint64_t phase = get(&f->page->step_phase) & 0xff;
+    __atomic_store_n(&f->page->step_phase, step << 8 | phase, __ATOMIC_RELEASE);
+}
+
+void flight_set_total(struct flight *f, uint64_t steps_total)
+{
+    put(&f->page->steps_total, steps_total);
+}
+
+/* step_phase first, with acquire: what is read after it is at least as new. */
+void flight_read(const struct flight *f, struct flight_page *out)
+{
+    const struct flight_page *p = f->page;
+    uint64_t step_phase = __atomic_load_n(&p->step_phase, __ATOMIC_ACQUIRE);
+    const uint64_t *from = (const uint64_t *)p;
+    uint64_t *to = (uint64_t *)out;
+    size_t before_ring = offsetof(struct flight_page, ring) / 8;
+    for (size_t i = 0; i < before_ring; i++)
+        to[i] = get(from + i);
+    out->step_phase = step_phase;
+    for (size_t i = 0; i < FLIGHT_RING; i++) {
+        const struct flight_entry *e = &p->ring[i];
+        uint64_t seq = __atomic_load_n(&e->seq, __ATOMIC_ACQUIRE);
+        out->ring[i].at_ns = get(&e->at_ns);
+        out->ring[i].step_phase = get(&e->step_phase);
+        out->ring[i].value = get(&e->value);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        out->ring[i].seq = get(&e->seq) == seq ? seq : 0;
+    }
+}
+
+uint64_t flight_step(const struct flight_page *p)
+{
+    return p->step_phase >> 8;
+}
+
+enum flight_phase flight_phase_of(const struct flight_page *p)
+{
+    uint64_t phase = p->step_phase & 0xff;
+    return phase < FLIGHT_PHASES ? (enum flight_phase)phase : PHASE_IDLE;
+}
+
+const char *flight_phase_name(enum flight_phase phase)
+{
+    return (unsigned)phase < FLIGHT_PHASES ? phase_names[phase] : "unknown";
+}
+
+/* floor(2 log2(microseconds)) = floor(log2(us^2)), in whole numbers. */
+int flight_bin(uint64_t ns)
+{
+    unsigned __int128 us2 = (unsigned __int128)ns * ns / 1000000;
+    int bin = 0;
+    while (us2 >>= 1)
+        bin++;
+    return bin < FLIGHT_BINS ? bin : FLIGHT_BINS - 1;
+}
+
+uint64_t flight_bin_ceil_ns(int bin)
+{
+    return (uint64_t)ceil(1000 * exp2((bin + 1) / 2.0));
+}
+
+uint64_t flight_quantile_ns(const uint64_t hist[FLIGHT_BINS], double q)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < FLIGHT_BINS; i++)
+        total += hist[i];
+    double want = q * (double)total;
+    uint64_t seen = 0;
+    for (int i = 0; i < FLIGHT_BINS && total > 0; i++) {
+        seen += hist[i];
+        if (seen > 0 && (double)seen >= want)
+            return flight_bin_ceil_ns(i);
+    }
+    return 0;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c - see progress.h
+ *
+ * A line is at most PIPE_BUF (4096) bytes, so that one write() is all or nothing on
+ * a pipe.  The event descriptor is made non-blocking: a `step` line that meets a
+ * full pipe is dropped, any other waits in poll().  A reader that is gone is no
+ * error: the run goes on, and the control descriptor will tell it to stop.
+ */
+#include "engine/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+_Static_assert((int)PROGRESS_LINE <= PIPE_BUF, "a line must be one atomic write");
+
+struct progress {
+    int    event_fd;   /* -1: nobody listens */
+    int    control_fd; /* -1: nobody commands */
+    char   in[PROGRESS_LINE];
+    size_t in_len;
+    bool   in_skip;    /* inside a line that was too long */
+};
+
+static volatile sig_atomic_t term_seen;
+
+static void on_term(int signo)
+{
+    (void)signo;
+    term_seen = 1;
+}
+
+static int fd_from_env(const char *name, int *fd, struct err *err)
+{
+    *fd = -1;
+    const char *text = getenv(name);
+    if (!text || !*text)
+        return 0;
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (errno || *end || n < 0 || n > INT_MAX)
+        return err_set(err, ERR_USAGE, "%s is '%s'; expected the number of a descriptor", name,
+                       text);
+    int flags = fcntl((int)n, F_GETFL);
+    if (flags < 0)
+        return err_set(err, ERR_USAGE, "%s says descriptor %ld, which is not open", name, n);
+    fcntl((int)n, F_SETFL, flags | O_NONBLOCK);
+    fcntl((int)n, F_SETFD, FD_CLOEXEC);
+    *fd = (int)n;
+    return 0;
+}
+
+int progress_open(struct progress **out, struct err *err)
+{
+    struct progress *p = calloc(1, sizeof(*p));
+    if (!p)
+        return err_set(err, ERR_MEMORY, "out of memory for progress lines");
+    p->event_fd = p->control_fd = -1;
+    if (fd_from_env("JOBCTL_EVENT_FD", &p->event_fd, err) < 0 ||
+        fd_from_env("JOBCTL_CONTROL_FD", &p->control_fd, err) < 0) {
+        progress_close(p);
+        return -1;
+    }
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction term = {.sa_handler = on_term, .sa_flags = SA_RESTART};
+    sigaction(SIGPIPE, &ignore, NULL);
+    term_seen = 0;
+    sigaction(SIGTERM, &term, NULL);
+    *out = p;
+    return 0;
+}
+
+void progress_close(struct progress *p)
+{
+    if (!p)
+        return;
+    int keep = errno;
+    if (p->event_fd >= 0)
+        close(p->event_fd);
+    if (p->control_fd >= 0)
+        close(p->control_fd);
+    free(p);
+    errno = keep;
+}
+
+/* Takes the reference. */
+static void send_line(struct progress *p, json_t *line, bool may_drop)
+{
+    char text[PROGRESS_LINE];
+    size_t n = 0;
+    if (p->event_fd >= 0 && line)
+        n = json_dumpb(line, text, sizeof(text) - 1, JSON_COMPACT);
+    json_decref(line);
+    if (n == 0 || n > sizeof(text) - 1)
+        return;
+    text[n++] = '\n';
+    for (;;) {
+        ssize_t put = write(p->event_fd, text, n);
+        if (put == (ssize_t)n)
+            return;
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0 && errno == EAGAIN) {
+            if (may_drop)
+                return;
+            struct pollfd pfd = {.fd = p->event_fd, .events = POLLOUT};
+            poll(&pfd, 1, -1);
+            continue;
+        }
+        if (put >= 0) { /* not a pipe: finish the line */
+            memmove(text, text + put, n - (size_t)put);
+            n -= (size_t)put;
+            continue;
+        }
+        close(p->event_fd); /* the reader is gone */
+        p->event_fd = -1;
+        return;
+    }
+}
+
+/* JSON has no NaN: a number that is not finite becomes null. */
+static json_t *real(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+/* Text from outside may be anything; JSON wants UTF-8, and the line has an end. */
+static json_t *words(const char *text)
+{
+    char cut[1024];
+    size_t n = strnlen(text, sizeof(cut) - 1);
+    memcpy(cut, text, n);
+    while (n < strlen(text) && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--;
+    cut[n] = '\0';
+    json_t *v = json_string(cut);
+    if (v)
+        return v;
+    for (char *c = cut; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_string(cut);
+}
+
+void progress_started(struct progress *p, int rank, int world_size, int64_t resume_step,
+                      int64_t steps, int64_t params, const char *backend)
+{
+    send_line(p,
+              json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "ev", "started", "rank", rank,
+                        "world_size", world_size, "resume_step", (json_int_t)resume_step, "steps",
+                        (json_int_t)steps, "params", (json_int_t)params, "backend",
+                        words(backend)),
+              false);
+}
+
+void progress_step(struct progress *p, int64_t step, int64_t steps, double loss, double grad_norm,
+                   double lr, double samples_per_s, double step_ms)
+{
+    send_line(p,
+              json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ev", "step", "step",
+                        (json_int_t)step, "steps", (json_int_t)steps, "loss", real(loss),
+                        "grad_norm", real(grad_norm), "lr", real(lr), "samples_per_s",
+                        real(samples_per_s), "step_ms", real(step_ms)),
+              true);
+}
+
+void progress_checkpoint(struct progress *p, int64_t step, const char *path, int64_t bytes,
+                         double ms, const char *digest)
+{
+    send_line(p,
+              json_pack("{s:s, s:I, s:o, s:I, s:o, s:o}", "ev", "checkpoint", "step",
+                        (json_int_t)step, "path", words(path), "bytes", (json_int_t)bytes, "ms",
+                        real(ms), "digest", words(digest)),
+              false);
+}
+
+void progress_quarantined(struct progress *p, const char *path, const char *reason)
+{
+    send_line(p,
+              json_pack("{s:s, s:o, s:o}", "ev", "quarantined", "path", words(path), "reason",
+                        words(reason)),
+              false);
+}
+
+void progress_sample(struct progress *p, int64_t step, const char *path)
+{
+    send_line(p,
+              json_pack("{s:s, s:I, s:o}", "ev", "sample", "step", (json_int_t)step, "path",
+                        words(path)),
+              false);
+}
+
+void progress_warning(struct progress *p, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    send_line(p, json_pack("{s:s, s:o}", "ev", "warning", "text", words(text)), false);
+}
+
+void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text)
+{
+    send_line(p,
+              json_pack("{s:s, s:o, s:i, s:o}", "ev", "failed", "cause", words(cause),
+                        "exit_code", exit_code, "text", words(text)),
+              false);
+}
+
+void progress_done(struct progress *p, int64_t step, double loss)
+{
+    send_line(p,
+              json_pack("{s:s, s:I, s:o}", "ev", "done", "step", (json_int_t)step, "loss",
+                        real(loss)),
+              false);
+}
+
+static enum progress_command command_of(const char *line, size_t n)
+{
+    json_t *o = json_loadb(line, n, 0, NULL);
+    const char *cmd = json_string_value(json_object_get(o, "cmd"));
+    enum progress_command c = CMD_NONE;
+    if (cmd && strcmp(cmd, "checkpoint") == 0)
+        c = CMD_CHECKPOINT;
+    else if (cmd && strcmp(cmd, "stop") == 0)
+        c = CMD_STOP;
+    json_decref(o);
+    return c;
+}
+
+static enum progress_command take_lines(struct progress *p)
+{
+    enum progress_command most = CMD_NONE;
+    char *end;
+    while ((end = memchr(p->in, '\n', p->in_len))) {
+        size_t n = (size_t)(end - p->in);
+        enum progress_command c = p->in_skip ? CMD_NONE : command_of(p->in, n);
+        most = c > most ? c : most;
+        p->in_skip = false;
+        p->in_len -= n + 1;
+        memmove(p->in, end + 1, p->in_len);
+    }
+    if (p->in_len == sizeof(p->in)) {
+        p->in_skip = true;
+        p->in_len = 0;
+    }
+    return most;
+}
+
+enum progress_command progress_poll(struct progress *p)
+{
+    enum progress_command most = term_seen ? CMD_STOP : CMD_NONE;
+    while (p->control_fd >= 0) {
+        ssize_t n = read(p->control_fd, p->in + p->in_len, sizeof(p->in) - p->in_len);
+        if (n > 0) {
+            p->in_len += (size_t)n;
+            enum progress_command c = take_lines(p);
+            most = c > most ? c : most;
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else if (n < 0 && errno == EAGAIN) {
+            break;
+        } else { /* the agent is gone: stop now, and at every later call */
+            close(p->control_fd);
+            p->control_fd = -1;
+            term_seen = 1;
+            most = CMD_STOP;
+        }
+    }
+    return most;
+}
