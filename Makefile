@@ -29,6 +29,7 @@ OBJ      := $(BUILD)/obj
 # Numbers: OpenMP, vectors, and never a multiply-add that the source does not
 # ask for: the flow tables and resume need the same bits on every build.
 FLAGS_kernels := -O3 -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math
+FLAGS_clang   := -fopenmp
 FLAGS_engine  := -O2 -fopenmp -ffp-contract=off
 
 # Top of the house first: the linker resolves downwards.
@@ -86,12 +87,20 @@ golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' auth
 e2e: $(PROGRAMS)  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
+test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory golden
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
+	@$(MAKE) --no-print-directory clang
 	@$(MAKE) --no-print-directory asan
+
+clang: $(OBJ)/flags  ## every source once more through clang's warnings
+	@command -v clang >/dev/null || { echo "no clang found: skipped"; exit 0; }; \
+	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)); do \
+	  clang $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
+	done
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory check sim corpus SANITIZE=address,undefined
@@ -113,7 +122,7 @@ bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durab
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
 
 bootstrap:
-	@deploy/bootstrap.sh
+	@deploy/bootstrap.sh $(NEEDS)
 
 demo: bootstrap  ## train a small Sana on icons, here and now, and look at what it learned
 	@$(MAKE) --no-print-directory all

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bootstrap.sh - install what the build, the demo and the tests need
 #
-#   deploy/bootstrap.sh            what `make`, `make demo` and `make test` need
+#   deploy/bootstrap.sh            what `make` and `make demo` need
+#   deploy/bootstrap.sh --tests    also what `make test` needs
 #   deploy/bootstrap.sh --peers    also what the comparisons need (PyTorch)
 #   deploy/bootstrap.sh --check    install nothing; exit 1 if something is missing
 #
@@ -13,21 +14,23 @@ set -euo pipefail
 packages=(
     gcc make pkg-config libc6-dev
     libsqlite3-dev libjansson-dev libyaml-dev libuv1-dev libmicrohttpd-dev
-    libcurl4-openssl-dev libssl-dev libxxhash-dev
-    libopenblas-pthread-dev libpng-dev libjpeg62-turbo-dev libwebp-dev
-    libcmocka-dev
+    libcurl4-openssl-dev libxxhash-dev
+    libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev
 )
-# The sanitizer and fuzz builds, and the shell tests.
-packages+=(clang libclang-rt-14-dev sqlite3 curl python3-minimal)
+tests=(libcmocka-dev clang libomp-dev sqlite3 curl python3)
+# Not every release has these: left out where they are unknown.
+optional=(libclang-rt-14-dev)
 peers=(python3-torch python3-numpy)
 
 check=
+wanted=()
 for arg in "$@"; do
     case $arg in
-    --peers) packages+=("${peers[@]}") ;;
+    --tests) packages+=("${tests[@]}"); wanted=("${optional[@]}") ;;
+    --peers) packages+=("${tests[@]}" "${peers[@]}"); wanted=("${optional[@]}") ;;
     --check) check=1 ;;
-    -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --peers and --check" >&2; exit 2 ;;
+    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "bootstrap.sh: unknown argument '$arg'; it takes --tests, --peers and --check" >&2; exit 2 ;;
     esac
 done
 
@@ -61,4 +64,7 @@ fi
 echo "installing: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get update -qq
+for p in "${wanted[@]}"; do
+    ! apt-cache show "$p" >/dev/null 2>&1 || missing+=("$p")
+done
 $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
