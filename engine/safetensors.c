@@ -73,18 +73,18 @@ static int parse_shape(struct st_tensor *t, const json_t *value, struct err *err
                        t->name, ST_DIMS);
     t->ndim = (int)json_array_size(value);
     t->count = 1;
+    t->bytes = dtypes[t->dtype].size;
     for (int i = 0; i < t->ndim; i++) {
         const json_t *item = json_array_get(value, (size_t)i);
         json_int_t n = json_integer_value(item);
         if (!json_is_integer(item) || n < 0)
             return err_set(err, ERR_DATA, "size %d in the shape of tensor %s is not a count", i,
                            t->name);
-        if (__builtin_mul_overflow(t->count, (size_t)n, &t->count))
+        if (__builtin_mul_overflow(t->bytes, (size_t)n, &t->bytes))
             return err_set(err, ERR_DATA, "the shape of tensor %s is larger than memory", t->name);
+        t->count *= (size_t)n;   /* never more than bytes */
         t->dim[i] = n;
     }
-    if (__builtin_mul_overflow(t->count, dtypes[t->dtype].size, &t->bytes))
-        return err_set(err, ERR_DATA, "the shape of tensor %s is larger than memory", t->name);
     return 0;
 }
 
