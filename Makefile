@@ -151,6 +151,9 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(FLAGS_$(firstword $(subst /, ,$<))) -MMD -MP -c -o $@ $<
 
+# The SQL is assembled into the object.
+$(OBJ)/db/migrate.o: $(wildcard db/migrate/*.sql)
+
 define library
 $(OBJ)/lib$(1).a: $(filter $(OBJ)/$(1)/%,$(OBJS))
 	@rm -f $$@; ar rcs $$@ $$^

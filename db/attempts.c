@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempts.c - see attempts.h */
+#include "db/attempts.h"
+
+#include "db/stmt.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+static const char INSERT[] =
+    "INSERT INTO attempts (job, attempt, nonce, node, run_dir, boot_id, pid, start_time, "
+    "incarnation, acked, started_ms, ended_ms) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)";
+static const char UPDATE[] =
+    "UPDATE attempts SET boot_id=?3, pid=?4, start_time=?5, incarnation=?6, acked=?7, ended_ms=?8 "
+    "WHERE job=?1 AND attempt=?2";
+static const char GET[] =
+    "SELECT nonce, node, run_dir, boot_id, pid, start_time, incarnation, acked, started_ms, "
+    "ended_ms FROM attempts WHERE job=? AND attempt=?";
+
+int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, INSERT, err);
+    if (!st || stmt_bind(st, err, "iittttooiiio", row->job, row->attempt, row->nonce, row->node,
+                         row->run_dir, row->boot_id, row->pid, row->start_time, row->incarnation,
+                         row->acked, row->started_ms, row->ended_ms) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int attempts_update(struct store *s, const struct attempt_row *row, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, UPDATE, err);
+    if (!st || stmt_bind(st, err, "iitooiio", row->job, row->attempt, row->boot_id, row->pid,
+                         row->start_time, row->incarnation, row->acked, row->ended_ms) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
+                 struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, GET, err);
+    if (!st || stmt_bind(st, err, "ii", job, attempt) < 0)
+        return -1;
+    int rc = stmt_step(st, err);
+    if (rc == 0)
+        return err_set(err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)job,
+                       (long long)attempt);
+    if (rc < 0)
+        return -1;
+    row->job = job;
+    row->attempt = attempt;
+    stmt_text(row->nonce, sizeof(row->nonce), st, 0);
+    stmt_text(row->node, sizeof(row->node), st, 1);
+    stmt_text(row->run_dir, sizeof(row->run_dir), st, 2);
+    stmt_text(row->boot_id, sizeof(row->boot_id), st, 3);
+    int64_t *numbers[] = { &row->pid, &row->start_time, &row->incarnation, &row->acked,
+                           &row->started_ms, &row->ended_ms };
+    for (int i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++)
+        *numbers[i] = stmt_int(st, 4 + i, -1);
+    sqlite3_reset(st);
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempts.h - a row per allocation, with the agent that holds it
+ *
+ * `acked` is the highest sequence number of that agent which is committed: an
+ * event at or below it was applied and is dropped when it comes again.
+ */
+#ifndef DB_ATTEMPTS_H
+#define DB_ATTEMPTS_H
+
+#include <stdint.h>
+
+struct err;
+struct store;
+
+enum { ATTEMPT_NONCE = 33, ATTEMPT_NODE = 128, ATTEMPT_BOOT = 64, ATTEMPT_DIR = 4096 };
+
+struct attempt_row {
+    int64_t job;
+    int64_t attempt;
+    char    nonce[ATTEMPT_NONCE];
+    char    node[ATTEMPT_NODE];
+    char    run_dir[ATTEMPT_DIR];
+    char    boot_id[ATTEMPT_BOOT];      /* "" and -1 until the agent was heard */
+    int64_t pid;
+    int64_t start_time;
+    int64_t incarnation;
+    int64_t acked;
+    int64_t started_ms;
+    int64_t ended_ms;                   /* -1: not over */
+};
+
+int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err);
+/* Identity, incarnation, acked and ended_ms; the rest never changes. */
+int attempts_update(struct store *s, const struct attempt_row *row, struct err *err);
+int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
+                 struct err *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* events.c - see events.h */
+#include "db/events.h"
+
+#include "db/stmt.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+static const char APPEND[] =
+    "INSERT INTO events (job, seq, at_ms, source, kind, attempt, node, incarnation, agent_seq, "
+    "body) VALUES (?,?,?,?,?,?,?,?,?,?)";
+static const char EACH[] =
+    "SELECT seq, at_ms, source, kind, attempt, node, incarnation, agent_seq, body FROM events "
+    "WHERE job = ? AND seq > ? ORDER BY seq LIMIT ?";
+static const char SEEN[] =
+    "SELECT 1 FROM events WHERE job = ? AND attempt = ? AND node = ? AND incarnation = ? "
+    "AND agent_seq = ?";
+
+int events_append(struct store *s, const struct event_row *row, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, APPEND, err);
+    if (!st || stmt_bind(st, err, "iiittitoot", row->job, row->seq, row->at_ms, row->source,
+                         row->kind, row->attempt, row->node, row->incarnation, row->agent_seq,
+                         row->body) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int events_each(struct store *s, int64_t job, int64_t after, int64_t limit, events_each_fn each,
+                void *ctx, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, EACH, err);
+    if (!st || stmt_bind(st, err, "iii", job, after, limit) < 0)
+        return -1;
+    int rc, stop = 0;
+    while (!stop && (rc = stmt_step(st, err)) != 0) {
+        if (rc < 0)
+            return -1;
+        const struct event_row row = {
+            .job = job,
+            .seq = stmt_int(st, 0, 0),
+            .at_ms = stmt_int(st, 1, 0),
+            .source = (const char *)sqlite3_column_text(st, 2),
+            .kind = (const char *)sqlite3_column_text(st, 3),
+            .attempt = stmt_int(st, 4, 0),
+            .node = (const char *)sqlite3_column_text(st, 5),
+            .incarnation = stmt_int(st, 6, 0),
+            .agent_seq = stmt_int(st, 7, -1),
+            .body = (const char *)sqlite3_column_text(st, 8),
+        };
+        stop = each(ctx, &row);
+    }
+    sqlite3_reset(st);
+    return stop;
+}
+
+int events_seen(struct store *s, int64_t job, int64_t attempt, const char *node,
+                int64_t incarnation, int64_t agent_seq, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, SEEN, err);
+    if (!st || stmt_bind(st, err, "iitii", job, attempt, node, incarnation, agent_seq) < 0)
+        return -1;
+    int rc = stmt_step(st, err);
+    sqlite3_reset(st);
+    return rc;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jobs.c - see jobs.h */
+#include "db/jobs.h"
+
+#include <stdlib.h>
+
+#include "db/stmt.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+#define COLUMNS                                                                               \
+    "id, name, state, result, reason, after_json, priority, held, attempt, generation, np, "  \
+    "step, steps, exit_code, retry_of, submitted_ms, started_ms, ended_ms, productive_ms, "   \
+    "last_seq, loss, samples_per_s"
+
+static const char NEXT_ID[] =
+    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
+static const char INSERT[] = "INSERT INTO jobs (" COLUMNS ") "
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+static const char INSERT_SPEC[] = "INSERT INTO specs (job, yaml, canonical) VALUES (?,?,?)";
+static const char UPDATE[] =
+    "UPDATE jobs SET state=?2, result=?3, reason=?4, priority=?5, held=?6, attempt=?7, "
+    "generation=?8, np=?9, step=?10, steps=?11, exit_code=?12, started_ms=?13, ended_ms=?14, "
+    "productive_ms=?15, last_seq=?16, loss=?17, samples_per_s=?18 WHERE id=?1";
+static const char GET[] = "SELECT " COLUMNS " FROM jobs WHERE id=?";
+static const char SPEC[] = "SELECT yaml, canonical FROM specs WHERE job=?";
+static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
+static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
+static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
+static const char EACH_OPEN[] = "SELECT " COLUMNS " FROM jobs WHERE state <> 'done' AND id < ? "
+                                "ORDER BY id DESC LIMIT ?";
+
+static const char *null_if_empty(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+static void row_read(struct job_row *row, sqlite3_stmt *st)
+{
+    row->id = stmt_int(st, 0, -1);
+    stmt_text(row->name, sizeof(row->name), st, 1);
+    stmt_text(row->state, sizeof(row->state), st, 2);
+    stmt_text(row->result, sizeof(row->result), st, 3);
+    stmt_text(row->reason, sizeof(row->reason), st, 4);
+    stmt_text(row->after, sizeof(row->after), st, 5);
+    int64_t *numbers[] = { &row->priority, &row->held, &row->attempt, &row->generation, &row->np,
+                           &row->step, &row->steps, &row->exit_code, &row->retry_of,
+                           &row->submitted_ms, &row->started_ms, &row->ended_ms,
+                           &row->productive_ms, &row->last_seq };
+    for (int i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++)
+        *numbers[i] = stmt_int(st, 6 + i, -1);
+    row->loss = stmt_real(st, 20);
+    row->samples_per_s = stmt_real(st, 21);
+}
+
+int jobs_next_id(int64_t *id, struct store *s, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, NEXT_ID, err);
+    if (!st || stmt_step(st, err) < 0)
+        return -1;
+    *id = stmt_int(st, 0, 1);
+    sqlite3_reset(st);
+    return 0;
+}
+
+int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
+                const char *canonical, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, INSERT, err);
+    if (!st ||
+        stmt_bind(st, err, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd", row->id, row->name, row->state,
+                  null_if_empty(row->result), row->reason, row->after, row->priority, row->held,
+                  row->attempt, row->generation, row->np, row->step, row->steps, row->exit_code,
+                  row->retry_of, row->submitted_ms, row->started_ms, row->ended_ms,
+                  row->productive_ms, row->last_seq, row->loss, row->samples_per_s) < 0 ||
+        stmt_run(st, err) < 0)
+        return -1;
+    st = stmt_get(s, INSERT_SPEC, err);
+    if (!st || stmt_bind(st, err, "itt", row->id, yaml, canonical) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int jobs_update(struct store *s, const struct job_row *row, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, UPDATE, err);
+    if (!st ||
+        stmt_bind(st, err, "ittt" "iiii" "oooo" "oo" "ii" "dd", row->id, row->state,
+                  null_if_empty(row->result), row->reason, row->priority, row->held, row->attempt,
+                  row->generation, row->np, row->step, row->steps, row->exit_code, row->started_ms,
+                  row->ended_ms, row->productive_ms, row->last_seq, row->loss,
+                  row->samples_per_s) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, GET, err);
+    if (!st || stmt_bind(st, err, "i", id) < 0)
+        return -1;
+    int rc = stmt_step(st, err);
+    if (rc == 0)
+        return err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)id);
+    if (rc < 0)
+        return -1;
+    row_read(row, st);
+    sqlite3_reset(st);
+    return 0;
+}
+
+int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, SPEC, err);
+    if (!st || stmt_bind(st, err, "i", id) < 0)
+        return -1;
+    int rc = stmt_step(st, err);
+    if (rc == 0)
+        return err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)id);
+    if (rc < 0)
+        return -1;
+    char *y = stmt_dup(st, 0, err);
+    char *c = y ? stmt_dup(st, 1, err) : NULL;
+    sqlite3_reset(st);
+    if (!c) {
+        free(y);
+        return -1;
+    }
+    *yaml = y;
+    *canonical = c;
+    return 0;
+}
+
+int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, name ? FIND : NEWEST, err);
+    if (!st || (name && stmt_bind(st, err, "t", name) < 0))
+        return -1;
+    int rc = stmt_step(st, err);
+    if (rc == 0)
+        return name ? err_set(err, ERR_NOT_FOUND, "there is no job named '%s'", name)
+                    : err_set(err, ERR_NOT_FOUND, "there is no job yet");
+    if (rc < 0)
+        return -1;
+    *id = stmt_int(st, 0, 0);
+    sqlite3_reset(st);
+    return 0;
+}
+
+int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
+              void *ctx, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, open ? EACH_OPEN : EACH, err);
+    if (!st || stmt_bind(st, err, "ii", before > 0 ? before : INT64_MAX, limit) < 0)
+        return -1;
+    int rc, stop = 0;
+    while (!stop && (rc = stmt_step(st, err)) != 0) {
+        struct job_row row;
+        if (rc < 0)
+            return -1;
+        row_read(&row, st);
+        stop = each(ctx, &row);
+    }
+    sqlite3_reset(st);
+    return stop;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* jobs.h - a row per job: where it is now, as follows from its events */
+#ifndef DB_JOBS_H
+#define DB_JOBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct store;
+
+enum { JOBS_NAME = 65, JOBS_WORD = 16, JOBS_REASON = 512 };
+
+/* Numbers that may be unknown are negative, `loss` and `samples_per_s` NaN. */
+struct job_row {
+    int64_t id;
+    char    name[JOBS_NAME];
+    char    state[JOBS_WORD];
+    char    result[JOBS_WORD];      /* "" until it is done */
+    char    reason[JOBS_REASON];
+    char    after[JOBS_REASON];     /* JSON list of ids */
+    int64_t priority;
+    int64_t held;
+    int64_t attempt;
+    int64_t generation;
+    int64_t np;
+    int64_t step;
+    int64_t steps;
+    int64_t exit_code;
+    int64_t retry_of;
+    int64_t submitted_ms;
+    int64_t started_ms;
+    int64_t ended_ms;
+    int64_t productive_ms;
+    int64_t last_seq;
+    double  loss;
+    double  samples_per_s;
+};
+
+/* Returns nonzero to end the listing early; that value is returned. */
+typedef int (*jobs_each_fn)(void *ctx, const struct job_row *row);
+
+/* The smallest id that was never used. */
+int jobs_next_id(int64_t *id, struct store *s, struct err *err);
+int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
+                const char *canonical, struct err *err);
+/* All but id, name, after, retry_of and submitted_ms, which never change. */
+int jobs_update(struct store *s, const struct job_row *row, struct err *err);
+/* ERR_NOT_FOUND where there is none. */
+int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
+/* Both texts are the caller's to free. */
+int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err);
+/* The newest job of that name, or with NULL of any. */
+int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
+/* Newest first; `before` = 0 starts at the newest, `open` keeps to those not done. */
+int jobs_each(struct store *s, bool open, int64_t before, int64_t limit, jobs_each_fn each,
+              void *ctx, struct err *err);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.c - see metrics.h */
+#include "db/metrics.h"
+
+#include "db/stmt.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+static const char PUT[] =
+    "INSERT OR REPLACE INTO metrics (job, name, step, value) VALUES (?,?,?,?)";
+static const char COUNT[] = "SELECT count(*) FROM metrics WHERE job=? AND name=?";
+static const char THIN[] = "DELETE FROM metrics WHERE job=? AND name=? AND step % ? <> 0";
+static const char EACH[] = "SELECT step, value FROM metrics WHERE job=? AND name=? ORDER BY step";
+
+int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value,
+                struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, PUT, err);
+    if (!st || stmt_bind(st, err, "itid", job, name, step, value) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name,
+                  struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, COUNT, err);
+    if (!st || stmt_bind(st, err, "it", job, name) < 0 || stmt_step(st, err) < 0)
+        return -1;
+    *count = stmt_int(st, 0, 0);
+    sqlite3_reset(st);
+    return 0;
+}
+
+int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
+                 struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, THIN, err);
+    if (!st || stmt_bind(st, err, "iti", job, name, stride) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int metrics_each(struct store *s, int64_t job, const char *name, int64_t limit,
+                 metrics_each_fn each, void *ctx, struct err *err)
+{
+    int64_t count = 0;
+    if (metrics_count(&count, s, job, name, err) < 0)
+        return -1;
+    int64_t every = limit > 0 && count > limit ? (count + limit - 1) / limit : 1;
+    sqlite3_stmt *st = stmt_get(s, EACH, err);
+    if (!st || stmt_bind(st, err, "it", job, name) < 0)
+        return -1;
+    int rc, stop = 0;
+    for (int64_t i = 0; !stop && (rc = stmt_step(st, err)) != 0; i++) {
+        if (rc < 0)
+            return -1;
+        if (i % every == 0 || i == count - 1)
+            stop = each(ctx, stmt_int(st, 0, 0), stmt_real(st, 1));
+    }
+    sqlite3_reset(st);
+    return stop;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - see store.h */
+#include "db/store.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "db/migrate.h"
+#include "db/stmt.h"
+#include "engine/err.h"
+
+enum { STMTS = 64 };
+
+struct store {
+    sqlite3 *db;
+    int      nstmts;
+    struct {
+        const char   *sql;
+        sqlite3_stmt *st;
+    } stmts[STMTS];
+};
+
+static const char SETTINGS[] = "PRAGMA journal_mode=WAL;"
+                               "PRAGMA synchronous=FULL;"
+                               "PRAGMA foreign_keys=ON;"
+                               "PRAGMA temp_store=MEMORY;";
+static const char BEGIN[] = "BEGIN IMMEDIATE";
+static const char COMMIT[] = "COMMIT";
+
+sqlite3 *store_handle(struct store *s)
+{
+    return s->db;
+}
+
+sqlite3_stmt *stmt_get(struct store *s, const char *sql, struct err *err)
+{
+    for (int i = 0; i < s->nstmts; i++) {
+        if (s->stmts[i].sql == sql) {
+            sqlite3_reset(s->stmts[i].st);
+            return s->stmts[i].st;
+        }
+    }
+    sqlite3_stmt *st = NULL;
+    if (s->nstmts == STMTS) {
+        err_set(err, ERR_BUG, "the store keeps at most %d statements", STMTS);
+        return NULL;
+    }
+    if (sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &st, NULL) != SQLITE_OK) {
+        err_set(err, ERR_SYSTEM, "the store refused: %s, in: %.160s", sqlite3_errmsg(s->db), sql);
+        return NULL;
+    }
+    s->stmts[s->nstmts].sql = sql;
+    s->stmts[s->nstmts++].st = st;
+    return st;
+}
+
+void stmt_forget_all(struct store *s)
+{
+    for (int i = 0; i < s->nstmts; i++)
+        sqlite3_finalize(s->stmts[i].st);
+    s->nstmts = 0;
+}
+
+/* sqlite makes its files with the umask's mode; ours are for the owner alone. */
+static int make_private(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot open the store %s: %m", path);
+    int rc = fchmod(fd, 0600);
+    close(fd);
+    return rc == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot make %s private: %m", path);
+}
+
+int store_open(struct store **out, const char *path, struct err *err)
+{
+    struct store *s = calloc(1, sizeof(*s));
+    if (!s)
+        return err_set(err, ERR_MEMORY, "out of memory for the store");
+    if (make_private(path, err) < 0)
+        goto out;
+    if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK) {
+        err_set(err, ERR_SYSTEM, "cannot open the store %s: %s", path,
+                s->db ? sqlite3_errmsg(s->db) : "out of memory");
+        goto out;
+    }
+    sqlite3_busy_timeout(s->db, 5000);
+    if (sqlite3_exec(s->db, SETTINGS, NULL, NULL, NULL) != SQLITE_OK) {
+        err_set(err, ERR_SYSTEM, "cannot use the store %s: %s", path, sqlite3_errmsg(s->db));
+        goto out;
+    }
+    if (migrate_run(s, path, MIGRATIONS, migrations_count(), err) < 0)
+        goto out;
+    *out = s;
+    return 0;
+out:
+    store_close(s);
+    return -1;
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    stmt_forget_all(s);
+    sqlite3_close(s->db);
+    free(s);
+}
+
+int store_begin(struct store *s, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, BEGIN, err);
+    return st ? stmt_run(st, err) : -1;
+}
+
+int store_commit(struct store *s, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, COMMIT, err);
+    if (st && stmt_run(st, err) == 0)
+        return 0;
+    store_rollback(s);
+    return -1;
+}
+
+void store_rollback(struct store *s)
+{
+    if (!sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+}

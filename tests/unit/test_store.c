@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_store.c - the store keeps what it committed, takes an agent's event once, and migrates */
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "db/attempts.h"
+#include "db/checkpoints.h"
+#include "db/events.h"
+#include "db/jobs.h"
+#include "db/ledger.h"
+#include "db/metrics.h"
+#include "db/migrate.h"
+#include "db/nodes.h"
+#include "db/stmt.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+static char dir[256];
+static char path[300];
+
+static int setup(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/jobctl-store.XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof(path), "%s/jobs.db", dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    DIR *d = opendir(dir);
+    if (!d)
+        return -1;
+    for (struct dirent *e; (e = readdir(d));) {
+        char file[600];
+        snprintf(file, sizeof(file), "%s/%s", dir, e->d_name);
+        unlink(file);
+    }
+    closedir(d);
+    return rmdir(dir);
+}
+
+static struct store *opened(void)
+{
+    struct err err = { 0 };
+    struct store *s = NULL;
+    if (store_open(&s, path, &err) < 0)
+        fail_msg("%s", err.text);
+    return s;
+}
+
+static struct job_row some_job(int64_t id, const char *name, const char *state)
+{
+    struct job_row row = { .id = id, .np = -1, .step = -1, .steps = -1, .exit_code = -1,
+                           .retry_of = -1, .submitted_ms = 1000 + id, .started_ms = -1,
+                           .ended_ms = -1, .loss = NAN, .samples_per_s = NAN };
+    snprintf(row.name, sizeof(row.name), "%s", name);
+    snprintf(row.state, sizeof(row.state), "%s", state);
+    snprintf(row.after, sizeof(row.after), "[]");
+    return row;
+}
+
+static void insert(struct store *s, int64_t id, const char *name, const char *state)
+{
+    struct err err = { 0 };
+    struct job_row row = some_job(id, name, state);
+    if (jobs_insert(s, &row, "name: x", "{}", &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void job_round_trip(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    int64_t id = 0;
+    assert_int_equal(jobs_next_id(&id, s, &err), 0);
+    assert_int_equal(id, 1);
+    struct job_row row = some_job(1, "sana", "pending"), back;
+    row.priority = -7;
+    row.retry_of = 3;
+    snprintf(row.after, sizeof(row.after), "[2,9]");
+    snprintf(row.reason, sizeof(row.reason), "waits for job 2");
+    assert_int_equal(jobs_insert(s, &row, "name: sana", "{\"schema\":1}", &err), 0);
+    assert_int_equal(jobs_get(&back, s, 1, &err), 0);
+    assert_string_equal(back.name, "sana");
+    assert_string_equal(back.result, "");
+    assert_string_equal(back.after, "[2,9]");
+    assert_int_equal(back.priority, -7);
+    assert_int_equal(back.retry_of, 3);
+    assert_int_equal(back.np, -1);
+    assert_true(isnan(back.loss));
+    assert_int_equal(back.submitted_ms, 1001);
+
+    snprintf(row.state, sizeof(row.state), "done");
+    snprintf(row.result, sizeof(row.result), "failed");
+    row.exit_code = 93;
+    row.loss = 0.25;
+    row.np = 2;
+    row.step = 0;
+    row.started_ms = 5;
+    row.ended_ms = 6;
+    row.productive_ms = 1;
+    row.last_seq = 12;
+    assert_int_equal(jobs_update(s, &row, &err), 0);
+    store_close(s);
+
+    s = opened();
+    assert_int_equal(jobs_get(&back, s, 1, &err), 0);
+    assert_string_equal(back.state, "done");
+    assert_string_equal(back.result, "failed");
+    assert_string_equal(back.reason, "waits for job 2");
+    assert_int_equal(back.exit_code, 93);
+    assert_int_equal(back.np, 2);
+    assert_int_equal(back.step, 0);
+    assert_int_equal(back.started_ms, 5);
+    assert_int_equal(back.ended_ms, 6);
+    assert_int_equal(back.productive_ms, 1);
+    assert_int_equal(back.last_seq, 12);
+    assert_float_equal(back.loss, 0.25, 0);
+    char *yaml, *canonical;
+    assert_int_equal(jobs_spec(&yaml, &canonical, s, 1, &err), 0);
+    assert_string_equal(yaml, "name: sana");
+    assert_string_equal(canonical, "{\"schema\":1}");
+    free(yaml);
+    free(canonical);
+    assert_int_equal(jobs_get(&back, s, 2, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_string_equal(err.text, "there is no job 2");
+    store_close(s);
+}
+
+static int collect(void *ctx, const struct job_row *row)
+{
+    char *text = ctx;
+    sprintf(text + strlen(text), "%lld ", (long long)row->id);
+    return 0;
+}
+
+static void job_lists(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    const struct {
+        const char *name, *state;
+    } rows[] = { { "a", "done" }, { "b", "running" }, { "a", "pending" }, { "c", "done" } };
+    for (int i = 0; i < 4; i++)
+        insert(s, i + 1, rows[i].name, rows[i].state);
+    const struct {
+        bool        open;
+        int         before, limit;
+        const char *ids;
+    } cases[] = { { true, 0, 10, "3 2 " }, { false, 0, 10, "4 3 2 1 " }, { false, 3, 1, "2 " },
+                  { true, 3, 10, "2 " } };
+    for (int i = 0; i < 4; i++) {
+        char got[64] = "";
+        jobs_each(s, cases[i].open, cases[i].before, cases[i].limit, collect, got, &err);
+        assert_string_equal(got, cases[i].ids);
+    }
+    int64_t id = 0;
+    assert_int_equal(jobs_find(&id, s, "a", &err), 0);
+    assert_int_equal(id, 3);
+    assert_int_equal(jobs_find(&id, s, NULL, &err), 0);
+    assert_int_equal(id, 4);
+    assert_int_equal(jobs_find(&id, s, "z", &err), -1);
+    assert_string_equal(err.text, "there is no job named 'z'");
+    store_close(s);
+}
+
+static void ids_are_never_reused(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    insert(s, 41, "x", "done");
+    sqlite3_exec(store_handle(s), "DELETE FROM specs; DELETE FROM jobs", NULL, NULL, NULL);
+    int64_t id = 0;
+    assert_int_equal(jobs_next_id(&id, s, &err), 0);
+    assert_int_equal(id, 42);
+    store_close(s);
+}
+
+static int count_events(void *ctx, const struct event_row *row)
+{
+    int64_t *sum = ctx;
+    *sum = *sum * 10 + row->seq;
+    return 0;
+}
+
+static void events_come_once(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    insert(s, 1, "x", "running");
+    struct event_row e = { .job = 1, .seq = 1, .at_ms = 5, .source = "controller",
+                           .kind = "submitted", .agent_seq = -1, .body = "{}" };
+    assert_int_equal(events_append(s, &e, &err), 0);
+    struct event_row a = { .job = 1, .seq = 2, .at_ms = 6, .source = "agent", .kind = "plan",
+                           .attempt = 1, .node = "n", .incarnation = 1, .agent_seq = 9,
+                           .body = "{\"np\":2}" };
+    assert_int_equal(events_append(s, &a, &err), 0);
+    assert_int_equal(events_seen(s, 1, 1, "n", 1, 9, &err), 1);
+    assert_int_equal(events_seen(s, 1, 1, "n", 2, 9, &err), 0);
+    a.seq = 3;
+    assert_int_equal(events_append(s, &a, &err), -1);       /* the same one again */
+    assert_int_equal(err.code, ERR_CONFLICT);
+    err.code = ERR_NONE;
+    a.incarnation = 2;
+    assert_int_equal(events_append(s, &a, &err), 0);
+    e.seq = 3;
+    assert_int_equal(events_append(s, &e, &err), -1);       /* the seq is taken */
+    err.code = ERR_NONE;
+    e.seq = 4, e.job = 2;
+    assert_int_equal(events_append(s, &e, &err), -1);       /* no such job */
+    err.code = ERR_NONE;
+    int64_t sum = 0;
+    assert_int_equal(events_each(s, 1, 1, 10, count_events, &sum, &err), 0);
+    assert_int_equal(sum, 23);
+    store_close(s);
+}
+
+static int last_point(void *ctx, int64_t step, double value)
+{
+    double *out = ctx;
+    out[0]++;
+    out[1] = (double)step;
+    out[2] = value;
+    return 0;
+}
+
+static int last_checkpoint(void *ctx, const struct checkpoint_row *row)
+{
+    snprintf(ctx, 64, "%lld %s %s", (long long)row->step, row->path, row->trust);
+    return 1;
+}
+
+static int last_node(void *ctx, const struct node_row *row)
+{
+    snprintf(ctx, 64, "%s %lld", row->name, (long long)row->cpus);
+    return 0;
+}
+
+static void smaller_tables(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    insert(s, 1, "x", "running");
+    struct attempt_row a = { .job = 1, .attempt = 2, .nonce = "abc", .node = "n", .run_dir = "/r",
+                             .pid = -1, .start_time = -1, .started_ms = 3, .ended_ms = -1 }, b;
+    assert_int_equal(attempts_insert(s, &a, &err), 0);
+    a.pid = 77, a.start_time = 88, a.incarnation = 1, a.acked = 5;
+    snprintf(a.boot_id, sizeof(a.boot_id), "boot");
+    assert_int_equal(attempts_update(s, &a, &err), 0);
+    assert_int_equal(attempts_get(&b, s, 1, 2, &err), 0);
+    assert_string_equal(b.nonce, "abc");
+    assert_string_equal(b.boot_id, "boot");
+    assert_int_equal(b.pid, 77);
+    assert_int_equal(b.start_time, 88);
+    assert_int_equal(b.acked, 5);
+    assert_int_equal(b.ended_ms, -1);
+    assert_int_equal(attempts_get(&b, s, 1, 3, &err), -1);
+    err.code = ERR_NONE;
+
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(metrics_put(s, 1, "loss", i, 1.0 / (i + 1), &err), 0);
+    double out[3] = { 0 };
+    assert_int_equal(metrics_each(s, 1, "loss", 10, last_point, out, &err), 0);
+    assert_true(out[0] <= 11 && out[0] >= 10);
+    assert_int_equal((int)out[1], 99);
+    assert_int_equal(metrics_thin(s, 1, "loss", 4, &err), 0);
+    int64_t n = 0;
+    assert_int_equal(metrics_count(&n, s, 1, "loss", &err), 0);
+    assert_int_equal(n, 25);
+
+    char text[64] = "";
+    struct checkpoint_row c = { .step = 5, .path = "/c/5", .digest = "x", .trust = "written" };
+    assert_int_equal(checkpoints_put(s, 1, &c, &err), 0);
+    c.step = 9, c.path = "/c/9";
+    assert_int_equal(checkpoints_put(s, 1, &c, &err), 0);
+    assert_int_equal(checkpoints_distrust(s, 1, "/c/9", &err), 0);
+    assert_int_equal(checkpoints_each(s, 1, 5, last_checkpoint, text, &err), 1);
+    assert_string_equal(text, "9 /c/9 quarantined");
+
+    assert_int_equal(ledger_put(s, 1, 1, 1, 10, 5, &err), 0);
+    assert_int_equal(ledger_put(s, 1, 1, 1, 10, 6, &err), 0);
+    assert_int_equal(ledger_put(s, 1, 1, 2, 10, 10, &err), 0);
+    int64_t wall = 0, kept = 0;
+    assert_int_equal(ledger_sum(&wall, &kept, s, 1, &err), 0);
+    assert_int_equal(wall, 20);
+    assert_int_equal(kept, 16);
+
+    struct node_row node = { .name = "n", .boot_id = "b", .cpus = 2, .facts = "{}" };
+    assert_int_equal(nodes_put(s, &node, &err), 0);
+    assert_int_equal(nodes_each(s, last_node, text, &err), 0);
+    assert_string_equal(text, "n 2");
+    store_close(s);
+}
+
+static void rollback_leaves_nothing(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    assert_int_equal(store_begin(s, &err), 0);
+    insert(s, 1, "x", "pending");
+    store_rollback(s);
+    struct job_row row;
+    assert_int_equal(jobs_get(&row, s, 1, &err), -1);
+    store_close(s);
+}
+
+/* The process dies between its commits, without closing: what was committed is
+ * there, what was not is not. */
+static void killed_writer(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct err err = { 0 };
+        struct store *s = NULL;
+        if (store_open(&s, path, &err) < 0 || store_begin(s, &err) < 0)
+            _exit(1);
+        struct job_row row = some_job(1, "kept", "pending");
+        if (jobs_insert(s, &row, "", "{}", &err) < 0 || store_commit(s, &err) < 0)
+            _exit(1);
+        store_begin(s, &err);
+        row = some_job(2, "lost", "pending");
+        jobs_insert(s, &row, "", "{}", &err);
+        _exit(9);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 9);
+    struct err err = { 0 };
+    struct store *s = opened();
+    struct job_row row;
+    assert_int_equal(jobs_get(&row, s, 1, &err), 0);
+    assert_int_equal(jobs_get(&row, s, 2, &err), -1);
+    store_close(s);
+}
+
+static void migration(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    insert(s, 1, "old", "done");
+    const int now = migrations_count();
+    const char *good[16], *bad[16];
+    memcpy(good, MIGRATIONS, sizeof(char *) * (size_t)now);
+    memcpy(bad, good, sizeof(bad));
+    good[now] = "ALTER TABLE jobs ADD COLUMN colour TEXT NOT NULL DEFAULT 'grey'";
+    bad[now] = "ALTER TABLE jobs ADD COLUMN colour TEXT; INSERT INTO nowhere VALUES (1)";
+
+    assert_int_equal(migrate_run(s, path, bad, now + 1, &err), -1);
+    assert_non_null(strstr(err.text, "nothing was changed"));
+    err.code = ERR_NONE;
+    assert_int_not_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0),
+                         SQLITE_OK);
+
+    assert_int_equal(migrate_run(s, path, good, now + 1, &err), 0);
+    assert_int_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0), SQLITE_OK);
+    assert_int_equal(migrate_run(s, path, good, now + 1, &err), 0);     /* nothing more to do */
+    char copy[600];
+    snprintf(copy, sizeof(copy), "%s.v%d", path, now);
+    struct stat st;
+    assert_int_equal(stat(copy, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    store_close(s);
+
+    /* This program knows fewer versions than the file has. */
+    assert_int_equal(store_open(&s, path, &err), -1);
+    assert_non_null(strstr(err.text, "use the newer jobctl"));
+
+    /* The copy is the store as it was. */
+    err.code = ERR_NONE;
+    assert_int_equal(store_open(&s, copy, &err), 0);
+    struct job_row row;
+    assert_int_equal(jobs_get(&row, s, 1, &err), 0);
+    assert_string_equal(row.name, "old");
+    store_close(s);
+}
+
+static void not_a_store(void **state)
+{
+    (void)state;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 100; i++)
+        fputs("this is not a database at all\n", f);
+    fclose(f);
+    struct err err = { 0 };
+    struct store *s = NULL;
+    assert_int_equal(store_open(&s, path, &err), -1);
+    assert_non_null(strstr(err.text, "jobs.db"));
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void many_finished_jobs(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    store_begin(s, &err);
+    for (int i = 1; i <= 100000; i++)
+        insert(s, i, i % 10 ? "a" : "b", i == 500 ? "running" : "done");
+    assert_int_equal(store_commit(s, &err), 0);
+    char got[64] = "";
+    double t = now_s();
+    assert_int_equal(jobs_each(s, true, 0, 100, collect, got, &err), 0);
+    int64_t id = 0;
+    assert_int_equal(jobs_find(&id, s, "b", &err), 0);
+    t = now_s() - t;
+    assert_string_equal(got, "500 ");
+    assert_int_equal(id, 100000);
+    print_message("open jobs among 100000: %.3f ms\n", t * 1e3);
+    assert_true(t < 0.05);
+    store_close(s);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(job_round_trip),   CASE(job_lists),     CASE(ids_are_never_reused),
+        CASE(events_come_once), CASE(smaller_tables), CASE(rollback_leaves_nothing),
+        CASE(killed_writer),    CASE(migration),     CASE(not_a_store),
+        CASE(many_finished_jobs),
+    };
+    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}
