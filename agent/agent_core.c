@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core.c - see agent_core.h; the phases below are in the order of a life */
+#include "agent/agent_core.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent_event.h"
+#include "agent/cause.h"
+#include "agent/pace.h"
+#include "agent/patience.h"
+#include "engine/err.h"
+
+enum {
+    CASCADE_GRACE_MS = 3000, /* for ranks whose neighbour has died */
+    KILL_REPEAT_MS = 1000,   /* SIGKILL again: a child may have been born meanwhile */
+    EVIDENCE_LINES = 20,
+    CLOSE_CALL_MS = 200      /* failures nearer than this may have come in the wrong order */
+};
+
+/* How far the stopping of a generation has got. */
+enum stage { STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
+
+/* One rank of the generation. */
+struct rank {
+    int64_t pid;
+    bool    alive;
+    char    reported[32];  /* cause of its own `failed` line, or "" */
+    char    text[224];
+};
+
+struct agent_core {
+    enum agent_phase    phase;
+    struct agent_launch job;       /* its pointers are not kept */
+    int64_t      launched_ms;
+    int64_t      timer_at;         /* 0 = none */
+
+    int          generation;
+    int64_t      generation_ms;    /* when it was started */
+    struct rank *ranks;
+    int          alive;
+    bool         setup_done, done_seen;
+
+    /* the failure that decides */
+    bool              failed;
+    int               failed_rank;
+    int64_t           failed_ms;
+    struct verdict    verdict;
+    struct agent_exit failure;
+    json_t           *evidence;
+    bool              not_clean;   /* a sweep found something that would not die */
+
+    /* stopping */
+    enum stage stage;
+    bool       stop_asked;
+    int64_t    kill_at;            /* when the grace ends */
+    int64_t    stop_grace_ms;      /* of a stop that came while spawning */
+    char       stop_reason[200];
+
+    struct pace     pace;
+    struct patience patience;
+
+    /* how the attempt ends */
+    const char *result;
+    char        text[400];
+    bool        retry_helps, gave_up;
+};
+
+/* --- effects --------------------------------------------------------------------------- */
+
+static struct agent_effect *add(struct agent_effects *out, enum agent_effect_kind kind)
+{
+    /* A step makes at most a handful; the table is sized with room to spare. */
+    if (out->n == AGENT_EFFECTS)
+        out->n--;
+    struct agent_effect *e = &out->list[out->n++];
+    *e = (struct agent_effect){.kind = kind};
+    return e;
+}
+
+static void add_event(struct agent_effects *out, const char *event, json_t *body)
+{
+    struct agent_effect *e = add(out, DO_EVENT);
+    e->event = event;
+    e->body = body;
+}
+
+static void add_step(struct agent_effects *out, json_t *body)
+{
+    add_event(out, "step", body);
+    out->list[out->n - 1].droppable = true;
+}
+
+static void set_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
+{
+    if (c->timer_at == at_ms)
+        return;
+    c->timer_at = at_ms;
+    add(out, DO_TIMER)->at_ms = at_ms;
+}
+
+static void send_signal(struct agent_effects *out, int signo)
+{
+    add(out, DO_SIGNAL)->signo = signo;
+}
+
+void agent_effects_fini(struct agent_effects *effects)
+{
+    for (int i = 0; i < effects->n; i++)
+        json_decref(effects->list[i].body);
+    effects->n = 0;
+}
+
+/* --- the end of the attempt ------------------------------------------------------------ */
+
+/* Everything that can be said is known: sweep, then say it. */
+static void close_attempt(struct agent_core *c, struct agent_effects *out, const char *result,
+                          bool retry_helps, bool gave_up, const char *text)
+{
+    c->phase = AGENT_CLOSING;
+    c->result = result;
+    c->retry_helps = retry_helps;
+    c->gave_up = gave_up;
+    snprintf(c->text, sizeof(c->text), "%s", text);
+    set_timer(c, out, 0);
+    add(out, DO_SWEEP)->generation = 0;
+}
+
+static void finish_attempt(struct agent_core *c, const struct agent_input *in,
+                           struct agent_effects *out)
+{
+    json_t *body = json_pack(
+        "{s:s, s:s, s:s, s:o, s:i, s:b, s:I, s:I, s:s, s:I, s:I, s:b, s:b}", "result", c->result,
+        "cause", cause_name(c->verdict.cause), "text", c->text, "step",
+        c->pace.best > 0 ? json_integer(c->pace.best) : json_null(), "generations", c->generation,
+        "clean",
+        in->swept.clean && !c->not_clean, "productive_ms", (json_int_t)c->pace.productive_ms, "wall_ms",
+        (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0), "fingerprint",
+        c->patience.fingerprint, "same_fingerprint", (json_int_t)c->patience.same,
+        "failures_without_progress", (json_int_t)c->patience.failures, "retry_helps", c->retry_helps, "gave_up", c->gave_up);
+    if (body)
+        json_object_set_new(body, "exit_code",
+                            c->failed && !c->failure.signalled ? json_integer(c->failure.exit_code)
+                                                               : json_null());
+    c->phase = AGENT_OVER;
+    add_event(out, "attempt_ended", body);
+    add(out, DO_FINISH);
+}
+
+/* --- starting ---------------------------------------------------------------------------*/
+
+static void spawn(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    c->phase = AGENT_SPAWNING;
+    c->generation++;
+    c->generation_ms = in->now_ms;
+    c->alive = 0;
+    c->failed = c->done_seen = false;
+    c->verdict = (struct verdict){0};
+    c->failure = (struct agent_exit){0};
+    json_decref(c->evidence);
+    c->evidence = NULL;
+    pace_begin(&c->pace);
+    memset(c->ranks, 0, (size_t)c->job.np * sizeof(*c->ranks));
+    struct agent_effect *e = add(out, DO_SPAWN);
+    e->generation = c->generation;
+    e->resume_step = c->pace.checkpoint;
+}
+
+static void start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (!c->job.has_setup || c->setup_done) {
+        spawn(c, in, out);
+        return;
+    }
+    c->phase = AGENT_SETUP;
+    c->stage = STAGE_FLAG;
+    add_event(out, "setup_started", json_object());
+    add(out, DO_SETUP);
+}
+
+static void on_launch(struct agent_core *c, const struct agent_input *in,
+                      struct agent_effects *out)
+{
+    if (c->phase != AGENT_IDLE)
+        return;
+    c->job = in->launch;
+    c->launched_ms = in->now_ms;
+    const struct agent_history *h = &in->launch.history;
+    const struct agent_budget *b = &in->launch.budget;
+    pace_init(&c->pace, h->last_step);
+    c->patience = (struct patience){.restarts = b->restarts,
+                                    .backoff_min_ms = b->backoff_min_ms,
+                                    .backoff_max_ms = b->backoff_max_ms,
+                                    .no_progress = b->no_progress,
+                                    .failures = h->failures_without_progress,
+                                    .same = h->same_fingerprint};
+    snprintf(c->patience.fingerprint, sizeof(c->patience.fingerprint), "%s",
+             h->fingerprint ? h->fingerprint : "");
+    c->job.history.fingerprint = c->job.refusal = NULL;
+    if (c->job.np > 0)
+        c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
+    if (in->launch.refusal || !c->ranks) {
+        c->verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
+        close_attempt(c, out, "failed", false, false,
+                      in->launch.refusal ? in->launch.refusal : "no memory for the ranks");
+        return;
+    }
+    start(c, in, out);
+}
+
+static void on_spawned(struct agent_core *c, const struct agent_input *in,
+                       struct agent_effects *out)
+{
+    if (c->phase != AGENT_SPAWNING || in->spawn.generation != c->generation)
+        return;
+    json_t *pids = json_array();
+    for (int i = 0; i < c->job.np; i++) {
+        c->ranks[i].pid = in->spawn.pids[i];
+        c->ranks[i].alive = true;
+        json_array_append_new(pids, json_integer(in->spawn.pids[i]));
+    }
+    c->alive = c->job.np;
+    c->phase = AGENT_RUNNING;
+    bool known = c->pace.checkpoint >= 0;
+    add_event(out, "generation_started",
+              json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np", c->job.np,
+                        "pids", pids, "resume_step",
+                        known ? json_integer(c->pace.checkpoint) : json_null(), "fresh", !known));
+}
+
+/* --- stopping ---------------------------------------------------------------------------*/
+
+static void sweep_generation(struct agent_core *c, struct agent_effects *out)
+{
+    c->phase = AGENT_ENDING;
+    c->stage = STAGE_SWEEP;
+    set_timer(c, out, 0);
+    add(out, DO_SWEEP)->generation = c->generation;
+}
+
+/* Time is up for the present stage: the next, harsher one. */
+static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    if (c->stage == STAGE_FLAG && now_ms < c->kill_at) {
+        c->stage = STAGE_TERM;
+        send_signal(out, SIGTERM);
+        set_timer(c, out, c->kill_at);
+        return;
+    }
+    c->stage = STAGE_KILL;
+    send_signal(out, SIGKILL);
+    set_timer(c, out, now_ms + KILL_REPEAT_MS);
+}
+
+/* The person's or the controller's wish.  The engine gets half of the grace to act on the flag;
+ * a command knows SIGTERM only. */
+static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_ms, bool gently,
+                           struct agent_effects *out)
+{
+    c->kill_at = now_ms + (grace_ms > 0 ? grace_ms : 0);
+    c->stage = STAGE_FLAG;
+    add(out, DO_CONTROL)->command = "stop";
+    if (gently && grace_ms > 1)
+        set_timer(c, out, now_ms + grace_ms / 2);
+    else
+        escalate(c, now_ms, out);
+}
+
+static void on_stop(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (c->phase == AGENT_CLOSING || c->phase == AGENT_OVER)
+        return;
+    bool again = c->stop_asked;
+    c->stop_asked = true;
+    if (!again) {
+        snprintf(c->stop_reason, sizeof(c->stop_reason), "%s",
+                 in->stop.reason ? in->stop.reason : "");
+        add_event(out, "stop_asked", json_pack("{s:s, s:b}", "reason", c->stop_reason,
+                                               "checkpoint", in->stop.checkpoint));
+    }
+    switch (c->phase) {
+    case AGENT_IDLE:
+    case AGENT_BACKOFF:
+        close_attempt(c, out, "stopped", false, false, c->stop_reason);
+        break;
+    case AGENT_SETUP:
+    case AGENT_RUNNING:
+        if (c->phase == AGENT_RUNNING)
+            c->phase = AGENT_ENDING;
+        stop_processes(c, in->now_ms, in->stop.grace_ms,
+                       in->stop.checkpoint && c->job.engine && c->phase != AGENT_SETUP, out);
+        break;
+    case AGENT_ENDING:
+        /* Asked again, or while ranks were being stopped: only ever sooner. */
+        if (c->stage < STAGE_KILL && in->now_ms + in->stop.grace_ms < c->kill_at)
+            stop_processes(c, in->now_ms, in->stop.grace_ms, false, out);
+        break;
+    default:
+        c->stop_grace_ms = in->stop.grace_ms; /* SPAWNING: acted on when they are there */
+        break;
+    }
+}
+
+/* --- how a generation ended --------------------------------------------------------------*/
+
+/* Takes the failure as the one that decides. */
+static void blame(struct agent_core *c, const struct agent_exit *e, const struct verdict *v,
+                  int64_t now_ms)
+{
+    c->failed = true;
+    c->failed_rank = e->rank;
+    c->failed_ms = now_ms;
+    c->verdict = *v;
+    c->failure = *e;
+    c->failure.last_lines = NULL;
+    json_decref(c->evidence);
+    c->evidence = agent_event_lines(e->last_lines, EVIDENCE_LINES);
+}
+
+static bool is_echo(const struct verdict *v)
+{
+    return v->cause == CAUSE_NCCL_ERROR || strstr(v->detail, "onnection closed by peer") ||
+           strstr(v->detail, "onnection reset by peer");
+}
+
+static void generation_ended(struct agent_core *c, struct agent_effects *out)
+{
+    json_t *held = pace_held(&c->pace);
+    if (held)
+        add_step(out, held);
+    int64_t gained = pace_gained(&c->pace);
+    if (c->failed) {
+        char now[FINGERPRINT];
+        patience_fingerprint(now, cause_name(c->verdict.cause), &c->failure, c->verdict.detail,
+                             c->pace.step);
+        patience_failure(&c->patience, now, gained);
+    } else if (gained > 0) {
+        patience_progress(&c->patience);
+    }
+    json_t *body = json_pack(
+        "{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", c->generation, "cause",
+        cause_name(c->verdict.cause), "text",
+        c->failed ? c->verdict.text : "every rank exited with code 0", "rank",
+        c->failed ? json_integer(c->failed_rank) : json_null(), "step",
+        c->pace.step >= 0 ? json_integer(c->pace.step) : json_null(), "gained", (json_int_t)gained,
+        "fingerprint", c->failed ? c->patience.fingerprint : "", "evidence", c->evidence);
+    agent_event_add_exit(body, &c->failure);
+    add_event(out, "generation_ended", body);
+}
+
+/* Did it end as we had asked?  A signal that we have not sent is its own. */
+static bool by_us(const struct agent_core *c, const struct agent_exit *e)
+{
+    int signo = e->signalled ? e->signo : e->exit_code > 128 ? e->exit_code - 128 : 0;
+    return c->phase == AGENT_ENDING && (signo == 0 || signo == SIGTERM || c->stage == STAGE_KILL);
+}
+
+static void on_exited(struct agent_core *c, const struct agent_input *in,
+                      struct agent_effects *out)
+{
+    const struct agent_exit *e = &in->exited;
+    bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
+                e->generation == c->generation && e->rank >= 0 && e->rank < c->job.np;
+    if (!ours || !c->ranks[e->rank].alive)
+        return;
+    struct rank *r = &c->ranks[e->rank];
+    r->alive = false;
+    c->alive--;
+    json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
+                             "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
+    agent_event_add_exit(body, e);
+    add_event(out, "rank_exited", body);
+
+    struct evidence evidence = {
+        .engine = c->job.engine,
+        .signalled = e->signalled,
+        .signo = e->signo,
+        .exit_code = e->exit_code,
+        .stop_asked = by_us(c, e),
+        .oom_killed = e->oom_killed,
+        .reported = r->reported[0] ? r->reported : NULL,
+        .text = r->text,
+        .last_lines = e->last_lines,
+    };
+    struct verdict v;
+    cause_classify(&v, &evidence, e->rank);
+    /* What a command does when it is stopped is its own affair. */
+    bool counts = v.cause != CAUSE_NONE && (c->job.engine || !c->stop_asked);
+    if (counts && (!c->failed || (is_echo(&c->verdict) && !is_echo(&v) &&
+                                  in->now_ms - c->failed_ms < CLOSE_CALL_MS)))
+        blame(c, e, &v, in->now_ms);
+
+    if (c->alive == 0) {
+        generation_ended(c, out);
+        sweep_generation(c, out);
+    } else if (c->phase == AGENT_RUNNING && c->failed) {
+        c->phase = AGENT_ENDING;
+        c->kill_at = in->now_ms + CASCADE_GRACE_MS;
+        c->stage = STAGE_TERM;
+        send_signal(out, SIGTERM);
+        set_timer(c, out, c->kill_at);
+    }
+}
+
+/* --- again, or no more ------------------------------------------------------------------*/
+
+static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out,
+                  const char *what)
+{
+    int64_t delay = patience_wait_ms(&c->patience, in->jitter);
+    char from[64] = "", text[400];
+    if (c->pace.checkpoint >= 0)
+        snprintf(from, sizeof(from), " from the checkpoint of step %lld",
+                 (long long)c->pace.checkpoint);
+    if (delay)
+        snprintf(text, sizeof(text), "%s starts again in %.1f s%s, after %lld failures without "
+                 "progress: %s", what, (double)delay / 1000, from, (long long)c->patience.failures,
+                 c->verdict.text);
+    else
+        snprintf(text, sizeof(text), "%s starts again at once%s: %s", what, from, c->verdict.text);
+    add_event(out, "restart_scheduled",
+              json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
+                        (json_int_t)delay, "text", text));
+    if (delay == 0) {
+        start(c, in, out);
+        return;
+    }
+    c->phase = AGENT_BACKOFF;
+    set_timer(c, out, in->now_ms + delay);
+}
+
+/* A generation, or the setup, failed, and nothing of it is left. */
+static void decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out,
+                   const char *what)
+{
+    char text[400];
+    if (!c->verdict.retry_helps) {
+        close_attempt(c, out, "failed", false, false, c->verdict.text);
+    } else if (c->verdict.cause == CAUSE_GPU_FAULT || c->not_clean) {
+        /* Not here: on another GPU or node, which is the controller's choice. */
+        close_attempt(c, out, "failed", true, false, c->verdict.text);
+    } else if (patience_ask(&c->patience, text, sizeof(text)) < 0) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof(text) - n, "%s", c->verdict.text);
+        close_attempt(c, out, "failed", false, true, text);
+    } else {
+        again(c, in, out, what);
+    }
+}
+
+static void on_swept(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (!in->swept.clean && (c->phase == AGENT_ENDING || c->phase == AGENT_CLOSING)) {
+        c->not_clean = true;
+        char text[300];
+        snprintf(text, sizeof(text), "a process would not end: %.200s",
+                 in->swept.left ? in->swept.left : "unknown");
+        add_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
+    }
+    if (c->phase == AGENT_CLOSING)
+        finish_attempt(c, in, out);
+    if (c->phase != AGENT_ENDING || c->stage != STAGE_SWEEP)
+        return;
+    if (c->done_seen && !c->failed) {
+        close_attempt(c, out, "succeeded", false, false, "the run is complete");
+    } else if (c->stop_asked) {
+        close_attempt(c, out, "stopped", false, false, c->stop_reason);
+    } else if (c->failed) {
+        char what[40];
+        snprintf(what, sizeof(what), "generation %d", c->generation + 1);
+        decide(c, in, out, what);
+    } else {
+        if (c->pace.step < 0) /* no step lines: all of the run that ended well was of use */
+            c->pace.productive_ms += in->now_ms - c->generation_ms;
+        close_attempt(c, out, "succeeded", false, false, "every rank exited with code 0");
+    }
+}
+
+/* What could not even start, as a failure like any other. */
+static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out)
+{
+    if (c->phase != AGENT_SPAWNING || in->spawn.generation != c->generation)
+        return;
+    struct verdict v = {.cause = CAUSE_UNKNOWN, .retry_helps = true};
+    snprintf(v.detail, sizeof(v.detail), "%s", in->spawn.text ? in->spawn.text : "cannot start");
+    snprintf(v.text, sizeof(v.text), "%s", v.detail);
+    blame(c, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
+    generation_ended(c, out);
+    sweep_generation(c, out);
+}
+
+static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out)
+{
+    if (c->phase != AGENT_SETUP)
+        return;
+    const struct agent_exit *e = &in->exited;
+    json_t *body = json_pack("{s:I}", "ms", (json_int_t)e->after_ms);
+    agent_event_add_exit(body, e);
+    add_event(out, "setup_done", body);
+    if (c->stop_asked) {
+        close_attempt(c, out, "stopped", false, false, c->stop_reason);
+        return;
+    }
+    if (!e->signalled && e->exit_code == 0) {
+        c->setup_done = true;
+        spawn(c, in, out);
+        return;
+    }
+    struct verdict v;
+    cause_classify(&v, &(struct evidence){.signalled = e->signalled, .signo = e->signo,
+                                          .exit_code = e->exit_code, .last_lines = e->last_lines},
+                   0);
+    snprintf(v.text, sizeof(v.text), "the setup %s", v.detail);
+    blame(c, e, &v, in->now_ms);
+    char now[FINGERPRINT];
+    patience_fingerprint(now, "setup", e, v.detail, -1);
+    patience_failure(&c->patience, now, 0);
+    decide(c, in, out, "the setup");
+}
+
+static void on_timer(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (c->timer_at == 0 || in->now_ms < c->timer_at)
+        return;
+    c->timer_at = 0;
+    if (c->phase == AGENT_BACKOFF)
+        start(c, in, out);
+    else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked))
+        escalate(c, in->now_ms, out);
+}
+
+/* --- a rank's own words -----------------------------------------------------------------*/
+
+static void on_first_rank(struct agent_core *c, const char *ev, const json_t *line, int64_t now_ms,
+                          struct agent_effects *out)
+{
+    int g = c->generation;
+    if (strcmp(ev, "started") == 0) {
+        pace_started(&c->pace, line, now_ms);
+    } else if (strcmp(ev, "step") == 0) {
+        json_t *body = pace_step(&c->pace, g, line, now_ms);
+        if (body)
+            add_step(out, body);
+    } else if (strcmp(ev, "checkpoint") == 0) {
+        if (pace_checkpoint(&c->pace, line, now_ms) == 0)
+            add_event(out, "checkpoint",
+                      agent_event_relay(g, line, "step path bytes ms digest"));
+    } else if (strcmp(ev, "quarantined") == 0) {
+        add_event(out, "quarantined", agent_event_relay(g, line, "path reason"));
+    } else if (strcmp(ev, "sample") == 0) {
+        add_event(out, "sample", agent_event_relay(g, line, "step path"));
+    } else if (strcmp(ev, "done") == 0) {
+        pace_done(&c->pace, line, now_ms);
+        c->done_seen = true;
+    }
+}
+
+static void on_progress(struct agent_core *c, const struct agent_input *in,
+                        struct agent_effects *out)
+{
+    bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
+                in->progress.generation == c->generation && in->progress.rank >= 0 &&
+                in->progress.rank < c->job.np;
+    const json_t *line = in->progress.line;
+    const char *ev = agent_event_text(line, "ev");
+    if (!ours || !ev)
+        return;
+    struct rank *r = &c->ranks[in->progress.rank];
+
+    if (strcmp(ev, "failed") == 0) {
+        const char *cause = agent_event_text(line, "cause"), *text = agent_event_text(line, "text");
+        snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
+        snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
+    } else if (strcmp(ev, "warning") == 0) {
+        json_t *body = agent_event_relay(c->generation, line, "text");
+        if (body)
+            json_object_set_new(body, "rank", json_integer(in->progress.rank));
+        add_event(out, "warning", body);
+    } else if (strcmp(ev, "started") == 0) {
+        json_t *body = agent_event_relay(c->generation, line, "resume_step steps backend params");
+        if (body) {
+            json_object_set_new(body, "rank", json_integer(in->progress.rank));
+            json_object_set_new(body, "pid", json_integer(r->pid));
+        }
+        add_event(out, "rank_started", body);
+    }
+    if (in->progress.rank == 0)
+        on_first_rank(c, ev, line, in->now_ms, out);
+}
+
+/* --- the machine ------------------------------------------------------------------------*/
+
+int agent_core_create(struct agent_core **out, struct err *err)
+{
+    struct agent_core *c = calloc(1, sizeof(*c));
+    if (!c)
+        return err_set(err, ERR_MEMORY, "no memory for an agent");
+    pace_init(&c->pace, 0);
+    *out = c;
+    return 0;
+}
+
+void agent_core_destroy(struct agent_core *c)
+{
+    if (!c)
+        return;
+    json_decref(c->evidence);
+    pace_fini(&c->pace);
+    free(c->ranks);
+    free(c);
+}
+
+void agent_core_step(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    static void (*const handlers[])(struct agent_core *, const struct agent_input *,
+                                    struct agent_effects *) = {
+        [INPUT_LAUNCH] = on_launch,
+        [INPUT_SETUP_EXITED] = on_setup_exited,
+        [INPUT_SPAWNED] = on_spawned,
+        [INPUT_SPAWN_FAILED] = on_spawn_failed,
+        [INPUT_RANK_EXITED] = on_exited,
+        [INPUT_PROGRESS] = on_progress,
+        [INPUT_TIMER] = on_timer,
+        [INPUT_STOP] = on_stop,
+        [INPUT_SWEPT] = on_swept,
+    };
+    out->n = 0;
+    if (in->kind == INPUT_CHECKPOINT) {
+        if (c->phase == AGENT_RUNNING)
+            add(out, DO_CONTROL)->command = "checkpoint";
+        return;
+    }
+    handlers[in->kind](c, in, out);
+    /* A stop that came while the ranks were being started. */
+    if (c->stop_asked && c->phase == AGENT_RUNNING) {
+        c->phase = AGENT_ENDING;
+        stop_processes(c, in->now_ms, c->stop_grace_ms, false, out);
+    }
+}
+
+void agent_core_view(const struct agent_core *c, struct agent_view *out)
+{
+    *out = (struct agent_view){
+        .phase = c->phase,
+        .generation = c->generation,
+        .ranks_alive = c->alive,
+        .step = c->pace.step,
+        .steps = c->pace.steps,
+        .loss = c->pace.loss,
+        .lr = c->pace.lr,
+        .samples_per_s = c->pace.samples_per_s,
+        .step_ms = c->pace.step_ms,
+    };
+}
+
+const char *agent_phase_name(enum agent_phase phase)
+{
+    static const char *const names[AGENT_PHASES] = {
+        [AGENT_IDLE] = "idle",       [AGENT_SETUP] = "setup",     [AGENT_SPAWNING] = "spawning",
+        [AGENT_RUNNING] = "running", [AGENT_ENDING] = "ending",   [AGENT_BACKOFF] = "backoff",
+        [AGENT_CLOSING] = "closing", [AGENT_OVER] = "over",
+    };
+    return (unsigned)phase < AGENT_PHASES ? names[phase] : "?";
+}

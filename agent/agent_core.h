@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core.h - what an agent decides: generations, stopping, restarts, the end
+ *
+ * A pure machine: one input in, a list of effects out.  Time, randomness,
+ * processes and the network reach it only as inputs, so a simulator drives the
+ * same code as the agent does.  The shell performs the effects of one step in
+ * their order, events first (they are stored before anything happens), and
+ * feeds back what came of them.  An input that has no meaning in the present
+ * phase - a stale timer, a rank of an older generation - changes nothing.
+ *
+ *   IDLE -launch-> SETUP -> SPAWNING -> RUNNING -> ENDING -> SPAWNING (at once)
+ *                                                        |-> BACKOFF -> SPAWNING
+ *                                                        '-> CLOSING -> OVER
+ *
+ * The first rank that fails decides; the others are cascade and are stopped.
+ * ENDING: flag, SIGTERM, grace, SIGKILL, sweep; CLOSING sweeps once more, for
+ * everything of the attempt.  attempt_ended is always the last event.
+ *
+ * A generation made progress when its last step, or its newest checkpoint, is
+ * beyond anything seen before in this job (agent/pace.h).  Only failures without
+ * progress count against the budget (agent/patience.h).
+ */
+#ifndef AGENT_AGENT_CORE_H
+#define AGENT_AGENT_CORE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct agent_core;
+
+enum agent_phase {
+    AGENT_IDLE,      /* nothing to run yet */
+    AGENT_SETUP,     /* the job's `setup:` runs */
+    AGENT_SPAWNING,  /* ranks asked for, not yet there */
+    AGENT_RUNNING,
+    AGENT_ENDING,    /* a generation is over, or is being made to end */
+    AGENT_BACKOFF,   /* waiting before the next one */
+    AGENT_CLOSING,   /* the last sweep */
+    AGENT_OVER,
+    AGENT_PHASES
+};
+
+enum agent_input_kind {
+    INPUT_LAUNCH,
+    INPUT_SETUP_EXITED,
+    INPUT_SPAWNED,       /* answers DO_SPAWN */
+    INPUT_SPAWN_FAILED,  /* or this; nothing of the generation is left then */
+    INPUT_RANK_EXITED,
+    INPUT_PROGRESS,      /* a line of a rank (engine/progress.h) */
+    INPUT_TIMER,         /* the time of the last DO_TIMER has come */
+    INPUT_STOP,
+    INPUT_CHECKPOINT,
+    INPUT_SWEPT          /* answers DO_SWEEP */
+};
+
+struct agent_budget {
+    int64_t restarts;        /* without progress; 0 = never restart */
+    int64_t backoff_min_ms, backoff_max_ms;
+    int64_t no_progress;     /* the same failure so often ends the attempt */
+};
+
+/* What was counted in earlier attempts of the job. */
+struct agent_history {
+    int64_t     failures_without_progress;
+    int64_t     same_fingerprint;
+    int64_t     last_step;   /* the furthest ever */
+    const char *fingerprint; /* of the last failure, "" = none */
+};
+
+struct agent_launch {
+    int                  np;
+    bool                 engine;    /* `train:`, else `run:` */
+    bool                 has_setup;
+    const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
+    struct agent_budget  budget;
+    struct agent_history history;
+};
+
+/* How a process ended. */
+struct agent_exit {
+    int         generation; /* 0: the setup */
+    int         rank;
+    int64_t     pid;
+    bool        signalled;
+    int         signo;
+    int         exit_code;
+    bool        oom_killed;
+    int64_t     after_ms;   /* since it was started */
+    const char *last_lines; /* of its output, or NULL */
+};
+
+struct agent_input {
+    enum agent_input_kind kind;
+    int64_t               now_ms; /* never smaller than in the input before */
+    double                jitter; /* [0, 1) */
+    /* The one that the kind asks for.  Everything is borrowed for the call. */
+    struct agent_launch launch;
+    struct agent_exit   exited;   /* INPUT_SETUP_EXITED too */
+    struct {
+        int            generation;
+        const int64_t *pids;      /* np of them */
+        const char    *text;      /* INPUT_SPAWN_FAILED: why */
+    } spawn;
+    struct {
+        int           generation, rank;
+        const json_t *line;
+    } progress;
+    struct {
+        const char *reason;
+        int64_t     grace_ms;
+        bool        checkpoint;
+    } stop;
+    struct {
+        bool        clean;
+        const char *left;         /* not clean: who would not die */
+    } swept;
+};
+
+enum agent_effect_kind {
+    DO_EVENT,    /* spool it: event, body */
+    DO_SETUP,
+    DO_SPAWN,    /* generation */
+    DO_CONTROL,  /* a line to every rank: command */
+    DO_SIGNAL,   /* to the process groups of all that live: signo */
+    DO_SWEEP,    /* kill all that is ours: of `generation`, or 0 = of the attempt */
+    DO_TIMER,    /* one timer; at_ms replaces what was set, 0 = none */
+    DO_FINISH    /* the attempt is over: linger until the controller knows, then exit */
+};
+
+struct agent_effect {
+    enum agent_effect_kind kind;
+    const char *event;       /* static */
+    json_t     *body;        /* owned by the list; NULL when memory ran out */
+    bool        droppable;   /* a step: may be thinned out when the spool is full */
+    int         generation;
+    int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
+    const char *command;     /* "stop", "checkpoint" */
+    int         signo;
+    int64_t     at_ms;
+};
+
+enum { AGENT_EFFECTS = 24 };
+
+struct agent_effects {
+    struct agent_effect list[AGENT_EFFECTS];
+    int                 n;
+};
+
+/* What a heartbeat tells; numbers are NAN or -1 where not known. */
+struct agent_view {
+    enum agent_phase phase;
+    int     generation;
+    int     ranks_alive;
+    int64_t step, steps;
+    double  loss, lr, samples_per_s, step_ms;
+};
+
+int agent_core_create(struct agent_core **out, struct err *err);
+void agent_core_destroy(struct agent_core *core);
+
+/* Fills *out (what was in it is not freed: agent_effects_fini() after each step). */
+void agent_core_step(struct agent_core *core, const struct agent_input *in,
+                     struct agent_effects *out);
+void agent_effects_fini(struct agent_effects *effects);
+
+void agent_core_view(const struct agent_core *core, struct agent_view *out);
+const char *agent_phase_name(enum agent_phase phase);
+
+#endif
