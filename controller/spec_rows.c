@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_rows.c - the job-level table; see spec_rows.h
+ *
+ * The order of the rows is the order of the canonical JSON.  A map without a
+ * default is always present, filled from its rows; one with the default `null`
+ * only when the file has it.  A default is written as canonical JSON; those of
+ * name and workdir follow from the file (jobspec.c).
+ */
+#include "controller/spec_rows.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AUTO "\"auto\""
+
+/* clang-format off */
+static const struct spec_field fields[] = {
+    {.path = "name", .type = FIELD_STRING, .def = "\"\"",
+     .help = "letters, digits, '.', '_' and '-', at most 64; default: the file's name without suffix"},
+    {.path = "resources", .type = FIELD_MAP, .help = "what the job needs"},
+    {.path = "resources.nodes", .type = FIELD_INT, .min = 1, .max = 4096, .def = "1",
+     .later = "a job runs on one node so far; leave resources.nodes at 1",
+     .help = "number of nodes; num_nodes at the top means the same"},
+    {.path = "resources.gpus", .type = FIELD_INT, .auto_ok = true, .min = 0, .max = 64, .def = AUTO,
+     .help = "per node; auto = every distinct healthy GPU, 0 = none"},
+    {.path = "resources.ranks", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 1024, .def = AUTO,
+     .help = "processes per node; auto = one per GPU, or 1 without a GPU"},
+    {.path = "resources.share_gpus", .type = FIELD_BOOL, .def = "false",
+     .help = "permit more ranks than GPUs"},
+    {.path = "resources.cpus", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 4096, .def = AUTO,
+     .help = "CPU slots per node; auto = all for train, 1 per rank for run"},
+    {.path = "launch", .type = FIELD_ENUM, .choices = "local|ssh|slurm", .auto_ok = true, .def = AUTO,
+     .help = "where the job runs; auto = local"},
+    {.path = "env", .type = FIELD_STRING_MAP, .def = "{}",
+     .help = "added to each rank's environment; wins over what jobctl sets"},
+    {.path = "workdir", .type = FIELD_PATH, .def = "\"\"", .help = "where ranks start; default: the file's folder"},
+    {.path = "setup", .type = FIELD_STRING, .def = "null",
+     .help = "shell text, run once per node before the ranks"},
+    {.path = "run", .type = FIELD_STRING, .def = "null",
+     .help = "shell text, run once per rank; exactly one of run and train"},
+    {.path = "train", .type = FIELD_MAP, .def = "null",
+     .help = "the embedded engine; exactly one of run and train"},
+    {.path = "checkpoint", .type = FIELD_MAP, .help = "when and where state is saved"},
+    {.path = "checkpoint.every", .type = FIELD_EVERY, .def = "{\"steps\":500}",
+     .help = "\"500 steps\" or a duration such as 10m"},
+    {.path = "checkpoint.keep", .type = FIELD_INT, .min = 1, .max = 10000, .def = "3",
+     .help = "so many of the newest are kept"},
+    {.path = "checkpoint.dir", .type = FIELD_PATH, .auto_ok = true, .def = AUTO,
+     .help = "auto = the job's own directory"},
+    {.path = "checkpoint.mirror", .type = FIELD_PATH,
+     .later = "checkpoints cannot be mirrored so far; leave checkpoint.mirror out",
+     .help = "a second place for checkpoints"},
+    {.path = "resume", .type = FIELD_STRING, .def = "\"latest\"",
+     .help = "latest, none, or a checkpoint's path"},
+    {.path = "load_from", .type = FIELD_PATH, .def = "null",
+     .help = "a checkpoint whose weights alone are taken"},
+    {.path = "retry", .type = FIELD_MAP, .help = "what happens after a failure"},
+    {.path = "retry.max", .type = FIELD_INT, .min = 0, .max = 100000, .def = "10",
+     .help = "restarts without progress before the job ends"},
+    {.path = "retry.backoff", .type = FIELD_RANGE, .min = 0, .max = 86400, .def = "[5.0,300.0]",
+     .help = "pause before the second and later restarts without progress"},
+    {.path = "retry.no_progress", .type = FIELD_INT, .min = 1, .max = 100000, .def = "3",
+     .help = "the same failure so often without progress ends the job with exit code 93"},
+    {.path = "secrets", .type = FIELD_STRINGS, .def = "[]",
+     .help = "names of variables taken from the submitter's environment; values are never stored"},
+    {.path = "after", .type = FIELD_STRINGS, .def = "[]",
+     .help = "ids or names of jobs; this one waits until they succeeded"},
+    {.path = "priority", .type = FIELD_INT, .min = -1000, .max = 1000, .def = "0",
+     .help = "higher first"},
+    {.path = "max_duration", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "null",
+     .help = "the job is stopped after so long"},
+    {.path = "hosts", .type = FIELD_STRINGS,
+     .later = "jobs run on this machine only so far; leave hosts out", .help = "hosts of launch: ssh"},
+    {.path = "slurm", .type = FIELD_MAP, .def = "null",
+     .later = "jobs run on this machine only so far; leave slurm out", .help = "settings of launch: slurm"},
+    {.path = "watch", .type = FIELD_ITEMS,
+     .later = "output is not watched for patterns so far; leave watch out",
+     .help = "patterns to look for in the output"},
+    {.path = "hang", .type = FIELD_MAP, .def = "null",
+     .later = "hang deadlines cannot be set so far; leave hang out", .help = "deadlines of phases"},
+    {.path = "notify", .type = FIELD_MAP, .def = "null",
+     .later = "nobody can be notified so far; leave notify out", .help = "who is told"},
+    {.path = NULL},
+};
+
+static const struct { const char *from, *to; } aliases[] = {
+    {"num_nodes", "resources.nodes"},
+    {NULL, NULL},
+};
+/* clang-format on */
+
+static int join(struct spec_row *row, const char *prefix, const struct spec_field *f)
+{
+    snprintf(row->path, sizeof(row->path), "%s%s", prefix, f->path);
+    row->field = f;
+    return 1;
+}
+
+/* The rows of train: follow the row "train". */
+int spec_row_next(struct spec_row *row, size_t *cursor)
+{
+    const struct spec_field *train = train_spec_fields();
+    size_t at = (*cursor)++;
+    for (size_t i = 0; fields[i].path; i++) {
+        if (at == 0)
+            return join(row, "", &fields[i]);
+        at--;
+        if (strcmp(fields[i].path, "train") != 0)
+            continue;
+        for (size_t t = 0; train[t].path; t++, at--)
+            if (at == 0)
+                return join(row, "train.", &train[t]);
+    }
+    return 0;
+}
+
+const struct spec_field *spec_row_find(const char *path)
+{
+    const struct spec_field *rows = fields;
+    if (strncmp(path, "train.", 6) == 0) {
+        rows = train_spec_fields();
+        path += 6;
+    }
+    for (; rows->path; rows++)
+        if (strcmp(rows->path, path) == 0)
+            return rows;
+    return NULL;
+}
+
+const char *spec_row_alias(const char *path)
+{
+    for (size_t i = 0; aliases[i].from; i++)
+        if (strcmp(aliases[i].from, path) == 0)
+            return aliases[i].to;
+    return NULL;
+}
+
+const char *spec_row_leaf(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}

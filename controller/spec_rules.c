@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_rules.c - one function per rule, run in the order of the list; see spec_rules.h */
+#include "controller/spec_rules.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "controller/jobspec.h"
+#include "engine/err.h"
+
+struct rule_context {
+    const json_t *spec, *resources;
+    const char   *path;
+};
+
+static const char *text_of(const struct rule_context *c, const char *key)
+{
+    return json_string_value(json_object_get(c->spec, key));
+}
+
+int spec_name_check(const char *name, struct err *err)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > JOB_NAME_MAX)
+        return err_set(err, ERR_USAGE, "a name has 1 to %d characters, not %zu", JOB_NAME_MAX, n);
+    for (const char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+            return err_set(err, ERR_USAGE, "\"%.64s\" may hold only letters, digits, '.', '_' and "
+                           "'-'", name);
+    if (name[0] == '-' || name[0] == '.')
+        return err_set(err, ERR_USAGE, "\"%.64s\" must begin with a letter or a digit", name);
+    if (name[strspn(name, "0123456789-.")] == '\0')
+        return err_set(err, ERR_USAGE, "\"%.64s\" would be taken for an id; add a letter", name);
+    if (strcmp(name, "last") == 0 || strcmp(name, "all") == 0)
+        return err_set(err, ERR_USAGE, "\"%s\" has a meaning of its own; choose another name",
+                       name);
+    return 0;
+}
+
+static int rule_name(struct rule_context *c, struct err *err)
+{
+    c->path = "name";
+    if (spec_name_check(text_of(c, "name"), err) < 0)
+        return err_prefix(err, "name: ");
+    return 0;
+}
+
+static int rule_payload(struct rule_context *c, struct err *err)
+{
+    bool run = json_is_string(json_object_get(c->spec, "run"));
+    bool train = json_is_object(json_object_get(c->spec, "train"));
+    c->path = run ? "train" : "";
+    if (run && train)
+        return err_set(err, ERR_USAGE, "train: the spec has both run and train; a job does one of "
+                       "the two");
+    if (!run && !train)
+        return err_set(err, ERR_USAGE, "the spec has neither run nor train; say what the job is "
+                       "to do, for example run: python train.py");
+    return 0;
+}
+
+static int rule_launch(struct rule_context *c, struct err *err)
+{
+    const char *launch = text_of(c, "launch");
+    c->path = "launch";
+    if (strcmp(launch, "ssh") == 0 || strcmp(launch, "slurm") == 0)
+        return err_set(err, ERR_USAGE, "launch: not supported yet: jobs run on this machine only "
+                       "so far; use local or auto instead of %s", launch);
+    return 0;
+}
+
+/* Two ranks on one GPU fail deep inside NCCL; say it here, with the way out. */
+static int rule_ranks(struct rule_context *c, struct err *err)
+{
+    const json_t *gpus = json_object_get(c->resources, "gpus");
+    const json_t *ranks = json_object_get(c->resources, "ranks");
+    bool share = json_is_true(json_object_get(c->resources, "share_gpus"));
+    json_int_t g = json_integer_value(gpus), r = json_integer_value(ranks);
+    c->path = "resources.ranks";
+    if (json_is_integer(gpus) && json_is_integer(ranks) && g > 0 && r > g && !share)
+        return err_set(err, ERR_USAGE, "resources.ranks: %lld ranks would share %lld GPU%s; ask "
+                       "for at most %lld, or write share_gpus: true if that is meant",
+                       (long long)r, (long long)g, g == 1 ? "" : "s", (long long)g);
+    return 0;
+}
+
+static int rule_engine(struct rule_context *c, struct err *err)
+{
+    if (!json_is_object(json_object_get(c->spec, "train")))
+        return 0;
+    c->path = "resources.gpus";
+    if (json_integer_value(json_object_get(c->resources, "gpus")) > 0)
+        return err_set(err, ERR_USAGE, "resources.gpus: not supported yet: train runs on the CPU "
+                       "so far; use 0 or auto");
+    c->path = "resources.ranks";
+    if (json_integer_value(json_object_get(c->resources, "ranks")) > 1)
+        return err_set(err, ERR_USAGE, "resources.ranks: not supported yet: train runs as one rank "
+                       "so far; use 1 or auto");
+    return 0;
+}
+
+static bool variable_name_ok(const char *name)
+{
+    if (!isalpha((unsigned char)name[0]) && name[0] != '_')
+        return false;
+    for (const char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '_')
+            return false;
+    return true;
+}
+
+static int rule_env(struct rule_context *c, struct err *err)
+{
+    const char *name;
+    json_t *value;
+    c->path = "env";
+    json_object_foreach (json_object_get(c->spec, "env"), name, value) {
+        if (!variable_name_ok(name))
+            return err_set(err, ERR_USAGE, "env: \"%.60s\" cannot be the name of a variable; use "
+                           "letters, digits and '_'", name);
+        if (strncmp(name, "JOBCTL_", 7) == 0)
+            return err_set(err, ERR_USAGE, "env: %.60s cannot be set; variables that begin with "
+                           "JOBCTL_ are jobctl's own", name);
+    }
+    return 0;
+}
+
+static int rule_secrets(struct rule_context *c, struct err *err)
+{
+    size_t i;
+    json_t *entry;
+    c->path = "secrets";
+    json_array_foreach (json_object_get(c->spec, "secrets"), i, entry) {
+        const char *name = json_string_value(entry);
+        if (!variable_name_ok(name))
+            return err_set(err, ERR_USAGE, "secrets: \"%.60s\" cannot be the name of a variable; "
+                           "secrets are given by name, never by value", name);
+        if (json_object_get(json_object_get(c->spec, "env"), name))
+            return err_set(err, ERR_USAGE, "secrets: %.60s stands under env too; keep one of the "
+                           "two", name);
+    }
+    return 0;
+}
+
+static int rule_after(struct rule_context *c, struct err *err)
+{
+    size_t i;
+    json_t *entry;
+    c->path = "after";
+    json_array_foreach (json_object_get(c->spec, "after"), i, entry) {
+        struct err why = {0};
+        const char *name = json_string_value(entry);
+        if (name && strcmp(name, "last") != 0 && spec_name_check(name, &why) < 0)
+            return err_set(err, ERR_USAGE, "after: expected ids or names of jobs; %s", why.text);
+    }
+    return 0;
+}
+
+int spec_rules_check(const json_t *spec, const char **path, struct err *err)
+{
+    static int (*const rules[])(struct rule_context *, struct err *) = {
+        rule_name, rule_payload, rule_launch, rule_ranks, rule_engine, rule_env, rule_secrets,
+        rule_after,
+    };
+    struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        if (rules[i](&c, err) < 0) {
+            *path = c.path;
+            return -1;
+        }
+    return 0;
+}

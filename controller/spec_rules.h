@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_rules.h - what must hold between keys of a spec that are each right by themselves */
+#ifndef CONTROLLER_SPEC_RULES_H
+#define CONTROLLER_SPEC_RULES_H
+
+#include <jansson.h>
+
+struct err;
+
+/* `spec` is canonical but for its paths. On failure *path is the key to point at (static). */
+int spec_rules_check(const json_t *spec, const char **path, struct err *err);
+
+/* Is it a name that a job may have? On failure a sentence without the key. */
+int spec_name_check(const char *name, struct err *err);
+
+#endif

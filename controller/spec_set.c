@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_set.c - see spec_set.h */
+#include "controller/spec_set.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/spec_rows.h"
+#include "controller/yaml.h"
+#include "engine/err.h"
+
+/* The map in which the last part of `path` belongs; made where it is missing. */
+static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, char *path,
+                                 char **leaf, const char *origin, struct err *err)
+{
+    struct yaml_node *at = root;
+    for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        *dot = '\0';
+        struct yaml_node *next = yaml_get(at, path);
+        if (!next || yaml_is_null(next)) {
+            if (!(next = yaml_new_map(doc, origin, err)) ||
+                yaml_put(doc, at, path, next, err) < 0)
+                return NULL;
+            next = yaml_get(at, path);
+        }
+        if (next->kind != YAML_MAP) {
+            err_set(err, ERR_USAGE, "%s: the file has no map under %s", origin, path);
+            return NULL;
+        }
+        at = next;
+    }
+    *leaf = path;
+    return at;
+}
+
+int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment,
+             struct err *err)
+{
+    char origin[160], path[SPEC_PATH];
+    const char *equals = strchr(assignment, '=');
+    size_t size = equals ? (size_t)(equals - assignment) : 0;
+    snprintf(origin, sizeof(origin), "--set %s", assignment);
+    if (size == 0)
+        return err_set(err, ERR_USAGE, "%s: expected KEY=VALUE, such as --set train.steps=100",
+                       origin);
+    if (size >= sizeof(path) || assignment[0] == '.' || equals[-1] == '.' ||
+        (strstr(assignment, "..") && strstr(assignment, "..") < equals))
+        return err_set(err, ERR_USAGE, "%s: \"%.*s\" is not the path of a key, such as "
+                       "train.steps", origin, (int)(size > 60 ? 60 : size), assignment);
+    snprintf(path, sizeof(path), "%.*s", (int)size, assignment);
+    const char *canonical = spec_row_alias(path);
+    if (canonical)
+        snprintf(path, sizeof(path), "%s", canonical);
+
+    char *leaf;
+    struct yaml_node *value, *map = descend(doc, root, path, &leaf, origin, err);
+    if (!map)
+        return -1;
+    if (yaml_parse_value(doc, &value, equals + 1, origin, err) < 0)
+        return err_prefix(err, "%s: ", origin);
+    return yaml_put(doc, map, leaf, value, err);
+}

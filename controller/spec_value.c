@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_value.c - one scalar or list of a spec against its row; see spec_check.h */
+#include "controller/spec_check.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/spec_suggest.h"
+#include "controller/spec_units.h"
+#include "controller/yaml.h"
+#include "engine/err.h"
+#include "engine/train_spec.h"
+
+/* "a whole number from 0 to 64, or auto" */
+static void describe(char *out, size_t size, const struct spec_field *row)
+{
+    char what[200];
+    switch (row->type) {
+    case FIELD_BOOL:
+        snprintf(what, sizeof(what), "true or false");
+        break;
+    case FIELD_INT:
+        snprintf(what, sizeof(what), "a whole number from %.15g to %.15g", row->min, row->max);
+        break;
+    case FIELD_NUMBER:
+        snprintf(what, sizeof(what), "a number from %.9g to %.9g", row->min, row->max);
+        break;
+    case FIELD_NUMBERS:
+        snprintf(what, sizeof(what), "a list of %s numbers from %.9g to %.9g", row->choices,
+                 row->min, row->max);
+        break;
+    case FIELD_STRINGS:
+        snprintf(what, sizeof(what), "a list, such as [a, b]");
+        break;
+    case FIELD_STRING_MAP:
+        snprintf(what, sizeof(what), "a map of names to values, such as {NAME: value}");
+        break;
+    case FIELD_DURATION:
+        snprintf(what, sizeof(what), "a duration, such as 30s, 5m or \"24:00:00\"");
+        break;
+    case FIELD_RANGE:
+        snprintf(what, sizeof(what), "a range of durations, such as 5s..5m");
+        break;
+    case FIELD_EVERY:
+        snprintf(what, sizeof(what), "a number of steps, such as \"500 steps\", or a duration");
+        break;
+    case FIELD_MAP:
+        snprintf(what, sizeof(what), "a map of keys");
+        break;
+    case FIELD_PATH:
+        snprintf(what, sizeof(what), "a path");
+        break;
+    default:
+        snprintf(what, sizeof(what), "text");
+    }
+    snprintf(out, size, "%s%s", what, row->auto_ok ? ", or auto" : "");
+}
+
+static void describe_given(char *out, size_t size, const struct yaml_node *node)
+{
+    if (node->kind == YAML_LIST)
+        snprintf(out, size, "a list");
+    else if (node->kind == YAML_MAP)
+        snprintf(out, size, "a map");
+    else if (yaml_is_null(node))
+        snprintf(out, size, "nothing");
+    else
+        snprintf(out, size, "\"%.40s\"%s", node->text,
+                 strpbrk(node->text, "\n") ? " on several lines" : "");
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < ' ')
+            *p = ' ';
+}
+
+/* "PATH: expected WHAT, not GIVEN" and a hint. */
+static json_t *wrong(const struct spec_field *row, const char *path, const struct yaml_node *node,
+                     const char *hint, struct spec_place *place, struct err *err)
+{
+    char what[256], given[96];
+    describe(what, sizeof(what), row);
+    describe_given(given, sizeof(given), node);
+    *place = (struct spec_place){.node = node};
+    err_set(err, ERR_USAGE, "%s: expected %s, not %s%s", path, what, given, hint ? hint : "");
+    return NULL;
+}
+
+static json_t *check_bool(const struct spec_field *row, const char *path,
+                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    static const char *const yes[] = {"yes", "Yes", "YES", "on", "On", "ON", "True", "TRUE", "y"};
+    static const char *const no[] = {"no", "No", "NO", "off", "Off", "OFF", "False", "FALSE", "n"};
+    if (n->plain && strcmp(n->text, "true") == 0)
+        return json_true();
+    if (n->plain && strcmp(n->text, "false") == 0)
+        return json_false();
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+        if (strcmp(n->text, yes[i]) == 0)
+            return wrong(row, path, n, "; write true", place, err);
+        else if (strcmp(n->text, no[i]) == 0)
+            return wrong(row, path, n, "; write false", place, err);
+    return wrong(row, path, n, n->plain ? NULL : "; leave the quotes out", place, err);
+}
+
+/* The whole text as a number; decimal and exponent only, so no hex, octal, inf or nan. */
+static bool read_number(double *value, const char *text)
+{
+    const char *p = text;
+    p += *p == '-' || *p == '+';
+    if (!isdigit((unsigned char)*p) && *p != '.')
+        return false;
+    if (text[strspn(text, "0123456789+-.eE")] != '\0')
+        return false;
+    char *end;
+    *value = strtod(text, &end);
+    return *end == '\0' && isfinite(*value);
+}
+
+static json_t *check_number(const struct spec_field *row, const char *path,
+                            const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    double v;
+    if (!read_number(&v, n->text))
+        return wrong(row, path, n, NULL, place, err);
+    if (!n->plain)
+        return wrong(row, path, n, " in quotes; leave the quotes out", place, err);
+    bool whole = v == floor(v) && fabs(v) <= 9007199254740992.0;
+    if ((row->type == FIELD_INT && !whole) || v < row->min || v > row->max) {
+        wrong(row, path, n, NULL, place, err);
+        return NULL;
+    }
+    if (row->type == FIELD_INT)
+        return json_integer((json_int_t)v);
+    return json_real(v);
+}
+
+static json_t *check_enum(const struct spec_field *row, const char *path,
+                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    char list[200] = "", near[64], hint[100] = "";
+    size_t at = 0;
+    for (const char *p = row->choices; p; p = strchr(p, '|')) {
+        p += *p == '|';
+        size_t len = strcspn(p, "|");
+        if (strlen(n->text) == len && memcmp(n->text, p, len) == 0)
+            return json_string(n->text);
+        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.*s", at ? ", " : "", (int)len, p);
+    }
+    spec_nearest_choice(near, sizeof(near), row->choices, n->text);
+    if (near[0])
+        snprintf(hint, sizeof(hint), "; did you mean %s?", near);
+    *place = (struct spec_place){.node = n};
+    err_set(err, ERR_USAGE, "%s: expected one of %s%s, not \"%.40s\"%s", path,
+            row->auto_ok ? "auto, " : "", list, n->text, hint);
+    return NULL;
+}
+
+static json_t *check_duration(const struct spec_field *row, const char *path,
+                              const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    double low, high;
+    struct spec_every every;
+    int rc = row->type == FIELD_DURATION ? spec_duration_parse(&low, n->text, err)
+             : row->type == FIELD_RANGE  ? spec_range_parse(&low, &high, n->text, err)
+                                         : spec_every_parse(&every, n->text, err);
+    *place = (struct spec_place){.node = n};
+    if (rc < 0) {
+        err_prefix(err, "%s: ", path);
+        return NULL;
+    }
+    if (row->type == FIELD_EVERY)
+        return every.steps ? json_pack("{s:I}", "steps", (json_int_t)every.steps)
+                           : json_pack("{s:f}", "seconds", every.seconds);
+    if (row->type == FIELD_DURATION)
+        high = low;
+    if (low < row->min || high > row->max) {
+        err_set(err, ERR_USAGE, "%s: \"%.40s\" is out of range; it may be from %.9g s to %.9g s",
+                path, n->text, row->min, row->max);
+        return NULL;
+    }
+    return row->type == FIELD_DURATION ? json_real(low) : json_pack("[f,f]", low, high);
+}
+
+static json_t *check_text(const struct spec_field *row, const char *path,
+                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    if (!n->text[0])
+        return wrong(row, path, n, NULL, place, err);
+    if (row->type == FIELD_PATH && strlen(n->text) >= 1024) {
+        *place = (struct spec_place){.node = n};
+        err_set(err, ERR_USAGE, "%s: the path is longer than 1023 bytes", path);
+        return NULL;
+    }
+    return json_string(n->text);
+}
+
+static json_t *check_scalar(const struct spec_field *row, const char *path,
+                            const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    if (row->auto_ok && strcmp(n->text, "auto") == 0)
+        return json_string("auto");
+    switch (row->type) {
+    case FIELD_BOOL:
+        return check_bool(row, path, n, place, err);
+    case FIELD_INT:
+    case FIELD_NUMBER:
+        return check_number(row, path, n, place, err);
+    case FIELD_ENUM:
+        return check_enum(row, path, n, place, err);
+    case FIELD_DURATION:
+    case FIELD_RANGE:
+    case FIELD_EVERY:
+        return check_duration(row, path, n, place, err);
+    case FIELD_STRING:
+    case FIELD_PATH:
+        return check_text(row, path, n, place, err);
+    default:
+        return wrong(row, path, n, NULL, place, err);
+    }
+}
+
+static json_t *check_list(const struct spec_field *row, const char *path,
+                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    int low = 0, high = 1000;
+    if (row->type == FIELD_NUMBERS && sscanf(row->choices, "%d-%d", &low, &high) == 1)
+        high = low;
+    if (n->count < low || n->count > high) {
+        *place = (struct spec_place){.node = n};
+        err_set(err, ERR_USAGE, "%s: expected a list of %s entries, not of %d", path,
+                row->choices ? row->choices : "at most 1000", n->count);
+        return NULL;
+    }
+    struct spec_field item = *row;
+    item.type = row->type == FIELD_NUMBERS ? FIELD_NUMBER : FIELD_STRING;
+    item.auto_ok = false;
+    json_t *list = json_array();
+    int i = 0;
+    for (const struct yaml_node *e = n->first; e; e = e->next, i++) {
+        char where[160];
+        snprintf(where, sizeof(where), "%s[%d]", path, i);
+        json_t *v = e->kind != YAML_SCALAR || yaml_is_null(e)
+                        ? wrong(&item, where, e, NULL, place, err)
+                        : check_scalar(&item, where, e, place, err);
+        if (!v || json_array_append_new(list, v) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *check_string_map(const struct spec_field *row, const char *path,
+                                const struct yaml_node *n, struct spec_place *place,
+                                struct err *err)
+{
+    struct spec_field item = {.path = row->path, .type = FIELD_STRING};
+    json_t *map = json_object();
+    for (const struct yaml_node *e = n->first; e; e = e->next) {
+        char where[160];
+        snprintf(where, sizeof(where), "%s.%.60s", path, e->key);
+        if (e->kind != YAML_SCALAR || yaml_is_null(e)) {
+            wrong(&item, where, e, e->kind == YAML_SCALAR ? "; write \"\" for an empty text" : NULL,
+                  place, err);
+            json_decref(map);
+            return NULL;
+        }
+        json_object_set_new(map, e->key, json_string(e->text));
+    }
+    return map;
+}
+
+json_t *spec_check_value(const struct spec_field *row, const char *path,
+                         const struct yaml_node *n, struct spec_place *place, struct err *err)
+{
+    bool list = row->type == FIELD_NUMBERS || row->type == FIELD_STRINGS;
+    if (yaml_is_null(n)) {
+        if (row->def && strcmp(row->def, "null") == 0)
+            return json_null();
+        return wrong(row, path, n, "; leave the key out for the default", place, err);
+    }
+    if (list && n->kind == YAML_LIST)
+        return check_list(row, path, n, place, err);
+    if (row->type == FIELD_STRING_MAP && n->kind == YAML_MAP)
+        return check_string_map(row, path, n, place, err);
+    if (row->type == FIELD_STRING && n->kind == YAML_LIST)
+        return wrong(row, path, n, "; write \"|\" after the key and a command a line below", place,
+                     err);
+    if (n->kind != YAML_SCALAR)
+        return wrong(row, path, n, NULL, place, err);
+    json_t *v = check_scalar(row, path, n, place, err);
+    if (!v && err && err->code == ERR_NONE)
+        err_set(err, ERR_MEMORY, "out of memory while checking %s", path);
+    return v;
+}
