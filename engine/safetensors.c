@@ -80,7 +80,7 @@ static int parse_shape(struct st_tensor *t, const json_t *value, struct err *err
         if (!json_is_integer(item) || n < 0)
             return err_set(err, ERR_DATA, "size %d in the shape of tensor %s is not a count", i,
                            t->name);
-        if (__builtin_mul_overflow(t->bytes, (size_t)n, &t->bytes))
+        if (__builtin_mul_overflow(t->bytes, (size_t)n, &t->bytes) || t->bytes > INT64_MAX / 2)
             return err_set(err, ERR_DATA, "the shape of tensor %s is larger than memory", t->name);
         t->count *= (size_t)n;   /* never more than bytes */
         t->dim[i] = n;
