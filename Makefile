@@ -26,9 +26,16 @@ BUILD    := build$(if $(VARIANT),/$(VARIANT))
 BIN      := $(BUILD)/bin
 OBJ      := $(BUILD)/obj
 
+# Each kernel source is compiled once per instruction set; ops_ref.c picks a
+# table when it runs.  See kernels/table.h.
+X86      := $(filter x86_64,$(shell uname -m))
+SIMD     := $(filter-out %/ops_ref.c %/rng_ref.c,$(wildcard kernels/*_ref.c))
+SIMD_OBJ := $(if $(X86),$(SIMD:%.c=$(OBJ)/%.avx2.o) $(SIMD:%.c=$(OBJ)/%.avx512.o))
+
 # Numbers: OpenMP, vectors, and never a multiply-add that the source does not
 # ask for: the flow tables and resume need the same bits on every build.
-FLAGS_kernels := -O3 -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math
+FLAGS_kernels := -O3 -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi \
+                 $(if $(X86),-DKERN_X86)
 FLAGS_clang   := -fopenmp
 FLAGS_engine  := -O2 -fopenmp -ffp-contract=off
 
@@ -36,7 +43,7 @@ FLAGS_engine  := -O2 -fopenmp -ffp-contract=off
 DIRS     := controller db agent engine kernels
 HDRS     := $(wildcard $(DIRS:=/*.h))
 SRCS     := $(filter-out %/main.c,$(wildcard $(DIRS:=/*.c)))
-OBJS     := $(SRCS:%.c=$(OBJ)/%.o)
+OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
 lib       = $(OBJ)/lib$(1).a
 have      = $(patsubst %/,%,$(sort $(dir $(SRCS))))
 below     = $(foreach d,$(filter $(1),$(have)),$(call lib,$(d)))
@@ -153,6 +160,15 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 
 # The SQL is assembled into the object.
 $(OBJ)/db/migrate.o: $(wildcard db/migrate/*.sql)
+
+$(OBJ)/%.avx2.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")
+	$(Q)$(CC) $(FLAGS) $(FLAGS_kernels) -march=x86-64-v3 -DKERN_SUFFIX=avx2 -MMD -MP -c -o $@ $<
+
+$(OBJ)/%.avx512.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx512)")
+	$(Q)$(CC) $(FLAGS) $(FLAGS_kernels) -march=x86-64-v4 -mprefer-vector-width=512 \
+	  -DKERN_SUFFIX=avx512 -MMD -MP -c -o $@ $<
 
 define library
 $(OBJ)/lib$(1).a: $(filter $(OBJ)/$(1)/%,$(OBJS))

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule.c - see schedule.h */
+#include "engine/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/err.h"
+
+static const char *const names[SCHEDULE_TYPES] = {
+    [SCHEDULE_CONSTANT] = "constant",
+    [SCHEDULE_COSINE] = "cosine",
+};
+
+int schedule_type_parse(enum schedule_type *type, const char *name, struct err *err)
+{
+    for (int i = 0; i < SCHEDULE_TYPES; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *type = (enum schedule_type)i;
+            return 0;
+        }
+    return err_set(err, ERR_USAGE, "schedule type \"%.40s\" is not known; use constant or cosine",
+                   name);
+}
+
+const char *schedule_type_name(enum schedule_type type)
+{
+    return names[type];
+}
+
+int schedule_check(const struct schedule *s, struct err *err)
+{
+    if (!(s->lr >= 0) || !isfinite(s->lr))
+        return err_set(err, ERR_USAGE, "the learning rate is %g; it must be 0 or more", s->lr);
+    if (s->warmup < 0)
+        return err_set(err, ERR_USAGE, "warmup is %lld steps; it must be 0 or more",
+                       (long long)s->warmup);
+    if (!(s->floor >= 0 && s->floor <= 1))
+        return err_set(err, ERR_USAGE, "the schedule's floor is %g; it must be from 0 to 1",
+                       s->floor);
+    if (s->type == SCHEDULE_COSINE && s->steps <= s->warmup)
+        return err_set(err, ERR_USAGE,
+                       "a cosine schedule over %lld steps has no room after %lld of warm-up",
+                       (long long)s->steps, (long long)s->warmup);
+    return 0;
+}
+
+double schedule_lr(const struct schedule *s, int64_t step)
+{
+    if (step < s->warmup)
+        return s->lr * (double)step / (double)s->warmup;
+    if (s->type == SCHEDULE_CONSTANT)
+        return s->lr;
+    double x = (double)(step - s->warmup) / (double)(s->steps - s->warmup);
+    if (x > 1)
+        x = 1;
+    return s->lr * (s->floor + (1 - s->floor) * 0.5 * (1 + cos(x * 3.14159265358979323846)));
+}

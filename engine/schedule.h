@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule.h - the learning rate as a pure function of the step
+ *
+ * `step` counts optimizer steps already done: the first update is step 0.
+ * Warm-up multiplies by step / warmup while step < warmup, as the authors'
+ * scheduler does: with a warm-up the first update has rate 0.
+ *   constant:  lr
+ *   cosine:    lr * (floor + (1 - floor) * (1 + cos(pi x)) / 2), x from 0 at the end
+ *              of the warm-up to 1 at `steps` and after
+ */
+#ifndef ENGINE_SCHEDULE_H
+#define ENGINE_SCHEDULE_H
+
+#include <stdint.h>
+
+struct err;
+
+enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE, SCHEDULE_TYPES };
+
+struct schedule {
+    enum schedule_type type;
+    double             lr;
+    int64_t            warmup;
+    int64_t            steps;  /* of the whole run; cosine needs it */
+    double             floor;  /* cosine ends at lr * floor */
+};
+
+/* -1 (ERR_USAGE) for an unknown name ("constant", "cosine"). */
+int schedule_type_parse(enum schedule_type *type, const char *name, struct err *err);
+const char *schedule_type_name(enum schedule_type type);
+int schedule_check(const struct schedule *s, struct err *err);
+
+double schedule_lr(const struct schedule *s, int64_t step);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.h - sixteen floats at a time, and the functions that -lm would do one by one
+ *
+ * The compiler turns a v16 into one AVX-512 register, two of AVX2 or four of
+ * SSE.  The lanes are fixed, so sums have one order whatever the registers are.
+ *
+ * Accuracy, against double, over all floats where the result is normal (measured
+ * by tests/unit/test_pointwise.c): lane_exp 2 ulp, lane_sigmoid 4 ulp.
+ */
+#ifndef KERNELS_LANE_H
+#define KERNELS_LANE_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { LANES = 16 };
+
+typedef float v16 __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
+typedef float v16_any __attribute__((vector_size(64), aligned(4), may_alias));
+
+#define LANE_FN static inline __attribute__((always_inline, unused))
+
+LANE_FN v16 lane_load(const float *p)
+{
+    return *(const v16_any *)p;
+}
+
+LANE_FN void lane_store(float *p, v16 x)
+{
+    *(v16_any *)p = x;
+}
+
+/* The first n < LANES floats; the other lanes are zero. */
+LANE_FN v16 lane_load_n(const float *p, size_t n)
+{
+    v16 x = {0};
+    memcpy(&x, p, n * sizeof(float));
+    return x;
+}
+
+LANE_FN void lane_store_n(float *p, v16 x, size_t n)
+{
+    memcpy(p, &x, n * sizeof(float));
+}
+
+LANE_FN v16 lane_all(float f)
+{
+    return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+}
+
+/* Halves are folded, so the order of the sum is the same for every register size. */
+LANE_FN float lane_sum(v16 x)
+{
+    float a[LANES];
+    memcpy(a, &x, sizeof(a));
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            a[i] += a[i + half];
+    return a[0];
+}
+
+LANE_FN v16 lane_pick(v16i take, v16 yes, v16 no)
+{
+    return (v16)((take & (v16i)yes) | (~take & (v16i)no));
+}
+
+/* The limit of a NaN is a NaN. */
+LANE_FN v16 lane_max(v16 a, v16 limit)
+{
+    return lane_pick(a < limit, limit, a);
+}
+
+LANE_FN v16 lane_min(v16 a, v16 limit)
+{
+    return lane_pick(a > limit, limit, a);
+}
+
+/* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.
+ * Below -87.33, where the result is no normal float, it is 0; above 88.37 it stays
+ * at e^88.37. */
+LANE_FN v16 lane_exp(v16 x)
+{
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer */
+    v16i under = x < lane_all(-87.33f);
+    x = lane_min(lane_max(x, lane_all(-87.33f)), lane_all(88.37f));
+    v16 n = x * 1.44269504f + magic;
+    n = n - magic;
+    v16 r = x - n * 0x1.62ep-1f;         /* ln2, its upper bits: exact times n */
+    r = r - n * 0x1.0bfbe8p-15f;         /* and the rest */
+    v16 p = lane_all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    v16i e = __builtin_convertvector(n, v16i);
+    p = (v16)((v16i)p + (e << 23));
+    return (v16)(~under & (v16i)p);
+}
+
+LANE_FN v16 lane_sigmoid(v16 x)
+{
+    return 1.0f / (1.0f + lane_exp(-x));
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* linattn_ref.c - ReLU linear attention, forward and backward
+ *
+ * Per sample and head, with q, k >= 0 and v as [tokens, dim]:
+ *   vk = v^T k [dim, dim],  ksum = column sums of k,
+ *   den = q ksum + 1e-8,  out = q vk^T / den.
+ * The authors write ksum as one more row of vk: it is kept there.
+ */
+#include <cblas.h>
+
+#include "kernels/kernels.h"
+#include "kernels/lane.h"
+#include "kernels/table.h"
+
+#define EPS 1e-8f
+
+/* Where sample b's and head h's numbers begin. */
+LANE_FN size_t head_at(struct kern_heads s, int b, int h, int ld)
+{
+    return (size_t)b * (size_t)s.tokens * (size_t)ld + (size_t)h * (size_t)s.dim;
+}
+
+LANE_FN float *vk_at(struct kern_lin_attn keep, struct kern_heads s, int b, int h)
+{
+    return keep.vk + ((size_t)b * (size_t)s.heads + (size_t)h) *
+                         (size_t)((s.dim + 1) * s.dim);
+}
+
+static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float *a,
+                 int lda, const float *b, int ldb, float *c, int ldc)
+{
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
+}
+
+static float dot(const float *a, const float *b, int n)
+{
+    v16 sum = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES)
+        sum += lane_load(a + i) * lane_load(b + i);
+    if (i < n)
+        sum += lane_load_n(a + i, (size_t)(n - i)) * lane_load_n(b + i, (size_t)(n - i));
+    return lane_sum(sum);
+}
+
+/* ksum[j] = sum over tokens of weight[n * ldw] * k[n][j]; weight NULL = 1 */
+static void weighted_sum(float *ksum, const float *k, int ld, const float *weight, int ldw,
+                         int tokens, int dim)
+{
+    for (int j = 0; j < dim; j += LANES) {
+        size_t n = (size_t)(dim - j < LANES ? dim - j : LANES);
+        v16 sum = {0};
+        for (int t = 0; t < tokens; t++) {
+            const float *row = k + (size_t)t * (size_t)ld + j;
+            v16 x = n == LANES ? lane_load(row) : lane_load_n(row, n);
+            sum += weight ? weight[(size_t)t * (size_t)ldw] * x : x;
+        }
+        lane_store_n(ksum + j, sum, n);
+    }
+}
+
+static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden, const float *q,
+                          const float *k, const float *v, int ld, int tokens, int dim)
+{
+    float *ksum = vk + dim * dim;
+    gemm(CblasTrans, CblasNoTrans, dim, dim, tokens, v, ld, k, ld, vk, dim);
+    weighted_sum(ksum, k, ld, NULL, 0, tokens, dim);
+    gemm(CblasNoTrans, CblasTrans, tokens, dim, dim, q, ld, vk, dim, out, ldo);
+    for (int t = 0; t < tokens; t++) {
+        float d = dot(q + (size_t)t * (size_t)ld, ksum, dim) + EPS;
+        float *o = out + (size_t)t * (size_t)ldo;
+        den[(size_t)t * (size_t)ldden] = d;
+#pragma omp simd
+        for (int j = 0; j < dim; j++)
+            o[j] /= d;
+    }
+}
+
+static void lin_attn(float *out, int ldo, struct kern_lin_attn keep, const float *q,
+                     const float *k, const float *v, int ld, struct kern_heads s)
+{
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int b = 0; b < s.batch; b++)
+        for (int h = 0; h < s.heads; h++) {
+            const size_t at = head_at(s, b, h, ld);
+            lin_attn_head(out + head_at(s, b, h, ldo), ldo, vk_at(keep, s, b, h),
+                          keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h, s.heads,
+                          q + at, k + at, v + at, ld, s.tokens, s.dim);
+        }
+}
+
+/* dq[t] = dnum[t] vk + dden[t] ksum, where relu let q through. On the way dout
+ * becomes dnum = dout / den and den becomes dden = - dnum . out. */
+static void query_back(float *dq, int ldd, float *dout, const float *out, int ldo, const float *vk,
+                       float *den, int ldden, const float *q, int ld, int tokens, int dim)
+{
+    const float *ksum = vk + dim * dim;
+    for (int t = 0; t < tokens; t++) {
+        float *d = dout + (size_t)t * (size_t)ldo, *w = den + (size_t)t * (size_t)ldden;
+        const float divisor = *w;
+#pragma omp simd
+        for (int j = 0; j < dim; j++)
+            d[j] /= divisor;
+        *w = -dot(d, out + (size_t)t * (size_t)ldo, dim);
+    }
+    gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, dout, ldo, vk, dim, dq, ldd);
+    for (int t = 0; t < tokens; t++) {
+        float *d = dq + (size_t)t * (size_t)ldd;
+        const float *x = q + (size_t)t * (size_t)ld, w = den[(size_t)t * (size_t)ldden];
+#pragma omp simd
+        for (int j = 0; j < dim; j++)
+            d[j] = x[j] > 0.0f ? d[j] + w * ksum[j] : 0.0f;
+    }
+}
+
+/* With dvk = dnum^T q and dksum = sum dden q in place of vk:
+ * dk[t] = v[t] dvk + dksum where relu let k through, dv[t] = k[t] dvk^T. */
+static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, const float *k,
+                           const float *v, int ld, int tokens, int dim)
+{
+    const float *dksum = dvk + dim * dim;
+    gemm(CblasNoTrans, CblasTrans, tokens, dim, dim, k, ld, dvk, dim, dv, ldd);
+    gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, v, ld, dvk, dim, dk, ldd);
+    for (int t = 0; t < tokens; t++) {
+        float *d = dk + (size_t)t * (size_t)ldd;
+        const float *x = k + (size_t)t * (size_t)ld;
+#pragma omp simd
+        for (int j = 0; j < dim; j++)
+            d[j] = x[j] > 0.0f ? d[j] + dksum[j] : 0.0f;
+    }
+}
+
+static void lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
+                          const float *out, struct kern_lin_attn keep, const float *q,
+                          const float *k, const float *v, int ld, struct kern_heads s)
+{
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int b = 0; b < s.batch; b++)
+        for (int h = 0; h < s.heads; h++) {
+            const size_t at = head_at(s, b, h, ld), at_d = head_at(s, b, h, ldd);
+            const size_t at_o = head_at(s, b, h, ldo);
+            float *vk = vk_at(keep, s, b, h);
+            float *den = keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
+            query_back(dq + at_d, ldd, dout + at_o, out + at_o, ldo, vk, den, s.heads, q + at, ld,
+                       s.tokens, s.dim);
+            gemm(CblasTrans, CblasNoTrans, s.dim, s.dim, s.tokens, dout + at_o, ldo, q + at, ld,
+                 vk, s.dim);
+            weighted_sum(vk + s.dim * s.dim, q + at, ld, den, s.heads, s.tokens, s.dim);
+            key_value_back(dk + at_d, dv + at_d, ldd, vk, k + at, v + at, ld, s.tokens, s.dim);
+        }
+}
+
+void KERN_FILL(linattn)(struct kern_ops *ops)
+{
+    ops->lin_attn = lin_attn;
+    ops->lin_attn_back = lin_attn_back;
+}

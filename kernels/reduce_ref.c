@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce_ref.c - a sum whose order depends on the length alone
+ *
+ * The array is cut into at most 1024 chunks, each summed in sixteen double
+ * lanes; the chunks are added in order.  Any number of threads, same bits.
+ */
+#include "kernels/kernels.h"
+#include "kernels/lane.h"
+#include "kernels/table.h"
+
+enum { CHUNKS = 1024, CHUNK_MIN = 4096 };
+
+typedef double v8d __attribute__((vector_size(64)));
+typedef float v8_any __attribute__((vector_size(32), aligned(4), may_alias));
+
+static double chunk_squares(const float *x, size_t n)
+{
+    v8d even = {0}, odd = {0};
+    double rest = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        v8d a = __builtin_convertvector(*(const v8_any *)(x + i), v8d);
+        v8d b = __builtin_convertvector(*(const v8_any *)(x + i + 8), v8d);
+        even += a * a;
+        odd += b * b;
+    }
+    for (; i < n; i++)
+        rest += (double)x[i] * (double)x[i];
+    even += odd;
+    for (int l = 0; l < 8; l++)
+        rest += even[l];
+    return rest;
+}
+
+static double sum_squares(const float *x, size_t n)
+{
+    double part[CHUNKS];
+    size_t chunk = (n + CHUNKS - 1) / CHUNKS;
+    chunk = chunk < CHUNK_MIN ? CHUNK_MIN : (chunk + LANES - 1) / LANES * LANES;
+    const int chunks = (int)((n + chunk - 1) / chunk);
+#pragma omp parallel for schedule(static) if (chunks > 8)
+    for (int i = 0; i < chunks; i++) {
+        const size_t at = (size_t)i * chunk;
+        part[i] = chunk_squares(x + at, n - at < chunk ? n - at : chunk);
+    }
+    double total = 0;
+    for (int i = 0; i < chunks; i++)
+        total += part[i];
+    return total;
+}
+
+void KERN_FILL(reduce)(struct kern_ops *ops)
+{
+    ops->sum_squares = sum_squares;
+}
