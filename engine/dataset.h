@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset.h - samples by number: from a pack of pictures or from shards of features
+ *
+ * A shard is a safetensors file with latent [N,C,H,W], caption [N,L,D] and mask [N,L]
+ * (F32, F16 or BF16), and at will null [L,D].  Several shards count on: sample 0 is the
+ * first of the first file in order of name.  All must agree in shape.  Files are
+ * mapped; nothing is read before it is asked for.
+ */
+#ifndef ENGINE_DATASET_H
+#define ENGINE_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct image;
+struct model_config;
+struct train_spec;
+
+struct dataset_shape {
+    int64_t samples;
+    int     channels, height, width; /* of a latent */
+    int     words, caption_channels; /* of a caption */
+};
+
+struct dataset;
+
+/* Pictures are packed into `cache` first, if they are not there yet. */
+int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
+                 struct err *err);
+void dataset_close(struct dataset *d);
+
+struct dataset_shape dataset_shape(const struct dataset *d);
+const char *dataset_path(const struct dataset *d);   /* of the pack, or of the shards */
+bool dataset_packed_now(const struct dataset *d);    /* the pack was built by this open */
+/* Of names, shapes and, for a pack, contents: the same data has the same digest. */
+const char *dataset_digest(const struct dataset *d);
+const char *dataset_name(struct dataset *d, int64_t i); /* file name, or "shard#i" until the
+                                                         next call */
+const char *dataset_caption(const struct dataset *d, int64_t i); /* "" where not known */
+
+/* latent [C,H,W], caption [L,D], mask [L]; each may be NULL. */
+int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
+                struct err *err);
+
+/* The null embedding [L,D]; zeros where the data has none. */
+int dataset_null(const struct dataset *d, float *tokens, struct err *err);
+
+/* A latent as a picture: standardisation undone, blocks transformed back. ERR_USAGE for features. */
+int dataset_picture(const struct dataset *d, struct image *out, const float *latent,
+                    struct err *err);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* digest.h - XXH3 (128 bits) of bytes, as text: "xxh3:<32 hex digits>"
+ *
+ * Finds damage, not malice: a truncated file, a flipped bit, an input that changed.
+ */
+#ifndef ENGINE_DIGEST_H
+#define ENGINE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum { DIGEST_TEXT = 40 };
+
+struct digest; /* of bytes given in pieces */
+
+int digest_create(struct digest **out, struct err *err);
+void digest_destroy(struct digest *d);
+void digest_add(struct digest *d, const void *bytes, size_t n);
+void digest_add_text(struct digest *d, const char *text); /* with its final 0 */
+void digest_text(const struct digest *d, char text[DIGEST_TEXT]);
+
+/* Of a whole file; *bytes gets its size. */
+int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct err *err);
+
+/* 64 bits of a short text. */
+uint64_t digest_word(const void *bytes, size_t n, uint64_t seed);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack.h - a folder of pictures, encoded once into one file that is mapped ever after
+ *
+ * A safetensors file: latent [N,C,H,W], caption [N,L,D] and mask [N,L] as a shard of
+ * features has them, null [L,D] for guidance, mean [C] and deviation [C] (latents are
+ * standardised per channel; the deviation has a floor of 0.15 of the largest, so that
+ * frequencies nobody sees are not blown up), and as metadata the names, the captions,
+ * the digest of the inputs and that of the contents.
+ *
+ * The file's name holds the digest of everything it was made from: names, sizes and
+ * times of the pictures, captions, settings.  Changed inputs make another file.
+ */
+#ifndef ENGINE_PACK_H
+#define ENGINE_PACK_H
+
+struct err;
+struct train_spec;
+
+enum { PACK_PATH = 4096 };
+
+/* The pack of s->data_path in `dir` (made if need be): found, or built when it is not there or
+ * damaged.  path[PACK_PATH] gets its name; *built says which.  A picture that cannot
+ * be read is an ERR_DATA that names it. */
+int pack_ensure(char *path, int *built, const struct train_spec *s, const char *dir,
+                struct err *err);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scratch.c - see scratch.h */
+#include "engine/scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+struct writer {
+    char               boot[40];
+    unsigned long long pid_ns;
+    int                pid;
+    unsigned long long start; /* clock ticks after boot */
+};
+
+static int read_line(const char *path, char *text, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    char *got = f ? fgets(text, (int)size, f) : NULL;
+    if (f)
+        fclose(f);
+    if (!got)
+        return -1;
+    text[strcspn(text, "\n")] = '\0';
+    return 0;
+}
+
+/* Field 22 of /proc/PID/stat; the command before it may hold spaces and brackets. 0: no such
+ * process. */
+static unsigned long long start_time(int pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    if (read_line(path, text, sizeof(text)) < 0)
+        return 0;
+    char *p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+static int writer_self(struct writer *w, struct err *err)
+{
+    struct stat st;
+    if (read_line("/proc/sys/kernel/random/boot_id", w->boot, sizeof(w->boot)) < 0 ||
+        stat("/proc/self/ns/pid", &st) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot read who this process is from /proc: %s",
+                       strerror(errno));
+    w->pid_ns = st.st_ino;
+    w->pid = (int)getpid();
+    w->start = start_time(w->pid);
+    return 0;
+}
+
+int scratch_name(char *tmp, const char *path, struct err *err)
+{
+    struct writer w;
+    if (writer_self(&w, err) < 0)
+        return -1;
+    const char *slash = strrchr(path, '/');
+    int dir = slash ? (int)(slash - path) + 1 : 0;
+    int n = snprintf(tmp, SCRATCH_PATH, "%.*s.tmp-%s-%llu-%d-%llu-%s", dir, path, w.boot, w.pid_ns,
+                     w.pid, w.start, path + dir);
+    if (n >= SCRATCH_PATH || n - dir > NAME_MAX)
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", path);
+    return 0;
+}
+
+static bool writer_is_dead(const char *name, const struct writer *self)
+{
+    struct writer w;
+    if (sscanf(name, ".tmp-%36[0-9a-f-]-%llu-%d-%llu-", w.boot, &w.pid_ns, &w.pid, &w.start) != 4)
+        return false;
+    if (strcmp(w.boot, self->boot) != 0 || w.pid_ns != self->pid_ns)
+        return false;
+    return start_time(w.pid) != w.start;
+}
+
+int scratch_sweep(const char *dir)
+{
+    struct writer self;
+    DIR *d = opendir(dir);
+    int swept = 0;
+    if (d && writer_self(&self, NULL) == 0)
+        for (struct dirent *e; (e = readdir(d));) {
+            char path[SCRATCH_PATH];
+            if (!writer_is_dead(e->d_name, &self))
+                continue;
+            if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) < (int)sizeof(path))
+                swept += scratch_remove(path, NULL) == 0;
+        }
+    if (d)
+        closedir(d);
+    return swept;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+int scratch_remove(const char *path, struct err *err)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0 && errno == ENOENT)
+        return 0;
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0)
+        return err_set(err, ERR_SYSTEM, "cannot remove %s: %s", path, strerror(errno));
+    return 0;
+}
+
+int scratch_mkdirs(const char *dir, struct err *err)
+{
+    char path[SCRATCH_PATH];
+    if (snprintf(path, sizeof(path), "%s", dir) >= (int)sizeof(path))
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
+    for (char *p = path + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+            return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %s", path,
+                           strerror(errno));
+        *p = was;
+        if (was == '\0')
+            return 0;
+    }
+}
+
+int scratch_sync_dir(const char *dir, struct err *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd >= 0 ? fsync(fd) : -1;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    return rc == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot sync the directory %s: %s", dir,
+                                 strerror(why));
+}
