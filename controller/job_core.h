@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_core.h - what the controller decides about one job
+ *
+ * Pure: (job, input) -> (job', events, effect).  The caller stores the events
+ * and the row that follows from the job' in one transaction and then performs
+ * the effect.  Feeding the stored events to job_core_replay() gives the same
+ * job again: that is all that a restart does.
+ *
+ * Events that are not `keep` (a step) change only numbers that the job's row
+ * holds; the caller stores the row and the curve, not the event.
+ *
+ * Events of the controller and their bodies; those of the agent are in
+ * agent/wire.h and stored as they came.
+ *   submitted       {name, priority, held, retry_of, retry: {max, no_progress, backoff_ms: []}}
+ *   held, released  {}
+ *   placed          {nonce, node, cpus, gpus}                     a new attempt
+ *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
+ *   agent_lost      {text}                          proven gone, with all that it had started
+ *   stop_requested  {reason, limit, now}            limit: max_duration, not a person
+ *   retry           {text, delay_ms, not_before_ms}
+ *   done            {result, reason, exit_code}                   always the last
+ */
+#ifndef CONTROLLER_JOB_CORE_H
+#define CONTROLLER_JOB_CORE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controller/job_fsm.h"
+#include "controller/retry.h"
+
+struct err;
+
+enum job_result { RESULT_NONE, RESULT_SUCCEEDED, RESULT_FAILED, RESULT_CANCELLED, RESULTS };
+
+enum { CORE_NONCE = 33, CORE_NODE = 64, CORE_FINGERPRINT = 128, CORE_REASON = 400 };
+
+/* A plain value: copying it copies the job.  Steps are -1 while unknown. */
+struct job_core {
+    int64_t         id;
+    enum job_state  state;
+    enum job_result result;
+    int             exit_code;          /* of the job, once done */
+    bool            held;
+    bool            live;               /* an attempt was placed and is not known to be over */
+    bool            agent_known;        /* agent_up is stored for this attempt */
+    bool            stop_limit;         /* the stop was asked by max_duration */
+    bool            stop_now;
+    int64_t         priority;
+    int64_t         attempt, generation, np;
+    int64_t         cpus, gpus;         /* what the live attempt holds */
+    int64_t         not_before_ms;      /* back-off */
+    int64_t         step, steps, best, checkpoint;
+    int64_t         attempt_best;       /* `best` when the attempt began */
+    int64_t         failures, same;     /* without progress; of these with this fingerprint */
+    int64_t         submitted_ms, started_ms, ended_ms;
+    int64_t         productive_ms;      /* of generations that are over */
+    int64_t         gen_started_ms;     /* 0: no ranks live */
+    int64_t         gen_from;           /* the step at which the generation began */
+    struct retry_rules rules;
+    char            nonce[CORE_NONCE];
+    char            node[CORE_NODE];
+    char            fingerprint[CORE_FINGERPRINT];
+    char            reason[CORE_REASON];
+};
+
+enum core_input_kind {
+    CORE_SUBMIT,        /* body as of `submitted` */
+    CORE_PLACE,         /* body as of `placed` */
+    CORE_AGENT_UP,      /* body as of `agent_up` */
+    CORE_AGENT_EVENT,   /* event, body, at_ms */
+    CORE_AGENT_LOST,    /* text */
+    CORE_STOP,          /* body as of `stop_requested` */
+    CORE_HOLD,
+    CORE_RELEASE,
+    CORE_REFUSE,        /* it can never start: text */
+    CORE_INPUTS
+};
+
+struct core_input {
+    enum core_input_kind kind;
+    int64_t              at_ms;     /* wall time; of an agent's event, the agent's */
+    uint64_t             random;    /* for jitter */
+    int64_t              attempt;   /* of the agent, where one speaks or is lost */
+    const char          *event;
+    const char          *text;
+    const json_t        *body;      /* borrowed */
+};
+
+struct core_event {
+    const char *kind;
+    bool        from_agent;
+    bool        keep;
+    int64_t     at_ms;
+    int64_t     attempt;
+    json_t     *body;               /* owned by the output */
+};
+
+enum { CORE_EVENTS = 3 };
+
+struct core_output {
+    struct core_event events[CORE_EVENTS];
+    int               count;
+    enum job_effect   effect;
+};
+
+void job_core_init(struct job_core *core, int64_t id);
+
+/* -1 (ERR_CONFLICT) when the input has no meaning for the job as it is, and
+ * *core and *out are then unchanged. The caller calls core_output_fini(). */
+int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out,
+                  struct err *err);
+void core_output_fini(struct core_output *out);
+
+/* Apply one stored event. */
+int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err);
+
+/* May the scheduler place it? */
+bool job_core_waits(const struct job_core *core);
+
+/* Milliseconds that led somewhere, up to `now_ms`. */
+int64_t job_core_productive_ms(const struct job_core *core, int64_t now_ms);
+
+const char *job_result_name(enum job_result result);    /* "" for none */
+int job_result_parse(enum job_result *result, const char *name);
+
+#endif
