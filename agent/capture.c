@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* capture.c - see capture.h */
+#include "agent/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+struct capture {
+    int     fd;
+    char   *path;
+    int64_t limit, size;
+    int64_t lost;              /* bytes the disk did not take */
+    bool    at_line_start;
+    size_t  tail_size;
+    char    tail[2 * CAPTURE_TAIL + 1];
+};
+
+static int open_file(struct capture *c, struct err *err)
+{
+    struct stat st;
+    c->fd = open(c->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (c->fd < 0 || fstat(c->fd, &st) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot open the log '%s': %s", c->path, strerror(errno));
+    c->size = st.st_size;
+    return 0;
+}
+
+int capture_open(struct capture **out, const char *path, int64_t limit, struct err *err)
+{
+    struct capture *c = calloc(1, sizeof(*c));
+    if (!c || !(c->path = strdup(path))) {
+        free(c);
+        return err_set(err, ERR_MEMORY, "no memory for the log '%s'", path);
+    }
+    c->limit = limit;
+    c->at_line_start = true;
+    if (open_file(c, err) < 0) {
+        capture_close(c);
+        return -1;
+    }
+    *out = c;
+    return 0;
+}
+
+void capture_close(struct capture *c)
+{
+    if (!c)
+        return;
+    if (c->fd >= 0)
+        close(c->fd);
+    free(c->path);
+    free(c);
+}
+
+/* Writes to the file what it takes. */
+static void put(struct capture *c, const char *bytes, size_t size)
+{
+    while (size) {
+        ssize_t n = c->fd < 0 ? -1 : write(c->fd, bytes, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            c->lost += (int64_t)size;
+            return;
+        }
+        bytes += n;
+        size -= (size_t)n;
+        c->size += n;
+    }
+}
+
+/* A new file; without one, output goes on into the old. */
+static void rotate(struct capture *c)
+{
+    char old[4096];
+    if ((size_t)snprintf(old, sizeof(old), "%s.1", c->path) >= sizeof(old) ||
+        rename(c->path, old) < 0)
+        return;
+    int was = c->fd;
+    if (open_file(c, NULL) < 0) {
+        c->fd = was;
+        return;
+    }
+    close(was);
+}
+
+static void keep_tail(struct capture *c, const char *bytes, size_t size)
+{
+    if (size > CAPTURE_TAIL) {
+        bytes += size - CAPTURE_TAIL;
+        size = CAPTURE_TAIL;
+    }
+    if (c->tail_size + size > 2 * CAPTURE_TAIL) {
+        size_t drop = c->tail_size - CAPTURE_TAIL;
+        memmove(c->tail, c->tail + drop, CAPTURE_TAIL);
+        c->tail_size = CAPTURE_TAIL;
+    }
+    memcpy(c->tail + c->tail_size, bytes, size);
+    c->tail_size += size;
+}
+
+static void tell_lost(struct capture *c)
+{
+    char line[96];
+    int64_t lost = c->lost;
+    c->lost = 0;
+    int n = snprintf(line, sizeof(line), "--- %lld bytes of output were lost: the disk was full ---\n",
+                     (long long)lost);
+    put(c, line, (size_t)n);
+    if (c->lost)
+        c->lost = lost;
+}
+
+void capture_write(struct capture *c, const char *bytes, size_t size)
+{
+    keep_tail(c, bytes, size);
+    if (c->lost && c->at_line_start)
+        tell_lost(c);
+    /* Cut at the end of the last line that still fits. */
+    if (c->size + (int64_t)size > c->limit) {
+        size_t fits = c->size < c->limit ? (size_t)(c->limit - c->size) : 0;
+        const char *end = fits ? memrchr(bytes, '\n', fits) : NULL;
+        size_t first = end ? (size_t)(end - bytes) + 1 : 0;
+        if (first || c->at_line_start) {
+            put(c, bytes, first);
+            rotate(c);
+            bytes += first;
+            size -= first;
+        } else if (c->size > 2 * c->limit) {
+            rotate(c); /* one endless line */
+        }
+    }
+    if (size) {
+        put(c, bytes, size);
+        c->at_line_start = bytes[size - 1] == '\n';
+    } else {
+        c->at_line_start = true;
+    }
+}
+
+void capture_mark(struct capture *c, const char *text)
+{
+    char line[300];
+    int n = snprintf(line, sizeof(line), "%s--- %.250s ---\n", c->at_line_start ? "" : "\n", text);
+    put(c, line, (size_t)n);
+    c->at_line_start = true;
+    c->tail_size = 0;
+}
+
+const char *capture_tail(struct capture *c)
+{
+    size_t from = c->tail_size > CAPTURE_TAIL ? c->tail_size - CAPTURE_TAIL : 0;
+    c->tail[c->tail_size] = '\0';
+    for (size_t i = from; i < c->tail_size; i++)
+        if (!c->tail[i])
+            c->tail[i] = '?';
+    if (from) {
+        const char *line = strchr(c->tail + from, '\n');
+        return line ? line + 1 : c->tail + from;
+    }
+    return c->tail;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* oom.c - see oom.h */
+#include "agent/oom.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The number behind "key " at the start of a line, or -1. */
+static int64_t read_key(const char *path, const char *key)
+{
+    char line[256];
+    long long value = -1;
+    size_t len = strlen(key);
+    FILE *f = fopen(path, "re");
+    while (f && value < 0 && fgets(line, sizeof(line), f))
+        if (strncmp(line, key, len) == 0 && line[len] == ' ')
+            sscanf(line + len, "%lld", &value);
+    if (f)
+        fclose(f);
+    return value;
+}
+
+/* The path of our group in the unified hierarchy ("0::/..."), or "". */
+static void own_group(char *out, size_t size)
+{
+    char line[1024];
+    out[0] = '\0';
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof(line), f))
+        if (strncmp(line, "0::", 3) == 0) {
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(out, size, "%s", line + 3);
+        }
+    if (f)
+        fclose(f);
+}
+
+int64_t oom_kills(void)
+{
+    char group[1024], path[1100];
+    own_group(group, sizeof(group));
+    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", group);
+    int64_t n = group[0] ? read_key(path, "oom_kill") : -1;
+    if (n < 0)
+        n = read_key("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill");
+    if (n < 0)
+        n = read_key("/proc/vmstat", "oom_kill");
+    return n;
+}

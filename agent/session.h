@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.h - the conversation with the controller: one connection at a time, or none
+ *
+ * The agent listens at RUN_DIR/agent.sock (mode 0600, our user only).  A newer
+ * connection replaces the older one.  It is greeted with HELLO; LAUNCH answers
+ * it, and from then on every spooled event after LAUNCH.acked goes out in
+ * order, again after each reconnect.  A message of another job, attempt or
+ * nonce closes the connection.  Nothing here waits for the controller: without
+ * one, events pile up in the spool and the ranks run on.
+ *
+ * How a controller starts an agent:
+ *
+ *   JOBCTL_AGENT_NONCE=<32 hex> jobctl-agent run --dir RUN_DIR --job N --attempt N
+ *
+ * It detaches (own session, output to RUN_DIR/agent.log) and the command exits
+ * 0 as soon as the socket is listening, or says why not and exits as err.h
+ * says; --foreground keeps it attached, --ready-fd N gets the line "ready" when
+ * it listens.  RUN_DIR must exist.  In it the agent keeps
+ *
+ *   agent.json   {"pid","boot_id","start_time","nonce","job","attempt","incarnation","version"}
+ *   agent.sock   agent.log   spool   spec.json   setup.log   rank<N>.log   rank<N>.flight
+ *
+ * start_time is field 22 of /proc/PID/stat: with pid and boot id it names the
+ * process.  An agent that nobody launches within 60 s exits; after
+ * attempt_ended it lingers until everything is acknowledged, at most 10
+ * minutes; both remove the socket, and the spool stays.
+ */
+#ifndef AGENT_SESSION_H
+#define AGENT_SESSION_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agent/wire.h"
+
+struct err;
+struct session;
+struct spool;
+
+/* Who this agent is; every message carries job, attempt and nonce. */
+struct session_id {
+    int64_t     job;
+    int64_t     attempt;
+    int64_t     incarnation;
+    const char *nonce;
+    const char *node;
+    const char *boot_id;
+    int64_t     pid, start_time;
+    const char *version;
+};
+
+/* Called for LAUNCH, STOP and CHECKPOINT of our attempt; the body is borrowed. */
+typedef void (*session_message_fn)(void *arg, enum wire_message number, const json_t *body);
+/* Called after an ACK. */
+typedef void (*session_acked_fn)(void *arg, int64_t seq);
+
+struct session_hooks {
+    session_message_fn message;
+    session_acked_fn   acked;
+    void              *arg;
+};
+
+/* Listens at once. id's texts, spool and facts must outlive it. */
+int session_open(struct session **out, uv_loop_t *loop, const char *path,
+                 const struct session_id *id, const json_t *facts, struct spool *spool,
+                 const struct session_hooks *hooks, struct err *err);
+
+/* Closes the connection and removes the socket; run the loop once more, then free by
+ * session_destroy(). */
+void session_close(struct session *s);
+void session_destroy(struct session *s);
+
+/* HELLO says so from now on. */
+void session_set_launched(struct session *s);
+
+/* New events are in the spool: send what the connection takes. */
+void session_pump(struct session *s);
+
+/* May be dropped: fields of HEARTBEAT without job, attempt, nonce. Takes the body. */
+void session_heartbeat(struct session *s, json_t *body);
+
+bool session_connected(const struct session *s);
+
+#endif

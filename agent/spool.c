@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spool.c - see spool.h */
+#include "agent/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
+#define MAGIC UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */
+
+struct header {
+    uint64_t magic;
+    uint64_t acked;
+};
+
+struct record {
+    uint32_t length;
+    uint32_t check;
+    uint64_t seq;
+};
+_Static_assert(sizeof(struct record) == 16, "a record's head is part of the format");
+
+struct spool {
+    int     fd;
+    char   *path;
+    off_t   size;      /* of the file */
+    off_t   head;      /* of the first record that is not acknowledged */
+    off_t   tail;      /* where the next record goes */
+    int64_t acked, last;
+    off_t   next_at;   /* where spool_next() goes on ... */
+    int64_t next_seq;  /* ... after this seq */
+    unsigned long thinned;
+};
+
+static uint32_t checksum(uint64_t seq, const char *bytes, size_t size)
+{
+    uint32_t h = 0x811c9dc5u ^ (uint32_t)size; /* FNV-1a */
+    for (int i = 0; i < 8; i++)
+        h = (h ^ (unsigned char)(seq >> (8 * i))) * 0x01000193u;
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)bytes[i]) * 0x01000193u;
+    return h;
+}
+
+static off_t record_bytes(uint32_t length)
+{
+    return (off_t)(sizeof(struct record) + ((length + 7u) & ~7u));
+}
+
+static int write_all(int fd, const void *bytes, size_t size, off_t at)
+{
+    const char *p = bytes;
+    while (size) {
+        ssize_t n = pwrite(fd, p, size, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        p += n;
+        at += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+/* The record at `at`, which must be newer than `after`: 1 and *text (to be freed), 0 at the end
+ * of what is whole, -1 without memory. */
+static int read_record(int fd, off_t at, uint64_t after, struct record *r, char **text)
+{
+    if (pread(fd, r, sizeof(*r), at) != (ssize_t)sizeof(*r) || r->length == 0 ||
+        r->length > RECORD_MAX || r->seq <= after)
+        return 0;
+    char *bytes = malloc((size_t)r->length + 1);
+    if (!bytes)
+        return -1;
+    if (pread(fd, bytes, r->length, at + (off_t)sizeof(*r)) != (ssize_t)r->length ||
+        checksum(r->seq, bytes, r->length) != r->check) {
+        free(bytes);
+        return 0;
+    }
+    bytes[r->length] = '\0';
+    *text = bytes;
+    return 1;
+}
+
+/* Finds head, tail and last of a file that is already there. */
+static int scan(struct spool *s)
+{
+    uint64_t seq = 0;
+    off_t at = HEADER;
+    s->head = 0;
+    for (;;) {
+        struct record r;
+        char *text;
+        int rc = read_record(s->fd, at, seq, &r, &text);
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
+            break;
+        free(text);
+        seq = r.seq;
+        if (!s->head && (int64_t)seq > s->acked)
+            s->head = at;
+        at += record_bytes(r.length);
+    }
+    s->tail = at;
+    if (!s->head)
+        s->head = at;
+    s->last = (int64_t)seq > s->acked ? (int64_t)seq : s->acked;
+    return 0;
+}
+
+static int save_acked(struct spool *s)
+{
+    struct header h = {MAGIC, (uint64_t)s->acked};
+    return write_all(s->fd, &h, sizeof(h), 0);
+}
+
+int spool_open(struct spool **out, const char *path, size_t bytes, struct err *err)
+{
+    struct spool *s = calloc(1, sizeof(*s));
+    struct stat st;
+    struct header h;
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return err_set(err, ERR_MEMORY, "no memory for the spool");
+    }
+    s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (s->fd < 0 || fstat(s->fd, &st) < 0) {
+        err_set(err, ERR_SYSTEM, "cannot open the spool '%s': %s", path, strerror(errno));
+        goto fail;
+    }
+    s->size = st.st_size;
+    s->head = s->tail = HEADER;
+    if (pread(s->fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) && h.magic == MAGIC) {
+        s->acked = (int64_t)h.acked;
+        if (scan(s) < 0) {
+            err_set(err, ERR_MEMORY, "no memory to read the spool");
+            goto fail;
+        }
+    } else if (st.st_size > 0) {
+        err_set(err, ERR_DATA, "'%s' is not a spool: remove it", path);
+        goto fail;
+    } else {
+        int rc = posix_fallocate(s->fd, 0, (off_t)bytes);
+        if (rc != 0 || save_acked(s) < 0) {
+            err_set(err, ERR_SYSTEM, "cannot make the spool '%s' of %zu bytes: %s", path, bytes,
+                    strerror(rc ? rc : errno));
+            unlink(path);
+            goto fail;
+        }
+        s->size = (off_t)bytes;
+    }
+    s->next_at = s->head;
+    s->next_seq = s->acked;
+    *out = s;
+    return 0;
+fail:
+    spool_close(s);
+    return -1;
+}
+
+void spool_close(struct spool *s)
+{
+    if (!s)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->path);
+    free(s);
+}
+
+/* Copies [head, tail) into a new file with room for `more` and takes it over. */
+static int renew(struct spool *s, off_t more, struct err *err)
+{
+    off_t used = s->tail - s->head, size = s->size;
+    while (size - HEADER < 2 * (used + more))
+        size *= 2;
+    char tmp[4096];
+    char *copy = NULL;
+    int fd = -1;
+    if ((size_t)snprintf(tmp, sizeof(tmp), "%s.new", s->path) >= sizeof(tmp))
+        return err_set(err, ERR_USAGE, "the path of the spool is too long");
+
+    fd = open(tmp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    copy = malloc((size_t)used + 1);
+    struct header h = {MAGIC, (uint64_t)s->acked};
+    if (fd < 0 || !copy || posix_fallocate(fd, 0, size) != 0 ||
+        pread(s->fd, copy, (size_t)used, s->head) != (ssize_t)used ||
+        write_all(fd, copy, (size_t)used, HEADER) < 0 || write_all(fd, &h, sizeof(h), 0) < 0 ||
+        fdatasync(fd) < 0 || rename(tmp, s->path) < 0) {
+        err_set(err, ERR_SYSTEM, "cannot renew the full spool '%s': %s", s->path, strerror(errno));
+        free(copy);
+        if (fd >= 0) {
+            close(fd);
+            unlink(tmp);
+        }
+        return -1;
+    }
+    free(copy);
+    close(s->fd);
+    s->fd = fd;
+    s->size = size;
+    s->next_at = HEADER;
+    s->next_seq = s->acked;
+    s->head = HEADER;
+    s->tail = HEADER + used;
+    return 0;
+}
+
+static bool thin_out(struct spool *s)
+{
+    off_t used = s->tail - s->head, room = s->size - HEADER;
+    unsigned long every = used > room / 4 * 3 ? 0 : used > room / 2 ? 60 : used > room / 4 ? 10 : 1;
+    return every == 0 || s->thinned++ % every != 0;
+}
+
+int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err)
+{
+    if (droppable && thin_out(s))
+        return 1;
+    int64_t seq = s->last + 1;
+    if (json_object_set_new(event, "seq", json_integer(seq)) < 0)
+        return err_set(err, ERR_MEMORY, "no memory for an event");
+    size_t length = json_dumpb(event, NULL, 0, JSON_COMPACT);
+    if (length == 0 || length > RECORD_MAX)
+        return err_set(err, ERR_BUG, "an event of %zu bytes does not fit the spool", length);
+    off_t bytes = record_bytes((uint32_t)length);
+    if (s->tail + bytes + 8 > s->size && renew(s, bytes + 8, err) < 0)
+        return -1;
+
+    /* Head, text, and the zeros that end the file, in one write. */
+    char *record = calloc(1, (size_t)bytes + 8);
+    if (!record)
+        return err_set(err, ERR_MEMORY, "no memory for an event of %zu bytes", length);
+    char *text = record + sizeof(struct record);
+    json_dumpb(event, text, length, JSON_COMPACT);
+    struct record r = {(uint32_t)length, checksum((uint64_t)seq, text, length), (uint64_t)seq};
+    memcpy(record, &r, sizeof(r));
+    int rc = write_all(s->fd, record, (size_t)bytes + 8, s->tail);
+    free(record);
+    if (rc < 0)
+        return err_set(err, ERR_SYSTEM, "cannot write to the spool '%s': %s", s->path,
+                       strerror(errno));
+    s->tail += bytes;
+    s->last = seq;
+    return 0;
+}
+
+int spool_sync(struct spool *s, struct err *err)
+{
+    if (fdatasync(s->fd) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot sync the spool '%s': %s", s->path,
+                       strerror(errno));
+    return 0;
+}
+
+void spool_ack(struct spool *s, int64_t seq)
+{
+    if (seq > s->last)
+        seq = s->last;
+    if (seq <= s->acked)
+        return;
+    s->acked = seq;
+    struct record r;
+    while (s->head < s->tail && pread(s->fd, &r, sizeof(r), s->head) == (ssize_t)sizeof(r) &&
+           (int64_t)r.seq <= seq)
+        s->head += record_bytes(r.length);
+    if (s->head == s->tail)
+        s->head = s->tail = HEADER;
+    s->next_at = s->head;
+    s->next_seq = s->acked;
+    /* Lost with the machine at worst: then it is acknowledged again. */
+    if (save_acked(s) < 0)
+        return;
+}
+
+int64_t spool_acked(const struct spool *s)
+{
+    return s->acked;
+}
+
+int64_t spool_last(const struct spool *s)
+{
+    return s->last;
+}
+
+int spool_next(struct spool *s, int64_t seq, json_t **event, struct err *err)
+{
+    *event = NULL;
+    if (seq < s->next_seq) {
+        s->next_at = s->head;
+        s->next_seq = s->acked;
+    }
+    while (s->next_at < s->tail) {
+        struct record r;
+        char *text = NULL;
+        int rc = read_record(s->fd, s->next_at, 0, &r, &text);
+        if (rc <= 0)
+            return err_set(err, rc ? ERR_MEMORY : ERR_DATA, "the spool '%s' cannot be read at %lld",
+                           s->path, (long long)s->next_at);
+        if ((int64_t)r.seq > seq)
+            *event = json_loadb(text, r.length, 0, NULL);
+        bool wanted = (int64_t)r.seq > seq;
+        free(text);
+        if (wanted && !*event)
+            return err_set(err, ERR_DATA, "event %lld of the spool '%s' is not JSON",
+                           (long long)r.seq, s->path);
+        if (wanted)
+            return 0;
+        s->next_at += record_bytes(r.length);
+        s->next_seq = (int64_t)r.seq;
+    }
+    return 0;
+}
+
+int spool_read(const char *path, int64_t seq, int (*each)(void *arg, const json_t *event),
+               void *arg, struct err *err)
+{
+    struct header h;
+    int given = 0;
+    uint64_t after = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
+                       "cannot open the spool '%s': %s", path, strerror(errno));
+    if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != MAGIC) {
+        close(fd);
+        return err_set(err, ERR_DATA, "'%s' is not a spool", path);
+    }
+    for (off_t at = HEADER;;) {
+        struct record r;
+        char *text;
+        if (read_record(fd, at, after, &r, &text) <= 0)
+            break;
+        at += record_bytes(r.length);
+        after = r.seq;
+        json_t *event = (int64_t)r.seq > seq ? json_loadb(text, r.length, 0, NULL) : NULL;
+        free(text);
+        if (!event)
+            continue;
+        given++;
+        int stop = each(arg, event);
+        json_decref(event);
+        if (stop)
+            break;
+    }
+    close(fd);
+    return given;
+}

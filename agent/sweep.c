@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep.c - see sweep.h */
+#include "agent/sweep.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { ENVIRON_MAX = 1024 * 1024 };
+
+/* What /proc/PID/stat says. */
+struct process {
+    char  name[17];
+    char  state;
+    pid_t ppid, sid;
+};
+
+static int read_process(int dir, struct process *p)
+{
+    char text[512];
+    int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = '\0';
+    /* The name may hold blanks and parentheses: it ends at the last one. */
+    char *open = strchr(text, '('), *end = strrchr(text, ')');
+    if (!open || !end)
+        return -1;
+    snprintf(p->name, sizeof(p->name), "%.*s", (int)(end - open - 1), open + 1);
+    int ppid, pgrp, sid;
+    if (sscanf(end + 1, " %c %d %d %d", &p->state, &ppid, &pgrp, &sid) != 4)
+        return -1;
+    p->ppid = ppid;
+    p->sid = sid;
+    return 0;
+}
+
+/* Is the entry "NAME=value" among the NUL-separated ones? */
+static bool has_entry(const char *env, size_t size, const char *entry)
+{
+    size_t len = strlen(entry);
+    for (const char *p = env; p < env + size;) {
+        size_t n = strnlen(p, (size_t)(env + size - p));
+        if (n == len && memcmp(p, entry, len) == 0)
+            return true;
+        p += n + 1;
+    }
+    return false;
+}
+
+static bool carries_mark(int dir, const struct sweep *s)
+{
+    char *env = malloc(ENVIRON_MAX);
+    int fd = openat(dir, "environ", O_RDONLY | O_CLOEXEC);
+    size_t size = 0;
+    bool is = false;
+    if (env && fd >= 0) {
+        for (ssize_t n; size < ENVIRON_MAX && (n = read(fd, env + size, ENVIRON_MAX - size)) > 0;)
+            size += (size_t)n;
+        char nonce[160], generation[64];
+        snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
+        snprintf(generation, sizeof(generation), "JOBCTL_GENERATION=%d", s->generation);
+        is = has_entry(env, size, nonce) &&
+             (s->generation == 0 || has_entry(env, size, generation));
+    }
+    if (fd >= 0)
+        close(fd);
+    free(env);
+    return is;
+}
+
+static bool is_ours(int dir, const struct process *p, const struct sweep *s)
+{
+    for (int i = 0; i < s->n_sessions; i++)
+        if (p->sid == s->sessions[i])
+            return true;
+    return (s->adopted && p->ppid == getpid()) || carries_mark(dir, s);
+}
+
+/* One process: 1 if it is ours and lives. */
+static int visit(pid_t pid, const char *entry, int proc, const struct sweep *s, struct process *p)
+{
+    int found = 0, pidfd = -1;
+    int dir = openat(proc, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return 0;
+    struct stat st;
+    if (fstat(dir, &st) < 0 || st.st_uid != geteuid())
+        goto out;
+    /* Opened first: what is read after it is about the process it holds, if it still lives. */
+    if (s->kill && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0)
+        goto out;
+    if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s))
+        goto out;
+    found = 1;
+    if (s->kill && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
+        found = 0; /* gone by itself */
+out:
+    if (pidfd >= 0)
+        close(pidfd);
+    close(dir);
+    return found;
+}
+
+int sweep_run(const struct sweep *s, char *left, size_t size)
+{
+    int found = 0;
+    size_t at = 0;
+    DIR *d = opendir("/proc");
+    if (left && size)
+        left[0] = '\0';
+    if (!d)
+        return -1;
+    for (struct dirent *e; (e = readdir(d));) {
+        pid_t pid = (pid_t)atoi(e->d_name);
+        struct process p;
+        if (!isdigit((unsigned char)e->d_name[0]) || pid <= 1 || pid == getpid() ||
+            !visit(pid, e->d_name, dirfd(d), s, &p))
+            continue;
+        if (left && at < size) {
+            int n = snprintf(left + at, size - at, "%s%d (%s)", found ? ", " : "", (int)pid,
+                             p.name);
+            at += n > 0 ? (size_t)n : 0;
+        }
+        found++;
+    }
+    closedir(d);
+    return found;
+}
