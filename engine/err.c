@@ -6,6 +6,37 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Bytes of the UTF-8 character at p, 0 if it is none or not to be printed: controls, surrogates,
+ * a form that is too long, a piece that "%.60s" cut off. */
+static size_t character(const unsigned char *p)
+{
+    static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (*p < 0x80)
+        return *p >= 0x20 && *p != 0x7F;
+    size_t n = *p >= 0xF8 ? 0 : *p >= 0xF0 ? 4 : *p >= 0xE0 ? 3 : *p >= 0xC0 ? 2 : 0;
+    if (n == 0)
+        return 0;
+    unsigned long c = *p & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3F);
+    }
+    return c >= least[n] && c >= 0xA0 && c <= 0x10FFFF && c - 0xD800 > 0x7FF ? n : 0;
+}
+
+/* Sentences quote outside bytes; what is no printable character becomes '?', so that one line
+ * stays one line, a terminal is not commanded and JSON can carry it. */
+static void make_printable(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; *p;) {
+        size_t n = character(p);
+        if (n == 0)
+            *p = '?';
+        p += n ? n : 1;
+    }
+}
+
 /* Marks a sentence that did not fit, without splitting a UTF-8 character. */
 static void mark_cut(char *text, size_t size)
 {
@@ -25,6 +56,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
     va_end(ap);
     if (n >= (int)sizeof(err->text))
         mark_cut(err->text, sizeof(err->text));
+    make_printable(err->text);
     err->code = code;
     return -1;
 }
@@ -45,6 +77,7 @@ int err_prefix(struct err *err, const char *fmt, ...)
     int m = snprintf(err->text + at, sizeof(err->text) - at, "%s", was);
     if (at + (size_t)(m < 0 ? 0 : m) >= sizeof(err->text))
         mark_cut(err->text, sizeof(err->text));
+    make_printable(err->text);
     return -1;
 }
 

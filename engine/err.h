@@ -27,7 +27,8 @@ struct err {
 
 /* Both accept err == NULL and always return -1, for `return err_set(...)`.
  * err_set() keeps the first failure: a later one is most often its echo.
- * A sentence that does not fit is cut at a character and ends in "...". */
+ * A sentence that does not fit is cut at a character and ends in "..."; what it
+ * quotes may be any bytes: the text is always one line of printable UTF-8. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int err_prefix(struct err *err, const char *fmt, ...)

@@ -8,6 +8,7 @@
  */
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests/fuzz/target.h"
 
@@ -48,7 +49,8 @@ static int replay_folder(const char *path)
     for (int i = 0; i < len; i++) {
         char name[4096];
         snprintf(name, sizeof(name), "%s/%s", path, entry[i]->d_name);
-        if (entry[i]->d_name[0] != '.')
+        struct stat st;
+        if (stat(name, &st) == 0 && S_ISREG(st.st_mode))
             bad |= replay_file(name);
         free(entry[i]);
     }
@@ -64,7 +66,6 @@ int main(int argc, char **argv)
     if (!replayed)
         fprintf(stderr, "%s: no input was replayed; it takes files and folders\n", argv[0]);
     else if (!bad)
-        printf("%s: %d inputs replayed\n", strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0],
-               replayed);
+        printf("%s: %d inputs replayed\n", basename(argv[0]), replayed);
     return bad || !replayed;
 }

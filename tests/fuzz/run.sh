@@ -19,10 +19,11 @@ trap 'rm -f "$log"' EXIT
 for target in "$@"; do
     noun=$(basename "$target")
     noun=${noun#fuzz_}
-    corpus=tests/fuzz/corpus/$noun
+    corpus=(tests/fuzz/corpus/"$noun")
+    [ "$noun" != jobspec ] || corpus+=(tests/specs)
     if [ "$what" = replay ]; then
-        "$target" "$corpus" 2>"$log" && continue
-        echo "FAILED $noun: $(grep -a "^$corpus/" "$log" | tail -n 1)"
+        "$target" "${corpus[@]}" 2>"$log" && continue
+        echo "FAILED $noun: $(grep -a "^tests/" "$log" | tail -n 1)"
         sed 's/^/    /' "$log" | tail -n 40
         bad=1
     else
@@ -32,7 +33,7 @@ for target in "$@"; do
         args=(-max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10
             -artifact_prefix="$found/" -print_final_stats=1)
         [ ! -f "$dict" ] || args+=(-dict="$dict")
-        if "$target" "${args[@]}" "$found/found" "$corpus" >"$log" 2>&1; then
+        if "$target" "${args[@]}" "$found/found" "${corpus[@]}" >"$log" 2>&1; then
             echo "$noun: $(sed -n 's/^stat::number_of_executed_units: //p' "$log") runs in $seconds s, nothing found"
         else
             echo "FAILED $noun:"
