@@ -303,7 +303,7 @@ static int fill_optim(struct train_spec *s, const json_t *train, struct err *err
     o->weight_decay = number_of(train, "optimizer.weight_decay", 0);
     o->clip = number_of(train, "optimizer.clip", 0);
     o->ema = number_of(train, "ema", 0);
-    s->lr = number_of(train, "optimizer.lr", 0);
+    s->schedule.lr = number_of(train, "optimizer.lr", 0);
     return 0;
 }
 
@@ -317,13 +317,15 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     s->steps = int_of(train, "steps", 0);
     if (s->steps < 1)
         return err_set(err, ERR_USAGE, "train.steps: missing; say how many optimizer steps to take");
-    s->schedule = word_is(train, "schedule.type", "cosine") ? SCHEDULE_COSINE : SCHEDULE_CONSTANT;
-    s->warmup = int_of(train, "schedule.warmup", 0);
-    if (s->warmup > s->steps)
+    bool cosine = word_is(train, "schedule.type", "cosine");
+    s->schedule.type = cosine ? SCHEDULE_COSINE : SCHEDULE_CONSTANT;
+    s->schedule.steps = s->steps;
+    s->schedule.warmup = int_of(train, "schedule.warmup", 0);
+    if (s->schedule.warmup > s->steps)
         return err_set(err, ERR_USAGE,
                        "train.schedule.warmup: %lld steps are more than the run's %lld",
-                       (long long)s->warmup, (long long)s->steps);
-    s->lr_final = number_of(train, "schedule.final", 0);
+                       (long long)s->schedule.warmup, (long long)s->steps);
+    s->schedule.floor = number_of(train, "schedule.final", 0);
     s->flow_shift = number_of(train, "flow.shift", 0);
     s->logit_mean = number_of(train, "flow.logit_mean", 0);
     s->logit_std = number_of(train, "flow.logit_std", 0);

@@ -15,6 +15,7 @@
 
 #include "engine/model.h"
 #include "engine/optim.h"
+#include "engine/schedule.h"
 
 struct err;
 
@@ -52,7 +53,6 @@ struct spec_field {
 const struct spec_field *train_spec_fields(void);
 
 enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES };
-enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE };
 
 /* The same as a struct, with defaults applied and presets expanded. */
 struct train_spec {
@@ -65,10 +65,7 @@ struct train_spec {
     int      caption_words, caption_channels;
     int      batch_global, batch_micro;
     int64_t  steps;
-    double   lr;
-    enum schedule_type schedule;
-    int64_t  warmup;
-    double   lr_final;           /* fraction of lr at the end of a cosine */
+    struct schedule schedule;
     double   flow_shift, logit_mean, logit_std;
     uint64_t seed;
     bool     sample_before, sample_after;

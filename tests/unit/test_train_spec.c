@@ -87,7 +87,7 @@ static void a_preset_gives_sizes_and_keys_change_them(void **state)
     assert_int_equal(s.model.latent_channels, 0);
     assert_int_equal(s.optim.type, OPTIM_CAME);
     assert_true(s.optim.beta[2] == 0.9999 && s.optim.eps[0] == 1e-30);
-    assert_int_equal(s.schedule, SCHEDULE_COSINE);
+    assert_int_equal(s.schedule.type, SCHEDULE_COSINE);
     assert_int_equal(s.checkpoint_every_steps, 0);
     assert_true(s.checkpoint_every_s == 30);
     assert_string_equal(s.checkpoint_dir, "/c");

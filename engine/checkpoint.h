@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint.h - the state of a run as a directory that is whole or not there
+ *
+ *   ROOT/step-00000040/  model.safetensors      weights under the authors' names
+ *                        optimizer.safetensors  moments, factors, "ema.<name>"
+ *                        state.json             counters, seed, digests of spec and data
+ *                        manifest.json          sizes and digests, written last
+ *                        trust                  "verified" or "good"; not in the manifest
+ *   ROOT/quarantine/     what was found bad, each with reason.txt
+ *
+ * Written in a scratch directory, every file and directory synced, read back and
+ * compared with memory, then renamed.  There is no rank in it: any number of ranks
+ * loads it.  Trust: verified (read back) when it appears, good when the run has
+ * taken CHECKPOINT_GOOD_STEPS finite steps after it.
+ */
+#ifndef ENGINE_CHECKPOINT_H
+#define ENGINE_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/manifest.h"
+
+struct err;
+struct layout;
+struct optim;
+
+enum { CHECKPOINT_PATH = 4096, CHECKPOINT_GOOD_STEPS = 10 };
+
+struct checkpoint_state {
+    int64_t  step;          /* optimizer steps completed */
+    int64_t  optim_count;   /* updates that the optimizer counts */
+    uint64_t seed;
+    double   loss;          /* of the last step, for people */
+    char     spec_digest[MANIFEST_DIGEST];
+    char     data_digest[MANIFEST_DIGEST];
+};
+
+struct checkpoint_info {
+    char    path[CHECKPOINT_PATH];
+    int64_t step, bytes;
+    char    digest[MANIFEST_DIGEST];
+    bool    disk_full;      /* why a save failed */
+};
+
+/* Write one below `root` (made if need be). A checkpoint of that step that is there already
+ * is set aside in quarantine. A failure leaves nothing behind. */
+int checkpoint_save(struct checkpoint_info *info, const char *root,
+                    const struct checkpoint_state *state, const struct layout *l,
+                    const float *weights, struct optim *o, struct err *err);
+
+/* Read one after verifying its manifest. ERR_DATA: it is damaged; ERR_USAGE: it is whole, but of
+ * another model or optimizer; the sentence names the tensor. A failure may have filled a part of
+ * weights and optimizer. `o` NULL: weights only; `ema` true: the averaged ones where
+ * there are any. */
+int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
+                    float *weights, struct optim *o, bool ema, struct err *err);
+
+/* Weights from a checkpoint or any .safetensors file with these names. */
+int checkpoint_load_weights(const char *path, const struct layout *l, float *weights,
+                            struct err *err);
+
+typedef void (*checkpoint_bad_fn)(void *arg, const char *path, const char *reason);
+
+/* The newest checkpoint below root that verifies: 1 and *info, or 0 when there is none. Bad ones
+ * on the way go to quarantine and are told to `bad`. Sweeps scratch of dead writers. */
+int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint_bad_fn bad,
+                      void *arg, struct err *err);
+
+/* Newest step below root by name alone, or -1. */
+int64_t checkpoint_newest_step(const char *root);
+
+/* Move one to ROOT/quarantine with the reason; *to gets where it is. */
+int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason,
+                          struct err *err);
+
+/* Note that one is good now. */
+int checkpoint_mark_good(const char *dir, struct err *err);
+bool checkpoint_is_good(const char *dir);
+
+/* Remove all but the newest `keep`, and never the newest good one. */
+int checkpoint_prune(const char *root, int keep, struct err *err);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* checkpoint_find.c - which one to use, which to set aside, which to remove; see checkpoint.h */
+#include "engine/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+#include "engine/scratch.h"
+
+/* "step-00000040" to 40, anything else to -1. */
+static int64_t step_of(const char *name)
+{
+    char *end;
+    if (strncmp(name, "step-", 5) != 0 || strlen(name) < 13 || strlen(name) > 23)
+        return -1;
+    for (const char *p = name + 5; *p; p++)
+        if (*p < '0' || *p > '9')
+            return -1;
+    long long step = strtoll(name + 5, &end, 10);
+    return *end ? -1 : step;
+}
+
+static int descending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Steps below root, newest first; the caller frees. No directory: none. */
+static int list_steps(int64_t **steps, int *len, const char *root, struct err *err)
+{
+    DIR *d = opendir(root);
+    int64_t *all = NULL;
+    int n = 0;
+    *steps = NULL;
+    *len = 0;
+    if (!d && errno != ENOENT)
+        return err_set(err, ERR_SYSTEM, "cannot read the checkpoint directory %s: %s", root,
+                       strerror(errno));
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int64_t step = step_of(e->d_name);
+        if (step < 0)
+            continue;
+        int64_t *more = realloc(all, sizeof(*all) * (size_t)(n + 1));
+        if (!more) {
+            free(all);
+            closedir(d);
+            return err_set(err, ERR_MEMORY, "out of memory for a list of checkpoints");
+        }
+        all = more;
+        all[n++] = step;
+    }
+    if (d)
+        closedir(d);
+    if (n > 0)
+        qsort(all, (size_t)n, sizeof(*all), descending);
+    *steps = all;
+    *len = n;
+    return 0;
+}
+
+static int step_path(char path[CHECKPOINT_PATH], const char *root, int64_t step, struct err *err)
+{
+    if (snprintf(path, CHECKPOINT_PATH, "%s/step-%08lld", root, (long long)step) >= CHECKPOINT_PATH)
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", root);
+    return 0;
+}
+
+int64_t checkpoint_newest_step(const char *root)
+{
+    int64_t *steps;
+    int n;
+    if (list_steps(&steps, &n, root, NULL) < 0)
+        return -1;
+    int64_t newest = n > 0 ? steps[0] : -1;
+    free(steps);
+    return newest;
+}
+
+int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason,
+                          struct err *err)
+{
+    const char *slash = strrchr(dir, '/');
+    const char *name = slash ? slash + 1 : dir;
+    char pen[CHECKPOINT_PATH], note[CHECKPOINT_PATH + 16];
+    if (snprintf(pen, sizeof(pen), "%.*s/quarantine", slash ? (int)(slash - dir) : 1,
+                 slash ? dir : ".") >= (int)sizeof(pen))
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
+    if (scratch_mkdirs(pen, err) < 0)
+        return -1;
+    for (int i = 1;; i++) {
+        struct stat st;
+        if (snprintf(to, CHECKPOINT_PATH, "%s/%s.%d", pen, name, i) >= CHECKPOINT_PATH)
+            return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
+        if (lstat(to, &st) < 0 && errno == ENOENT)
+            break;
+    }
+    if (rename(dir, to) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot move %s to %s: %s", dir, to, strerror(errno));
+    snprintf(note, sizeof(note), "%s/reason.txt", to);
+    FILE *f = fopen(note, "we");
+    if (f) { /* a full disk must not keep a bad checkpoint in the way */
+        fprintf(f, "%s\n", reason);
+        fclose(f);
+    }
+    return 0;
+}
+
+int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint_bad_fn bad,
+                      void *arg, struct err *err)
+{
+    int64_t *steps;
+    int n, found = 0;
+    scratch_sweep(root);
+    if (list_steps(&steps, &n, root, err) < 0)
+        return -1;
+    for (int i = 0; i < n && found == 0; i++) {
+        struct manifest m;
+        struct err why = {0};
+        char aside[CHECKPOINT_PATH];
+        *info = (struct checkpoint_info){.step = steps[i]};
+        if (step_path(info->path, root, steps[i], err) < 0) {
+            found = -1;
+        } else if (manifest_verify(&m, info->path, &why) == 0 && m.step == steps[i]) {
+            info->bytes = m.bytes;
+            memcpy(info->digest, m.digest, sizeof(info->digest));
+            found = 1;
+        } else if (why.code == ERR_SYSTEM || why.code == ERR_MEMORY) {
+            found = err_set(err, why.code, "checkpoint %s: %s", info->path, why.text);
+        } else {
+            if (why.code == ERR_NONE)
+                err_set(&why, ERR_DATA, "the manifest is of step %lld", (long long)m.step);
+            if (checkpoint_quarantine(aside, info->path, why.text, err) < 0)
+                found = -1;
+            else if (bad)
+                bad(arg, aside, why.text);
+        }
+    }
+    free(steps);
+    return found;
+}
+
+bool checkpoint_is_good(const char *dir)
+{
+    char path[CHECKPOINT_PATH + 8], word[16] = "";
+    snprintf(path, sizeof(path), "%s/trust", dir);
+    FILE *f = fopen(path, "re");
+    bool good = f && fgets(word, sizeof(word), f) && strcmp(word, "good\n") == 0;
+    if (f)
+        fclose(f);
+    return good;
+}
+
+int checkpoint_mark_good(const char *dir, struct err *err)
+{
+    char path[CHECKPOINT_PATH + 8], tmp[SCRATCH_PATH];
+    snprintf(path, sizeof(path), "%s/trust", dir);
+    if (scratch_name(tmp, path, err) < 0)
+        return -1;
+    FILE *f = fopen(tmp, "we");
+    if (!f)
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    int bad = fputs("good\n", f) < 0;
+    bad |= fclose(f) != 0;
+    if (bad || rename(tmp, path) < 0) {
+        unlink(tmp);
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    }
+    return 0;
+}
+
+int checkpoint_prune(const char *root, int keep, struct err *err)
+{
+    int64_t *steps;
+    int n, rc = 0;
+    bool good_kept = false;
+    if (list_steps(&steps, &n, root, err) < 0)
+        return -1;
+    for (int i = 0; i < n && rc == 0; i++) {
+        char path[CHECKPOINT_PATH];
+        rc = step_path(path, root, steps[i], err);
+        bool good = rc == 0 && checkpoint_is_good(path);
+        if (rc == 0 && i >= keep && (good_kept || !good)) {
+            char tmp[SCRATCH_PATH]; /* gone at once, or swept later */
+            if (scratch_name(tmp, path, err) < 0 || rename(path, tmp) < 0)
+                rc = err_set(err, ERR_SYSTEM, "cannot remove %s: %s", path, strerror(errno));
+            else
+                rc = scratch_remove(tmp, err);
+        }
+        good_kept = good_kept || good;
+    }
+    free(steps);
+    return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_pack.c - jobctl-train pack: make the pack that training would make, and look at it */
+#include <jansson.h>
+#include <stdio.h>
+
+#include "engine/command.h"
+#include "engine/dataset.h"
+#include "engine/err.h"
+#include "engine/exit_code.h"
+#include "engine/train_spec.h"
+
+int command_pack(int argc, char **argv)
+{
+    const char *file = NULL, *cache = "cache";
+    const struct command_option options[] = {
+        {.name = "--spec", .value = &file, .required = true},
+        {.name = "--cache", .value = &cache},
+        {.name = NULL},
+    };
+    struct err err = {0};
+    struct train_spec spec;
+    struct dataset *data = NULL;
+    json_error_t why;
+    int rc = command_parse(argc, argv, options);
+    if (rc != 0)
+        return rc;
+    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
+    if (!job)
+        err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
+    else if (train_spec_parse(&spec, job, &err) == 0 &&
+             dataset_open(&data, &spec, cache, &err) == 0) {
+        struct dataset_shape s = dataset_shape(data);
+        printf("%s: %s, %lld samples, latents %d x %d x %d, captions %d x %d, %s\n",
+               dataset_path(data), dataset_packed_now(data) ? "packed" : "up to date",
+               (long long)s.samples, s.channels, s.height, s.width, s.words, s.caption_channels,
+               dataset_digest(data));
+    }
+    dataset_close(data);
+    json_decref(job);
+    return err.code ? command_fail("pack", &err) : EXIT_DONE;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.c - options and failures of the subcommands; see command.h */
+#include "engine/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/exit_code.h"
+
+static const struct command_option *find(const struct command_option *options, const char *arg,
+                                         size_t n)
+{
+    for (const struct command_option *o = options; o->name; o++)
+        if (strlen(o->name) == n && memcmp(o->name, arg, n) == 0)
+            return o;
+    return NULL;
+}
+
+static int wrong(const char *name, const char *what, const char *arg,
+                 const struct command_option *options)
+{
+    fprintf(stderr, "jobctl-train %s: %s '%s'; it takes", name, what, arg);
+    for (const struct command_option *o = options; o->name; o++)
+        fprintf(stderr, " %s%s", o->name, o->value ? " VALUE" : "");
+    fprintf(stderr, "\n");
+    return EXIT_CONFIG;
+}
+
+int command_parse(int argc, char **argv, const struct command_option *options)
+{
+    for (int i = 1; i < argc; i++) {
+        size_t n = strcspn(argv[i], "=");
+        const struct command_option *o = find(options, argv[i], n);
+        if (!o || (o->flag && argv[i][n] == '='))
+            return wrong(argv[0], "unknown argument", argv[i], options);
+        if (o->flag)
+            *o->flag = true;
+        else if (argv[i][n] == '=')
+            *o->value = argv[i] + n + 1;
+        else if (i + 1 < argc)
+            *o->value = argv[++i];
+        else
+            return wrong(argv[0], "a value is missing after", argv[i], options);
+    }
+    for (const struct command_option *o = options; o->name; o++)
+        if (o->required && !*o->value)
+            return wrong(argv[0], "missing", o->name, options);
+    return 0;
+}
+
+int command_exit_code(const struct err *err)
+{
+    switch (err->code) {
+    case ERR_NONE:
+        return EXIT_DONE;
+    case ERR_USAGE:
+    case ERR_CONFLICT:
+    case ERR_NOT_FOUND:
+        return EXIT_CONFIG;
+    case ERR_DATA:
+    case ERR_SYSTEM:
+        return EXIT_DATA;
+    case ERR_MEMORY:
+        return EXIT_HOST_MEMORY;
+    case ERR_BUG:
+        break;
+    }
+    return EXIT_BUG;
+}
+
+int command_fail(const char *name, const struct err *err)
+{
+    fprintf(stderr, "jobctl-train %s: %s\n", name, err->text);
+    return command_exit_code(err);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.h - the subcommands of jobctl-train, one file each (cmd_NAME.c)
+ *
+ * argv[0] is the subcommand's name.  Each returns an enum exit_code.
+ */
+#ifndef ENGINE_COMMAND_H
+#define ENGINE_COMMAND_H
+
+#include <stdbool.h>
+
+struct err;
+
+int command_pack(int argc, char **argv);
+int command_curve(int argc, char **argv);
+
+/* An option with a value, "--name VALUE" or "--name=VALUE"; `value` NULL: a flag. */
+struct command_option {
+    const char  *name;  /* "--spec" */
+    const char **value;
+    bool        *flag;
+    bool         required;
+};
+
+/* Fills the options; ends with a row whose name is NULL. Anything else on the command line is an
+ * error on stderr; returns 0, or EXIT_CONFIG. */
+int command_parse(int argc, char **argv, const struct command_option *options);
+
+/* Prints "jobctl-train NAME: sentence" and returns the exit code for it. */
+int command_fail(const char *name, const struct err *err);
+
+/* "EXIT_..." for the code of a failure where nothing more is known. */
+int command_exit_code(const struct err *err);
+
+#endif

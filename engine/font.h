@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* font.h - small letters for pictures: 5 x 7 pixels, one case, ASCII
+ *
+ * Enough for captions and the axes of a curve without a font library.
+ */
+#ifndef ENGINE_FONT_H
+#define ENGINE_FONT_H
+
+#include <stdint.h>
+
+struct image;
+
+enum { FONT_HEIGHT = 7, FONT_ADVANCE = 6 };
+
+int font_width(const char *text, int zoom);
+void font_draw(struct image *to, int x, int y, const char *text, int zoom, uint32_t rgb);
+
+#endif

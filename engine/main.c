@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - jobctl-train: a table of subcommands */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/command.h"
+#include "engine/exit_code.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *usage;
+} commands[] = {
+    {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
+    {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static int help(FILE *to)
+{
+    fprintf(to, "jobctl-train %s: the engine of jobctl, one process per rank\n\n", JOBCTL_VERSION);
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(to, "  jobctl-train %-7s %s\n", commands[i].name, commands[i].usage);
+    return to == stdout ? EXIT_DONE : EXIT_CONFIG;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return help(stderr);
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+        strcmp(argv[1], "-h") == 0)
+        return help(stdout);
+    if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
+        printf("jobctl-train %s\n", JOBCTL_VERSION);
+        return EXIT_DONE;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "jobctl-train: there is no command '%s'; jobctl-train help lists them\n",
+            argv[1]);
+    return EXIT_CONFIG;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.h - the loss of a run over its steps, in a file that survives a crash
+ *
+ * JSON lines {"step":1,"loss":0.98,"grad_norm":1.1,"lr":0.002,"samples_per_s":800}, at
+ * most about METRICS_LINES of them: with more steps every k-th is written.  After a
+ * crash, lines beyond the step that the run resumes from are cut off, so that the
+ * file tells one story.
+ */
+#ifndef ENGINE_METRICS_H
+#define ENGINE_METRICS_H
+
+#include <stdint.h>
+
+struct err;
+
+enum { METRICS_LINES = 4000 };
+
+struct metrics;
+
+/* Opens to append, after cutting what lies beyond `resume_step`. */
+int metrics_open(struct metrics **out, const char *path, int64_t resume_step, int64_t steps,
+                 struct err *err);
+void metrics_close(struct metrics *m);
+/* A line that cannot be written is lost: a curve is not worth a run. */
+void metrics_add(struct metrics *m, int64_t step, double loss, double grad_norm, double lr,
+                 double samples_per_s);
+
+struct metrics_point {
+    int64_t step;
+    double  loss;
+};
+
+/* The finite losses of a file in order of step; the caller frees *points. */
+int metrics_read(struct metrics_point **points, int *len, const char *path, struct err *err);
+
+#endif
