@@ -61,61 +61,62 @@ static void softmax_back_row(float *dp, const float *p, float scale, int n)
 }
 
 struct head {
-    size_t q, kv, prob; /* where sample and head begin */
+    size_t q, k, v, prob; /* where sample and head begin */
     int    ld;
 };
 
-LANE_FN struct head head_at(struct kern_heads s, int b, int h, int ldkv, int text)
+LANE_FN struct head head_at(struct kern_heads s, int b, int h, int ldk, int ldv, int text)
 {
     const size_t ld = (size_t)s.heads * (size_t)s.dim, col = (size_t)h * (size_t)s.dim;
     return (struct head){
         .q = (size_t)b * (size_t)s.tokens * ld + col,
-        .kv = (size_t)b * (size_t)text * (size_t)ldkv + col,
+        .k = (size_t)b * (size_t)text * (size_t)ldk + col,
+        .v = (size_t)b * (size_t)text * (size_t)ldv + col,
         .prob = ((size_t)b * (size_t)s.heads + (size_t)h) * (size_t)s.tokens * (size_t)text,
         .ld = (int)ld,
     };
 }
 
-static void cross_attn(float *out, float *prob, const float *q, const float *k, const float *v,
-                       int ldkv, const float *mask, int text, struct kern_heads s)
+static void cross_attn(float *out, float *prob, const float *q, const float *k, int ldk,
+                       const float *v, int ldv, const float *mask, int text, struct kern_heads s)
 {
     const float scale = 1.0f / sqrtf((float)s.dim);
 #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s.batch; b++)
         for (int h = 0; h < s.heads; h++) {
-            const struct head at = head_at(s, b, h, ldkv, text);
+            const struct head at = head_at(s, b, h, ldk, ldv, text);
             float *p = prob + at.prob;
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s.tokens, text, s.dim, 1.0f,
-                        q + at.q, at.ld, k + at.kv, ldkv, 0.0f, p, text);
+                        q + at.q, at.ld, k + at.k, ldk, 0.0f, p, text);
             for (int t = 0; t < s.tokens; t++)
                 softmax_row(p + (size_t)t * (size_t)text, mask + (size_t)b * (size_t)text, scale,
                             text);
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s.tokens, s.dim, text, 1.0f, p,
-                        text, v + at.kv, ldkv, 0.0f, out + at.q, at.ld);
+                        text, v + at.v, ldv, 0.0f, out + at.q, at.ld);
         }
 }
 
 static void cross_attn_back(float *dq, float *dk, float *dv, int lddkv, float *work,
                             const float *dout, const float *prob, const float *q, const float *k,
-                            const float *v, int ldkv, int text, struct kern_heads s)
+                            int ldk, const float *v, int ldv, int text, struct kern_heads s)
 {
     const float scale = 1.0f / sqrtf((float)s.dim);
 #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s.batch; b++)
         for (int h = 0; h < s.heads; h++) {
-            const struct head at = head_at(s, b, h, ldkv, text);
-            const size_t to = head_at(s, b, h, lddkv, text).kv;
+            const struct head at = head_at(s, b, h, ldk, ldv, text);
+            const size_t to = head_at(s, b, h, lddkv, lddkv, text).k;
             const float *p = prob + at.prob;
             float *ds = work + at.prob;
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s.tokens, text, s.dim, 1.0f,
-                        dout + at.q, at.ld, v + at.kv, ldkv, 0.0f, ds, text);
+                        dout + at.q, at.ld, v + at.v, ldv, 0.0f, ds, text);
             cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, text, s.dim, s.tokens, 1.0f, p,
                         text, dout + at.q, at.ld, 0.0f, dv + to, lddkv);
             for (int t = 0; t < s.tokens; t++)
                 softmax_back_row(ds + (size_t)t * (size_t)text, p + (size_t)t * (size_t)text,
                                  scale, text);
             cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s.tokens, s.dim, text, 1.0f, ds,
-                        text, k + at.kv, ldkv, 0.0f, dq + at.q, at.ld);
+                        text, k + at.k, ldk, 0.0f, dq + at.q, at.ld);
             cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, text, s.dim, s.tokens, 1.0f, ds,
                         text, q + at.q, at.ld, 0.0f, dk + to, lddkv);
         }

@@ -127,20 +127,22 @@ struct kern_ops {
     /* --- attention ---------------------------------------------------------------- */
     /* q and k are after ReLU (values >= 0). out = (v k^T q) / (1 k^T q + 1e-8). */
     void (*lin_attn)(float *out, int ldo, struct kern_lin_attn keep, const float *q,
-                     const float *k, const float *v, int ld, struct kern_heads s);
+                     const float *k, int ldqk, const float *v, int ldv, struct kern_heads s);
     /* dq, dk, dv with the ReLU's gradient applied to dq and dk (0 where q or k is 0).
      * Uses up dout and what lin_attn() kept. */
     void (*lin_attn_back)(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
                           const float *out, struct kern_lin_attn keep, const float *q,
-                          const float *k, const float *v, int ld, struct kern_heads s);
+                          const float *k, int ldqk, const float *v, int ldv,
+                          struct kern_heads s);
     /* prob[b,h,n,l] = softmax over l of (q k^T / sqrt(dim) + (mask[b,l] - 1) * 10000);
-     * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: [batch*text], ldkv. */
-    void (*cross_attn)(float *out, float *prob, const float *q, const float *k, const float *v,
-                       int ldkv, const float *mask, int text, struct kern_heads s);
+     * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: [batch*text], ldk, ldv. */
+    void (*cross_attn)(float *out, float *prob, const float *q, const float *k, int ldk,
+                       const float *v, int ldv, const float *mask, int text,
+                       struct kern_heads s);
     /* work: [batch, heads, tokens, text] */
     void (*cross_attn_back)(float *dq, float *dk, float *dv, int lddkv, float *work,
                             const float *dout, const float *prob, const float *q, const float *k,
-                            const float *v, int ldkv, int text, struct kern_heads s);
+                            int ldk, const float *v, int ldv, int text, struct kern_heads s);
 
     /* --- convolution -------------------------------------------------------------- */
     /* 3x3 per channel, zero padding 1, w[c][3][3], on channels-last images */

@@ -60,10 +60,10 @@ static void weighted_sum(float *ksum, const float *k, int ld, const float *weigh
 }
 
 static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden, const float *q,
-                          const float *k, const float *v, int ld, int tokens, int dim)
+                          const float *k, int ld, const float *v, int ldv, int tokens, int dim)
 {
     float *ksum = vk + dim * dim;
-    gemm(CblasTrans, CblasNoTrans, dim, dim, tokens, v, ld, k, ld, vk, dim);
+    gemm(CblasTrans, CblasNoTrans, dim, dim, tokens, v, ldv, k, ld, vk, dim);
     weighted_sum(ksum, k, ld, NULL, 0, tokens, dim);
     gemm(CblasNoTrans, CblasTrans, tokens, dim, dim, q, ld, vk, dim, out, ldo);
     for (int t = 0; t < tokens; t++) {
@@ -77,15 +77,16 @@ static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden,
 }
 
 static void lin_attn(float *out, int ldo, struct kern_lin_attn keep, const float *q,
-                     const float *k, const float *v, int ld, struct kern_heads s)
+                     const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
 {
 #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s.batch; b++)
         for (int h = 0; h < s.heads; h++) {
-            const size_t at = head_at(s, b, h, ld);
+            const size_t at = head_at(s, b, h, ldqk);
             lin_attn_head(out + head_at(s, b, h, ldo), ldo, vk_at(keep, s, b, h),
                           keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h, s.heads,
-                          q + at, k + at, v + at, ld, s.tokens, s.dim);
+                          q + at, k + at, ldqk, v + head_at(s, b, h, ldv), ldv, s.tokens,
+                          s.dim);
         }
 }
 
@@ -116,11 +117,11 @@ static void query_back(float *dq, int ldd, float *dout, const float *out, int ld
 /* With dvk = dnum^T q and dksum = sum dden q in place of vk:
  * dk[t] = v[t] dvk + dksum where relu let k through, dv[t] = k[t] dvk^T. */
 static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, const float *k,
-                           const float *v, int ld, int tokens, int dim)
+                           int ld, const float *v, int ldv, int tokens, int dim)
 {
     const float *dksum = dvk + dim * dim;
     gemm(CblasNoTrans, CblasTrans, tokens, dim, dim, k, ld, dvk, dim, dv, ldd);
-    gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, v, ld, dvk, dim, dk, ldd);
+    gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, v, ldv, dvk, dim, dk, ldd);
     for (int t = 0; t < tokens; t++) {
         float *d = dk + (size_t)t * (size_t)ldd;
         const float *x = k + (size_t)t * (size_t)ld;
@@ -132,21 +133,22 @@ static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, cons
 
 static void lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
                           const float *out, struct kern_lin_attn keep, const float *q,
-                          const float *k, const float *v, int ld, struct kern_heads s)
+                          const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
 {
 #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s.batch; b++)
         for (int h = 0; h < s.heads; h++) {
-            const size_t at = head_at(s, b, h, ld), at_d = head_at(s, b, h, ldd);
+            const size_t at = head_at(s, b, h, ldqk), at_d = head_at(s, b, h, ldd);
             const size_t at_o = head_at(s, b, h, ldo);
             float *vk = vk_at(keep, s, b, h);
             float *den = keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
-            query_back(dq + at_d, ldd, dout + at_o, out + at_o, ldo, vk, den, s.heads, q + at, ld,
+            query_back(dq + at_d, ldd, dout + at_o, out + at_o, ldo, vk, den, s.heads, q + at, ldqk,
                        s.tokens, s.dim);
-            gemm(CblasTrans, CblasNoTrans, s.dim, s.dim, s.tokens, dout + at_o, ldo, q + at, ld,
+            gemm(CblasTrans, CblasNoTrans, s.dim, s.dim, s.tokens, dout + at_o, ldo, q + at, ldqk,
                  vk, s.dim);
-            weighted_sum(vk + s.dim * s.dim, q + at, ld, den, s.heads, s.tokens, s.dim);
-            key_value_back(dk + at_d, dv + at_d, ldd, vk, k + at, v + at, ld, s.tokens, s.dim);
+            weighted_sum(vk + s.dim * s.dim, q + at, ldqk, den, s.heads, s.tokens, s.dim);
+            key_value_back(dk + at_d, dv + at_d, ldd, vk, k + at, ldqk,
+                           v + head_at(s, b, h, ldv), ldv, s.tokens, s.dim);
         }
 }
 

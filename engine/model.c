@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - SanaMS from patches to patches; see model.h
+ *
+ * Timestep, caption and image enter here, run through the blocks
+ * (model_block.c), and leave through the final layer.
+ */
+#include "engine/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/model_parts.h"
+#include "engine/timestep_freqs.h"
+
+#define LN_EPS 1e-6f
+
+enum { SHIFT, SCALE, FINAL_ROWS };
+
+static int check_limits(const struct model_config *c, const struct model_limits *max,
+                        struct err *err)
+{
+    if (max->batch < 1 || max->height < c->patch || max->width < c->patch || max->text < 1 ||
+        max->batch > 1 << 20 || max->height > 1 << 14 || max->width > 1 << 14)
+        return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is not "
+                       "possible", max->batch, max->height, max->width, max->text);
+    if (max->text > c->caption_len)
+        return err_set(err, ERR_USAGE, "captions of %d tokens are longer than model_max_length %d",
+                       max->text, c->caption_len);
+    return 0;
+}
+
+static int build(struct model *m, struct err *err)
+{
+    m->bw = calloc((size_t)m->cfg.depth, sizeof(*m->bw));
+    m->ba = calloc((size_t)m->cfg.depth, sizeof(*m->ba));
+    if (!m->bw || !m->ba)
+        return err_set(err, ERR_MEMORY, "no memory for a model of depth %d", m->cfg.depth);
+    if (layout_create(&m->layout, err) < 0 || model_declare(m, err) < 0)
+        return -1;
+    m->weights = layout_alloc(m->layout);
+    m->grads = m->train ? layout_alloc(m->layout) : NULL;
+    if (!m->weights || (m->train && !m->grads))
+        return err_set(err, ERR_MEMORY, "no memory for %.1f GiB of weights%s",
+                       (double)layout_floats(m->layout) * sizeof(float) / 0x1p30,
+                       m->train ? " and as much of gradients" : "");
+    return model_carve(m, err);
+}
+
+int model_create(struct model **out, const struct model_config *cfg,
+                 const struct model_limits *max, bool train, struct err *err)
+{
+    if (model_config_check(cfg, err) < 0 || check_limits(cfg, max, err) < 0)
+        return -1;
+    struct model *m = calloc(1, sizeof(*m));
+    if (!m)
+        return err_set(err, ERR_MEMORY, "no memory for a model");
+    m->cfg = *cfg;
+    m->max = *max;
+    m->train = train;
+    m->ops = kern_cpu();
+    if (build(m, err) < 0) {
+        model_destroy(m);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void model_destroy(struct model *m)
+{
+    if (!m)
+        return;
+    layout_destroy(m->layout);
+    free(m->weights);
+    free(m->grads);
+    free(m->acts);
+    free(m->bw);
+    free(m->ba);
+    free(m);
+}
+
+const struct model_config *model_config(const struct model *m)
+{
+    return &m->cfg;
+}
+
+const struct layout *model_layout(const struct model *m)
+{
+    return m->layout;
+}
+
+float *model_weights(struct model *m)
+{
+    return m->weights;
+}
+
+float *model_grads(struct model *m)
+{
+    return m->grads;
+}
+
+int64_t model_bytes(const struct model *m)
+{
+    const size_t blocks = m->grads ? 2 : 1;
+    return (int64_t)((blocks * layout_floats(m->layout) + m->acts_floats) * sizeof(float) +
+                     (size_t)m->cfg.depth * (sizeof(*m->bw) + sizeof(*m->ba)) + sizeof(*m));
+}
+
+/* Takes the sizes of the batch in hand, or says why they do not fit. */
+static int take_sizes(struct model *m, const struct model_input *in, struct err *err)
+{
+    const int p = m->cfg.patch;
+    if (in->batch < 1 || in->height < 1 || in->width < 1 || in->text < 1 || in->height % p ||
+        in->width % p)
+        return err_set(err, ERR_USAGE, "latents of %d x %d do not divide into patches of %d",
+                       in->height, in->width, p);
+    const int64_t tokens = (int64_t)(in->height / p) * (in->width / p);
+    if (in->batch > m->max.batch || in->text > m->max.text ||
+        tokens > (int64_t)(m->max.height / p) * (m->max.width / p))
+        return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is larger "
+                       "than the %d x %d x %d with %d that the model was made for", in->batch,
+                       in->height, in->width, in->text, m->max.batch, m->max.height, m->max.width,
+                       m->max.text);
+    m->batch = in->batch;
+    m->height = in->height;
+    m->width = in->width;
+    m->text = in->text;
+    m->tokens = (int)tokens;
+    return 0;
+}
+
+static struct kern_image latent_image(const struct model *m)
+{
+    return (struct kern_image){m->batch, m->height, m->width, m->cfg.latent_channels};
+}
+
+static int patch_width(const struct model *m)
+{
+    return m->cfg.latent_channels * m->cfg.patch * m->cfg.patch;
+}
+
+static void timestep_forward(struct model *m, const float *timestep)
+{
+    const struct kern_ops *k = m->ops;
+    struct top_acts *a = &m->top;
+    const int B = m->batch, C = m->cfg.hidden;
+    const size_t n = (size_t)B * (size_t)C;
+    k->time_embed(a->emb, timestep, timestep_freqs, B, TIMESTEP_FREQS);
+    k->linear(a->e1, a->emb, model_w(m, m->w.t0), model_w(m, m->w.t0_b), B, 2 * TIMESTEP_FREQS, C);
+    k->silu(a->e1s, a->e1, n);
+    k->linear(a->t, a->e1s, model_w(m, m->w.t2), model_w(m, m->w.t2_b), B, C, C);
+    k->silu(a->ts, a->t, n);
+    k->linear(a->t0, a->ts, model_w(m, m->w.tb), model_w(m, m->w.tb_b), B, C, 6 * C);
+}
+
+static void caption_forward(struct model *m, const float *y)
+{
+    const struct kern_ops *k = m->ops;
+    struct top_acts *a = &m->top;
+    const int T = m->batch * m->text, C = m->cfg.hidden;
+    k->linear(a->y1, y, model_w(m, m->w.y1), model_w(m, m->w.y1_b), T, m->cfg.caption_channels, C);
+    k->gelu(a->y1g, a->y1, (size_t)T * (size_t)C);
+    k->linear(a->y2, a->y1g, model_w(m, m->w.y2), model_w(m, m->w.y2_b), T, C, C);
+    if (m->cfg.y_norm)
+        k->rms_norm(a->y, C, a->y_rstd, a->y2, C, model_w(m, m->w.y_norm), T, C,
+                    m->cfg.y_norm_eps);
+}
+
+int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err)
+{
+    if (take_sizes(m, in, err) < 0)
+        return -1;
+    const struct kern_ops *k = m->ops;
+    struct top_acts *a = &m->top;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, P = patch_width(m);
+    k->patch_embed(a->tok, in->x, latent_image(m), m->cfg.patch);
+    k->linear(a->x0, a->tok, model_w(m, m->w.x), model_w(m, m->w.x_b), M, P, C);
+    timestep_forward(m, in->timestep);
+    caption_forward(m, in->y);
+    for (int i = 0; i < m->cfg.depth; i++)
+        block_forward(m, i, a->y, in->mask);
+    /* The final layer is modulated by t itself: one row for shift and scale. */
+    k->mod_add(a->mod, model_w(m, m->w.table), a->t, C, 0, m->batch, FINAL_ROWS, C);
+    k->norm_mod(a->h, a->stats, m->ba[m->cfg.depth - 1].x3, a->mod + SHIFT * C, a->mod + SCALE * C,
+                FINAL_ROWS * C, m->batch, m->tokens, C, LN_EPS);
+    k->linear(a->out, a->h, model_w(m, m->w.out), model_w(m, m->w.out_b), M, C, P);
+    k->unpatchify(out, a->out, latent_image(m), m->cfg.patch);
+    return 0;
+}
+
+static void final_backward(struct model *m, const float *dout)
+{
+    const struct kern_ops *k = m->ops;
+    const struct top_acts *a = &m->top;
+    struct back_acts *d = &m->back;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, P = patch_width(m);
+    k->patchify(d->dout, dout, latent_image(m), m->cfg.patch);
+    k->linear_back(d->a, 0, model_g(m, m->w.out), model_g(m, m->w.out_b), d->dout, a->h,
+                   model_w(m, m->w.out), M, C, P);
+    k->zero(d->dx, (size_t)M * (size_t)C);
+    k->norm_mod_back(d->dx, d->dmod + SHIFT * C, d->dmod + SCALE * C, d->a,
+                     m->ba[m->cfg.depth - 1].x3, a->stats, a->mod + SCALE * C, FINAL_ROWS * C,
+                     m->batch, m->tokens, C);
+    k->zero(d->dt, (size_t)m->batch * (size_t)C);
+    k->mod_add_back(model_g(m, m->w.table), d->dt, C, 0, d->dmod, m->batch, FINAL_ROWS, C);
+}
+
+static void timestep_backward(struct model *m)
+{
+    const struct kern_ops *k = m->ops;
+    const struct top_acts *a = &m->top;
+    struct back_acts *d = &m->back;
+    const int B = m->batch, C = m->cfg.hidden;
+    const size_t n = (size_t)B * (size_t)C;
+    k->linear_back(d->ta, 0, model_g(m, m->w.tb), model_g(m, m->w.tb_b), d->dt0, a->ts,
+                   model_w(m, m->w.tb), B, C, 6 * C);
+    k->silu_back(d->ta, d->ta, a->t, n);
+    k->add(d->dt, d->dt, d->ta, n);
+    k->linear_back(d->ta, 0, model_g(m, m->w.t2), model_g(m, m->w.t2_b), d->dt, a->e1s,
+                   model_w(m, m->w.t2), B, C, C);
+    k->silu_back(d->ta, d->ta, a->e1, n);
+    k->linear_back(NULL, 0, model_g(m, m->w.t0), model_g(m, m->w.t0_b), d->ta, a->emb,
+                   model_w(m, m->w.t0), B, 2 * TIMESTEP_FREQS, C);
+}
+
+static void caption_backward(struct model *m, const float *y, float *dy)
+{
+    const struct kern_ops *k = m->ops;
+    const struct top_acts *a = &m->top;
+    struct back_acts *d = &m->back;
+    const int T = m->batch * m->text, C = m->cfg.hidden;
+    if (m->cfg.y_norm)
+        k->rms_norm_back(d->dy, C, model_g(m, m->w.y_norm), d->dy, C, a->y2, C, a->y_rstd,
+                         model_w(m, m->w.y_norm), T, C);
+    k->linear_back(d->ya, 0, model_g(m, m->w.y2), model_g(m, m->w.y2_b), d->dy, a->y1g,
+                   model_w(m, m->w.y2), T, C, C);
+    k->gelu_back(d->ya, d->ya, a->y1, (size_t)T * (size_t)C);
+    k->linear_back(dy, 0, model_g(m, m->w.y1), model_g(m, m->w.y1_b), d->ya, y,
+                   model_w(m, m->w.y1), T, m->cfg.caption_channels, C);
+}
+
+int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
+                   struct err *err)
+{
+    if (!m->train)
+        return err_set(err, ERR_BUG, "a model made for inference cannot go backward");
+    if (in->batch != m->batch || in->height != m->height || in->width != m->width ||
+        in->text != m->text)
+        return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");
+    const int C = m->cfg.hidden, M = m->batch * m->tokens;
+    final_backward(m, dout);
+    m->ops->zero(m->back.dt0, (size_t)m->batch * 6 * (size_t)C);
+    for (int i = m->cfg.depth - 1; i >= 0; i--)
+        block_backward(m, i, m->top.y);
+    m->ops->linear_back(NULL, 0, model_g(m, m->w.x), model_g(m, m->w.x_b), m->back.dx, m->top.tok,
+                        model_w(m, m->w.x), M, patch_width(m), C);
+    timestep_backward(m);
+    caption_backward(m, in->y, dy);
+    return 0;
+}
+
+static const float *block_activation(const struct model *m, const char *name, int64_t *count)
+{
+    int i, at = 0;
+    if (!m->train || sscanf(name, "blocks.%d%n", &i, &at) != 1 || i < 0 || i >= m->cfg.depth)
+        return NULL;
+    const struct block_acts *a = &m->ba[i];
+    const struct {
+        const char  *part;
+        const float *data;
+    } rows[] = {
+        {"", a->x3}, {".attn", a->attn_out}, {".cross_attn", a->cross_out}, {".mlp", a->mlp_out},
+    };
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
+        if (strcmp(name + at, rows[r].part) == 0) {
+            *count = (int64_t)m->batch * m->tokens * m->cfg.hidden;
+            return rows[r].data;
+        }
+    return NULL;
+}
+
+const float *model_activation(const struct model *m, const char *name, int64_t *count)
+{
+    const struct top_acts *a = &m->top;
+    const int64_t B = m->batch, T = B * m->text, M = B * m->tokens, C = m->cfg.hidden;
+    const struct {
+        const char  *name;
+        const float *data;
+        int64_t      count;
+    } rows[] = {
+        {"x_embedder", m->train ? a->x0 : NULL, M * C},
+        {"t_embedder", a->t, B * C},
+        {"t_block", a->t0, B * 6 * C},
+        {"y_embedder", a->y2, T * C},
+        {"attention_y_norm", m->cfg.y_norm ? a->y : NULL, T * C},
+        {"final_layer", a->out, M * patch_width(m)},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(name, rows[i].name) == 0) {
+            *count = rows[i].count;
+            return rows[i].data;
+        }
+    return block_activation(m, name, count);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_acts.c - one block of memory, carved into activations
+ *
+ * Carving runs twice: once from nothing to learn the size, once from the block.
+ * A model that only infers keeps one set for all its blocks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/model_parts.h"
+#include "engine/timestep_freqs.h"
+
+enum { ALIGN_FLOATS = 16 };
+
+struct knife {
+    float *base; /* NULL while measuring */
+    size_t used;
+};
+
+static float *cut(struct knife *k, size_t rows, size_t cols)
+{
+    float *p = k->base ? k->base + k->used : NULL;
+    k->used += (rows * cols + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    return p;
+}
+
+/* Row counts of the largest batch. */
+struct sizes {
+    size_t B, M, T, C, F, P, prob;
+};
+
+static struct sizes sizes_of(const struct model *m)
+{
+    const struct model_config *c = &m->cfg;
+    const size_t B = (size_t)m->max.batch, p = (size_t)c->patch;
+    const size_t N = (size_t)m->max.height / p * ((size_t)m->max.width / p);
+    return (struct sizes){
+        .B = B, .M = B * N, .T = B * (size_t)m->max.text, .C = (size_t)c->hidden,
+        .F = (size_t)c->mlp_hidden, .P = (size_t)c->latent_channels * p * p,
+        .prob = B * (size_t)c->heads * N * (size_t)m->max.text,
+    };
+}
+
+static void cut_top(struct top_acts *t, struct knife *k, struct sizes z, bool y_norm)
+{
+    t->tok = cut(k, z.M, z.P);
+    t->x0 = cut(k, z.M, z.C);
+    t->emb = cut(k, z.B, 2 * TIMESTEP_FREQS);
+    t->e1 = cut(k, z.B, z.C);
+    t->e1s = cut(k, z.B, z.C);
+    t->t = cut(k, z.B, z.C);
+    t->ts = cut(k, z.B, z.C);
+    t->t0 = cut(k, z.B, 6 * z.C);
+    t->y1 = cut(k, z.T, z.C);
+    t->y1g = cut(k, z.T, z.C);
+    t->y2 = cut(k, z.T, z.C);
+    t->y = y_norm ? cut(k, z.T, z.C) : t->y2;
+    t->y_rstd = cut(k, z.T, 1);
+    t->mod = cut(k, z.B, 2 * z.C);
+    t->stats = cut(k, z.M, 2);
+    t->h = cut(k, z.M, z.C);
+    t->out = cut(k, z.M, z.P);
+}
+
+static void cut_block(struct block_acts *a, struct knife *k, struct sizes z,
+                      const struct model_config *c)
+{
+    a->mod = cut(k, z.B, 6 * z.C);
+    a->stats1 = cut(k, z.M, 2);
+    a->h1 = cut(k, z.M, z.C);
+    a->qkv = cut(k, z.M, 3 * z.C);
+    if (c->qk_norm) {
+        a->qk = cut(k, z.M, 2 * z.C);
+        a->q_rstd = cut(k, z.M, 1);
+        a->k_rstd = cut(k, z.M, 1);
+    }
+    const size_t hd = (size_t)c->linear_head_dim;
+    a->lin.vk = cut(k, z.B * (z.C / hd), (hd + 1) * hd);
+    a->lin.den = cut(k, z.M, z.C / hd);
+    a->attn = cut(k, z.M, z.C);
+    a->attn_out = cut(k, z.M, z.C);
+    a->x1 = cut(k, z.M, z.C);
+    a->cq = cut(k, z.M, z.C);
+    a->ckv = cut(k, z.T, 2 * z.C);
+    if (c->cross_norm) {
+        a->cqn = cut(k, z.M, z.C);
+        a->cq_rstd = cut(k, z.M, 1);
+        a->ckn = cut(k, z.T, z.C);
+        a->ck_rstd = cut(k, z.T, 1);
+    }
+    a->prob = cut(k, 1, z.prob);
+    a->cross = cut(k, z.M, z.C);
+    a->cross_out = cut(k, z.M, z.C);
+    a->x2 = cut(k, z.M, z.C);
+    a->stats2 = cut(k, z.M, 2);
+    a->h2 = cut(k, z.M, z.C);
+    a->u = cut(k, z.M, 2 * z.F);
+    a->s = cut(k, z.M, 2 * z.F);
+    a->d = cut(k, z.M, 2 * z.F);
+    a->g = cut(k, z.M, z.F);
+    a->mlp_out = cut(k, z.M, z.C);
+    a->x3 = cut(k, z.M, z.C);
+}
+
+static void cut_back(struct back_acts *b, struct knife *k, struct sizes z)
+{
+    b->dx = cut(k, z.M, z.C);
+    b->a = cut(k, z.M, z.C);
+    b->b = cut(k, z.M, z.C);
+    b->dqkv = cut(k, z.M, 3 * z.C);
+    b->dkv = cut(k, z.T, 2 * z.C);
+    b->dy = cut(k, z.T, z.C);
+    b->ya = cut(k, z.T, z.C);
+    b->work = cut(k, 1, z.prob);
+    b->du = cut(k, z.M, 2 * z.F);
+    b->dd = cut(k, z.M, 2 * z.F);
+    b->dg = cut(k, z.M, z.F);
+    b->dmod = cut(k, z.B, 6 * z.C);
+    b->dt0 = cut(k, z.B, 6 * z.C);
+    b->dt = cut(k, z.B, z.C);
+    b->ta = cut(k, z.B, z.C);
+    b->dout = cut(k, z.M, z.P);
+}
+
+static size_t carve(struct model *m, float *base)
+{
+    const struct sizes z = sizes_of(m);
+    struct knife k = {.base = base};
+    cut_top(&m->top, &k, z, m->cfg.y_norm);
+    const size_t first = k.used;
+    for (int i = 0; i < m->cfg.depth; i++) {
+        if (!m->train)
+            k.used = first;
+        cut_block(&m->ba[i], &k, z, &m->cfg);
+        /* A block that infers may overwrite its input at its end: it needs it no more. */
+        m->ba[i].in = !m->train ? m->ba[i].x3 : i == 0 ? m->top.x0 : m->ba[i - 1].x3;
+    }
+    if (!m->train)
+        m->top.x0 = m->ba[0].x3;
+    if (m->train)
+        cut_back(&m->back, &k, z);
+    return k.used;
+}
+
+int model_carve(struct model *m, struct err *err)
+{
+    const double most = 1e15; /* floats; far beyond any machine, far below overflow */
+    const struct sizes z = sizes_of(m);
+    if ((double)z.M * (double)(z.C + z.F + z.P) * (double)m->cfg.depth > most ||
+        (double)z.M * m->max.text * m->cfg.heads * m->cfg.depth > most)
+        return err_set(err, ERR_USAGE, "a batch of %d x %d x %d is more than memory can address",
+                       m->max.batch, m->max.height, m->max.width);
+    m->acts_floats = carve(m, NULL);
+    m->acts = aligned_alloc(64, m->acts_floats * sizeof(float));
+    if (!m->acts)
+        return err_set(err, ERR_MEMORY, "no memory for %.1f GiB of activations",
+                       (double)m->acts_floats * sizeof(float) / 0x1p30);
+    memset(m->acts, 0, m->acts_floats * sizeof(float));
+    carve(m, m->acts);
+    return 0;
+}

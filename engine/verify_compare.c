@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify_compare.c - how far from the golden number is too far
+ *
+ * The tolerances are what two correct fp32 programs differ by, with room of
+ * about ten: the authors' own fp32 run is 2e-7 to 6e-7 from their double
+ * precision run in most gradients, and 3e-5 in those of the cross-attention's
+ * queries and keys, where y is scaled by 0.01 and nearly cancels.  A gradient
+ * that is truly zero leaves only rounding, so it is measured against a small
+ * part of all gradients together.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/safetensors.h"
+#include "engine/verify_parts.h"
+
+static const struct {
+    const char *measure;
+    double      tolerance;
+} kinds[VERIFY_KINDS] = {
+    [VERIFY_OUTPUT] = {"largest difference", 5e-6},
+    [VERIFY_LOSS] = {"relative difference", 1e-6},
+    [VERIFY_GRADIENT] = {"relative L2", 1e-5},
+    [VERIFY_GRADIENT_QK] = {"relative L2", 1e-4},
+    [VERIFY_NORM] = {"relative difference", 1e-5},
+    [VERIFY_ADAMW] = {"L2 over the update", 1e-3},
+    [VERIFY_CAME] = {"L2 over the update", 5e-3},
+    [VERIFY_STATE_ADAMW] = {"relative L2", 1e-3},
+    [VERIFY_STATE_CAME] = {"relative L2", 5e-3},
+    [VERIFY_EXACT] = {"numbers that differ", 0},
+};
+
+/* Of all gradients together: a gradient below this is measured as if it were this. */
+#define GRADIENT_FLOOR 2e-5
+
+static double norm_of(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static double norm_of_difference(const struct verify_row *r)
+{
+    double sum = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        double d = (double)r->ours[i] - r->want[i];
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+static double largest_relative(const struct verify_row *r)
+{
+    double most = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        double d = fabs((double)r->ours[i] - r->want[i]) / fmax(fabs(r->want[i]), 1e-30);
+        most = d <= most ? most : d; /* a NaN stays */
+    }
+    return most;
+}
+
+static double largest_difference(const struct verify_row *r)
+{
+    double most = 0, top = 1;
+    for (size_t i = 0; i < r->count; i++) {
+        double d = fabs((double)r->ours[i] - r->want[i]);
+        most = d <= most ? most : d;
+        top = fmax(top, fabs(r->want[i]));
+    }
+    return most / top;
+}
+
+static double error_of(const struct verify_row *r)
+{
+    double differ = 0;
+    switch (r->kind) {
+    case VERIFY_OUTPUT:
+        return largest_difference(r);
+    case VERIFY_LOSS:
+    case VERIFY_NORM:
+        return largest_relative(r);
+    case VERIFY_GRADIENT:
+    case VERIFY_GRADIENT_QK:
+        return norm_of_difference(r) /
+               fmax(fmax(norm_of(r->want, r->count), GRADIENT_FLOOR * r->scale), 1e-30);
+    case VERIFY_ADAMW:
+    case VERIFY_CAME:
+        return norm_of_difference(r) / fmax(r->scale, 1e-30);
+    case VERIFY_STATE_ADAMW:
+    case VERIFY_STATE_CAME:
+        return norm_of_difference(r) / fmax(norm_of(r->want, r->count), 1e-30);
+    case VERIFY_EXACT:
+        for (size_t i = 0; i < r->count; i++)
+            differ += r->ours[i] != (float)r->want[i];
+        return differ;
+    case VERIFY_KINDS:
+        break;
+    }
+    return NAN;
+}
+
+void verify_compare(struct verify_result *result, const json_t *config,
+                    const struct verify_row *row)
+{
+    const json_t *own = json_object_get(json_object_get(config, "tolerance"), row->name);
+    const double tolerance = json_is_number(own) ? json_number_value(own)
+                                                 : kinds[row->kind].tolerance;
+    double error = error_of(row);
+    if (isnan(error))
+        error = INFINITY;
+    const bool failed = !(error <= tolerance);
+    /* How near to the tolerance, for "worst"; an exact match of bits comes last. */
+    const double share = tolerance > 0 ? error / tolerance : failed ? INFINITY : 0;
+    const double worst = result->tolerance > 0 ? result->error / result->tolerance
+                         : result->error > 0   ? INFINITY
+                                               : -1;
+    result->tensors++;
+    result->failed += failed;
+    if (result->tensors > 1 && share <= worst)
+        return;
+    snprintf(result->worst, sizeof(result->worst), "%s", row->name);
+    result->error = error;
+    result->tolerance = tolerance;
+    result->measure = kinds[row->kind].measure;
+}
+
+static const struct st_tensor *find(const struct verify_case_files *files, const char *name,
+                                    size_t count, struct err *err)
+{
+    const struct st_tensor *t = st_find(files->golden, name);
+    if (!t)
+        err_set(err, ERR_DATA, "tensor %s is missing", name);
+    else if (t->count != count)
+        err_set(err, ERR_DATA, "tensor %s has %zu numbers; the configuration asks for %zu", name,
+                t->count, count);
+    return t && t->count == count ? t : NULL;
+}
+
+double *verify_want(const struct verify_case_files *files, const char *name, size_t count,
+                    struct err *err)
+{
+    const struct st_tensor *t = find(files, name, count, err);
+    const struct st_tensor *better = files->ref64 ? st_find(files->ref64, name) : NULL;
+    if (!t)
+        return NULL;
+    if (better && better->count == count)
+        t = better;
+    double *p = malloc((count ? count : 1) * sizeof(*p));
+    if (!p)
+        err_set(err, ERR_MEMORY, "no memory for tensor %s", name);
+    else if (st_to_double(p, t, count, err) == 0)
+        return p;
+    free(p);
+    return NULL;
+}
+
+float *verify_floats(const struct verify_case_files *files, const char *name, size_t count,
+                     struct err *err)
+{
+    const struct st_tensor *t = find(files, name, count, err);
+    float *p = t ? malloc((count ? count : 1) * sizeof(*p)) : NULL;
+    if (t && !p)
+        err_set(err, ERR_MEMORY, "no memory for tensor %s", name);
+    else if (t && st_to_float(p, t, count, err) == 0)
+        return p;
+    free(p);
+    return NULL;
+}

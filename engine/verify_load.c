@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify_load.c - a golden case into our structures: weights, sizes, batches, optimizer */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/model.h"
+#include "engine/optim.h"
+#include "engine/safetensors.h"
+#include "engine/schedule.h"
+#include "engine/verify_parts.h"
+
+/* First parts of names that are not weights; "pos_embed" is a constant of the authors'. */
+static const char *const not_weights[] = {
+    "in.", "out.", "act.", "loss.", "grad.", "gradbuf.", "step", "final.", "losses",
+    "grad_norms", "lrs", "pos_embed",
+};
+
+static bool is_weight(const char *name)
+{
+    for (size_t i = 0; i < sizeof(not_weights) / sizeof(not_weights[0]); i++)
+        if (strncmp(name, not_weights[i], strlen(not_weights[i])) == 0)
+            return strncmp(name, "final_layer.", 12) == 0;
+    return true;
+}
+
+static bool same_shape(const struct tensor *a, const struct st_tensor *b)
+{
+    if (a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+int verify_load_weights(float *weights, const struct layout *l,
+                        const struct verify_case_files *files, struct err *err)
+{
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i);
+        const struct st_tensor *from = st_find(files->golden, t->name);
+        if (!from)
+            return err_set(err, ERR_DATA, "tensor %s is missing", t->name);
+        if (!same_shape(t, from))
+            return err_set(err, ERR_DATA, "tensor %s has another shape than its configuration asks "
+                           "for", t->name);
+        if (st_to_float(weights + t->offset, from, t->count, err) < 0)
+            return -1;
+    }
+    for (int i = 0; i < st_len(files->golden); i++) {
+        const char *name = st_at(files->golden, i)->name;
+        if (is_weight(name) && layout_find(l, name) < 0)
+            return err_set(err, ERR_DATA, "tensor %s has no place in this configuration", name);
+    }
+    return 0;
+}
+
+int verify_limits(struct model_limits *max, const struct verify_case_files *files,
+                  const char *x_name, const char *y_name, const struct model_config *cfg,
+                  struct err *err)
+{
+    const struct st_tensor *x = st_find(files->golden, x_name);
+    const struct st_tensor *y = st_find(files->golden, y_name);
+    if (!x || !y)
+        return err_set(err, ERR_DATA, "tensor %s is missing", x ? y_name : x_name);
+    if (x->ndim != 4 || y->ndim < 3 || x->dim[1] != cfg->latent_channels ||
+        y->dim[y->ndim - 1] != cfg->caption_channels || y->dim[0] != x->dim[0])
+        return err_set(err, ERR_DATA, "tensors %s and %s do not have shapes [B, %d, H, W] and "
+                       "[B, 1, L, %d]", x_name, y_name, cfg->latent_channels,
+                       cfg->caption_channels);
+    for (int i = 0; i < 4; i++)
+        if (x->dim[i] < 1 || x->dim[i] > 1 << 20)
+            return err_set(err, ERR_DATA, "tensor %s has an impossible shape", x_name);
+    *max = (struct model_limits){(int)x->dim[0], (int)x->dim[2], (int)x->dim[3],
+                                 (int)y->dim[y->ndim - 2]};
+    return 0;
+}
+
+static double number_or(const json_t *v, double otherwise)
+{
+    return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+double verify_flow_shift(const json_t *config)
+{
+    return number_or(json_object_get(json_object_get(config, "scheduler"), "flow_shift"), 1.0);
+}
+
+/* The authors' names of what we build. */
+static int optimizer_type(struct optim_config *opt, const json_t *o, struct err *err)
+{
+    const char *type = json_string_value(json_object_get(o, "type"));
+    if (!type || strcmp(type, "AdamW") == 0 || strcmp(type, "adamw") == 0)
+        *opt = (struct optim_config){OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-10, 0}, 0.03, 0, 1, 0};
+    else if (strcmp(type, "CAMEWrapper") == 0 || strcmp(type, "CAME") == 0 ||
+             strcmp(type, "came") == 0)
+        *opt = (struct optim_config){OPTIM_CAME, {0.9, 0.999, 0.9999}, {1e-30, 1e-16}, 0, 0, 1, 0};
+    else
+        return err_set(err, ERR_USAGE, "train.optimizer.type is \"%.40s\"; AdamW and CAMEWrapper "
+                       "are built", type);
+    return 0;
+}
+
+static int optimizer_schedule(struct schedule *lr, const json_t *train, struct err *err)
+{
+    const char *type = json_string_value(json_object_get(train, "lr_schedule"));
+    const json_t *args = json_object_get(train, "lr_schedule_args");
+    lr->type = SCHEDULE_CONSTANT;
+    lr->warmup = (int64_t)number_or(json_object_get(args, "num_warmup_steps"), 0);
+    if (type && strcmp(type, "constant") != 0)
+        return err_set(err, ERR_USAGE, "train.lr_schedule is \"%.40s\"; verify runs constant", type);
+    return schedule_check(lr, err);
+}
+
+int verify_optimizer(struct optim_config *opt, struct schedule *lr, const json_t *config,
+                     struct err *err)
+{
+    const json_t *train = json_object_get(config, "train");
+    const json_t *o = json_object_get(train, "optimizer");
+    const json_t *betas = json_object_get(o, "betas"), *eps = json_object_get(o, "eps");
+    if (optimizer_type(opt, o, err) < 0)
+        return -1;
+    for (size_t i = 0; i < 3; i++)
+        opt->beta[i] = number_or(json_array_get(betas, i), opt->beta[i]);
+    for (size_t i = 0; i < 2; i++)
+        opt->eps[i] = number_or(json_array_get(eps, i), opt->eps[i]);
+    opt->eps[0] = number_or(eps, opt->eps[0]);
+    opt->weight_decay = number_or(json_object_get(o, "weight_decay"), opt->weight_decay);
+    opt->clip_threshold = number_or(json_object_get(o, "clip_threshold"), opt->clip_threshold);
+    opt->clip = number_or(json_object_get(train, "gradient_clip"), 0);
+    *lr = (struct schedule){.lr = number_or(json_object_get(o, "lr"), 1e-4)};
+    return optimizer_schedule(lr, train, err);
+}
+
+/* "loss" and "x0" to "loss.x0". */
+static float *load(const struct verify_case_files *files, const char *prefix, const char *name,
+                   size_t count, struct err *err)
+{
+    char full[ST_NAME];
+    snprintf(full, sizeof(full), "%s.%s", prefix, name);
+    return verify_floats(files, full, count, err);
+}
+
+int verify_batch_load(struct verify_batch *b, const struct verify_case_files *files,
+                      const char *prefix, const struct model_limits *size,
+                      const struct model_config *cfg, struct err *err)
+{
+    const size_t B = (size_t)size->batch, text = B * (size_t)size->text;
+    const size_t latent =
+        B * (size_t)cfg->latent_channels * (size_t)size->height * (size_t)size->width;
+    float *index = NULL, *drop = NULL;
+    int r = -1;
+    *b = (struct verify_batch){0};
+    if (!(b->x0 = load(files, prefix, "x0", latent, err)) ||
+        !(b->noise = load(files, prefix, "noise", latent, err)) ||
+        !(b->y = load(files, prefix, "y", text * (size_t)cfg->caption_channels, err)) ||
+        !(b->mask = load(files, prefix, "mask", text, err)) ||
+        !(index = load(files, prefix, "t_index", B, err)) ||
+        !(drop = load(files, prefix, "drop_ids", B, err)))
+        goto out;
+    b->t_index = calloc(B, sizeof(*b->t_index));
+    b->drop = calloc(B, sizeof(*b->drop));
+    if (!b->t_index || !b->drop) {
+        err_set(err, ERR_MEMORY, "no memory for a batch of %zu", B);
+        goto out;
+    }
+    for (size_t i = 0; i < B; i++) {
+        b->t_index[i] = index[i] >= 0 && index[i] < 1e6f ? (int)index[i] : -1;
+        b->drop[i] = drop[i] != 0;
+    }
+    r = 0;
+out:
+    free(index);
+    free(drop);
+    if (r < 0)
+        verify_batch_free(b);
+    return r;
+}
+
+void verify_batch_free(struct verify_batch *b)
+{
+    free(b->x0);
+    free(b->noise);
+    free(b->y);
+    free(b->mask);
+    free(b->t_index);
+    free(b->drop);
+    *b = (struct verify_batch){0};
+}
