@@ -36,7 +36,7 @@ static int verify_one(const char *path)
     return r.failed ? -1 : 0;
 }
 
-int cmd_verify(int argc, char **argv)
+int command_verify(int argc, char **argv)
 {
     static const struct option options[] = {
         {"backend", required_argument, NULL, 'b'},

@@ -11,6 +11,7 @@
 struct err;
 
 int command_pack(int argc, char **argv);
+int command_verify(int argc, char **argv);
 int command_curve(int argc, char **argv);
 
 /* An option with a value, "--name VALUE" or "--name=VALUE"; `value` NULL: a flag. */

@@ -12,6 +12,7 @@ static const struct {
     const char *usage;
 } commands[] = {
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
+    {"verify", command_verify, "[--backend cpu] CASE.json...     check the engine against golden cases"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
 };
 
