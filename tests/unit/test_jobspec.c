@@ -120,7 +120,7 @@ static int check_file(const char *name)
     const char *ending;
     char *now = actual(name, &ending);
     snprintf(path, sizeof(path), FOLDER "/%.*s.%s", (int)strlen(name) - 5, name, ending);
-    if (getenv("UPDATE"))
+    if (getenv("UPDATE") && strcmp(getenv("UPDATE"), "1") == 0)
         write_file(path, now);
     char *expected = read_file(path);
     int bad = !expected || strcmp(expected, now) != 0;

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* autostart.c - see autostart.h */
+#include "controller/autostart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/unix_socket.h"
+#include "controller/home.h"
+#include "engine/err.h"
+
+enum { TAIL = 300, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
+
+void autostart_sibling(char *out, unsigned long size, const char *name)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    snprintf(out, size, "%s", name);
+    if (n <= 0)
+        return;
+    self[n] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash || strlen(self) + strlen(name) >= size)
+        return;
+    *slash = '\0';
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof(path), "%s/%.60s", self, name);
+    if (access(path, X_OK) == 0 && strlen(path) < size)
+        strcpy(out, path);
+}
+
+/* The last bytes of a file, on one line. */
+static void tail_of(char *out, size_t size, int fd)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+    off_t from = end > (off_t)size - 1 ? end - ((off_t)size - 1) : 0;
+    ssize_t n = end > 0 ? pread(fd, out, (size_t)(end - from), from) : 0;
+    out[n > 0 ? n : 0] = '\0';
+    char *p = out;
+    if (from > 0 && (p = strchr(out, '\n')))
+        memmove(out, p + 1, strlen(p + 1) + 1);
+    for (p = out + strlen(out); p > out && p[-1] == '\n'; p--)
+        p[-1] = '\0';
+    for (p = out; (p = strchr(p, '\n')); p++)
+        *p = '|';
+}
+
+static void become_daemon(const char *self, int said)
+{
+    int null = open("/dev/null", O_RDWR);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    setsid(); /* Ctrl-C is meant for the command, not for the daemon */
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(said, STDERR_FILENO);
+    char *const argv[] = {(char[]){"jobctl"}, (char[]){"daemon"}, (char[]){"--detach"}, NULL};
+    execv(self, argv);
+    dprintf(STDERR_FILENO, "cannot run %s: %s", self, strerror(errno));
+    _exit(127);
+}
+
+static int not_started(int said, struct err *err)
+{
+    char words[TAIL], log[PATH_MAX], lines[TAIL] = "";
+    tail_of(words, sizeof(words), said);
+    if (words[0])
+        return err_set(err, ERR_SYSTEM, "the daemon could not be started: %s", words);
+    if (home_path(log, sizeof(log), HOME_DAEMON_LOG, NULL) == 0) {
+        int fd = open(log, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            tail_of(lines, sizeof(lines), fd);
+            close(fd);
+        }
+    }
+    return err_set(err, ERR_SYSTEM, "the daemon could not be started; the end of %s: %s", log,
+                   lines[0] ? lines : "(empty)");
+}
+
+static int connect_patiently(const char *socket, struct err *err)
+{
+    struct err last = {0};
+    for (int i = 0; i < CONNECT_TRIES; i++) {
+        memset(&last, 0, sizeof(last));
+        int fd = unix_socket_connect(socket, false, &last);
+        if (fd >= 0)
+            return fd;
+        if (last.code != ERR_NOT_FOUND)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = CONNECT_PAUSE_MS * 1000000L}, NULL);
+    }
+    return err_set(err, ERR_SYSTEM, "the daemon was started but does not answer: %.300s", last.text);
+}
+
+int autostart(const char *socket, struct err *err)
+{
+    char self[PATH_MAX];
+    int status = 0, fd = -1;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0)
+        return err_set(err, ERR_SYSTEM, "cannot find the path of this program in /proc/self/exe: "
+                       "%s", strerror(errno));
+    self[n] = '\0';
+    int said = memfd_create("jobctl-daemon-said", MFD_CLOEXEC);
+    if (said < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make a memory file: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid < 0) {
+        err_set(err, ERR_SYSTEM, "cannot fork: %s", strerror(errno));
+        goto out;
+    }
+    if (pid == 0)
+        become_daemon(self, said);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        fd = connect_patiently(socket, err);
+    else if ((fd = unix_socket_connect(socket, false, NULL)) < 0) /* perhaps another one won */
+        not_started(said, err);
+out:
+    close(said);
+    return fd;
+}

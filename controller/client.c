@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client.c - see client.h
+ *
+ * libcurl gets a socket that is already connected: our paths may be longer than
+ * those it can open by itself, and a name must never be looked up.
+ */
+#include "controller/client.h"
+
+#include <curl/curl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/buf.h"
+#include "agent/unix_socket.h"
+#include "controller/autostart.h"
+#include "controller/home.h"
+#include "engine/err.h"
+
+enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048 };
+
+struct client {
+    CURL               *curl;
+    char                socket[PATH_MAX];
+    int                 connected;      /* found by client_open, for the first request; or -1 */
+    struct err          connect_err;
+    struct buf          answer;
+    const volatile int *stop;
+    bool                start;          /* the daemon, when nobody listens */
+    int                 line, column;
+};
+
+static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    (void)address;
+    struct client *c = user;
+    int fd = c->connected;
+    c->connected = -1;
+    if (fd < 0)
+        fd = unix_socket_connect(c->socket, false, &c->connect_err);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int socket_is_connected(void *user, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)user;
+    (void)fd;
+    (void)purpose;
+    return CURL_SOCKOPT_ALREADY_CONNECTED;
+}
+
+static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
+{
+    struct client *c = user;
+    size_t n = size * count;
+    if (c->answer.size + n > ANSWER_MAX || buf_append(&c->answer, bytes, n) < 0)
+        return 0;
+    return n;
+}
+
+static int stop_asked(void *user, curl_off_t a, curl_off_t b, curl_off_t x, curl_off_t y)
+{
+    (void)a;
+    (void)b;
+    (void)x;
+    (void)y;
+    const struct client *c = user;
+    return c->stop && *c->stop;
+}
+
+static int prepare(struct client *c, struct err *err)
+{
+    /* Nothing of TLS is needed, and setting it up would take longer than the request. */
+    curl_global_init(CURL_GLOBAL_NOTHING);
+    if (!(c->curl = curl_easy_init()))
+        return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
+    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, socket_is_connected);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, stop_asked);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(c->curl, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT, 120L);
+    return 0;
+}
+
+int client_open(struct client **out, bool start, struct err *err)
+{
+    struct err none = {0};
+    struct client *c = calloc(1, sizeof(*c));
+    *out = NULL;
+    if (!c)
+        return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
+    c->connected = -1;
+    c->start = start;
+    buf_init(&c->answer);
+    if (home_path(c->socket, sizeof(c->socket), HOME_SOCKET, err) < 0)
+        goto fail;
+    c->connected = unix_socket_connect(c->socket, false, &none);
+    if (c->connected < 0 && none.code != ERR_NOT_FOUND) {
+        err_set(err, none.code, "%s", none.text);
+        goto fail;
+    }
+    if (c->connected < 0 && !start) {
+        err_set(err, ERR_NOT_FOUND, "the daemon is not running; any command that needs it "
+                "starts it");
+        goto fail;
+    }
+    if (c->connected < 0 && (c->connected = autostart(c->socket, err)) < 0)
+        goto fail;
+    if (prepare(c, err) < 0)
+        goto fail;
+    *out = c;
+    return 0;
+fail:
+    client_close(c);
+    return -1;
+}
+
+void client_close(struct client *c)
+{
+    if (!c)
+        return;
+    curl_easy_cleanup(c->curl);
+    if (c->connected >= 0)
+        close(c->connected);
+    buf_fini(&c->answer);
+    free(c);
+}
+
+void client_stop_when(struct client *c, const volatile int *flag)
+{
+    c->stop = flag;
+}
+
+int client_error_place(const struct client *c, int *column)
+{
+    *column = c->column;
+    return c->line;
+}
+
+char *client_escape(const char *text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,";
+    char *out = malloc(strlen(text) * 3 + 1), *to = out;
+    if (!out)
+        return NULL;
+    for (; *text; text++)
+        if (strchr(plain, *text))
+            *to++ = *text;
+        else
+            to += sprintf(to, "%%%02X", (unsigned char)*text);
+    *to = '\0';
+    return out;
+}
+
+static enum err_code code_of(const char *word, long status)
+{
+    static const struct {
+        const char   *word;
+        enum err_code code;
+    } words[] = {
+        {"usage", ERR_USAGE}, {"not_found", ERR_NOT_FOUND}, {"conflict", ERR_CONFLICT},
+        {"too_large", ERR_USAGE}, {"bug", ERR_BUG}, {"system", ERR_SYSTEM},
+    };
+    for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i].word, word) == 0)
+            return words[i].code;
+    return status >= 500 ? ERR_SYSTEM : ERR_USAGE;
+}
+
+/* The daemon said no: its sentence, and where the spec is wrong if it is. */
+static int refused(struct client *c, const json_t *answer, long status, struct err *err)
+{
+    const json_t *e = json_object_get(answer, "error");
+    const char *text = json_string_value(json_object_get(e, "text"));
+    c->line = (int)json_integer_value(json_object_get(e, "line"));
+    c->column = (int)json_integer_value(json_object_get(e, "column"));
+    return err_set(err, code_of(json_string_value(json_object_get(e, "code")), status), "%s",
+                   text ? text : "the daemon refused without giving a reason");
+}
+
+static int transport_failed(struct client *c, CURLcode rc, struct err *err)
+{
+    if (c->stop && *c->stop)
+        return err_set(err, ERR_CONFLICT, "interrupted");
+    if (c->connect_err.code != ERR_NONE)
+        return err_set(err, ERR_SYSTEM, "the daemon is gone: %.300s", c->connect_err.text);
+    return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); its log is daemon.log beside "
+                   "%s", curl_easy_strerror(rc), c->socket);
+}
+
+static CURLcode transfer(struct client *c)
+{
+    memset(&c->connect_err, 0, sizeof(c->connect_err));
+    buf_clear(&c->answer);
+    return curl_easy_perform(c->curl);
+}
+
+/* A daemon that died is started again, and a question is asked again: looking on must not end
+ * because the controller did.  An order is not repeated, it may have been obeyed. */
+static int perform(struct client *c, json_t **answer, const char *path, bool question,
+                   struct err *err)
+{
+    char url[PATH_SIZE + 32];
+    long status = 0;
+    json_error_t why;
+    *answer = NULL;
+    c->line = c->column = 0;
+    snprintf(url, sizeof(url), "http://127.0.0.1%s", path);
+    curl_easy_setopt(c->curl, CURLOPT_URL, url);
+    CURLcode rc = transfer(c);
+    if (rc != CURLE_OK && rc != CURLE_OPERATION_TIMEDOUT && question && c->start &&
+        !(c->stop && *c->stop)) {
+        c->connected = unix_socket_connect(c->socket, false, NULL);
+        if (c->connected < 0 && (c->connected = autostart(c->socket, err)) < 0)
+            return -1;
+        rc = transfer(c);
+    }
+    if (rc != CURLE_OK)
+        return transport_failed(c, rc, err);
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
+    json_t *json = json_loadb(c->answer.data ? c->answer.data : "", c->answer.size,
+                               JSON_ALLOW_NUL, &why);
+    if (!json_is_object(json) || json_integer_value(json_object_get(json, "schema")) != 1) {
+        json_decref(json);
+        return err_set(err, ERR_SYSTEM, "the daemon's answer to %.100s is not one that this jobctl "
+                       "knows; are both of one version? See jobctl version", path);
+    }
+    if (status >= 400) {
+        refused(c, json, status, err);
+        json_decref(json);
+        return -1;
+    }
+    *answer = json;
+    return 0;
+}
+
+int client_get(struct client *c, json_t **answer, struct err *err, const char *fmt, ...)
+{
+    char path[PATH_SIZE];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(path, sizeof(path), fmt, ap);
+    va_end(ap);
+    *answer = NULL;
+    if (n < 0 || n >= (int)sizeof(path))
+        return err_set(err, ERR_USAGE, "the request is too long; name fewer jobs");
+    curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L);
+    return perform(c, answer, path, true, err);
+}
+
+int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
+                struct err *err)
+{
+    *answer = NULL;
+    char *text = json_dumps(body, JSON_COMPACT);
+    if (!text)
+        return err_set(err, ERR_USAGE, "the request cannot be written as JSON; is some text not "
+                       "UTF-8?");
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    headers = curl_slist_append(headers, "Expect:"); /* no round trip before the body */
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(text));
+    curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, text);
+    int rc = perform(c, answer, path, false, err);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    free(text);
+    return rc;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client.h - ask the daemon: HTTP and JSON over its unix socket (docs/API.md)
+ *
+ * client_open() starts the daemon when nobody listens, and says nothing about
+ * it.  Every answer is checked to be an object with "schema": 1; an error of the
+ * daemon becomes the err of the caller, its code and its sentence.
+ */
+#ifndef CONTROLLER_CLIENT_H
+#define CONTROLLER_CLIENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct err;
+struct client;
+
+/* With `start` false a daemon that does not run is an ERR_NOT_FOUND. */
+int client_open(struct client **out, bool start, struct err *err);
+void client_close(struct client *c);
+
+/* GET a path; *answer is a new reference, NULL on failure. */
+int client_get(struct client *c, json_t **answer, struct err *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* POST `body` (stays the caller's). */
+int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
+                struct err *err);
+
+/* Where the last refused spec was wrong: the place of the API's error; 0 if there was none. */
+int client_error_place(const struct client *c, int *column);
+
+/* A waiting request gives up soon after *flag becomes non-zero; the call fails with ERR_CONFLICT. */
+void client_stop_when(struct client *c, const volatile int *flag);
+
+/* `text` as one part of a path; the caller frees it. */
+char *client_escape(const char *text);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_events.c - jobctl events: what happened to a job, in its order */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/client.h"
+#include "controller/command.h"
+#include "controller/event_view.h"
+#include "controller/interrupt.h"
+#include "controller/job_view.h"
+#include "controller/output.h"
+
+enum { PAGE = 1000, WAIT_S = 20 };
+
+static const struct option_row options[] = {
+    {"follow", 'f', OPTION_FLAG, NULL, "wait for more until the job is done"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+static void print(struct call *call, const json_t *event)
+{
+    const struct terminal *t = &call->out;
+    char at[JOB_CELL], text[EVENT_TEXT], shown[EVENT_TEXT + 64];
+    if (!event_view_text(text, sizeof(text), event))
+        return;
+    const json_t *attempt = json_object_get(event, "attempt");
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
+    int columns = t->width ? t->width - 46 : 0;
+    terminal_fit(t, shown, sizeof(shown), text, columns > 20 ? columns : 0);
+    char number[24] = "";
+    if (json_integer_value(attempt) > 0)
+        snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(attempt));
+    fprintf(t->file, "%s%s%s  %2s %-18s  %s\n", terminal_style(t, STYLE_DIM), at,
+            terminal_style(t, STYLE_PLAIN), number, kind ? kind : "", shown);
+}
+
+/* Pages until there are no more; with -f until the job is done. */
+static int fetch(struct call *call, struct client *c, const char *job, json_t *all)
+{
+    bool follow = options_has(&call->options, "follow");
+    long long after = 0;
+    const volatile int *stop = follow ? interrupt_catch() : NULL;
+    client_stop_when(c, stop);
+    for (;;) {
+        json_t *answer, *event;
+        size_t i;
+        if (client_get(c, &answer, &call->err, "/v1/jobs/%s/events?after=%lld&limit=%d&wait_s=%d",
+                       job, after, PAGE, follow ? WAIT_S : 0) < 0) {
+            bool asked = stop && *stop;
+            if (asked)
+                memset(&call->err, 0, sizeof(call->err));
+            return asked ? 0 : -1;
+        }
+        json_t *events = json_object_get(answer, "events");
+        json_array_foreach (events, i, event) {
+            after = json_integer_value(json_object_get(event, "seq"));
+            if (!call->json)
+                print(call, event);
+            else
+                json_array_append(all, event);
+        }
+        size_t n = json_array_size(events);
+        const char *state = json_string_value(json_object_get(answer, "state"));
+        bool over = n < PAGE && (!follow || (n == 0 && state && strcmp(state, "done") == 0));
+        json_decref(answer);
+        if (over || output_closed(call))
+            return 0;
+    }
+}
+
+static int run(struct call *call)
+{
+    struct client *c;
+    char *job = client_escape(call->options.args[0]);
+    json_t *all = json_array();
+    int rc = -1;
+    if (job && client_open(&c, true, &call->err) == 0) {
+        rc = fetch(call, c, job, all);
+        client_close(c);
+    }
+    if (rc == 0 && call->json)
+        output_json(call, json_pack("{s:O}", "events", all));
+    free(job);
+    json_decref(all);
+    return rc;
+}
+
+const struct command cmd_events = {
+    .name = "events", .aliases = "history", .args = ARGS_JOB,
+    .summary = "what happened to a job, in its order", .options = options, .run = run,
+};

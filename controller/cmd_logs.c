@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_logs.c - jobctl logs: what a rank wrote */
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/client.h"
+#include "controller/command.h"
+#include "controller/follow.h"
+#include "controller/job_select.h"
+#include "controller/job_wait.h"
+#include "controller/log_read.h"
+#include "controller/output.h"
+
+static const struct option_row options[] = {
+    {"follow", 'f', OPTION_FLAG, NULL, "go on until the job is done; Ctrl-C leaves the job alone"},
+    {"rank", 'r', OPTION_COUNT, "N", "of this rank (0)"},
+    {"attempt", 0, OPTION_COUNT, "N", "of this attempt (the newest)"},
+    {"lines", 'n', OPTION_COUNT, "N", "only the last N lines"},
+    {.name = NULL},
+};
+
+static int print(struct call *call, struct client *c, struct log_read *log)
+{
+    const struct options *o = &call->options;
+    if (options_has(o, "lines") &&
+        log_read_tail(log, c, options_count(o, "lines", 0), &call->err) < 0)
+        return -1;
+    if (log_read_print(log, c, call->out.file, &call->err) < 0)
+        return -1;
+    if (log->mid_line && call->out.tty)
+        fputc('\n', call->out.file);
+    return 0;
+}
+
+static int run(struct call *call)
+{
+    const struct options *o = &call->options;
+    struct client *c;
+    json_t *jobs = NULL, *row = NULL;
+    int rc = -1;
+    if (client_open(&c, true, &call->err) < 0)
+        return -1;
+    if (job_select(c, &jobs, 1, o->args, &call->err) < 0)
+        goto out;
+    if (json_array_size(jobs) != 1) {
+        err_set(&call->err, ERR_USAGE, "logs shows one job at a time, not %zu",
+                json_array_size(jobs));
+        goto out;
+    }
+    long long id = json_integer_value(json_object_get(json_array_get(jobs, 0), "id"));
+    struct follow_wish wish = {
+        .output = true, .progress = call->out.tty, .rank = (int)options_count(o, "rank", 0),
+        .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1),
+    };
+    struct log_read log = {.id = id, .rank = wish.rank, .attempt = wish.attempt};
+    if (!options_has(o, "follow")) {
+        rc = print(call, c, &log);
+        goto out;
+    }
+    rc = follow_job(call, c, id, &wish, &row);
+    if (rc >= 0 && rc != FOLLOW_DETACHED && call->out.tty)
+        job_wait_print(&call->out, row);
+out:
+    json_decref(row);
+    json_decref(jobs);
+    client_close(c);
+    return rc;
+}
+
+const struct command cmd_logs = {
+    .name = "logs", .args = ARGS_JOB, .summary = "what a rank wrote, of any attempt",
+    .help = "With -f the exit code is the job's, as for wait.",
+    .options = options, .run = run,
+};

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_plan.c - jobctl plan: what would happen on this machine, and why, without submitting
+ *
+ * The daemon checks the spec; jobctl-agent decides ranks, devices and
+ * environment; jobctl-train counts memory and batches.  Each is asked, nothing
+ * is decided here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/buf.h"
+#include "controller/autostart.h"
+#include "controller/client.h"
+#include "controller/command.h"
+#include "controller/output.h"
+#include "controller/spec_file.h"
+
+extern char **environ;
+
+static const struct option_row options[] = {
+    {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+/* Run a program and take its standard output; its standard error is ours. */
+static int output_of(char *const argv[], struct buf *out, int *status, struct err *err)
+{
+    int ends[2];
+    pid_t pid;
+    posix_spawn_file_actions_t actions;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (rc == 0) {
+        char piece[4096];
+        ssize_t n;
+        while ((n = read(ends[0], piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
+            if (n > 0 && buf_append(out, piece, (size_t)n) < 0)
+                err_set(err, ERR_MEMORY, "out of memory while reading from %s", argv[0]);
+        while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+            ;
+    } else {
+        err_set(err, ERR_SYSTEM, "cannot run %s: %s", argv[0], strerror(rc));
+    }
+    close(ends[0]);
+    return err->code == ERR_NONE ? 0 : -1;
+}
+
+/* What a program of ours says about the spec, as JSON. */
+static int ask_program(struct call *call, json_t **answer, const char *program,
+                       const char *const *words, const char *spec_path)
+{
+    char path[PATH_MAX];
+    char *argv[8] = {path};
+    int n = 1, status = 0;
+    struct buf out;
+    json_error_t why;
+    buf_init(&out);
+    autostart_sibling(path, sizeof(path), program);
+    for (; *words; words++)
+        argv[n++] = (char *)(uintptr_t)*words;
+    argv[n++] = (char *)(uintptr_t)spec_path;
+    int rc = output_of(argv, &out, &status, &call->err);
+    *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, JSON_DECODE_ANY, &why) : NULL;
+    buf_fini(&out);
+    if (rc == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+        json_decref(*answer);
+        *answer = NULL;
+        return err_set(&call->err, WIFEXITED(status) && WEXITSTATUS(status) < 70 ? ERR_USAGE
+                       : ERR_SYSTEM, "%s refuses this spec; its reason stands above", program);
+    }
+    if (rc == 0 && !*answer)
+        return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program,
+                       why.text);
+    return rc;
+}
+
+static int write_spec(char *path, size_t size, const json_t *spec, struct err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    snprintf(path, size, "%s/jobctl-plan.XXXXXX", dir && dir[0] ? dir : "/tmp");
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make a file like %s: %s", path, strerror(errno));
+    int rc = json_dumpfd(spec, fd, JSON_COMPACT);
+    if (close(fd) < 0 || rc < 0) {
+        unlink(path);
+        return err_set(err, ERR_SYSTEM, "cannot write %s", path);
+    }
+    return 0;
+}
+
+/* JSON for people: a key a line, indented; a list of words on one line. */
+static void print_value(const struct terminal *t, const char *key, const json_t *v, int indent)
+{
+    const char *name;
+    json_t *item;
+    size_t i;
+    if (json_is_null(v) || (json_is_object(v) && json_object_size(v) == 0) ||
+        (json_is_array(v) && json_array_size(v) == 0))
+        return;
+    if (json_is_object(v)) {
+        fprintf(t->file, "%*s%s%s%s\n", indent, "", terminal_style(t, STYLE_BOLD), key,
+                terminal_style(t, STYLE_PLAIN));
+        json_object_foreach ((json_t *)(uintptr_t)v, name, item)
+            print_value(t, name, item, indent + 2);
+    } else if (json_is_array(v)) {
+        fprintf(t->file, "%*s%s%s%s\n", indent, "", terminal_style(t, STYLE_BOLD), key,
+                terminal_style(t, STYLE_PLAIN));
+        json_array_foreach (v, i, item)
+            print_value(t, "-", item, indent + 2);
+    } else {
+        char shown[2048];
+        char *text = json_is_string(v) ? strdup(json_string_value(v))
+                                       : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        terminal_fit(t, shown, sizeof(shown), text ? text : "", 0);
+        fprintf(t->file, "%*s%s%s %s\n", indent, "", key, strcmp(key, "-") == 0 ? "" : ":", shown);
+        free(text);
+    }
+}
+
+static int ask_all(struct call *call, json_t *plan)
+{
+    static const char *const agent_words[] = {"plan", "--spec", NULL};
+    static const char *const train_words[] = {"plan", "--json", "--spec", NULL};
+    const json_t *spec = json_object_get(plan, "spec");
+    json_t *answer;
+    char path[PATH_MAX];
+    if (write_spec(path, sizeof(path), spec, &call->err) < 0)
+        return -1;
+    int rc = ask_program(call, &answer, "jobctl-agent", agent_words, path);
+    if (rc == 0)
+        json_object_set_new(plan, "launch", answer);
+    if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
+        (rc = ask_program(call, &answer, "jobctl-train", train_words, path)) == 0)
+        json_object_set_new(plan, "train", answer);
+    unlink(path);
+    return rc;
+}
+
+static int run(struct call *call)
+{
+    const struct options *o = &call->options;
+    json_t *request = NULL, *plan = NULL;
+    struct client *c = NULL;
+    int rc = -1;
+    if (spec_file_request(call, o->args[0], o->list, o->nlist, &request, NULL) < 0)
+        return -1;
+    json_object_set_new(request, "dry_run", json_true());
+    if (client_open(&c, true, &call->err) == 0 &&
+        client_post(c, &plan, "/v1/jobs", request, &call->err) == 0)
+        rc = ask_all(call, plan);
+    if (rc == 0 && call->json) {
+        output_json(call, json_incref(plan));
+    } else if (rc == 0) {
+        print_value(&call->out, "notes", json_object_get(plan, "notes"), 0);
+        print_value(&call->out, "launch", json_object_get(plan, "launch"), 0);
+        print_value(&call->out, "train", json_object_get(plan, "train"), 0);
+    }
+    client_close(c);
+    json_decref(plan);
+    json_decref(request);
+    return rc;
+}
+
+const struct command cmd_plan = {
+    .name = "plan", .args = ARGS_FILE,
+    .summary = "what submit would do with a spec on this machine, and why",
+    .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
+            "with its reason. Nothing is submitted.",
+    .options = options, .run = run,
+};

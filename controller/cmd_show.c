@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_show.c - jobctl show: all that is known about one job, on one page */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/client.h"
+#include "controller/command.h"
+#include "controller/job_view.h"
+#include "controller/output.h"
+
+static const struct option_row options[] = {
+    {"spec", 0, OPTION_FLAG, NULL, "print the canonical spec (JSON) and nothing else"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+static void line(const struct terminal *t, const char *name, const char *value)
+{
+    char shown[2048];
+    if (!value || !value[0] || strcmp(value, "-") == 0)
+        return;
+    terminal_fit(t, shown, sizeof(shown), value, 0);
+    fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_DIM), name,
+            terminal_style(t, STYLE_PLAIN), shown);
+}
+
+static void print_fields(const struct terminal *t, const json_t *row)
+{
+    static const char *const names[] = {
+        "phase", "progress", "loss", "samples_per_s", "eta_s", "goodput", "checkpoint", "np",
+        "attempt", "generation", "priority", "after", "retry_of", "exit_code", "submitted_at",
+        "started_at", "ended_at", "elapsed",
+    };
+    static const char *const titles[] = {
+        "phase", "step", "loss", "samples", "ETA", "goodput", "checkpoint", "ranks",
+        "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
+        "started", "ended", "elapsed",
+    };
+    char value[JOB_CELL];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        job_view_field(value, sizeof(value), row, names[i]);
+        line(t, titles[i], value);
+    }
+}
+
+static void print_generation(const struct terminal *t, const json_t *attempt, const json_t *g)
+{
+    const char *cause = json_string_value(json_object_get(g, "cause"));
+    const char *text = json_string_value(json_object_get(g, "text"));
+    char value[1024];
+    snprintf(value, sizeof(value), "%lld.%lld: %lld rank(s) from step %lld to %lld%s%s%s%s",
+             (long long)json_integer_value(json_object_get(attempt, "attempt")),
+             (long long)json_integer_value(json_object_get(g, "generation")),
+             (long long)json_integer_value(json_object_get(g, "np")),
+             (long long)json_integer_value(json_object_get(g, "resume_step")),
+             (long long)json_integer_value(json_object_get(g, "step")), cause ? ", " : "",
+             cause ? cause : "", text && text[0] ? ": " : "", text ? text : "");
+    line(t, "generation", value);
+}
+
+static void print_attempts(const struct terminal *t, const json_t *attempts)
+{
+    size_t i, j;
+    json_t *attempt, *generation;
+    json_array_foreach (attempts, i, attempt) {
+        const char *node = json_string_value(json_object_get(attempt, "node"));
+        const char *state = json_string_value(json_object_get(attempt, "state"));
+        const char *text = json_string_value(json_object_get(attempt, "text"));
+        char value[1024];
+        snprintf(value, sizeof(value), "%lld on %s: %s%s%s",
+                 (long long)json_integer_value(json_object_get(attempt, "attempt")),
+                 node ? node : "-", state ? state : "-", text && text[0] ? ", " : "",
+                 text ? text : "");
+        line(t, "attempt", value);
+        json_array_foreach (json_object_get(attempt, "generations"), j, generation)
+            print_generation(t, attempt, generation);
+    }
+}
+
+static void print(struct call *call, const json_t *answer)
+{
+    const struct terminal *t = &call->out;
+    const json_t *row = json_object_get(answer, "job");
+    char title[JOB_CELL], status[JOB_CELL];
+    const char *key;
+    json_t *path;
+    job_view_title(title, sizeof(title), row);
+    job_view_field(status, sizeof(status), row, "status");
+    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title,
+            terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
+            terminal_style(t, STYLE_PLAIN));
+    const char *reason = json_string_value(json_object_get(row, "reason"));
+    if (reason && reason[0])
+        terminal_wrap(t, reason, 2);
+    print_fields(t, row);
+    print_attempts(t, json_object_get(answer, "attempts"));
+    json_object_foreach (json_object_get(answer, "paths"), key, path)
+        line(t, key, json_string_value(path));
+}
+
+static int run(struct call *call)
+{
+    struct client *c;
+    json_t *answer = NULL;
+    char *job = client_escape(call->options.args[0]);
+    int rc = -1;
+    if (job && client_open(&c, true, &call->err) == 0) {
+        rc = client_get(c, &answer, &call->err, "/v1/jobs/%s", job);
+        client_close(c);
+    }
+    free(job);
+    if (rc == 0 && options_has(&call->options, "spec"))
+        json_dumpf(json_object_get(answer, "spec"), call->out.file,
+                   JSON_INDENT(2) | JSON_REAL_PRECISION(9)),
+            fputc('\n', call->out.file);
+    else if (rc == 0 && call->json)
+        output_json(call, json_incref(answer));
+    else if (rc == 0)
+        print(call, answer);
+    json_decref(answer);
+    return rc;
+}
+
+const struct command cmd_show = {
+    .name = "show", .args = ARGS_JOB, .summary = "all that is known about one job",
+    .options = options, .run = run,
+};

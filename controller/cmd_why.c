@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_why.c - jobctl why: why a job waits, was restarted, or stopped */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "controller/client.h"
+#include "controller/command.h"
+#include "controller/job_view.h"
+#include "controller/output.h"
+
+static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};
+
+static void print(struct call *call, const json_t *answer)
+{
+    const struct terminal *t = &call->out;
+    const json_t *row = json_object_get(answer, "job");
+    const char *text = json_string_value(json_object_get(answer, "text"));
+    char title[JOB_CELL], status[JOB_CELL];
+    size_t i;
+    json_t *line;
+    job_view_title(title, sizeof(title), row);
+    job_view_field(status, sizeof(status), row, "status");
+    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title,
+            terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
+            terminal_style(t, STYLE_PLAIN));
+    terminal_wrap(t, text ? text : "The daemon gives no reason.", 2);
+    if (json_array_size(json_object_get(answer, "evidence")) > 0)
+        fprintf(t->file, "%sevidence%s\n", terminal_style(t, STYLE_DIM),
+                terminal_style(t, STYLE_PLAIN));
+    json_array_foreach (json_object_get(answer, "evidence"), i, line) {
+        char shown[2048];
+        const char *s = json_string_value(line);
+        terminal_fit(t, shown, sizeof(shown), s ? s : "", t->width ? t->width - 4 : 0);
+        fprintf(t->file, "  %s %s\n", t->utf8 ? "\xC2\xB7" : "-", shown);
+    }
+}
+
+static int run(struct call *call)
+{
+    struct client *c;
+    json_t *answer = NULL;
+    char *job = client_escape(call->options.args[0]);
+    int rc = -1;
+    if (job && client_open(&c, true, &call->err) == 0) {
+        rc = client_get(c, &answer, &call->err, "/v1/jobs/%s/why", job);
+        client_close(c);
+    }
+    free(job);
+    if (rc == 0 && call->json)
+        output_json(call, json_incref(answer));
+    else if (rc == 0)
+        print(call, answer);
+    json_decref(answer);
+    return rc;
+}
+
+const struct command cmd_why = {
+    .name = "why", .aliases = "explain", .args = ARGS_JOB,
+    .summary = "why a job waits, was restarted, or stopped: one paragraph, with evidence",
+    .options = options, .run = run,
+};

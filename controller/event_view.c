@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* event_view.c - a row per kind of event; see event_view.h */
+#include "controller/event_view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/job_view.h"
+
+typedef void (*text_fn)(char *out, size_t size, const json_t *body);
+
+static const char *text_of(const json_t *body, const char *key)
+{
+    const char *s = json_string_value(json_object_get(body, key));
+    return s ? s : "";
+}
+
+static long long int_of(const json_t *body, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(body, key));
+}
+
+static void submitted(char *out, size_t size, const json_t *b)
+{
+    bool held = json_is_true(json_object_get(b, "held"));
+    if (json_is_integer(json_object_get(b, "retry_of")))
+        snprintf(out, size, "submitted%s, takes over the checkpoints of job %lld",
+                 held ? " and held" : "", int_of(b, "retry_of"));
+    else
+        snprintf(out, size, "submitted%s", held ? " and held" : "");
+}
+
+static void placed(char *out, size_t size, const json_t *b)
+{
+    long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
+    snprintf(out, size, "placed on %s with %lld CPU slot%s and %lld GPU%s", text_of(b, "node"),
+             cpus, cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
+}
+
+static void generation_started(char *out, size_t size, const json_t *b)
+{
+    long long generation = int_of(b, "generation"), np = int_of(b, "np");
+    long long step = int_of(b, "resume_step");
+    bool fresh = json_is_true(json_object_get(b, "fresh"));
+    char ranks[32];
+    snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
+    if (step > 0)
+        snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step,
+                 ranks);
+    else
+        snprintf(out, size, "generation %lld starts%s with %s", generation,
+                 fresh || generation == 1 ? "" : " again", ranks);
+}
+
+static void rank_exited(char *out, size_t size, const json_t *b)
+{
+    const json_t *signal = json_object_get(b, "signal");
+    if (json_is_integer(signal))
+        snprintf(out, size, "rank %lld was ended by signal %lld", int_of(b, "rank"),
+                 int_of(b, "signal"));
+    else
+        snprintf(out, size, "rank %lld exited with %lld", int_of(b, "rank"),
+                 int_of(b, "exit_code"));
+}
+
+static void with_cause(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text"), *cause = text_of(b, "cause");
+    bool failed = cause[0] && strcmp(cause, "none") != 0;
+    if (text[0])
+        snprintf(out, size, "%s%s%s%s", text, failed ? " (" : "", failed ? cause : "",
+                 failed ? ")" : "");
+    else
+        snprintf(out, size, "generation %lld ended", int_of(b, "generation"));
+}
+
+static void restart_scheduled(char *out, size_t size, const json_t *b)
+{
+    char pause[32];
+    job_view_duration(pause, sizeof(pause), (double)int_of(b, "delay_ms") / 1000);
+    snprintf(out, size, "generation %lld follows %s%s%s%s", int_of(b, "generation"),
+             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "",
+             text_of(b, "text")[0] ? ": " : "", text_of(b, "text"));
+}
+
+static void checkpoint(char *out, size_t size, const json_t *b)
+{
+    double bytes = json_number_value(json_object_get(b, "bytes"));
+    snprintf(out, size, "checkpoint of step %lld is written (%.1f MB, %lld ms)", int_of(b, "step"),
+             bytes / 1e6, (long long)json_number_value(json_object_get(b, "ms")));
+}
+
+static void quarantined(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "checkpoint %s is put aside: %s", text_of(b, "path"), text_of(b, "reason"));
+}
+
+static void sample(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "sample of step %lld: %s", int_of(b, "step"), text_of(b, "path"));
+}
+
+static void warning(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "warning of rank %lld: %s", int_of(b, "rank"), text_of(b, "text"));
+}
+
+static void setup_done(char *out, size_t size, const json_t *b)
+{
+    char took[32];
+    job_view_duration(took, sizeof(took), (double)int_of(b, "ms") / 1000);
+    snprintf(out, size, "setup ended with exit code %lld after %s", int_of(b, "exit_code"), took);
+}
+
+static void stop_requested(char *out, size_t size, const json_t *b)
+{
+    const char *reason = text_of(b, "reason");
+    snprintf(out, size, "asked to stop%s%s", reason[0] ? ": " : "", reason);
+}
+
+static void retry(char *out, size_t size, const json_t *b)
+{
+    char pause[32];
+    job_view_duration(pause, sizeof(pause), (double)int_of(b, "delay_ms") / 1000);
+    snprintf(out, size, "a new attempt follows in %s: %s", pause, text_of(b, "text"));
+}
+
+static void done(char *out, size_t size, const json_t *b)
+{
+    const char *reason = text_of(b, "reason");
+    snprintf(out, size, "%s%s%s", text_of(b, "result"), reason[0] ? ": " : "", reason);
+}
+
+static void attempt_ended(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text");
+    snprintf(out, size, "attempt %s%s%s", text_of(b, "result"), text[0] ? ": " : "", text);
+}
+
+static void agent_up(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "agent %lld on %s answers", int_of(b, "pid"), text_of(b, "node"));
+}
+
+static void text_only(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "%s", text_of(b, "text"));
+}
+
+/* clang-format off */
+static const struct kind {
+    const char *name;
+    text_fn     text;      /* NULL: the words are `fixed` */
+    const char *fixed;
+    bool        news;
+} kinds[] = {
+    {"submitted", submitted, NULL, false},
+    {"held", NULL, "held", true},
+    {"released", NULL, "released", true},
+    {"placed", placed, NULL, false},
+    {"agent_up", agent_up, NULL, false},
+    {"agent_lost", text_only, NULL, true},
+    {"facts", NULL, "the node was probed", false},
+    {"plan", NULL, "the launch was planned", false},
+    {"setup_started", NULL, "setup starts", true},
+    {"setup_done", setup_done, NULL, true},
+    {"generation_started", generation_started, NULL, true},
+    {"rank_exited", rank_exited, NULL, false},
+    {"generation_ended", with_cause, NULL, true},
+    {"restart_scheduled", restart_scheduled, NULL, true},
+    {"checkpoint", checkpoint, NULL, true},
+    {"quarantined", quarantined, NULL, true},
+    {"sample", sample, NULL, true},
+    {"warning", warning, NULL, true},
+    {"stop_requested", stop_requested, NULL, true},
+    {"stop_asked", NULL, "the agent was told to stop", false},
+    {"retry", retry, NULL, true},
+    {"attempt_ended", attempt_ended, NULL, false},
+    {"done", done, NULL, false},
+};
+/* clang-format on */
+
+static const struct kind *kind_of(const json_t *event)
+{
+    const char *name = text_of(event, "kind");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+bool event_view_text(char *out, size_t size, const json_t *event)
+{
+    const struct kind *k = kind_of(event);
+    const json_t *body = json_object_get(event, "body");
+    out[0] = '\0';
+    if (k && k->text)
+        k->text(out, size, body);
+    else if (k)
+        snprintf(out, size, "%s", k->fixed);
+    if (!out[0])
+        snprintf(out, size, "%s", text_of(event, "text"));
+    if (!out[0])
+        snprintf(out, size, "%s", text_of(event, "kind"));
+    return strcmp(text_of(event, "kind"), "step") != 0;
+}
+
+bool event_view_is_news(const json_t *event)
+{
+    const struct kind *k = kind_of(event);
+    const json_t *body = json_object_get(event, "body");
+    if (!k || !k->news)
+        return false;
+    /* A generation that simply came to its end is told by the job's own end. */
+    const char *cause = text_of(body, "cause");
+    return strcmp(k->name, "generation_ended") != 0 || (cause[0] && strcmp(cause, "none") != 0);
+}

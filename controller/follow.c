@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follow.c - see follow.h */
+#include "controller/follow.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "controller/client.h"
+#include "controller/command.h"
+#include "controller/event_view.h"
+#include "controller/interrupt.h"
+#include "controller/job_view.h"
+#include "controller/job_wait.h"
+#include "controller/log_read.h"
+#include "controller/output.h"
+#include "controller/progress_line.h"
+
+enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500 };
+
+struct follow {
+    struct call              *call;
+    struct client            *client;
+    const struct follow_wish *wish;
+    long long                 id, after;   /* the last event seen */
+    struct log_read           log;
+    bool                      drawn;       /* a live line stands on the last line */
+    char                      last[PROGRESS_LINE_SIZE];
+    double                    last_plain;
+    long long                 last_step;
+    json_t                   *row;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void erase(struct follow *f)
+{
+    if (f->drawn)
+        fputs("\r\033[K", f->call->out.file);
+    f->drawn = false;
+}
+
+static int read_row(struct follow *f)
+{
+    json_t *answer;
+    if (client_get(f->client, &answer, &f->call->err, "/v1/jobs?all=1&ids=%lld", f->id) < 0)
+        return -1;
+    json_t *row = json_array_get(json_object_get(answer, "jobs"), 0);
+    if (row) {
+        json_decref(f->row);
+        f->row = json_incref(row);
+    }
+    json_decref(answer);
+    return f->row ? 0 : err_set(&f->call->err, ERR_NOT_FOUND, "there is no job %lld", f->id);
+}
+
+static void tell(struct follow *f, const json_t *event)
+{
+    const struct terminal *t = &f->call->out;
+    char text[EVENT_TEXT], shown[EVENT_TEXT + 64], at[JOB_CELL];
+    if (!event_view_is_news(event) || !event_view_text(text, sizeof(text), event))
+        return;
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    bool bad = kind && (strcmp(kind, "generation_ended") == 0 || strcmp(kind, "warning") == 0 ||
+                        strcmp(kind, "quarantined") == 0 || strcmp(kind, "agent_lost") == 0);
+    job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
+    terminal_fit(t, shown, sizeof(shown), text, 0);
+    erase(f);
+    if (f->log.mid_line)
+        fputc('\n', t->file);
+    f->log.mid_line = false;
+    fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM),
+            strlen(at) > 11 ? at + 11 : at, terminal_style(t, STYLE_PLAIN),
+            bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
+            bad ? terminal_style(t, STYLE_PLAIN) : "");
+}
+
+static int read_events(struct follow *f)
+{
+    for (;;) {
+        json_t *answer, *event;
+        size_t i;
+        if (client_get(f->client, &answer, &f->call->err, "/v1/jobs/%lld/events?after=%lld&limit=%d",
+                       f->id, f->after, PAGE) < 0)
+            return -1;
+        json_t *events = json_object_get(answer, "events");
+        json_array_foreach (events, i, event) {
+            f->after = json_integer_value(json_object_get(event, "seq"));
+            tell(f, event);
+        }
+        size_t n = json_array_size(events);
+        json_decref(answer);
+        if (n < PAGE)
+            return 0;
+    }
+}
+
+/* The output of the attempt that runs, and of each one after it. */
+static int read_output(struct follow *f)
+{
+    long long newest = json_integer_value(json_object_get(f->row, "attempt"));
+    if (newest < 1)
+        return 0;
+    if (f->log.attempt == 0)
+        f->log.attempt = newest;
+    for (;;) {
+        struct err why = {0};
+        erase(f);
+        if (log_read_print(&f->log, f->client, f->call->out.file, &why) < 0 &&
+            why.code != ERR_NOT_FOUND) /* nothing was written yet */
+            return err_set(&f->call->err, why.code, "%s", why.text);
+        if (f->wish->attempt || f->log.attempt >= newest)
+            return 0;
+        f->log.attempt++;
+        f->log.offset = 0;
+        fprintf(f->call->out.file, "--- attempt %lld ---\n", f->log.attempt);
+    }
+}
+
+static void draw(struct follow *f)
+{
+    const struct terminal *t = &f->call->out;
+    char line[PROGRESS_LINE_SIZE];
+    long long step = json_integer_value(json_object_get(f->row, "step"));
+    if (!f->wish->progress)
+        return;
+    if (t->tty) {
+        terminal_measure(&f->call->out);
+        progress_line_make(line, sizeof(line), t, f->row);
+        if (!f->log.mid_line && (!f->drawn || strcmp(line, f->last) != 0)) {
+            fprintf(t->file, "\r\033[K%s", line);
+            f->drawn = true;
+            strcpy(f->last, line);
+        }
+        return;
+    }
+    if (step == f->last_step || now() - f->last_plain < PLAIN_EVERY_S)
+        return;
+    progress_line_make(line, sizeof(line), t, f->row);
+    fprintf(t->file, "%s\n", line);
+    f->last_plain = now();
+    f->last_step = step;
+}
+
+static bool is_done(const struct follow *f)
+{
+    const char *state = json_string_value(json_object_get(f->row, "state"));
+    return state && strcmp(state, "done") == 0;
+}
+
+/* The row is read first: once it says done, events and output that follow are the last. */
+static int look(struct follow *f)
+{
+    if (read_row(f) < 0 || read_events(f) < 0)
+        return -1;
+    if (f->wish->output && read_output(f) < 0)
+        return -1;
+    return 0;
+}
+
+static int detach(struct follow *f)
+{
+    const struct terminal *t = &f->call->out;
+    erase(f);
+    fprintf(t->file, "%sjob %lld goes on; jobctl logs -f %lld looks on again, jobctl cancel %lld "
+            "ends it\n", f->log.mid_line ? "\n" : "", f->id, f->id, f->id);
+    memset(&f->call->err, 0, sizeof(f->call->err));
+    return FOLLOW_DETACHED;
+}
+
+static int loop(struct follow *f, const volatile int *stop)
+{
+    int tick = f->call->out.tty ? TICK_TTY_MS : TICK_MS;
+    for (;;) {
+        if (look(f) < 0)
+            return *stop ? detach(f) : -1;
+        if (is_done(f))
+            break;
+        draw(f);
+        if (output_closed(f->call))
+            return 0;
+        poll(NULL, 0, tick);
+        if (*stop)
+            return detach(f);
+    }
+    erase(f);
+    if (f->log.mid_line)
+        fputc('\n', f->call->out.file);
+    return job_wait_exit_code(f->row);
+}
+
+int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish,
+               json_t **row)
+{
+    struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1,
+                       .log = {.id = id, .rank = wish->rank, .attempt = wish->attempt}};
+    const volatile int *stop = interrupt_catch();
+    client_stop_when(c, stop);
+    f.last_plain = now();
+    if (wish->output && wish->tail >= 0)
+        log_read_tail(&f.log, c, wish->tail, NULL); /* no output yet: from the beginning */
+    int rc = loop(&f, stop);
+    client_stop_when(c, NULL);
+    if (row)
+        *row = json_incref(f.row);
+    json_decref(f.row);
+    return rc;
+}

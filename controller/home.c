@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* home.c - see home.h */
+#include "controller/home.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+static int fits(int n, size_t size, struct err *err)
+{
+    if (n >= 0 && (size_t)n < size)
+        return 0;
+    return err_set(err, ERR_USAGE, "the path of jobctl's state is too long; set JOBCTL_HOME to a "
+                   "shorter one");
+}
+
+int home_dir(char *out, size_t size, struct err *err)
+{
+    const char *own = getenv("JOBCTL_HOME"), *xdg = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    char cwd[PATH_MAX];
+    if (own && own[0] == '/')
+        return fits(snprintf(out, size, "%s", own), size, err);
+    if (own && own[0]) {
+        if (!getcwd(cwd, sizeof(cwd)))
+            return err_set(err, ERR_SYSTEM, "the current directory is gone, and JOBCTL_HOME is "
+                           "relative to it");
+        return fits(snprintf(out, size, "%s/%s", cwd, own), size, err);
+    }
+    if (xdg && xdg[0] == '/')
+        return fits(snprintf(out, size, "%s/jobctl", xdg), size, err);
+    if (!home || home[0] != '/')
+        return err_set(err, ERR_USAGE, "HOME is not set; set it, or JOBCTL_HOME to the directory "
+                       "where jobctl shall keep its state");
+    return fits(snprintf(out, size, "%s/.local/state/jobctl", home), size, err);
+}
+
+int home_path(char *out, size_t size, const char *name, struct err *err)
+{
+    char dir[PATH_MAX];
+    if (home_dir(dir, sizeof(dir), err) < 0)
+        return -1;
+    return fits(snprintf(out, size, "%s/%s", dir, name), size, err);
+}

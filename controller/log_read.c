@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log_read.c - see log_read.h */
+#include "controller/log_read.h"
+
+#include <string.h>
+
+#include "controller/client.h"
+#include "engine/err.h"
+
+enum { PIECE = 256 * 1024, TAIL_FIRST = 64 * 1024, TAIL_MOST = 16 * 1024 * 1024 };
+
+static int ask(struct log_read *r, struct client *c, long long offset, long long limit,
+               json_t **answer, struct err *err)
+{
+    struct err why = {0};
+    if (client_get(c, answer, &why,
+                   "/v1/jobs/%lld/logs?rank=%d&attempt=%lld&offset=%lld&limit=%lld", r->id,
+                   r->rank, r->attempt, offset, limit) == 0)
+        return 0;
+    return err_set(err, why.code, "%s", why.text);
+}
+
+long long log_read_print(struct log_read *r, struct client *c, FILE *to, struct err *err)
+{
+    long long total = 0;
+    for (;;) {
+        json_t *answer;
+        if (ask(r, c, r->offset, PIECE, &answer, err) < 0)
+            return -1;
+        const json_t *data = json_object_get(answer, "data");
+        const char *text = json_string_value(data);
+        size_t n = json_string_length(data);
+        if (n)
+            fwrite(text, 1, n, to);
+        if (n)
+            r->mid_line = text[n - 1] != '\n';
+        long long next = json_integer_value(json_object_get(answer, "next_offset"));
+        long long size = json_integer_value(json_object_get(answer, "size"));
+        long long attempt = json_integer_value(json_object_get(answer, "attempt"));
+        bool moved = next > r->offset;
+        total += moved ? next - r->offset : 0;
+        r->offset = moved ? next : r->offset;
+        r->done = json_is_true(json_object_get(answer, "done"));
+        r->attempt = attempt ? attempt : r->attempt;
+        json_decref(answer);
+        if (!moved || r->offset >= size || ferror(to))
+            return total;
+    }
+}
+
+/* Where the last `lines` lines of `text` begin; -1: there are not so many in it. */
+static long long begin_of_last(const char *text, long long size, long long lines)
+{
+    long long at = size;
+    if (at > 0 && text[at - 1] == '\n')
+        at--;
+    for (; at > 0; at--)
+        if (text[at - 1] == '\n' && --lines == 0)
+            return at;
+    return -1;
+}
+
+int log_read_tail(struct log_read *r, struct client *c, long long lines, struct err *err)
+{
+    for (long long piece = TAIL_FIRST;; piece *= 4) {
+        json_t *answer;
+        if (ask(r, c, -piece, piece, &answer, err) < 0)
+            return -1;
+        const json_t *data = json_object_get(answer, "data");
+        long long offset = json_integer_value(json_object_get(answer, "offset"));
+        long long next = json_integer_value(json_object_get(answer, "next_offset"));
+        long long n = (long long)json_string_length(data);
+        long long begin = n == 0 ? -1 : begin_of_last(json_string_value(data), n, lines);
+        /* Bytes that are no UTF-8 may have been replaced; then positions inside are guesses. */
+        r->offset = lines == 0 ? next : begin < 0 ? offset : next - (n - begin);
+        json_decref(answer);
+        if (begin >= 0 || offset <= 0 || piece >= TAIL_MOST || lines == 0)
+            return 0;
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log_read.h - the output of a rank, piece by piece */
+#ifndef CONTROLLER_LOG_READ_H
+#define CONTROLLER_LOG_READ_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct client;
+struct err;
+
+struct log_read {
+    long long id, attempt, offset;  /* attempt 0: the newest, and then the one that answered */
+    int       rank;
+    bool      done;                 /* no more will come */
+    bool      mid_line;             /* the last byte printed was not a line feed */
+};
+
+/* Print what there is from the offset on. Returns how many bytes, or -1. An attempt that has no
+ * output yet is 0 bytes. */
+long long log_read_print(struct log_read *r, struct client *c, FILE *to, struct err *err);
+
+/* Set the offset so that the last `lines` lines follow. */
+int log_read_tail(struct log_read *r, struct client *c, long long lines, struct err *err);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - jobctl: find the command's row, read its options, run it, say how it went */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/command.h"
+#include "controller/output.h"
+#include "controller/spec_suggest.h"
+
+/* How many arguments each kind takes. */
+static int check_args(struct call *call)
+{
+    static const struct {
+        int         least, most;
+        const char *what;
+    } counts[] = {
+        [ARGS_NONE] = {0, 0, "no argument"},
+        [ARGS_FILE] = {1, 1, "one FILE"},
+        [ARGS_JOB] = {1, 1, "one JOB: an id, a name, or last"},
+        [ARGS_JOBS] = {1, 1000, "at least one JOB: an id, a range such as 3-5, a name, or last"},
+        [ARGS_JOBS_OR_NONE] = {0, 1000, "JOBs"},
+        [ARGS_WORD] = {0, 1, "at most one word"},
+    };
+    int n = call->options.nargs;
+    enum command_args kind = call->command->args;
+    if (n >= counts[kind].least && n <= counts[kind].most)
+        return 0;
+    return err_set(&call->err, ERR_USAGE, "%s takes %s; see jobctl help %s", call->command->name,
+                   counts[kind].what, call->command->name);
+}
+
+static bool wants_json(const struct call *call)
+{
+    const char *mode = getenv("JOBCTL_OUTPUT");
+    for (int i = 0; call->command->options[i].name; i++)
+        if (strcmp(call->command->options[i].name, "json") == 0)
+            return call->options.given[i] || (mode && strcmp(mode, "json") == 0);
+    return false;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    struct call call = {.command = command};
+    terminal_init(&call.out, stdout);
+    int code = options_parse(&call.options, command->options, argc, argv, &call.err);
+    call.json = wants_json(&call);
+    if (code == 0 && call.options.help) {
+        char *words[] = {(char *)(uintptr_t)command->name, NULL};
+        return run_command(&cmd_help, 1, words);
+    }
+    if (code == 0 && (code = check_args(&call)) == 0)
+        code = command->run(&call);
+    if (code >= 0 && output_finish(&call) < 0)
+        code = -1;
+    return code < 0 ? output_failure(&call) : code;
+}
+
+static int unknown_command(const char *name)
+{
+    char near[64] = "";
+    int best = 3;
+    for (const struct command *const *c = command_list(); *c; c++) {
+        int d = spec_distance((*c)->name, name);
+        if (d < best) {
+            best = d;
+            snprintf(near, sizeof(near), "did you mean %s?", (*c)->name);
+        }
+    }
+    fprintf(stderr, "jobctl: there is no command \"%.40s\"; %s\n", name,
+            near[0] ? near : "jobctl help lists them");
+    return err_exit_code(ERR_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_CTYPE, "");
+    signal(SIGPIPE, SIG_IGN);
+    const char *name = argc > 1 ? argv[1] : "help";
+    if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
+        name = "help";
+    if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
+        name = "version";
+    const struct command *command = command_find(name);
+    if (!command)
+        return unknown_command(name);
+    if (command->raw)
+        return command->raw(argc - 1, argv + 1);
+    return run_command(command, argc > 2 ? argc - 2 : 0, argv + 2);
+}

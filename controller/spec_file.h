@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_file.h - the file that somebody submits: read, checked, and made into a request */
+#ifndef CONTROLLER_SPEC_FILE_H
+#define CONTROLLER_SPEC_FILE_H
+
+#include <jansson.h>
+
+struct call;
+
+/* Read `file` ("-" is standard input), check it with `set`, and look up its secrets. *request is a
+ * new body for POST /v1/jobs; *spec, if asked for, the canonical spec. On failure call->err and its
+ * place are set; no daemon is needed to find out that a file is wrong. */
+int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
+                      json_t **request, json_t **spec);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.h - rows and columns that fit the width they are shown in
+ *
+ * Too wide a table first gives up columns (highest `spare` first), then the
+ * last column is cut.  Without a width nothing is given up.
+ */
+#ifndef CONTROLLER_TABLE_H
+#define CONTROLLER_TABLE_H
+
+#include "controller/terminal.h"
+
+struct table_column {
+    const char *title;
+    bool        right;
+    int         spare;   /* 0: never given up */
+};
+
+/* `cells` holds rows * columns texts, row by row; styles (per row) may be NULL. */
+void table_print(const struct terminal *t, const struct table_column *columns, int ncolumns,
+                 const char *const *cells, const enum terminal_style *styles, int rows);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* terminal.c - see terminal.h
+ *
+ * Text is UTF-8 inside; only here it is decided what the reader gets of it.
+ */
+#include "controller/terminal.h"
+
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+enum { WIDTH_DEFAULT = 80, WIDTH_LEAST = 20 };
+
+void terminal_measure(struct terminal *t)
+{
+    t->width = 0;
+    if (!t->tty)
+        return;
+    const char *columns = getenv("COLUMNS");
+    struct winsize ws;
+    if (columns && atoi(columns) > 0)
+        t->width = atoi(columns);
+    else if (ioctl(fileno(t->file), TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0)
+        t->width = ws.ws_col;
+    else
+        t->width = WIDTH_DEFAULT;
+    if (t->width < WIDTH_LEAST)
+        t->width = WIDTH_LEAST;
+}
+
+void terminal_init(struct terminal *t, FILE *file)
+{
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    t->file = file;
+    t->tty = isatty(fileno(file));
+    t->color = t->tty && !(no_color && no_color[0]) && term && strcmp(term, "dumb") != 0;
+    t->utf8 = strcasecmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    terminal_measure(t);
+}
+
+const char *terminal_style(const struct terminal *t, enum terminal_style style)
+{
+    static const char *const codes[] = {
+        [STYLE_PLAIN] = "\033[0m", [STYLE_BOLD] = "\033[1m", [STYLE_DIM] = "\033[2m",
+        [STYLE_RED] = "\033[31m", [STYLE_GREEN] = "\033[32m", [STYLE_YELLOW] = "\033[33m",
+        [STYLE_BLUE] = "\033[34m",
+    };
+    return t->color ? codes[style] : "";
+}
+
+/* The next character of UTF-8 and how many bytes it has; bad bytes count as one '?'. */
+static unsigned decode(const char *text, int *bytes)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    int n = p[0] < 0x80 ? 1 : (p[0] & 0xE0) == 0xC0 ? 2 : (p[0] & 0xF0) == 0xE0 ? 3
+            : (p[0] & 0xF8) == 0xF0 ? 4 : 0;
+    unsigned c = n == 1 ? p[0] : n == 2 ? p[0] & 0x1Fu : n == 3 ? p[0] & 0x0Fu : p[0] & 0x07u;
+    for (int i = 1; i < n; i++) {
+        if ((p[i] & 0xC0) != 0x80) {
+            n = 0;
+            break;
+        }
+        c = c << 6 | (p[i] & 0x3Fu);
+    }
+    *bytes = n ? n : 1;
+    return n ? c : '?';
+}
+
+static int columns_of(unsigned c)
+{
+    if (c < 0x80)
+        return 1;
+    int w = wcwidth((wchar_t)c);
+    return w < 0 ? 1 : w;
+}
+
+int terminal_columns(const char *text)
+{
+    int columns = 0, bytes;
+    for (; *text; text += bytes)
+        columns += columns_of(decode(text, &bytes));
+    return columns;
+}
+
+/* Characters of our own that have a plain relative. */
+static const char *plain_of(unsigned c)
+{
+    switch (c) {
+    case 0x2026:
+        return "...";
+    case 0x2013:
+    case 0x2014:
+        return "-";
+    case 0x2018:
+    case 0x2019:
+        return "'";
+    case 0x201C:
+    case 0x201D:
+        return "\"";
+    case 0x2192:
+        return "->";
+    case 0x00D7:
+        return "x";
+    default:
+        return "?";
+    }
+}
+
+void terminal_fit(const struct terminal *t, char *out, size_t size, const char *text, int columns)
+{
+    const char *dots = t->utf8 ? "\xE2\x80\xA6" : "...";
+    int room = columns > 0 ? columns : 1 << 30, used = 0, bytes;
+    size_t at = 0, cut = 0;
+    int dots_columns = t->utf8 ? 1 : room < 3 ? room : 3;
+    bool whole = true;
+    for (; *text; text += bytes) {
+        unsigned c = decode(text, &bytes);
+        char control[2] = " ";
+        const char *piece = text;
+        int piece_bytes = bytes;
+        if (c < ' ' || c == 0x7F || (c >= 0x80 && c < 0xA0))
+            piece = control, piece_bytes = 1, c = ' ';
+        else if ((c >= 0x80 && !t->utf8) || (bytes == 1 && c == '?'))
+            piece = c == '?' ? "?" : plain_of(c), piece_bytes = (int)strlen(piece), c = 'x';
+        int w = c == 'x' ? piece_bytes : columns_of(c);
+        if (used + w > room || at + (size_t)piece_bytes + 4 >= size) {
+            whole = false;
+            break;
+        }
+        memcpy(out + at, piece, (size_t)piece_bytes);
+        at += (size_t)piece_bytes;
+        used += w;
+        if (used <= room - dots_columns)
+            cut = at;
+    }
+    out[at] = '\0';
+    if (!whole && size - cut > 4)
+        snprintf(out + cut, size - cut, "%.*s", t->utf8 ? 3 : dots_columns, dots);
+}
+
+void terminal_wrap(const struct terminal *t, const char *text, int indent)
+{
+    int width = t->width > indent + 20 ? t->width : indent + 100, at = 0;
+    while (*text) {
+        size_t len = strcspn(text, " \n");
+        char word[1024];
+        snprintf(word, sizeof(word), "%.*s", (int)len, text);
+        char shown[1100];
+        terminal_fit(t, shown, sizeof(shown), word, 0);
+        int w = terminal_columns(shown);
+        if (at && at + 1 + w > width) {
+            fputc('\n', t->file);
+            at = 0;
+        }
+        if (w && at == 0)
+            at = fprintf(t->file, "%*s", indent, "");
+        else if (w)
+            at += fprintf(t->file, " ");
+        fputs(shown, t->file);
+        at += w;
+        text += len;
+        if (*text == '\n') {
+            fputc('\n', t->file);
+            at = 0;
+        }
+        text += *text != '\0';
+    }
+    if (at)
+        fputc('\n', t->file);
+}
