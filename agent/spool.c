@@ -14,6 +14,7 @@
 
 enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
 #define MAGIC UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */
+#define SEQ_MAX ((uint64_t)INT64_MAX / 2) /* more is damage: nobody counts that far */
 
 struct header {
     uint64_t magic;
@@ -75,7 +76,7 @@ static int write_all(int fd, const void *bytes, size_t size, off_t at)
 static int read_record(int fd, off_t at, uint64_t after, struct record *r, char **text)
 {
     if (pread(fd, r, sizeof(*r), at) != (ssize_t)sizeof(*r) || r->length == 0 ||
-        r->length > RECORD_MAX || r->seq <= after)
+        r->length > RECORD_MAX || r->seq <= after || r->seq > SEQ_MAX)
         return 0;
     char *bytes = malloc((size_t)r->length + 1);
     if (!bytes)
@@ -105,6 +106,8 @@ static int scan(struct spool *s)
         if (rc == 0)
             break;
         free(text);
+        if (at + record_bytes(r.length) > s->size) /* cut within the zeros that fill it up */
+            break;
         seq = r.seq;
         if (!s->head && (int64_t)seq > s->acked)
             s->head = at;
@@ -127,7 +130,7 @@ int spool_open(struct spool **out, const char *path, size_t bytes, struct err *e
 {
     struct spool *s = calloc(1, sizeof(*s));
     struct stat st;
-    struct header h;
+    struct header h = {0};
     if (!s || !(s->path = strdup(path))) {
         free(s);
         return err_set(err, ERR_MEMORY, "no memory for the spool");
@@ -139,13 +142,14 @@ int spool_open(struct spool **out, const char *path, size_t bytes, struct err *e
     }
     s->size = st.st_size;
     s->head = s->tail = HEADER;
-    if (pread(s->fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) && h.magic == MAGIC) {
+    ssize_t got = pread(s->fd, &h, sizeof(h), 0);
+    if (got == (ssize_t)sizeof(h) && h.magic == MAGIC && h.acked <= SEQ_MAX) {
         s->acked = (int64_t)h.acked;
         if (scan(s) < 0) {
             err_set(err, ERR_MEMORY, "no memory to read the spool");
             goto fail;
         }
-    } else if (st.st_size > 0) {
+    } else if (got < 0 || h.magic || h.acked) { /* zeros: its maker died before the header */
         err_set(err, ERR_DATA, "'%s' is not a spool: remove it", path);
         goto fail;
     } else {

@@ -14,8 +14,12 @@ if [ "$what" = fuzz ]; then
     seconds=$1
     shift
 fi
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# Targets that need a file get it in memory, and a crash leaves none.
+[ ! -w /dev/shm ] || TMPDIR=/dev/shm
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-fuzz.XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+log=$TMPDIR/log
 for target in "$@"; do
     noun=$(basename "$target")
     noun=${noun#fuzz_}
