@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""random_cases.py - golden cases of configurations that nobody chose
+
+Draws configurations (patch, heads, widths, norms, rectangles, ragged masks),
+runs them through the plain PyTorch twin, and writes them in the format of
+tests/golden/sana, so that `jobctl-train verify` can be held against models it
+was never fitted to.
+
+  random_cases.py DIR [--count N] [--seed N]
+"""
+import argparse
+import json
+import os
+import struct
+import sys
+
+import numpy as np
+
+import sana_torch
+import torch
+
+
+def safetensors_write(path, tensors):
+    header, body = {}, b""
+    for name, t in tensors.items():
+        raw = t.detach().contiguous().to(torch.float32).numpy().tobytes()
+        header[name] = {"dtype": "F32", "shape": list(t.shape),
+                        "data_offsets": [len(body), len(body) + len(raw)]}
+        body += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + body)
+
+
+def draw(rng, name, seed):
+    """A configuration in the authors' keys."""
+    head = int(rng.choice([4, 8, 16, 32]))
+    hidden = head * int(rng.choice([1, 2, 3, 5]))
+    heads = int(rng.choice([h for h in (1, 2, 3, 4, 5, 8) if hidden % h == 0]))
+    patch = int(rng.choice([1, 1, 2]))
+    return {
+        "model": {"model": "SanaMS", "depth": int(rng.integers(1, 4)), "hidden_size": hidden,
+                  "num_heads": heads, "patch_size": patch, "attn_type": "linear",
+                  "linear_head_dim": head, "cross_attn_type": "flash", "ffn_type": "glumbconv",
+                  "mlp_acts": ["silu", "silu", None],
+                  "mlp_ratio": float(rng.choice([1.0, 2.5, 3.3])), "use_pe": False,
+                  "qk_norm": bool(rng.integers(2)), "cross_norm": bool(rng.integers(2)),
+                  "class_dropout_prob": 0.1, "fp32_attention": True, "mixed_precision": "no"},
+        "vae": {"vae_latent_dim": sana_torch.LATENT, "vae_downsample_rate": 32},
+        "text_encoder": {"caption_channels": int(rng.integers(3, 60)), "y_norm": True,
+                         "y_norm_scale_factor": 0.01, "norm_eps": 1e-5,
+                         "model_max_length": int(rng.integers(2, 20))},
+        "scheduler": {"train_sampling_steps": 1000, "predict_flow_v": True,
+                      "noise_schedule": "linear_flow", "pred_sigma": False, "learn_sigma": False,
+                      "flow_shift": float(rng.choice([1.0, 3.0, 4.0, 6.0])),
+                      "weighting_scheme": "logit_normal", "logit_mean": 0.0, "logit_std": 1.0},
+        "train": {"gradient_clip": 0.1},
+        "case": {"latent_hw": [patch * int(rng.integers(1, 8)), patch * int(rng.integers(1, 8))],
+                 "batch": int(rng.integers(1, 5)), "seed": seed, "name": name},
+    }
+
+
+def make(config):
+    """Inputs, parameters, outputs and gradients of one configuration."""
+    g = torch.Generator().manual_seed(config["case"]["seed"])
+    torch.manual_seed(config["case"]["seed"])
+    model, flow = sana_torch.SanaMS(config), sana_torch.Flow(config)
+    with torch.no_grad():
+        for p in model.parameters():       # every gradient flows, and none is tiny
+            p.add_(torch.randn(p.shape, generator=g) * 0.1)
+    text, (h, w) = config["text_encoder"], config["case"]["latent_hw"]
+    batch, length = config["case"]["batch"], text["model_max_length"]
+
+    def latent():
+        return torch.randn(batch, sana_torch.LATENT, h, w, generator=g)
+
+    def caption():
+        return torch.randn(batch, 1, length, text["caption_channels"], generator=g)
+
+    def mask():                            # real tokens need not be a prefix
+        m = (torch.rand(batch, 1, 1, length, generator=g) < 0.6).float()
+        m[:, :, :, 0] = 1
+        return m
+
+    t = {n: v.detach().clone() for n, v in model.state_dict().items()}
+    t.update({"in.x_t": latent(), "in.y": caption(), "in.mask": mask(),
+              "in.timestep": torch.randint(0, 1000, (batch,), generator=g).float()})
+    keep = {}
+    with torch.no_grad():
+        t["out.model"] = model(t["in.x_t"], t["in.timestep"], t["in.y"], t["in.mask"], keep=keep)
+    t.update({f"act.{n}": v for n, v in keep.items()})
+
+    index = torch.randint(0, 1000, (batch,), generator=g)
+    t.update({"loss.x0": latent(), "loss.noise": latent(), "loss.y": caption(),
+              "loss.mask": mask(), "loss.t_index": index.float(),
+              "loss.drop_ids": (torch.rand(batch, generator=g) < 0.3).float(),
+              "loss.sigma": flow.sigma[index], "loss.t_model": flow.t_model[index].float()})
+    keep = {}
+    per_sample = flow.loss(model, t["loss.x0"], t["loss.noise"], index, t["loss.y"],
+                           t["loss.mask"], t["loss.drop_ids"], keep)
+    per_sample.mean().backward()
+    t.update({"loss.x_t": keep["x_t"], "loss.output": keep["output"],
+              "loss.per_sample": per_sample, "loss.mean": per_sample.mean().view(1)})
+    t.update({f"grad.{n}": p.grad.clone() for n, p in model.named_parameters()})
+    t["loss.grad_norm"] = sana_torch.clip(list(model.parameters()), 0.1).view(1)
+    return t
+
+
+def main():
+    args = argparse.ArgumentParser()
+    args.add_argument("dir")
+    args.add_argument("--count", type=int, default=8)
+    args.add_argument("--seed", type=int, default=1)
+    args = args.parse_args()
+    os.makedirs(args.dir, exist_ok=True)
+    rng = np.random.default_rng(args.seed)
+    for i in range(args.count):
+        name = f"random-{args.seed}-{i}"
+        config = draw(rng, name, args.seed * 1000 + i)
+        safetensors_write(os.path.join(args.dir, name + ".safetensors"), make(config))
+        with open(os.path.join(args.dir, name + ".json"), "w") as f:
+            json.dump(config, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
