@@ -7,9 +7,9 @@ mark="JOBCTL_HOME=$home/state"
 ours() {
     for d in /proc/[0-9]*; do
         [ "${d#/proc/}" != "$$" ] || continue
-        tr '\0' '\n' <"$d/environ" 2>/dev/null | grep -qxF "$mark" || continue
+        { tr '\0' '\n' <"$d/environ"; } 2>/dev/null | grep -qxF "$mark" || continue
         case $(sed -n 's/^State:\t\(.\).*/\1/p' "$d/status" 2>/dev/null) in Z | '') continue ;; esac
-        echo "${d#/proc/} $(tr '\0' ' ' <"$d/cmdline" 2>/dev/null)"
+        echo "${d#/proc/} $({ tr '\0' ' ' <"$d/cmdline"; } 2>/dev/null)"
     done
 }
 # The daemon lives on by design: ask it to end, and wait for that.
