@@ -193,7 +193,7 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 TEST_LIBS := $(call libs,$(DIRS))
 $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
-	$(Q)$(CC) $(FLAGS) -fopenmp -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -fopenmp -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
 
 $(OBJ)/tests/sim/%: tests/sim/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
