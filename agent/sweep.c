@@ -19,7 +19,7 @@ enum { ENVIRON_MAX = 1024 * 1024 };
 struct process {
     char  name[17];
     char  state;
-    pid_t ppid, sid;
+    pid_t ppid;
 };
 
 static int read_process(int dir, struct process *p)
@@ -38,11 +38,10 @@ static int read_process(int dir, struct process *p)
     if (!open || !end)
         return -1;
     snprintf(p->name, sizeof(p->name), "%.*s", (int)(end - open - 1), open + 1);
-    int ppid, pgrp, sid;
-    if (sscanf(end + 1, " %c %d %d %d", &p->state, &ppid, &pgrp, &sid) != 4)
+    int ppid;
+    if (sscanf(end + 1, " %c %d", &p->state, &ppid) != 2)
         return -1;
     p->ppid = ppid;
-    p->sid = sid;
     return 0;
 }
 
@@ -82,9 +81,6 @@ static bool carries_mark(int dir, const struct sweep *s)
 
 static bool is_ours(int dir, const struct process *p, const struct sweep *s)
 {
-    for (int i = 0; i < s->n_sessions; i++)
-        if (p->sid == s->sessions[i])
-            return true;
     return (s->adopted && p->ppid == getpid()) || carries_mark(dir, s);
 }
 

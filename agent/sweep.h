@@ -2,25 +2,23 @@
 /* sweep.h - end every process that is provably ours, and say what is left
  *
  * Proof is one of: JOBCTL_NONCE=<nonce> in its environment (every process that
- * an agent starts has it, and its children inherit it); a session that a rank
- * leads; or being a child of this very process that it inherited as their
- * subreaper.  Nothing is ever ended by name.  Each is checked again through a
- * pidfd before it is signalled, so that a reused pid is never hit.
+ * an agent starts has it, and its children inherit it), or being a child of
+ * this very process, which adopts as their subreaper what its children leave
+ * behind.  A process that hides from both is adopted when its parent is ended,
+ * so sweep again until nothing is found.  Nothing is ever ended by name, and
+ * each is held by a pidfd while it is checked, so that a reused pid is never hit.
  */
 #ifndef AGENT_SWEEP_H
 #define AGENT_SWEEP_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 struct sweep {
-    const char  *nonce;
-    int          generation;  /* > 0: only processes of this one; 0: of the whole attempt */
-    const pid_t *sessions;    /* session leaders known to be ours */
-    int          n_sessions;
-    bool         adopted;     /* children of this process too (only in an agent) */
-    bool         kill;        /* SIGKILL them; else only look */
+    const char *nonce;
+    int         generation; /* > 0: only processes of this one; 0: of the whole attempt */
+    bool        adopted;    /* children of this process too (only in an agent) */
+    bool        kill;       /* SIGKILL them; else only look */
 };
 
 /* How many live ones were found (before they die of it).  left, if not NULL, gets

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt.c - see attempt.h */
+#include "agent/attempt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "agent/agent_core.h"
+#include "agent/identity.h"
+#include "agent/launch_env.h"
+#include "agent/log.h"
+#include "agent/plan.h"
+#include "agent/probe.h"
+#include "agent/ranks.h"
+#include "agent/session.h"
+#include "agent/spool.h"
+#include "agent/sweep.h"
+#include "engine/err.h"
+
+enum {
+    LAUNCH_WAIT_MS = 60 * 1000,      /* nobody launches: leave */
+    LINGER_MS = 10 * 60 * 1000,      /* nobody acknowledges: leave, the spool stays */
+    HEARTBEAT_MS = 1000,
+    SWEEP_EVERY_MS = 5,
+    SWEEP_WARN_MS = 10 * 1000        /* what has not died by then is stuck in the kernel */
+};
+
+struct attempt {
+    struct attempt_options o;
+    struct identity   identity;
+    uv_loop_t         loop;
+    uv_timer_t        timer;     /* the core's */
+    uv_timer_t        beat;      /* heartbeats, and patience with the controller */
+    uv_timer_t        broom;     /* between two looks of a sweep */
+    uv_signal_t       sigterm, sigint;
+    struct agent_core *core;
+    struct ranks      *ranks;
+    struct session    *session;
+    struct spool      *spool;
+    json_t            *facts;
+
+    /* from LAUNCH */
+    json_t           *launch, *plan;
+    char              tag[48];   /* "7.1", for the log */
+    const char       *workdir;
+    const char       *argv[6], *setup_argv[4];
+    char              spec_path[4096];
+    int64_t          *pids;
+    int               np;
+    int64_t           restarts;
+
+    int     sweep_generation;
+    int64_t sweep_since_ms;
+    int64_t started_ms, finished_ms;  /* finished: 0 = not yet */
+    bool    leaving;
+};
+
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+/* [0, 1), for the jitter of the back-off. */
+static double dice(void)
+{
+    uint32_t v = 0;
+    if (getrandom(&v, sizeof(v), GRND_NONBLOCK) != (ssize_t)sizeof(v))
+        v = (uint32_t)uv_hrtime();
+    return (double)v / 4294967296.0;
+}
+
+/* --- events ---------------------------------------------------------------------------- */
+
+/* Stores one event; true if it must be on disk before anything else happens. Takes the body. */
+static bool store_event(struct attempt *a, const char *kind, json_t *body, bool droppable)
+{
+    struct err err = {0};
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_t *event = json_pack("{s:I, s:I, s:I, s:s, s:o}", "incarnation",
+                              (json_int_t)a->identity.incarnation, "mono_ns",
+                              (json_int_t)uv_hrtime(), "wall_ms",
+                              (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "kind", kind,
+                              "body", body);
+    int rc = event ? spool_append(a->spool, event, droppable, &err)
+                   : err_set(&err, ERR_MEMORY, "no memory for an event");
+    if (rc < 0)
+        log_error(a->tag, "event %s is lost: %s", kind, err.text);
+    json_decref(event);
+    return rc == 0 && !droppable;
+}
+
+static void sync_events(struct attempt *a)
+{
+    struct err err = {0};
+    if (spool_sync(a->spool, &err) < 0)
+        log_error(a->tag, "%s", err.text);
+}
+
+/* One line of the agent's own log per event that a person would ask for. */
+static void log_event(const struct attempt *a, const struct agent_effect *e)
+{
+    const char *text = json_string_value(json_object_get(e->body, "text"));
+    if (!e->droppable)
+        log_info(a->tag, "%s%s%s", e->event, text ? ": " : "", text ? text : "");
+}
+
+/* --- effects --------------------------------------------------------------------------- */
+
+static void feed(struct attempt *a, struct agent_input *in);
+
+static void start_processes(struct attempt *a, int generation, int64_t resume_step)
+{
+    const char *ckpt = json_string_value(json_object_get(a->launch, "ckpt_dir"));
+    struct launch_env e = {
+        .job = a->o.job,
+        .attempt = a->o.attempt,
+        .generation = generation,
+        .name = json_string_value(json_object_get(a->launch, "name")),
+        .nonce = a->o.nonce,
+        .run_dir = a->o.run_dir,
+        .ckpt_dir = ckpt,
+        .world_size = a->np,
+        .restarts = a->restarts,
+        .resume_step = resume_step,
+        .plan = a->plan,
+        .secrets = json_object_get(a->launch, "secrets"),
+    };
+    struct err err = {0};
+    int rc = ranks_start(a->ranks, &e, a->pids, &err);
+    struct agent_input in = {.spawn = {.generation = generation, .pids = a->pids,
+                                       .text = err.text}};
+    if (rc < 0)
+        log_error(a->tag, "%s", err.text);
+    if (generation > 0) {
+        in.kind = rc < 0 ? INPUT_SPAWN_FAILED : INPUT_SPAWNED;
+        feed(a, &in);
+    } else if (rc < 0) {
+        in.kind = INPUT_SETUP_EXITED;
+        in.exited = (struct agent_exit){.exit_code = 126, .last_lines = err.text};
+        feed(a, &in);
+    }
+}
+
+/* One look: kill what is ours; answer once nothing is found, or once it must be stuck. */
+static void sweep_look(struct attempt *a)
+{
+    char left[512];
+    struct sweep s = {.nonce = a->o.nonce, .generation = a->sweep_generation, .adopted = true,
+                      .kill = true};
+    int n = sweep_run(&s, left, sizeof(left));
+    int64_t waited = now_ms() - a->sweep_since_ms;
+    if (n > 0 && waited < SWEEP_WARN_MS)
+        return; /* the broom comes again */
+    uv_timer_stop(&a->broom);
+    struct agent_input in = {.kind = INPUT_SWEPT, .jitter = dice()};
+    in.swept.clean = n == 0;
+    in.swept.left = n < 0 ? "/proc cannot be read" : left;
+    feed(a, &in);
+}
+
+static void on_broom(uv_timer_t *timer)
+{
+    sweep_look(timer->data);
+}
+
+static void leave(struct attempt *a);
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct agent_input in = {.kind = INPUT_TIMER};
+    feed(timer->data, &in);
+}
+
+static void set_timer(struct attempt *a, int64_t at_ms)
+{
+    if (!at_ms) {
+        uv_timer_stop(&a->timer);
+        return;
+    }
+    uv_update_time(&a->loop);
+    int64_t wait = at_ms - now_ms();
+    uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
+}
+
+static void finish(struct attempt *a)
+{
+    a->finished_ms = now_ms();
+    session_pump(a->session);
+    if (spool_acked(a->spool) >= spool_last(a->spool))
+        leave(a);
+}
+
+static void perform(struct attempt *a, const struct agent_effect *e)
+{
+    switch (e->kind) {
+    case DO_EVENT:
+        break; /* stored already */
+    case DO_SETUP:
+        start_processes(a, 0, -1);
+        break;
+    case DO_SPAWN:
+        start_processes(a, e->generation, e->resume_step);
+        break;
+    case DO_CONTROL:
+        ranks_control(a->ranks, e->command);
+        break;
+    case DO_SIGNAL:
+        ranks_signal(a->ranks, e->signo);
+        break;
+    case DO_SWEEP:
+        a->sweep_generation = e->generation;
+        a->sweep_since_ms = now_ms();
+        uv_timer_start(&a->broom, on_broom, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
+        sweep_look(a);
+        break;
+    case DO_TIMER:
+        set_timer(a, e->at_ms);
+        break;
+    case DO_FINISH:
+        finish(a);
+        break;
+    }
+}
+
+/* One step of the core. Performing an effect may lead to the next step. */
+static void feed(struct attempt *a, struct agent_input *in)
+{
+    struct agent_effects out = {.n = 0};
+    in->now_ms = now_ms();
+    agent_core_step(a->core, in, &out);
+    bool sync = false;
+    for (int i = 0; i < out.n; i++)
+        if (out.list[i].kind == DO_EVENT) {
+            log_event(a, &out.list[i]);
+            json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
+            if (store_event(a, out.list[i].event, body, out.list[i].droppable))
+                sync = true;
+        }
+    if (sync)
+        sync_events(a);
+    for (int i = 0; i < out.n; i++)
+        perform(a, &out.list[i]);
+    if (out.n && !a->leaving)
+        session_pump(a->session);
+    agent_effects_fini(&out);
+}
+
+/* --- inputs ---------------------------------------------------------------------------- */
+
+static void on_exited(void *arg, const struct agent_exit *e)
+{
+    struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
+                             .exited = *e, .jitter = dice()};
+    feed(arg, &in);
+}
+
+static void on_line(void *arg, int generation, int rank, const json_t *line)
+{
+    struct agent_input in = {.kind = INPUT_PROGRESS,
+                             .progress = {.generation = generation, .rank = rank, .line = line}};
+    feed(arg, &in);
+}
+
+/* The spec as the engine reads it. */
+static int write_spec(struct attempt *a, const json_t *spec, struct err *err)
+{
+    char tmp[sizeof(a->spec_path) + 8];
+    if ((size_t)snprintf(a->spec_path, sizeof(a->spec_path), "%s/spec.json", a->o.run_dir) >=
+        sizeof(a->spec_path))
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    snprintf(tmp, sizeof(tmp), "%s.new", a->spec_path);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int rc = fd >= 0 && json_dumpfd(spec, fd, JSON_COMPACT) == 0 && rename(tmp, a->spec_path) == 0
+                 ? 0
+                 : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", a->spec_path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* What to execute. */
+static int choose_commands(struct attempt *a, const json_t *spec, struct err *err)
+{
+    const char *run = json_string_value(json_object_get(spec, "run"));
+    const char *setup = json_string_value(json_object_get(spec, "setup"));
+    bool train = json_is_object(json_object_get(spec, "train"));
+    if (!run == !train)
+        return err_set(err, ERR_USAGE, "a job needs one of `run:` and `train:`");
+    int n = 0;
+    if (run) {
+        a->argv[n++] = "/bin/sh";
+        a->argv[n++] = "-c";
+        a->argv[n++] = run;
+    } else {
+        if (access(a->o.train, X_OK) < 0)
+            return err_set(err, ERR_SYSTEM, "cannot execute the engine '%s': %s", a->o.train,
+                           strerror(errno));
+        a->argv[n++] = a->o.train;
+        a->argv[n++] = "train";
+        a->argv[n++] = "--spec";
+        a->argv[n++] = a->spec_path;
+    }
+    a->argv[n] = NULL;
+    if (setup) {
+        a->setup_argv[0] = "/bin/sh";
+        a->setup_argv[1] = "-c";
+        a->setup_argv[2] = setup;
+    }
+    a->workdir = json_string_value(json_object_get(spec, "workdir"));
+    return 0;
+}
+
+/* Everything that can refuse a launch before a process is started. */
+static int prepare(struct attempt *a, struct err *err)
+{
+    const json_t *spec = json_object_get(a->launch, "spec");
+    if (write_spec(a, spec, err) < 0 || choose_commands(a, spec, err) < 0 ||
+        plan_make(&a->plan, a->facts, spec, err) < 0)
+        return -1;
+    a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
+    a->pids = calloc((size_t)(a->np > 0 ? a->np : 1), sizeof(*a->pids));
+    if (!a->pids)
+        return err_set(err, ERR_MEMORY, "no memory for %d ranks", a->np);
+    ranks_set_job(a->ranks, &(struct ranks_job){.run_dir = a->o.run_dir,
+                                                .workdir = a->workdir,
+                                                .argv = a->argv,
+                                                .setup_argv = a->setup_argv});
+    return 0;
+}
+
+static int64_t launch_int(const json_t *launch, const char *object, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(launch, object), key));
+}
+
+static void on_launch(struct attempt *a, const json_t *body)
+{
+    if (a->launch)
+        return; /* repeated after a reconnect */
+    struct err err = {0};
+    a->launch = json_deep_copy(body);
+    session_set_launched(a->session);
+    bool sync = store_event(a, "facts", json_incref(a->facts), false);
+    int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
+    if (rc == 0)
+        store_event(a, "plan", json_incref(a->plan), false);
+    if (sync)
+        sync_events(a);
+
+    const char *fingerprint =
+        json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
+    a->restarts = launch_int(body, "budget", "restarts");
+    struct agent_input in = {
+        .kind = INPUT_LAUNCH,
+        .launch = {.np = a->np,
+                   .engine = json_is_true(json_object_get(a->plan, "engine")),
+                   .has_setup = a->setup_argv[0] != NULL,
+                   .refusal = rc < 0 ? err.text : NULL,
+                   .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
+                              launch_int(body, "budget", "backoff_max_ms"),
+                              launch_int(body, "budget", "no_progress")},
+                   .history = {launch_int(body, "history", "failures_without_progress"),
+                               launch_int(body, "history", "same_fingerprint"),
+                               launch_int(body, "history", "last_step"), fingerprint}}};
+    feed(a, &in);
+}
+
+static void on_message(void *arg, enum wire_message number, const json_t *body)
+{
+    struct attempt *a = arg;
+    struct agent_input in = {.jitter = dice()};
+    switch (number) {
+    case WIRE_LAUNCH:
+        on_launch(a, body);
+        break;
+    case WIRE_STOP:
+        in.kind = INPUT_STOP;
+        in.stop.reason = json_string_value(json_object_get(body, "reason"));
+        in.stop.grace_ms = json_integer_value(json_object_get(body, "grace_ms"));
+        in.stop.checkpoint = json_is_true(json_object_get(body, "checkpoint"));
+        feed(a, &in);
+        break;
+    case WIRE_CHECKPOINT:
+        in.kind = INPUT_CHECKPOINT;
+        feed(a, &in);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_acked(void *arg, int64_t seq)
+{
+    struct attempt *a = arg;
+    (void)seq;
+    if (a->finished_ms && spool_acked(a->spool) >= spool_last(a->spool))
+        leave(a);
+}
+
+/* Somebody ends the agent: its ranks stop with it, and the controller will hear of it. */
+static void on_end_signal(uv_signal_t *handle, int signo)
+{
+    struct agent_input in = {.kind = INPUT_STOP};
+    in.stop.reason = signo == SIGTERM ? "the agent got SIGTERM" : "the agent was interrupted";
+    in.stop.grace_ms = 10000;
+    in.stop.checkpoint = true;
+    feed(handle->data, &in);
+}
+
+/* --- heartbeat and leaving -------------------------------------------------------------- */
+
+static json_t *number(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *count(int64_t v)
+{
+    return v >= 0 ? json_integer(v) : json_null();
+}
+
+static void heartbeat(struct attempt *a)
+{
+    struct agent_view v;
+    agent_core_view(a->core, &v);
+    const char *phase = v.ranks_alive ? ranks_phase(a->ranks, 0) : NULL;
+    session_heartbeat(
+        a->session,
+        json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation", v.generation,
+                  "state", agent_phase_name(v.phase), "step", count(v.step), "steps",
+                  count(v.steps), "phase", phase ? phase : "", "loss", number(v.loss), "lr",
+                  number(v.lr), "samples_per_s", number(v.samples_per_s), "ranks_alive",
+                  v.ranks_alive, "step_ms", number(v.step_ms)));
+}
+
+static void on_beat(uv_timer_t *timer)
+{
+    struct attempt *a = timer->data;
+    int64_t now = now_ms();
+    if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
+        log_warn(a->tag, "nobody launched anything within %d s: leaving", LAUNCH_WAIT_MS / 1000);
+        leave(a);
+    } else if (a->finished_ms && now - a->finished_ms > LINGER_MS) {
+        log_warn(a->tag, "the controller has not taken events %lld to %lld; they stay in the spool",
+                 (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
+        leave(a);
+    } else if (a->launch && !a->finished_ms) {
+        heartbeat(a);
+    }
+}
+
+/* Closes every handle, so that the loop ends. */
+static void leave(struct attempt *a)
+{
+    if (a->leaving)
+        return;
+    a->leaving = true;
+    session_close(a->session);
+    ranks_close(a->ranks);
+    uv_close((uv_handle_t *)&a->timer, NULL);
+    uv_close((uv_handle_t *)&a->beat, NULL);
+    uv_close((uv_handle_t *)&a->broom, NULL);
+    uv_close((uv_handle_t *)&a->sigterm, NULL);
+    uv_close((uv_handle_t *)&a->sigint, NULL);
+}
+
+/* --- life ------------------------------------------------------------------------------ */
+
+static void init_handles(struct attempt *a)
+{
+    uv_timer_init(&a->loop, &a->timer);
+    uv_timer_init(&a->loop, &a->beat);
+    uv_timer_init(&a->loop, &a->broom);
+    uv_signal_init(&a->loop, &a->sigterm);
+    uv_signal_init(&a->loop, &a->sigint);
+    a->timer.data = a->beat.data = a->broom.data = a->sigterm.data = a->sigint.data = a;
+    uv_timer_start(&a->beat, on_beat, HEARTBEAT_MS, HEARTBEAT_MS);
+    uv_signal_start(&a->sigterm, on_end_signal, SIGTERM);
+    uv_signal_start(&a->sigint, on_end_signal, SIGINT);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Facts, spool and identity: all that can fail before anybody hears of us. */
+static int open_files(struct attempt *a, struct err *err)
+{
+    char path[4096];
+    struct identity before;
+    a->identity = (struct identity){.job = a->o.job, .attempt = a->o.attempt, .incarnation = 1};
+    snprintf(a->identity.nonce, sizeof(a->identity.nonce), "%s", a->o.nonce);
+    snprintf(a->identity.version, sizeof(a->identity.version), "%s", JOBCTL_VERSION);
+    if (identity_read(&before, a->o.run_dir, NULL) == 0) {
+        if (strcmp(before.nonce, a->o.nonce) != 0)
+            return err_set(err, ERR_CONFLICT, "'%s' belongs to another attempt", a->o.run_dir);
+        if (identity_alive(&before))
+            return err_set(err, ERR_CONFLICT, "an agent of this attempt lives already, pid %lld",
+                           (long long)before.pid);
+        a->identity.incarnation = before.incarnation + 1;
+    }
+    if ((size_t)snprintf(path, sizeof(path), "%s/spool", a->o.run_dir) >= sizeof(path))
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    a->facts = probe_facts(a->o.run_dir, err);
+    if (!a->facts || identity_self(&a->identity, err) < 0)
+        return -1;
+    return spool_open(&a->spool, path, SPOOL_BYTES, err);
+}
+
+static int open_all(struct attempt *a, struct err *err)
+{
+    char path[4096];
+    if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
+        ranks_create(&a->ranks, &a->loop,
+                     &(struct ranks_hooks){.exited = on_exited, .line = on_line, .arg = a}, err) < 0)
+        return -1;
+    const char *node = json_string_value(json_object_get(a->facts, "hostname"));
+    struct session_id id = {.job = a->o.job,
+                            .attempt = a->o.attempt,
+                            .incarnation = a->identity.incarnation,
+                            .nonce = a->o.nonce,
+                            .node = node ? node : "",
+                            .boot_id = a->identity.boot_id,
+                            .pid = a->identity.pid,
+                            .start_time = a->identity.start_time,
+                            .version = a->identity.version};
+    struct session_hooks hooks = {.message = on_message, .acked = on_acked, .arg = a};
+    if ((size_t)snprintf(path, sizeof(path), "%s/agent.sock", a->o.run_dir) >= sizeof(path))
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    /* The identity first: whoever finds the socket finds it too. */
+    if (identity_write(&a->identity, a->o.run_dir, err) < 0 ||
+        session_open(&a->session, &a->loop, path, &id, a->facts, a->spool, &hooks, err) < 0)
+        return -1;
+    return 0;
+}
+
+static void tell_ready(const struct attempt *a)
+{
+    if (a->o.ready_fd < 0)
+        return;
+    if (write(a->o.ready_fd, "ready\n", 6) < 0)
+        log_warn(a->tag, "nobody waits for this agent to be ready");
+    close(a->o.ready_fd);
+}
+
+int attempt_run(const struct attempt_options *options, struct err *err)
+{
+    static struct attempt a;
+    a = (struct attempt){.o = *options, .started_ms = now_ms()};
+    snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job,
+             (long long)options->attempt);
+    uv_loop_init(&a.loop);
+    int rc = open_all(&a, err);
+    if (rc == 0) {
+        init_handles(&a);
+        log_info(a.tag, "agent %s listens, pid %lld, incarnation %lld", JOBCTL_VERSION,
+                 (long long)a.identity.pid, (long long)a.identity.incarnation);
+        tell_ready(&a);
+        uv_run(&a.loop, UV_RUN_DEFAULT);
+        log_info(a.tag, "agent ends");
+        uv_loop_close(&a.loop);
+    }
+    session_destroy(a.session);
+    ranks_destroy(a.ranks);
+    agent_core_destroy(a.core);
+    spool_close(a.spool);
+    json_decref(a.facts);
+    json_decref(a.launch);
+    json_decref(a.plan);
+    free(a.pids);
+    return rc;
+}

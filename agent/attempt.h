@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt.h - one attempt on one node: the shell around agent_core
+ *
+ * Wires the pure core to its surroundings: messages, exits, lines and time go
+ * in; spooled events, processes, signals and one timer come out.  attempt_run()
+ * is the whole life of `jobctl-agent run` after it has detached.
+ */
+#ifndef AGENT_ATTEMPT_H
+#define AGENT_ATTEMPT_H
+
+#include <stdint.h>
+
+struct err;
+
+struct attempt_options {
+    const char *run_dir;
+    const char *nonce;
+    const char *train;      /* path of jobctl-train */
+    int64_t     job, attempt;
+    int         ready_fd;   /* gets "ready\n" when the socket listens; -1 = nobody waits */
+};
+
+/* 0 when the attempt is over and acknowledged (or nobody asked for one in time). */
+int attempt_run(const struct attempt_options *options, struct err *err);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flight_print.h - a flight page for people: `jobctl-agent flight FILE` */
+#ifndef AGENT_FLIGHT_PRINT_H
+#define AGENT_FLIGHT_PRINT_H
+
+#include <stdio.h>
+
+struct err;
+
+int flight_print(FILE *out, const char *path, struct err *err);
+
+#endif

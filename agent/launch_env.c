@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch_env.c - see launch_env.h */
+#include "agent/launch_env.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/buf.h"
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* What another launcher may have left around us: never for our ranks. */
+static const char *const foreign[] = {
+    "RANK",         "WORLD_SIZE",      "LOCAL_RANK",     "LOCAL_WORLD_SIZE", "NODE_RANK",
+    "GROUP_RANK",   "GROUP_WORLD_SIZE", "ROLE_RANK",     "ROLE_WORLD_SIZE",  "ROLE_NAME",
+    "MASTER_ADDR",  "MASTER_PORT",     "NCCL_COMM_ID",   "NCCL_HOSTID",
+};
+static const char *const foreign_prefix[] = {
+    "JOBCTL_", "TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_",
+};
+
+static bool is_foreign(const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+        if (strlen(foreign[i]) == len && strncmp(entry, foreign[i], len) == 0)
+            return true;
+    for (size_t i = 0; i < ARRAY_LEN(foreign_prefix); i++)
+        if (strncmp(entry, foreign_prefix[i], strlen(foreign_prefix[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Entries one behind the other, each with its NUL. */
+struct entries {
+    struct buf text;
+    bool       failed;
+};
+
+/* Takes an earlier value of the same name out. */
+static void forget(struct entries *e, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t at = 0; at < e->text.size;) {
+        char *p = e->text.data + at;
+        size_t n = strlen(p) + 1;
+        if (strncmp(p, name, len) == 0 && p[len] == '=') {
+            memmove(p, p + n, e->text.size - at - n);
+            e->text.size -= n;
+        } else {
+            at += n;
+        }
+    }
+}
+
+static void put(struct entries *e, const char *name, const char *value)
+{
+    forget(e, name);
+    if (buf_print(&e->text, "%s=%s", name, value) < 0 || buf_append(&e->text, "", 1) < 0)
+        e->failed = true;
+}
+
+static void put_int(struct entries *e, const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    put(e, name, text);
+}
+
+static void put_rows(struct entries *e, const json_t *plan, const char *list)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(plan, list), i, row) {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        const char *value = json_string_value(json_object_get(row, "value"));
+        if (name && value)
+            put(e, name, value);
+    }
+}
+
+/* What torchrun would set, on one node. */
+static void put_torchrun(struct entries *e, const struct launch_env *l, int rank)
+{
+    char id[96];
+    snprintf(id, sizeof(id), "jobctl-%lld.%lld", (long long)l->job, (long long)l->attempt);
+    put(e, "MASTER_ADDR", "127.0.0.1");
+    put_int(e, "MASTER_PORT", l->master_port);
+    put_int(e, "RANK", rank);
+    put_int(e, "LOCAL_RANK", rank);
+    put_int(e, "ROLE_RANK", rank);
+    put_int(e, "WORLD_SIZE", l->world_size);
+    put_int(e, "LOCAL_WORLD_SIZE", l->world_size);
+    put_int(e, "ROLE_WORLD_SIZE", l->world_size);
+    put_int(e, "NODE_RANK", 0);
+    put_int(e, "GROUP_RANK", 0);
+    put_int(e, "GROUP_WORLD_SIZE", 1);
+    put(e, "ROLE_NAME", "default");
+    put(e, "TORCHELASTIC_RUN_ID", id);
+    put_int(e, "TORCHELASTIC_RESTART_COUNT", l->generation - 1);
+    put_int(e, "TORCHELASTIC_MAX_RESTARTS", l->restarts);
+}
+
+static void put_ours(struct entries *e, const struct launch_env *l, int rank)
+{
+    put_int(e, "JOBCTL_JOB_ID", l->job);
+    put(e, "JOBCTL_JOB_NAME", l->name);
+    put_int(e, "JOBCTL_ATTEMPT", l->attempt);
+    put_int(e, "JOBCTL_GENERATION", l->generation);
+    put(e, "JOBCTL_NONCE", l->nonce);
+    put(e, "JOBCTL_RUN_DIR", l->run_dir);
+    put(e, "JOBCTL_CKPT_DIR", l->ckpt_dir);
+    if (l->generation == 0)
+        return;
+    char flight[4096];
+    snprintf(flight, sizeof(flight), "%s/rank%d.flight", l->run_dir, rank);
+    put(e, "JOBCTL_FLIGHT", flight);
+    if (l->event_fd >= 0)
+        put_int(e, "JOBCTL_EVENT_FD", l->event_fd);
+    if (l->control_fd >= 0)
+        put_int(e, "JOBCTL_CONTROL_FD", l->control_fd);
+    if (l->resume_step >= 0)
+        put_int(e, "JOBCTL_RESUME_STEP", l->resume_step);
+}
+
+/* Pointers and text in one block. */
+static char **pack(const struct entries *e)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < e->text.size; at += strlen(e->text.data + at) + 1)
+        n++;
+    char **out = malloc((n + 1) * sizeof(*out) + e->text.size);
+    if (!out)
+        return NULL;
+    char *text = (char *)(out + n + 1);
+    memcpy(text, e->text.data, e->text.size);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = text;
+        text += strlen(text) + 1;
+    }
+    out[n] = NULL;
+    return out;
+}
+
+char **launch_env_make(const struct launch_env *l, int rank, char *const *inherited,
+                       struct err *err)
+{
+    struct entries e = {0};
+    for (size_t i = 0; inherited[i]; i++)
+        if (!is_foreign(inherited[i]) && buf_append(&e.text, inherited[i],
+                                                    strlen(inherited[i]) + 1) < 0)
+            e.failed = true;
+    put_rows(&e, l->plan, "env");
+    if (l->generation > 0)
+        put_torchrun(&e, l, rank);
+    put_ours(&e, l, rank);
+    put_rows(&e, l->plan, "user_env");
+    const char *name;
+    json_t *value;
+    json_t *secrets = (json_t *)(uintptr_t)l->secrets; /* iterating changes nothing */
+    json_object_foreach(secrets, name, value)
+        if (json_is_string(value))
+            put(&e, name, json_string_value(value));
+    char **out = e.failed ? NULL : pack(&e);
+    if (!out)
+        err_set(err, ERR_MEMORY, "no memory for the environment of rank %d", rank);
+    buf_fini(&e.text);
+    return out;
+}
+
+int launch_env_free_port(struct err *err)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+        getsockname(fd, (struct sockaddr *)&a, &size) == 0)
+        port = ntohs(a.sin_port);
+    else
+        err_set(err, ERR_SYSTEM, "no free port on the loopback interface: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return port;
+}

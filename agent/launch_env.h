@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launch_env.h - the environment of a rank, or of the setup
+ *
+ * In this order, later wins: our own environment without variables of another
+ * launcher's job; the plan; torchrun's variables and ours (DESIGN: agent -
+ * rank); the job's own words; its secrets.
+ */
+#ifndef AGENT_LAUNCH_ENV_H
+#define AGENT_LAUNCH_ENV_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct err;
+
+/* What is the same for all ranks of a generation. */
+struct launch_env {
+    int64_t       job, attempt;
+    int           generation;      /* 0: the setup */
+    const char   *name;            /* of the job */
+    const char   *nonce;
+    const char   *run_dir, *ckpt_dir;
+    int           world_size;
+    int           master_port;
+    int           event_fd, control_fd; /* numbers in the child; -1 = none */
+    int64_t       restarts;        /* of the budget */
+    int64_t       resume_step;     /* -1 = not known */
+    const json_t *plan;
+    const json_t *secrets;         /* NAME: value, or NULL */
+};
+
+/* NULL-terminated, one allocation: free() it. NULL: no memory. */
+char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,
+                       struct err *err);
+
+/* A TCP port that was free on the loopback interface a moment ago; -1: none. */
+int launch_env_free_port(struct err *err);
+
+#endif

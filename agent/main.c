@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - jobctl-agent: one per node and job attempt
+ *
+ * The table of subcommands; each reads its own options, does one thing, and
+ * ends with the exit code that its failure has (engine/err.h).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/attempt.h"
+#include "agent/flight_print.h"
+#include "agent/identity.h"
+#include "agent/log.h"
+#include "agent/plan.h"
+#include "agent/probe.h"
+#include "agent/sweep.h"
+#include "engine/err.h"
+
+/* --- run ------------------------------------------------------------------------------- */
+
+static int parse_number(const char *text, const char *option, int64_t *out, struct err *err)
+{
+    char *end;
+    errno = 0;
+    long long v = text ? strtoll(text, &end, 10) : -1;
+    if (!text || !*text || *end || errno || v < 0)
+        return err_set(err, ERR_USAGE, "%s needs a number that is not negative", option);
+    *out = v;
+    return 0;
+}
+
+/* jobctl-train lives beside this program. */
+static int find_train(char *out, size_t size, struct err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n < 0)
+        return err_set(err, ERR_SYSTEM, "cannot tell where this program is: %s", strerror(errno));
+    out[n] = '\0';
+    char *slash = strrchr(out, '/');
+    size_t at = slash ? (size_t)(slash + 1 - out) : 0;
+    if ((size_t)snprintf(out + at, size - at, "jobctl-train") >= size - at)
+        return err_set(err, ERR_SYSTEM, "the path of this program is too long");
+    return 0;
+}
+
+/* Input from nowhere, output to the agent's own log. */
+static int redirect(const char *run_dir, struct err *err)
+{
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof(path), "%s/agent.log", run_dir) >= sizeof(path))
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
+    close(null);
+    close(log);
+    return 0;
+}
+
+/* In the parent: what the detached child says. "ready\n", or why not. Never returns. */
+static void await_child(pid_t pid, int fd)
+{
+    struct err err = {0};
+    char text[600];
+    size_t n = 0;
+    for (ssize_t m; n < sizeof(text) - 1 && (m = read(fd, text + n, sizeof(text) - 1 - n)) != 0;) {
+        if (m > 0)
+            n += (size_t)m;
+        else if (errno != EINTR)
+            break;
+        if (n == 6 && memcmp(text, "ready\n", 6) == 0)
+            exit(0);
+    }
+    text[n] = '\0';
+    int status = 0;
+    waitpid(pid, &status, 0);
+    fprintf(stderr, "jobctl-agent: %s\n", n ? text : "the agent ended before it was ready");
+    exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status)
+                                                  : err_exit_code(err.code ? err.code : ERR_SYSTEM));
+}
+
+/* The caller gets its prompt back once the agent listens; what is left has its own session. */
+static int detach(const char *run_dir, int *ready_fd, struct err *err)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_set(err, ERR_SYSTEM, "cannot start the agent: %s", strerror(errno));
+    if (pid > 0) {
+        close(fds[1]);
+        await_child(pid, fds[0]);
+    }
+    close(fds[0]);
+    *ready_fd = fds[1];
+    setsid();
+    return redirect(run_dir, err);
+}
+
+static int fix_descriptors(int keep)
+{
+    /* Nothing of the caller's may be held open for the life of a job. */
+    if (keep > 3)
+        close_range(3, (unsigned)keep - 1, 0);
+    close_range(keep >= 3 ? (unsigned)keep + 1 : 3, ~0U, 0);
+    return 0;
+}
+
+static int cmd_run(int argc, char **argv, struct err *err)
+{
+    static const struct option options[] = {
+        {"dir", required_argument, NULL, 'd'},     {"job", required_argument, NULL, 'j'},
+        {"attempt", required_argument, NULL, 'a'}, {"ready-fd", required_argument, NULL, 'r'},
+        {"foreground", no_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
+    };
+    struct attempt_options o = {.job = -1, .attempt = -1, .ready_fd = -1};
+    bool foreground = false;
+    int64_t ready = -1;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 'd')
+            o.run_dir = optarg;
+        else if (c == 'j' && parse_number(optarg, "--job", &o.job, err) < 0)
+            return -1;
+        else if (c == 'a' && parse_number(optarg, "--attempt", &o.attempt, err) < 0)
+            return -1;
+        else if (c == 'r' && parse_number(optarg, "--ready-fd", &ready, err) < 0)
+            return -1;
+        else if (c == 'f')
+            foreground = true;
+        else if (c == '?')
+            return err_set(err, ERR_USAGE, "see `jobctl-agent help`");
+    }
+    char train[4096], dir[4096];
+    o.nonce = getenv("JOBCTL_AGENT_NONCE");
+    if (!o.run_dir || o.job < 0 || o.attempt < 0 || optind != argc)
+        return err_set(err, ERR_USAGE, "run needs --dir, --job and --attempt, and nothing else");
+    if (!o.nonce || strlen(o.nonce) < 8 || strlen(o.nonce) > NONCE_CHARS ||
+        strspn(o.nonce, "0123456789abcdef") != strlen(o.nonce))
+        return err_set(err, ERR_USAGE,
+                       "JOBCTL_AGENT_NONCE must hold 8 to %d hexadecimal digits", NONCE_CHARS);
+    if (!realpath(o.run_dir, dir))
+        return err_set(err, ERR_SYSTEM, "the run directory '%s': %s", o.run_dir, strerror(errno));
+    if (find_train(train, sizeof(train), err) < 0)
+        return -1;
+    o.run_dir = dir;
+    o.train = train;
+    o.ready_fd = (int)ready;
+    fix_descriptors(o.ready_fd);
+    int told = -1;
+    if (!foreground && detach(dir, &told, err) < 0)
+        return -1;
+    if (told >= 0 && o.ready_fd >= 0)
+        close(o.ready_fd); /* the parent's exit says the same */
+    if (told >= 0)
+        o.ready_fd = told;
+    umask(077);
+    log_open(2, "agent", LOG_LEVEL_INFO);
+    int rc = attempt_run(&o, err);
+    if (rc < 0 && told >= 0) {
+        log_error(NULL, "%s", err->text);
+        if (write(told, err->text, strlen(err->text)) < 0)
+            log_error(NULL, "and nobody waits to hear it");
+    }
+    return rc;
+}
+
+/* --- probe and plan -------------------------------------------------------------------- */
+
+static int print_json(const json_t *v, struct err *err)
+{
+    if (json_dumpf(v, stdout, JSON_INDENT(2)) < 0 || puts("") < 0 || fflush(stdout) != 0)
+        return err_set(err, ERR_SYSTEM, "cannot write: %s", strerror(errno));
+    return 0;
+}
+
+static int cmd_probe(int argc, char **argv, struct err *err)
+{
+    if (argc > 2)
+        return err_set(err, ERR_USAGE, "probe takes at most a directory");
+    json_t *facts = probe_facts(argc == 2 ? argv[1] : ".", err);
+    int rc = facts ? print_json(facts, err) : -1;
+    json_decref(facts);
+    return rc;
+}
+
+static json_t *load(const char *path, struct err *err)
+{
+    json_error_t why;
+    json_t *v = strcmp(path, "-") == 0 ? json_loadf(stdin, 0, &why) : json_load_file(path, 0, &why);
+    if (!v)
+        err_set(err, ERR_USAGE, "'%s' is not JSON: %s (line %d)", path, why.text, why.line);
+    return v;
+}
+
+static void print_env(const json_t *plan, const char *list)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(plan, list), i, row) {
+        printf("  %s=%s\n      %s\n", json_string_value(json_object_get(row, "name")),
+               json_string_value(json_object_get(row, "value")),
+               json_string_value(json_object_get(row, "why")));
+    }
+}
+
+static void print_plan(const json_t *plan)
+{
+    size_t i;
+    json_t *row;
+    printf("ranks: %d (%s)\n", (int)json_integer_value(json_object_get(plan, "np")),
+           json_string_value(json_object_get(plan, "why")));
+    json_array_foreach(json_object_get(plan, "ranks"), i, row) {
+        const char *gpu = json_string_value(json_object_get(row, "gpu"));
+        printf("  rank %d: %s%s%s\n", (int)i, json_string_value(json_object_get(row, "device")),
+               gpu ? " " : "", gpu ? gpu : "");
+    }
+    printf("environment of every rank:\n");
+    print_env(plan, "env");
+    print_env(plan, "user_env");
+    json_array_foreach(json_object_get(plan, "notes"), i, row) {
+        printf("note: %s\n", json_string_value(row));
+    }
+}
+
+static int cmd_plan(int argc, char **argv, struct err *err)
+{
+    static const struct option options[] = {
+        {"spec", required_argument, NULL, 's'},
+        {"facts", required_argument, NULL, 'f'},
+        {"json", no_argument, NULL, 'j'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *spec_path = NULL, *facts_path = NULL;
+    bool json = false;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 's')
+            spec_path = optarg;
+        else if (c == 'f')
+            facts_path = optarg;
+        else if (c == 'j')
+            json = true;
+        else
+            return err_set(err, ERR_USAGE, "see `jobctl-agent help`");
+    }
+    if (!spec_path || optind != argc)
+        return err_set(err, ERR_USAGE, "plan needs --spec FILE (a job's spec.json)");
+    json_t *plan = NULL, *facts = NULL, *spec = load(spec_path, err);
+    int rc = -1;
+    if (spec)
+        facts = facts_path ? load(facts_path, err) : probe_facts(".", err);
+    if (facts && (rc = plan_make(&plan, facts, spec, err)) == 0) {
+        if (json)
+            rc = print_json(plan, err);
+        else
+            print_plan(plan);
+    }
+    json_decref(plan);
+    json_decref(facts);
+    json_decref(spec);
+    return rc;
+}
+
+/* --- flight and sweep ------------------------------------------------------------------- */
+
+static int cmd_flight(int argc, char **argv, struct err *err)
+{
+    if (argc != 2)
+        return err_set(err, ERR_USAGE, "flight needs one file: RUN_DIR/rank<N>.flight");
+    return flight_print(stdout, argv[1], err);
+}
+
+/* For an attempt whose agent is dead: end what it has left behind. */
+static int cmd_sweep(int argc, char **argv, struct err *err)
+{
+    struct identity id;
+    char left[600] = "";
+    if (argc != 2)
+        return err_set(err, ERR_USAGE, "sweep needs one run directory");
+    if (identity_read(&id, argv[1], err) < 0)
+        return -1;
+    if (identity_alive(&id))
+        return err_set(err, ERR_CONFLICT, "the agent of '%s' lives (pid %lld): ask it to stop",
+                       argv[1], (long long)id.pid);
+    struct sweep s = {.nonce = id.nonce, .kill = true};
+    for (int i = 0; i < 200; i++) {
+        int n = sweep_run(&s, left, sizeof(left));
+        if (n == 0) {
+            puts("clean");
+            return 0;
+        }
+        if (n < 0)
+            return err_set(err, ERR_SYSTEM, "/proc cannot be read: %s", strerror(errno));
+        usleep(10000);
+    }
+    return err_set(err, ERR_SYSTEM, "these processes do not end: %s", left);
+}
+
+/* --- the table -------------------------------------------------------------------------- */
+
+static int cmd_version(int argc, char **argv, struct err *err)
+{
+    (void)argc;
+    (void)argv;
+    (void)err;
+    puts("jobctl-agent " JOBCTL_VERSION);
+    return 0;
+}
+
+static int cmd_help(int argc, char **argv, struct err *err);
+
+static const struct command {
+    const char *name, *arguments, *help;
+    int (*run)(int argc, char **argv, struct err *err);
+} commands[] = {
+    {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--ready-fd N]",
+     "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/session.h)", cmd_run},
+    {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
+    {"plan", "--spec FILE [--facts FILE] [--json]",
+     "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
+    {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
+    {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
+    {"version", "", "print the version", cmd_version},
+    {"help", "", "print this list", cmd_help},
+};
+
+static int cmd_help(int argc, char **argv, struct err *err)
+{
+    (void)argc;
+    (void)argv;
+    (void)err;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        printf("jobctl-agent %s %s\n    %s\n", commands[i].name, commands[i].arguments,
+               commands[i].help);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    const char *name = argc > 1 ? argv[1] : "help";
+    int rc = -1;
+    size_t i, n = sizeof(commands) / sizeof(commands[0]);
+    for (i = 0; i < n && strcmp(commands[i].name, name) != 0; i++)
+        ;
+    if (i < n)
+        rc = commands[i].run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv, &err);
+    else
+        err_set(&err, ERR_USAGE, "there is no command '%.40s': see `jobctl-agent help`", name);
+    if (rc < 0)
+        fprintf(stderr, "jobctl-agent: %s\n", err.text);
+    return rc < 0 ? err_exit_code(err.code) : 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - facts and a spec to ranks, devices and environment, each with its reason
+ *
+ * Pure: facts are what probe.h found, here or recorded elsewhere; the spec is
+ * canonical (docs/SPEC.md).  The plan is JSON, because it is stored and shown:
+ *
+ *   {"schema":1, "np":2, "engine":false, "why":"one rank for each of 2 GPUs",
+ *    "threads":4,
+ *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu"}],
+ *    "env":[{"name","value","why"}],            what we set for every rank
+ *    "user_env":[{"name","value","why"}],       the job's own words; they win
+ *    "notes":["..."]}
+ *
+ * Nothing is set that the libraries find out by themselves.
+ */
+#ifndef AGENT_PLAN_H
+#define AGENT_PLAN_H
+
+#include <jansson.h>
+
+struct err;
+
+/* 0 and a new object; -1 when it cannot run on this node: the sentence names the fix. */
+int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
+
+/* The value planned for a name ("" included), the job's own first; NULL: not set. */
+const char *plan_env(const json_t *plan, const char *name);
+
+#endif

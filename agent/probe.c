@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe.c - the host here and now, the GPUs through a child that may be abandoned
+ *
+ * NVML calls can block for minutes while a GPU is falling off the bus, so they
+ * are made in a child; the agent waits for its answer a bounded time.
+ */
+#include "agent/probe.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/buf.h"
+#include "engine/err.h"
+
+enum { GPU_TIMEOUT_MS = 20000 };
+
+static int64_t now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Reads until end of file; -1: not within the time. */
+static int read_until(int fd, struct buf *out, int timeout_ms)
+{
+    int64_t end = now_ms() + timeout_ms;
+    char bytes[4096];
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int64_t left = end - now_ms();
+        if (left <= 0 || poll(&p, 1, (int)left) == 0)
+            return -1;
+        ssize_t n = read(fd, bytes, sizeof(bytes));
+        if (n == 0)
+            return 0;
+        if (n > 0)
+            buf_append(out, bytes, (size_t)n);
+        else if (errno != EINTR)
+            return -1;
+    }
+}
+
+static void no_gpus(json_t *facts, const char *note)
+{
+    json_object_set_new(facts, "gpus", json_array());
+    json_object_set_new(facts, "driver", json_null());
+    json_object_set_new(facts, "cuda_driver", json_null());
+    json_object_set_new(facts, "gpu_note", note ? json_string(note) : json_null());
+}
+
+static void probe_gpu_apart(json_t *facts)
+{
+    int fds[2];
+    struct buf text = {0};
+    if (pipe(fds) < 0) {
+        no_gpus(facts, "no pipe for the probe of the GPUs");
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(fds[0]);
+        json_t *found = json_object();
+        probe_gpu(found);
+        json_dumpfd(found, fds[1], JSON_COMPACT);
+        _exit(0);
+    }
+    close(fds[1]);
+    int rc = pid < 0 ? -1 : read_until(fds[0], &text, GPU_TIMEOUT_MS);
+    close(fds[0]);
+    json_t *found = rc == 0 ? json_loadb(text.data ? text.data : "", text.size, 0, NULL) : NULL;
+    if (found)
+        json_object_update(facts, found);
+    else
+        no_gpus(facts, rc < 0 ? "the NVIDIA driver does not answer: is a GPU failing?"
+                              : "the probe of the GPUs ended without an answer");
+    json_decref(found);
+    buf_fini(&text);
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, rc == 0 ? 0 : WNOHANG);
+    }
+}
+
+json_t *probe_facts(const char *disk, struct err *err)
+{
+    json_t *facts = json_pack("{s:i}", "schema", 1);
+    if (!facts || probe_host(facts, disk) < 0) {
+        json_decref(facts);
+        err_set(err, ERR_MEMORY, "no memory for the facts of this node");
+        return NULL;
+    }
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (nvml) {
+        dlclose(nvml);
+        probe_gpu_apart(facts);
+    } else {
+        no_gpus(facts, NULL);
+    }
+    return facts;
+}

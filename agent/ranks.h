@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ranks.h - the processes of a generation (or of the setup): start, listen, tell, signal
+ *
+ * Each has its own session, its output captured in RUN_DIR/rank<N>.log (the
+ * setup's in setup.log), a pipe for its lines, one for commands, and a flight
+ * page.  A death is seen by SIGCHLD, and what the process had still written is
+ * read before it is told.  As their subreaper this process also reaps whatever
+ * its children leave behind.
+ */
+#ifndef AGENT_RANKS_H
+#define AGENT_RANKS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct agent_exit;
+struct err;
+struct launch_env;
+struct ranks;
+
+struct ranks_hooks {
+    void (*exited)(void *arg, const struct agent_exit *e);
+    void (*line)(void *arg, int generation, int rank, const json_t *line);
+    void *arg;
+};
+
+/* Where and what; all texts must outlive the ranks. */
+struct ranks_job {
+    const char        *run_dir;
+    const char        *workdir;
+    const char *const *argv;      /* of a rank */
+    const char *const *setup_argv; /* or NULL */
+};
+
+int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,
+                 struct err *err);
+/* Closes the handles; run the loop once more before ranks_destroy(). */
+void ranks_close(struct ranks *r);
+void ranks_destroy(struct ranks *r);
+
+void ranks_set_job(struct ranks *r, const struct ranks_job *job);
+
+/* Start generation e->generation (0: the setup) of e->world_size processes; pids gets them.
+ * On failure those already started are killed and reaped, and nothing is told of them. */
+int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err);
+
+/* {"cmd":"..."} to every living rank. */
+void ranks_control(struct ranks *r, const char *command);
+
+/* To the process group of every living one. */
+void ranks_signal(struct ranks *r, int signo);
+
+/* The name of the phase that a rank's flight page shows, or NULL when it has never attached. */
+const char *ranks_phase(const struct ranks *r, int rank);
+
+#endif

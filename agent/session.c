@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session.c - see session.h; the spool is the queue, so a slow controller costs no memory */
+#include "agent/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/frame.h"
+#include "agent/log.h"
+#include "agent/spool.h"
+#include "agent/unix_socket.h"
+#include "engine/err.h"
+
+enum { QUEUE_BYTES = 256 * 1024 }; /* in flight towards the controller */
+
+/* One connection; it frees itself once its handle is closed. */
+struct link {
+    struct session      *session;
+    uv_pipe_t            pipe;
+    struct frame_reader *reader;
+    bool                 open;      /* LAUNCH came: events may flow */
+    bool                 closing;
+    int64_t              sent;      /* highest seq sent here */
+    char                 bytes[65536];
+};
+
+struct session {
+    uv_loop_t           *loop;
+    struct session_id    id;
+    const json_t        *facts;
+    struct spool        *spool;
+    struct session_hooks hooks;
+    uv_pipe_t            listener;
+    char                *path;
+    struct link         *link;      /* the present connection, or NULL */
+    int                  links;     /* not yet freed */
+    bool                 launched, closed;
+};
+
+/* One frame on its way. */
+struct outgoing {
+    uv_write_t   req;
+    struct link *link;
+    char        *frame;
+};
+
+/* --- out ------------------------------------------------------------------------------- */
+
+static void link_closed(uv_handle_t *handle)
+{
+    struct link *l = handle->data;
+    l->session->links--;
+    frame_reader_destroy(l->reader);
+    free(l);
+}
+
+static void link_close(struct link *l)
+{
+    if (l->closing)
+        return;
+    l->closing = true;
+    if (l->session->link == l)
+        l->session->link = NULL;
+    uv_close((uv_handle_t *)&l->pipe, link_closed);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct outgoing *o = req->data;
+    struct link *l = o->link;
+    free(o->frame);
+    free(o);
+    if (l->closing)
+        return;
+    if (status < 0)
+        link_close(l);
+    else
+        session_pump(l->session);
+}
+
+/* Adds who we are, frames and sends it. Takes the body. */
+static int link_send(struct link *l, enum wire_message number, json_t *body, struct err *err)
+{
+    const struct session_id *id = &l->session->id;
+    size_t size = 0;
+    struct outgoing *o = calloc(1, sizeof(*o));
+    if (!body || !o || json_object_set_new(body, "job", json_integer(id->job)) < 0 ||
+        json_object_set_new(body, "attempt", json_integer(id->attempt)) < 0 ||
+        json_object_set_new(body, "nonce", json_string(id->nonce)) < 0)
+        err_set(err, ERR_MEMORY, "no memory for a message");
+    else
+        o->frame = frame_make(number, body, &size, err);
+    json_decref(body);
+    if (!o || !o->frame) {
+        free(o);
+        return -1;
+    }
+    o->link = l;
+    o->req.data = o;
+    uv_buf_t buf = uv_buf_init(o->frame, (unsigned)size);
+    int rc = uv_write(&o->req, (uv_stream_t *)&l->pipe, &buf, 1, on_written);
+    if (rc < 0) {
+        free(o->frame);
+        free(o);
+        return err_set(err, ERR_SYSTEM, "cannot send to the controller: %s", uv_strerror(rc));
+    }
+    return 0;
+}
+
+static int send_hello(struct link *l, struct err *err)
+{
+    struct session *s = l->session;
+    const struct session_id *id = &s->id;
+    int64_t last = spool_last(s->spool), acked = spool_acked(s->spool);
+    return link_send(
+        l, WIRE_HELLO,
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O}", "node", id->node, "boot_id",
+                  id->boot_id, "pid", (json_int_t)id->pid, "start_time",
+                  (json_int_t)id->start_time, "incarnation", (json_int_t)id->incarnation,
+                  "version", id->version, "launched", s->launched, "first_seq",
+                  (json_int_t)(last > acked ? acked + 1 : 0), "last_seq", (json_int_t)last,
+                  "facts", s->facts),
+        err);
+}
+
+void session_pump(struct session *s)
+{
+    struct err err = {0};
+    while (s->link && s->link->open &&
+           uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) < QUEUE_BYTES) {
+        struct link *l = s->link;
+        json_t *event;
+        if (spool_next(s->spool, l->sent, &event, &err) < 0) {
+            log_error(NULL, "%s", err.text);
+            link_close(l);
+            return;
+        }
+        if (!event)
+            return;
+        int64_t seq = json_integer_value(json_object_get(event, "seq"));
+        if (link_send(l, WIRE_EVENT, event, &err) < 0) {
+            log_error(NULL, "event %lld: %s", (long long)seq, err.text);
+            link_close(l);
+            return;
+        }
+        l->sent = seq;
+    }
+}
+
+void session_heartbeat(struct session *s, json_t *body)
+{
+    struct err err = {0};
+    if (!s->link || !s->link->open ||
+        uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) > QUEUE_BYTES) {
+        json_decref(body);
+        return;
+    }
+    if (link_send(s->link, WIRE_HEARTBEAT, body, &err) < 0)
+        log_error(NULL, "%s", err.text);
+}
+
+/* --- in -------------------------------------------------------------------------------- */
+
+static bool is_ours(const struct session *s, const json_t *body)
+{
+    return json_integer_value(json_object_get(body, "job")) == s->id.job &&
+           json_integer_value(json_object_get(body, "attempt")) == s->id.attempt &&
+           strcmp(json_string_value(json_object_get(body, "nonce")), s->id.nonce) == 0;
+}
+
+static void on_message(struct link *l, const struct wire_row *row, const json_t *body)
+{
+    struct session *s = l->session;
+    if (!is_ours(s, body)) {
+        log_warn(NULL, "refused a %s message of another attempt (job %lld attempt %lld)", row->name,
+                 (long long)json_integer_value(json_object_get(body, "job")),
+                 (long long)json_integer_value(json_object_get(body, "attempt")));
+        link_close(l);
+        return;
+    }
+    if (row->number == WIRE_ACK) {
+        int64_t seq = json_integer_value(json_object_get(body, "seq"));
+        spool_ack(s->spool, seq);
+        s->hooks.acked(s->hooks.arg, seq);
+        return;
+    }
+    if (row->number == WIRE_LAUNCH) {
+        l->open = true;
+        l->sent = json_integer_value(json_object_get(body, "acked"));
+        spool_ack(s->spool, l->sent);
+        s->hooks.acked(s->hooks.arg, l->sent);
+    }
+    s->hooks.message(s->hooks.arg, row->number, body);
+    session_pump(s);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    (void)suggested;
+    struct link *l = handle->data;
+    *buf = uv_buf_init(l->bytes, sizeof(l->bytes));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct link *l = stream->data;
+    if (n < 0) {
+        link_close(l);
+        return;
+    }
+    for (size_t at = 0; at < (size_t)n && !l->closing;) {
+        const struct wire_row *row;
+        json_t *body;
+        struct err err = {0};
+        int used = frame_read(l->reader, buf->base + at, (size_t)n - at, &row, &body, &err);
+        if (used < 0) {
+            log_warn(NULL, "closed the connection: %s", err.text);
+            link_close(l);
+            return;
+        }
+        at += (size_t)used;
+        if (body)
+            on_message(l, row, body);
+        json_decref(body);
+    }
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct session *s = listener->data;
+    struct link *l = status < 0 ? NULL : calloc(1, sizeof(*l));
+    struct err err = {0};
+    if (!l)
+        return;
+    l->session = s;
+    uv_pipe_init(s->loop, &l->pipe, 0);
+    l->pipe.data = l;
+    s->links++;
+    uv_os_fd_t fd;
+    if (frame_reader_create(&l->reader, TO_AGENT, &err) < 0 ||
+        uv_accept(listener, (uv_stream_t *)&l->pipe) < 0 ||
+        uv_fileno((uv_handle_t *)&l->pipe, &fd) < 0 || unix_socket_check_peer(fd, &err) < 0) {
+        log_warn(NULL, "refused a connection: %s", err.text);
+        link_close(l);
+        return;
+    }
+    if (s->link)
+        link_close(s->link); /* the newer controller counts */
+    s->link = l;
+    uv_read_start((uv_stream_t *)&l->pipe, on_alloc, on_read);
+    if (send_hello(l, &err) < 0) {
+        log_warn(NULL, "%s", err.text);
+        link_close(l);
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------ */
+
+int session_open(struct session **out, uv_loop_t *loop, const char *path,
+                 const struct session_id *id, const json_t *facts, struct spool *spool,
+                 const struct session_hooks *hooks, struct err *err)
+{
+    struct session *s = calloc(1, sizeof(*s));
+    int rc = -1;
+    if (!s || !(s->path = strdup(path))) {
+        free(s);
+        return err_set(err, ERR_MEMORY, "no memory for a session");
+    }
+    s->loop = loop;
+    s->id = *id;
+    s->facts = facts;
+    s->spool = spool;
+    s->hooks = *hooks;
+    int fd = unix_socket_listen(path, err);
+    if (fd >= 0) {
+        uv_pipe_init(loop, &s->listener, 0);
+        s->listener.data = s;
+        if ((rc = uv_pipe_open(&s->listener, fd)) < 0 ||
+            (rc = uv_listen((uv_stream_t *)&s->listener, 16, on_connection)) < 0)
+            err_set(err, ERR_SYSTEM, "cannot listen at '%s': %s", path, uv_strerror(rc));
+    }
+    if (rc < 0) {
+        free(s->path);
+        free(s);
+        return -1;
+    }
+    *out = s;
+    return 0;
+}
+
+void session_close(struct session *s)
+{
+    if (s->closed)
+        return;
+    s->closed = true;
+    if (s->link)
+        link_close(s->link);
+    uv_close((uv_handle_t *)&s->listener, NULL);
+    unlink(s->path);
+}
+
+void session_destroy(struct session *s)
+{
+    if (!s)
+        return;
+    free(s->path);
+    free(s);
+}
+
+void session_set_launched(struct session *s)
+{
+    s->launched = true;
+}
+
+bool session_connected(const struct session *s)
+{
+    return s->link && s->link->open;
+}
