@@ -9,6 +9,7 @@
 #include "controller/job_select.h"
 #include "controller/job_view.h"
 #include "controller/output.h"
+#include "controller/spec_file.h"
 
 /* What is said once it is done; %s is "job 7 (name)". */
 static const struct {
@@ -37,6 +38,18 @@ static void say(struct call *call, const json_t *before, const json_t *after)
                     i == 0 && result ? "is cancelled" : sayings[i].said);
 }
 
+/* Secrets are never stored: a retry takes them from the environment again. */
+static int add_secrets(struct client *c, json_t *body, long long id, struct err *err)
+{
+    json_t *answer;
+    if (client_get(c, &answer, err, "/v1/jobs/%lld", id) < 0)
+        return -1;
+    json_t *values = spec_file_secrets(json_object_get(json_object_get(answer, "spec"), "secrets"),
+                                       err);
+    json_decref(answer);
+    return values ? json_object_set_new(body, "secrets", values) : -1;
+}
+
 static json_t *body_of(const struct call *call)
 {
     json_t *body = json_object();
@@ -60,9 +73,11 @@ static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *
     json_array_foreach (jobs, i, row) {
         char path[64];
         struct err err = {0};
-        snprintf(path, sizeof(path), "/v1/jobs/%lld/%s",
-                 (long long)json_integer_value(json_object_get(row, "id")), call->command->name);
-        if (client_post(c, &answer, path, body, &err) < 0) {
+        long long id = json_integer_value(json_object_get(row, "id"));
+        bool retry = strcmp(call->command->name, "retry") == 0;
+        snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", id, call->command->name);
+        if ((retry && add_secrets(c, body, id, &err) < 0) ||
+            client_post(c, &answer, path, body, &err) < 0) {
             if (call->err.code != ERR_NONE && !call->json)
                 fprintf(stderr, "jobctl: %s\n", err.text);
             err_set(&call->err, err.code, "%s", err.text);

@@ -58,7 +58,7 @@ static int output_of(char *const argv[], struct buf *out, int *status, struct er
     return err->code == ERR_NONE ? 0 : -1;
 }
 
-/* What a program of ours says about the spec, as JSON. */
+/* What a program of ours says about the spec: JSON with --json, else its own words as one text. */
 static int ask_program(struct call *call, json_t **answer, const char *program,
                        const char *const *words, const char *spec_path)
 {
@@ -73,7 +73,11 @@ static int ask_program(struct call *call, json_t **answer, const char *program,
         argv[n++] = (char *)(uintptr_t)*words;
     argv[n++] = (char *)(uintptr_t)spec_path;
     int rc = output_of(argv, &out, &status, &call->err);
-    *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, JSON_DECODE_ANY, &why) : NULL;
+    memset(&why, 0, sizeof(why));
+    if (rc == 0 && !call->json)
+        *answer = json_stringn(out.data ? out.data : "", out.size);
+    else
+        *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, &why) : NULL;
     buf_fini(&out);
     if (rc == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
         json_decref(*answer);
@@ -102,52 +106,36 @@ static int write_spec(char *path, size_t size, const json_t *spec, struct err *e
     return 0;
 }
 
-/* JSON for people: a key a line, indented; a list of words on one line. */
-static void print_value(const struct terminal *t, const char *key, const json_t *v, int indent)
-{
-    const char *name;
-    json_t *item;
-    size_t i;
-    if (json_is_null(v) || (json_is_object(v) && json_object_size(v) == 0) ||
-        (json_is_array(v) && json_array_size(v) == 0))
-        return;
-    if (json_is_object(v)) {
-        fprintf(t->file, "%*s%s%s%s\n", indent, "", terminal_style(t, STYLE_BOLD), key,
-                terminal_style(t, STYLE_PLAIN));
-        json_object_foreach ((json_t *)(uintptr_t)v, name, item)
-            print_value(t, name, item, indent + 2);
-    } else if (json_is_array(v)) {
-        fprintf(t->file, "%*s%s%s%s\n", indent, "", terminal_style(t, STYLE_BOLD), key,
-                terminal_style(t, STYLE_PLAIN));
-        json_array_foreach (v, i, item)
-            print_value(t, "-", item, indent + 2);
-    } else {
-        char shown[2048];
-        char *text = json_is_string(v) ? strdup(json_string_value(v))
-                                       : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-        terminal_fit(t, shown, sizeof(shown), text ? text : "", 0);
-        fprintf(t->file, "%*s%s%s %s\n", indent, "", key, strcmp(key, "-") == 0 ? "" : ":", shown);
-        free(text);
-    }
-}
-
 static int ask_all(struct call *call, json_t *plan)
 {
-    static const char *const agent_words[] = {"plan", "--spec", NULL};
-    static const char *const train_words[] = {"plan", "--json", "--spec", NULL};
+    static const char *const text_words[] = {"plan", "--spec", NULL};
+    static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
+    const char *const *words = call->json ? json_words : text_words;
     const json_t *spec = json_object_get(plan, "spec");
     json_t *answer;
     char path[PATH_MAX];
     if (write_spec(path, sizeof(path), spec, &call->err) < 0)
         return -1;
-    int rc = ask_program(call, &answer, "jobctl-agent", agent_words, path);
+    int rc = ask_program(call, &answer, "jobctl-agent", words, path);
     if (rc == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
-        (rc = ask_program(call, &answer, "jobctl-train", train_words, path)) == 0)
+        (rc = ask_program(call, &answer, "jobctl-train", words, path)) == 0)
         json_object_set_new(plan, "train", answer);
     unlink(path);
     return rc;
+}
+
+static void print(struct call *call, const json_t *plan)
+{
+    const struct terminal *t = &call->out;
+    const char *launch = json_string_value(json_object_get(plan, "launch"));
+    const char *train = json_string_value(json_object_get(plan, "train"));
+    size_t i;
+    json_t *note;
+    json_array_foreach (json_object_get(plan, "notes"), i, note)
+        fprintf(t->file, "note: %s\n", json_string_value(note) ? json_string_value(note) : "");
+    fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
 }
 
 static int run(struct call *call)
@@ -165,9 +153,7 @@ static int run(struct call *call)
     if (rc == 0 && call->json) {
         output_json(call, json_incref(plan));
     } else if (rc == 0) {
-        print_value(&call->out, "notes", json_object_get(plan, "notes"), 0);
-        print_value(&call->out, "launch", json_object_get(plan, "launch"), 0);
-        print_value(&call->out, "train", json_object_get(plan, "train"), 0);
+        print(call, plan);
     }
     client_close(c);
     json_decref(plan);

@@ -2,6 +2,7 @@
 /* job_wait.c - see job_wait.h */
 #include "controller/job_wait.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -25,9 +26,11 @@ int job_wait(struct client *c, long long id, double seconds, json_t **row, struc
     *row = NULL;
     for (;;) {
         double left = seconds < 0 ? ASK_S : seconds - (now() - start);
+        int whole = left > ASK_S ? ASK_S : left > 0 ? (int)left : 0;
         json_t *answer;
-        left = left < 0 ? 0 : left > ASK_S ? ASK_S : left;
-        if (client_get(c, &answer, err, "/v1/jobs/%lld/wait?timeout_s=%.3f", id, left) < 0)
+        if (whole == 0 && left > 0) /* the API waits whole seconds; the rest of one is slept here */
+            poll(NULL, 0, left < 0.05 ? (int)(left * 1000) + 1 : 50);
+        if (client_get(c, &answer, err, "/v1/jobs/%lld/wait?timeout_s=%d", id, whole) < 0)
             return -1;
         int done = json_is_true(json_object_get(answer, "done"));
         if (done || (seconds >= 0 && now() - start >= seconds)) {

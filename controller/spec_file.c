@@ -41,8 +41,7 @@ static char *read_text(const char *file, struct err *err)
     return text;
 }
 
-/* Values of the variables that the spec names. */
-static json_t *look_up(const json_t *names, struct err *err)
+json_t *spec_file_secrets(const json_t *names, struct err *err)
 {
     json_t *values = json_object();
     size_t i;
@@ -82,7 +81,7 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
         call->column = where.column;
         goto out;
     }
-    if (!(secrets = look_up(json_object_get(canonical, "secrets"), &call->err)))
+    if (!(secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err)))
         goto out;
     sets = json_array();
     for (int i = 0; i < nset; i++)

@@ -6,6 +6,10 @@
 #include <jansson.h>
 
 struct call;
+struct err;
+
+/* Values of the secrets that a spec names, from our environment; a new object, or NULL. */
+json_t *spec_file_secrets(const json_t *names, struct err *err);
 
 /* Read `file` ("-" is standard input), check it with `set`, and look up its secrets. *request is a
  * new body for POST /v1/jobs; *spec, if asked for, the canonical spec. On failure call->err and its
