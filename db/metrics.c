@@ -9,7 +9,10 @@
 static const char PUT[] =
     "INSERT OR REPLACE INTO metrics (job, name, step, value) VALUES (?,?,?,?)";
 static const char COUNT[] = "SELECT count(*) FROM metrics WHERE job=? AND name=?";
-static const char THIN[] = "DELETE FROM metrics WHERE job=? AND name=? AND step % ? <> 0";
+static const char THIN[] =
+    "DELETE FROM metrics WHERE job=?1 AND name=?2 AND step NOT IN "
+    "(SELECT min(step) FROM metrics WHERE job=?1 AND name=?2 GROUP BY step / ?3)";
+static const char CUT[] = "DELETE FROM metrics WHERE job=? AND step > ?";
 static const char EACH[] = "SELECT step, value FROM metrics WHERE job=? AND name=? ORDER BY step";
 
 int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, double value,
@@ -37,6 +40,14 @@ int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
 {
     sqlite3_stmt *st = stmt_get(s, THIN, err);
     if (!st || stmt_bind(st, err, "iti", job, name, stride) < 0)
+        return -1;
+    return stmt_run(st, err);
+}
+
+int metrics_cut(struct store *s, int64_t job, int64_t step, struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, CUT, err);
+    if (!st || stmt_bind(st, err, "ii", job, step) < 0)
         return -1;
     return stmt_run(st, err);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.h - curves: (step, value) by name, thinned so that a curve never exceeds its cap
  *
- * A curve keeps the steps that are multiples of its stride.  When it reaches
- * METRICS_CAP points the caller's next stride is twice as large and the points
- * between are removed.  A step that is trained again after a restart replaces
- * its point.
+ * The caller stores a point every `stride` steps.  When a curve has METRICS_CAP
+ * points the stride doubles and one point is kept per stride.  After a restart
+ * the points beyond the step that training goes on from are cut off.
  */
 #ifndef DB_METRICS_H
 #define DB_METRICS_H
@@ -22,9 +21,11 @@ int metrics_put(struct store *s, int64_t job, const char *name, int64_t step, do
                 struct err *err);
 int metrics_count(int64_t *count, struct store *s, int64_t job, const char *name,
                   struct err *err);
-/* Remove the points whose step is not a multiple of `stride`. */
+/* Keep the first point of each `stride` steps. */
 int metrics_thin(struct store *s, int64_t job, const char *name, int64_t stride,
                  struct err *err);
+/* Forget what lies beyond `step`, in all curves of the job. */
+int metrics_cut(struct store *s, int64_t job, int64_t step, struct err *err);
 /* About `limit` points in order of their steps, evenly chosen, the last one included. */
 int metrics_each(struct store *s, int64_t job, const char *name, int64_t limit,
                  metrics_each_fn each, void *ctx, struct err *err);

@@ -291,6 +291,9 @@ static void smaller_tables(void **state)
     int64_t n = 0;
     assert_int_equal(metrics_count(&n, s, 1, "loss", &err), 0);
     assert_int_equal(n, 25);
+    assert_int_equal(metrics_cut(s, 1, 50, &err), 0);
+    assert_int_equal(metrics_count(&n, s, 1, "loss", &err), 0);
+    assert_int_equal(n, 13);
 
     char text[64] = "";
     struct checkpoint_row c = { .step = 5, .path = "/c/5", .digest = "x", .trust = "written" };

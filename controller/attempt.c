@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt.c - see attempt.h */
+#include "controller/attempt.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "agent/log.h"
+#include "controller/daemon.h"
+#include "controller/job.h"
+#include "controller/remote.h"
+#include "controller/server.h"
+#include "controller/record.h"
+#include "engine/err.h"
+
+enum { GRACE_MS = 30000, REPEAT_MS = 1000 };
+
+static const char *tag(const struct job *job, char out[48])
+{
+    snprintf(out, 48, "%lld.%lld", (long long)job->core.id, (long long)job->core.attempt);
+    return out;
+}
+
+#define TAG(job) tag(job, (char[48]){ 0 })
+
+static json_t *envelope(const struct job *job)
+{
+    return json_pack("{s:I, s:I, s:s}", "job", (json_int_t)job->core.id, "attempt",
+                     (json_int_t)job->core.attempt, "nonce", job->core.nonce);
+}
+
+static void send_message(struct job *job, enum wire_message number, json_t *body)
+{
+    if (job->link)
+        job->daemon->remote->send(job->link, number, body);
+    else
+        json_decref(body);
+}
+
+static void hear_hello(struct job *job, const json_t *hello)
+{
+    struct err err = { 0 };
+    json_t *body = json_pack("{s:O, s:O, s:O, s:O, s:O, s:O}", "node",
+                             json_object_get(hello, "node"), "boot_id",
+                             json_object_get(hello, "boot_id"), "pid",
+                             json_object_get(hello, "pid"), "start_time",
+                             json_object_get(hello, "start_time"), "incarnation",
+                             json_object_get(hello, "incarnation"), "version",
+                             json_object_get(hello, "version"));
+    const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
+                                   .attempt = job->core.attempt, .body = body };
+    log_info(TAG(job), "agent is here, pid %lld, last event %lld",
+             (long long)json_integer_value(json_object_get(hello, "pid")),
+             (long long)json_integer_value(json_object_get(hello, "last_seq")));
+    if (!body || job_apply(job, &in, NULL, &err) < 0)
+        log_error(TAG(job), "hello: %s", body ? err.text : "out of memory");
+    json_decref(body);
+}
+
+static void open_link(struct job *job, bool may_start, uint64_t delay_ms);
+
+/* Start the conversation anew: the agent then repeats what is not acknowledged. */
+static void start_over(struct job *job, const char *why)
+{
+    log_warn(TAG(job), "%s; asking the agent to repeat", why);
+    attempt_close(job);
+    open_link(job, false, REPEAT_MS);
+}
+
+static void hear_event(struct job *job, const json_t *message)
+{
+    struct err err = { 0 };
+    const struct job_told told = {
+        .seq = json_integer_value(json_object_get(message, "seq")),
+        .incarnation = json_integer_value(json_object_get(message, "incarnation")),
+    };
+    const char *kind = json_string_value(json_object_get(message, "kind"));
+    if (told.seq <= job->attempt->acked) {
+        attempt_ack(job, job->attempt->acked);
+        return;
+    }
+    if (told.seq != job->attempt->acked + 1) {
+        start_over(job, "an event is missing");
+        return;
+    }
+    const struct core_input in = {
+        .kind = CORE_AGENT_EVENT,
+        .at_ms = json_integer_value(json_object_get(message, "wall_ms")),
+        .random = daemon_random(), .attempt = job->core.attempt, .event = kind,
+        .body = json_object_get(message, "body"),
+    };
+    log_debug(TAG(job), "event %lld %s", (long long)told.seq, kind);
+    if (job_apply(job, &in, &told, &err) == 0)
+        return;
+    log_error(TAG(job), "event %lld %s: %s", (long long)told.seq, kind, err.text);
+    if (err.code != ERR_CONFLICT || record_heard(job, &told, &err) < 0)
+        start_over(job, "an event could not be stored");
+    else
+        attempt_ack(job, told.seq);
+}
+
+static double number(const json_t *body, const char *key)
+{
+    const json_t *v = json_object_get(body, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static void hear_heartbeat(struct job *job, const json_t *body)
+{
+    struct job_pulse *p = &job->pulse;
+    const char *phase = json_string_value(json_object_get(body, "phase"));
+    double step = number(body, "step"), steps = number(body, "steps");
+    double loss = number(body, "loss"), rate = number(body, "samples_per_s");
+    if (job->core.state != JOB_RUNNING)
+        return;
+    snprintf(p->phase, sizeof(p->phase), "%s", phase ? phase : "");
+    p->at_ms = daemon_now_ms();
+    p->lr = number(body, "lr");
+    p->step_ms = number(body, "step_ms");
+    if (isfinite(loss))
+        p->loss = loss;
+    if (isfinite(rate))
+        p->samples_per_s = rate;
+    /* Numbers, not history: the next stored event or the next row carries them. */
+    if (isfinite(step))
+        job->core.step = (int64_t)step;
+    if (isfinite(steps))
+        job->core.steps = (int64_t)steps;
+}
+
+static void hear(void *arg, enum wire_message number_, const json_t *body)
+{
+    struct job *job = arg;
+    switch (number_) {
+    case WIRE_HELLO:
+        hear_hello(job, body);
+        return;
+    case WIRE_EVENT:
+        hear_event(job, body);
+        return;
+    case WIRE_HEARTBEAT:
+        hear_heartbeat(job, body);
+        return;
+    default:
+        return;
+    }
+}
+
+static void lost(void *arg, const char *text)
+{
+    struct job *job = arg;
+    struct err err = { 0 };
+    const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = daemon_now_ms(),
+                                   .random = daemon_random(), .attempt = job->core.attempt,
+                                   .text = text };
+    log_warn(TAG(job), "lost: %s", text);
+    if (job_apply(job, &in, NULL, &err) == 0)
+        return;
+    log_error(TAG(job), "%s", err.text);
+    start_over(job, "its end could not be stored");
+}
+
+static int64_t acked(void *arg)
+{
+    const struct job *job = arg;
+    return job->attempt->acked;
+}
+
+static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
+{
+    if (job->link || !job->core.live || !job->attempt)
+        return;
+    struct err err = { 0 };
+    const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
+                                    .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
+                                    .may_start = may_start, .delay_ms = delay_ms };
+    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked, .arg = job };
+    if (job->daemon->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
+        log_error(TAG(job), "%s", err.text);
+}
+
+void attempt_open(struct job *job, bool may_start)
+{
+    open_link(job, may_start, 0);
+}
+
+void attempt_close(struct job *job)
+{
+    if (job->link)
+        job->daemon->remote->close(job->link);
+    job->link = NULL;
+}
+
+void attempt_ack(struct job *job, int64_t seq)
+{
+    json_t *body = envelope(job);
+    if (body && json_object_set_new(body, "seq", json_integer(seq)) == 0)
+        send_message(job, WIRE_ACK, body);
+    else
+        json_decref(body);
+}
+
+bool attempt_checkpoint(struct job *job)
+{
+    if (!job->link || !job->core.agent_known)
+        return false;
+    json_t *body = envelope(job);
+    if (body)
+        send_message(job, WIRE_CHECKPOINT, body);
+    return body != NULL;
+}
+
+void attempt_stop(struct job *job)
+{
+    json_t *body = envelope(job);
+    json_t *more = json_pack("{s:s, s:i, s:b}", "reason", job->core.reason, "grace_ms",
+                             job->core.stop_now ? 0 : GRACE_MS, "checkpoint",
+                             job->core.stop_now ? 0 : 1);
+    if (body && more && json_object_update(body, more) == 0)
+        send_message(job, WIRE_STOP, body);
+    else
+        json_decref(body);
+    json_decref(more);
+}
+
+static void digest(char out[32], const json_t *spec)
+{
+    char *text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
+    XXH64_hash_t h = text ? XXH3_64bits(text, strlen(text)) : 0;
+    snprintf(out, 32, "xxh3:%016llx", (unsigned long long)h);
+    free(text);
+}
+
+static json_t *launch_body(const struct job *job, json_t *spec)
+{
+    char dir[PATH_MAX], hash[32];
+    const struct job_core *c = &job->core;
+    const char *ckpt =
+        json_string_value(json_object_get(json_object_get(spec, "checkpoint"), "dir"));
+    job_dir(dir, sizeof(dir), job->daemon, c->id);
+    digest(hash, spec);
+    json_t *more = json_pack(
+        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s}}",
+        "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", job->attempt->run_dir,
+        "job_dir", dir, "ckpt_dir", ckpt ? ckpt : "", "acked", (json_int_t)job->attempt->acked,
+        "secrets", job->secrets ? json_incref(job->secrets) : json_object(), "budget",
+        "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
+        "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",
+        (json_int_t)c->rules.no_progress, "history", "failures_without_progress",
+        (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
+        (json_int_t)c->best, "fingerprint", c->fingerprint);
+    json_t *body = envelope(job);
+    if (!body || !more || json_object_update(body, more) < 0) {
+        json_decref(body);
+        body = NULL;
+    }
+    json_decref(more);
+    return body;
+}
+
+void attempt_launch(struct job *job)
+{
+    struct err err = { 0 };
+    char *yaml = NULL, *canonical = NULL;
+    json_t *spec = NULL, *body = NULL;
+    if (jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, &err) < 0) {
+        log_error(TAG(job), "cannot launch: %s", err.text);
+        goto out;
+    }
+    spec = json_loads(canonical, 0, NULL);
+    body = spec ? launch_body(job, spec) : NULL;
+    if (body)
+        send_message(job, WIRE_LAUNCH, body);
+    else
+        log_error(TAG(job), "cannot launch: its stored spec cannot be read");
+out:
+    json_decref(spec);
+    free(yaml);
+    free(canonical);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt.h - one live attempt of a job: what its agent says becomes inputs of the job */
+#ifndef CONTROLLER_ATTEMPT_H
+#define CONTROLLER_ATTEMPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct job;
+
+/* Find the agent of the job's newest attempt, or with may_start start it. Again is nothing. */
+void attempt_open(struct job *job, bool may_start);
+void attempt_close(struct job *job);            /* the agent goes on */
+
+void attempt_launch(struct job *job);
+void attempt_stop(struct job *job);
+void attempt_ack(struct job *job, int64_t seq);
+/* False where no agent is connected. */
+bool attempt_checkpoint(struct job *job);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fleet.c - see fleet.h */
+#include "controller/fleet.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "controller/daemon.h"
+#include "controller/job.h"
+#include "db/nodes.h"
+#include "engine/err.h"
+
+static void read_boot_id(char *out, size_t size)
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    out[0] = 0;
+    if (f && fgets(out, (int)size, f))
+        out[strcspn(out, "\n")] = 0;
+    if (f)
+        fclose(f);
+}
+
+static void facts_take(struct daemon *d, json_t *facts)
+{
+    struct fleet *f = &d->fleet;
+    json_decref(f->facts);
+    f->facts = facts;
+    f->gpus = (int64_t)json_array_size(json_object_get(facts, "gpus"));
+    char *text = json_dumps(facts, JSON_COMPACT);
+    struct err err = { 0 };
+    const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = f->cpus,
+                                  .facts = text ? text : "{}", .last_seen_ms = daemon_now_ms() };
+    if (nodes_put(d->store, &row, &err) < 0)
+        log_warn(NULL, "%s", err.text);
+    free(text);
+}
+
+int fleet_open(struct daemon *d, struct err *err)
+{
+    struct fleet *f = &d->fleet;
+    cpu_set_t set;
+    if (gethostname(f->node, sizeof(f->node)) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot read this machine's name: %m");
+    f->node[sizeof(f->node) - 1] = 0;
+    read_boot_id(f->boot_id, sizeof(f->boot_id));
+    f->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    uv_timer_init(&d->loop, &f->soon);
+    uv_timer_init(&d->loop, &f->wake);
+    f->soon.data = d;
+    f->wake.data = d;
+    json_t *facts = json_object();
+    if (facts)
+        facts_take(d, facts);
+    return 0;
+}
+
+void fleet_close(struct daemon *d)
+{
+    struct fleet *f = &d->fleet;
+    uv_close((uv_handle_t *)&f->soon, NULL);
+    uv_close((uv_handle_t *)&f->wake, NULL);
+    json_decref(f->facts);
+    free(f->queue);
+    f->facts = NULL;
+    f->queue = NULL;
+}
+
+void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
+{
+    *cpus = d->fleet.cpus;
+    *gpus = d->fleet.gpus;
+    for (size_t i = 0; i < d->roster.count; i++) {
+        *cpus -= d->roster.jobs[i]->core.cpus;
+        *gpus -= d->roster.jobs[i]->core.gpus;
+    }
+    if (*cpus < 0)
+        *cpus = 0;
+    if (*gpus < 0)
+        *gpus = 0;
+}
+
+/* The worst of its dependencies; what is settled is not asked for again. */
+static void judge_after(struct sched_job *s, struct job *job)
+{
+    struct daemon *d = job->daemon;
+    s->dep = DEP_SUCCEEDED;
+    for (size_t i = 0; i < job->nafter; i++) {
+        struct job_after *a = &job->after[i];
+        struct job_row row;
+        if (!a->settled && !roster_find(&d->roster, a->id)) {
+            a->settled = true;
+            a->succeeded = jobs_get(&row, d->store, a->id, NULL) == 0 &&
+                           strcmp(row.result, "succeeded") == 0;
+        }
+        enum dep_state dep = !a->settled ? DEP_OPEN : a->succeeded ? DEP_SUCCEEDED : DEP_FAILED;
+        if (dep > s->dep) {
+            s->dep = dep;
+            s->dep_id = a->id;
+        }
+    }
+}
+
+static int gather(struct daemon *d, size_t *count)
+{
+    struct fleet *f = &d->fleet;
+    if (f->room < d->roster.count) {
+        size_t room = d->roster.count + d->roster.count / 2 + 64;
+        struct sched_job *queue = reallocarray(f->queue, room, sizeof(*queue));
+        if (!queue)
+            return -1;
+        f->queue = queue;
+        f->room = room;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < d->roster.count; i++) {
+        struct job *job = d->roster.jobs[i];
+        if (!job_core_waits(&job->core))
+            continue;
+        f->queue[n] = (struct sched_job){
+            .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
+            .not_before_ms = job->core.not_before_ms, .cpus = job->want_cpus,
+            .gpus = job->want_gpus, .owner = job,
+        };
+        if (job->nafter > 0)
+            judge_after(&f->queue[n], job);
+        n++;
+    }
+    *count = n;
+    return 0;
+}
+
+static void nonce_make(char out[CORE_NONCE])
+{
+    unsigned char bytes[16];
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        for (size_t i = 0; i < sizeof(bytes); i++)
+            bytes[i] = (unsigned char)daemon_random();
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static int refuse(struct job *job, const char *text, struct err *err)
+{
+    const struct core_input in = { .kind = CORE_REFUSE, .at_ms = daemon_now_ms(), .text = text };
+    return job_apply(job, &in, NULL, err);
+}
+
+static int place(struct job *job, const struct sched_job *s, struct err *err)
+{
+    char nonce[CORE_NONCE], text[160];
+    if (job->has_secrets && !job->secrets) {
+        snprintf(text, sizeof(text), "its secrets were only in the memory of a daemon that ended; "
+                 "`jobctl retry %lld` from a shell that has them", (long long)job->core.id);
+        return refuse(job, text, err);
+    }
+    nonce_make(nonce);
+    json_t *body = json_pack("{s:s, s:s, s:I, s:I}", "nonce", nonce, "node",
+                             job->daemon->fleet.node, "cpus", (json_int_t)s->take_cpus, "gpus",
+                             (json_int_t)s->take_gpus);
+    const struct core_input in = { .kind = CORE_PLACE, .at_ms = daemon_now_ms(), .body = body };
+    int rc = body ? job_apply(job, &in, NULL, err) : err_set(err, ERR_MEMORY, "out of memory");
+    json_decref(body);
+    return rc;
+}
+
+static void act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
+{
+    struct err err = { 0 };
+    struct job *job = roster_find(&d->roster, s->id);
+    char text[160], tag[24];
+    int rc = 0;
+    if (!job || !job_core_waits(&job->core))
+        return;
+    if (s->word == SCHED_AFTER_FAILED) {
+        sched_text(text, sizeof(text), s, now_ms);
+        rc = refuse(job, text, &err);
+    } else if (s->word == SCHED_PLACE) {
+        rc = place(job, s, &err);
+    }
+    snprintf(tag, sizeof(tag), "%lld", (long long)s->id);
+    if (rc < 0)
+        log_error(tag, "%s", err.text);
+}
+
+/* Ends what ran too long; gives the next time at which something will have, or -1. */
+static int64_t limits(struct daemon *d, int64_t now_ms)
+{
+    int64_t next = -1;
+    for (size_t i = d->roster.count; i-- > 0;) {
+        struct job *job = d->roster.jobs[i];
+        const struct job_core *c = &job->core;
+        if (!job->max_duration_ms || !c->started_ms || c->state == JOB_STOPPING)
+            continue;
+        int64_t at = c->started_ms + job->max_duration_ms;
+        if (at > now_ms) {
+            next = next < 0 || at < next ? at : next;
+            continue;
+        }
+        struct err err = { 0 };
+        char reason[96];
+        snprintf(reason, sizeof(reason), "max_duration (%.0f s) is over",
+                 (double)job->max_duration_ms / 1000);
+        json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
+        const struct core_input in = { .kind = CORE_STOP, .at_ms = now_ms, .body = body };
+        if (body && job_apply(job, &in, NULL, &err) < 0)
+            log_error(NULL, "job %lld: %s", (long long)c->id, err.text);
+        json_decref(body);
+    }
+    return next;
+}
+
+static void pass(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    struct fleet *f = &d->fleet;
+    const uint64_t began = uv_hrtime();
+    const int64_t now_ms = daemon_now_ms();
+    struct sched_node node = { .cpus = f->cpus, .gpus = f->gpus };
+    size_t count = 0;
+    int64_t limit = limits(d, now_ms);
+    fleet_free(d, &node.cpus_free, &node.gpus_free);
+    if (gather(d, &count) < 0) {
+        log_error(NULL, "out of memory for a queue of %zu jobs", d->roster.count);
+        return;
+    }
+    int64_t wake = sched_run(f->queue, count, &node, now_ms);
+    for (size_t i = 0; i < count; i++) {
+        struct job *job = f->queue[i].owner;
+        job->verdict = f->queue[i];
+    }
+    for (size_t i = 0; i < count; i++)
+        if (f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED)
+            act(d, &f->queue[i], now_ms);
+    if (wake < 0 || (limit >= 0 && limit < wake))
+        wake = limit;
+    if (wake >= 0)
+        uv_timer_start(&f->wake, pass, (uint64_t)(wake > now_ms ? wake - now_ms : 0) + 1, 0);
+    f->cost_ms = (uv_hrtime() - began) / 1000000;
+}
+
+void fleet_dirty(struct daemon *d)
+{
+    struct fleet *f = &d->fleet;
+    if (!d->stopping && !uv_is_active((uv_handle_t *)&f->soon))
+        uv_timer_start(&f->soon, pass, f->cost_ms * 10 < 1000 ? f->cost_ms * 10 : 1000, 0);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - see job.h */
+#include "controller/job.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "controller/attempt.h"
+#include "controller/daemon.h"
+#include "controller/effects.h"
+#include "controller/record.h"
+#include "controller/server.h"
+#include "engine/err.h"
+
+static void pulse_clear(struct job_pulse *p)
+{
+    *p = (struct job_pulse){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN };
+}
+
+static int64_t number_or(const json_t *v, int64_t otherwise)
+{
+    return json_is_integer(v) ? json_integer_value(v) : otherwise;
+}
+
+/* How much of a node it needs: a `run:` command takes a CPU slot per rank, training all. */
+static void wants(struct job *job, const json_t *spec)
+{
+    const json_t *r = json_object_get(spec, "resources");
+    const json_t *gpus = json_object_get(r, "gpus"), *ranks = json_object_get(r, "ranks");
+    job->want_gpus = number_or(gpus, -1);
+    int64_t per_gpu = job->want_gpus > 0 ? job->want_gpus : 1;
+    int64_t each = json_is_object(json_object_get(spec, "train")) ? -1 : number_or(ranks, per_gpu);
+    job->want_cpus = number_or(json_object_get(r, "cpus"), each);
+    const json_t *limit = json_object_get(spec, "max_duration");
+    job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
+    job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
+}
+
+struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
+{
+    const char *name = json_string_value(json_object_get(spec, "name"));
+    const json_t *after = json_object_get(spec, "after");
+    struct job *job = calloc(1, sizeof(*job));
+    if (!job || !(job->after = calloc(json_array_size(after) + 1, sizeof(*job->after)))) {
+        free(job);
+        err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)id);
+        return NULL;
+    }
+    job->daemon = d;
+    job_core_init(&job->core, id);
+    job->retry_of = -1;
+    job->curve_stride = 1;
+    job->curve_points = -1;
+    job->verdict.id = id;
+    pulse_clear(&job->pulse);
+    snprintf(job->name, sizeof(job->name), "%s", name ? name : "");
+    job->nafter = json_array_size(after);
+    for (size_t i = 0; i < job->nafter; i++)
+        job->after[i].id = json_integer_value(json_array_get(after, i));
+    wants(job, spec);
+    return job;
+}
+
+void job_destroy(struct job *job)
+{
+    if (!job)
+        return;
+    attempt_close(job);
+    json_decref(job->secrets);
+    free(job->after);
+    free(job->checkpoint_path);
+    free(job->attempt);
+    free(job);
+}
+
+void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
+{
+    snprintf(out, size, "%s/jobs/%lld", d->home, (long long)id);
+}
+
+void job_run_dir(char *out, size_t size, const struct daemon *d, int64_t id, int64_t attempt)
+{
+    snprintf(out, size, "%s/jobs/%lld/%lld", d->home, (long long)id, (long long)attempt);
+}
+
+static void after_json(char *out, size_t size, const struct job *job)
+{
+    size_t at = (size_t)snprintf(out, size, "[");
+    for (size_t i = 0; i < job->nafter && at < size - 32; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? "," : "",
+                               (long long)job->after[i].id);
+    snprintf(out + at, size - at, "]");
+}
+
+void job_row_make(struct job_row *row, const struct job *job)
+{
+    const struct job_core *c = &job->core;
+    *row = (struct job_row){
+        .id = c->id, .priority = c->priority, .held = c->held, .attempt = c->attempt,
+        .generation = c->generation, .np = c->np, .step = c->step, .steps = c->steps,
+        .exit_code = c->state == JOB_DONE ? c->exit_code : -1, .retry_of = job->retry_of,
+        .submitted_ms = c->submitted_ms, .started_ms = c->started_ms ? c->started_ms : -1,
+        .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->productive_ms,
+        .last_seq = job->last_seq, .loss = job->pulse.loss,
+        .samples_per_s = job->pulse.samples_per_s,
+    };
+    snprintf(row->name, sizeof(row->name), "%s", job->name);
+    snprintf(row->state, sizeof(row->state), "%s", job_state_name(c->state));
+    snprintf(row->result, sizeof(row->result), "%s", job_result_name(c->result));
+    snprintf(row->reason, sizeof(row->reason), "%s", c->reason);
+    after_json(row->after, sizeof(row->after), job);
+}
+
+void job_note(struct job *job, const char *kind, const json_t *body)
+{
+    const json_t *v;
+    if (strcmp(kind, "checkpoint") == 0) {
+        const char *path = json_string_value(json_object_get(body, "path"));
+        char *copy = path ? strdup(path) : NULL;
+        if (copy) {
+            free(job->checkpoint_path);
+            job->checkpoint_path = copy;
+        }
+    } else if (strcmp(kind, "step") == 0) {
+        if (json_is_number(v = json_object_get(body, "loss")))
+            job->pulse.loss = json_number_value(v);
+        if (json_is_number(v = json_object_get(body, "samples_per_s")))
+            job->pulse.samples_per_s = json_number_value(v);
+        if (json_is_number(v = json_object_get(body, "step_ms")))
+            job->pulse.step_ms = json_number_value(v);
+    } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
+        job->pulse.phase[0] = 0;
+    }
+}
+
+/* Test hook: the power fails right after the n-th commit, before its effect. */
+static void die_if_asked(struct daemon *d)
+{
+    if (d->die_at_event > 0 && --d->die_at_event == 0)
+        kill(getpid(), SIGKILL);
+}
+
+int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
+              struct err *err)
+{
+    const struct job_core was = job->core;
+    const struct job_pulse pulse = job->pulse;
+    struct core_output out = { 0 };
+    if (job_core_step(&job->core, in, &out, err) < 0)
+        return -1;
+    for (int i = 0; i < out.count; i++)
+        job_note(job, out.events[i].kind, out.events[i].body);
+    if (out.count > 0) {
+        if (record_write(job, &was, &out, told, err) < 0) {
+            job->core = was;
+            job->pulse = pulse;
+            core_output_fini(&out);
+            return -1;
+        }
+        if (out.events[0].keep)
+            die_if_asked(job->daemon);
+    }
+    const enum job_effect effect = out.effect;
+    core_output_fini(&out);
+    if (told)
+        attempt_ack(job, told->seq);
+    server_wake(job->daemon->server, job->core.id);
+    effect_perform(job, effect);
+    return 0;
+}
+
+int job_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
+               struct err *err)
+{
+    struct daemon *d = job->daemon;
+    struct core_output out = { 0 };
+    const struct core_input in = { .kind = CORE_SUBMIT, .at_ms = daemon_now_ms(), .body = body };
+    if (job_core_step(&job->core, &in, &out, err) < 0)
+        return -1;
+    int rc = -1;
+    if (roster_add(&d->roster, job, err) == 0) {
+        rc = record_submit(job, &out, yaml, canonical, err);
+        if (rc < 0)
+            d->roster.count--;          /* the caller keeps the job */
+    }
+    core_output_fini(&out);
+    if (rc < 0)
+        return -1;
+    d->next_id = job->core.id + 1;
+    die_if_asked(d);
+    effect_perform(job, DO_SCHEDULE);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.h - one job in memory: the core's decision, stored, then done
+ *
+ * job_apply() is the only way in which a job changes: the core says what
+ * follows from an input, events and row go into the store in one transaction,
+ * and only after the commit the job in memory changes and the effect is
+ * performed.  A job that is done leaves the roster: after job_apply() the
+ * caller looks it up again.
+ */
+#ifndef CONTROLLER_JOB_H
+#define CONTROLLER_JOB_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controller/job_core.h"
+#include "controller/sched.h"
+#include "db/attempts.h"
+#include "db/jobs.h"
+
+struct daemon;
+struct err;
+struct link;
+
+/* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
+struct job_pulse {
+    double  loss, lr, samples_per_s, step_ms;
+    char    phase[16];
+    int64_t at_ms;
+};
+
+struct job_after {
+    int64_t id;
+    bool    settled;        /* it is done, and ... */
+    bool    succeeded;
+};
+
+struct job {
+    struct daemon      *daemon;
+    struct job_core     core;
+    char                name[JOBS_NAME];
+    int64_t             retry_of;
+    int64_t             last_seq;
+    struct job_after   *after;
+    size_t              nafter;
+    int64_t             want_cpus, want_gpus;   /* -1: all of a node */
+    int64_t             max_duration_ms;        /* 0: none */
+    bool                has_secrets;
+    json_t             *secrets;        /* only here, never stored; NULL after a restart */
+    struct job_pulse    pulse;
+    char               *checkpoint_path;
+    int64_t             curve_stride, curve_points;
+    struct attempt_row *attempt;        /* the newest one, NULL before the first */
+    struct link        *link;           /* while the attempt lives */
+    struct sched_job    verdict;        /* why it waits */
+};
+
+/* Who told an event: the key by which the store takes it once. */
+struct job_told {
+    int64_t seq;            /* 0: not an agent's */
+    int64_t incarnation;
+};
+
+/* From its canonical spec; not yet in the roster, nor stored. */
+struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
+void job_destroy(struct job *job);      /* accepts NULL */
+
+/* Stores a new job with both texts of its spec and puts it into the roster. */
+int job_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
+               struct err *err);
+
+/* See above. `told` is NULL but for events of an agent. Failing changes nothing. */
+int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
+              struct err *err);
+
+/* Facts of an event that live beside the core: pulse, path of the checkpoint. For replay too. */
+void job_note(struct job *job, const char *kind, const json_t *body);
+
+/* The row that the store keeps of it, now. */
+void job_row_make(struct job_row *row, const struct job *job);
+
+/* Directories: jobs/<id>, jobs/<id>/<attempt>. */
+void job_dir(char *out, size_t size, const struct daemon *d, int64_t id);
+void job_run_dir(char *out, size_t size, const struct daemon *d, int64_t id, int64_t attempt);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record.h - what follows from an input, stored in one transaction
+ *
+ * Events, the row of the job, and what can be asked for without reading all
+ * events: attempts, checkpoints, curves, the ledger.
+ */
+#ifndef CONTROLLER_RECORD_H
+#define CONTROLLER_RECORD_H
+
+struct core_output;
+struct err;
+struct job;
+struct job_core;
+struct job_told;
+
+/* `job->core` is the job as it is after the input, `was` as before. Sets last_seq, the attempt's
+ * row and the curve's counters of the job; failing leaves them, and the store, as they were. */
+int record_write(struct job *job, const struct job_core *was, const struct core_output *out,
+                 const struct job_told *told, struct err *err);
+
+/* The same for a new job, whose rows do not exist yet. */
+int record_submit(struct job *job, const struct core_output *out, const char *yaml,
+                  const char *canonical, struct err *err);
+
+/* An event of an agent that means nothing any more: only remember that it was heard. */
+int record_heard(struct job *job, const struct job_told *told, struct err *err);
+
+#endif

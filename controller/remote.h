@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* remote.h - a place where attempts run, as one table of functions
+ *
+ * A link is the controller's end of one attempt: it finds the attempt's agent
+ * or starts one, reconnects when the stream breaks, and in the end either
+ * hears attempt_ended or proves that nothing of the attempt is left.  The
+ * hooks are never called from within a function of the table.
+ */
+#ifndef CONTROLLER_REMOTE_H
+#define CONTROLLER_REMOTE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agent/wire.h"
+
+struct err;
+struct link;
+
+/* The texts are copied. */
+struct link_spec {
+    int64_t     job, attempt;
+    const char *nonce;
+    const char *run_dir;
+    bool        may_start;      /* start an agent where none ever was; else that is "lost" */
+    uint64_t    delay_ms;       /* before it first looks */
+};
+
+/* A hook may close the link. Bodies are borrowed. */
+struct link_hooks {
+    void (*message)(void *arg, enum wire_message number, const json_t *body);
+    /* The attempt is over without attempt_ended: nothing of it lives, and what its agent had
+     * spooled beyond acked() has gone through message() as WIRE_EVENT. */
+    void (*lost)(void *arg, const char *text);
+    int64_t (*acked)(void *arg);
+    void *arg;
+};
+
+struct remote {
+    const char *name;
+    int (*open)(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
+                const struct link_hooks *hooks, struct err *err);
+    /* Takes the body. Without a connection the message is dropped: HELLO will tell that there is
+     * one again. */
+    void (*send)(struct link *link, enum wire_message number, json_t *body);
+    /* What was sent still goes out; no hook is called any more. The agent goes on. */
+    void (*close)(struct link *link);
+};
+
+extern const struct remote remote_local;
+
+#endif

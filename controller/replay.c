@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* replay.c - see replay.h */
+#include "controller/replay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/log.h"
+#include "controller/daemon.h"
+#include "controller/effects.h"
+#include "controller/job.h"
+#include "db/events.h"
+#include "engine/err.h"
+
+struct ids {
+    int64_t *list;
+    size_t   count, room;
+};
+
+static int remember(void *ctx, const struct job_row *row)
+{
+    struct ids *ids = ctx;
+    if (ids->count == ids->room) {
+        ids->room = ids->room ? 2 * ids->room : 64;
+        int64_t *list = reallocarray(ids->list, ids->room, sizeof(*list));
+        if (!list)
+            return -1;
+        ids->list = list;
+    }
+    ids->list[ids->count++] = row->id;
+    return 0;
+}
+
+struct replay {
+    struct job *job;
+    struct err *err;
+};
+
+static int replay_event(void *ctx, const struct event_row *row)
+{
+    struct replay *r = ctx;
+    json_t *body = json_loads(row->body, 0, NULL);
+    const struct core_event e = { .kind = row->kind, .keep = true, .at_ms = row->at_ms,
+                                  .from_agent = strcmp(row->source, "agent") == 0,
+                                  .attempt = row->attempt, .body = body };
+    int rc = body ? job_core_replay(&r->job->core, &e, r->err)
+                  : err_set(r->err, ERR_DATA, "event %lld of job %lld is not JSON",
+                            (long long)row->seq, (long long)row->job);
+    if (rc == 0) {
+        job_note(r->job, row->kind, body);
+        r->job->last_seq = row->seq;
+    }
+    json_decref(body);
+    return rc;
+}
+
+/* What only the row holds: how far it was when it was last written. */
+static void take_numbers(struct job *job, const struct job_row *row)
+{
+    job->retry_of = row->retry_of;
+    job->core.steps = row->steps;
+    job->core.step = row->step;
+    if (row->step > job->core.best)
+        job->core.best = row->step;
+    job->pulse.loss = row->loss;
+    job->pulse.samples_per_s = row->samples_per_s;
+    if (strcmp(row->state, job_state_name(job->core.state)) != 0)
+        log_warn(NULL, "job %lld: its row says %s, its events say %s", (long long)row->id,
+                 row->state, job_state_name(job->core.state));
+}
+
+static int replay_one(struct daemon *d, int64_t id, struct err *err)
+{
+    struct job_row row;
+    char *yaml = NULL, *canonical = NULL;
+    json_t *spec = NULL;
+    struct job *job = NULL;
+    int rc = -1;
+    if (jobs_get(&row, d->store, id, err) < 0 ||
+        jobs_spec(&yaml, &canonical, d->store, id, err) < 0)
+        goto out;
+    spec = json_loads(canonical, 0, NULL);
+    if (!spec) {
+        err_set(err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
+        goto out;
+    }
+    job = job_create(d, id, spec, err);
+    struct replay r = { job, err };
+    if (!job || events_each(d->store, id, 0, INT64_MAX, replay_event, &r, err) < 0)
+        goto out;
+    take_numbers(job, &row);
+    if (job->core.attempt > 0) {
+        job->attempt = calloc(1, sizeof(*job->attempt));
+        if (!job->attempt || attempts_get(job->attempt, d->store, id, job->core.attempt, err) < 0)
+            goto out;
+    }
+    if (roster_add(&d->roster, job, err) < 0)
+        goto out;
+    job = NULL;
+    rc = 0;
+out:
+    job_destroy(job);
+    json_decref(spec);
+    free(yaml);
+    free(canonical);
+    return rc;
+}
+
+int replay_all(struct daemon *d, struct err *err)
+{
+    struct ids ids = { 0 };
+    int rc = -1;
+    if (jobs_next_id(&d->next_id, d->store, err) < 0 ||
+        jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
+        goto out;
+    for (size_t i = ids.count; i-- > 0;) {      /* they were listed newest first */
+        struct err one = { 0 };
+        if (replay_one(d, ids.list[i], &one) < 0)
+            log_error(NULL, "job %lld is left alone: %s", (long long)ids.list[i], one.text);
+    }
+    for (size_t i = 0; i < d->roster.count; i++)
+        effect_perform(d->roster.jobs[i], job_fsm_resume(d->roster.jobs[i]->core.state));
+    if (d->roster.count > 0)
+        log_info(NULL, "%zu jobs are not done", d->roster.count);
+    rc = 0;
+out:
+    free(ids.list);
+    return rc;
+}

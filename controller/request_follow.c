@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_follow.c - answers that may wait: events, logs, the end of a job */
+#include "controller/requests.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "controller/daemon.h"
+#include "controller/event_text.h"
+#include "controller/job.h"
+#include "controller/row.h"
+#include "controller/server.h"
+#include "db/events.h"
+#include "engine/err.h"
+
+enum { EVENTS_MAX = 10000, LOG_MAX = 1024 * 1024 };
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* The job of the path, from the store. */
+static int find(struct request *r, struct job_row *row, struct err *err)
+{
+    struct daemon *d = request_daemon(r);
+    int64_t id;
+    if (request_job_id(&id, d, request_job(r), err) < 0)
+        return -1;
+    return jobs_get(row, d->store, id, err);
+}
+
+/* ---- events ---- */
+
+static int add_event(void *ctx, const struct event_row *row)
+{
+    char text[600];
+    json_t *body = json_loads(row->body, 0, NULL);
+    event_text(text, sizeof(text), row->kind, body);
+    json_t *e = json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
+                          row_time(row->at_ms), "source", row->source, "kind", row->kind,
+                          "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),
+                          "text", text, "body", body ? body : json_object());
+    return json_array_append_new(ctx, e);
+}
+
+void request_events(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct job_row row;
+    int64_t after, limit, wait_s;
+    if (request_number(&after, r, "after", 0) < 0 || request_number(&limit, r, "limit", 1000) < 0 ||
+        request_number(&wait_s, r, "wait_s", 0) < 0)
+        return;
+    if (find(r, &row, &err) < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    if (row.last_seq <= after && !row.result[0] && wait_s > 0 && !request_over(r)) {
+        request_sleep(r, row.id, clamp(wait_s, 0, WAIT_MAX_S) * 1000);
+        return;
+    }
+    json_t *events = json_array();
+    if (events_each(d->store, row.id, after, clamp(limit, 1, EVENTS_MAX), add_event, events,
+                    &err) < 0) {
+        json_decref(events);
+        request_fail(r, &err, NULL);
+        return;
+    }
+    request_answer(r, 200, json_pack("{s:o, s:s, s:I}", "events", events, "state", row.state,
+                                     "last_seq", (json_int_t)row.last_seq));
+}
+
+/* ---- logs ---- */
+
+struct log_part {
+    int64_t attempt, rank, offset, limit;
+    int64_t size;           /* of the file; -1: there is none yet */
+    char   *data;
+    size_t  got;
+};
+
+/* Bytes that are no UTF-8 become U+FFFD, one each; a character cut at the end is left for the
+ * next call, unless it is all there is. */
+static size_t sequence(const unsigned char *p, size_t left)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3
+               : p[0] < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < n && i < left; i++)
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    if (n >= 3 && left >= 2 &&
+        ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
+         (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)))
+        return 0;
+    return n;
+}
+
+/* *used of the bytes are in the result. */
+static json_t *text_of(const char *data, size_t size, size_t *used)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    char *out = malloc(3 * size + 1);
+    size_t at = 0, n = 0;
+    if (!out)
+        return NULL;
+    while (at < size) {
+        size_t len = sequence(p + at, size - at);
+        if (len > size - at && at > 0)
+            break;
+        if (len == 0 || len > size - at || p[at] == 0) {
+            memcpy(out + n, "\xEF\xBF\xBD", 3);
+            n += 3;
+            at++;
+        } else {
+            memcpy(out + n, p + at, len);
+            n += len;
+            at += len;
+        }
+    }
+    *used = at;
+    json_t *text = json_stringn(out, n);
+    free(out);
+    return text;
+}
+
+static int log_read(struct log_part *p, const struct daemon *d, int64_t id, struct err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 40];
+    struct stat st;
+    job_run_dir(dir, sizeof(dir), d, id, p->attempt);
+    snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
+    p->size = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    int rc = -1;
+    if (fstat(fd, &st) < 0)
+        goto out;
+    p->size = st.st_size;
+    if (p->offset < 0)
+        p->offset = p->size + p->offset > 0 ? p->size + p->offset : 0;
+    p->data = malloc((size_t)p->limit);
+    ssize_t n = p->data ? pread(fd, p->data, (size_t)p->limit, p->offset) : -1;
+    if (n < 0)
+        goto out;
+    p->got = (size_t)n;
+    rc = 0;
+out:
+    if (rc < 0)
+        err_set(err, ERR_SYSTEM, "cannot read %s: %m", path);
+    close(fd);
+    return rc;
+}
+
+static void log_answer(struct request *r, const struct log_part *p, bool done)
+{
+    size_t used = 0;
+    int64_t offset = p->offset > 0 ? p->offset : 0;
+    json_t *data = text_of(p->data ? p->data : "", p->got, &used);
+    int64_t next = offset + (int64_t)used, size = p->size > 0 ? p->size : 0;
+    request_answer(r, 200, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:b}", "attempt",
+                                     (json_int_t)p->attempt, "rank", (json_int_t)p->rank, "offset",
+                                     (json_int_t)offset, "next_offset", (json_int_t)next, "size",
+                                     (json_int_t)size, "data", data, "done",
+                                     (int)(done && next >= size)));
+}
+
+void request_logs(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct job_row row;
+    struct log_part p = { 0 };
+    int64_t wait_s, latest;
+    if (request_number(&p.attempt, r, "attempt", 0) < 0 ||
+        request_number(&p.rank, r, "rank", 0) < 0 ||
+        request_number(&p.offset, r, "offset", 0) < 0 ||
+        request_number(&p.limit, r, "limit", 65536) < 0 ||
+        request_number(&wait_s, r, "wait_s", 0) < 0)
+        return;
+    p.limit = clamp(p.limit, 4, LOG_MAX);
+    if (find(r, &row, &err) < 0)
+        goto fail;
+    latest = row.attempt;
+    if (p.attempt <= 0)
+        p.attempt = latest;
+    if (p.attempt > latest) {
+        err_set(&err, ERR_NOT_FOUND, "job %lld has no attempt %lld", (long long)row.id,
+                (long long)p.attempt);
+        goto fail;
+    }
+    if (p.attempt > 0 && log_read(&p, d, row.id, &err) < 0)
+        goto fail;
+    bool done = row.result[0] || p.attempt < latest;
+    if (done && p.size < 0 && p.rank != 0) {
+        err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld has no log of rank %lld",
+                (long long)p.attempt, (long long)row.id, (long long)p.rank);
+        goto fail;
+    }
+    if (p.got == 0 && !done && wait_s > 0 && !request_over(r)) {
+        char dir[PATH_MAX];
+        request_sleep(r, row.id, clamp(wait_s, 0, WAIT_MAX_S) * 1000);
+        if (p.attempt > 0) {
+            job_run_dir(dir, sizeof(dir), d, row.id, p.attempt);
+            request_watch(r, dir);
+        }
+    } else {
+        log_answer(r, &p, done);
+    }
+    free(p.data);
+    return;
+fail:
+    free(p.data);
+    request_fail(r, &err, NULL);
+}
+
+/* ---- the end ---- */
+
+void request_wait(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct job_row row;
+    int64_t timeout_s;
+    if (request_number(&timeout_s, r, "timeout_s", WAIT_MAX_S) < 0)
+        return;
+    if (find(r, &row, &err) < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    bool done = row.result[0] != 0;
+    if (!done && timeout_s > 0 && !request_over(r)) {
+        request_sleep(r, row.id, clamp(timeout_s, 0, WAIT_MAX_S) * 1000);
+        return;
+    }
+    json_t *job = row_of_id(d, row.id, &err);
+    if (job)
+        request_answer(r, 200, json_pack("{s:o, s:b}", "job", job, "done", (int)done));
+    else
+        request_fail(r, &err, NULL);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_show.c - what is known, without waiting: lists, one job, curves, nodes */
+#include "controller/requests.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "controller/daemon.h"
+#include "controller/job.h"
+#include "controller/row.h"
+#include "controller/server.h"
+#include "controller/why.h"
+#include "db/checkpoints.h"
+#include "db/events.h"
+#include "db/metrics.h"
+#include "db/nodes.h"
+#include "engine/err.h"
+
+enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CHECKPOINTS_MAX = 100 };
+
+struct list {
+    struct daemon *daemon;
+    json_t        *jobs;
+    const char    *name;        /* or NULL */
+    int64_t        limit;
+};
+
+static int list_stored(void *ctx, const struct job_row *row)
+{
+    struct list *l = ctx;
+    if (l->name && strcmp(l->name, row->name) != 0)
+        return 0;
+    const struct job *job = roster_find(&l->daemon->roster, row->id);
+    json_array_append_new(l->jobs, job ? row_of_job(job) : row_of_stored(l->daemon, row));
+    return json_array_size(l->jobs) >= (size_t)l->limit;
+}
+
+static void list_open(struct list *l, int64_t before)
+{
+    const struct roster *roster = &l->daemon->roster;
+    for (size_t i = roster->count; i-- > 0 && json_array_size(l->jobs) < (size_t)l->limit;) {
+        const struct job *job = roster->jobs[i];
+        if ((before <= 0 || job->core.id < before) &&
+            (!l->name || strcmp(l->name, job->name) == 0))
+            json_array_append_new(l->jobs, row_of_job(job));
+    }
+}
+
+/* "3-5,7": those that exist, newest first. */
+static int list_ids(struct list *l, const char *text, struct err *err)
+{
+    int64_t ids[64][2];
+    int n = 0;
+    for (const char *p = text; *p; n++) {
+        char *end;
+        errno = 0;
+        ids[n][0] = ids[n][1] = strtoll(p, &end, 10);
+        if (end != p && *end == '-')
+            ids[n][1] = strtoll(p = end + 1, &end, 10);
+        if (errno || end == p || (*end && *end != ',') || ids[n][0] <= 0 ||
+            ids[n][1] < ids[n][0] || ids[n][1] - ids[n][0] >= IDS_MAX || n == 63)
+            return err_set(err, ERR_USAGE, "ids=%.60s is not a list like 3-5,7", text);
+        p = *end ? end + 1 : end;
+    }
+    for (int i = n; i-- > 0;) {
+        for (int64_t id = ids[i][1]; id >= ids[i][0]; id--) {
+            json_t *row = row_of_id(l->daemon, id, NULL);
+            if (row)
+                json_array_append_new(l->jobs, row);
+        }
+    }
+    return 0;
+}
+
+void request_list(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    int64_t all, before;
+    struct list l = { .daemon = d, .name = request_query(r, "name") };
+    const char *ids = request_query(r, "ids");
+    if (request_number(&all, r, "all", 0) < 0 || request_number(&before, r, "before", 0) < 0 ||
+        request_number(&l.limit, r, "limit", 100) < 0)
+        return;
+    if (l.limit < 1 || l.limit > LIST_MAX)
+        l.limit = l.limit < 1 ? 1 : LIST_MAX;
+    l.jobs = json_array();
+    int rc = 0;
+    if (ids)
+        rc = list_ids(&l, ids, &err);
+    else if (all)
+        rc = jobs_each(d->store, false, before, l.name ? INT64_MAX : l.limit, list_stored, &l, &err);
+    else
+        list_open(&l, before);
+    if (rc < 0) {
+        json_decref(l.jobs);
+        request_fail(r, &err, NULL);
+        return;
+    }
+    request_answer(r, 200, json_pack("{s:o}", "jobs", l.jobs));
+}
+
+/* ---- one job ---- */
+
+/* Attempts and generations are folded from the events. */
+static void fold_attempt(json_t *attempts, const struct event_row *row, const json_t *body)
+{
+    json_array_append_new(attempts, json_pack(
+        "{s:I, s:s, s:n, s:s, s:o, s:n, s:[], s:O?, s:O?}", "attempt", (json_int_t)row->attempt,
+        "state", "live", "cause", "text", "", "started_at", row_time(row->at_ms), "ended_at",
+        "generations", "node", json_object_get(body, "node"), "nonce",
+        json_object_get(body, "nonce")));
+}
+
+static void fold_generation(json_t *attempt, const struct event_row *row, const json_t *body)
+{
+    json_array_append_new(json_object_get(attempt, "generations"), json_pack(
+        "{s:O?, s:O?, s:O?, s:n, s:s, s:n, s:o, s:n}", "generation",
+        json_object_get(body, "generation"), "np", json_object_get(body, "np"), "resume_step",
+        json_object_get(body, "resume_step"), "cause", "text", "", "step", "started_at",
+        row_time(row->at_ms), "ended_at"));
+}
+
+static void fold_fields(json_t *out, const struct event_row *row, const json_t *body)
+{
+    static const char *const keys[] = { "cause", "text", "step", "resume_step" };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        json_t *v = json_object_get(body, keys[i]);
+        if (v && json_object_get(out, keys[i]))
+            json_object_set(out, keys[i], v);
+    }
+    json_object_set_new(out, "ended_at", row_time(row->at_ms));
+}
+
+static int fold(void *ctx, const struct event_row *row)
+{
+    json_t *attempts = ctx, *body = json_loads(row->body, 0, NULL);
+    json_t *attempt = json_array_get(attempts, json_array_size(attempts) - 1);
+    json_t *generations = json_object_get(attempt, "generations");
+    json_t *generation = json_array_get(generations, json_array_size(generations) - 1);
+    if (strcmp(row->kind, "placed") == 0) {
+        fold_attempt(attempts, row, body);
+    } else if (strcmp(row->kind, "generation_started") == 0 && attempt) {
+        fold_generation(attempt, row, body);
+    } else if (strcmp(row->kind, "generation_ended") == 0 && generation) {
+        fold_fields(generation, row, body);
+    } else if (attempt && (strcmp(row->kind, "attempt_ended") == 0 ||
+                           strcmp(row->kind, "agent_lost") == 0)) {
+        const char *result = json_string_value(json_object_get(body, "result"));
+        fold_fields(attempt, row, body);
+        json_object_set_new(attempt, "state", json_string(result ? result : "lost"));
+    }
+    json_decref(body);
+    return 0;
+}
+
+static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
+{
+    json_array_append_new(ctx, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step",
+                                         (json_int_t)c->step, "path", c->path, "digest", c->digest,
+                                         "bytes", (json_int_t)c->bytes, "trust", c->trust, "at",
+                                         row_time(c->at_ms)));
+    return 0;
+}
+
+static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
+{
+    char dir[PATH_MAX], yaml[PATH_MAX + 16];
+    const char *checkpoints =
+        json_string_value(json_object_get(json_object_get(spec, "checkpoint"), "dir"));
+    job_dir(dir, sizeof(dir), d, id);
+    snprintf(yaml, sizeof(yaml), "%s/spec.yaml", dir);
+    return json_pack("{s:s, s:s, s:s}", "dir", dir, "spec", yaml, "checkpoints",
+                     checkpoints ? checkpoints : "");
+}
+
+void request_show(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    char *yaml = NULL, *canonical = NULL;
+    json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
+    int64_t id;
+    if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
+        jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 ||
+        events_each(d->store, id, 0, INT64_MAX, fold, attempts, &err) < 0 ||
+        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0) {
+        request_fail(r, &err, NULL);
+    } else {
+        spec = json_loads(canonical, 0, NULL);
+        request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:o}", "job", row, "spec", spec,
+                                         "attempts", attempts, "checkpoints", checkpoints,
+                                         "paths", paths(d, id, spec)));
+    }
+    json_decref(row);
+    json_decref(spec);
+    json_decref(attempts);
+    json_decref(checkpoints);
+    free(yaml);
+    free(canonical);
+}
+
+void request_why(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    int64_t id;
+    json_t *why = NULL;
+    if (request_job_id(&id, d, request_job(r), &err) == 0)
+        why = why_make(d, id, &err);
+    if (why)
+        request_answer(r, 200, why);
+    else
+        request_fail(r, &err, NULL);
+}
+
+static int add_point(void *ctx, int64_t step, double value)
+{
+    json_array_append_new(ctx, json_pack("[I, o]", (json_int_t)step,
+                                         isfinite(value) ? json_real(value) : json_null()));
+    return 0;
+}
+
+void request_metrics(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct job_row row;
+    const char *name = request_query(r, "name");
+    int64_t id, limit;
+    if (request_number(&limit, r, "limit", 500) < 0)
+        return;
+    json_t *points = json_array();
+    if (request_job_id(&id, d, request_job(r), &err) < 0 ||
+        jobs_get(&row, d->store, id, &err) < 0 ||
+        metrics_each(d->store, id, name ? name : "loss",
+                     limit < 1 || limit > POINTS_MAX ? POINTS_MAX : limit, add_point, points,
+                     &err) < 0) {
+        json_decref(points);
+        request_fail(r, &err, NULL);
+        return;
+    }
+    request_answer(r, 200, json_pack("{s:o}", "points", points));
+}
+
+void request_nodes(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    const struct fleet *f = &d->fleet;
+    int64_t cpus, gpus;
+    fleet_free(d, &cpus, &gpus);
+    json_t *list = json_object_get(f->facts, "gpus");
+    request_answer(r, 200, json_pack(
+        "{s:[{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s}]}", "nodes", "name", f->node, "state", "up",
+        "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus, "gpus",
+        json_is_array(list) ? json_incref(list) : json_array(), "gpus_free", (json_int_t)gpus,
+        "last_seen", row_time(daemon_now_ms()), "boot_id", f->boot_id));
+}
+
+void request_version(struct request *r)
+{
+    const struct daemon *d = request_daemon(r);
+    request_answer(r, 200, json_pack("{s:s, s:I, s:s, s:o, s:s}", "version", JOBCTL_VERSION, "pid",
+                                     (json_int_t)getpid(), "home", d->home, "started_at",
+                                     row_time(d->started_ms), "boot_id", d->fleet.boot_id));
+}

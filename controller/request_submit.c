@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_submit.c - POST /v1/jobs and /retry: from a text to a job that is committed */
+#include "controller/requests.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/log.h"
+#include "controller/daemon.h"
+#include "controller/effects.h"
+#include "controller/job.h"
+#include "controller/jobspec.h"
+#include "controller/row.h"
+#include "controller/server.h"
+#include "engine/err.h"
+
+enum { SETS_MAX = 256 };
+
+/* What is to become a job. */
+struct order {
+    json_t     *spec;           /* canonical; owned */
+    const char *yaml;
+    const json_t *secrets;      /* borrowed, or NULL */
+    int64_t     retry_of;
+    bool        hold;
+};
+
+static const char *body_text(const json_t *body, const char *key)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    return text ? text : "";
+}
+
+/* Names of dependencies become ids; each must be a job that can still succeed. */
+static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
+{
+    const json_t *after = json_object_get(spec, "after");
+    json_t *ids = json_array();
+    for (size_t i = 0; i < json_array_size(after); i++) {
+        const json_t *v = json_array_get(after, i);
+        char word[80];
+        int64_t id;
+        struct job_row row;
+        if (json_is_integer(v))
+            snprintf(word, sizeof(word), "%lld", (long long)json_integer_value(v));
+        else
+            snprintf(word, sizeof(word), "%s", json_is_string(v) ? json_string_value(v) : "");
+        if (request_job_id(&id, d, word, err) < 0 || jobs_get(&row, d->store, id, err) < 0)
+            goto fail;
+        if (row.result[0] && strcmp(row.result, "succeeded") != 0) {
+            err_set(err, ERR_CONFLICT, "job %lld is done (%s): a job after it could never start",
+                    (long long)id, row.result);
+            goto fail;
+        }
+        json_array_append_new(ids, json_integer(id));
+    }
+    return json_object_set_new(spec, "after", ids);
+fail:
+    err_prefix(err, "after: ");
+    json_decref(ids);
+    return -1;
+}
+
+/* What this machine can never give is refused now, not waited for. */
+static int check_size(const struct job *job, struct err *err)
+{
+    const struct fleet *f = &job->daemon->fleet;
+    if (job->want_gpus > f->gpus)
+        return err_set(err, ERR_USAGE, "resources.gpus: %lld asked for, this machine has %lld; "
+                       "`gpus: auto` takes what is there", (long long)job->want_gpus,
+                       (long long)f->gpus);
+    if (job->want_cpus > f->cpus)
+        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
+                       "set resources.cpus to at most that", (long long)job->want_cpus,
+                       (long long)f->cpus);
+    return 0;
+}
+
+static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 16];
+    json_t *checkpoint = json_object_get(spec, "checkpoint");
+    if (strcmp(body_text(checkpoint, "dir"), "auto") != 0)
+        return 0;
+    job_dir(dir, sizeof(dir), d, id);
+    snprintf(path, sizeof(path), "%s/checkpoints", dir);
+    if (json_object_set_new(checkpoint, "dir", json_string(path)) < 0)
+        return err_set(err, ERR_MEMORY, "out of memory for a spec");
+    return 0;
+}
+
+/* The body of the event `submitted`. */
+static json_t *submitted_body(const struct order *o)
+{
+    const json_t *retry = json_object_get(o->spec, "retry");
+    const json_t *backoff = json_object_get(retry, "backoff");
+    json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
+    json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
+    return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}}", "name",
+                     body_text(o->spec, "name"), "priority",
+                     json_integer_value(json_object_get(o->spec, "priority")), "held",
+                     (int)o->hold, "retry_of",
+                     o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry", "max",
+                     json_integer_value(json_object_get(retry, "max")), "no_progress",
+                     json_integer_value(json_object_get(retry, "no_progress")), "backoff_ms", low,
+                     high);
+}
+
+static int take_secrets(struct job *job, const struct order *o, struct err *err)
+{
+    const json_t *names = json_object_get(o->spec, "secrets");
+    if (!job->has_secrets)
+        return 0;
+    job->secrets = json_object();
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        json_t *value = name ? json_object_get(o->secrets, name) : NULL;
+        if (!json_is_string(value))
+            return err_set(err, ERR_USAGE, "secrets: %s is not set in the environment of the one "
+                           "who submits", name ? name : "?");
+        json_object_set(job->secrets, name, value);
+    }
+    return 0;
+}
+
+static int order_to_job(int64_t *id, struct daemon *d, const struct order *o, struct err *err)
+{
+    char *canonical = NULL;
+    json_t *body = NULL;
+    struct job *job = job_create(d, d->next_id, o->spec, err);
+    int rc = -1;
+    if (!job || check_size(job, err) < 0 || take_secrets(job, o, err) < 0 ||
+        place_checkpoints(o->spec, d, job->core.id, err) < 0)
+        goto out;
+    job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
+    canonical = json_dumps(o->spec, JSON_COMPACT);
+    body = submitted_body(o);
+    if (!canonical || !body) {
+        err_set(err, ERR_MEMORY, "out of memory for a job");
+        goto out;
+    }
+    *id = job->core.id;
+    if (job_submit(job, body, o->yaml, canonical, err) < 0)
+        goto out;
+    struct err files = { 0 };
+    if (effect_files(job, &files) < 0)      /* they are made again when it starts */
+        log_warn(NULL, "job %lld: %s", (long long)*id, files.text);
+    job = NULL;
+    rc = 0;
+out:
+    job_destroy(job);
+    json_decref(body);
+    free(canonical);
+    return rc;
+}
+
+static int sets_of(const char **sets, int *count, const json_t *body, struct err *err)
+{
+    const json_t *list = json_object_get(body, "set");
+    *count = (int)json_array_size(list);
+    if ((list && !json_is_array(list)) || *count > SETS_MAX)
+        return err_set(err, ERR_USAGE, "set: expected a list of at most %d texts", SETS_MAX);
+    for (int i = 0; i < *count; i++)
+        if (!(sets[i] = json_string_value(json_array_get(list, (size_t)i))))
+            return err_set(err, ERR_USAGE, "set: expected texts like \"a.b=c\"");
+    return 0;
+}
+
+/* The place of a mistake in a spec, for the answer. */
+static json_t *where_of(const char *file, const struct spec_error *where)
+{
+    if (where->line <= 0)
+        return NULL;
+    return json_pack("{s:s, s:i, s:i}", "file", file, "line", where->line, "column",
+                     where->column);
+}
+
+static int body_check(const json_t *body, struct err *err)
+{
+    static const char *const texts[] = { "spec", "cwd" };
+    for (size_t i = 0; i < 2; i++)
+        if (!json_is_string(json_object_get(body, texts[i])))
+            return err_set(err, ERR_USAGE, "the body needs a text '%s'", texts[i]);
+    return 0;
+}
+
+void request_submit(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    const json_t *body = request_body(r);
+    const char *sets[SETS_MAX];
+    const char *file = body_text(body, "file");
+    struct spec_error where = { 0 };
+    struct err err = { 0 };
+    int nsets = 0;
+    int64_t id;
+    struct order o = { .yaml = body_text(body, "spec"),
+                       .secrets = json_object_get(body, "secrets"),
+                       .hold = json_is_true(json_object_get(body, "hold")) };
+    if (body_check(body, &err) < 0 || sets_of(sets, &nsets, body, &err) < 0 ||
+        jobspec_parse(&o.spec, o.yaml, file[0] ? file : "-", body_text(body, "cwd"), sets, nsets,
+                      &where, &err) < 0 ||
+        resolve_after(o.spec, d, &err) < 0)
+        goto fail;
+    if (json_is_true(json_object_get(body, "dry_run"))) {
+        request_answer(r, 200, json_pack("{s:O, s:[]}", "spec", o.spec, "notes"));
+    } else {
+        if (order_to_job(&id, d, &o, &err) < 0)
+            goto fail;
+        request_answer_row(r, 201, id);
+    }
+    json_decref(o.spec);
+    return;
+fail:
+    request_fail(r, &err, where_of(file, &where));
+    json_decref(o.spec);
+}
+
+void request_retry(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    struct job_row row;
+    char *yaml = NULL, *canonical = NULL;
+    int64_t id;
+    struct order o = { .secrets = json_object_get(request_body(r), "secrets") };
+    if (request_job_id(&id, d, request_job(r), &err) < 0 ||
+        jobs_get(&row, d->store, id, &err) < 0)
+        goto fail;
+    if (!row.result[0]) {
+        err_set(&err, ERR_CONFLICT, "job %lld is %s: only a job that is done can be tried again",
+                (long long)id, row.state);
+        goto fail;
+    }
+    if (jobs_spec(&yaml, &canonical, d->store, id, &err) < 0)
+        goto fail;
+    o.spec = json_loads(canonical, 0, NULL);
+    o.yaml = yaml;
+    o.retry_of = id;
+    if (!o.spec) {
+        err_set(&err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
+        goto fail;
+    }
+    json_object_set_new(o.spec, "after", json_array());     /* they were waited for */
+    if (order_to_job(&id, d, &o, &err) < 0)
+        goto fail;
+    request_answer_row(r, 201, id);
+    goto out;
+fail:
+    request_fail(r, &err, NULL);
+out:
+    json_decref(o.spec);
+    free(yaml);
+    free(canonical);
+}

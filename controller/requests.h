@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* requests.h - what each request does; the table of them is in requests.c, docs/API.md is its text
+ *
+ * request_submit.c makes jobs, request_show.c answers from what is known,
+ * request_follow.c also waits, requests.c acts on a job that is there.
+ */
+#ifndef CONTROLLER_REQUESTS_H
+#define CONTROLLER_REQUESTS_H
+
+#include <stdint.h>
+
+struct daemon;
+struct err;
+struct request;
+
+void request_submit(struct request *r);
+void request_retry(struct request *r);
+
+void request_list(struct request *r);
+void request_show(struct request *r);
+void request_why(struct request *r);
+void request_metrics(struct request *r);
+void request_nodes(struct request *r);
+void request_version(struct request *r);
+
+void request_events(struct request *r);
+void request_logs(struct request *r);
+void request_wait(struct request *r);
+
+/* The id that a path or a spec means: a number, a name (its newest job) or `last`. */
+int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err);
+
+/* Answer with {job: ROW}. */
+void request_answer_row(struct request *r, int status, int64_t id);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* roster.h - the jobs that are in memory: all that are not done, in order of their ids
+ *
+ * A job that is done is only in the store.  Ids ascend, so a new job goes to
+ * the end and a look-up is a binary search.
+ */
+#ifndef CONTROLLER_ROSTER_H
+#define CONTROLLER_ROSTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct job;
+
+struct roster {
+    struct job **jobs;          /* borrowed for reading; may move when a job is added */
+    size_t       count, room;
+};
+
+/* Takes the job over; its id must be larger than all before. */
+int roster_add(struct roster *r, struct job *job, struct err *err);
+struct job *roster_find(const struct roster *r, int64_t id);    /* or NULL */
+/* Destroys the job. */
+void roster_remove(struct roster *r, struct job *job);
+void roster_fini(struct roster *r);
+
+#endif

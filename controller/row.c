@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.c - see row.h */
+#include "controller/row.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "controller/daemon.h"
+#include "controller/job.h"
+#include "db/checkpoints.h"
+#include "engine/err.h"
+
+json_t *row_time(int64_t ms)
+{
+    char text[40];
+    struct tm tm;
+    time_t s = (time_t)(ms / 1000);
+    if (ms < 0 || !gmtime_r(&s, &tm))
+        return json_null();
+    size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(text + n, sizeof(text) - n, ".%03dZ", (int)(ms % 1000));
+    return json_string(text);
+}
+
+static json_t *known(int64_t value)
+{
+    return value >= 0 ? json_integer(value) : json_null();
+}
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text && text[0] ? json_string(text) : json_null();
+}
+
+/* Productive time over time since the first start. */
+static json_t *goodput(const struct job_row *row, int64_t productive_ms, int64_t now_ms)
+{
+    int64_t end = row->ended_ms >= 0 ? row->ended_ms : now_ms;
+    if (row->started_ms < 0 || end <= row->started_ms)
+        return json_null();
+    double share = (double)productive_ms / (double)(end - row->started_ms);
+    return json_real(share > 1 ? 1 : share);
+}
+
+static json_t *eta(const struct job *job)
+{
+    const struct job_core *c = &job->core;
+    if (c->state != JOB_RUNNING || c->steps <= 0 || c->step < 0 || !isfinite(job->pulse.step_ms))
+        return json_null();
+    return json_real((double)(c->steps - c->step) * job->pulse.step_ms / 1000);
+}
+
+static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta_s,
+                        const char *phase, int64_t productive_ms)
+{
+    json_t *after = json_loads(r->after, 0, NULL);
+    return json_pack(
+        "{s:I, s:s, s:s, s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:I,"
+        " s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "id", (json_int_t)r->id, "name", r->name, "state", r->state, "result",
+        text_or_null(r->result), "reason", r->reason, "attempt", (json_int_t)r->attempt,
+        "generation", (json_int_t)r->generation, "step", known(r->step), "steps", known(r->steps),
+        "loss", number(r->loss), "samples_per_s", number(r->samples_per_s), "goodput",
+        goodput(r, productive_ms, daemon_now_ms()), "eta_s", eta_s, "checkpoint", checkpoint,
+        "exit_code", known(r->exit_code), "held", (int)r->held, "priority",
+        (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
+        known(r->retry_of), "submitted_at", row_time(r->submitted_ms), "started_at",
+        row_time(r->started_ms), "ended_at", row_time(r->ended_ms), "phase", text_or_null(phase),
+        "np", known(r->np));
+}
+
+void row_reason(char *out, unsigned long size, const struct job *job)
+{
+    const struct job_core *c = &job->core;
+    const int64_t now_ms = daemon_now_ms();
+    if (!job_core_waits(c)) {
+        snprintf(out, size, "%s", c->reason);
+        return;
+    }
+    char wait[200];
+    sched_text(wait, sizeof(wait), &job->verdict, now_ms);
+    if (c->state == JOB_RECOVERING && job->verdict.word != SCHED_BACKOFF)
+        snprintf(out, size, "%s; %s", c->reason, wait);
+    else
+        snprintf(out, size, "%s", c->state == JOB_RECOVERING ? c->reason : wait);
+}
+
+json_t *row_of_job(const struct job *job)
+{
+    struct job_row row;
+    const struct job_core *c = &job->core;
+    job_row_make(&row, job);
+    row_reason(row.reason, sizeof(row.reason), job);
+    json_t *checkpoint = json_null();
+    if (job->checkpoint_path && c->checkpoint >= 0)
+        checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path",
+                               job->checkpoint_path);
+    return row_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING ? job->pulse.phase : "",
+                    job_core_productive_ms(c, daemon_now_ms()));
+}
+
+static int newest_good(void *ctx, const struct checkpoint_row *row)
+{
+    json_t **out = ctx;
+    if (strcmp(row->trust, "quarantined") == 0)
+        return 0;
+    *out = json_pack("{s:I, s:s}", "step", (json_int_t)row->step, "path", row->path);
+    return 1;
+}
+
+json_t *row_of_stored(struct daemon *d, const struct job_row *row)
+{
+    json_t *checkpoint = NULL;
+    checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
+    return row_make(row, checkpoint ? checkpoint : json_null(), json_null(), "",
+                    row->productive_ms);
+}
+
+json_t *row_of_id(struct daemon *d, int64_t id, struct err *err)
+{
+    const struct job *job = roster_find(&d->roster, id);
+    struct job_row stored;
+    json_t *row = NULL;
+    if (job)
+        row = row_of_job(job);
+    else if (jobs_get(&stored, d->store, id, err) < 0)
+        return NULL;
+    else
+        row = row_of_stored(d, &stored);
+    if (!row)
+        err_set(err, ERR_MEMORY, "out of memory for a job's row");
+    return row;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.h - ROW of docs/API.md: a job as every answer shows it */
+#ifndef CONTROLLER_ROW_H
+#define CONTROLLER_ROW_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct daemon;
+struct err;
+struct job;
+struct job_row;
+
+/* New references; NULL when memory ran out. */
+json_t *row_of_job(const struct job *job);
+json_t *row_of_stored(struct daemon *d, const struct job_row *row);
+/* From memory, or else from the store; NULL with *err set. */
+json_t *row_of_id(struct daemon *d, int64_t id, struct err *err);
+
+json_t *row_time(int64_t ms);           /* ISO 8601; null for a negative one */
+
+/* "why" in one line: the reason as shown in a row. */
+void row_reason(char *out, unsigned long size, const struct job *job);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c - see server.h */
+#include "controller/server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/buf.h"
+#include "agent/log.h"
+#include "agent/unix_socket.h"
+#include "controller/daemon.h"
+#include "engine/err.h"
+
+enum { CONNECTIONS_MAX = 1000, IDLE_S = 300 };
+
+struct server {
+    struct daemon     *daemon;
+    struct MHD_Daemon *mhd;
+    uv_poll_t          poll;
+    uv_timer_t         timer;       /* MHD's own time-outs */
+    struct request    *asleep;
+    int                requests;
+    bool               closing;
+};
+
+struct request {
+    struct server         *server;
+    struct MHD_Connection *connection;
+    const struct route    *route;
+    struct buf             body;
+    json_t                *json;
+    char                   job[128];
+    bool                   too_large;
+    bool                   answered;
+    enum MHD_Result        result;
+    /* while it sleeps */
+    bool                   asleep;
+    int64_t                wake_job;
+    int64_t                deadline_ms;     /* 0: none yet */
+    struct request        *next;
+    uv_timer_t            *timer;
+    uv_fs_event_t         *watch;
+};
+
+static const struct {
+    enum err_code code;
+    int           status;
+    const char   *word;
+} codes[] = {
+    { ERR_USAGE, 400, "usage" },        { ERR_CONFLICT, 409, "conflict" },
+    { ERR_NOT_FOUND, 404, "not_found" }, { ERR_SYSTEM, 503, "system" },
+    { ERR_DATA, 400, "usage" },         { ERR_MEMORY, 503, "system" },
+    { ERR_BUG, 500, "bug" },
+};
+
+/* ---- the loop ---- */
+
+static void timer_fired(uv_timer_t *timer);
+
+static void run(struct server *s)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    if (s->closing)
+        return;
+    MHD_run(s->mhd);
+    uv_timer_stop(&s->timer);
+    if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
+        uv_timer_start(&s->timer, timer_fired, ms, 0);
+}
+
+static void timer_fired(uv_timer_t *timer)
+{
+    run(timer->data);
+}
+
+static void readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    run(poll->data);
+}
+
+/* ---- sleeping ---- */
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void bedding_away(struct request *r)
+{
+    if (r->timer)
+        uv_close((uv_handle_t *)r->timer, free_handle);
+    if (r->watch)
+        uv_close((uv_handle_t *)r->watch, free_handle);
+    r->timer = NULL;
+    r->watch = NULL;
+}
+
+static void wake(struct request *r)
+{
+    struct server *s = r->server;
+    for (struct request **p = &s->asleep; *p; p = &(*p)->next) {
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    }
+    r->asleep = false;
+    bedding_away(r);
+    MHD_resume_connection(r->connection);
+    uv_timer_start(&s->timer, timer_fired, 0, 0);
+}
+
+void server_wake(struct server *s, int64_t job)
+{
+    struct request *next;
+    for (struct request *r = s ? s->asleep : NULL; r; r = next) {
+        next = r->next;
+        if (r->wake_job == job)
+            wake(r);
+    }
+}
+
+static void sleep_over(uv_timer_t *timer)
+{
+    wake(timer->data);
+}
+
+static void file_changed(uv_fs_event_t *watch, const char *name, int events, int status)
+{
+    (void)name;
+    (void)events;
+    (void)status;
+    wake(watch->data);
+}
+
+void request_sleep(struct request *r, int64_t job, int64_t ms)
+{
+    struct server *s = r->server;
+    const int64_t now = (int64_t)uv_now(&s->daemon->loop);
+    if (!r->deadline_ms)
+        r->deadline_ms = now + ms;
+    r->timer = calloc(1, sizeof(*r->timer));
+    if (!r->timer) {
+        request_fail(r, &(struct err){ ERR_MEMORY, "out of memory" }, NULL);
+        return;
+    }
+    uv_timer_init(&s->daemon->loop, r->timer);
+    r->timer->data = r;
+    uv_timer_start(r->timer, sleep_over,
+                   (uint64_t)(r->deadline_ms > now ? r->deadline_ms - now : 0), 0);
+    r->wake_job = job;
+    r->asleep = true;
+    r->next = s->asleep;
+    s->asleep = r;
+    MHD_suspend_connection(r->connection);
+}
+
+void request_watch(struct request *r, const char *dir)
+{
+    if (!r->asleep || r->watch || !(r->watch = calloc(1, sizeof(*r->watch))))
+        return;
+    uv_fs_event_init(&r->server->daemon->loop, r->watch);
+    r->watch->data = r;
+    if (uv_fs_event_start(r->watch, file_changed, dir, 0) != 0) {
+        uv_close((uv_handle_t *)r->watch, free_handle);
+        r->watch = NULL;
+    }
+}
+
+bool request_over(const struct request *r)
+{
+    return r->server->closing ||
+           (r->deadline_ms && (int64_t)uv_now(&r->server->daemon->loop) >= r->deadline_ms);
+}
+
+/* ---- what a handler sees ---- */
+
+struct daemon *request_daemon(const struct request *r)
+{
+    return r->server->daemon;
+}
+
+const char *request_job(const struct request *r)
+{
+    return r->job;
+}
+
+const json_t *request_body(const struct request *r)
+{
+    return r->json;
+}
+
+const char *request_query(const struct request *r, const char *key)
+{
+    return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, key);
+}
+
+int request_number(int64_t *out, struct request *r, const char *key, int64_t otherwise)
+{
+    const char *text = request_query(r, key);
+    char *end;
+    *out = otherwise;
+    if (!text)
+        return 0;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno == 0 && end != text && !*end) {
+        *out = value;
+        return 0;
+    }
+    struct err err = { 0 };
+    err_set(&err, ERR_USAGE, "%s=%.60s is not a whole number", key, text);
+    request_fail(r, &err, NULL);
+    return -1;
+}
+
+void request_answer(struct request *r, int status, json_t *document)
+{
+    char *text = NULL;
+    if (document && json_object_set_new(document, "schema", json_integer(1)) == 0)
+        text = json_dumps(document, JSON_COMPACT);
+    json_decref(document);
+    if (!text) {
+        status = 503;
+        text = strdup("{\"schema\":1,\"error\":{\"code\":\"system\",\"text\":\"out of memory\"}}");
+    }
+    size_t size = text ? strlen(text) : 0;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+    r->answered = true;
+    r->result = MHD_NO;
+    if (!response) {
+        free(text);
+        return;
+    }
+    MHD_add_response_header(response, "Content-Type", "application/json");
+    r->result = MHD_queue_response(r->connection, (unsigned)status, response);
+    MHD_destroy_response(response);
+}
+
+static void answer_error(struct request *r, int status, const char *word, const char *text,
+                         json_t *where)
+{
+    json_t *error = json_pack("{s:s, s:s}", "code", word, "text", text);
+    if (error && where)
+        json_object_update(error, where);
+    json_decref(where);
+    request_answer(r, status, error ? json_pack("{s:o}", "error", error) : NULL);
+}
+
+void request_fail(struct request *r, const struct err *err, json_t *where)
+{
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        if (codes[i].code == err->code) {
+            if (codes[i].status >= 500)
+                log_error(NULL, "%s %s: %s", r->route ? r->route->method : "",
+                          r->route ? r->route->path : "", err->text);
+            answer_error(r, codes[i].status, codes[i].word, err->text, where);
+            return;
+        }
+    }
+    answer_error(r, 500, "bug", err->text[0] ? err->text : "failed without a reason", where);
+}
+
+/* ---- requests come in ---- */
+
+/* Compares with a route's path; its JOB is copied out. */
+static bool path_matches(const char *pattern, const char *url, char *job, size_t size)
+{
+    const char *slot = strstr(pattern, "JOB");
+    if (!slot)
+        return strcmp(pattern, url) == 0;
+    size_t head = (size_t)(slot - pattern);
+    if (strncmp(pattern, url, head) != 0)
+        return false;
+    size_t n = strcspn(url + head, "/");
+    if (n == 0 || n >= size || strcmp(url + head + n, slot + 3) != 0)
+        return false;
+    memcpy(job, url + head, n);
+    job[n] = 0;
+    return true;
+}
+
+static bool peer_ok(struct request *r)
+{
+    struct err err = { 0 };
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info && unix_socket_check_peer(info->connect_fd, &err) == 0)
+        return true;
+    answer_error(r, 403, "usage", "this socket is for its owner and root only", NULL);
+    return false;
+}
+
+static void route(struct request *r, const char *method, const char *url)
+{
+    char others[64] = "";
+    for (const struct route *row = routes; row->method; row++) {
+        if (!path_matches(row->path, url, r->job, sizeof(r->job)))
+            continue;
+        if (strcmp(row->method, method) == 0) {
+            r->route = row;
+            return;
+        }
+        snprintf(others + strlen(others), sizeof(others) - strlen(others), " %s", row->method);
+    }
+    struct err err = { 0 };
+    if (others[0])
+        err_set(&err, ERR_USAGE, "%s is not for %.200s, which takes%s", method, url, others);
+    else
+        err_set(&err, ERR_NOT_FOUND, "there is no %.200s; docs/API.md lists what there is", url);
+    request_fail(r, &err, NULL);
+}
+
+static bool body_parse(struct request *r)
+{
+    json_error_t where;
+    if (r->body.size == 0) {
+        r->json = json_object();
+        return r->json != NULL;
+    }
+    r->json = json_loadb(r->body.data, r->body.size, JSON_REJECT_DUPLICATES, &where);
+    if (json_is_object(r->json))
+        return true;
+    struct err err = { 0 };
+    err_set(&err, ERR_USAGE, "the body is not a JSON object%s%.200s", r->json ? "" : ": ",
+            r->json ? "" : where.text);
+    request_fail(r, &err, NULL);
+    return false;
+}
+
+static enum MHD_Result request_begin(struct server *s, struct MHD_Connection *connection,
+                                     void **state)
+{
+    struct request *r = calloc(1, sizeof(*r));
+    if (!r)
+        return MHD_NO;
+    r->server = s;
+    r->connection = connection;
+    s->requests++;
+    *state = r;
+    return MHD_YES;
+}
+
+static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **state)
+{
+    struct request *r = *state;
+    (void)version;
+    if (!r)
+        return request_begin(arg, connection, state);
+    if (*upload_size > 0) {
+        if (r->body.size + *upload_size > BODY_MAX ||
+            buf_append(&r->body, upload, *upload_size) < 0)
+            r->too_large = true;
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    r->answered = false;
+    if (!r->route) {
+        if (!peer_ok(r))
+            return r->result;
+        if (r->too_large) {
+            answer_error(r, 413, "too_large", "the body is larger than 4 MiB", NULL);
+            return r->result;
+        }
+        route(r, method, url);
+        if (r->answered || !body_parse(r))
+            return r->answered ? r->result : MHD_NO;
+    }
+    r->route->handle(r);
+    if (r->answered)
+        return r->result;
+    return r->asleep ? MHD_YES : MHD_NO;
+}
+
+static void completed(void *arg, struct MHD_Connection *connection, void **state,
+                      enum MHD_RequestTerminationCode why)
+{
+    struct request *r = *state;
+    (void)arg;
+    (void)connection;
+    (void)why;
+    if (!r)
+        return;
+    bedding_away(r);
+    r->server->requests--;
+    json_decref(r->json);
+    buf_fini(&r->body);
+    free(r);
+    *state = NULL;
+}
+
+__attribute__((format(printf, 2, 0))) static void mhd_says(void *arg, const char *fmt, va_list ap)
+{
+    char text[400];
+    (void)arg;
+    vsnprintf(text, sizeof(text), fmt, ap);
+    text[strcspn(text, "\n")] = 0;
+    log_warn(NULL, "http: %s", text);
+}
+
+int server_open(struct server **out, struct daemon *d, int listen_fd, struct err *err)
+{
+    struct server *s = calloc(1, sizeof(*s));
+    if (!s) {
+        close(listen_fd);
+        return err_set(err, ERR_MEMORY, "out of memory for the server");
+    }
+    s->daemon = d;
+    s->mhd = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
+        MHD_OPTION_EXTERNAL_LOGGER, mhd_says, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_END);
+    const union MHD_DaemonInfo *info =
+        s->mhd ? MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+    if (!info) {
+        if (s->mhd)
+            MHD_stop_daemon(s->mhd);
+        else
+            close(listen_fd);
+        free(s);
+        return err_set(err, ERR_SYSTEM, "cannot start the HTTP server");
+    }
+    uv_poll_init(&d->loop, &s->poll, info->epoll_fd);
+    s->poll.data = s;
+    uv_timer_init(&d->loop, &s->timer);
+    s->timer.data = s;
+    uv_poll_start(&s->poll, UV_READABLE, readable);
+    *out = s;
+    return 0;
+}
+
+static void server_free(uv_handle_t *timer)
+{
+    free(timer->data);
+}
+
+void server_close(struct server *s)
+{
+    if (!s)
+        return;
+    s->closing = true;
+    while (s->asleep)
+        wake(s->asleep);
+    for (int i = 0; i < 3; i++)         /* those just woken still get their answer */
+        MHD_run(s->mhd);
+    MHD_stop_daemon(s->mhd);
+    uv_close((uv_handle_t *)&s->poll, NULL);
+    uv_close((uv_handle_t *)&s->timer, server_free);
+}

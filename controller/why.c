@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* why.c - see why.h
+ *
+ * Read from the stored events alone, so that it is the same story for a job
+ * that runs and for one that ended last year.
+ */
+#include "controller/why.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/buf.h"
+#include "controller/daemon.h"
+#include "controller/event_text.h"
+#include "controller/job.h"
+#include "controller/row.h"
+#include "db/events.h"
+#include "engine/err.h"
+
+enum { EVIDENCE_MAX = 40 };
+
+/* What the events add up to. */
+struct story {
+    int        deaths;          /* generations that died */
+    int        attempts, lost, checkpoints, warnings;
+    int64_t    last_checkpoint;
+    int64_t    first_start_ms, end_ms;
+    char       stop[200];
+    char       last_death[320];
+    json_t    *evidence;
+};
+
+static const char *body_text(const json_t *body, const char *key)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    return text ? text : "";
+}
+
+static void add_evidence(struct story *s, const struct event_row *row, const json_t *body)
+{
+    static const char *const telling[] = {
+        "generation_ended", "restart_scheduled", "retry", "agent_lost", "stop_requested",
+        "quarantined", "warning", "attempt_ended", "done", "setup_done", "placed",
+    };
+    char text[400], line[520];
+    json_t *at = NULL;
+    for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++) {
+        if (strcmp(telling[i], row->kind) != 0)
+            continue;
+        event_text(text, sizeof(text), row->kind, body);
+        at = row_time(row->at_ms);
+        snprintf(line, sizeof(line), "%s %s", at ? json_string_value(at) : "", text);
+        json_decref(at);
+        if (json_array_size(s->evidence) >= EVIDENCE_MAX)
+            json_array_remove(s->evidence, 0);
+        json_array_append_new(s->evidence, json_string(line));
+        break;
+    }
+    const json_t *lines = json_object_get(body, "evidence");
+    for (size_t i = 0; i < json_array_size(lines) && i < 5; i++) {
+        const char *said = json_string_value(json_array_get(lines, i));
+        snprintf(line, sizeof(line), "    %.500s", said ? said : "");
+        json_array_append_new(s->evidence, json_string(line));
+    }
+}
+
+static void note_death(struct story *s, const json_t *body)
+{
+    const char *cause = body_text(body, "cause");
+    const json_t *step = json_object_get(body, "step");
+    if (!cause[0] || strcmp(cause, "none") == 0)
+        return;
+    s->deaths++;
+    char where[40] = "";
+    if (json_is_integer(step))
+        snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
+    snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", body_text(body, "text"),
+             where, cause);
+}
+
+static int tell(void *ctx, const struct event_row *row)
+{
+    struct story *s = ctx;
+    json_t *body = json_loads(row->body, 0, NULL);
+    if (strcmp(row->kind, "placed") == 0) {
+        s->attempts++;
+        if (!s->first_start_ms)
+            s->first_start_ms = row->at_ms;
+    } else if (strcmp(row->kind, "generation_ended") == 0) {
+        note_death(s, body);
+    } else if (strcmp(row->kind, "agent_lost") == 0) {
+        s->lost++;
+        snprintf(s->last_death, sizeof(s->last_death), "%.250s (agent_lost)",
+                 body_text(body, "text"));
+    } else if (strcmp(row->kind, "checkpoint") == 0) {
+        s->checkpoints++;
+        s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
+    } else if (strcmp(row->kind, "warning") == 0) {
+        s->warnings++;
+    } else if (strcmp(row->kind, "stop_requested") == 0) {
+        snprintf(s->stop, sizeof(s->stop), "%.190s", body_text(body, "reason"));
+    }
+    s->end_ms = row->at_ms;
+    add_evidence(s, row, body);
+    json_decref(body);
+    return 0;
+}
+
+static const char *times(int n, char out[24])
+{
+    if (n <= 2)
+        return n == 1 ? "once" : "twice";
+    snprintf(out, 24, "%d times", n);
+    return out;
+}
+
+/* "It was restarted twice; the last time because ..." */
+static void put_troubles(struct buf *text, const struct story *s)
+{
+    char n[24];
+    if (s->deaths > 0)
+        buf_print(text, " Its ranks died %s", times(s->deaths, n));
+    if (s->lost > 0)
+        buf_print(text, "%s its agent was lost %s", s->deaths > 0 ? " and" : "",
+                  times(s->lost, n));
+    if (s->deaths + s->lost > 0)
+        buf_print(text, "; the last time: %s.", s->last_death);
+    if (s->checkpoints > 0)
+        buf_print(text, " The newest of %d checkpoints is of step %lld.", s->checkpoints,
+                  (long long)s->last_checkpoint);
+}
+
+static void put_head(struct buf *text, const json_t *row, const struct story *s)
+{
+    const char *state = body_text(row, "state"), *result = body_text(row, "result");
+    const char *reason = body_text(row, "reason");
+    long long id = (long long)json_integer_value(json_object_get(row, "id"));
+    const json_t *step = json_object_get(row, "step"), *steps = json_object_get(row, "steps");
+    buf_print(text, "Job %lld (%s) ", id, body_text(row, "name"));
+    if (strcmp(state, "done") == 0) {
+        buf_print(text, "%s%s", strcmp(result, "cancelled") == 0 ? "was " : "", result);
+        if (json_is_integer(step))
+            buf_print(text, " at step %lld", (long long)json_integer_value(step));
+        if (s->first_start_ms)
+            buf_print(text, " after %.1f s", (double)(s->end_ms - s->first_start_ms) / 1000);
+        buf_print(text, "%s%s.", reason[0] ? ": " : "", reason);
+        return;
+    }
+    if (strcmp(state, "pending") == 0) {
+        buf_print(text, "is pending: %s.", reason[0] ? reason : "just submitted");
+        return;
+    }
+    buf_print(text, "is %s", state);
+    if (json_is_integer(step))
+        buf_print(text, " at step %lld", (long long)json_integer_value(step));
+    if (json_is_integer(steps))
+        buf_print(text, " of %lld", (long long)json_integer_value(steps));
+    buf_print(text, ", attempt %lld, generation %lld.",
+              (long long)json_integer_value(json_object_get(row, "attempt")),
+              (long long)json_integer_value(json_object_get(row, "generation")));
+    if (reason[0] && strcmp(state, "running") != 0)
+        buf_print(text, " %s.", reason);
+}
+
+json_t *why_make(struct daemon *d, int64_t id, struct err *err)
+{
+    struct story s = { .evidence = json_array() };
+    struct buf text;
+    json_t *out = NULL, *row = row_of_id(d, id, err);
+    buf_init(&text);
+    if (!row || !s.evidence || events_each(d->store, id, 0, INT64_MAX, tell, &s, err) < 0)
+        goto out;
+    put_head(&text, row, &s);
+    if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
+        buf_print(&text, " It waits until nothing of it is left on the node.");
+    put_troubles(&text, &s);
+    out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
+                    s.evidence);
+    if (!out)
+        err_set(err, ERR_MEMORY, "out of memory for an answer");
+out:
+    json_decref(row);
+    json_decref(s.evidence);
+    buf_fini(&text);
+    return out;
+}
