@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c - see client.h
  *
- * libcurl gets a socket that is already connected: our paths may be longer than
- * those it can open by itself, and a name must never be looked up.
+ * The socket's path may be longer than what fits an address: then libcurl gets
+ * one through the opened directory.
  */
 #include "controller/client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/buf.h"
@@ -26,33 +30,12 @@ enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048 };
 struct client {
     CURL               *curl;
     char                socket[PATH_MAX];
-    int                 connected;      /* found by client_open, for the first request; or -1 */
-    struct err          connect_err;
+    int                 dir;            /* of a long path, opened; or -1 */
     struct buf          answer;
     const volatile int *stop;
     bool                start;          /* the daemon, when nobody listens */
     int                 line, column;
 };
-
-static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    (void)purpose;
-    (void)address;
-    struct client *c = user;
-    int fd = c->connected;
-    c->connected = -1;
-    if (fd < 0)
-        fd = unix_socket_connect(c->socket, false, &c->connect_err);
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-static int socket_is_connected(void *user, curl_socket_t fd, curlsocktype purpose)
-{
-    (void)user;
-    (void)fd;
-    (void)purpose;
-    return CURL_SOCKOPT_ALREADY_CONNECTED;
-}
 
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
 {
@@ -73,15 +56,46 @@ static int stop_asked(void *user, curl_off_t a, curl_off_t b, curl_off_t x, curl
     return c->stop && *c->stop;
 }
 
+static int set_socket(struct client *c, struct err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s", c->socket);
+    if (strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+        if (home_dir(dir, sizeof(dir), err) < 0)
+            return -1;
+        c->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (c->dir < 0)
+            return err_set(err, ERR_SYSTEM, "cannot open %s: %s", dir, strerror(errno));
+        snprintf(path, sizeof(path), "/proc/self/fd/%d/" HOME_SOCKET, c->dir);
+    }
+    curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, path);
+    return 0;
+}
+
+/* Is anybody there? Else start the daemon. */
+static int reach(struct client *c, struct err *err)
+{
+    struct err none = {0};
+    int fd = unix_socket_connect(c->socket, false, &none);
+    if (fd < 0 && none.code != ERR_NOT_FOUND)
+        return err_set(err, none.code, "%s", none.text);
+    if (fd < 0 && !c->start)
+        return err_set(err, ERR_NOT_FOUND, "the daemon is not running; any command that needs it "
+                       "starts it");
+    if (fd < 0 && (fd = autostart(c->socket, err)) < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
 static int prepare(struct client *c, struct err *err)
 {
     /* Nothing of TLS is needed, and setting it up would take longer than the request. */
     curl_global_init(CURL_GLOBAL_NOTHING);
     if (!(c->curl = curl_easy_init()))
         return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
-    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETDATA, c);
-    curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, socket_is_connected);
+    if (set_socket(c, err) < 0)
+        return -1;
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
     curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, stop_asked);
@@ -95,29 +109,15 @@ static int prepare(struct client *c, struct err *err)
 
 int client_open(struct client **out, bool start, struct err *err)
 {
-    struct err none = {0};
     struct client *c = calloc(1, sizeof(*c));
     *out = NULL;
     if (!c)
         return err_set(err, ERR_MEMORY, "out of memory while setting up the connection");
-    c->connected = -1;
+    c->dir = -1;
     c->start = start;
     buf_init(&c->answer);
-    if (home_path(c->socket, sizeof(c->socket), HOME_SOCKET, err) < 0)
-        goto fail;
-    c->connected = unix_socket_connect(c->socket, false, &none);
-    if (c->connected < 0 && none.code != ERR_NOT_FOUND) {
-        err_set(err, none.code, "%s", none.text);
-        goto fail;
-    }
-    if (c->connected < 0 && !start) {
-        err_set(err, ERR_NOT_FOUND, "the daemon is not running; any command that needs it "
-                "starts it");
-        goto fail;
-    }
-    if (c->connected < 0 && (c->connected = autostart(c->socket, err)) < 0)
-        goto fail;
-    if (prepare(c, err) < 0)
+    if (home_path(c->socket, sizeof(c->socket), HOME_SOCKET, err) < 0 || reach(c, err) < 0 ||
+        prepare(c, err) < 0)
         goto fail;
     *out = c;
     return 0;
@@ -131,8 +131,8 @@ void client_close(struct client *c)
     if (!c)
         return;
     curl_easy_cleanup(c->curl);
-    if (c->connected >= 0)
-        close(c->connected);
+    if (c->dir >= 0)
+        close(c->dir);
     buf_fini(&c->answer);
     free(c);
 }
@@ -194,15 +194,12 @@ static int transport_failed(struct client *c, CURLcode rc, struct err *err)
 {
     if (c->stop && *c->stop)
         return err_set(err, ERR_CONFLICT, "interrupted");
-    if (c->connect_err.code != ERR_NONE)
-        return err_set(err, ERR_SYSTEM, "the daemon is gone: %.300s", c->connect_err.text);
     return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); its log is daemon.log beside "
                    "%s", curl_easy_strerror(rc), c->socket);
 }
 
 static CURLcode transfer(struct client *c)
 {
-    memset(&c->connect_err, 0, sizeof(c->connect_err));
     buf_clear(&c->answer);
     return curl_easy_perform(c->curl);
 }
@@ -217,13 +214,12 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     json_error_t why;
     *answer = NULL;
     c->line = c->column = 0;
-    snprintf(url, sizeof(url), "http://127.0.0.1%s", path);
+    snprintf(url, sizeof(url), "http://jobctl%s", path);
     curl_easy_setopt(c->curl, CURLOPT_URL, url);
     CURLcode rc = transfer(c);
     if (rc != CURLE_OK && rc != CURLE_OPERATION_TIMEDOUT && question && c->start &&
         !(c->stop && *c->stop)) {
-        c->connected = unix_socket_connect(c->socket, false, NULL);
-        if (c->connected < 0 && (c->connected = autostart(c->socket, err)) < 0)
+        if (reach(c, err) < 0)
             return -1;
         rc = transfer(c);
     }

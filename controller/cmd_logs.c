@@ -51,6 +51,7 @@ static int run(struct call *call)
     struct follow_wish wish = {
         .output = true, .progress = call->out.tty, .rank = (int)options_count(o, "rank", 0),
         .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1),
+        .from_now = true,
     };
     struct log_read log = {.id = id, .rank = wish.rank, .attempt = wish.attempt};
     if (!options_has(o, "follow")) {

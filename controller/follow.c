@@ -3,6 +3,7 @@
 #include "controller/follow.h"
 
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +24,8 @@ struct follow {
     struct call              *call;
     struct client            *client;
     const struct follow_wish *wish;
-    long long                 id, after;   /* the last event seen */
+    long long                 id;
+    int64_t                   after;       /* the last event seen */
     struct log_read           log;
     bool                      drawn;       /* a live line stands on the last line */
     char                      last[PROGRESS_LINE_SIZE];
@@ -39,8 +41,9 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void erase(struct follow *f)
+static void erase(void *user)
 {
+    struct follow *f = user;
     if (f->drawn)
         fputs("\r\033[K", f->call->out.file);
     f->drawn = false;
@@ -87,7 +90,7 @@ static int read_events(struct follow *f)
         json_t *answer, *event;
         size_t i;
         if (client_get(f->client, &answer, &f->call->err, "/v1/jobs/%lld/events?after=%lld&limit=%d",
-                       f->id, f->after, PAGE) < 0)
+                       f->id, (long long)f->after, PAGE) < 0)
             return -1;
         json_t *events = json_object_get(answer, "events");
         json_array_foreach (events, i, event) {
@@ -101,6 +104,18 @@ static int read_events(struct follow *f)
     }
 }
 
+/* The number of the newest event. */
+static int skip_old_events(struct follow *f)
+{
+    json_t *answer;
+    if (client_get(f->client, &answer, &f->call->err,
+                   "/v1/jobs/%lld/events?after=%lld&limit=1", f->id, (long long)(INT64_MAX / 2)) < 0)
+        return -1;
+    f->after = json_integer_value(json_object_get(answer, "last_seq"));
+    json_decref(answer);
+    return 0;
+}
+
 /* The output of the attempt that runs, and of each one after it. */
 static int read_output(struct follow *f)
 {
@@ -111,7 +126,6 @@ static int read_output(struct follow *f)
         f->log.attempt = newest;
     for (;;) {
         struct err why = {0};
-        erase(f);
         if (log_read_print(&f->log, f->client, f->call->out.file, &why) < 0 &&
             why.code != ERR_NOT_FOUND) /* nothing was written yet */
             return err_set(&f->call->err, why.code, "%s", why.text);
@@ -119,6 +133,7 @@ static int read_output(struct follow *f)
             return 0;
         f->log.attempt++;
         f->log.offset = 0;
+        erase(f);
         fprintf(f->call->out.file, "--- attempt %lld ---\n", f->log.attempt);
     }
 }
@@ -203,6 +218,10 @@ int follow_job(struct call *call, struct client *c, long long id, const struct f
     const volatile int *stop = interrupt_catch();
     client_stop_when(c, stop);
     f.last_plain = now();
+    f.log.before = erase;
+    f.log.user = &f;
+    if (wish->from_now && skip_old_events(&f) < 0)
+        return -1;
     if (wish->output && wish->tail >= 0)
         log_read_tail(&f.log, c, wish->tail, NULL); /* no output yet: from the beginning */
     int rc = loop(&f, stop);

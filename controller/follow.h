@@ -20,6 +20,7 @@ struct follow_wish {
     long long attempt;     /* 0: all there will be, from the one that runs now */
     long long tail;        /* begin with so many of its last lines; -1: from its beginning */
     bool      progress;    /* the live line */
+    bool      from_now;    /* news that is older than the call is not told */
 };
 
 enum { FOLLOW_DETACHED = 130 };

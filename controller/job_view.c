@@ -72,8 +72,9 @@ static void format_integer(char *out, size_t size, const json_t *row, const char
 static void format_loss(char *out, size_t size, const json_t *row, const char *name)
 {
     const json_t *v = json_object_get(row, name);
-    if (json_is_number(v))
-        snprintf(out, size, "%.4g", json_number_value(v));
+    double x = json_number_value(v);
+    if (json_is_number(v)) /* a fixed width where it can be: the eye compares digits */
+        snprintf(out, size, fabs(x) >= 0.001 && fabs(x) < 1000 ? "%.4f" : "%.3g", x);
     else
         snprintf(out, size, "-");
 }
@@ -131,9 +132,10 @@ static void format_progress(char *out, size_t size, const json_t *row, const cha
 {
     (void)name;
     const json_t *step = json_object_get(row, "step"), *steps = json_object_get(row, "steps");
+    char of[24];
+    int digits = snprintf(of, sizeof(of), "%lld", (long long)json_integer_value(steps));
     if (json_is_integer(step) && json_integer_value(steps) > 0)
-        snprintf(out, size, "%lld/%lld", (long long)json_integer_value(step),
-                 (long long)json_integer_value(steps));
+        snprintf(out, size, "%*lld/%s", digits, (long long)json_integer_value(step), of);
     else
         format_integer(out, size, row, "step");
 }

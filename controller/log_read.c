@@ -30,6 +30,8 @@ long long log_read_print(struct log_read *r, struct client *c, FILE *to, struct 
         const json_t *data = json_object_get(answer, "data");
         const char *text = json_string_value(data);
         size_t n = json_string_length(data);
+        if (n && r->before)
+            r->before(r->user);
         if (n)
             fwrite(text, 1, n, to);
         if (n)

@@ -15,6 +15,8 @@ struct log_read {
     int       rank;
     bool      done;                 /* no more will come */
     bool      mid_line;             /* the last byte printed was not a line feed */
+    void    (*before)(void *user);  /* called before bytes are printed; may be NULL */
+    void     *user;
 };
 
 /* Print what there is from the offset on. Returns how many bytes, or -1. An attempt that has no

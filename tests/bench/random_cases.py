@@ -48,7 +48,7 @@ def draw(rng, name, seed):
                   "mlp_ratio": float(rng.choice([1.0, 2.5, 3.3])), "use_pe": False,
                   "qk_norm": bool(rng.integers(2)), "cross_norm": bool(rng.integers(2)),
                   "class_dropout_prob": 0.1, "fp32_attention": True, "mixed_precision": "no"},
-        "vae": {"vae_latent_dim": sana_torch.LATENT, "vae_downsample_rate": 32},
+        "vae": {"vae_latent_dim": int(rng.choice([3, 16, 32])), "vae_downsample_rate": 32},
         "text_encoder": {"caption_channels": int(rng.integers(3, 60)), "y_norm": True,
                          "y_norm_scale_factor": 0.01, "norm_eps": 1e-5,
                          "model_max_length": int(rng.integers(2, 20))},
@@ -60,6 +60,19 @@ def draw(rng, name, seed):
         "case": {"latent_hw": [patch * int(rng.integers(1, 8)), patch * int(rng.integers(1, 8))],
                  "batch": int(rng.integers(1, 5)), "seed": seed, "name": name},
     }
+
+
+def draw_optimizer(rng, config):
+    """Some steps instead of gradients.  AdamW: CAME turns gradients that are only rounding into
+    full-size steps, and two correct programs soon differ in drawn models."""
+    config["case"]["steps"] = int(rng.integers(2, 5))
+    config["train"] = {
+        "gradient_clip": float(rng.choice([0.1, 1.0])), "lr_schedule": "constant",
+        "lr_schedule_args": {"num_warmup_steps": int(rng.integers(0, 4))},
+        "optimizer": {"type": "AdamW", "eps": 1e-8, "betas": [0.9, 0.99],
+                      "lr": float(rng.choice([1e-4, 1e-3])),
+                      "weight_decay": float(rng.choice([0.0, 0.01, 0.1]))}}
+    config["text_encoder"]["y_norm_scale_factor"] = 0.5
 
 
 def inputs(config):
@@ -74,7 +87,7 @@ def inputs(config):
     batch, length = config["case"]["batch"], text["model_max_length"]
 
     def latent():
-        return torch.randn(batch, sana_torch.LATENT, h, w, generator=g)
+        return torch.randn(batch, config["vae"]["vae_latent_dim"], h, w, generator=g)
 
     def caption():
         return torch.randn(batch, 1, length, text["caption_channels"], generator=g)
@@ -85,12 +98,62 @@ def inputs(config):
         return m
 
     t = {n: v.detach().clone() for n, v in model.state_dict().items()}
+    def training_batch(prefix):
+        return {f"{prefix}.x0": latent(), f"{prefix}.noise": latent(), f"{prefix}.y": caption(),
+                f"{prefix}.mask": mask(),
+                f"{prefix}.t_index": torch.randint(0, 1000, (batch,), generator=g).float(),
+                f"{prefix}.drop_ids": (torch.rand(batch, generator=g) < 0.3).float()}
+
+    if "steps" in config["case"]:
+        for k in range(config["case"]["steps"]):
+            t.update(training_batch(f"step{k}"))
+        return t
     t.update({"in.x_t": latent(), "in.y": caption(), "in.mask": mask(),
-              "in.timestep": torch.randint(0, 1000, (batch,), generator=g).float(),
-              "loss.x0": latent(), "loss.noise": latent(), "loss.y": caption(),
-              "loss.mask": mask(),
-              "loss.t_index": torch.randint(0, 1000, (batch,), generator=g).float(),
-              "loss.drop_ids": (torch.rand(batch, generator=g) < 0.3).float()})
+              "in.timestep": torch.randint(0, 1000, (batch,), generator=g).float()})
+    t.update(training_batch("loss"))
+    return t
+
+
+def outputs_steps(config, given, dtype):
+    """Losses, norms and weights of a few steps of the optimizer in this precision."""
+    t = {n: v.to(dtype) for n, v in given.items()}
+    model, flow = sana_torch.SanaMS(config).to(dtype), sana_torch.Flow(config)
+    model.load_state_dict({n: t[n] for n in model.state_dict()})
+    params, train = list(model.parameters()), config["train"]
+    optimizer = sana_torch.optimizer_make(config, params)
+    warmup = train["lr_schedule_args"]["num_warmup_steps"]
+    losses, norms, lrs, out = [], [], [], {}
+    for k in range(config["case"]["steps"]):
+        lrs.append(train["optimizer"]["lr"] * (k / warmup if k < warmup else 1.0))
+        for group in optimizer.param_groups:
+            group["lr"] = lrs[-1]
+        optimizer.zero_grad(set_to_none=True)
+        s = {n: t[f"step{k}.{n}"] for n in ("x0", "noise", "t_index", "y", "mask", "drop_ids")}
+        per_sample = flow.loss(model, s["x0"], s["noise"], s["t_index"].long(), s["y"], s["mask"],
+                               s["drop_ids"])
+        per_sample.mean().backward()
+        norms.append(sana_torch.clip(params, train["gradient_clip"]).item())
+        optimizer.step()
+        losses.append(per_sample.mean().item())
+        out[f"step{k}.per_sample"] = per_sample.detach()
+    out.update({"losses": torch.tensor(losses, dtype=dtype), "lrs": torch.tensor(lrs, dtype=dtype),
+                "grad_norms": torch.tensor(norms, dtype=dtype)})
+    out.update({f"final.{n}": p.detach().clone() for n, p in model.named_parameters()})
+    return out
+
+
+def make_steps(config):
+    """As make(); a weight is measured by how far it moved."""
+    t = inputs(config)
+    single, double = outputs_steps(config, t, torch.float32), outputs_steps(config, t, torch.float64)
+    for name, want in double.items():
+        final = name.startswith("final.")
+        moved = (want - t[name[6:]]).norm().item() if final else want.norm().item()
+        error = (single[name].double() - want).norm().item() / (moved or 1.0)
+        allowed = 1e-3 if final else 1e-5 if name == "grad_norms" else 1e-6
+        if 4 * error > allowed:
+            config.setdefault("tolerance", {})[name] = 4 * error
+    t.update(double)
     return t
 
 
@@ -140,7 +203,10 @@ def main():
     for i in range(args.count):
         name = f"random-{args.seed}-{i}"
         config = draw(rng, name, args.seed * 1000 + i)
-        safetensors_write(os.path.join(args.dir, name + ".safetensors"), make(config))
+        if i % 3 == 2:
+            draw_optimizer(rng, config)
+        tensors = make_steps(config) if "steps" in config["case"] else make(config)
+        safetensors_write(os.path.join(args.dir, name + ".safetensors"), tensors)
         with open(os.path.join(args.dir, name + ".json"), "w") as f:
             json.dump(config, f, indent=1)
     return 0

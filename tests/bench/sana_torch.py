@@ -30,7 +30,6 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONFIGS = os.path.join(HERE, "..", "golden", "sana", "bench_configs.json")
-LATENT = 32          # channels of the autoencoder
 T_WIDTH = 256        # width of the timestep embedding
 
 
@@ -166,9 +165,9 @@ class FinalLayer(nn.Module):
 
 
 class PatchEmbed(nn.Module):
-    def __init__(self, dim, patch):
+    def __init__(self, channels, dim, patch):
         super().__init__()
-        self.proj = nn.Conv2d(LATENT, dim, patch, stride=patch)
+        self.proj = nn.Conv2d(channels, dim, patch, stride=patch)
 
     def forward(self, x):
         return self.proj(x).flatten(2).transpose(1, 2)
@@ -214,13 +213,14 @@ class SanaMS(nn.Module):
         super().__init__()
         m, text = config["model"], config["text_encoder"]
         dim, self.patch = m["hidden_size"], m["patch_size"]
-        self.x_embedder = PatchEmbed(dim, self.patch)
+        self.channels = config["vae"]["vae_latent_dim"]
+        self.x_embedder = PatchEmbed(self.channels, dim, self.patch)
         self.t_embedder = TimestepEmbed(dim)
         self.t_block = nn.Sequential(nn.SiLU(), nn.Linear(dim, 6 * dim))
         self.y_embedder = CaptionEmbed(dim, text["caption_channels"], text["model_max_length"])
         self.attention_y_norm = RMSNorm(dim, text["y_norm_scale_factor"], text["norm_eps"])
         self.blocks = nn.ModuleList(Block(m) for _ in range(m["depth"]))
-        self.final_layer = FinalLayer(dim, self.patch * self.patch * LATENT)
+        self.final_layer = FinalLayer(dim, self.patch * self.patch * self.channels)
 
     def forward(self, x, timestep, y, mask, drop=None, keep=None):
         p = self.patch
@@ -242,8 +242,8 @@ class SanaMS(nn.Module):
         x = self.final_layer(x, t)
         if keep is not None:
             keep["final_layer"] = x
-        x = x.view(-1, h, w, p, p, LATENT).permute(0, 5, 1, 3, 2, 4)
-        return x.reshape(-1, LATENT, h * p, w * p)
+        x = x.view(-1, h, w, p, p, self.channels).permute(0, 5, 1, 3, 2, 4)
+        return x.reshape(-1, self.channels, h * p, w * p)
 
 
 # ---- the loss --------------------------------------------------------------------------------
@@ -491,7 +491,8 @@ def bench(args):
     model, flow = SanaMS(config).train(), Flow(config)
     params = list(model.parameters())
     optimizer = optimizer_make(config, params)
-    x0, noise = torch.randn(b, LATENT, h, w), torch.randn(b, LATENT, h, w)
+    x0 = torch.randn(b, model.channels, h, w)
+    noise = torch.randn_like(x0)
     y, mask = torch.randn(b, 1, length, width), torch.ones(b, 1, 1, length)
     index = torch.randint(0, len(flow.sigma), (b,))
 
