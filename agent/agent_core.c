@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/agent_event.h"
+#include "agent/blame.h"
 #include "agent/cause.h"
 #include "agent/pace.h"
 #include "agent/patience.h"
@@ -15,9 +16,7 @@
 
 enum {
     CASCADE_GRACE_MS = 3000, /* for ranks whose neighbour has died */
-    KILL_REPEAT_MS = 1000,   /* SIGKILL again: a child may have been born meanwhile */
-    EVIDENCE_LINES = 20,
-    CLOSE_CALL_MS = 200      /* failures nearer than this may have come in the wrong order */
+    KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
 };
 
 /* How far the stopping of a generation has got. */
@@ -26,46 +25,40 @@ enum stage { STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
 /* One rank of the generation. */
 struct rank {
     int64_t pid;
-    bool    alive;
-    char    reported[32];  /* cause of its own `failed` line, or "" */
-    char    text[224];
+    bool alive;
+    char reported[32]; /* cause of its own `failed` line, or "" */
+    char text[224];
 };
 
 struct agent_core {
-    enum agent_phase    phase;
-    struct agent_launch job;       /* its pointers are not kept */
-    int64_t      launched_ms;
-    int64_t      timer_at;         /* 0 = none */
+    enum agent_phase phase;
+    struct agent_launch job; /* its pointers are not kept */
+    int64_t launched_ms;
+    int64_t timer_at; /* 0 = none */
 
-    int          generation;
-    int64_t      generation_ms;    /* when it was started */
+    int generation;
+    int64_t generation_ms; /* when it was started */
     struct rank *ranks;
-    int          alive;
-    bool         setup_done, done_seen;
+    int alive;
+    bool setup_done, done_seen;
 
-    /* the failure that decides */
-    bool              failed;
-    int               failed_rank;
-    int64_t           failed_ms;
-    struct verdict    verdict;
-    struct agent_exit failure;
-    json_t           *evidence;
-    bool              not_clean;   /* a sweep found something that would not die */
+    struct blame blame; /* the failure that decides */
+    bool not_clean;     /* a sweep found something that would not die */
 
     /* stopping */
     enum stage stage;
-    bool       stop_asked;
-    int64_t    kill_at;            /* when the grace ends */
-    int64_t    stop_grace_ms;      /* of a stop that came while spawning */
-    char       stop_reason[200];
+    bool stop_asked;
+    int64_t kill_at;       /* when the grace ends */
+    int64_t stop_grace_ms; /* of a stop that came while spawning */
+    char stop_reason[200];
 
-    struct pace     pace;
+    struct pace pace;
     struct patience patience;
 
     /* how the attempt ends */
     const char *result;
-    char        text[400];
-    bool        retry_helps, gave_up;
+    char text[400];
+    bool retry_helps, gave_up;
 };
 
 /* --- effects --------------------------------------------------------------------------- */
@@ -131,19 +124,15 @@ static void close_attempt(struct agent_core *c, struct agent_effects *out, const
 static void finish_attempt(struct agent_core *c, const struct agent_input *in,
                            struct agent_effects *out)
 {
-    json_t *body = json_pack(
-        "{s:s, s:s, s:s, s:o, s:i, s:b, s:I, s:I, s:s, s:I, s:I, s:b, s:b}", "result", c->result,
-        "cause", cause_name(c->verdict.cause), "text", c->text, "step",
-        c->pace.best > 0 ? json_integer(c->pace.best) : json_null(), "generations", c->generation,
-        "clean",
-        in->swept.clean && !c->not_clean, "productive_ms", (json_int_t)c->pace.productive_ms, "wall_ms",
-        (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0), "fingerprint",
-        c->patience.fingerprint, "same_fingerprint", (json_int_t)c->patience.same,
-        "failures_without_progress", (json_int_t)c->patience.failures, "retry_helps", c->retry_helps, "gave_up", c->gave_up);
-    if (body)
-        json_object_set_new(body, "exit_code",
-                            c->failed && !c->failure.signalled ? json_integer(c->failure.exit_code)
-                                                               : json_null());
+    json_t *body = agent_event_totals(&c->blame, &c->pace, &c->patience);
+    json_t *how =
+        json_pack("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "result", c->result, "text", c->text,
+                  "generations", c->generation, "clean", in->swept.clean && !c->not_clean,
+                  "wall_ms", (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0),
+                  "retry_helps", c->retry_helps, "gave_up", c->gave_up);
+    if (body && how)
+        json_object_update(body, how);
+    json_decref(how);
     c->phase = AGENT_OVER;
     add_event(out, "attempt_ended", body);
     add(out, DO_FINISH);
@@ -157,11 +146,8 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     c->generation++;
     c->generation_ms = in->now_ms;
     c->alive = 0;
-    c->failed = c->done_seen = false;
-    c->verdict = (struct verdict){0};
-    c->failure = (struct agent_exit){0};
-    json_decref(c->evidence);
-    c->evidence = NULL;
+    c->done_seen = false;
+    blame_clear(&c->blame);
     pace_begin(&c->pace);
     memset(c->ranks, 0, (size_t)c->job.np * sizeof(*c->ranks));
     struct agent_effect *e = add(out, DO_SPAWN);
@@ -181,29 +167,19 @@ static void start(struct agent_core *c, const struct agent_input *in, struct age
     add(out, DO_SETUP);
 }
 
-static void on_launch(struct agent_core *c, const struct agent_input *in,
-                      struct agent_effects *out)
+static void on_launch(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->phase != AGENT_IDLE)
         return;
     c->job = in->launch;
     c->launched_ms = in->now_ms;
-    const struct agent_history *h = &in->launch.history;
-    const struct agent_budget *b = &in->launch.budget;
-    pace_init(&c->pace, h->last_step);
-    c->patience = (struct patience){.restarts = b->restarts,
-                                    .backoff_min_ms = b->backoff_min_ms,
-                                    .backoff_max_ms = b->backoff_max_ms,
-                                    .no_progress = b->no_progress,
-                                    .failures = h->failures_without_progress,
-                                    .same = h->same_fingerprint};
-    snprintf(c->patience.fingerprint, sizeof(c->patience.fingerprint), "%s",
-             h->fingerprint ? h->fingerprint : "");
+    pace_init(&c->pace, in->launch.history.last_step);
+    patience_init(&c->patience, &in->launch.budget, &in->launch.history);
     c->job.history.fingerprint = c->job.refusal = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
     if (in->launch.refusal || !c->ranks) {
-        c->verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
+        c->blame.verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
         close_attempt(c, out, "failed", false, false,
                       in->launch.refusal ? in->launch.refusal : "no memory for the ranks");
         return;
@@ -278,8 +254,9 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     if (!again) {
         snprintf(c->stop_reason, sizeof(c->stop_reason), "%s",
                  in->stop.reason ? in->stop.reason : "");
-        add_event(out, "stop_asked", json_pack("{s:s, s:b}", "reason", c->stop_reason,
-                                               "checkpoint", in->stop.checkpoint));
+        add_event(
+            out, "stop_asked",
+            json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
     }
     switch (c->phase) {
     case AGENT_IDLE:
@@ -306,49 +283,22 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
 
 /* --- how a generation ended --------------------------------------------------------------*/
 
-/* Takes the failure as the one that decides. */
-static void blame(struct agent_core *c, const struct agent_exit *e, const struct verdict *v,
-                  int64_t now_ms)
-{
-    c->failed = true;
-    c->failed_rank = e->rank;
-    c->failed_ms = now_ms;
-    c->verdict = *v;
-    c->failure = *e;
-    c->failure.last_lines = NULL;
-    json_decref(c->evidence);
-    c->evidence = agent_event_lines(e->last_lines, EVIDENCE_LINES);
-}
-
-static bool is_echo(const struct verdict *v)
-{
-    return v->cause == CAUSE_NCCL_ERROR || strstr(v->detail, "onnection closed by peer") ||
-           strstr(v->detail, "onnection reset by peer");
-}
-
 static void generation_ended(struct agent_core *c, struct agent_effects *out)
 {
     json_t *held = pace_held(&c->pace);
     if (held)
         add_step(out, held);
     int64_t gained = pace_gained(&c->pace);
-    if (c->failed) {
+    if (c->blame.failed) {
         char now[FINGERPRINT];
-        patience_fingerprint(now, cause_name(c->verdict.cause), &c->failure, c->verdict.detail,
-                             c->pace.step);
+        patience_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
+                             c->blame.verdict.detail, c->pace.step);
         patience_failure(&c->patience, now, gained);
     } else if (gained > 0) {
         patience_progress(&c->patience);
     }
-    json_t *body = json_pack(
-        "{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", c->generation, "cause",
-        cause_name(c->verdict.cause), "text",
-        c->failed ? c->verdict.text : "every rank exited with code 0", "rank",
-        c->failed ? json_integer(c->failed_rank) : json_null(), "step",
-        c->pace.step >= 0 ? json_integer(c->pace.step) : json_null(), "gained", (json_int_t)gained,
-        "fingerprint", c->failed ? c->patience.fingerprint : "", "evidence", c->evidence);
-    agent_event_add_exit(body, &c->failure);
-    add_event(out, "generation_ended", body);
+    add_event(out, "generation_ended",
+              agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience));
 }
 
 /* Did it end as we had asked?  A signal that we have not sent is its own. */
@@ -358,8 +308,7 @@ static bool by_us(const struct agent_core *c, const struct agent_exit *e)
     return c->phase == AGENT_ENDING && (signo == 0 || signo == SIGTERM || c->stage == STAGE_KILL);
 }
 
-static void on_exited(struct agent_core *c, const struct agent_input *in,
-                      struct agent_effects *out)
+static void on_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const struct agent_exit *e = &in->exited;
     bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
@@ -388,15 +337,13 @@ static void on_exited(struct agent_core *c, const struct agent_input *in,
     struct verdict v;
     cause_classify(&v, &evidence, e->rank);
     /* What a command does when it is stopped is its own affair. */
-    bool counts = v.cause != CAUSE_NONE && (c->job.engine || !c->stop_asked);
-    if (counts && (!c->failed || (is_echo(&c->verdict) && !is_echo(&v) &&
-                                  in->now_ms - c->failed_ms < CLOSE_CALL_MS)))
-        blame(c, e, &v, in->now_ms);
+    if (c->job.engine || !c->stop_asked)
+        blame_consider(&c->blame, e, &v, in->now_ms);
 
     if (c->alive == 0) {
         generation_ended(c, out);
         sweep_generation(c, out);
-    } else if (c->phase == AGENT_RUNNING && c->failed) {
+    } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
         c->phase = AGENT_ENDING;
         c->kill_at = in->now_ms + CASCADE_GRACE_MS;
         c->stage = STAGE_TERM;
@@ -416,11 +363,14 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
         snprintf(from, sizeof(from), " from the checkpoint of step %lld",
                  (long long)c->pace.checkpoint);
     if (delay)
-        snprintf(text, sizeof(text), "%s starts again in %.1f s%s, after %lld failures without "
-                 "progress: %s", what, (double)delay / 1000, from, (long long)c->patience.failures,
-                 c->verdict.text);
+        snprintf(text, sizeof(text),
+                 "%s starts again in %.1f s%s, after %lld failures without "
+                 "progress: %s",
+                 what, (double)delay / 1000, from, (long long)c->patience.failures,
+                 c->blame.verdict.text);
     else
-        snprintf(text, sizeof(text), "%s starts again at once%s: %s", what, from, c->verdict.text);
+        snprintf(text, sizeof(text), "%s starts again at once%s: %s", what, from,
+                 c->blame.verdict.text);
     add_event(out, "restart_scheduled",
               json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
                         (json_int_t)delay, "text", text));
@@ -437,14 +387,14 @@ static void decide(struct agent_core *c, const struct agent_input *in, struct ag
                    const char *what)
 {
     char text[400];
-    if (!c->verdict.retry_helps) {
-        close_attempt(c, out, "failed", false, false, c->verdict.text);
-    } else if (c->verdict.cause == CAUSE_GPU_FAULT || c->not_clean) {
+    if (!c->blame.verdict.retry_helps) {
+        close_attempt(c, out, "failed", false, false, c->blame.verdict.text);
+    } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean) {
         /* Not here: on another GPU or node, which is the controller's choice. */
-        close_attempt(c, out, "failed", true, false, c->verdict.text);
+        close_attempt(c, out, "failed", true, false, c->blame.verdict.text);
     } else if (patience_ask(&c->patience, text, sizeof(text)) < 0) {
         size_t n = strlen(text);
-        snprintf(text + n, sizeof(text) - n, "%s", c->verdict.text);
+        snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
         close_attempt(c, out, "failed", false, true, text);
     } else {
         again(c, in, out, what);
@@ -464,11 +414,11 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
         finish_attempt(c, in, out);
     if (c->phase != AGENT_ENDING || c->stage != STAGE_SWEEP)
         return;
-    if (c->done_seen && !c->failed) {
+    if (c->done_seen && !c->blame.failed) {
         close_attempt(c, out, "succeeded", false, false, "the run is complete");
     } else if (c->stop_asked) {
         close_attempt(c, out, "stopped", false, false, c->stop_reason);
-    } else if (c->failed) {
+    } else if (c->blame.failed) {
         char what[40];
         snprintf(what, sizeof(what), "generation %d", c->generation + 1);
         decide(c, in, out, what);
@@ -488,7 +438,7 @@ static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
     struct verdict v = {.cause = CAUSE_UNKNOWN, .retry_helps = true};
     snprintf(v.detail, sizeof(v.detail), "%s", in->spawn.text ? in->spawn.text : "cannot start");
     snprintf(v.text, sizeof(v.text), "%s", v.detail);
-    blame(c, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
+    blame_set(&c->blame, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
     generation_ended(c, out);
     sweep_generation(c, out);
 }
@@ -512,11 +462,14 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
         return;
     }
     struct verdict v;
-    cause_classify(&v, &(struct evidence){.signalled = e->signalled, .signo = e->signo,
-                                          .exit_code = e->exit_code, .last_lines = e->last_lines},
+    cause_classify(&v,
+                   &(struct evidence){.signalled = e->signalled,
+                                      .signo = e->signo,
+                                      .exit_code = e->exit_code,
+                                      .last_lines = e->last_lines},
                    0);
     snprintf(v.text, sizeof(v.text), "the setup %s", v.detail);
-    blame(c, e, &v, in->now_ms);
+    blame_set(&c->blame, e, &v, in->now_ms);
     char now[FINGERPRINT];
     patience_fingerprint(now, "setup", e, v.detail, -1);
     patience_failure(&c->patience, now, 0);
@@ -548,8 +501,7 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
             add_step(out, body);
     } else if (strcmp(ev, "checkpoint") == 0) {
         if (pace_checkpoint(&c->pace, line, now_ms) == 0)
-            add_event(out, "checkpoint",
-                      agent_event_relay(g, line, "step path bytes ms digest"));
+            add_event(out, "checkpoint", agent_event_relay(g, line, "step path bytes ms digest"));
     } else if (strcmp(ev, "quarantined") == 0) {
         add_event(out, "quarantined", agent_event_relay(g, line, "path reason"));
     } else if (strcmp(ev, "sample") == 0) {
@@ -609,7 +561,7 @@ void agent_core_destroy(struct agent_core *c)
 {
     if (!c)
         return;
-    json_decref(c->evidence);
+    blame_clear(&c->blame);
     pace_fini(&c->pace);
     free(c->ranks);
     free(c);
@@ -619,14 +571,10 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
 {
     static void (*const handlers[])(struct agent_core *, const struct agent_input *,
                                     struct agent_effects *) = {
-        [INPUT_LAUNCH] = on_launch,
-        [INPUT_SETUP_EXITED] = on_setup_exited,
-        [INPUT_SPAWNED] = on_spawned,
-        [INPUT_SPAWN_FAILED] = on_spawn_failed,
-        [INPUT_RANK_EXITED] = on_exited,
-        [INPUT_PROGRESS] = on_progress,
-        [INPUT_TIMER] = on_timer,
-        [INPUT_STOP] = on_stop,
+        [INPUT_LAUNCH] = on_launch,      [INPUT_SETUP_EXITED] = on_setup_exited,
+        [INPUT_SPAWNED] = on_spawned,    [INPUT_SPAWN_FAILED] = on_spawn_failed,
+        [INPUT_RANK_EXITED] = on_exited, [INPUT_PROGRESS] = on_progress,
+        [INPUT_TIMER] = on_timer,        [INPUT_STOP] = on_stop,
         [INPUT_SWEPT] = on_swept,
     };
     out->n = 0;
@@ -661,8 +609,8 @@ void agent_core_view(const struct agent_core *c, struct agent_view *out)
 const char *agent_phase_name(enum agent_phase phase)
 {
     static const char *const names[AGENT_PHASES] = {
-        [AGENT_IDLE] = "idle",       [AGENT_SETUP] = "setup",     [AGENT_SPAWNING] = "spawning",
-        [AGENT_RUNNING] = "running", [AGENT_ENDING] = "ending",   [AGENT_BACKOFF] = "backoff",
+        [AGENT_IDLE] = "idle",       [AGENT_SETUP] = "setup",   [AGENT_SPAWNING] = "spawning",
+        [AGENT_RUNNING] = "running", [AGENT_ENDING] = "ending", [AGENT_BACKOFF] = "backoff",
         [AGENT_CLOSING] = "closing", [AGENT_OVER] = "over",
     };
     return (unsigned)phase < AGENT_PHASES ? names[phase] : "?";

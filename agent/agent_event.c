@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "agent/agent_core.h"
+#include "agent/blame.h"
+#include "agent/cause.h"
+#include "agent/pace.h"
+#include "agent/patience.h"
 
 int64_t agent_event_int(const json_t *line, const char *key, int64_t missing)
 {
@@ -83,4 +87,31 @@ json_t *agent_event_lines(const char *text, int most)
         end = at ? at - 1 : 0;
     }
     return lines;
+}
+
+json_t *agent_event_generation_ended(int generation, const struct blame *blame,
+                                     const struct pace *pace, const struct patience *patience)
+{
+    bool failed = blame->failed;
+    json_t *body = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", generation,
+                             "cause", cause_name(blame->verdict.cause), "text",
+                             failed ? blame->verdict.text : "every rank exited with code 0", "rank",
+                             failed ? json_integer(blame->exit.rank) : json_null(), "step",
+                             pace->step >= 0 ? json_integer(pace->step) : json_null(), "gained",
+                             (json_int_t)pace_gained(pace), "fingerprint",
+                             failed ? patience->fingerprint : "", "evidence", blame->evidence);
+    agent_event_add_exit(body, &blame->exit);
+    return body;
+}
+
+json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
+                           const struct patience *patience)
+{
+    bool code = blame->failed && !blame->exit.signalled;
+    return json_pack(
+        "{s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "cause", cause_name(blame->verdict.cause), "step",
+        pace->best > 0 ? json_integer(pace->best) : json_null(), "exit_code",
+        code ? json_integer(blame->exit.exit_code) : json_null(), "productive_ms",
+        (json_int_t)pace->productive_ms, "fingerprint", patience->fingerprint, "same_fingerprint",
+        (json_int_t)patience->same, "failures_without_progress", (json_int_t)patience->failures);
 }

@@ -13,6 +13,9 @@
 #include <stdint.h>
 
 struct agent_exit;
+struct blame;
+struct pace;
+struct patience;
 
 /* An integer or number field; `missing` when absent or of another type. */
 int64_t agent_event_int(const json_t *line, const char *key, int64_t missing);
@@ -24,6 +27,14 @@ json_t *agent_event_relay(int generation, const json_t *line, const char *keys);
 
 /* Adds exit_code or signal. */
 void agent_event_add_exit(json_t *body, const struct agent_exit *e);
+
+/* The body of generation_ended. */
+json_t *agent_event_generation_ended(int generation, const struct blame *blame,
+                                     const struct pace *pace, const struct patience *patience);
+
+/* The part of attempt_ended's body that is not about how it was decided. */
+json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
+                           const struct patience *patience);
 
 /* The last `most` lines of text as an array of strings, valid UTF-8 whatever it was. */
 json_t *agent_event_lines(const char *text, int most);

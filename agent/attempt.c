@@ -28,41 +28,41 @@
 #include "engine/err.h"
 
 enum {
-    LAUNCH_WAIT_MS = 60 * 1000,      /* nobody launches: leave */
-    LINGER_MS = 10 * 60 * 1000,      /* nobody acknowledges: leave, the spool stays */
+    LAUNCH_WAIT_MS = 60 * 1000, /* nobody launches: leave */
+    LINGER_MS = 10 * 60 * 1000, /* nobody acknowledges: leave, the spool stays */
     HEARTBEAT_MS = 1000,
     SWEEP_EVERY_MS = 5,
-    SWEEP_WARN_MS = 10 * 1000        /* what has not died by then is stuck in the kernel */
+    SWEEP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
 };
 
 struct attempt {
     struct attempt_options o;
-    struct identity   identity;
-    uv_loop_t         loop;
-    uv_timer_t        timer;     /* the core's */
-    uv_timer_t        beat;      /* heartbeats, and patience with the controller */
-    uv_timer_t        broom;     /* between two looks of a sweep */
-    uv_signal_t       sigterm, sigint;
+    struct identity identity;
+    uv_loop_t loop;
+    uv_timer_t timer; /* the core's */
+    uv_timer_t beat;  /* heartbeats, and patience with the controller */
+    uv_timer_t broom; /* between two looks of a sweep */
+    uv_signal_t sigterm, sigint;
     struct agent_core *core;
-    struct ranks      *ranks;
-    struct session    *session;
-    struct spool      *spool;
-    json_t            *facts;
+    struct ranks *ranks;
+    struct session *session;
+    struct spool *spool;
+    json_t *facts;
 
     /* from LAUNCH */
-    json_t           *launch, *plan;
-    char              tag[48];   /* "7.1", for the log */
-    const char       *workdir;
-    const char       *argv[6], *setup_argv[4];
-    char              spec_path[4096];
-    int64_t          *pids;
-    int               np;
-    int64_t           restarts;
+    json_t *launch, *plan;
+    char tag[48]; /* "7.1", for the log */
+    const char *workdir;
+    const char *argv[6], *setup_argv[4];
+    char spec_path[4096];
+    int64_t *pids;
+    int np;
+    int64_t restarts;
 
-    int     sweep_generation;
+    int sweep_generation;
     int64_t sweep_since_ms;
-    int64_t started_ms, finished_ms;  /* finished: 0 = not yet */
-    bool    leaving;
+    int64_t started_ms, finished_ms; /* finished: 0 = not yet */
+    bool leaving;
 };
 
 static int64_t now_ms(void)
@@ -87,11 +87,10 @@ static bool store_event(struct attempt *a, const char *kind, json_t *body, bool 
     struct err err = {0};
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
-    json_t *event = json_pack("{s:I, s:I, s:I, s:s, s:o}", "incarnation",
-                              (json_int_t)a->identity.incarnation, "mono_ns",
-                              (json_int_t)uv_hrtime(), "wall_ms",
-                              (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "kind", kind,
-                              "body", body);
+    json_t *event = json_pack(
+        "{s:I, s:I, s:I, s:s, s:o}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",
+        (json_int_t)uv_hrtime(), "wall_ms", (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000,
+        "kind", kind, "body", body);
     int rc = event ? spool_append(a->spool, event, droppable, &err)
                    : err_set(&err, ERR_MEMORY, "no memory for an event");
     if (rc < 0)
@@ -138,8 +137,8 @@ static void start_processes(struct attempt *a, int generation, int64_t resume_st
     };
     struct err err = {0};
     int rc = ranks_start(a->ranks, &e, a->pids, &err);
-    struct agent_input in = {.spawn = {.generation = generation, .pids = a->pids,
-                                       .text = err.text}};
+    struct agent_input in = {
+        .spawn = {.generation = generation, .pids = a->pids, .text = err.text}};
     if (rc < 0)
         log_error(a->tag, "%s", err.text);
     if (generation > 0) {
@@ -156,8 +155,8 @@ static void start_processes(struct attempt *a, int generation, int64_t resume_st
 static void sweep_look(struct attempt *a)
 {
     char left[512];
-    struct sweep s = {.nonce = a->o.nonce, .generation = a->sweep_generation, .adopted = true,
-                      .kill = true};
+    struct sweep s = {
+        .nonce = a->o.nonce, .generation = a->sweep_generation, .adopted = true, .kill = true};
     int n = sweep_run(&s, left, sizeof(left));
     int64_t waited = now_ms() - a->sweep_since_ms;
     if (n > 0 && waited < SWEEP_WARN_MS)
@@ -261,7 +260,8 @@ static void feed(struct attempt *a, struct agent_input *in)
 static void on_exited(void *arg, const struct agent_exit *e)
 {
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
-                             .exited = *e, .jitter = dice()};
+                             .exited = *e,
+                             .jitter = dice()};
     feed(arg, &in);
 }
 
@@ -435,13 +435,13 @@ static void heartbeat(struct attempt *a)
     struct agent_view v;
     agent_core_view(a->core, &v);
     const char *phase = v.ranks_alive ? ranks_phase(a->ranks, 0) : NULL;
-    session_heartbeat(
-        a->session,
-        json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation", v.generation,
-                  "state", agent_phase_name(v.phase), "step", count(v.step), "steps",
-                  count(v.steps), "phase", phase ? phase : "", "loss", number(v.loss), "lr",
-                  number(v.lr), "samples_per_s", number(v.samples_per_s), "ranks_alive",
-                  v.ranks_alive, "step_ms", number(v.step_ms)));
+    session_heartbeat(a->session,
+                      json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
+                                v.generation, "state", agent_phase_name(v.phase), "step",
+                                count(v.step), "steps", count(v.steps), "phase", phase ? phase : "",
+                                "loss", number(v.loss), "lr", number(v.lr), "samples_per_s",
+                                number(v.samples_per_s), "ranks_alive", v.ranks_alive, "step_ms",
+                                number(v.step_ms)));
 }
 
 static void on_beat(uv_timer_t *timer)
@@ -520,7 +520,8 @@ static int open_all(struct attempt *a, struct err *err)
     char path[4096];
     if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
         ranks_create(&a->ranks, &a->loop,
-                     &(struct ranks_hooks){.exited = on_exited, .line = on_line, .arg = a}, err) < 0)
+                     &(struct ranks_hooks){.exited = on_exited, .line = on_line, .arg = a},
+                     err) < 0)
         return -1;
     const char *node = json_string_value(json_object_get(a->facts, "hostname"));
     struct session_id id = {.job = a->o.job,

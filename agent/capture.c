@@ -14,13 +14,13 @@
 #include "engine/err.h"
 
 struct capture {
-    int     fd;
-    char   *path;
+    int fd;
+    char *path;
     int64_t limit, size;
-    int64_t lost;              /* bytes the disk did not take */
-    bool    at_line_start;
-    size_t  tail_size;
-    char    tail[2 * CAPTURE_TAIL + 1];
+    int64_t lost; /* bytes the disk did not take */
+    bool at_line_start;
+    size_t tail_size;
+    char tail[2 * CAPTURE_TAIL + 1];
 };
 
 static int open_file(struct capture *c, struct err *err)
@@ -112,8 +112,9 @@ static void tell_lost(struct capture *c)
     char line[96];
     int64_t lost = c->lost;
     c->lost = 0;
-    int n = snprintf(line, sizeof(line), "--- %lld bytes of output were lost: the disk was full ---\n",
-                     (long long)lost);
+    int n =
+        snprintf(line, sizeof(line), "--- %lld bytes of output were lost: the disk was full ---\n",
+                 (long long)lost);
     put(c, line, (size_t)n);
     if (c->lost)
         c->lost = lost;

@@ -14,7 +14,7 @@
 /* One row a cause: its name, and whether the same run again may end differently. */
 static const struct {
     const char *name;
-    bool        retry_helps;
+    bool retry_helps;
 } causes[CAUSES] = {
     [CAUSE_NONE] = {"none", false},
     [CAUSE_RANK_CRASH] = {"rank_crash", true},
@@ -41,8 +41,8 @@ static const struct {
 
 /* Exit codes with a meaning (engine/exit_code.h), for whoever uses them. */
 static const struct {
-    int         code;
-    enum cause  cause;
+    int code;
+    enum cause cause;
     const char *text;
 } codes[] = {
     {EXIT_CONFIG, CAUSE_CONFIG_ERROR, "its configuration is wrong"},
@@ -63,7 +63,7 @@ static const struct {
 /* What a command says about itself in its last lines; the first match counts. */
 static const struct {
     const char *pattern;
-    enum cause  cause;
+    enum cause cause;
 } patterns[] = {
     {"Duplicate GPU detected", CAUSE_DUPLICATE_GPU},
     {"CUDA out of memory", CAUSE_GPU_OOM},
@@ -110,8 +110,8 @@ bool cause_retry_helps(enum cause cause)
 static const char *signal_name(int signo)
 {
     static const char *const names[] = {
-        [1] = "SIGHUP",   [2] = "SIGINT",   [3] = "SIGQUIT",  [4] = "SIGILL",  [5] = "SIGTRAP",
-        [6] = "SIGABRT",  [7] = "SIGBUS",   [8] = "SIGFPE",   [9] = "SIGKILL", [10] = "SIGUSR1",
+        [1] = "SIGHUP",   [2] = "SIGINT",   [3] = "SIGQUIT",  [4] = "SIGILL",   [5] = "SIGTRAP",
+        [6] = "SIGABRT",  [7] = "SIGBUS",   [8] = "SIGFPE",   [9] = "SIGKILL",  [10] = "SIGUSR1",
         [11] = "SIGSEGV", [12] = "SIGUSR2", [13] = "SIGPIPE", [14] = "SIGALRM", [15] = "SIGTERM",
         [24] = "SIGXCPU", [25] = "SIGXFSZ", [31] = "SIGSYS",
     };

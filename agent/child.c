@@ -14,7 +14,7 @@
 
 /* What failed in the child, sent through a pipe that exec closes. */
 struct failure {
-    int  errnum;
+    int errnum;
     char step; /* 'd' chdir, 'f' descriptors, 'e' exec, 'x' parent gone */
 };
 

@@ -46,8 +46,8 @@ static void print_ring(FILE *out, const struct flight_page *p)
                 e = &p->ring[i];
         if (e)
             fprintf(out, "  %9.3f s ago  step %" PRIu64 "  %s  %" PRIu64 "\n", ago(e->at_ns),
-                    e->step_phase >> 8, flight_phase_name((enum flight_phase)(e->step_phase & 0xFF)),
-                    e->value);
+                    e->step_phase >> 8,
+                    flight_phase_name((enum flight_phase)(e->step_phase & 0xFF)), e->value);
     }
 }
 

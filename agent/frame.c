@@ -10,12 +10,12 @@
 
 struct frame_reader {
     enum wire_direction direction;
-    bool                broken;
-    unsigned char       header[FRAME_HEADER];
-    size_t              have;   /* bytes of header and body so far */
+    bool broken;
+    unsigned char header[FRAME_HEADER];
+    size_t have;                /* bytes of header and body so far */
     const struct wire_row *row; /* known once the header is whole */
-    char               *body;
-    size_t              size;   /* of the body */
+    char *body;
+    size_t size; /* of the body */
 };
 
 int frame_reader_create(struct frame_reader **out, enum wire_direction direction, struct err *err)

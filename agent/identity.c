@@ -66,10 +66,9 @@ int identity_write(const struct identity *id, const char *run_dir, struct err *e
     if (n >= (int)sizeof(path) || m >= (int)sizeof(tmp))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     json_t *v = json_pack("{s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:s}", "pid", (json_int_t)id->pid,
-                          "boot_id", id->boot_id, "start_time", (json_int_t)id->start_time,
-                          "nonce", id->nonce, "job", (json_int_t)id->job, "attempt",
-                          (json_int_t)id->attempt, "incarnation", (json_int_t)id->incarnation,
-                          "version", id->version);
+                          "boot_id", id->boot_id, "start_time", (json_int_t)id->start_time, "nonce",
+                          id->nonce, "job", (json_int_t)id->job, "attempt", (json_int_t)id->attempt,
+                          "incarnation", (json_int_t)id->incarnation, "version", id->version);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int rc = v && fd >= 0 && json_dumpfd(v, fd, JSON_COMPACT) == 0 && fsync(fd) == 0 &&
                      rename(tmp, path) == 0
@@ -102,7 +101,10 @@ int identity_read(struct identity *id, const char *run_dir, struct err *err)
                  : err_set(err, ERR_DATA, "'%s' is not an agent's identity: %s", path,
                            v ? "a field is missing or wrong" : why.text);
     if (rc == 0) {
-        *id = (struct identity){.pid = pid, .start_time = start, .job = job, .attempt = attempt,
+        *id = (struct identity){.pid = pid,
+                                .start_time = start,
+                                .job = job,
+                                .attempt = attempt,
                                 .incarnation = incarnation};
         snprintf(id->boot_id, sizeof(id->boot_id), "%s", boot);
         snprintf(id->nonce, sizeof(id->nonce), "%s", nonce);

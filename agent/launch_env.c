@@ -18,9 +18,9 @@
 
 /* What another launcher may have left around us: never for our ranks. */
 static const char *const foreign[] = {
-    "RANK",         "WORLD_SIZE",      "LOCAL_RANK",     "LOCAL_WORLD_SIZE", "NODE_RANK",
-    "GROUP_RANK",   "GROUP_WORLD_SIZE", "ROLE_RANK",     "ROLE_WORLD_SIZE",  "ROLE_NAME",
-    "MASTER_ADDR",  "MASTER_PORT",     "NCCL_COMM_ID",   "NCCL_HOSTID",
+    "RANK",        "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE", "NODE_RANK",
+    "GROUP_RANK",  "GROUP_WORLD_SIZE", "ROLE_RANK",    "ROLE_WORLD_SIZE",  "ROLE_NAME",
+    "MASTER_ADDR", "MASTER_PORT",      "NCCL_COMM_ID", "NCCL_HOSTID",
 };
 static const char *const foreign_prefix[] = {
     "JOBCTL_", "TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMI_", "PMIX_",
@@ -41,7 +41,7 @@ static bool is_foreign(const char *entry)
 /* Entries one behind the other, each with its NUL. */
 struct entries {
     struct buf text;
-    bool       failed;
+    bool failed;
 };
 
 /* Takes an earlier value of the same name out. */
@@ -78,7 +78,8 @@ static void put_rows(struct entries *e, const json_t *plan, const char *list)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(json_object_get(plan, list), i, row) {
+    json_array_foreach(json_object_get(plan, list), i, row)
+    {
         const char *name = json_string_value(json_object_get(row, "name"));
         const char *value = json_string_value(json_object_get(row, "value"));
         if (name && value)
@@ -154,8 +155,8 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
 {
     struct entries e = {0};
     for (size_t i = 0; inherited[i]; i++)
-        if (!is_foreign(inherited[i]) && buf_append(&e.text, inherited[i],
-                                                    strlen(inherited[i]) + 1) < 0)
+        if (!is_foreign(inherited[i]) &&
+            buf_append(&e.text, inherited[i], strlen(inherited[i]) + 1) < 0)
             e.failed = true;
     put_rows(&e, l->plan, "env");
     if (l->generation > 0)
@@ -165,9 +166,8 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
     const char *name;
     json_t *value;
     json_t *secrets = (json_t *)(uintptr_t)l->secrets; /* iterating changes nothing */
-    json_object_foreach(secrets, name, value)
-        if (json_is_string(value))
-            put(&e, name, json_string_value(value));
+    json_object_foreach(secrets, name, value) if (json_is_string(value))
+        put(&e, name, json_string_value(value));
     char **out = e.failed ? NULL : pack(&e);
     if (!out)
         err_set(err, ERR_MEMORY, "no memory for the environment of rank %d", rank);

@@ -71,7 +71,6 @@ static int redirect(const char *run_dir, struct err *err)
 /* In the parent: what the detached child says. "ready\n", or why not. Never returns. */
 static void await_child(pid_t pid, int fd)
 {
-    struct err err = {0};
     char text[600];
     size_t n = 0;
     for (ssize_t m; n < sizeof(text) - 1 && (m = read(fd, text + n, sizeof(text) - 1 - n)) != 0;) {
@@ -87,7 +86,7 @@ static void await_child(pid_t pid, int fd)
     waitpid(pid, &status, 0);
     fprintf(stderr, "jobctl-agent: %s\n", n ? text : "the agent ended before it was ready");
     exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status)
-                                                  : err_exit_code(err.code ? err.code : ERR_SYSTEM));
+                                                  : err_exit_code(ERR_SYSTEM));
 }
 
 /* The caller gets its prompt back once the agent listens; what is left has its own session. */
@@ -148,8 +147,8 @@ static int cmd_run(int argc, char **argv, struct err *err)
         return err_set(err, ERR_USAGE, "run needs --dir, --job and --attempt, and nothing else");
     if (!o.nonce || strlen(o.nonce) < 8 || strlen(o.nonce) > NONCE_CHARS ||
         strspn(o.nonce, "0123456789abcdef") != strlen(o.nonce))
-        return err_set(err, ERR_USAGE,
-                       "JOBCTL_AGENT_NONCE must hold 8 to %d hexadecimal digits", NONCE_CHARS);
+        return err_set(err, ERR_USAGE, "JOBCTL_AGENT_NONCE must hold 8 to %d hexadecimal digits",
+                       NONCE_CHARS);
     if (!realpath(o.run_dir, dir))
         return err_set(err, ERR_SYSTEM, "the run directory '%s': %s", o.run_dir, strerror(errno));
     if (find_train(train, sizeof(train), err) < 0)
@@ -208,7 +207,8 @@ static void print_env(const json_t *plan, const char *list)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(json_object_get(plan, list), i, row) {
+    json_array_foreach(json_object_get(plan, list), i, row)
+    {
         printf("  %s=%s\n      %s\n", json_string_value(json_object_get(row, "name")),
                json_string_value(json_object_get(row, "value")),
                json_string_value(json_object_get(row, "why")));
@@ -221,7 +221,8 @@ static void print_plan(const json_t *plan)
     json_t *row;
     printf("ranks: %d (%s)\n", (int)json_integer_value(json_object_get(plan, "np")),
            json_string_value(json_object_get(plan, "why")));
-    json_array_foreach(json_object_get(plan, "ranks"), i, row) {
+    json_array_foreach(json_object_get(plan, "ranks"), i, row)
+    {
         const char *gpu = json_string_value(json_object_get(row, "gpu"));
         printf("  rank %d: %s%s%s\n", (int)i, json_string_value(json_object_get(row, "device")),
                gpu ? " " : "", gpu ? gpu : "");
@@ -229,7 +230,8 @@ static void print_plan(const json_t *plan)
     printf("environment of every rank:\n");
     print_env(plan, "env");
     print_env(plan, "user_env");
-    json_array_foreach(json_object_get(plan, "notes"), i, row) {
+    json_array_foreach(json_object_get(plan, "notes"), i, row)
+    {
         printf("note: %s\n", json_string_value(row));
     }
 }

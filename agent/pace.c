@@ -66,8 +66,8 @@ json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t no
     p->samples_per_s = agent_event_number(line, "samples_per_s");
     p->step_ms = agent_event_number(line, "step_ms");
     json_decref(p->held);
-    p->held = agent_event_relay(generation, line,
-                                "step steps loss grad_norm lr samples_per_s step_ms");
+    p->held =
+        agent_event_relay(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
     if (p->event_ms && now_ms - p->event_ms < STEP_EVENT_MS)
         return NULL;
     p->event_ms = now_ms;

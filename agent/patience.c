@@ -7,6 +7,19 @@
 
 #include "agent/agent_core.h"
 
+void patience_init(struct patience *p, const struct agent_budget *budget,
+                   const struct agent_history *history)
+{
+    *p = (struct patience){.restarts = budget->restarts,
+                           .backoff_min_ms = budget->backoff_min_ms,
+                           .backoff_max_ms = budget->backoff_max_ms,
+                           .no_progress = budget->no_progress,
+                           .failures = history->failures_without_progress,
+                           .same = history->same_fingerprint};
+    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s",
+             history->fingerprint ? history->fingerprint : "");
+}
+
 void patience_progress(struct patience *p)
 {
     p->failures = p->same = 0;

@@ -24,6 +24,11 @@ struct patience {
     char    fingerprint[FINGERPRINT]; /* of the last failure, "" = none */
 };
 
+struct agent_budget;
+struct agent_history;
+
+void patience_init(struct patience *p, const struct agent_budget *budget,
+                   const struct agent_history *history);
 void patience_progress(struct patience *p);
 
 /* A failure; gained: the steps that were new. */

@@ -13,15 +13,15 @@ enum { MOST_GPUS = 64, MOST_RANKS = 1024 };
 struct view {
     const json_t *facts, *spec;
     const json_t *resources;
-    bool          engine;
-    bool          share;
-    int           present;             /* distinct healthy GPUs */
-    const json_t *gpu[MOST_GPUS];      /* the ones in use */
-    int           gpus;                /* of them in use */
-    int           np;
-    int           cpus;                /* that the job may use */
-    char          why[160];
-    json_t       *plan, *env, *notes;
+    bool engine;
+    bool share;
+    int present;                  /* distinct healthy GPUs */
+    const json_t *gpu[MOST_GPUS]; /* the ones in use */
+    int gpus;                     /* of them in use */
+    int np;
+    int cpus; /* that the job may use */
+    char why[160];
+    json_t *plan, *env, *notes;
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -55,7 +55,8 @@ static void find_gpus(struct view *v)
     json_t *gpu;
     json_t *gpus = json_object_get(v->facts, "gpus");
     char text[200];
-    json_array_foreach(gpus, i, gpu) {
+    json_array_foreach(gpus, i, gpu)
+    {
         bool seen = false;
         for (int k = 0; k < v->present; k++)
             seen = seen || strcmp(text_of(v->gpu[k], "uuid"), text_of(gpu, "uuid")) == 0;
@@ -63,8 +64,10 @@ static void find_gpus(struct view *v)
             snprintf(text, sizeof(text), "GPU %zu is left out: %.120s", i, text_of(gpu, "note"));
             note(v, text);
         } else if (json_is_true(json_object_get(gpu, "mig"))) {
-            snprintf(text, sizeof(text), "GPU %zu is left out: it is divided (MIG), and slices of "
-                     "one GPU cannot talk to each other", i);
+            snprintf(text, sizeof(text),
+                     "GPU %zu is left out: it is divided (MIG), and slices of "
+                     "one GPU cannot talk to each other",
+                     i);
             note(v, text);
         } else if (!seen && v->present < MOST_GPUS) {
             v->gpu[v->present++] = gpu;
@@ -80,12 +83,13 @@ static int choose_gpus(struct view *v, struct err *err)
     int asked = count_of(v, "gpus");
     find_gpus(v);
     if (asked > v->present)
-        return err_set(err, ERR_CONFLICT,
-                       "resources.gpus asks for %d GPU%s, but this machine has %d healthy one%s%s%s: "
-                       "set `gpus: auto` to use what is there%s",
-                       asked, asked == 1 ? "" : "s", v->present, v->present == 1 ? "" : "s",
-                       v->present ? ", " : "", v->present ? text_of(v->gpu[0], "name") : "",
-                       v->present ? "" : ", or `gpus: 0` for the CPU");
+        return err_set(
+            err, ERR_CONFLICT,
+            "resources.gpus asks for %d GPU%s, but this machine has %d healthy one%s%s%s: "
+            "set `gpus: auto` to use what is there%s",
+            asked, asked == 1 ? "" : "s", v->present, v->present == 1 ? "" : "s",
+            v->present ? ", " : "", v->present ? text_of(v->gpu[0], "name") : "",
+            v->present ? "" : ", or `gpus: 0` for the CPU");
     v->gpus = asked < 0 ? v->present : asked;
     return 0;
 }
@@ -101,11 +105,12 @@ static int choose_ranks(struct view *v, struct err *err)
                        "`ranks: auto`, or use `run:` with your own script",
                        asked);
     if (asked > v->gpus && v->gpus > 0 && !v->share)
-        return err_set(err, ERR_CONFLICT,
-                       "resources.ranks asks for %d ranks, but the job has %d GPU%s: two ranks on one "
-                       "GPU fail in NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one per "
-                       "GPU, here %d), or `share_gpus: true` if you mean it",
-                       asked, v->gpus, v->gpus == 1 ? "" : "s", v->gpus);
+        return err_set(
+            err, ERR_CONFLICT,
+            "resources.ranks asks for %d ranks, but the job has %d GPU%s: two ranks on one "
+            "GPU fail in NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one per "
+            "GPU, here %d), or `share_gpus: true` if you mean it",
+            asked, v->gpus, v->gpus == 1 ? "" : "s", v->gpus);
     if (v->engine) {
         v->np = 1;
         snprintf(v->why, sizeof(v->why), "the embedded engine trains with one rank so far");
@@ -147,7 +152,8 @@ static void set_threads(struct view *v)
         snprintf(why, sizeof(why), "the engine uses all %d CPUs that %s", cpus, limit);
         v->cpus = cpus;
     } else {
-        snprintf(why, sizeof(why), "one CPU slot per rank, as torchrun does; resources.cpus gives "
+        snprintf(why, sizeof(why),
+                 "one CPU slot per rank, as torchrun does; resources.cpus gives "
                  "more");
         v->cpus = v->np;
     }
@@ -167,9 +173,10 @@ static void set_devices(struct view *v)
                  text_of(v->gpu[i], "uuid"));
     for (int i = 0; i < v->np; i++) {
         const json_t *gpu = v->gpus ? v->gpu[i % v->gpus] : NULL;
-        json_array_append_new(ranks, json_pack("{s:i, s:o, s:s}", "rank", i, "gpu",
-                                               gpu ? json_string(text_of(gpu, "uuid")) : json_null(),
-                                               "device", gpu ? text_of(gpu, "name") : "cpu"));
+        json_array_append_new(ranks,
+                              json_pack("{s:i, s:o, s:s}", "rank", i, "gpu",
+                                        gpu ? json_string(text_of(gpu, "uuid")) : json_null(),
+                                        "device", gpu ? text_of(gpu, "name") : "cpu"));
     }
     json_object_set_new(v->plan, "ranks", ranks);
     if (v->gpus > 0) {
@@ -189,7 +196,8 @@ static void set_output(struct view *v)
     const json_t *shm = json_object_get(v->facts, "shm_bytes");
     if (v->np > 1 && json_is_integer(shm) && json_integer_value(shm) < (json_int_t)1 << 30) {
         char text[200];
-        snprintf(text, sizeof(text), "/dev/shm has only %lld MiB: data loader workers or NCCL may "
+        snprintf(text, sizeof(text),
+                 "/dev/shm has only %lld MiB: data loader workers or NCCL may "
                  "run out of it (a rank then dies of SIGBUS)",
                  (long long)(json_integer_value(shm) >> 20));
         note(v, text);
@@ -200,7 +208,8 @@ static bool is_planned(const json_t *env, const char *name)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(env, i, row) {
+    json_array_foreach(env, i, row)
+    {
         if (strcmp(text_of(row, "name"), name) == 0)
             return true;
     }
@@ -210,7 +219,7 @@ static bool is_planned(const json_t *env, const char *name)
 /* Names that tell ranks apart: a fixed value for all would break the job. */
 static bool is_identity(const char *name)
 {
-    static const char *const names[] = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    static const char *const names[] = {"RANK",      "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
                                         "NODE_RANK", "GROUP_RANK", "ROLE_RANK"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0)
@@ -224,12 +233,15 @@ static int take_user_env(struct view *v, struct err *err)
     json_t *value;
     json_t *user = json_array();
     json_object_set_new(v->plan, "user_env", user);
-    json_object_foreach(json_object_get(v->spec, "env"), name, value) {
+    json_object_foreach(json_object_get(v->spec, "env"), name, value)
+    {
         if (!json_is_string(value))
             return err_set(err, ERR_USAGE, "env.%.60s is not a text", name);
         if (is_identity(name))
-            return err_set(err, ERR_USAGE, "env.%.60s cannot be set: it tells the ranks of a job "
-                           "apart, and jobctl sets it", name);
+            return err_set(err, ERR_USAGE,
+                           "env.%.60s cannot be set: it tells the ranks of a job "
+                           "apart, and jobctl sets it",
+                           name);
         json_array_append_new(
             user, json_pack("{s:s, s:O, s:s}", "name", name, "value", value, "why",
                             is_planned(v->env, name) ? "the job's own word wins over ours"
@@ -289,7 +301,8 @@ const char *plan_env(const json_t *plan, const char *name)
     for (int l = 0; l < 2; l++) {
         size_t i;
         json_t *row;
-        json_array_foreach(json_object_get(plan, lists[l]), i, row) {
+        json_array_foreach(json_object_get(plan, lists[l]), i, row)
+        {
             if (strcmp(text_of(row, "name"), name) == 0)
                 return text_of(row, "value");
         }

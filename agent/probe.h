@@ -17,7 +17,7 @@
 
 struct err;
 
-/* disk: the directory whose free space is asked for. The caller owns the result; NULL: no memory. */
+/* disk: the directory whose free space is asked for.  The caller owns it; NULL: no memory. */
 json_t *probe_facts(const char *disk, struct err *err);
 
 /* Its parts.  probe_gpu() sets gpus, driver, cuda_driver and gpu_note. */

@@ -20,9 +20,9 @@ struct nvml_memory {
 };
 
 struct nvml_pci {
-    char     bus_id_legacy[16];
+    char bus_id_legacy[16];
     unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
-    char     bus_id[32];
+    char bus_id[32];
 };
 _Static_assert(sizeof(struct nvml_pci) == 68, "nvmlPciInfo_t of the _v3 calls has 68 bytes");
 
@@ -58,7 +58,7 @@ static int nvml_open(struct nvml *n)
     *n = (struct nvml){.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};
     if (!n->library)
         return -1;
-#define BIND(field, symbol, required) \
+#define BIND(field, symbol, required)                                                              \
     *(void **)&n->field = find(n->library, symbol, (required) ? &missing : NULL)
     BIND(init, "nvmlInit_v2", true);
     BIND(shutdown, "nvmlShutdown", true);

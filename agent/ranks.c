@@ -27,36 +27,36 @@ extern char **environ;
 
 /* One process and its pipes. */
 struct proc {
-    struct ranks   *owner;
-    int             rank;
-    pid_t           pid;        /* 0 once reaped */
-    pid_t           was;        /* its pid, kept */
-    bool            watched;    /* the poll handles are the loop's */
-    uint64_t        started_ns;
-    int             out_fd, event_fd, control_fd; /* our ends; -1 = closed */
-    uv_poll_t       out_poll, event_poll;
+    struct ranks *owner;
+    int rank;
+    pid_t pid;    /* 0 once reaped */
+    pid_t was;    /* its pid, kept */
+    bool watched; /* the poll handles are the loop's */
+    uint64_t started_ns;
+    int out_fd, event_fd, control_fd; /* our ends; -1 = closed */
+    uv_poll_t out_poll, event_poll;
     struct capture *capture;
-    struct buf      lines;      /* of the event pipe, not yet whole */
-    struct flight  *flight;
+    struct buf lines; /* of the event pipe, not yet whole */
+    struct flight *flight;
 };
 
 struct ranks {
-    uv_loop_t         *loop;
+    uv_loop_t *loop;
     struct ranks_hooks hooks;
-    struct ranks_job   job;
-    uv_signal_t        sigchld;
-    int                generation;
-    int                n;
-    struct proc       *procs;   /* of the generation */
-    int64_t            oom_before;
-    struct garbage    *garbage; /* processes whose handles the loop still holds */
+    struct ranks_job job;
+    uv_signal_t sigchld;
+    int generation;
+    int n;
+    struct proc *procs; /* of the generation */
+    int64_t oom_before;
+    struct garbage *garbage; /* processes whose handles the loop still holds */
 };
 
 /* Handles must outlive their close: an old generation's memory waits here. */
 struct garbage {
     struct garbage *next;
-    struct proc    *procs;
-    int             n, open; /* handles not yet closed, and one while they are being listed */
+    struct proc *procs;
+    int n, open; /* handles not yet closed, and one while they are being listed */
 };
 
 /* --- listening ------------------------------------------------------------------------- */
@@ -287,8 +287,7 @@ static int open_capture(struct ranks *r, struct proc *p, const struct launch_env
     return 0;
 }
 
-static int open_flight(struct ranks *r, struct proc *p, const struct launch_env *e,
-                       struct err *err)
+static int open_flight(struct ranks *r, struct proc *p, const struct launch_env *e, struct err *err)
 {
     char path[4096];
     if (e->generation == 0)

@@ -17,33 +17,33 @@ enum { QUEUE_BYTES = 256 * 1024 }; /* in flight towards the controller */
 
 /* One connection; it frees itself once its handle is closed. */
 struct link {
-    struct session      *session;
-    uv_pipe_t            pipe;
+    struct session *session;
+    uv_pipe_t pipe;
     struct frame_reader *reader;
-    bool                 open;      /* LAUNCH came: events may flow */
-    bool                 closing;
-    int64_t              sent;      /* highest seq sent here */
-    char                 bytes[65536];
+    bool open; /* LAUNCH came: events may flow */
+    bool closing;
+    int64_t sent; /* highest seq sent here */
+    char bytes[65536];
 };
 
 struct session {
-    uv_loop_t           *loop;
-    struct session_id    id;
-    const json_t        *facts;
-    struct spool        *spool;
+    uv_loop_t *loop;
+    struct session_id id;
+    const json_t *facts;
+    struct spool *spool;
     struct session_hooks hooks;
-    uv_pipe_t            listener;
-    char                *path;
-    struct link         *link;      /* the present connection, or NULL */
-    int                  links;     /* not yet freed */
-    bool                 launched, closed;
+    uv_pipe_t listener;
+    char *path;
+    struct link *link; /* the present connection, or NULL */
+    int links;         /* not yet freed */
+    bool launched, closed;
 };
 
 /* One frame on its way. */
 struct outgoing {
-    uv_write_t   req;
+    uv_write_t req;
     struct link *link;
-    char        *frame;
+    char *frame;
 };
 
 /* --- out ------------------------------------------------------------------------------- */
@@ -114,15 +114,14 @@ static int send_hello(struct link *l, struct err *err)
     struct session *s = l->session;
     const struct session_id *id = &s->id;
     int64_t last = spool_last(s->spool), acked = spool_acked(s->spool);
-    return link_send(
-        l, WIRE_HELLO,
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O}", "node", id->node, "boot_id",
-                  id->boot_id, "pid", (json_int_t)id->pid, "start_time",
-                  (json_int_t)id->start_time, "incarnation", (json_int_t)id->incarnation,
-                  "version", id->version, "launched", s->launched, "first_seq",
-                  (json_int_t)(last > acked ? acked + 1 : 0), "last_seq", (json_int_t)last,
-                  "facts", s->facts),
-        err);
+    return link_send(l, WIRE_HELLO,
+                     json_pack("{s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:I, s:O}", "node",
+                               id->node, "boot_id", id->boot_id, "pid", (json_int_t)id->pid,
+                               "start_time", (json_int_t)id->start_time, "incarnation",
+                               (json_int_t)id->incarnation, "version", id->version, "launched",
+                               s->launched, "first_seq", (json_int_t)(last > acked ? acked + 1 : 0),
+                               "last_seq", (json_int_t)last, "facts", s->facts),
+                     err);
 }
 
 void session_pump(struct session *s)

@@ -13,8 +13,8 @@
 #include "engine/err.h"
 
 enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
-#define MAGIC UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */
-#define SEQ_MAX ((uint64_t)INT64_MAX / 2) /* more is damage: nobody counts that far */
+#define MAGIC   UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */
+#define SEQ_MAX ((uint64_t)INT64_MAX / 2)    /* more is damage: nobody counts that far */
 
 struct header {
     uint64_t magic;
@@ -29,14 +29,14 @@ struct record {
 _Static_assert(sizeof(struct record) == 16, "a record's head is part of the format");
 
 struct spool {
-    int     fd;
-    char   *path;
-    off_t   size;      /* of the file */
-    off_t   head;      /* of the first record that is not acknowledged */
-    off_t   tail;      /* where the next record goes */
+    int fd;
+    char *path;
+    off_t size; /* of the file */
+    off_t head; /* of the first record that is not acknowledged */
+    off_t tail; /* where the next record goes */
     int64_t acked, last;
-    off_t   next_at;   /* where spool_next() goes on ... */
-    int64_t next_seq;  /* ... after this seq */
+    off_t next_at;    /* where spool_next() goes on ... */
+    int64_t next_seq; /* ... after this seq */
     unsigned long thinned;
 };
 
@@ -261,8 +261,7 @@ int spool_append(struct spool *s, json_t *event, bool droppable, struct err *err
 int spool_sync(struct spool *s, struct err *err)
 {
     if (fdatasync(s->fd) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot sync the spool '%s': %s", s->path,
-                       strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot sync the spool '%s': %s", s->path, strerror(errno));
     return 0;
 }
 

@@ -17,8 +17,8 @@ enum { ENVIRON_MAX = 1024 * 1024 };
 
 /* What /proc/PID/stat says. */
 struct process {
-    char  name[17];
-    char  state;
+    char name[17];
+    char state;
     pid_t ppid;
 };
 
@@ -70,8 +70,8 @@ static bool carries_mark(int dir, const struct sweep *s)
         char nonce[160], generation[64];
         snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
         snprintf(generation, sizeof(generation), "JOBCTL_GENERATION=%d", s->generation);
-        is = has_entry(env, size, nonce) &&
-             (s->generation == 0 || has_entry(env, size, generation));
+        is =
+            has_entry(env, size, nonce) && (s->generation == 0 || has_entry(env, size, generation));
     }
     if (fd >= 0)
         close(fd);
@@ -125,8 +125,8 @@ int sweep_run(const struct sweep *s, char *left, size_t size)
             !visit(pid, e->d_name, dirfd(d), s, &p))
             continue;
         if (left && at < size) {
-            int n = snprintf(left + at, size - at, "%s%d (%s)", found ? ", " : "", (int)pid,
-                             p.name);
+            int n =
+                snprintf(left + at, size - at, "%s%d (%s)", found ? ", " : "", (int)pid, p.name);
             at += n > 0 ? (size_t)n : 0;
         }
         found++;

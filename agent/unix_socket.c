@@ -34,8 +34,8 @@ static int make_address(struct sockaddr_un *addr, int *dir, const char *path, st
     if (*dir < 0)
         return err_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM,
                        "cannot open the directory '%s': %s", parent, strerror(errno));
-    int n = snprintf(addr->sun_path, sizeof(addr->sun_path), "/proc/self/fd/%d/%s", *dir,
-                     slash + 1);
+    int n =
+        snprintf(addr->sun_path, sizeof(addr->sun_path), "/proc/self/fd/%d/%s", *dir, slash + 1);
     if (n < 0 || (size_t)n >= sizeof(addr->sun_path)) {
         close(*dir);
         *dir = -1;

@@ -8,7 +8,7 @@
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define ATTEMPT "job:i attempt:i nonce:s "
+#define ATTEMPT      "job:i attempt:i nonce:s "
 
 /* A dotted name is a field of an object; an object with such rows is checked as
  * strictly as the body, one without may hold anything. */
@@ -43,8 +43,8 @@ const struct wire_row *wire_find(unsigned number, enum wire_direction direction)
 /* One "name:type" of a row's fields. */
 struct field {
     const char *name;
-    size_t      len;
-    char        type;
+    size_t len;
+    char type;
 };
 
 /* The next field at *at, or false at the end. */
@@ -155,10 +155,8 @@ static int check_object(const struct wire_row *row, const char *prefix, const js
     json_t *value;
     /* jansson's iteration takes no const, and changes nothing. */
     json_t *walk = (json_t *)(uintptr_t)object;
-    json_object_foreach(walk, key, value)
-        if (!known(row, prefix, key))
-            return err_set(err, ERR_DATA, "a %s message has an unknown field '%s%.60s'", row->name,
-                           prefix, key);
+    json_object_foreach(walk, key, value) if (!known(row, prefix, key)) return err_set(
+        err, ERR_DATA, "a %s message has an unknown field '%s%.60s'", row->name, prefix, key);
     return 0;
 }
 

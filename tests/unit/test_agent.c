@@ -35,12 +35,12 @@ static char dir[100], binary[4096];
 
 /* One connection to the agent. */
 struct peer {
-    int                  fd;
+    int fd;
     struct frame_reader *reader;
-    char                 bytes[65536];
-    size_t               at, size;
-    int64_t              seq;     /* of the last event */
-    json_t              *hello, *event;
+    char bytes[65536];
+    size_t at, size;
+    int64_t seq; /* of the last event */
+    json_t *hello, *event;
 };
 
 static int64_t now_ms(void)
@@ -118,6 +118,12 @@ static int down(void **state)
     for (int i = 0; i < 1000 && (left || agent_pid()); i++) {
         left = sweep_run(&s, NULL, 0);
         poll(NULL, 0, 2);
+    }
+    static char log[1 << 20];
+    read_file("agent.log", log, sizeof(log));
+    if (strstr(log, "Sanitizer") || strstr(log, "runtime error")) {
+        print_message("%s\n", log);
+        left++;
     }
     DIR *d = opendir(dir);
     for (struct dirent *e; (e = readdir(d));)
@@ -216,14 +222,16 @@ static void launch_spec(struct peer *p, json_t *spec, int64_t acked)
                       "name", "test", "spec", spec, "spec_digest", "", "run_dir", dir, "job_dir",
                       dir, "ckpt_dir", ckpt, "acked", (json_int_t)acked, "secrets", "budget",
                       "restarts", 5, "backoff_min_ms", 100, "backoff_max_ms", 400, "no_progress", 3,
-                      "history", "failures_without_progress", 0, "same_fingerprint", 0,
-                      "last_step", 0, "fingerprint", ""));
+                      "history", "failures_without_progress", 0, "same_fingerprint", 0, "last_step",
+                      0, "fingerprint", ""));
 }
 
 static void launch(struct peer *p, const char *run, int ranks)
 {
-    launch_spec(p, json_pack("{s:s, s:{s:i}, s:{s:s}}", "run", run, "resources", "ranks", ranks,
-                             "env", "GREETING", "hello world"), 0);
+    launch_spec(p,
+                json_pack("{s:s, s:{s:i}, s:{s:s}}", "run", run, "resources", "ranks", ranks, "env",
+                          "GREETING", "hello world"),
+                0);
 }
 
 /* Reads events until one of this kind; it is p->event then. Seqs have no gaps. */
@@ -296,9 +304,11 @@ static void a_command_runs_to_the_end(void **state)
     dial(&p);
     assert_int_equal(json_is_true(json_object_get(p.hello, "launched")), 0);
     assert_int_equal(integer(p.hello, "last_seq"), 0);
-    launch(&p, "echo $GREETING; echo err >&2; echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR,"
-               " restarts $TORCHELASTIC_RESTART_COUNT, threads $OMP_NUM_THREADS;"
-               " test $MASTER_PORT -gt 1023 && test -f $JOBCTL_FLIGHT && pwd", 2);
+    launch(&p,
+           "echo $GREETING; echo err >&2; echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR,"
+           " restarts $TORCHELASTIC_RESTART_COUNT, threads $OMP_NUM_THREADS;"
+           " test $MASTER_PORT -gt 1023 && test -f $JOBCTL_FLIGHT && pwd",
+           2);
     assert_int_equal(integer(await(&p, "plan"), "np"), 2);
     assert_int_equal(json_array_size(json_object_get(await(&p, "generation_started"), "pids")), 2);
     json_t *ended = await(&p, "attempt_ended");
@@ -306,8 +316,10 @@ static void a_command_runs_to_the_end(void **state)
     assert_true(json_is_true(json_object_get(ended, "clean")));
     read_file("rank1.log", log, sizeof(log));
     char want[300];
-    snprintf(want, sizeof(want), "hello world\nerr\nrank 1 of 2 at 127.0.0.1, restarts 0, "
-             "threads 1\n%s\n", dir);
+    snprintf(want, sizeof(want),
+             "hello world\nerr\nrank 1 of 2 at 127.0.0.1, restarts 0, "
+             "threads 1\n%s\n",
+             dir);
     assert_string_equal(log, want);
     assert_true(agent_pid() > 0); /* it waits for the ack */
     ack(&p);
@@ -321,14 +333,15 @@ static void setup_runs_once_and_events_flow(void **state)
     struct peer p;
     char log[4096];
     dial(&p);
-    launch_spec(&p, json_pack("{s:s, s:s}", "setup", "echo installing; echo x >> installed",
-                              "run",
-                              "echo '{\"ev\":\"started\",\"resume_step\":0,\"steps\":9}' >&3;"
-                              "echo '{\"ev\":\"step\",\"step\":4,\"loss\":0.5}' >&3;"
-                              "echo 'not json' >&3;"
-                              "echo '{\"ev\":\"checkpoint\",\"step\":4,\"path\":\"/c/4\"}' >&3;"
-                              "if [ $JOBCTL_GENERATION = 1 ]; then echo bang; exit 3; fi;"
-                              "echo resumed at $JOBCTL_RESUME_STEP"), 0);
+    launch_spec(&p,
+                json_pack("{s:s, s:s}", "setup", "echo installing; echo x >> installed", "run",
+                          "echo '{\"ev\":\"started\",\"resume_step\":0,\"steps\":9}' >&3;"
+                          "echo '{\"ev\":\"step\",\"step\":4,\"loss\":0.5}' >&3;"
+                          "echo 'not json' >&3;"
+                          "echo '{\"ev\":\"checkpoint\",\"step\":4,\"path\":\"/c/4\"}' >&3;"
+                          "if [ $JOBCTL_GENERATION = 1 ]; then echo bang; exit 3; fi;"
+                          "echo resumed at $JOBCTL_RESUME_STEP"),
+                0);
     await(&p, "setup_started");
     assert_int_equal(integer(await(&p, "setup_done"), "exit_code"), 0);
     assert_int_equal(integer(await(&p, "rank_started"), "steps"), 9);
@@ -385,8 +398,10 @@ static void one_dead_rank_ends_the_others(void **state)
     (void)state;
     struct peer p;
     dial(&p);
-    launch(&p, "if [ $RANK = 1 ] && [ $JOBCTL_GENERATION = 1 ]; then exit 9; fi;"
-               "if [ $JOBCTL_GENERATION = 1 ]; then sleep 60; fi", 3);
+    launch(&p,
+           "if [ $RANK = 1 ] && [ $JOBCTL_GENERATION = 1 ]; then exit 9; fi;"
+           "if [ $JOBCTL_GENERATION = 1 ]; then sleep 60; fi",
+           3);
     json_t *ended = await(&p, "generation_ended");
     assert_int_equal(integer(ended, "rank"), 1);
     assert_int_equal(integer(ended, "exit_code"), 9);
@@ -428,14 +443,16 @@ static void stop_leaves_nothing(void **state)
     struct sweep look = {.nonce = NONCE};
     dial(&p);
     /* one that ignores SIGTERM, with a child in a session of its own that does too */
-    launch(&p, "trap '' TERM; (trap '' TERM; setsid sleep 77 & wait) & echo up >&3;"
-               "echo '{\"ev\":\"sample\",\"step\":1,\"path\":\"up\"}' >&3; while :; do sleep 1; done",
+    launch(&p,
+           "trap '' TERM; (trap '' TERM; setsid sleep 77 & wait) & echo up >&3;"
+           "echo '{\"ev\":\"sample\",\"step\":1,\"path\":\"up\"}' >&3; while :; do sleep 1; done",
            1);
     await(&p, "sample");
     assert_true(sweep_run(&look, NULL, 0) >= 2);
     int64_t before = now_ms();
-    send_to(&p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "cancelled by a test", "grace_ms",
-                                     200, "checkpoint", 0));
+    send_to(&p, WIRE_STOP,
+            json_pack("{s:s, s:i, s:b}", "reason", "cancelled by a test", "grace_ms", 200,
+                      "checkpoint", 0));
     assert_string_equal(text(await(&p, "stop_asked"), "reason"), "cancelled by a test");
     json_t *last = await(&p, "attempt_ended");
     int64_t took = now_ms() - before;
@@ -465,7 +482,7 @@ static void the_controller_may_vanish_and_return(void **state)
     assert_true(json_is_true(json_object_get(q.hello, "launched")));
     assert_int_equal(integer(q.hello, "first_seq"), 1);
     launch(&q, "echo must not run", 1); /* the same nonce: only its acked counts */
-    await(&q, "facts"); /* everything from the first on, again */
+    await(&q, "facts");                 /* everything from the first on, again */
     assert_int_equal(q.seq, 1);
     assert_string_equal(text(await(&q, "attempt_ended"), "result"), "succeeded");
     int64_t last = q.seq;
@@ -491,8 +508,9 @@ static void a_newer_connection_counts_and_strangers_are_refused(void **state)
     dial(&q);
     assert_null(receive(&p, &number)); /* the older one is closed */
     hang_up(&p);
-    send_to(&q, WIRE_STOP, json_pack("{s:s, s:s, s:i, s:b}", "nonce", "ffff", "reason", "x",
-                                     "grace_ms", 1, "checkpoint", 0));
+    send_to(&q, WIRE_STOP,
+            json_pack("{s:s, s:s, s:i, s:b}", "nonce", "ffff", "reason", "x", "grace_ms", 1,
+                      "checkpoint", 0));
     assert_null(receive(&q, &number)); /* another attempt's word is not obeyed */
     hang_up(&q);
     dial(&q);

@@ -87,10 +87,12 @@ static const char *feed(struct agent_input in)
 
 static const char *launch(int np, bool engine, bool setup)
 {
-    return feed((struct agent_input){
-        .kind = INPUT_LAUNCH,
-        .launch = {.np = np, .engine = engine, .has_setup = setup,
-                   .budget = {10, 5000, 300000, 3}, .history = {0, 0, 0, ""}}});
+    return feed((struct agent_input){.kind = INPUT_LAUNCH,
+                                     .launch = {.np = np,
+                                                .engine = engine,
+                                                .has_setup = setup,
+                                                .budget = {10, 5000, 300000, 3},
+                                                .history = {0, 0, 0, ""}}});
 }
 
 static const char *spawned(int generation)
@@ -102,21 +104,23 @@ static const char *spawned(int generation)
 
 static const char *exited(int generation, int rank, int code)
 {
-    return feed((struct agent_input){.kind = INPUT_RANK_EXITED,
-                                     .exited = {.generation = generation, .rank = rank,
-                                                .exit_code = code, .last_lines = "a\nb\n"}});
+    return feed((struct agent_input){
+        .kind = INPUT_RANK_EXITED,
+        .exited = {
+            .generation = generation, .rank = rank, .exit_code = code, .last_lines = "a\nb\n"}});
 }
 
 static const char *killed(int generation, int rank, int signo)
 {
-    return feed((struct agent_input){.kind = INPUT_RANK_EXITED,
-                                     .exited = {.generation = generation, .rank = rank,
-                                                .signalled = true, .signo = signo}});
+    return feed((struct agent_input){
+        .kind = INPUT_RANK_EXITED,
+        .exited = {.generation = generation, .rank = rank, .signalled = true, .signo = signo}});
 }
 
 static const char *swept(bool clean)
 {
-    return feed((struct agent_input){.kind = INPUT_SWEPT, .jitter = 0,
+    return feed((struct agent_input){.kind = INPUT_SWEPT,
+                                     .jitter = 0,
                                      .swept = {.clean = clean, .left = clean ? NULL : "9 (x)"}});
 }
 
@@ -124,8 +128,8 @@ static const char *line(int generation, int rank, const char *text)
 {
     json_t *v = json_loads(text, 0, NULL);
     assert_non_null(v);
-    const char *out = feed((struct agent_input){.kind = INPUT_PROGRESS,
-                                                .progress = {generation, rank, v}});
+    const char *out =
+        feed((struct agent_input){.kind = INPUT_PROGRESS, .progress = {generation, rank, v}});
     json_decref(v);
     return out;
 }
@@ -182,7 +186,7 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(line(1, 0, "{\"ev\":\"started\",\"resume_step\":0,\"steps\":40}"), "rank_started");
     expect(line(1, 0, "{\"ev\":\"step\",\"step\":1,\"steps\":40,\"loss\":0.5}"), "step~");
     expect(line(1, 0, "{\"ev\":\"step\",\"step\":2,\"loss\":\"x\"}"), ""); /* thinned, odd type */
-    expect(line(1, 1, "{\"ev\":\"step\",\"step\":9}"), "");               /* not the first rank */
+    expect(line(1, 1, "{\"ev\":\"step\",\"step\":9}"), "");                /* not the first rank */
     expect(line(1, 0, "{\"ev\":\"checkpoint\",\"step\":2,\"path\":\"/c/2\"}"), "checkpoint");
     expect(killed(1, 1, 9), "rank_exited SIGNAL(15) TIMER(3000)");
     expect(killed(1, 0, 15), "rank_exited step~ generation_ended TIMER(-1) SWEEP(1)");
@@ -227,7 +231,8 @@ static void an_echo_does_not_hide_the_cause(void **state)
     spawned(1);
     feed((struct agent_input){
         .kind = INPUT_RANK_EXITED,
-        .exited = {.generation = 1, .exit_code = 1,
+        .exited = {.generation = 1,
+                   .exit_code = 1,
                    .last_lines = "RuntimeError: Connection closed by peer [127.0.0.1]:1\n"}});
     now += 5;
     expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
@@ -267,9 +272,9 @@ static void the_same_failure_three_times_is_enough(void **state)
 static void history_counts(void **state)
 {
     (void)state;
-    feed((struct agent_input){.kind = INPUT_LAUNCH,
-                              .launch = {.np = 1, .budget = {4, 100, 250, 0},
-                                         .history = {3, 1, 50, "x"}}});
+    feed((struct agent_input){
+        .kind = INPUT_LAUNCH,
+        .launch = {.np = 1, .budget = {4, 100, 250, 0}, .history = {3, 1, 50, "x"}}});
     one_generation_fails(1, 3);
     expect(swept(true), "restart_scheduled TIMER(250)"); /* 100 * 2^2, capped */
     timer(now + 250);
@@ -311,7 +316,8 @@ static void some_causes_end_it(void **state)
     (void)state;
     launch(1, true, false);
     spawned(1);
-    line(1, 0, "{\"ev\":\"failed\",\"cause\":\"data_error\",\"exit_code\":65,\"text\":\"no images\"}");
+    line(1, 0,
+         "{\"ev\":\"failed\",\"cause\":\"data_error\",\"exit_code\":65,\"text\":\"no images\"}");
     expect(exited(1, 0, 65), "rank_exited generation_ended SWEEP(1)");
     expect(swept(true), "SWEEP(0)");
     swept(true);
@@ -381,8 +387,9 @@ static void stop_in_every_phase(void **state)
     launch(1, false, true);
     expect(stop(5, false), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(5)"); /* setup */
     expect(timer(now + 5), "SIGNAL(9) TIMER(1000)");
-    expect(feed((struct agent_input){.kind = INPUT_SETUP_EXITED, .exited.signalled = true,
-                                     .exited.signo = 9}), "setup_done TIMER(-1) SWEEP(0)");
+    expect(feed((struct agent_input){
+               .kind = INPUT_SETUP_EXITED, .exited.signalled = true, .exited.signo = 9}),
+           "setup_done TIMER(-1) SWEEP(0)");
     down(NULL);
     up(NULL);
     launch(1, false, false);

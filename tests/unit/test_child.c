@@ -82,12 +82,19 @@ static void a_child_has_what_it_should_and_no_more(void **state)
     signal(SIGPIPE, SIG_IGN);
     int fds[2];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    const char *argv[] = {"/bin/sh", "-c",
-                          "echo out; echo err >&2; echo event >&3; cat; ls /proc/self/fd | tr '\\n' ' ';"
-                          "grep SigIgn /proc/self/status; echo $A", NULL};
+    const char *argv[] = {
+        "/bin/sh", "-c",
+        "echo out; echo err >&2; echo event >&3; cat; ls /proc/self/fd | tr '\\n' ' ';"
+        "grep SigIgn /proc/self/status; echo $A",
+        NULL};
     struct err err = {0};
-    pid_t pid = child_start(&(struct child){.argv = argv, .envp = env, .out = fds[1], .cwd = dir,
-                                            .extra = {event[1]}, .n_extra = 1}, &err);
+    pid_t pid = child_start(&(struct child){.argv = argv,
+                                            .envp = env,
+                                            .out = fds[1],
+                                            .cwd = dir,
+                                            .extra = {event[1]},
+                                            .n_extra = 1},
+                            &err);
     assert_true(pid > 0);
     close(fds[1]);
     close(event[1]);
@@ -116,8 +123,10 @@ static void failures_to_start_are_sentences(void **state)
     assert_string_equal(err.text, "cannot execute '/nonexistent/x': No such file or directory");
     err = (struct err){0};
     argv[0] = "/bin/true";
-    assert_int_equal(child_start(&(struct child){.argv = argv, .envp = env, .out = 1,
-                                                 .cwd = "/nonexistent"}, &err), -1);
+    assert_int_equal(
+        child_start(&(struct child){.argv = argv, .envp = env, .out = 1, .cwd = "/nonexistent"},
+                    &err),
+        -1);
     assert_non_null(strstr(err.text, "cannot change to the directory '/nonexistent'"));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left */
     assert_int_equal(errno, ECHILD);

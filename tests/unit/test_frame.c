@@ -13,7 +13,7 @@
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define ID "\"job\":7,\"attempt\":1,\"nonce\":\"ab\""
+#define ID           "\"job\":7,\"attempt\":1,\"nonce\":\"ab\""
 
 static json_t *parse(const char *text)
 {
@@ -37,7 +37,8 @@ static void whole_stream_in_any_pieces(void **state)
 {
     (void)state;
     size_t a_size, b_size;
-    char *a = make(WIRE_STOP, "{" ID ",\"reason\":\"x\",\"grace_ms\":5,\"checkpoint\":true}", &a_size);
+    char *a =
+        make(WIRE_STOP, "{" ID ",\"reason\":\"x\",\"grace_ms\":5,\"checkpoint\":true}", &a_size);
     char *b = make(WIRE_ACK, "{" ID ",\"seq\":9}", &b_size);
     char *stream = malloc(a_size + b_size);
     memcpy(stream, a, a_size);
@@ -73,8 +74,8 @@ static void whole_stream_in_any_pieces(void **state)
 /* One bad frame each: header fields, then the body. */
 static const struct {
     const char *what;
-    uint32_t    size_add; /* to the true size */
-    unsigned    version, number;
+    uint32_t size_add; /* to the true size */
+    unsigned version, number;
     const char *body;
     const char *text;
 } bad[] = {
@@ -126,11 +127,12 @@ static void nested_objects_are_checked_where_described(void **state)
 {
     (void)state;
     const struct wire_row *row = wire_find(WIRE_LAUNCH, TO_AGENT);
-    const char *good = "{" ID ",\"name\":\"n\",\"spec\":{\"any\":[1]},\"spec_digest\":\"\","
-                       "\"run_dir\":\"/r\",\"job_dir\":\"/j\",\"ckpt_dir\":\"/c\",\"acked\":0,\"secrets\":{},"
-                       "\"budget\":{\"restarts\":1,\"backoff_min_ms\":1,\"backoff_max_ms\":2,"
-                       "\"no_progress\":3},\"history\":{\"failures_without_progress\":0,"
-                       "\"same_fingerprint\":0,\"last_step\":0,\"fingerprint\":\"\"}}";
+    const char *good =
+        "{" ID ",\"name\":\"n\",\"spec\":{\"any\":[1]},\"spec_digest\":\"\","
+        "\"run_dir\":\"/r\",\"job_dir\":\"/j\",\"ckpt_dir\":\"/c\",\"acked\":0,\"secrets\":{},"
+        "\"budget\":{\"restarts\":1,\"backoff_min_ms\":1,\"backoff_max_ms\":2,"
+        "\"no_progress\":3},\"history\":{\"failures_without_progress\":0,"
+        "\"same_fingerprint\":0,\"last_step\":0,\"fingerprint\":\"\"}}";
     struct err err = {0};
     json_t *v = parse(good);
     if (wire_check(row, v, &err) < 0)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blame.h - which rank's end decides why a generation failed
+ *
+ * Pure.  The first failure counts, later ones are cascade; but a rank that only
+ * says its peer is gone may be heard before that peer: a plainer cause within
+ * a moment takes its place.
+ */
+#ifndef AGENT_BLAME_H
+#define AGENT_BLAME_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/agent_core.h"
+#include "agent/cause.h"
+
+struct blame {
+    bool              failed;
+    int64_t           at_ms;
+    struct verdict    verdict;
+    struct agent_exit exit;     /* last_lines is not kept */
+    json_t           *evidence; /* the last lines, an array, or NULL */
+};
+
+void blame_clear(struct blame *b);
+void blame_set(struct blame *b, const struct agent_exit *e, const struct verdict *v,
+               int64_t now_ms);
+/* Takes it only if it decides. */
+void blame_consider(struct blame *b, const struct agent_exit *e, const struct verdict *v,
+                    int64_t now_ms);
+
+#endif

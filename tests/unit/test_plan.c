@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plan.c - one row is one machine and one spec; then the environment that ranks get of it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/launch_env.h"
+#include "agent/plan.h"
+#include "agent/probe.h"
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+#define GPU(uuid, healthy, mig)                                                                    \
+    "{\"index\":0,\"uuid\":\"" uuid                                                                \
+    "\",\"name\":\"NVIDIA A100\",\"memory_bytes\":1,\"pci\":\"p\","                                \
+    "\"compute\":\"8.0\",\"mig\":" mig ",\"healthy\":" healthy ",\"note\":\"lost\"}"
+#define MACHINE(cpus, rest, gpus)                                                                  \
+    "{\"cpus\":" cpus ",\"shm_bytes\":99999999999" rest ",\"gpus\":[" gpus "]}"
+
+/* Recorded shapes: a bare VM, a notebook with one A100, two GPUs, and sick ones. */
+#define BARE    MACHINE("2", ",\"cgroup_cpus\":null", "")
+#define LIMITED MACHINE("64", ",\"cgroup_cpus\":3.5", "")
+#define COLAB   MACHINE("12", "", GPU("GPU-a", "true", "false"))
+#define TWO     MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
+#define TWICE   MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-a", "true", "false"))
+#define SICK    MACHINE("16", "", GPU("GPU-a", "false", "false") "," GPU("GPU-b", "true", "false"))
+#define SLICED  MACHINE("16", "", GPU("GPU-a", "true", "true"))
+#define SMALL                                                                                      \
+    "{\"cpus\":4,\"shm_bytes\":67108864,\"gpus\":[" GPU("GPU-a", "true", "false") "," GPU(         \
+        "GPU-b", "true", "false") "]}"
+#define RUN   "\"run\":\"x\""
+#define TRAIN "\"train\":{}"
+
+static const struct {
+    const char *what, *facts, *spec;
+    int np;           /* 0: refused with text */
+    const char *text; /* else contained in the printed plan */
+} rows[] = {
+    {"bare VM", BARE, "{" RUN "}", 1, "no GPU is used"},
+    {"bare VM, engine", BARE, "{" TRAIN "}", 1, "\"OMP_NUM_THREADS\",\"value\":\"2\""},
+    {"control group", LIMITED, "{" TRAIN "}", 1,
+     "\"value\":\"3\",\"why\":\"the engine uses all 3 "
+     "CPUs that the control group allows"},
+    {"four CPU ranks", BARE, "{" RUN ",\"resources\":{\"ranks\":4}}", 4, "resources.ranks says so"},
+    {"cpus shared", BARE, "{" RUN ",\"resources\":{\"ranks\":2,\"cpus\":8}}", 2,
+     "\"OMP_NUM_THREADS\",\"value\":\"4\",\"why\":\"resources.cpus gives 8 CPUs to 2 ranks"},
+    {"fewer cpus than ranks", BARE, "{" RUN ",\"resources\":{\"ranks\":4,\"cpus\":2}}", 4,
+     "\"OMP_NUM_THREADS\",\"value\":\"1\""},
+    {"notebook", COLAB, "{" RUN "}", 1, "one rank for each of 1 distinct healthy GPU\""},
+    {"auto words", COLAB, "{" RUN ",\"resources\":{\"gpus\":\"auto\",\"ranks\":\"auto\"}}", 1,
+     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a\""},
+    {"two GPUs", TWO, "{" RUN "}", 2, "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a,GPU-b\""},
+    {"one of two", TWO, "{" RUN ",\"resources\":{\"gpus\":1}}", 1, "\"value\":\"GPU-a\""},
+    {"no GPU wanted", TWO, "{" RUN ",\"resources\":{\"gpus\":0}}", 1,
+     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"\",\"why\":\"the job asked for no GPU"},
+    {"listed twice", TWICE, "{" RUN "}", 1, "\"value\":\"GPU-a\""},
+    {"one is sick", SICK, "{" RUN "}", 1, "GPU 0 is left out: lost"},
+    {"sliced", SLICED, "{" RUN "}", 1, "divided (MIG)"},
+    {"shared on purpose", COLAB, "{" RUN ",\"resources\":{\"ranks\":2,\"share_gpus\":true}}", 2,
+     "several ranks share a GPU"},
+    {"small /dev/shm", SMALL, "{" RUN "}", 2, "/dev/shm has only 64 MiB"},
+    {"user's word wins", BARE, "{" RUN ",\"env\":{\"OMP_NUM_THREADS\":\"7\"}}", 1,
+     "\"value\":\"7\",\"why\":\"the job's own word wins over ours\""},
+    {"user's own", BARE, "{" RUN ",\"env\":{\"A\":\"b\"}}", 1, "\"why\":\"the job says so\""},
+
+    {"two ranks on one GPU", COLAB, "{" RUN ",\"resources\":{\"ranks\":2}}", 0,
+     "asks for 2 ranks, but the job has 1 GPU: two ranks on one GPU fail in NCCL with \"Duplicate "
+     "GPU detected\". Set `ranks: auto` (one per GPU, here 1), or `share_gpus: true`"},
+    {"four GPUs of one", COLAB, "{" RUN ",\"resources\":{\"gpus\":4}}", 0,
+     "asks for 4 GPUs, but this machine has 1 healthy one, NVIDIA A100: set `gpus: auto`"},
+    {"a GPU of none", BARE, "{" RUN ",\"resources\":{\"gpus\":1}}", 0, "or `gpus: 0` for the CPU"},
+    {"engine's ranks", TWO, "{" TRAIN ",\"resources\":{\"ranks\":2}}", 0, "not supported yet"},
+    {"many nodes", BARE, "{" RUN ",\"resources\":{\"nodes\":2}}", 0, "not supported yet"},
+    {"no ranks", BARE, "{" RUN ",\"resources\":{\"ranks\":0}}", 0, "1 to 1024"},
+    {"rank by hand", BARE, "{" RUN ",\"env\":{\"RANK\":\"0\"}}", 0, "env.RANK cannot be set"},
+    {"our names", BARE, "{" RUN ",\"env\":{\"JOBCTL_NONCE\":\"0\"}}", 0, "cannot be set"},
+};
+
+static json_t *parse(const char *text)
+{
+    json_error_t why;
+    json_t *v = json_loads(text, 0, &why);
+    if (!v)
+        fail_msg("%s: %s", why.text, text);
+    return v;
+}
+
+static json_t *plan_of(const char *facts_text, const char *spec_text)
+{
+    json_t *facts = parse(facts_text), *spec = parse(spec_text), *plan = NULL;
+    struct err err = {0};
+    if (plan_make(&plan, facts, spec, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(facts);
+    json_decref(spec);
+    return plan;
+}
+
+static void machines_and_specs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *facts = parse(rows[i].facts), *spec = parse(rows[i].spec), *plan = NULL;
+        struct err err = {0};
+        int rc = plan_make(&plan, facts, spec, &err);
+        char *dump = rc == 0 ? json_dumps(plan, JSON_COMPACT) : strdup(err.text);
+        int np = rc == 0 ? (int)json_integer_value(json_object_get(plan, "np")) : 0;
+        if (np != rows[i].np || !strstr(dump, rows[i].text))
+            fail_msg("%s: np %d, %s", rows[i].what, np, dump);
+        if (rc == 0)
+            assert_int_equal(json_array_size(json_object_get(plan, "ranks")), np);
+        else
+            assert_null(plan);
+        free(dump);
+        json_decref(plan);
+        json_decref(facts);
+        json_decref(spec);
+    }
+}
+
+static void the_jobs_word_is_found_first(void **state)
+{
+    (void)state;
+    json_t *plan = plan_of(TWO, "{" RUN ",\"env\":{\"OMP_NUM_THREADS\":\"7\"}}");
+    assert_string_equal(plan_env(plan, "OMP_NUM_THREADS"), "7");
+    assert_string_equal(plan_env(plan, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+    assert_null(plan_env(plan, "NCCL_P2P_LEVEL")); /* nothing that NCCL finds out by itself */
+    json_decref(plan);
+}
+
+static void this_machine_has_facts(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    json_t *facts = probe_facts(".", &err);
+    assert_non_null(facts);
+    assert_true(json_integer_value(json_object_get(facts, "cpus")) > 0);
+    assert_true(json_integer_value(json_object_get(facts, "memory_bytes")) > 0);
+    assert_int_equal(strlen(json_string_value(json_object_get(facts, "boot_id"))), 36);
+    assert_true(json_is_array(json_object_get(facts, "gpus")));
+    assert_true(json_integer_value(json_object_get(facts, "disk_free_bytes")) >= 0);
+    json_decref(facts);
+}
+
+/* Value of a name in an environment; counts how often it is there. */
+static const char *value_of(char *const *env, const char *name, int *times)
+{
+    const char *value = NULL;
+    size_t len = strlen(name);
+    *times = 0;
+    for (; *env; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=') {
+            value = *env + len + 1;
+            ++*times;
+        }
+    return value;
+}
+
+static void ranks_get_torchruns_variables_once(void **state)
+{
+    (void)state;
+    json_t *plan = plan_of(TWO, "{" RUN ",\"env\":{\"PATH\":\"/mine\",\"MASTER_ADDR\":\"::1\"}}");
+    json_t *secrets = parse("{\"WANDB_API_KEY\":\"s3cret\"}");
+    char *inherited[] = {(char[]){"PATH=/usr/bin"},
+                         (char[]){"RANK=9"},
+                         (char[]){"KEEP=1"},
+                         (char[]){"OMPI_COMM_WORLD_RANK=3"},
+                         (char[]){"TORCHELASTIC_X=1"},
+                         (char[]){"JOBCTL_AGENT_NONCE=zz"},
+                         (char[]){"RANKING=kept"},
+                         (char[]){"OMP_NUM_THREADS=99"},
+                         NULL};
+    struct launch_env e = {.job = 7,
+                           .attempt = 2,
+                           .generation = 3,
+                           .name = "n",
+                           .nonce = "ab",
+                           .run_dir = "/run",
+                           .ckpt_dir = "/ck",
+                           .world_size = 2,
+                           .master_port = 1234,
+                           .event_fd = 3,
+                           .control_fd = 4,
+                           .restarts = 10,
+                           .resume_step = 41,
+                           .plan = plan,
+                           .secrets = secrets};
+    static const struct {
+        const char *name, *value; /* NULL: must not be there */
+    } want[] = {
+        {"PATH", "/mine"},
+        {"KEEP", "1"},
+        {"RANKING", "kept"},
+        {"RANK", "1"},
+        {"LOCAL_RANK", "1"},
+        {"WORLD_SIZE", "2"},
+        {"LOCAL_WORLD_SIZE", "2"},
+        {"NODE_RANK", "0"},
+        {"GROUP_RANK", "0"},
+        {"MASTER_ADDR", "::1"},
+        {"MASTER_PORT", "1234"},
+        {"TORCHELASTIC_RESTART_COUNT", "2"},
+        {"TORCHELASTIC_RUN_ID", "jobctl-7.2"},
+        {"TORCHELASTIC_X", NULL},
+        {"OMPI_COMM_WORLD_RANK", NULL},
+        {"JOBCTL_AGENT_NONCE", NULL},
+        {"JOBCTL_NONCE", "ab"},
+        {"JOBCTL_JOB_ID", "7"},
+        {"JOBCTL_ATTEMPT", "2"},
+        {"JOBCTL_GENERATION", "3"},
+        {"JOBCTL_RUN_DIR", "/run"},
+        {"JOBCTL_CKPT_DIR", "/ck"},
+        {"JOBCTL_EVENT_FD", "3"},
+        {"JOBCTL_CONTROL_FD", "4"},
+        {"JOBCTL_FLIGHT", "/run/rank1.flight"},
+        {"JOBCTL_RESUME_STEP", "41"},
+        {"OMP_NUM_THREADS", "1"},
+        {"WANDB_API_KEY", "s3cret"},
+        {"CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b"},
+    };
+    char **env = launch_env_make(&e, 1, inherited, NULL);
+    assert_non_null(env);
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        int times;
+        const char *got = value_of(env, want[i].name, &times);
+        if (times != (want[i].value ? 1 : 0) || (got && strcmp(got, want[i].value) != 0))
+            fail_msg("%s is there %d times: %s", want[i].name, times, got ? got : "(none)");
+    }
+    free(env);
+    /* the setup has no rank */
+    e.generation = 0;
+    env = launch_env_make(&e, 0, inherited, NULL);
+    int times;
+    assert_null(value_of(env, "RANK", &times));
+    assert_null(value_of(env, "JOBCTL_FLIGHT", &times));
+    assert_string_equal(value_of(env, "JOBCTL_NONCE", &times), "ab");
+    free(env);
+    json_decref(plan);
+    json_decref(secrets);
+    assert_true(launch_env_free_port(NULL) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(machines_and_specs),
+        cmocka_unit_test(the_jobs_word_is_found_first),
+        cmocka_unit_test(this_machine_has_facts),
+        cmocka_unit_test(ranks_get_torchruns_variables_once),
+    };
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
