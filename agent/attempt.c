@@ -22,6 +22,7 @@
 #include "agent/plan.h"
 #include "agent/probe.h"
 #include "agent/ranks.h"
+#include "agent/run_dir.h"
 #include "agent/session.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
@@ -496,6 +497,12 @@ static int open_files(struct attempt *a, struct err *err)
 {
     char path[4096];
     struct identity before;
+    /* Held until this process ends; the ranks do not inherit it. */
+    if (run_dir_lock(a->o.run_dir, err) < 0)
+        return -1;
+    if (run_dir_fenced(a->o.run_dir))
+        return err_set(err, ERR_CONFLICT, "the attempt of '%s' is over: it must not start again",
+                       a->o.run_dir);
     a->identity = (struct identity){.job = a->o.job, .attempt = a->o.attempt, .incarnation = 1};
     snprintf(a->identity.nonce, sizeof(a->identity.nonce), "%s", a->o.nonce);
     snprintf(a->identity.version, sizeof(a->identity.version), "%s", JOBCTL_VERSION);
