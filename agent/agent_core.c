@@ -354,23 +354,18 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
 
 /* --- again, or no more ------------------------------------------------------------------*/
 
-static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out,
-                  const char *what)
+static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     int64_t delay = patience_wait_ms(&c->patience, in->jitter);
-    char from[64] = "", text[400];
+    char text[400];
+    size_t n = sizeof(text);
+    int at = snprintf(text, n, "%s", c->blame.verdict.text);
     if (c->pace.checkpoint >= 0)
-        snprintf(from, sizeof(from), " from the checkpoint of step %lld",
-                 (long long)c->pace.checkpoint);
+        at += snprintf(text + at, n - (size_t)at, "; the checkpoint of step %lld is resumed",
+                       (long long)c->pace.checkpoint);
     if (delay)
-        snprintf(text, sizeof(text),
-                 "%s starts again in %.1f s%s, after %lld failures without "
-                 "progress: %s",
-                 what, (double)delay / 1000, from, (long long)c->patience.failures,
-                 c->blame.verdict.text);
-    else
-        snprintf(text, sizeof(text), "%s starts again at once%s: %s", what, from,
-                 c->blame.verdict.text);
+        snprintf(text + at, n - (size_t)at, "; it failed %lld times without progress",
+                 (long long)c->patience.failures);
     add_event(out, "restart_scheduled",
               json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
                         (json_int_t)delay, "text", text));
@@ -383,8 +378,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
 }
 
 /* A generation, or the setup, failed, and nothing of it is left. */
-static void decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out,
-                   const char *what)
+static void decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     char text[400];
     if (!c->blame.verdict.retry_helps) {
@@ -397,7 +391,7 @@ static void decide(struct agent_core *c, const struct agent_input *in, struct ag
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
         close_attempt(c, out, "failed", false, true, text);
     } else {
-        again(c, in, out, what);
+        again(c, in, out);
     }
 }
 
@@ -419,9 +413,7 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
     } else if (c->stop_asked) {
         close_attempt(c, out, "stopped", false, false, c->stop_reason);
     } else if (c->blame.failed) {
-        char what[40];
-        snprintf(what, sizeof(what), "generation %d", c->generation + 1);
-        decide(c, in, out, what);
+        decide(c, in, out);
     } else {
         if (c->pace.step < 0) /* no step lines: all of the run that ended well was of use */
             c->pace.productive_ms += in->now_ms - c->generation_ms;
@@ -473,7 +465,7 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
     char now[FINGERPRINT];
     patience_fingerprint(now, "setup", e, v.detail, -1);
     patience_failure(&c->patience, now, 0);
-    decide(c, in, out, "the setup");
+    decide(c, in, out);
 }
 
 static void on_timer(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)

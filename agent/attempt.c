@@ -509,12 +509,9 @@ static int open_files(struct attempt *a, struct err *err)
     if (identity_read(&before, a->o.run_dir, NULL) == 0) {
         if (strcmp(before.nonce, a->o.nonce) != 0)
             return err_set(err, ERR_CONFLICT, "'%s' belongs to another attempt", a->o.run_dir);
-        if (identity_alive(&before))
-            return err_set(err, ERR_CONFLICT, "an agent of this attempt lives already, pid %lld",
-                           (long long)before.pid);
         a->identity.incarnation = before.incarnation + 1;
     }
-    if ((size_t)snprintf(path, sizeof(path), "%s/spool", a->o.run_dir) >= sizeof(path))
+    if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SPOOL, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     a->facts = probe_facts(a->o.run_dir, err);
     if (!a->facts || identity_self(&a->identity, err) < 0)
@@ -541,7 +538,7 @@ static int open_all(struct attempt *a, struct err *err)
                             .start_time = a->identity.start_time,
                             .version = a->identity.version};
     struct session_hooks hooks = {.message = on_message, .acked = on_acked, .arg = a};
-    if ((size_t)snprintf(path, sizeof(path), "%s/agent.sock", a->o.run_dir) >= sizeof(path))
+    if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     /* The identity first: whoever finds the socket finds it too. */
     if (identity_write(&a->identity, a->o.run_dir, err) < 0 ||

@@ -23,6 +23,7 @@
 #include "agent/log.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
+#include "agent/run_dir.h"
 #include "agent/sweep.h"
 #include "engine/err.h"
 
@@ -57,7 +58,7 @@ static int find_train(char *out, size_t size, struct err *err)
 static int redirect(const char *run_dir, struct err *err)
 {
     char path[4096];
-    if ((size_t)snprintf(path, sizeof(path), "%s/agent.log", run_dir) >= sizeof(path))
+    if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_LOG, run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);

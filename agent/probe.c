@@ -66,10 +66,12 @@ static void probe_gpu_apart(json_t *facts)
     }
     pid_t pid = fork();
     if (pid == 0) {
-        close(fds[0]);
+        /* Only the pipe: if this child gets stuck it must not hold the agent's locks. */
+        int to = dup2(fds[1], 3);
+        close_range(4, ~0U, 0);
         json_t *found = json_object();
         probe_gpu(found);
-        json_dumpfd(found, fds[1], JSON_COMPACT);
+        json_dumpfd(found, to, JSON_COMPACT);
         _exit(0);
     }
     close(fds[1]);

@@ -175,6 +175,9 @@ void spool_close(struct spool *s)
 {
     if (!s)
         return;
+    /* Nothing in it is wanted any more: give the disk back what was kept free for events. */
+    if (s->fd >= 0 && s->last > 0 && s->acked >= s->last && ftruncate(s->fd, HEADER) < 0)
+        errno = 0;
     if (s->fd >= 0)
         close(s->fd);
     free(s->path);

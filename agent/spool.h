@@ -30,6 +30,7 @@ enum { SPOOL_BYTES = 4 * 1024 * 1024 };
 
 /* Open or make it; `bytes` is the size of a new one.  What is there is kept. */
 int spool_open(struct spool **out, const char *path, size_t bytes, struct err *err);
+/* One with nothing but acknowledged events shrinks to its header. */
 void spool_close(struct spool *s);
 
 /* Sets the event's "seq" and stores it: 0; 1: thinned out, not stored; -1: not stored. */

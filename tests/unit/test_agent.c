@@ -22,6 +22,7 @@
 
 #include "agent/frame.h"
 #include "agent/identity.h"
+#include "agent/run_dir.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
@@ -573,7 +574,11 @@ static void two_agents_do_not_share_a_directory(void **state)
     dial(&p);
     launch(&p, "true", 1);
     await(&p, "attempt_ended");
+    ack(&p);
+    expect_gone();
     hang_up(&p);
+    assert_int_equal(run_dir_fence(dir, NULL), 0); /* the attempt is over for good */
+    assert_int_equal(start_agent(), 3);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, up, down)

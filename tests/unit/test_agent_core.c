@@ -196,8 +196,8 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(field("step"), "2");
     expect(field("gained"), "2");
     expect(swept(true), "restart_scheduled SPAWN(2,2)");
-    expect(field("text"), "\"generation 2 starts again at once from the checkpoint of step 2: "
-                          "rank 1 was killed by SIGKILL (9)\"");
+    expect(field("text"),
+           "\"rank 1 was killed by SIGKILL (9); the checkpoint of step 2 is resumed\"");
     expect(spawned(2), "generation_started");
     expect(field("resume_step"), "2");
     line(2, 0, "{\"ev\":\"started\",\"resume_step\":2,\"steps\":40}");

@@ -134,6 +134,25 @@ static void a_dead_agents_spool_goes_on(void **state)
     spool_close(s);
 }
 
+static void a_finished_spool_is_small(void **state)
+{
+    (void)state;
+    struct spool *s = open_spool(65536);
+    append(s, "facts", false);
+    append(s, "facts", false);
+    spool_ack(s, 2);
+    spool_close(s);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 4096);
+    assert_int_equal(read_after(0).count, 0);
+    s = open_spool(65536);
+    assert_int_equal(spool_last(s), 2);
+    append(s, "plan", false);
+    assert_int_equal(read_after(0).last, 3);
+    spool_close(s);
+}
+
 static void a_torn_end_is_not_read(void **state)
 {
     (void)state;
@@ -227,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(events_are_kept_until_acknowledged),
         TEST(a_dead_agents_spool_goes_on),
+        TEST(a_finished_spool_is_small),
         TEST(a_torn_end_is_not_read),
         TEST(steps_are_thinned_others_never),
         TEST(a_long_life_in_a_small_file),
