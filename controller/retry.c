@@ -32,14 +32,18 @@ void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
 {
     char buf[32];
     *out = (struct retry_verdict){ .exit_code = 1 };
-    if (!c->helps) {
-        snprintf(out->text, sizeof(out->text), "%.250s; the same again would end the same way",
-                 c->text);
+    if (rules->max == 0) {       /* nobody asked for another try: it just failed */
+        snprintf(out->text, sizeof(out->text), "%.300s; retry.max is 0", c->text);
         return;
     }
     if (c->gave_up) {
         out->exit_code = EXIT_NO_MORE;
         snprintf(out->text, sizeof(out->text), "%.300s; stopped for good, do not requeue", c->text);
+        return;
+    }
+    if (!c->helps) {
+        snprintf(out->text, sizeof(out->text), "%.250s; the same again would end the same way",
+                 c->text);
         return;
     }
     if (rules->no_progress > 0 && c->failures > 0 && c->same >= rules->no_progress) {
