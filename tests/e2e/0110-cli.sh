@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+# The command line: wrong calls, JSON, pipes, colour, ids, and every order that a job can be given.
+cd "$WORK"
+
+code() {
+    local want=$1 got=0
+    shift
+    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
+    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
+}
+has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+empty() { [ ! -s "$WORK/$1" ] || { echo "$1 is not empty:"; cat "$WORK/$1"; exit 1; }; }
+json() { python3 -c "import json,sys; o = json.load(open('$WORK/out')); assert o['schema'] == 1; assert $1, o"; }
+# until FIELD VALUE JOB: wait for a state
+until_is() {
+    for _ in $(seq 200); do
+        [ "$(jobctl status -o "$1" "$3" | tail -n 1 | tr -d ' ')" != "$2" ] || return 0
+        sleep 0.05
+    done
+    echo "job $3 did not become $1=$2"; jobctl show "$3"; exit 1
+}
+
+# Wrong calls: exit 2 and a sentence; no daemon is started for them.
+code 2 jobctl stauts
+has "did you mean status?" err
+code 2 jobctl submit
+code 2 jobctl submit a.yaml b.yaml
+code 2 jobctl submit no-such-file.yaml
+has "No such file" err
+code 2 jobctl status --al
+has "did you mean --all?" err
+code 2 jobctl status --number=x
+code 2 jobctl help nonsense
+code 2 jobctl completions tcsh
+[ ! -e "$JOBCTL_HOME" ]
+code 0 jobctl
+has "Commands" out
+code 0 jobctl --help
+code 0 jobctl submit --help
+has "--dry-run" out
+code 0 jobctl help spec
+has "checkpoint" out
+code 0 jobctl version
+has "daemon not running" out
+for shell in bash zsh fish; do
+    code 0 jobctl completions $shell
+    has "submit" out
+done
+jobctl completions bash | bash -n
+
+# Jobs to play with: the first takes every slot, so that others stay pending.
+cpus=$(nproc)
+printf 'name: long\nrun: "echo up; sleep 600"\nresources: {cpus: %s}\n' "$cpus" >long.yaml
+printf 'name: short\nrun: echo short\nresources: {cpus: %s}\n' "$cpus" >short.yaml
+code 0 jobctl submit -q long.yaml
+[ "$(cat out)" = 1 ]
+until_is state running 1
+code 0 jobctl submit -q short.yaml
+code 0 jobctl submit -q --hold short.yaml
+code 0 jobctl submit -q --set priority=5 --set name=urgent short.yaml
+code 0 jobctl submit -q --set 'after=[4]' --set name=later short.yaml
+
+# One JSON value, the same keys for every job.
+code 0 jobctl status --json
+json 'len(o["jobs"]) == 5'
+json 'all(set("id name state result reason attempt generation step steps loss samples_per_s goodput eta_s checkpoint exit_code held priority after retry_of submitted_at started_at ended_at phase np".split()) <= set(j) for j in o["jobs"])'
+JOBCTL_OUTPUT=json code 0 jobctl why 2
+json '"text" in o and o["job"]["id"] == 2'
+code 3 jobctl show --json 99
+json 'o["error"]["code"] == "not_found"'
+code 2 jobctl submit --json no-such-file.yaml
+json 'o["error"]["code"] == "usage"'
+code 0 jobctl events --json 1
+json 'o["events"][0]["kind"] == "submitted"'
+code 0 jobctl nodes --json
+json 'len(o["nodes"]) == 1'
+code 0 jobctl version --json
+json 'o["daemon"]["pid"] > 0'
+
+# Ids, ranges, names, last.
+code 0 jobctl status -q 1-3
+[ "$(tr '\n' ' ' <out)" = "1 2 3 " ]
+code 0 jobctl status -q 3,1-2 urgent
+[ "$(tr '\n' ' ' <out)" = "3 1 2 4 " ]
+code 0 jobctl status -q last
+[ "$(cat out)" = 5 ]
+code 3 jobctl status 77
+has "there is no job 77" err
+code 3 jobctl show nobody
+code 2 jobctl status 3-1
+code 2 jobctl status -o id,nmae
+has "did you mean name?" err
+code 0 jobctl status -o id,status,priority 4
+has "PRIORITY" out
+
+# Why each one waits.
+code 0 jobctl why 2
+has "pending" out
+code 0 jobctl why 3
+has "held" out
+code 0 jobctl why 5
+has "4" out
+
+# Not in this state: exit 3.
+code 3 jobctl hold 1
+code 3 jobctl retry 1
+code 3 jobctl checkpoint 2
+code 124 jobctl wait 1 --timeout 0.3
+code 124 jobctl wait 1 --timeout 1
+
+# Orders.
+code 0 jobctl hold 2
+code 0 jobctl release 3
+code 0 jobctl cancel 1 --reason "enough seen"
+code 3 jobctl wait 1 --timeout 60
+code 0 jobctl why 1
+has "enough seen" out
+code 0 jobctl wait 3-5 --timeout 60
+# urgent went first, later waited for it, and the held one still waits
+python3 - <<'PY'
+import json, subprocess
+jobs = {j["id"]: j for j in json.loads(subprocess.check_output(["jobctl", "status", "--json", "1-5"]))["jobs"]}
+assert jobs[4]["started_at"] <= jobs[3]["started_at"], jobs
+assert jobs[5]["started_at"] >= jobs[4]["ended_at"], jobs
+assert jobs[2]["state"] == "pending" and jobs[2]["held"], jobs[2]
+PY
+code 0 jobctl release 2
+code 0 jobctl wait 2 --timeout 60
+code 3 jobctl cancel 2
+code 0 jobctl retry 1
+has "takes over" out
+until_is state running 6
+code 0 jobctl cancel 6 --now
+code 3 jobctl wait 6 --timeout 60
+
+# Nobody reads on: no noise, and no failure of ours.
+jobctl status -a | true
+jobctl help spec 2>err | head -n 1 >/dev/null
+empty err
+code 4 bash -c 'jobctl help spec >/dev/full'
+
+# Colour only on a terminal, and never with NO_COLOR; other character sets get theirs.
+cat >on_tty.py <<'PY'
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+out = b""
+while True:
+    try:
+        piece = os.read(fd, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    out += piece
+os.waitpid(pid, 0)
+sys.stdout.buffer.write(out)
+PY
+esc=$(printf '\033')
+jobctl status -a | { ! grep -q "$esc"; }
+TERM=xterm python3 on_tty.py jobctl status -a | grep -q "$esc"
+TERM=xterm NO_COLOR=1 python3 on_tty.py jobctl status -a | { ! grep -q "$esc"; }
+TERM=dumb python3 on_tty.py jobctl status -a | { ! grep -q "$esc"; }
+COLUMNS=40 TERM=dumb python3 on_tty.py jobctl status -a | tr -d '\r' | awk 'length > 40 {bad = 1; print} END {exit bad}'
+printf 'run: echo "gr\303\274\303\237e"\nresources: {cpus: 1}\n' >utf8.yaml
+LC_ALL=C.UTF-8 TERM=xterm python3 on_tty.py jobctl submit --follow utf8.yaml >out
+has "succeeded" out
+LC_ALL=C TERM=xterm python3 on_tty.py jobctl why last | { ! grep -qP '[\x80-\xff]'; }
+
+# Forty commands at once start one daemon.
+kill "$(jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])')"
+for _ in $(seq 100); do
+    jobctl version | grep -q "not running" && break
+    sleep 0.05
+done
+pids=
+for _ in $(seq 40); do
+    jobctl status -a -q >/dev/null & pids="$pids $!"
+done
+for p in $pids; do wait "$p"; done
+[ "$(for d in /proc/[0-9]*; do
+    tr '\0' '\n' <"$d/environ" 2>/dev/null | grep -qxF "JOBCTL_HOME=$JOBCTL_HOME" || continue
+    tr '\0' ' ' <"$d/cmdline"; echo
+done 2>/dev/null | grep -c '[j]obctl daemon')" = 1 ]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# Wrong specs through the command line and through the API; docs/SPEC.md lists the keys there are.
+cd "$WORK"
+
+code() {
+    local want=$1 got=0
+    shift
+    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
+    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
+}
+has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+
+# Each wrong spec of the museum, as a user sees it; none needs a daemon.
+for err in "$TOP"/tests/specs/[0-9]*.err; do
+    spec=${err%.err}.yaml
+    sets=()
+    while IFS= read -r set; do sets+=(--set "$set"); done < <(sed -n 's/^# set: //p' "$spec")
+    code 2 jobctl submit --dry-run ${sets[@]+"${sets[@]}"} "$spec"
+    want=$(sed "s|\$DIR|$TOP/tests/specs|g" "$err")
+    got=$(head -n 1 "$WORK/err")
+    got=${got#"$TOP/tests/specs/"}
+    [ "${got#jobctl: }" = "$want" ] || { echo "expected: $want"; echo "   found: $got"; exit 1; }
+done
+[ ! -e "$JOBCTL_HOME" ]
+
+# The place is shown, and given to programs.
+printf 'run: echo\nresources:\n  gpus: eight\n' >wrong.yaml
+code 2 jobctl submit wrong.yaml
+has "wrong.yaml:3:9: resources.gpus:" err
+has "      gpus: eight" err
+has "            ^" err
+code 2 jobctl submit --json wrong.yaml
+python3 -c 'import json; e = json.load(open("out"))["error"]; assert (e["file"], e["line"], e["column"]) == ("wrong.yaml", 3, 9), e'
+code 2 jobctl submit - <<<'rnu: echo'
+has 'did you mean "run"?' err
+
+# A secret must be there; its value is not in what is printed.
+printf 'run: "[ \\"$TOKEN\\" = hush ]"\nsecrets: [TOKEN]\nresources: {cpus: 1}\n' >secret.yaml
+code 2 jobctl submit secret.yaml
+has "secret TOKEN" err
+TOKEN=hush code 0 jobctl submit --wait secret.yaml
+! grep -rqs hush "$JOBCTL_HOME"
+
+# A dry run gives the canonical spec and leaves no job.
+mkdir data
+printf 'train:\n  data: {path: data}\n  steps: 3\n' >train.yaml
+code 0 jobctl submit --dry-run --set train.optimizer.lr=0.5 train.yaml
+python3 -c 'import json; s = json.load(open("out")); assert s["train"]["optimizer"]["lr"] == 0.5 and s["train"]["data"]["path"] == "'"$WORK"'/data", s'
+code 0 jobctl status -a -q
+[ "$(wc -l <out)" = 1 ]
+
+# The same checks behind the API.
+curl -sS --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/jobs -d \
+    '{"spec": "run: echo\nresources:\n  gpus: eight\n", "file": "x.yaml", "cwd": "/tmp"}' >out
+python3 -c 'import json; e = json.load(open("out"))["error"]; assert e["code"] == "usage" and (e["line"], e["column"]) == (3, 9), e'
+
+# Every key of `jobctl help spec` stands in docs/SPEC.md, word for word.
+LC_ALL=C.UTF-8 jobctl help spec | grep '^  ' >keys
+sed -n '/^```$/,/^```$/p' "$TOP/docs/SPEC.md" | grep '^  ' >written
+diff written keys
