@@ -249,10 +249,10 @@ static void feed(struct attempt *a, struct agent_input *in)
         }
     if (sync)
         sync_events(a);
+    if (out.n && !a->leaving)
+        session_pump(a->session); /* stored: the news goes out before the work begins */
     for (int i = 0; i < out.n; i++)
         perform(a, &out.list[i]);
-    if (out.n && !a->leaving)
-        session_pump(a->session);
     agent_effects_fini(&out);
 }
 

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -84,6 +85,14 @@ static bool is_ours(int dir, const struct process *p, const struct sweep *s)
     return (s->adopted && p->ppid == getpid()) || carries_mark(dir, s);
 }
 
+/* Kernels (and sandboxes) without pidfds leave only the pid, checked a moment ago. */
+static int send_kill(pid_t pid, int pidfd)
+{
+    if (pidfd >= 0)
+        return (int)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    return kill(pid, SIGKILL);
+}
+
 /* One process: 1 if it is ours and lives. */
 static int visit(pid_t pid, const char *entry, int proc, const struct sweep *s, struct process *p)
 {
@@ -95,12 +104,12 @@ static int visit(pid_t pid, const char *entry, int proc, const struct sweep *s, 
     if (fstat(dir, &st) < 0 || st.st_uid != geteuid())
         goto out;
     /* Opened first: what is read after it is about the process it holds, if it still lives. */
-    if (s->kill && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0)
+    if (s->kill && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0 && errno != ENOSYS)
         goto out;
     if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s))
         goto out;
     found = 1;
-    if (s->kill && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
+    if (s->kill && send_kill(pid, pidfd) < 0 && errno == ESRCH)
         found = 0; /* gone by itself */
 out:
     if (pidfd >= 0)
