@@ -6,7 +6,6 @@
 
 #include "controller/client.h"
 #include "controller/command.h"
-#include "controller/event_view.h"
 #include "controller/interrupt.h"
 #include "controller/job_view.h"
 #include "controller/output.h"
@@ -22,14 +21,13 @@ static const struct option_row options[] = {
 static void print(struct call *call, const json_t *event)
 {
     const struct terminal *t = &call->out;
-    char at[JOB_CELL], text[EVENT_TEXT], shown[EVENT_TEXT + 64];
-    if (!event_view_text(text, sizeof(text), event))
-        return;
+    char at[JOB_CELL], shown[1024];
+    const char *text = json_string_value(json_object_get(event, "text"));
     const json_t *attempt = json_object_get(event, "attempt");
     const char *kind = json_string_value(json_object_get(event, "kind"));
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
     int columns = t->width ? t->width - 46 : 0;
-    terminal_fit(t, shown, sizeof(shown), text, columns > 20 ? columns : 0);
+    terminal_fit(t, shown, sizeof(shown), text ? text : "", columns > 20 ? columns : 0);
     char number[24] = "";
     if (json_integer_value(attempt) > 0)
         snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(attempt));

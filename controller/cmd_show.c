@@ -48,14 +48,18 @@ static void print_generation(const struct terminal *t, const json_t *attempt, co
 {
     const char *cause = json_string_value(json_object_get(g, "cause"));
     const char *text = json_string_value(json_object_get(g, "text"));
-    char value[1024];
-    snprintf(value, sizeof(value), "%lld.%lld: %lld rank(s) from step %lld to %lld%s%s%s%s",
+    long long np = json_integer_value(json_object_get(g, "np"));
+    long long from = json_integer_value(json_object_get(g, "resume_step"));
+    long long to = json_integer_value(json_object_get(g, "step"));
+    char value[1024], steps[80] = "", why[128] = "";
+    if (to > 0)
+        snprintf(steps, sizeof(steps), ", step %lld to %lld", from, to);
+    if (cause && strcmp(cause, "none") != 0)
+        snprintf(why, sizeof(why), " (%s)", cause);
+    snprintf(value, sizeof(value), "%lld.%lld with %lld rank%s%s%s%s%s",
              (long long)json_integer_value(json_object_get(attempt, "attempt")),
-             (long long)json_integer_value(json_object_get(g, "generation")),
-             (long long)json_integer_value(json_object_get(g, "np")),
-             (long long)json_integer_value(json_object_get(g, "resume_step")),
-             (long long)json_integer_value(json_object_get(g, "step")), cause ? ", " : "",
-             cause ? cause : "", text && text[0] ? ": " : "", text ? text : "");
+             (long long)json_integer_value(json_object_get(g, "generation")), np,
+             np == 1 ? "" : "s", steps, text && text[0] ? ": " : "", text ? text : "", why);
     line(t, "generation", value);
 }
 

@@ -1,114 +1,238 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_text.c - see event_text.h
+/* event_text.c - a row per kind of event; see event_text.h
  *
- * A row is a template: {key} is replaced by that field of the body, and a part
- * in [brackets] is left out where a field in it is missing or null.
+ * Bodies are those of agent/wire.h and controller/job_core.h.
  */
 #include "controller/event_text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *kind;
-    const char *text;
-} rows[] = {
-    { "submitted", "submitted[ as a new try of job {retry_of}]" },
-    { "held", "held" },
-    { "released", "released" },
-    { "placed", "a new attempt was placed on {node} ({cpus} CPU slots, {gpus} GPUs)" },
-    { "agent_up", "its agent answered: pid {pid} on {node}" },
-    { "agent_lost", "its agent is lost: {text}" },
-    { "stop_requested", "asked to stop: {reason}" },
-    { "retry", "{text}" },
-    { "done", "{result}[: {reason}]" },
-    { "facts", "the agent probed the node" },
-    { "plan", "planned[ {np} ranks]" },
-    { "setup_started", "setup started" },
-    { "setup_done", "setup ended with exit code {exit_code}[ after {ms} ms]" },
-    { "generation_started", "generation {generation} started[ with {np} ranks][ from step "
-                            "{resume_step}]" },
-    { "rank_started", "rank {rank} is at work[, pid {pid}][, from step {resume_step}]"
-                      "[ of {steps}]" },
-    { "rank_exited", "rank {rank}[ exited with {exit_code}][ was killed by signal {signal}]"
-                     "[ after {after_ms} ms]" },
-    { "generation_ended", "generation {generation} ended[: {text}][ at step {step}]" },
-    { "restart_scheduled", "generation {generation} follows in {delay_ms} ms[: {text}]" },
-    { "step", "step {step}[ of {steps}][, loss {loss}]" },
-    { "checkpoint", "checkpoint of step {step}: {path}" },
-    { "quarantined", "{path} is not used any more: {reason}" },
-    { "sample", "sample of step {step}: {path}" },
-    { "warning", "[rank {rank}: ]{text}" },
-    { "stop_asked", "the agent stops its ranks[: {reason}]" },
-    { "attempt_ended", "the attempt {result}[: {text}]" },
-};
+#include "controller/job_view.h"
 
-struct writer {
-    char  *out;
-    size_t size, at;
-    bool   missing;         /* a field that was asked for is not there */
-};
+typedef void (*text_fn)(char *out, size_t size, const json_t *body);
 
-static void put(struct writer *w, const char *text, size_t n)
+static const char *text_of(const json_t *body, const char *key)
 {
-    for (size_t i = 0; i < n && w->at + 1 < w->size; i++)
-        w->out[w->at++] = text[i];
-    w->out[w->at] = 0;
+    const char *s = json_string_value(json_object_get(body, key));
+    return s ? s : "";
 }
 
-static void put_field(struct writer *w, const char *key, size_t n, const json_t *body)
+static long long int_of(const json_t *body, const char *key)
 {
-    char name[32], number[48];
-    snprintf(name, sizeof(name), "%.*s", (int)n, key);
-    const json_t *v = json_object_get(body, name);
-    const char *text = json_string_value(v);
-    if (json_is_integer(v))
-        snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        snprintf(number, sizeof(number), "%.6g", json_real_value(v));
-    else if (!text || !text[0])
-        w->missing = true;
-    if (text)
-        put(w, text, strlen(text));
-    else if (json_is_number(v))
-        put(w, number, strlen(number));
+    return (long long)json_number_value(json_object_get(body, key));
 }
 
-static void fill(struct writer *w, const char *t, const json_t *body)
+/* "0.4s" of a field in milliseconds. */
+static void time_of(char *out, size_t size, const json_t *body, const char *key)
 {
-    size_t part = 0;
-    bool inside = false;
-    for (; *t; t++) {
-        if (*t == '[') {
-            part = w->at;
-            inside = true;
-            w->missing = false;
-        } else if (*t == ']') {
-            if (inside && w->missing) {
-                w->at = part;
-                w->out[part] = 0;
-            }
-            inside = false;
-        } else if (*t == '{' && strchr(t, '}')) {
-            size_t n = strcspn(t, "}");
-            put_field(w, t + 1, n - 1, body);
-            t += n;
-        } else {
-            put(w, t, 1);
-        }
-    }
+    job_view_duration(out, size, (double)int_of(body, key) / 1000);
+}
+
+static void submitted(char *out, size_t size, const json_t *b)
+{
+    bool held = json_is_true(json_object_get(b, "held"));
+    if (json_is_integer(json_object_get(b, "retry_of")))
+        snprintf(out, size, "submitted%s, takes over the checkpoints of job %lld",
+                 held ? " and held" : "", int_of(b, "retry_of"));
+    else
+        snprintf(out, size, "submitted%s", held ? " and held" : "");
+}
+
+static void placed(char *out, size_t size, const json_t *b)
+{
+    long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
+    snprintf(out, size, "placed on %s with %lld CPU slot%s and %lld GPU%s", text_of(b, "node"),
+             cpus, cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
+}
+
+static void generation_started(char *out, size_t size, const json_t *b)
+{
+    long long generation = int_of(b, "generation"), np = int_of(b, "np");
+    long long step = int_of(b, "resume_step");
+    bool fresh = json_is_true(json_object_get(b, "fresh"));
+    char ranks[32];
+    snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
+    if (step > 0)
+        snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step,
+                 ranks);
+    else
+        snprintf(out, size, "generation %lld starts%s with %s", generation,
+                 fresh || generation == 1 ? "" : " again", ranks);
+}
+
+static void rank_exited(char *out, size_t size, const json_t *b)
+{
+    const json_t *signal = json_object_get(b, "signal");
+    if (json_is_integer(signal))
+        snprintf(out, size, "rank %lld was ended by signal %lld", int_of(b, "rank"),
+                 int_of(b, "signal"));
+    else
+        snprintf(out, size, "rank %lld exited with %lld", int_of(b, "rank"),
+                 int_of(b, "exit_code"));
+}
+
+static void with_cause(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text"), *cause = text_of(b, "cause");
+    bool failed = cause[0] && strcmp(cause, "none") != 0;
+    if (text[0])
+        snprintf(out, size, "%s%s%s%s", text, failed ? " (" : "", failed ? cause : "",
+                 failed ? ")" : "");
+    else
+        snprintf(out, size, "generation %lld ended", int_of(b, "generation"));
+}
+
+static void restart_scheduled(char *out, size_t size, const json_t *b)
+{
+    char pause[32];
+    time_of(pause, sizeof(pause), b, "delay_ms");
+    /* Why it does has just been told by generation_ended. */
+    snprintf(out, size, "generation %lld follows %s%s", int_of(b, "generation"),
+             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "");
+}
+
+static void checkpoint(char *out, size_t size, const json_t *b)
+{
+    double bytes = json_number_value(json_object_get(b, "bytes"));
+    snprintf(out, size, "checkpoint of step %lld is written (%.1f MB, %lld ms)", int_of(b, "step"),
+             bytes / 1e6, int_of(b, "ms"));
+}
+
+static void quarantined(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "checkpoint %s is put aside: %s", text_of(b, "path"), text_of(b, "reason"));
+}
+
+static void sample(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "sample of step %lld: %s", int_of(b, "step"), text_of(b, "path"));
+}
+
+static void warning(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "warning of rank %lld: %s", int_of(b, "rank"), text_of(b, "text"));
+}
+
+static void setup_done(char *out, size_t size, const json_t *b)
+{
+    char took[32];
+    time_of(took, sizeof(took), b, "ms");
+    snprintf(out, size, "setup ended with exit code %lld after %s", int_of(b, "exit_code"), took);
+}
+
+static void stop_requested(char *out, size_t size, const json_t *b)
+{
+    const char *reason = text_of(b, "reason");
+    snprintf(out, size, "asked to stop%s%s", reason[0] ? ": " : "", reason);
+}
+
+static void retry(char *out, size_t size, const json_t *b)
+{
+    char pause[32];
+    time_of(pause, sizeof(pause), b, "delay_ms");
+    snprintf(out, size, "a new attempt follows in %s: %s", pause, text_of(b, "text"));
+}
+
+static void done(char *out, size_t size, const json_t *b)
+{
+    const char *reason = text_of(b, "reason");
+    snprintf(out, size, "%s%s%s", text_of(b, "result"), reason[0] ? ": " : "", reason);
+}
+
+static void attempt_ended(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text");
+    snprintf(out, size, "attempt %s%s%s", text_of(b, "result"), text[0] ? ": " : "", text);
+}
+
+static void rank_started(char *out, size_t size, const json_t *b)
+{
+    char of[40] = "";
+    if (int_of(b, "steps") > 0)
+        snprintf(of, sizeof(of), " of %lld", int_of(b, "steps"));
+    snprintf(out, size, "rank %lld is at work, pid %lld, from step %lld%s", int_of(b, "rank"),
+             int_of(b, "pid"), int_of(b, "resume_step"), of);
+}
+
+static void step(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "step %lld of %lld, loss %.4g", int_of(b, "step"), int_of(b, "steps"),
+             json_number_value(json_object_get(b, "loss")));
+}
+
+static void agent_up(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "agent %lld on %s answers", int_of(b, "pid"), text_of(b, "node"));
+}
+
+static void text_only(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "%s", text_of(b, "text"));
+}
+
+/* clang-format off */
+/* What somebody who follows a job wants to be told is news: restarts, checkpoints, warnings. */
+static const struct kind {
+    const char *name;
+    text_fn     text;      /* NULL: the words are `fixed` */
+    const char *fixed;
+    bool        news;
+} kinds[] = {
+    {"submitted", submitted, NULL, false},
+    {"held", NULL, "held", true},
+    {"released", NULL, "released", true},
+    {"placed", placed, NULL, false},
+    {"agent_up", agent_up, NULL, false},
+    {"agent_lost", text_only, NULL, true},
+    {"facts", NULL, "the node was probed", false},
+    {"plan", NULL, "the launch was planned", false},
+    {"setup_started", NULL, "setup starts", true},
+    {"setup_done", setup_done, NULL, true},
+    {"rank_started", rank_started, NULL, false},
+    {"step", step, NULL, false},
+    {"generation_started", generation_started, NULL, true},
+    {"rank_exited", rank_exited, NULL, false},
+    {"generation_ended", with_cause, NULL, true},
+    {"restart_scheduled", restart_scheduled, NULL, true},
+    {"checkpoint", checkpoint, NULL, true},
+    {"quarantined", quarantined, NULL, true},
+    {"sample", sample, NULL, true},
+    {"warning", warning, NULL, true},
+    {"stop_requested", stop_requested, NULL, true},
+    {"stop_asked", NULL, "the agent was told to stop", false},
+    {"retry", retry, NULL, true},
+    {"attempt_ended", attempt_ended, NULL, false},
+    {"done", done, NULL, false},
+};
+/* clang-format on */
+
+static const struct kind *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
 }
 
 void event_text(char *out, size_t size, const char *kind, const json_t *body)
 {
-    struct writer w = { .out = out, .size = size };
-    out[0] = 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (strcmp(rows[i].kind, kind) == 0) {
-            fill(&w, rows[i].text, body);
-            return;
-        }
-    }
-    put(&w, kind, strlen(kind));
+    const struct kind *k = find(kind);
+    out[0] = '\0';
+    if (k && k->text)
+        k->text(out, size, body);
+    else
+        snprintf(out, size, "%s", k ? k->fixed : kind);
+    if (!out[0])
+        snprintf(out, size, "%s", kind);
+}
+
+bool event_is_news(const char *kind, const json_t *body)
+{
+    const struct kind *k = find(kind);
+    if (!k || !k->news)
+        return false;
+    /* A generation that simply came to its end is told by the job's own end. */
+    const char *cause = text_of(body, "cause");
+    return strcmp(k->name, "generation_ended") != 0 || (cause[0] && strcmp(cause, "none") != 0);
 }

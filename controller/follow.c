@@ -10,7 +10,7 @@
 
 #include "controller/client.h"
 #include "controller/command.h"
-#include "controller/event_view.h"
+#include "controller/event_text.h"
 #include "controller/interrupt.h"
 #include "controller/job_view.h"
 #include "controller/job_wait.h"
@@ -66,11 +66,12 @@ static int read_row(struct follow *f)
 static void tell(struct follow *f, const json_t *event)
 {
     const struct terminal *t = &f->call->out;
-    char text[EVENT_TEXT], shown[EVENT_TEXT + 64], at[JOB_CELL];
-    if (!event_view_is_news(event) || !event_view_text(text, sizeof(text), event))
-        return;
+    char shown[1024], at[JOB_CELL];
     const char *kind = json_string_value(json_object_get(event, "kind"));
-    bool bad = kind && (strcmp(kind, "generation_ended") == 0 || strcmp(kind, "warning") == 0 ||
+    const char *text = json_string_value(json_object_get(event, "text"));
+    if (!kind || !text || !event_is_news(kind, json_object_get(event, "body")))
+        return;
+    bool bad = (strcmp(kind, "generation_ended") == 0 || strcmp(kind, "warning") == 0 ||
                         strcmp(kind, "quarantined") == 0 || strcmp(kind, "agent_lost") == 0);
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
     terminal_fit(t, shown, sizeof(shown), text, 0);
