@@ -16,6 +16,7 @@
 #ifndef ENGINE_CHECKPOINT_H
 #define ENGINE_CHECKPOINT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +35,8 @@ struct checkpoint_state {
     double   loss;          /* of the last step, for people */
     char     spec_digest[MANIFEST_DIGEST];
     char     data_digest[MANIFEST_DIGEST];
+    const json_t *job;      /* the job spec, kept so that a checkpoint can be sampled alone; not
+                               filled by a load */
 };
 
 struct checkpoint_info {
@@ -55,6 +58,9 @@ int checkpoint_save(struct checkpoint_info *info, const char *root,
  * there are any. */
 int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
                     float *weights, struct optim *o, bool ema, struct err *err);
+
+/* The job spec that a checkpoint was made under; the caller owns it. */
+json_t *checkpoint_job(const char *dir, struct err *err);
 
 /* Weights from a checkpoint or any .safetensors file with these names. */
 int checkpoint_load_weights(const char *path, const struct layout *l, float *weights,

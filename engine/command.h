@@ -10,6 +10,9 @@
 
 struct err;
 
+int command_train(int argc, char **argv);
+int command_sample(int argc, char **argv);
+int command_plan(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_curve(int argc, char **argv);

@@ -11,6 +11,10 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *usage;
 } commands[] = {
+    {"train", command_train, "--spec FILE                     run a job spec (canonical JSON)"},
+    {"sample", command_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
+                               "                       draw from a checkpoint"},
+    {"plan", command_plan, "--spec FILE [--json]            what a run will take"},
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
     {"verify", command_verify, "[--backend cpu] CASE.json...     check the engine against golden cases"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_sample.c - jobctl-train sample: pictures from a checkpoint, to look at or as a score */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/caption.h"
+#include "engine/checkpoint.h"
+#include "engine/command.h"
+#include "engine/dataset.h"
+#include "engine/digest.h"
+#include "engine/err.h"
+#include "engine/exit_code.h"
+#include "engine/gallery.h"
+#include "engine/layout.h"
+#include "engine/sampler.h"
+#include "engine/train_spec.h"
+
+enum { CAPTIONS_MAX = 1024 };
+
+struct request {
+    const char *checkpoint, *dir, *out, *captions, *steps, *cfg, *count, *seed;
+    bool        score;
+};
+
+/* What one call holds. */
+struct drawing {
+    char                 path[CHECKPOINT_PATH]; /* of the checkpoint */
+    json_t              *job;
+    struct train_spec    spec;
+    struct dataset      *data;
+    struct dataset_shape shape;
+    struct sampler      *sampler;
+    int                  n;
+    char                *texts;                 /* own captions, cut at ';' */
+    const char          *caption[CAPTIONS_MAX];
+    int64_t             *ids;
+    float               *y, *mask, *original, *latents;
+    bool                 own;                   /* captions of the user: no originals */
+};
+
+static int find_checkpoint(struct drawing *d, const struct request *r, struct err *err)
+{
+    struct checkpoint_info info;
+    if (r->checkpoint) {
+        if (snprintf(d->path, sizeof(d->path), "%s", r->checkpoint) >= (int)sizeof(d->path))
+            return err_set(err, ERR_USAGE, "the path is too long: %.200s", r->checkpoint);
+        return 0;
+    }
+    if (!r->dir)
+        return err_set(err, ERR_USAGE, "name a checkpoint with --checkpoint, or a directory of "
+                                       "checkpoints with --dir");
+    int64_t newest = checkpoint_newest_step(r->dir); /* looks, and moves nothing */
+    if (newest < 0)
+        return err_set(err, ERR_USAGE, "%s holds no checkpoint", r->dir);
+    if (snprintf(info.path, sizeof(info.path), "%s/step-%08lld", r->dir, (long long)newest) >=
+        (int)sizeof(info.path))
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", r->dir);
+    memcpy(d->path, info.path, sizeof(d->path));
+    return 0;
+}
+
+static int number(const char *name, const char *text, double low, double high, double *value,
+                  struct err *err)
+{
+    char *end;
+    if (!text)
+        return 0;
+    double x = strtod(text, &end);
+    if (end == text || *end || !(x >= low && x <= high))
+        return err_set(err, ERR_USAGE, "%s: '%s' is not a number from %g to %g", name, text, low,
+                       high);
+    *value = x;
+    return 0;
+}
+
+/* The job as the checkpoint keeps it, with what the command line changes. */
+static int load_spec(struct drawing *d, const struct request *r, struct err *err)
+{
+    d->job = checkpoint_job(d->path, err);
+    if (!d->job || train_spec_parse(&d->spec, d->job, err) < 0)
+        return -1;
+    double steps = d->spec.sample_steps, count = d->spec.sample_count, seed = (double)d->spec.seed;
+    if (number("--steps", r->steps, 1, 1000, &steps, err) < 0 ||
+        number("--count", r->count, 1, CAPTIONS_MAX, &count, err) < 0 ||
+        number("--seed", r->seed, 0, 9e15, &seed, err) < 0 ||
+        number("--cfg", r->cfg, 0, 30, &d->spec.sample_cfg, err) < 0)
+        return -1;
+    d->spec.sample_steps = (int)steps;
+    d->spec.sample_count = (int)count;
+    d->spec.seed = (uint64_t)seed;
+    return 0;
+}
+
+static int open_data(struct drawing *d, struct err *err)
+{
+    char cache[CHECKPOINT_PATH + 16];
+    const char *slash = strrchr(d->path, '/');
+    snprintf(cache, sizeof(cache), "%.*s/cache", slash ? (int)(slash - d->path) : 1,
+             slash ? d->path : ".");
+    if (dataset_open(&d->data, &d->spec, cache, err) < 0)
+        return err_prefix(err, "the data that %s was trained on: ", d->path);
+    d->shape = dataset_shape(d->data);
+    d->spec.model.latent_channels = d->shape.channels;
+    d->spec.model.caption_channels = d->shape.caption_channels;
+    d->spec.model.caption_len = d->shape.words;
+    return 0;
+}
+
+static int cut_captions(struct drawing *d, const char *text, struct err *err)
+{
+    if (d->spec.encoders != ENCODERS_DCT_HASH)
+        return err_set(err, ERR_USAGE, "--captions needs the built-in caption encoder; this model "
+                                       "was trained on precomputed features");
+    d->own = true;
+    d->texts = strdup(text);
+    if (!d->texts)
+        return err_set(err, ERR_MEMORY, "out of memory for captions");
+    for (char *save, *p = strtok_r(d->texts, ";", &save); p; p = strtok_r(NULL, ";", &save)) {
+        if (d->n == CAPTIONS_MAX)
+            return err_set(err, ERR_USAGE, "--captions: at most %d captions", CAPTIONS_MAX);
+        d->caption[d->n++] = p + strspn(p, " ");
+    }
+    return d->n > 0 ? 0 : err_set(err, ERR_USAGE, "--captions: expected \"one;another\"");
+}
+
+/* Captions to draw, with their noise ids and, for those of the data, the originals. */
+static int gather(struct drawing *d, const struct request *r, struct err *err)
+{
+    size_t latent = (size_t)d->shape.channels * (size_t)d->shape.height * (size_t)d->shape.width;
+    size_t words = (size_t)d->shape.words, row = words * (size_t)d->shape.caption_channels;
+    if (r->captions) {
+        if (cut_captions(d, r->captions, err) < 0)
+            return -1;
+    } else {
+        d->n = d->spec.sample_count < d->shape.samples ? d->spec.sample_count
+                                                       : (int)d->shape.samples;
+        if (d->n > CAPTIONS_MAX)
+            d->n = CAPTIONS_MAX;
+    }
+    size_t n = (size_t)d->n;
+    d->ids = calloc(n, sizeof(*d->ids));
+    d->y = calloc(n * row, sizeof(float));
+    d->mask = calloc(n * words, sizeof(float));
+    d->original = calloc(n * latent, sizeof(float));
+    d->latents = calloc(n * latent, sizeof(float));
+    if (!d->ids || !d->y || !d->mask || !d->original || !d->latents)
+        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->n);
+    for (size_t i = 0; i < n; i++) {
+        if (d->own) {
+            caption_encode(d->y + i * row, d->mask + i * words, d->caption[i], d->shape.words,
+                           d->shape.caption_channels);
+            d->ids[i] = (int64_t)(digest_word(d->caption[i], strlen(d->caption[i]), 0) >> 1);
+            continue;
+        }
+        d->ids[i] = (int64_t)i;
+        d->caption[i] = dataset_caption(d->data, (int64_t)i);
+        if (dataset_get(d->data, (int64_t)i, d->original + i * latent, d->y + i * row,
+                        d->mask + i * words, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int draw(struct drawing *d, struct err *err)
+{
+    struct checkpoint_state state;
+    struct sampler_config cfg = {
+        .model = d->spec.model,
+        .limits = {d->n < 16 ? d->n : 16, d->shape.height, d->shape.width, d->shape.words},
+        .flow_shift = d->spec.flow_shift,
+        .steps = d->spec.sample_steps,
+        .cfg = d->spec.sample_cfg,
+        .seed = d->spec.seed,
+    };
+    if (model_config_check(&d->spec.model, err) < 0 || sampler_create(&d->sampler, &cfg, err) < 0)
+        return -1;
+    struct model *m = sampler_model(d->sampler);
+    if (checkpoint_load(&state, d->path, model_layout(m), model_weights(m), NULL,
+                        d->spec.optim.ema > 0, err) < 0)
+        return -1;
+    return sampler_draw(d->sampler, d->latents, d->n, d->y, d->mask, d->ids, NULL, NULL, err);
+}
+
+static int write_grid(struct drawing *d, const char *path, struct err *err)
+{
+    size_t latent = (size_t)d->shape.channels * (size_t)d->shape.height * (size_t)d->shape.width;
+    struct gallery_row *rows = calloc((size_t)d->n, sizeof(*rows));
+    if (!rows)
+        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->n);
+    for (int i = 0; i < d->n; i++)
+        rows[i] = (struct gallery_row){
+            .caption = d->caption[i],
+            .original = d->own ? NULL : d->original + (size_t)i * latent,
+            .after = d->latents + (size_t)i * latent,
+        };
+    int rc = gallery_write(d->data, rows, d->n, path, err);
+    if (rc == 0)
+        fprintf(stderr, "%s: %d pictures from %s\n", path, d->n, d->path);
+    free(rows);
+    return rc;
+}
+
+static int print_score(struct drawing *d, struct err *err)
+{
+    struct gallery_score s;
+    if (d->own)
+        return err_set(err, ERR_USAGE, "--score needs the captions of the data, not --captions");
+    if (gallery_score(&s, d->data, d->latents, d->n, err) < 0)
+        return -1;
+    printf("{\"samples\":%d,\"nearest_own\":%d,\"accuracy\":%.4f,\"psnr_db\":%.3f}\n", s.samples,
+           s.nearest_own, (double)s.nearest_own / s.samples, s.psnr);
+    return 0;
+}
+
+static void drawing_free(struct drawing *d)
+{
+    json_decref(d->job);
+    sampler_destroy(d->sampler);
+    dataset_close(d->data);
+    free(d->texts);
+    free(d->ids);
+    free(d->y);
+    free(d->mask);
+    free(d->original);
+    free(d->latents);
+    free(d);
+}
+
+int command_sample(int argc, char **argv)
+{
+    struct request r = {0};
+    const struct command_option options[] = {
+        {.name = "--checkpoint", .value = &r.checkpoint},
+        {.name = "--dir", .value = &r.dir},
+        {.name = "--out", .value = &r.out},
+        {.name = "--captions", .value = &r.captions},
+        {.name = "--steps", .value = &r.steps},
+        {.name = "--cfg", .value = &r.cfg},
+        {.name = "--count", .value = &r.count},
+        {.name = "--seed", .value = &r.seed},
+        {.name = "--score", .flag = &r.score},
+        {.name = NULL},
+    };
+    struct err err = {0};
+    int rc = command_parse(argc, argv, options);
+    if (rc != 0)
+        return rc;
+    struct drawing *d = calloc(1, sizeof(*d));
+    if (!d)
+        return EXIT_HOST_MEMORY;
+    if (!r.out && !r.score)
+        err_set(&err, ERR_USAGE, "say where the pictures go with --out FILE.png, or ask for --score");
+    else if (find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
+             open_data(d, &err) == 0 && gather(d, &r, &err) == 0 && draw(d, &err) == 0 &&
+             (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
+        print_score(d, &err);
+    drawing_free(d);
+    return err.code ? command_fail("sample", &err) : EXIT_DONE;
+}

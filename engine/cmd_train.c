@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_train.c - jobctl-train train: run a job spec, as the agent starts it or by hand */
+#include <jansson.h>
+#include <stdio.h>
+
+#include "engine/command.h"
+#include "engine/err.h"
+#include "engine/exit_code.h"
+#include "engine/progress.h"
+#include "engine/train.h"
+
+int command_train(int argc, char **argv)
+{
+    const char *file = NULL;
+    const struct command_option options[] = {
+        {.name = "--spec", .value = &file, .required = true},
+        {.name = NULL},
+    };
+    struct progress *progress = NULL;
+    struct train_env env;
+    struct err err = {0};
+    json_error_t why;
+    int rc = command_parse(argc, argv, options);
+    if (rc != 0)
+        return rc;
+    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
+    if (progress_open(&progress, &err) == 0 && train_env_read(&env, &err) == 0 && !job)
+        err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
+    if (err.code == ERR_NONE) {
+        rc = train_run(job, &env, progress);
+    } else {
+        rc = command_fail("train", &err);
+        if (progress)
+            progress_failed(progress, "config_error", rc, err.text);
+    }
+    json_decref(job);
+    progress_close(progress);
+    return rc;
+}

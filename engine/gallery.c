@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gallery.c - see gallery.h */
+#include "engine/gallery.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/dataset.h"
+#include "engine/err.h"
+#include "engine/font.h"
+#include "engine/image.h"
+
+enum { PICTURE = 96, GAP = 6, TEXT = 16, MARGIN = 14, HEAD = 26, INK = 0x303030, DIM = 0x808080 };
+
+/* Where things go. */
+struct plan {
+    int zoom, cell_w, cell_h;  /* a picture, enlarged */
+    int shown;                 /* pictures in a row */
+    int columns, lines;        /* of rows */
+    int block_w, block_h;      /* a row with its caption */
+};
+
+static struct plan plan_make(const struct gallery_row *row, int n, int width, int height)
+{
+    struct plan p = {0};
+    int edge = width > height ? width : height;
+    p.zoom = edge < PICTURE ? PICTURE / edge : 1;
+    p.cell_w = width * p.zoom;
+    p.cell_h = height * p.zoom;
+    p.shown = (row->original != NULL) + (row->before != NULL) + (row->after != NULL);
+    p.block_w = p.shown * (p.cell_w + GAP) + 3 * GAP;
+    p.block_h = p.cell_h + TEXT + GAP;
+    p.columns = (int)lrint(sqrt((double)n * p.block_h / p.block_w * 1.3));
+    p.columns = p.columns < 1 ? 1 : p.columns > n ? n : p.columns;
+    p.lines = (n + p.columns - 1) / p.columns;
+    return p;
+}
+
+static int draw_picture(struct image *to, const struct dataset *d, const float *latent, int x,
+                        int y, const struct plan *p, struct err *err)
+{
+    struct image im;
+    if (dataset_picture(d, &im, latent, err) < 0)
+        return -1;
+    image_fill(to, x - 1, y - 1, p->cell_w + 2, p->cell_h + 2, 0xD8D8D8);
+    image_blit(to, &im, x, y, p->zoom);
+    image_free(&im);
+    return 0;
+}
+
+static int draw_row(struct image *to, const struct dataset *d, const struct gallery_row *row, int x,
+                    int y, const struct plan *p, struct err *err)
+{
+    const float *all[] = {row->original, row->before, row->after};
+    int at = x;
+    for (int i = 0; i < 3; i++) {
+        if (!all[i])
+            continue;
+        if (draw_picture(to, d, all[i], at, y, p, err) < 0)
+            return -1;
+        at += p->cell_w + GAP;
+    }
+    char text[128];
+    snprintf(text, sizeof(text), "%s", row->caption);
+    int most = (p->block_w - 2 * GAP) / FONT_ADVANCE;
+    if (most < (int)sizeof(text))
+        text[most < 0 ? 0 : most] = '\0';
+    font_draw(to, x, y + p->cell_h + 5, text, 1, INK);
+    return 0;
+}
+
+static void draw_heads(struct image *to, const struct gallery_row *row, const struct plan *p)
+{
+    const float *all[] = {row->original, row->before, row->after};
+    static const char *const heads[] = {"original", "before", "after"};
+    for (int c = 0; c < p->columns; c++) {
+        int at = MARGIN + c * p->block_w;
+        for (int i = 0; i < 3; i++) {
+            if (!all[i])
+                continue;
+            font_draw(to, at, MARGIN - 2, heads[i], 1, DIM);
+            at += p->cell_w + GAP;
+        }
+    }
+}
+
+int gallery_write(const struct dataset *d, const struct gallery_row *rows, int n, const char *path,
+                  struct err *err)
+{
+    struct image first, im;
+    const float *any = rows->after ? rows->after : rows->before ? rows->before : rows->original;
+    if (dataset_picture(d, &first, any, err) < 0)
+        return -1;
+    struct plan p = plan_make(rows, n, first.width, first.height);
+    image_free(&first);
+    if (image_create(&im, 2 * MARGIN + p.columns * p.block_w - 3 * GAP,
+                     MARGIN + HEAD + p.lines * p.block_h, err) < 0)
+        return -1;
+    draw_heads(&im, rows, &p);
+    int rc = 0;
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = draw_row(&im, d, &rows[i], MARGIN + i % p.columns * p.block_w,
+                      HEAD + i / p.columns * p.block_h, &p, err);
+    if (rc == 0)
+        rc = image_write_png(&im, path, err);
+    image_free(&im);
+    return rc;
+}
+
+static double mean_square(const struct image *a, const struct image *b)
+{
+    double sum = 0;
+    size_t n = (size_t)a->width * (size_t)a->height * 3;
+    for (size_t i = 0; i < n; i++) {
+        double diff = (double)a->rgb[i] - b->rgb[i];
+        sum += diff * diff;
+    }
+    return sum / (double)n;
+}
+
+/* All originals as pictures; the caller frees each and the list. */
+static int originals(struct image **out, const struct dataset *d, struct err *err)
+{
+    struct dataset_shape s = dataset_shape(d);
+    float *latent = malloc(sizeof(*latent) * (size_t)s.channels * (size_t)s.height *
+                           (size_t)s.width);
+    *out = calloc((size_t)s.samples, sizeof(**out));
+    int rc = latent && *out ? 0 : err_set(err, ERR_MEMORY, "out of memory to compare pictures");
+    for (int64_t i = 0; i < s.samples && rc == 0; i++) {
+        rc = dataset_get(d, i, latent, NULL, NULL, err);
+        if (rc == 0)
+            rc = dataset_picture(d, &(*out)[i], latent, err);
+    }
+    free(latent);
+    return rc;
+}
+
+int gallery_score(struct gallery_score *out, const struct dataset *d, const float *latents, int n,
+                  struct err *err)
+{
+    struct dataset_shape s = dataset_shape(d);
+    size_t latent = (size_t)s.channels * (size_t)s.height * (size_t)s.width;
+    struct image *all = NULL;
+    int rc = originals(&all, d, err);
+    *out = (struct gallery_score){.samples = n};
+    for (int i = 0; i < n && rc == 0; i++) {
+        struct image im;
+        rc = dataset_picture(d, &im, latents + (size_t)i * latent, err);
+        if (rc < 0)
+            break;
+        double own = mean_square(&im, &all[i]);
+        bool nearest = true;
+        for (int64_t k = 0; k < s.samples; k++)
+            nearest = nearest && (k == i || mean_square(&im, &all[k]) > own);
+        out->nearest_own += nearest;
+        out->psnr += own > 0 ? fmin(10 * log10(255.0 * 255.0 / own), 99) / n : 99.0 / n;
+        image_free(&im);
+    }
+    for (int64_t i = 0; all && i < s.samples; i++)
+        image_free(&all[i]);
+    free(all);
+    return rc;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sampler.h - latents from captions: Euler steps along the learned flow, with guidance
+ *
+ * Noise levels go from 1 to 0 through sigma_i = f s / (1 + (f - 1) s), s = 1 - i / steps,
+ * f = the flow shift of training.  Each step asks the model for the velocity v and
+ * moves x by (sigma_next - sigma) v.  With guidance c other than 1 the model is asked
+ * twice, v = v_null + c (v_caption - v_null); "null" is the embedding that training puts
+ * in place of dropped captions.  The start noise of a sample follows from (seed, id).
+ */
+#ifndef ENGINE_SAMPLER_H
+#define ENGINE_SAMPLER_H
+
+#include <stdint.h>
+
+#include "engine/model.h"
+
+struct err;
+struct layout;
+
+struct sampler_config {
+    struct model_config model;
+    struct model_limits limits;  /* size of latents and captions; batch: how many at once */
+    double              flow_shift;
+    int                 steps;
+    double              cfg;
+    uint64_t            seed;
+};
+
+struct sampler;
+
+int sampler_create(struct sampler **out, const struct sampler_config *cfg, struct err *err);
+void sampler_destroy(struct sampler *s);
+
+/* The weights to sample with: fill them before drawing. */
+struct model *sampler_model(struct sampler *s);
+
+/* Called between steps with the share done, 0..1; may be NULL. */
+typedef void (*sampler_tick_fn)(void *arg, double share);
+
+/* n latents [n, C, H, W] for captions y [n, text, D] with mask [n, text]; ids [n] key the noise. */
+int sampler_draw(struct sampler *s, float *latents, int n, const float *y, const float *mask,
+                 const int64_t *ids, sampler_tick_fn tick, void *arg, struct err *err);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train.c - the loop; see train.h */
+#include "engine/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/dataset.h"
+#include "engine/flight.h"
+#include "engine/loader.h"
+#include "engine/metrics.h"
+#include "engine/progress.h"
+#include "engine/schedule.h"
+#include "engine/step.h"
+#include "engine/train_parts.h"
+
+double train_clock(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Checkpoints that have seen enough finite steps after them are good from now on. */
+static void prove_pending(struct train *t)
+{
+    for (int i = 0; i < TRAIN_PENDING; i++) {
+        struct train_pending *p = &t->pending[i];
+        if (!p->path[0] || t->at < p->step + CHECKPOINT_GOOD_STEPS)
+            continue;
+        checkpoint_mark_good(p->path, NULL); /* gone or not writable: it stays as it was */
+        p->path[0] = '\0';
+    }
+}
+
+static int save(struct train *t)
+{
+    struct checkpoint_info info;
+    struct model *m = step_model(t->step);
+    struct checkpoint_state state = {.step = t->at,
+                                     .optim_count = optim_count(step_optim(t->step)),
+                                     .seed = t->spec.seed,
+                                     .loss = t->loss,
+                                     .job = t->job};
+    double start = train_clock();
+    if (t->saved == t->at)
+        return 0;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
+    memcpy(state.spec_digest, t->spec_digest, sizeof(state.spec_digest));
+    snprintf(state.data_digest, sizeof(state.data_digest), "%s", dataset_digest(t->data));
+    if (checkpoint_save(&info, t->dir, &state, model_layout(m), model_weights(m),
+                        step_optim(t->step), &t->err) < 0) {
+        t->code = info.disk_full ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
+        return -1;
+    }
+    t->saved = t->at;
+    t->saved_s = train_clock();
+    struct train_pending *p = &t->pending[0];
+    for (int i = 1; i < TRAIN_PENDING && p->path[0]; i++)
+        p = &t->pending[i];
+    p->step = t->at;
+    memcpy(p->path, info.path, sizeof(p->path));
+    progress_checkpoint(t->progress, t->at, info.path, info.bytes, 1000 * (t->saved_s - start),
+                        info.digest);
+    printf("checkpoint: step %lld, %.1f MiB, %.0f ms, %s\n", (long long)t->at,
+           (double)info.bytes / (1 << 20), 1000 * (t->saved_s - start), info.path);
+    if (checkpoint_prune(t->dir, t->spec.checkpoint_keep, &t->err) < 0) {
+        progress_warning(t->progress, "%s", t->err.text); /* too many is better than none */
+        t->err = (struct err){0};
+    }
+    return 0;
+}
+
+static bool save_is_due(const struct train *t)
+{
+    if (t->spec.checkpoint_every_steps > 0)
+        return t->at % t->spec.checkpoint_every_steps == 0;
+    return train_clock() - t->saved_s >= t->spec.checkpoint_every_s;
+}
+
+static int not_finite(struct train *t, const char *what, double value)
+{
+    t->code = EXIT_NAN;
+    t->err = (struct err){0};
+    return err_set(&t->err, ERR_DATA, "%s of step %lld is %g; a smaller optimizer.lr or a longer "
+                                      "schedule.warmup may help",
+                   what, (long long)t->at + 1, value);
+}
+
+/* The global batch in micro-batches, each weighed by its share; the last may be smaller. */
+static int accumulate(struct train *t)
+{
+    int global = t->spec.batch_global, micro = t->spec.batch_micro;
+    t->loss = 0;
+    step_begin(t->step);
+    for (int from = 0; from < global; from += micro) {
+        int n = global - from < micro ? global - from : micro;
+        struct step_input in;
+        double loss;
+        flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
+        if (loader_fill(t->loader, &in, t->at, from, n, &t->err) < 0)
+            return -1;
+        flight_micro(t->flight, (uint64_t)(from / micro), (uint64_t)in.height, (uint64_t)in.width);
+        flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
+        if (step_micro(t->step, &in, (double)n / global, &loss, NULL, &t->err) < 0)
+            return -1;
+        t->loss += loss * n / global;
+        if (!isfinite(loss))
+            return not_finite(t, "the loss", loss);
+    }
+    return 0;
+}
+
+static void report(struct train *t, double grad_norm, double lr, double took)
+{
+    double now = train_clock();
+    bool edge = t->at == t->spec.steps || t->step_s == 0;
+    t->step_s = t->step_s > 0 ? 0.9 * t->step_s + 0.1 * took : took;
+    double speed = t->spec.batch_global / t->step_s;
+    metrics_add(t->metrics, t->at, t->loss, grad_norm, lr, speed);
+    if (edge || now - t->told_s >= 0.02) {
+        progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed,
+                      1000 * took);
+        t->told_s = now;
+    }
+    if (edge || now - t->said_s >= 2) {
+        printf("step %lld/%lld  loss %.4f  %.0f samples/s  lr %.2e\n", (long long)t->at,
+               (long long)t->spec.steps, t->loss, speed, lr);
+        t->said_s = now;
+    }
+}
+
+static int one_step(struct train *t)
+{
+    double start = train_clock(), grad_norm = 0;
+    double lr = schedule_lr(&t->spec.schedule, t->at);
+    if (accumulate(t) < 0)
+        return -1;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_OPTIMIZER);
+    if (step_end(t->step, lr, &grad_norm, &t->err) < 0)
+        return isfinite(grad_norm) ? -1 : not_finite(t, "the gradient norm", grad_norm);
+    t->at++;
+    double took = train_clock() - start;
+    flight_step_done(t->flight, (uint64_t)t->at, (uint64_t)(took * 1e9));
+    prove_pending(t);
+    report(t, grad_norm, lr, took);
+    return 0;
+}
+
+/* At a step boundary: what was asked, and what is due. */
+static int boundary(struct train *t)
+{
+    enum progress_command asked = progress_poll(t->progress);
+    if (asked == CMD_STOP) {
+        if (save(t) < 0)
+            return -1;
+        t->code = EXIT_ABORTED;
+        return err_set(&t->err, ERR_CONFLICT, "stopped on request at step %lld of %lld; the "
+                                              "checkpoint is written",
+                       (long long)t->at, (long long)t->spec.steps);
+    }
+    if (asked == CMD_CHECKPOINT || (t->at > t->saved && t->at > 0 && save_is_due(t)))
+        return save(t);
+    return 0;
+}
+
+static int train_steps(struct train *t)
+{
+    t->saved_s = train_clock();
+    while (t->at < t->spec.steps)
+        if (boundary(t) < 0 || one_step(t) < 0)
+            return -1;
+    return save(t);
+}
+
+/* The cause that agent/cause.h knows. */
+static const char *cause_of(enum exit_code code)
+{
+    switch (code) {
+    case EXIT_DONE:
+        break;
+    case EXIT_CONFIG:
+        return "config_error";
+    case EXIT_DATA:
+        return "data_error";
+    case EXIT_CHECKPOINT:
+        return "checkpoint_error";
+    case EXIT_HOST_MEMORY:
+        return "host_oom";
+    case EXIT_GPU_MEMORY:
+        return "gpu_oom";
+    case EXIT_NO_DEVICE:
+    case EXIT_GPU_FAULT:
+        return "gpu_fault";
+    case EXIT_COLLECTIVE:
+        return "nccl_error";
+    case EXIT_ABORTED:
+        return "preempted";
+    case EXIT_NAN:
+        return "nan_loss";
+    case EXIT_DESYNC:
+        return "desync";
+    case EXIT_DISK_FULL:
+        return "disk_full";
+    case EXIT_BUG:
+        break;
+    }
+    return "unknown";
+}
+
+static enum exit_code code_of(const struct err *err)
+{
+    switch (err->code) {
+    case ERR_NONE:
+        return EXIT_DONE;
+    case ERR_USAGE:
+    case ERR_CONFLICT:
+    case ERR_NOT_FOUND:
+        return EXIT_CONFIG;
+    case ERR_DATA:
+    case ERR_SYSTEM:
+        return EXIT_DATA;
+    case ERR_MEMORY:
+        return EXIT_HOST_MEMORY;
+    case ERR_BUG:
+        break;
+    }
+    return EXIT_BUG;
+}
+
+static int tell_end(struct train *t, int rc)
+{
+    if (rc == 0) {
+        progress_done(t->progress, t->at, t->loss);
+        return EXIT_DONE;
+    }
+    enum exit_code code = t->code != EXIT_DONE ? t->code : code_of(&t->err);
+    progress_failed(t->progress, cause_of(code), code, t->err.text);
+    fprintf(stderr, "jobctl-train: %s\n", t->err.text);
+    return code;
+}
+
+int train_run(const json_t *job, const struct train_env *env, struct progress *progress)
+{
+    struct train *t = calloc(1, sizeof(*t));
+    if (!t)
+        return EXIT_HOST_MEMORY;
+    t->job = job;
+    t->env = env;
+    t->progress = progress;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int rc = flight_attach(&t->flight, env->flight, &t->err);
+    if (rc == 0)
+        rc = train_start(t);
+    if (rc == 0)
+        rc = train_pictures_before(t);
+    if (rc == 0)
+        rc = train_steps(t);
+    if (rc == 0)
+        rc = train_pictures_after(t);
+    if (t->flight)
+        flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
+    int code = tell_end(t, rc);
+    metrics_close(t->metrics);
+    step_destroy(t->step);
+    loader_destroy(t->loader);
+    dataset_close(t->data);
+    flight_close(t->flight);
+    free(t->before);
+    free(t);
+    return code;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_start.c - data, model and the place to go on from; see train.h */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/dataset.h"
+#include "engine/digest.h"
+#include "engine/flight.h"
+#include "engine/layout.h"
+#include "engine/loader.h"
+#include "engine/metrics.h"
+#include "engine/progress.h"
+#include "engine/scratch.h"
+#include "engine/step.h"
+#include "engine/train_parts.h"
+
+static int number_from_env(const char *name, int least, int *value, struct err *err)
+{
+    const char *text = getenv(name);
+    if (!text || !*text)
+        return 0;
+    char *end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (errno || *end || n < least || n > INT_MAX)
+        return err_set(err, ERR_USAGE, "%s is '%s'; expected a number from %d", name, text, least);
+    *value = (int)n;
+    return 0;
+}
+
+int train_env_read(struct train_env *env, struct err *err)
+{
+    int attempt = 1, generation = 1;
+    *env = (struct train_env){.world_size = 1};
+    if (number_from_env("RANK", 0, &env->rank, err) < 0 ||
+        number_from_env("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
+        number_from_env("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
+        number_from_env("JOBCTL_GENERATION", 1, &generation, err) < 0)
+        return -1;
+    const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
+    env->ckpt_dir = dir && *dir ? dir : NULL;
+    env->flight = flight && *flight ? flight : NULL;
+    env->again = attempt > 1 || generation > 1;
+    return 0;
+}
+
+/* The agent's word, then the spec's, then here. */
+static int find_dir(struct train *t)
+{
+    const char *dir = t->env->ckpt_dir         ? t->env->ckpt_dir
+                      : t->spec.checkpoint_dir[0] ? t->spec.checkpoint_dir
+                                                  : "checkpoints";
+    char whole[PATH_MAX];
+    if (scratch_mkdirs(dir, &t->err) < 0) {
+        t->code = errno == ENOSPC ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
+        return -1;
+    }
+    if (!realpath(dir, whole))
+        return err_set(&t->err, ERR_USAGE, "cannot find the checkpoint directory %s: %s", dir,
+                       strerror(errno));
+    snprintf(t->dir, sizeof(t->dir), "%s", whole);
+    return 0;
+}
+
+static int open_data(struct train *t)
+{
+    char cache[CHECKPOINT_PATH + 16];
+    snprintf(cache, sizeof(cache), "%s/cache", t->dir);
+    if (dataset_open(&t->data, &t->spec, cache, &t->err) < 0)
+        return -1;
+    struct dataset_shape s = dataset_shape(t->data);
+    t->spec.model.latent_channels = s.channels;
+    t->spec.model.caption_channels = s.caption_channels;
+    t->spec.model.caption_len = s.words;
+    if (s.height % t->spec.model.patch || s.width % t->spec.model.patch)
+        return err_set(&t->err, ERR_USAGE,
+                       "train.model.patch: %d does not divide the latents, which are %d x %d",
+                       t->spec.model.patch, s.height, s.width);
+    printf("data: %lld samples, latents %d x %d x %d, captions of %d words; %s\n",
+           (long long)s.samples, s.channels, s.height, s.width, s.words,
+           t->spec.encoders == ENCODERS_FEATURES ? "precomputed features"
+           : dataset_packed_now(t->data)         ? "block DCT + hashed captions, packed now"
+                                                 : "block DCT + hashed captions, packed before");
+    return loader_create(&t->loader, t->data, &t->spec, &t->err);
+}
+
+static int create_step(struct train *t)
+{
+    struct dataset_shape s = dataset_shape(t->data);
+    struct model_limits max = {t->spec.batch_micro, s.height, s.width, s.words};
+    if (model_config_check(&t->spec.model, &t->err) < 0 ||
+        step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
+                    &t->err) < 0)
+        return -1;
+    printf("model: %lld parameters, depth %d, %d channels; %.0f MiB\n",
+           (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
+           t->spec.model.hidden,
+           (double)model_bytes(step_model(t->step)) / (1 << 20));
+    return 0;
+}
+
+/* First weights: drawn from the seed, then the file of load_from over them. */
+static int start_fresh(struct train *t)
+{
+    struct model *m = step_model(t->step);
+    const struct layout *l = model_layout(m);
+    int null = layout_find(l, "y_embedder.y_embedding");
+    model_init_weights(m, t->spec.seed);
+    if (null >= 0 &&
+        dataset_null(t->data, model_weights(m) + layout_at(l, null)->offset, &t->err) < 0)
+        return -1;
+    if (t->spec.load_from[0] &&
+        checkpoint_load_weights(t->spec.load_from, l, model_weights(m), &t->err) < 0)
+        return -1;
+    optim_ema_reset(step_optim(t->step), model_weights(m));
+    t->fresh = true;
+    return 0;
+}
+
+static void on_bad(void *arg, const char *path, const char *reason)
+{
+    struct train *t = arg;
+    progress_quarantined(t->progress, path, reason);
+    fprintf(stderr, "checkpoint set aside: %s: %s\n", path, reason);
+}
+
+static int load(struct train *t, const char *dir)
+{
+    struct checkpoint_state s;
+    struct model *m = step_model(t->step);
+    if (checkpoint_load(&s, dir, model_layout(m), model_weights(m), step_optim(t->step), false,
+                        &t->err) < 0) {
+        t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
+        return -1;
+    }
+    t->at = s.step;
+    t->loss = s.loss;
+    if (s.seed != t->spec.seed)
+        progress_warning(t->progress, "train.seed differs from the checkpoint's: the batches from "
+                                      "step %lld on are not those of the run it belongs to",
+                         (long long)s.step);
+    else if (strcmp(s.data_digest, dataset_digest(t->data)) != 0)
+        progress_warning(t->progress, "the training data has changed since step %lld",
+                         (long long)s.step);
+    else if (strcmp(s.spec_digest, t->spec_digest) != 0)
+        progress_warning(t->progress, "the train block has changed since step %lld",
+                         (long long)s.step);
+    printf("resumed: step %lld from %s\n", (long long)t->at, dir);
+    return 0;
+}
+
+/* Checkpoints in the directory that a new run would write over or resume by mistake. */
+static int refuse_leftovers(struct train *t, int64_t from)
+{
+    int64_t newest = checkpoint_newest_step(t->dir);
+    if (newest <= from)
+        return 0;
+    return err_set(&t->err, ERR_USAGE,
+                   "resume: %s starts at step %lld, but %s holds a checkpoint of step %lld; name "
+                   "another checkpoint.dir, or use resume: latest",
+                   t->spec.resume, (long long)(from < 0 ? 0 : from), t->dir, (long long)newest);
+}
+
+/* resume: none and resume: PATH say how a job begins; once it has begun, what counts is its own
+ * newest checkpoint. */
+static int resume_or_start(struct train *t)
+{
+    bool latest = strcmp(t->spec.resume, "latest") == 0;
+    bool none = strcmp(t->spec.resume, "none") == 0;
+    struct checkpoint_info info;
+    t->saved = -1;
+    if (latest || t->env->again) {
+        int found = checkpoint_latest(&info, t->dir, on_bad, t, &t->err);
+        if (found < 0) {
+            t->code = EXIT_CHECKPOINT;
+            return -1;
+        }
+        if (found) {
+            t->saved = info.step;
+            return load(t, info.path);
+        }
+    }
+    if (latest || none)
+        return (none && !t->env->again && refuse_leftovers(t, -1) < 0) ? -1 : start_fresh(t);
+    if (load(t, t->spec.resume) < 0)
+        return -1;
+    return t->env->again ? 0 : refuse_leftovers(t, t->at);
+}
+
+static void digest_spec(struct train *t)
+{
+    struct digest *d;
+    char *text = json_dumps(json_object_get(t->job, "train"), JSON_COMPACT | JSON_SORT_KEYS);
+    if (text && digest_create(&d, NULL) == 0) {
+        digest_add_text(d, text);
+        digest_text(d, t->spec_digest);
+        digest_destroy(d);
+    }
+    free(text);
+}
+
+int train_start(struct train *t)
+{
+    char metrics[CHECKPOINT_PATH + 16];
+    if (t->env->world_size > 1)
+        return err_set(&t->err, ERR_USAGE,
+                       "training on %d ranks is not supported yet; use resources.ranks: 1",
+                       t->env->world_size);
+    if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
+        return -1;
+    digest_spec(t);
+    if (find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 || resume_or_start(t) < 0)
+        return -1;
+    snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", t->dir);
+    flight_set_total(t->flight, (uint64_t)t->spec.steps);
+    progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,
+                     layout_params(model_layout(step_model(t->step))), "cpu");
+    return metrics_open(&t->metrics, metrics, t->at, t->spec.steps, &t->err);
+}
