@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_checkpoint.c - whole or not there: damage of every kind is found, the one before is used */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/checkpoint.h"
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/optim.h"
+#include "engine/scratch.h"
+
+static char dir[256];
+static struct layout *layout;
+static struct optim *optim;
+static float *weights, *grads;
+
+static int make_state(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    struct optim_config cfg = {.type = OPTIM_ADAMW, .beta = {0.9, 0.999}, .eps = {1e-8}, .ema = 0.9};
+    snprintf(dir, sizeof(dir), "%s/ckpt.XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir) || layout_create(&layout, NULL) < 0 ||
+        layout_add(layout, "a.weight", TENSOR_PARAM, 2, (int64_t[]){7, 5}, NULL) < 0 ||
+        layout_add(layout, "a.bias", TENSOR_PARAM, 1, (int64_t[]){7}, NULL) < 0 ||
+        layout_add(layout, "table", TENSOR_BUFFER, 2, (int64_t[]){3, 3}, NULL) < 0 ||
+        optim_create(&optim, &cfg, layout, NULL) < 0)
+        return -1;
+    weights = layout_alloc(layout);
+    grads = layout_alloc(layout);
+    return weights && grads ? 0 : -1;
+}
+
+static int free_state(void **state)
+{
+    (void)state;
+    optim_destroy(optim);
+    layout_destroy(layout);
+    free(weights);
+    free(grads);
+    return scratch_remove(dir, NULL);
+}
+
+/* The state after `step` steps: every number follows from it. */
+static void go_to(int64_t step)
+{
+    for (int i = 0; i < layout_len(layout); i++)
+        for (size_t k = 0; k < layout_at(layout, i)->count; k++)
+            weights[layout_at(layout, i)->offset + k] = (float)(step * 1000 + i * 100) + (float)k;
+    for (int i = 0; i < optim_state_len(optim); i++)
+        for (int64_t k = 0; k < optim_state_at(optim, i)->count; k++)
+            optim_state_at(optim, i)->data[k] = (float)(-step * 1000 - i * 100) - (float)k;
+    optim_set_count(optim, step);
+}
+
+static bool is_at(int64_t step)
+{
+    for (int i = 0; i < layout_len(layout); i++)
+        for (size_t k = 0; k < layout_at(layout, i)->count; k++)
+            if (weights[layout_at(layout, i)->offset + k] !=
+                (float)(step * 1000 + i * 100) + (float)k)
+                return false;
+    for (int i = 0; i < optim_state_len(optim); i++)
+        for (int64_t k = 0; k < optim_state_at(optim, i)->count; k++)
+            if (optim_state_at(optim, i)->data[k] != (float)(-step * 1000 - i * 100) - (float)k)
+                return false;
+    return optim_count(optim) == step;
+}
+
+static const char *root(const char *name)
+{
+    static char path[2][400];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof(path[0]), "%s/%s", dir, name);
+    return path[turn];
+}
+
+static struct checkpoint_info save(const char *where, int64_t step)
+{
+    struct checkpoint_info info;
+    struct err err = {0};
+    struct checkpoint_state s = {.step = step, .optim_count = step, .seed = 9, .loss = 0.5};
+    snprintf(s.spec_digest, sizeof(s.spec_digest), "xxh3:spec");
+    go_to(step);
+    if (checkpoint_save(&info, where, &s, layout, weights, optim, &err) < 0)
+        fail_msg("%s", err.text);
+    return info;
+}
+
+struct told {
+    int  times;
+    char path[CHECKPOINT_PATH], reason[512];
+};
+
+static void tell(void *arg, const char *path, const char *reason)
+{
+    struct told *t = arg;
+    t->times++;
+    snprintf(t->path, sizeof(t->path), "%s", path);
+    snprintf(t->reason, sizeof(t->reason), "%s", reason);
+}
+
+static void what_is_saved_is_loaded(void **state)
+{
+    (void)state;
+    struct checkpoint_info info = save(root("plain"), 40), latest;
+    struct checkpoint_state s;
+    struct err err = {0};
+    struct told told = {0};
+    assert_int_equal(checkpoint_latest(&latest, root("plain"), tell, &told, &err), 1);
+    assert_string_equal(latest.path, info.path);
+    assert_string_equal(latest.digest, info.digest);
+    assert_int_equal(latest.step, 40);
+    assert_true(latest.bytes > 1000);
+    go_to(1);
+    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim, false, &err), 0);
+    assert_true(is_at(40));
+    assert_int_equal(s.step, 40);
+    assert_int_equal(s.seed, 9);
+    assert_true(s.loss == 0.5);
+    assert_string_equal(s.spec_digest, "xxh3:spec");
+    /* averages in place of weights, only where there are any */
+    go_to(1);
+    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, NULL, true, &err), 0);
+    assert_true(weights[0] < 0);
+    assert_true(weights[layout_at(layout, 2)->offset] == 40200);
+    /* weights only, from the directory and from the file */
+    char file[CHECKPOINT_PATH + 32];
+    snprintf(file, sizeof(file), "%s/model.safetensors", latest.path);
+    go_to(1);
+    assert_int_equal(checkpoint_load_weights(file, layout, weights, &err), 0);
+    assert_true(weights[0] == 40000);
+    assert_int_equal(told.times, 0);
+}
+
+static void another_model_is_refused_by_name(void **state)
+{
+    (void)state;
+    struct checkpoint_info info = save(root("other"), 3);
+    struct layout *l;
+    struct checkpoint_state s;
+    struct err err = {0};
+    assert_int_equal(layout_create(&l, &err), 0);
+    layout_add(l, "a.weight", TENSOR_PARAM, 2, (int64_t[]){5, 7}, &err);
+    assert_int_equal(checkpoint_load(&s, info.path, l, weights, NULL, false, &err), -1);
+    assert_int_equal(err.code, ERR_USAGE);
+    assert_non_null(strstr(err.text, "another model"));
+    err = (struct err){0};
+    assert_int_equal(checkpoint_load_weights(info.path, l, weights, &err), -1);
+    assert_non_null(strstr(err.text, "'a.weight' has another shape"));
+    layout_destroy(l);
+}
+
+static const char *const members[] = {"model.safetensors", "optimizer.safetensors", "state.json",
+                                      "manifest.json"};
+
+static void path_of(char *path, size_t size, const char *where, const char *member)
+{
+    snprintf(path, size, "%s/%s", where, member);
+}
+
+/* Flip a bit at `at` permille of the file, or cut it there, or remove it (at < 0). */
+static void damage(const char *path, int at, bool flip)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    off_t where = st.st_size * at / 1000;
+    char c;
+    if (at < 0) {
+        assert_int_equal(unlink(path), 0);
+        return;
+    }
+    int fd = open(path, O_RDWR);
+    if (flip) {
+        assert_int_equal(pread(fd, &c, 1, where), 1);
+        c ^= (char)(1 << at % 8);
+        assert_int_equal(pwrite(fd, &c, 1, where), 1);
+    } else {
+        assert_int_equal(ftruncate(fd, where), 0);
+    }
+    close(fd);
+}
+
+static void damage_is_found_and_the_one_before_is_used(void **state)
+{
+    (void)state;
+    int cases = 0;
+    for (size_t m = 0; m < sizeof(members) / sizeof(members[0]); m++)
+        for (int at = -1; at < 1000; at += at < 0 ? 1 : 73)
+            for (int flip = 0; flip < 2; flip++) {
+                struct checkpoint_info latest, info;
+                struct checkpoint_state s;
+                struct told told = {0};
+                struct err err = {0};
+                char path[CHECKPOINT_PATH + 32];
+                save(root("damage"), 17);
+                info = save(root("damage"), 23);
+                path_of(path, sizeof(path), info.path, members[m]);
+                damage(path, at, flip);
+                int found = checkpoint_latest(&latest, root("damage"), tell, &told, &err);
+                /* a blank of manifest.json that became another blank harms nothing */
+                if (found == 1 && latest.step == 23 && m == 3 && flip && at >= 0) {
+                    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim,
+                                                     false, &err), 0);
+                    assert_true(is_at(23));
+                } else {
+                    if (found != 1 || latest.step != 17)
+                        fail_msg("%s at %d, flip %d: found %d, step %lld", members[m], at, flip,
+                                 found, (long long)latest.step);
+                    assert_int_equal(told.times, 1);
+                    assert_non_null(strstr(told.path, "quarantine/step-00000023."));
+                    path_of(path, sizeof(path), told.path, "reason.txt");
+                    assert_int_equal(access(path, F_OK), 0);
+                    assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim,
+                                                     false, &err), 0);
+                    assert_true(is_at(17));
+                    cases++;
+                }
+                assert_int_equal(scratch_remove(root("damage"), &err), 0);
+            }
+    assert_true(cases > 100);
+}
+
+static void nothing_at_all_is_no_checkpoint(void **state)
+{
+    (void)state;
+    struct checkpoint_info latest;
+    struct told told = {0};
+    struct err err = {0};
+    assert_int_equal(checkpoint_latest(&latest, root("none"), tell, &told, &err), 0);
+    assert_int_equal(checkpoint_newest_step(root("none")), -1);
+    mkdir(root("none"), 0700);
+    assert_int_equal(checkpoint_latest(&latest, root("none"), tell, &told, &err), 0);
+    char bad[500];
+    snprintf(bad, sizeof(bad), "%s/step-00000005", root("none"));
+    mkdir(bad, 0700);
+    assert_int_equal(checkpoint_latest(&latest, root("none"), tell, &told, &err), 0);
+    assert_int_equal(told.times, 1);
+    assert_int_equal(checkpoint_latest(&latest, root("none"), tell, &told, &err), 0);
+    assert_int_equal(told.times, 1);
+}
+
+static int count_entries(const char *path)
+{
+    DIR *d = opendir(path);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.' || strncmp(e->d_name, ".tmp", 4) == 0;
+    closedir(d);
+    return n;
+}
+
+/* A limit on the size of files stands for a disk that is full. */
+static void a_full_disk_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    save(root("full"), 1);
+    for (rlim_t limit = 0; limit < 4000; limit += 333) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct rlimit rl = {limit, limit};
+            struct checkpoint_info info;
+            struct checkpoint_state s = {.step = 2};
+            signal(SIGXFSZ, SIG_IGN);
+            setrlimit(RLIMIT_FSIZE, &rl);
+            int rc = checkpoint_save(&info, root("full"), &s, layout, weights, optim, NULL);
+            _exit(rc == 0 ? 1 : info.disk_full ? 78 : 2);
+        }
+        int status;
+        waitpid(pid, &status, 0);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 1)
+            break; /* it fits */
+        assert_int_equal(WEXITSTATUS(status), 78);
+        assert_int_equal(count_entries(root("full")), 1);
+        assert_int_equal(checkpoint_newest_step(root("full")), 1);
+    }
+}
+
+static void killed_at_any_moment_leaves_the_old_or_the_new(void **state)
+{
+    (void)state;
+    struct checkpoint_info latest;
+    struct told told = {0};
+    struct err err = {0};
+    save(root("kill"), 1);
+    for (int i = 0; i < 25; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int64_t step = 2;; step++)
+                save(root("kill"), step);
+        }
+        usleep((useconds_t)(1000 + i * 700));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        assert_int_equal(checkpoint_latest(&latest, root("kill"), tell, &told, &err), 1);
+        struct checkpoint_state s;
+        assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim, false, &err), 0);
+        assert_true(is_at(latest.step));
+        assert_int_equal(told.times, 0);
+        assert_int_equal(checkpoint_prune(root("kill"), 2, &err), 0);
+        assert_in_range(count_entries(root("kill")), 1, 3); /* and quarantine */
+        scratch_remove(root("kill"), &err);
+        save(root("kill"), 1);
+    }
+}
+
+static void pruning_keeps_the_newest_and_a_good_one(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct checkpoint_info info = {0};
+    for (int64_t step = 1; step <= 6; step++) {
+        info = save(root("prune"), step);
+        if (step == 2)
+            assert_int_equal(checkpoint_mark_good(info.path, &err), 0);
+        assert_int_equal(checkpoint_is_good(info.path), step == 2);
+    }
+    assert_int_equal(checkpoint_prune(root("prune"), 2, &err), 0);
+    assert_int_equal(count_entries(root("prune")), 3); /* 6, 5, and 2 which is good */
+    assert_int_equal(checkpoint_mark_good(info.path, &err), 0);
+    assert_int_equal(checkpoint_prune(root("prune"), 2, &err), 0);
+    assert_int_equal(count_entries(root("prune")), 2);
+    assert_int_equal(checkpoint_newest_step(root("prune")), 6);
+    /* writing the same step again sets the old one aside */
+    save(root("prune"), 6);
+    assert_int_equal(count_entries(root("prune")), 3);
+    struct checkpoint_info latest;
+    struct told told = {0};
+    assert_int_equal(checkpoint_latest(&latest, root("prune"), tell, &told, &err), 1);
+    assert_int_equal(latest.step, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(another_model_is_refused_by_name),
+        cmocka_unit_test(damage_is_found_and_the_one_before_is_used),
+        cmocka_unit_test(nothing_at_all_is_no_checkpoint),
+        cmocka_unit_test(a_full_disk_leaves_nothing_behind),
+        cmocka_unit_test(killed_at_any_moment_leaves_the_old_or_the_new),
+        cmocka_unit_test(pruning_keeps_the_newest_and_a_good_one),
+    };
+    return cmocka_run_group_tests(tests, make_state, free_state);
+}
