@@ -17,6 +17,7 @@
 
 #include "agent/log.h"
 #include "agent/unix_socket.h"
+#include "controller/farewell.h"
 #include "controller/home.h"
 #include "controller/remote.h"
 #include "controller/replay.h"
@@ -161,6 +162,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     server_close(d->server);
     d->server = NULL;
     roster_fini(&d->roster);
+    farewell_close(d);
     fleet_close(d);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
@@ -189,6 +191,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         close(listen_fd);
     if (rc == 0)
         rc = replay_all(d, err);
+    if (rc == 0)
+        rc = farewell_open(d, err);
     if (rc == 0) {
         log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
         say_ready(ready_fd);

@@ -17,6 +17,7 @@
 #include "controller/roster.h"
 
 struct err;
+struct farewell;
 struct remote;
 struct server;
 struct store;
@@ -29,6 +30,7 @@ struct daemon {
     struct fleet         fleet;
     struct server       *server;
     const struct remote *remote;        /* where attempts run */
+    struct farewell     *farewells;     /* agents that are to hear that they may go */
     int64_t              next_id;
     int64_t              started_ms;
     int64_t              die_at_event;  /* test hook JOBCTL_TEST_DIE_AT_EVENT; 0: never */

@@ -229,6 +229,7 @@ static void pass(uv_timer_t *timer)
         return;
     }
     int64_t wake = sched_run(f->queue, count, &node, now_ms);
+    f->cost_ms = (uv_hrtime() - began) / 1000000;
     for (size_t i = 0; i < count; i++) {
         struct job *job = f->queue[i].owner;
         job->verdict = f->queue[i];
@@ -240,7 +241,6 @@ static void pass(uv_timer_t *timer)
         wake = limit;
     if (wake >= 0)
         uv_timer_start(&f->wake, pass, (uint64_t)(wake > now_ms ? wake - now_ms : 0) + 1, 0);
-    f->cost_ms = (uv_hrtime() - began) / 1000000;
 }
 
 void fleet_dirty(struct daemon *d)

@@ -12,9 +12,25 @@ static const char INSERT[] =
 static const char UPDATE[] =
     "UPDATE attempts SET boot_id=?3, pid=?4, start_time=?5, incarnation=?6, acked=?7, ended_ms=?8 "
     "WHERE job=?1 AND attempt=?2";
-static const char GET[] =
-    "SELECT nonce, node, run_dir, boot_id, pid, start_time, incarnation, acked, started_ms, "
-    "ended_ms FROM attempts WHERE job=? AND attempt=?";
+#define COLUMNS                                                                        \
+    "job, attempt, nonce, node, run_dir, boot_id, pid, start_time, incarnation, acked, " \
+    "started_ms, ended_ms"
+static const char GET[] = "SELECT " COLUMNS " FROM attempts WHERE job=? AND attempt=?";
+static const char ENDED[] = "SELECT " COLUMNS " FROM attempts WHERE ended_ms > ?";
+
+static void row_read(struct attempt_row *row, sqlite3_stmt *st)
+{
+    row->job = stmt_int(st, 0, 0);
+    row->attempt = stmt_int(st, 1, 0);
+    stmt_text(row->nonce, sizeof(row->nonce), st, 2);
+    stmt_text(row->node, sizeof(row->node), st, 3);
+    stmt_text(row->run_dir, sizeof(row->run_dir), st, 4);
+    stmt_text(row->boot_id, sizeof(row->boot_id), st, 5);
+    int64_t *numbers[] = { &row->pid, &row->start_time, &row->incarnation, &row->acked,
+                           &row->started_ms, &row->ended_ms };
+    for (int i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++)
+        *numbers[i] = stmt_int(st, 6 + i, -1);
+}
 
 int attempts_insert(struct store *s, const struct attempt_row *row, struct err *err)
 {
@@ -47,16 +63,25 @@ int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t 
                        (long long)attempt);
     if (rc < 0)
         return -1;
-    row->job = job;
-    row->attempt = attempt;
-    stmt_text(row->nonce, sizeof(row->nonce), st, 0);
-    stmt_text(row->node, sizeof(row->node), st, 1);
-    stmt_text(row->run_dir, sizeof(row->run_dir), st, 2);
-    stmt_text(row->boot_id, sizeof(row->boot_id), st, 3);
-    int64_t *numbers[] = { &row->pid, &row->start_time, &row->incarnation, &row->acked,
-                           &row->started_ms, &row->ended_ms };
-    for (int i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++)
-        *numbers[i] = stmt_int(st, 4 + i, -1);
+    row_read(row, st);
     sqlite3_reset(st);
     return 0;
+}
+
+int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx,
+                         struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, ENDED, err);
+    if (!st || stmt_bind(st, err, "i", ms) < 0)
+        return -1;
+    int rc, stop = 0;
+    while (!stop && (rc = stmt_step(st, err)) != 0) {
+        struct attempt_row row;
+        if (rc < 0)
+            return -1;
+        row_read(&row, st);
+        stop = each(ctx, &row);
+    }
+    sqlite3_reset(st);
+    return stop;
 }

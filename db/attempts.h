@@ -35,4 +35,9 @@ int attempts_update(struct store *s, const struct attempt_row *row, struct err *
 int attempts_get(struct attempt_row *row, struct store *s, int64_t job, int64_t attempt,
                  struct err *err);
 
+/* Those that ended after `ms`; returns the value by which `each` ended it early, else 0. */
+typedef int (*attempts_each_fn)(void *ctx, const struct attempt_row *row);
+int attempts_ended_since(struct store *s, int64_t ms, attempts_each_fn each, void *ctx,
+                         struct err *err);
+
 #endif

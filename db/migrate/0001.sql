@@ -72,6 +72,7 @@ CREATE TABLE attempts (
     ended_ms    INTEGER,
     PRIMARY KEY (job, attempt)
 ) WITHOUT ROWID;
+CREATE INDEX attempts_ended ON attempts(ended_ms);
 
 CREATE TABLE checkpoints (
     job    INTEGER NOT NULL REFERENCES jobs(id),

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* farewell.c - see farewell.h */
+#include "controller/farewell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/identity.h"
+#include "agent/log.h"
+#include "controller/daemon.h"
+#include "controller/remote.h"
+#include "db/attempts.h"
+#include "engine/err.h"
+
+enum { LINGER_MS = 11 * 60 * 1000 };    /* a little longer than an agent waits */
+
+struct farewell {
+    struct daemon     *daemon;
+    struct link       *link;
+    struct attempt_row attempt;
+    struct farewell   *next;
+};
+
+static void forget(struct farewell *f)
+{
+    for (struct farewell **p = &f->daemon->farewells; *p; p = &(*p)->next) {
+        if (*p == f) {
+            *p = f->next;
+            break;
+        }
+    }
+    f->daemon->remote->close(f->link);
+    free(f);
+}
+
+/* Its last event was attempt_ended: to acknowledge it again is all it waits for. */
+static void hear(void *arg, enum wire_message number, const json_t *body)
+{
+    struct farewell *f = arg;
+    if (number != WIRE_HELLO)
+        return;
+    log_info(NULL, "job %lld: the agent of attempt %lld had not heard that it may go",
+             (long long)f->attempt.job, (long long)f->attempt.attempt);
+    json_t *ack = json_pack("{s:I, s:I, s:s, s:O}", "job", (json_int_t)f->attempt.job, "attempt",
+                            (json_int_t)f->attempt.attempt, "nonce", f->attempt.nonce, "seq",
+                            json_object_get(body, "last_seq"));
+    if (ack)
+        f->daemon->remote->send(f->link, WIRE_ACK, ack);
+    forget(f);
+}
+
+static void lost(void *arg, const char *text)
+{
+    (void)text;
+    forget(arg);
+}
+
+static int64_t acked(void *arg)
+{
+    const struct farewell *f = arg;
+    return f->attempt.acked;
+}
+
+static int look_after(void *ctx, const struct attempt_row *row)
+{
+    struct daemon *d = ctx;
+    struct err err = { 0 };
+    struct identity who;
+    if (identity_read(&who, row->run_dir, NULL) < 0 || !identity_alive(&who))
+        return 0;
+    struct farewell *f = calloc(1, sizeof(*f));
+    if (!f)
+        return 0;
+    f->daemon = d;
+    f->attempt = *row;
+    const struct link_spec spec = { .job = row->job, .attempt = row->attempt,
+                                    .nonce = f->attempt.nonce, .run_dir = f->attempt.run_dir };
+    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked, .arg = f };
+    if (d->remote->open(&f->link, &d->loop, &spec, &hooks, &err) < 0) {
+        log_warn(NULL, "%s", err.text);
+        free(f);
+        return 0;
+    }
+    f->next = d->farewells;
+    d->farewells = f;
+    return 0;
+}
+
+int farewell_open(struct daemon *d, struct err *err)
+{
+    return attempts_ended_since(d->store, daemon_now_ms() - LINGER_MS, look_after, d, err) < 0 ? -1
+                                                                                              : 0;
+}
+
+void farewell_close(struct daemon *d)
+{
+    while (d->farewells)
+        forget(d->farewells);
+}

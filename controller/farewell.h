@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* farewell.h - agents that ended their attempt and were never told that we know
+ *
+ * The daemon may die after it stored attempt_ended and before its ack left.
+ * The agent then lingers, and the job is done: nobody would speak to it.  So
+ * each start of the daemon looks after the attempts that ended lately.
+ */
+#ifndef CONTROLLER_FAREWELL_H
+#define CONTROLLER_FAREWELL_H
+
+struct daemon;
+struct err;
+
+int farewell_open(struct daemon *d, struct err *err);
+void farewell_close(struct daemon *d);
+
+#endif
