@@ -47,7 +47,7 @@ struct agent_core {
 
     /* stopping */
     enum stage stage;
-    bool stop_asked;
+    bool stop_asked, preempted;
     int64_t kill_at;       /* when the grace ends */
     int64_t stop_grace_ms; /* of a stop that came while spawning */
     char stop_reason[200];
@@ -112,6 +112,8 @@ void agent_effects_fini(struct agent_effects *effects)
 static void close_attempt(struct agent_core *c, struct agent_effects *out, const char *result,
                           bool retry_helps, bool gave_up, const char *text)
 {
+    if (c->preempted && c->blame.verdict.cause == CAUSE_NONE && strcmp(result, "stopped") == 0)
+        c->blame.verdict.cause = CAUSE_PREEMPTED;
     c->phase = AGENT_CLOSING;
     c->result = result;
     c->retry_helps = retry_helps;
@@ -252,6 +254,7 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     bool again = c->stop_asked;
     c->stop_asked = true;
     if (!again) {
+        c->preempted = in->stop.preempted;
         snprintf(c->stop_reason, sizeof(c->stop_reason), "%s",
                  in->stop.reason ? in->stop.reason : "");
         add_event(

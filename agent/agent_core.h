@@ -112,6 +112,7 @@ struct agent_input {
         const char *reason;
         int64_t     grace_ms;
         bool        checkpoint;
+        bool        preempted; /* nobody of ours asked: the machine wants it */
     } stop;
     struct {
         bool        clean;

@@ -415,7 +415,7 @@ static void on_end_signal(uv_signal_t *handle, int signo)
     struct agent_input in = {.kind = INPUT_STOP};
     in.stop.reason = signo == SIGTERM ? "the agent got SIGTERM" : "the agent was interrupted";
     in.stop.grace_ms = 10000;
-    in.stop.checkpoint = true;
+    in.stop.checkpoint = in.stop.preempted = true;
     feed(handle->data, &in);
 }
 

@@ -362,6 +362,20 @@ static void stop_is_a_ladder(void **state)
     expect(field("failures_without_progress"), "0");
 }
 
+static void a_stop_from_outside_is_a_preemption(void **state)
+{
+    (void)state;
+    launch(1, false, false);
+    spawned(1);
+    feed((struct agent_input){.kind = INPUT_STOP,
+                              .stop = {"the agent got SIGTERM", 100, true, .preempted = true}});
+    exited(1, 0, 0);
+    swept(true);
+    swept(true);
+    expect(field("result"), "\"stopped\"");
+    expect(field("cause"), "\"preempted\"");
+}
+
 static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
 {
     (void)state;
@@ -497,6 +511,7 @@ int main(void)
         TEST(a_gpu_fault_is_for_the_controller),
         TEST(what_cannot_run_here_ends_at_once),
         TEST(stop_is_a_ladder),
+        TEST(a_stop_from_outside_is_a_preemption),
         TEST(a_command_gets_sigterm_at_once_and_sooner_wins),
         TEST(stop_in_every_phase),
         TEST(a_run_that_finished_just_then_succeeded),
