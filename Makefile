@@ -138,7 +138,9 @@ demo: bootstrap  ## train a small Sana on icons, here and now, and look at what 
 	@deploy/demo.sh $(BIN)
 
 install: all  ## copy programs, templates and manuals below PREFIX (default /usr/local)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/jobctl
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/jobctl \
+	  $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BIN)/jobctl help man >$(DESTDIR)$(PREFIX)/share/man/man1/jobctl.1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	cp -R templates $(DESTDIR)$(PREFIX)/share/jobctl/
 

@@ -107,6 +107,23 @@ static int prepare(struct client *c, struct err *err)
     return 0;
 }
 
+/* A daemon of another version may read a spec or word an answer differently. */
+static int check_version(struct client *c, struct err *err)
+{
+    json_t *answer;
+    if (client_get(c, &answer, err, "/v1/version") < 0)
+        return -1;
+    const char *theirs = json_string_value(json_object_get(answer, "version"));
+    long long pid = json_integer_value(json_object_get(answer, "pid"));
+    int rc = 0;
+    if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
+        rc = err_set(err, ERR_SYSTEM, "the daemon that runs is version %.40s, this jobctl is %s; "
+                     "end it with `kill %lld` (jobs go on) and ask again: a new one starts by "
+                     "itself", theirs ? theirs : "unknown", JOBCTL_VERSION, pid);
+    json_decref(answer);
+    return rc;
+}
+
 int client_open(struct client **out, bool start, struct err *err)
 {
     struct client *c = calloc(1, sizeof(*c));
@@ -117,7 +134,7 @@ int client_open(struct client **out, bool start, struct err *err)
     c->start = start;
     buf_init(&c->answer);
     if (home_path(c->socket, sizeof(c->socket), HOME_SOCKET, err) < 0 || reach(c, err) < 0 ||
-        prepare(c, err) < 0)
+        prepare(c, err) < 0 || (start && check_version(c, err) < 0))
         goto fail;
     *out = c;
     return 0;

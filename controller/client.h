@@ -14,7 +14,7 @@
 struct err;
 struct client;
 
-/* With `start` false a daemon that does not run is an ERR_NOT_FOUND. */
+/* With `start` false a daemon that does not run is an ERR_NOT_FOUND, and any version will do. */
 int client_open(struct client **out, bool start, struct err *err);
 void client_close(struct client *c);
 

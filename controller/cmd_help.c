@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "controller/command.h"
+#include "controller/manual.h"
 #include "controller/output.h"
 #include "controller/spec_rows.h"
 #include "controller/spec_suggest.h"
@@ -20,7 +21,7 @@ static void print_commands(const struct terminal *t)
         fprintf(t->file, "  %s%-12s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
     fprintf(t->file, "\njobctl help COMMAND tells more, jobctl help spec lists the keys of a job "
-            "spec.\nState is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n");
+            "spec,\njobctl help man prints the manual page. State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n");
 }
 
 static void print_command(const struct terminal *t, const struct command *c)
@@ -113,6 +114,8 @@ static int run(struct call *call)
         print_command(&call->out, c);
     else if (strcmp(topic, "spec") == 0)
         print_spec(&call->out);
+    else if (strcmp(topic, "man") == 0)
+        manual_print(call->out.file);
     else
         return err_set(&call->err, ERR_USAGE, "there is no command \"%.40s\"; jobctl help lists "
                        "them", topic);

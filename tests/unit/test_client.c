@@ -169,6 +169,21 @@ static void test_post_sends_its_body(void **state)
     stop(&s, thread);
 }
 
+static void test_other_version(void **state)
+{
+    (void)state;
+    struct script s = {.count = 1, .answers = {
+        "200 OK\n{\"schema\":1,\"version\":\"9.9\",\"pid\":77}"}};
+    pthread_t thread;
+    struct client *c;
+    struct err err = {0};
+    start(&s, &thread);
+    assert_int_equal(client_open(&c, true, &err), -1);
+    assert_null(c);
+    assert_non_null(strstr(err.text, "version 9.9") && strstr(err.text, "kill 77") ? err.text : NULL);
+    stop(&s, thread);
+}
+
 /* Hung up on: an order is not repeated. */
 static void test_hang_up(void **state)
 {
@@ -268,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_post_sends_its_body),
+        cmocka_unit_test(test_other_version),
         cmocka_unit_test(test_hang_up),
         cmocka_unit_test(test_nobody_there),
         cmocka_unit_test(test_selection),
