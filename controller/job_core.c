@@ -12,6 +12,7 @@
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define COUNT_MAX    (INT64_C(1) << 53)
 
 static const char *const result_names[] = {
     [RESULT_NONE] = "", [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed",
@@ -35,11 +36,12 @@ int job_result_parse(enum job_result *result, const char *name)
     return -1;
 }
 
-/* Bodies are outside data: what is missing or of another type is `unknown`. */
+/* Bodies are outside data: what is missing, of another type or beyond counting is `unknown`. */
 static int64_t body_int(const json_t *body, const char *key, int64_t unknown)
 {
     const json_t *v = json_object_get(body, key);
-    return json_is_integer(v) ? json_integer_value(v) : unknown;
+    int64_t n = json_integer_value(v);
+    return json_is_integer(v) && n <= COUNT_MAX && n >= -COUNT_MAX ? n : unknown;
 }
 
 static const char *body_text(const json_t *body, const char *key)
@@ -56,6 +58,7 @@ static bool body_is(const json_t *body, const char *key)
 static void copy(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text);
+    err_make_printable(out); /* JSON carries it: not a character that was cut in two */
 }
 
 static bool failed(const json_t *generation_ended)
@@ -241,25 +244,26 @@ enum { NO_ARROW = -1 };
 
 static const struct kind {
     const char *name;
+    bool        of_agent;       /* an agent says it; the others are the controller's own */
     int         arrow;
     void (*apply)(struct job_core *c, const struct core_event *e);
 } kinds[] = {
-    { "submitted", NO_ARROW, apply_submitted },
-    { "held", EV_HOLD, apply_held },
-    { "released", EV_HOLD, apply_held },
-    { "placed", EV_PLACE, apply_placed },
-    { "agent_up", EV_UP, apply_agent_up },
-    { "generation_started", EV_RUN, apply_generation_started },
-    { "rank_started", NO_ARROW, apply_rank_started },
-    { "generation_ended", EV_FALTER, apply_generation_ended },
-    { "restart_scheduled", NO_ARROW, apply_restart_scheduled },
-    { "step", NO_ARROW, apply_step },
-    { "checkpoint", NO_ARROW, apply_checkpoint },
-    { "attempt_ended", NO_ARROW, apply_attempt_over },
-    { "agent_lost", NO_ARROW, apply_attempt_over },
-    { "stop_requested", EV_STOP, apply_stop_requested },
-    { "retry", EV_RETRY, apply_retry },
-    { "done", EV_END, apply_done },
+    { "submitted", false, NO_ARROW, apply_submitted },
+    { "held", false, EV_HOLD, apply_held },
+    { "released", false, EV_HOLD, apply_held },
+    { "placed", false, EV_PLACE, apply_placed },
+    { "agent_up", false, EV_UP, apply_agent_up },
+    { "generation_started", true, EV_RUN, apply_generation_started },
+    { "rank_started", true, NO_ARROW, apply_rank_started },
+    { "generation_ended", true, EV_FALTER, apply_generation_ended },
+    { "restart_scheduled", true, NO_ARROW, apply_restart_scheduled },
+    { "step", true, NO_ARROW, apply_step },
+    { "checkpoint", true, NO_ARROW, apply_checkpoint },
+    { "attempt_ended", true, NO_ARROW, apply_attempt_over },
+    { "agent_lost", false, NO_ARROW, apply_attempt_over },
+    { "stop_requested", false, EV_STOP, apply_stop_requested },
+    { "retry", false, EV_RETRY, apply_retry },
+    { "done", false, EV_END, apply_done },
 };
 
 /* Apply an event; what is not in the table (facts, warning, ...) changes nothing. */
@@ -275,6 +279,9 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].name, e->kind) != 0)
             continue;
+        if (kinds[i].of_agent != e->from_agent)
+            return err_set(err, ERR_CONFLICT, "'%s' cannot be said by %s", e->kind,
+                           e->from_agent ? "an agent" : "the controller");
         bool arrow = kinds[i].arrow != NO_ARROW &&
                      (kinds[i].arrow != EV_FALTER || failed(e->body));
         struct job_step step = { c->state, DO_NOTHING };
@@ -466,8 +473,11 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
         out->effect = DO_SCHEDULE;
         return add_input(out, next, in, "submitted", err);
     case CORE_PLACE:
+    case CORE_REFUSE:
         if (!job_core_waits(next))
             return err_set(err, ERR_CONFLICT, "job %lld waits for nothing", (long long)next->id);
+        if (in->kind == CORE_REFUSE)
+            return add_done(out, next, in, RESULT_FAILED, 1, in->text, err);
         return add_input(out, next, in, "placed", err);
     case CORE_AGENT_UP:
         return decide_agent_up(out, next, in, err);
@@ -480,8 +490,6 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
     case CORE_HOLD:
     case CORE_RELEASE:
         return decide_hold(out, next, in, err);
-    case CORE_REFUSE:
-        return add_done(out, next, in, RESULT_FAILED, 1, in->text, err);
     case CORE_INPUTS:
         break;
     }

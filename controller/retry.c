@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "engine/err.h"
+
 int64_t retry_backoff(const struct retry_rules *rules, int64_t failures, uint64_t random)
 {
     if (failures < 2)
@@ -27,8 +29,8 @@ static const char *times(int64_t n, char *out, size_t size)
     return out;
 }
 
-void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
-                  const struct retry_case *c)
+static void decide(struct retry_verdict *out, const struct retry_rules *rules,
+                   const struct retry_case *c)
 {
     char buf[32];
     *out = (struct retry_verdict){ .exit_code = 1 };
@@ -70,4 +72,11 @@ void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
     else
         snprintf(out->text, sizeof(out->text), "%.250s; starting again in %.1f s", c->text,
                  (double)out->delay_ms / 1000);
+}
+
+void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
+                  const struct retry_case *c)
+{
+    decide(out, rules, c);
+    err_make_printable(out->text); /* it may have been cut within a character */
 }

@@ -25,9 +25,7 @@ static size_t character(const unsigned char *p)
     return c >= least[n] && c >= 0xA0 && c <= 0x10FFFF && c - 0xD800 > 0x7FF ? n : 0;
 }
 
-/* Sentences quote outside bytes; what is no printable character becomes '?', so that one line
- * stays one line, a terminal is not commanded and JSON can carry it. */
-static void make_printable(char *text)
+void err_make_printable(char *text)
 {
     for (unsigned char *p = (unsigned char *)text; *p;) {
         size_t n = character(p);
@@ -56,7 +54,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
     va_end(ap);
     if (n >= (int)sizeof(err->text))
         mark_cut(err->text, sizeof(err->text));
-    make_printable(err->text);
+    err_make_printable(err->text);
     err->code = code;
     return -1;
 }
@@ -77,7 +75,7 @@ int err_prefix(struct err *err, const char *fmt, ...)
     int m = snprintf(err->text + at, sizeof(err->text) - at, "%s", was);
     if (at + (size_t)(m < 0 ? 0 : m) >= sizeof(err->text))
         mark_cut(err->text, sizeof(err->text));
-    make_printable(err->text);
+    err_make_printable(err->text);
     return -1;
 }
 

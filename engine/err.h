@@ -34,6 +34,11 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 int err_prefix(struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What both do to the text, for other sentences that quote or are cut: each byte that is not part
+ * of a printable UTF-8 character becomes '?', so that one line stays one line, a terminal is not
+ * commanded and JSON can carry it. */
+void err_make_printable(char *text);
+
 /* Exit code of a jobctl program for `code` (0 done, 2 call, 3 state, 4 system, 70 bug). */
 int err_exit_code(enum err_code code);
 
