@@ -96,9 +96,12 @@ golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' auth
 e2e: $(PROGRAMS)  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
+house:  ## is docs/HOUSE.md still true?
+	@tests/check_house.sh
+
 test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory check house
 	@$(MAKE) --no-print-directory golden
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
@@ -212,4 +215,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all check units layers pure sim golden e2e test asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE
+.PHONY: all house check units layers pure sim golden e2e test asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE
