@@ -19,6 +19,8 @@ static const struct {
     {"plan", command_plan, "--spec FILE [--json]            what a run will take"},
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
     {"verify", command_verify, "[--backend cpu] CASE.json...     check the engine against golden cases"},
+    {"bench", command_bench, "--config FILE [--case NAME] [--steps N] [--json]\n"
+                            "                       time a training step, and BLAS alone beside it"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
 };
 

@@ -85,12 +85,12 @@ struct model {
     int batch, height, width, text, tokens;
 };
 
-static inline float *model_w(const struct model *m, weight_at at)
+static inline __attribute__((unused)) float *model_w(const struct model *m, weight_at at)
 {
     return at == NO_WEIGHT ? NULL : m->weights + at;
 }
 
-static inline float *model_g(const struct model *m, weight_at at)
+static inline __attribute__((unused)) float *model_g(const struct model *m, weight_at at)
 {
     return at == NO_WEIGHT ? NULL : m->grads + at;
 }

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h - how fast a training step is, and how fast BLAS alone would be
+ *
+ * A step is what trains: noise, forward, loss, backward, clip, optimizer, on
+ * random numbers.  In turns with it, the matrix products of the step's linear
+ * layers run bare, each in the faster of two ways to use all cores; attention's
+ * small products are not among them.  Turns, because a machine's speed wanders.
+ */
+#ifndef ENGINE_BENCH_H
+#define ENGINE_BENCH_H
+
+#include <stdint.h>
+
+#include "engine/model.h"
+#include "engine/optim.h"
+
+struct bench_spec {
+    struct model_config model;
+    struct model_limits batch;
+    struct optim_config optim;
+    double              lr, flow_shift;
+    int                 steps, warmup;
+};
+
+struct bench_result {
+    int    steps, threads;
+    double ms_median, ms_min, ms_max;
+    double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
+    double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step */
+    double sgemm_share;                  /* sgemm_ms / ms_median */
+    int64_t params, rss_growth;          /* bytes, from the end of the warm-up to the end */
+    double loss;                         /* of the last step: a bench of NaNs would be a lie */
+};
+
+int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_bench.c - jobctl-train bench: ms per step of a configuration */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/bench.h"
+#include "engine/command.h"
+#include "engine/err.h"
+#include "engine/exit_code.h"
+#include "engine/schedule.h"
+#include "engine/verify_parts.h"
+
+enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000 };
+
+/* A file is one configuration, or several by name. */
+static const json_t *choose_case(const json_t *file, const char *name, struct err *err)
+{
+    const json_t *one = name ? json_object_get(file, name) : file;
+    if (json_object_get(one, "model"))
+        return one;
+    if (name)
+        err_set(err, ERR_USAGE, "there is no configuration named \"%.60s\" in the file", name);
+    else
+        err_set(err, ERR_USAGE, "the file holds several configurations; choose one with --case");
+    return NULL;
+}
+
+/* The batch a case describes: case.batch, case.latent_hw, case.text_len. */
+static int parse_batch(struct model_limits *z, const json_t *config, const struct model_config *m,
+                       struct err *err)
+{
+    const json_t *c = json_object_get(config, "case"), *hw = json_object_get(c, "latent_hw");
+    const json_t *text = json_object_get(c, "text_len");
+    const json_int_t v[] = {
+        json_integer_value(json_object_get(c, "batch")), json_integer_value(json_array_get(hw, 0)),
+        json_integer_value(json_array_get(hw, 1)),
+        text ? json_integer_value(text) : m->caption_len,
+    };
+    for (int i = 0; i < 4; i++)
+        if (v[i] < 1 || v[i] > 1 << 20)
+            return err_set(err, ERR_USAGE, "the configuration's \"case\" needs batch, latent_hw "
+                           "[height, width] and text_len above 0");
+    *z = (struct model_limits){(int)v[0], (int)v[1], (int)v[2], (int)v[3]};
+    return 0;
+}
+
+static int read_spec(struct bench_spec *spec, const char *path, const char *name, struct err *err)
+{
+    json_error_t why;
+    struct schedule lr;
+    json_t *file = json_load_file(path, 0, &why);
+    if (!file)
+        return err_set(err, ERR_USAGE, "%s: %s (line %d)", path, why.text, why.line);
+    const json_t *config = choose_case(file, name, err);
+    int r = -1;
+    if (config && model_config_parse(&spec->model, config, err) == 0 &&
+        parse_batch(&spec->batch, config, &spec->model, err) == 0 &&
+        verify_optimizer(&spec->optim, &lr, config, err) == 0) {
+        spec->lr = lr.lr;
+        spec->flow_shift = verify_flow_shift(config);
+        r = 0;
+    }
+    json_decref(file);
+    return r;
+}
+
+static void print_json(const struct bench_result *r)
+{
+    printf("{\"version\": 1, \"steps\": %d, \"threads\": %d, \"params\": %lld, "
+           "\"ms_median\": %.4f, \"ms_min\": %.4f, \"ms_max\": %.4f, \"samples_per_s\": %.3f, "
+           "\"gflops\": %.2f, \"sgemm_ms\": %.4f, \"sgemm_gflops\": %.2f, \"sgemm_share\": %.4f, "
+           "\"rss_growth_bytes\": %lld, \"loss\": %.6f}\n",
+           r->steps, r->threads, (long long)r->params, r->ms_median, r->ms_min, r->ms_max,
+           r->samples_per_s, r->gflops, r->sgemm_ms, r->sgemm_gflops, r->sgemm_share,
+           (long long)r->rss_growth, r->loss);
+}
+
+static void print_table(const struct bench_result *r)
+{
+    printf("step         %9.3f ms   (median of %d; %.3f to %.3f)\n", r->ms_median, r->steps,
+           r->ms_min, r->ms_max);
+    printf("speed        %9.2f samples/s, %.1f GFLOP/s, %d threads\n", r->samples_per_s, r->gflops,
+           r->threads);
+    printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms,
+           r->sgemm_gflops);
+    printf("             %9.1f %%    of the step is what sgemm alone would take\n",
+           100 * r->sgemm_share);
+    printf("parameters   %9lld      memory grew by %lld KiB\n", (long long)r->params,
+           (long long)r->rss_growth / 1024);
+}
+
+int command_bench(int argc, char **argv)
+{
+    const char *config = NULL, *name = NULL, *steps = NULL;
+    bool json = false;
+    const struct command_option options[] = {
+        {"--config", &config, NULL, true}, {"--case", &name, NULL, false},
+        {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
+        {NULL, NULL, NULL, false},
+    };
+    struct bench_spec spec = {.steps = STEPS, .warmup = WARMUP};
+    struct bench_result r;
+    struct err err = {0};
+    const int usage = command_parse(argc, argv, options);
+    if (usage)
+        return usage;
+    if (steps) {
+        char *end;
+        const long n = strtol(steps, &end, 10);
+        if (*end || n < 1 || n > STEPS_MAX) {
+            err_set(&err, ERR_USAGE, "--steps is \"%.20s\"; it must be from 1 to %d", steps,
+                    STEPS_MAX);
+            return command_fail("bench", &err);
+        }
+        spec.steps = (int)n;
+    }
+    if (read_spec(&spec, config, name, &err) < 0 || bench_run(&r, &spec, &err) < 0)
+        return command_fail("bench", &err);
+    if (json)
+        print_json(&r);
+    else
+        print_table(&r);
+    return EXIT_DONE;
+}

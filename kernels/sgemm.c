@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sgemm.c - see sgemm.h */
+#include "kernels/sgemm.h"
+
+#include <cblas.h>
+#include <omp.h>
+#include <stddef.h>
+
+struct product {
+    CBLAS_TRANSPOSE ta, tb;
+    int             rows, cols, depth, lda, ldb;
+};
+
+static struct product product_of(enum sgemm_kind kind, int m, int k, int n)
+{
+    switch (kind) {
+    case SGEMM_INPUT:
+        return (struct product){CblasNoTrans, CblasNoTrans, m, k, n, n, k};
+    case SGEMM_WEIGHT:
+        return (struct product){CblasTrans, CblasNoTrans, n, k, m, n, k};
+    case SGEMM_FORWARD:
+        break;
+    }
+    return (struct product){CblasNoTrans, CblasTrans, m, n, k, k, k};
+}
+
+/* Rows or columns [i, i+1) / parts of the result, whichever there are more of. */
+static void run_part(const struct product *p, float *c, const float *a, const float *b, int i,
+                     int parts)
+{
+    const int rows_cut = p->rows >= p->cols, total = rows_cut ? p->rows : p->cols;
+    const size_t from = (size_t)((long)total * i / parts), to = (size_t)((long)total * (i + 1) / parts);
+    const int part = (int)(to - from);
+    if (part == 0)
+        return;
+    if (rows_cut)
+        cblas_sgemm(CblasRowMajor, p->ta, p->tb, part, p->cols, p->depth, 1.0f,
+                    a + from * (p->ta == CblasTrans ? 1 : (size_t)p->lda), p->lda, b, p->ldb, 0.0f,
+                    c + from * (size_t)p->cols, p->cols);
+    else
+        cblas_sgemm(CblasRowMajor, p->ta, p->tb, p->rows, part, p->depth, 1.0f, a, p->lda,
+                    b + from * (p->tb == CblasTrans ? (size_t)p->ldb : 1), p->ldb, 0.0f, c + from,
+                    p->cols);
+}
+
+void sgemm_run(enum sgemm_kind kind, enum sgemm_threads threads, float *c, const float *a,
+               const float *b, int m, int k, int n)
+{
+    const struct product p = product_of(kind, m, k, n);
+    const int parts = omp_get_max_threads();
+    if (threads == SGEMM_BLAS) {
+        openblas_set_num_threads(parts);
+        run_part(&p, c, a, b, 0, 1);
+        openblas_set_num_threads(1);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(parts)
+    for (int i = 0; i < parts; i++)
+        run_part(&p, c, a, b, i, parts);
+}
+
+int sgemm_thread_count(void)
+{
+    return omp_get_max_threads();
+}
