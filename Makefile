@@ -35,7 +35,9 @@ SIMD     := $(filter-out %/ops_ref.c %/rng_ref.c,$(wildcard kernels/*_ref.c))
 SIMD_OBJ := $(if $(X86),$(SIMD:%.c=$(OBJ)/%.avx2.o) $(SIMD:%.c=$(OBJ)/%.avx512.o))
 
 # Numbers: OpenMP, vectors, and never a multiply-add that the source does not
-# ask for: the flow tables and resume need the same bits on every build.
+# ask for: the flow tables and random numbers need the same bits on every build.
+# The vector kernels may use one: theirs are the bits of one processor anyway.
+FLAGS_simd    := -ffp-contract=fast
 FLAGS_kernels := -O3 -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi \
                  $(if $(X86),-DKERN_X86)
 FLAGS_clang   := -fopenmp
@@ -158,8 +160,8 @@ help:  ## this list
 # on the flags: changing CFLAGS rebuilds all of it, changing nothing nothing.
 $(OBJ)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_engine)' | cmp -s - $@ || \
-	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_engine)' >$@
+	@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' | cmp -s - $@ || \
+	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' >$@
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
@@ -170,12 +172,13 @@ $(OBJ)/db/migrate.o: $(wildcard db/migrate/*.sql)
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")
-	$(Q)$(CC) $(FLAGS) $(FLAGS_kernels) -march=x86-64-v3 -DKERN_SUFFIX=avx2 -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FLAGS) $(FLAGS_kernels) $(FLAGS_simd) -march=x86-64-v3 -DKERN_SUFFIX=avx2 \
+	  -MMD -MP -c -o $@ $<
 
 $(OBJ)/%.avx512.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx512)")
-	$(Q)$(CC) $(FLAGS) $(FLAGS_kernels) -march=x86-64-v4 -mprefer-vector-width=512 \
-	  -DKERN_SUFFIX=avx512 -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FLAGS) $(FLAGS_kernels) $(FLAGS_simd) -march=x86-64-v4 \
+	  -mprefer-vector-width=512 -DKERN_SUFFIX=avx512 -MMD -MP -c -o $@ $<
 
 define library
 $(OBJ)/lib$(1).a: $(filter $(OBJ)/$(1)/%,$(OBJS))

@@ -10,7 +10,7 @@
 #include "kernels/lane.h"
 #include "kernels/table.h"
 
-enum { TILE_GROUPS = 4 };
+enum { TILE_GROUPS = 20 };
 
 struct window {
     v16 left[3], mid[3], right[3]; /* a column each: rows above, at, below */
