@@ -48,7 +48,7 @@ echo "killed at step $(echo "$ended" | field step), resumed from $resumed, seen 
 [ "$(echo "$ended" | field cause)" = rank_crash ]
 [ "$resumed" -gt 0 ] && [ $((resumed % 50)) = 0 ]
 # half a second on a machine that is not busy with other work
-limit=$(awk -v n="$(nproc)" '{ print $1 > 2 * n ? 2000 : 500 }' /proc/loadavg)
+limit=$(awk -v n="$(nproc)" '{ print ($1 > 2 * n ? 2000 : 500) }' /proc/loadavg)
 [ "$back" -lt "$limit" ]
 
 sleep 0.3 # off the regular checkpoint that a restart may begin beside
