@@ -9,13 +9,16 @@
 
 enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 
-static void add(char *out, size_t size, const char *label, const json_t *row, const char *field)
+/* `width`: at least so many columns, so that the bar holds still while digits come and go. */
+static void add(char *out, size_t size, const char *label, const json_t *row, const char *field,
+                int width)
 {
     char value[64];
     size_t at = strlen(out);
     job_view_field(value, sizeof(value), row, field);
     if (strcmp(value, "-") != 0 && at < size)
-        snprintf(out + at, size - at, "%s%s%s%s", at ? "  " : "", label, *label ? " " : "", value);
+        snprintf(out + at, size - at, "%s%s%s%*s", at ? "  " : "", label, *label ? " " : "", width,
+                 value);
 }
 
 static void draw_bar(char *out, size_t size, int columns, double share, bool utf8)
@@ -35,18 +38,18 @@ static void facts(char *out, size_t size, const json_t *row)
     const char *phase = json_string_value(json_object_get(row, "phase"));
     out[0] = '\0';
     if (state && strcmp(state, "running") != 0)
-        add(out, size, "", row, "status");
+        add(out, size, "", row, "status", 0);
     else if (phase && strcmp(phase, "init") == 0)
-        add(out, size, "", row, "phase");
-    add(out, size, "", row, "progress");
-    add(out, size, "loss", row, "loss");
-    add(out, size, "", row, "samples_per_s");
-    add(out, size, "ETA", row, "eta_s");
-    add(out, size, "goodput", row, "goodput");
+        add(out, size, "", row, "phase", 0);
+    add(out, size, "", row, "progress", 0);
+    add(out, size, "loss", row, "loss", 6);
+    add(out, size, "", row, "samples_per_s", 6);
+    add(out, size, "ETA", row, "eta_s", 5);
+    add(out, size, "goodput", row, "goodput", 4);
     if (!out[0])
-        add(out, size, "running for", row, "elapsed");
+        add(out, size, "running for", row, "elapsed", 0);
     if (!out[0])
-        add(out, size, "", row, "status");
+        add(out, size, "", row, "status", 0);
 }
 
 void progress_line_make(char *out, size_t size, const struct terminal *t, const json_t *row)

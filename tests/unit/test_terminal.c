@@ -108,13 +108,13 @@ static const struct {
     int         width;
     const char *line;
 } lines[] = {
-    {running, false, false, 0, "job 7   412/1475  loss 0.3123  512/s  ETA 1m01s  goodput 97%"},
+    {running, false, false, 0, "job 7   412/1475  loss 0.3123   512/s  ETA 1m01s  goodput  97%"},
     {running, true, false, 80,
-     "job 7  ####.............   412/1475  loss 0.3123  512/s  ETA 1m01s  goodput 97%"},
-    {running, true, false, 50, "job 7   412/1475  loss 0.3123  512/s  ETA 1m01..."},
-    {running, true, true, 72, "job 7  \xE2\x96\x88\xE2\x96\x88\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91"
-     "\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91   412/1475  loss 0.3123  512/s  ETA 1m01s  "
-     "goodput 97%"},
+     "job 7  ####...........   412/1475  loss 0.3123   512/s  ETA 1m01s  goodput  97%"},
+    {running, true, false, 50, "job 7   412/1475  loss 0.3123   512/s  ETA 1m0..."},
+    {running, true, true, 74, "job 7  \xE2\x96\x88\xE2\x96\x88\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91"
+     "\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91   412/1475  loss 0.3123   512/s  ETA 1m01s  "
+     "goodput  97%"},
     {recovering, false, false, 0, "job 7  recovering   412/1475"},
     {shell, true, false, 80, "job 8  pending"},
 };
