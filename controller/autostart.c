@@ -75,7 +75,8 @@ static int not_started(int said, struct err *err)
     char words[TAIL], log[PATH_MAX], lines[TAIL] = "";
     tail_of(words, sizeof(words), said);
     if (words[0])
-        return err_set(err, ERR_SYSTEM, "the daemon could not be started: %s", words);
+        return err_set(err, ERR_SYSTEM, "the daemon could not be started: %s",
+                       strncmp(words, "jobctl: ", 8) == 0 ? words + 8 : words);
     if (home_path(log, sizeof(log), HOME_DAEMON_LOG, NULL) == 0) {
         int fd = open(log, O_RDONLY | O_CLOEXEC);
         if (fd >= 0) {

@@ -50,7 +50,6 @@ static void generation_started(char *out, size_t size, const json_t *b)
 {
     long long generation = int_of(b, "generation"), np = int_of(b, "np");
     long long step = int_of(b, "resume_step");
-    bool fresh = json_is_true(json_object_get(b, "fresh"));
     char ranks[32];
     snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
     if (step > 0)
@@ -58,7 +57,7 @@ static void generation_started(char *out, size_t size, const json_t *b)
                  ranks);
     else
         snprintf(out, size, "generation %lld starts%s with %s", generation,
-                 fresh || generation == 1 ? "" : " again", ranks);
+                 generation == 1 ? "" : " again", ranks);
 }
 
 static void rank_exited(char *out, size_t size, const json_t *b)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# Looking on: it survives the death of rank and daemon, Ctrl-C leaves the job alone, and a daemon
+# that cannot start says why.
+cd "$WORK"
+
+code() {
+    local want=$1 got=0
+    shift
+    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
+    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
+}
+has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+daemon_pid() { jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])'; }
+until_has() {
+    for _ in $(seq 400); do
+        grep -qF -- "$1" "$2" && return 0
+        sleep 0.05
+    done
+    echo "no '$1' in $2:"; cat "$2"; exit 1
+}
+
+# A rank that dies once; then its output waits for a file, so that nothing here depends on time.
+cat >job.yaml <<YAML
+name: watched
+resources: {cpus: 1}
+run: |
+  echo "begin of try"
+  if [ ! -e $WORK/once ]; then touch $WORK/once; kill -9 \$\$; fi
+  while [ ! -e $WORK/go ]; do sleep 0.05; done
+  echo "end of try"
+YAML
+jobctl submit --follow job.yaml >followed 2>&1 &
+follower=$!
+until_has "was killed by SIGKILL" followed
+until_has "generation 2 starts again" followed
+
+# The daemon dies; the follower starts the next one, says nothing, and misses nothing.
+kill -9 "$(daemon_pid)"
+code 124 jobctl wait 1 --timeout 0.2
+jobctl logs -f 1 >logged 2>&1 &
+logger=$!
+until_has "begin of try" logged
+touch go
+wait $follower || { echo "follower exited with $?"; cat followed; exit 1; }
+wait $logger || { echo "logs -f exited with $?"; cat logged; exit 1; }
+[ "$(grep -c 'begin of try' followed)" = 2 ]
+[ "$(grep -c 'end of try' followed)" = 1 ]
+[ "$(grep -c 'end of try' logged)" = 1 ]
+grep -q 'job 1 (watched) succeeded' followed
+! grep -q 'daemon' followed
+
+# Ctrl-C ends the looking on.
+rm go
+jobctl submit --follow job.yaml >followed 2>&1 &
+follower=$!
+until_has "begin of try" followed
+kill -INT $follower
+rc=0
+wait $follower || rc=$?
+[ $rc = 130 ] || { echo "exit $rc"; cat followed; exit 1; }
+grep -q 'job 2 goes on' followed
+code 0 jobctl status -q 2
+[ "$(jobctl status -o state 2 | tail -n 1)" = running ]
+code 0 jobctl cancel 2 --now
+code 3 jobctl logs -f 2
+
+# A state directory of any length will do; one that cannot be used is told.
+long=$WORK/$(printf 'd%.0s' $(seq 100))
+JOBCTL_HOME=$long/x code 0 jobctl version
+(
+    export JOBCTL_HOME=$long/state
+    code 0 jobctl submit -q --set resources.cpus=1 - <<<'run: echo deep'
+    code 0 jobctl wait 1 --timeout 60
+    code 0 jobctl logs 1
+    has deep out
+    kill "$(daemon_pid)"
+    for _ in $(seq 200); do
+        jobctl version | grep -q "not running" && break
+        sleep 0.05
+    done
+)
+mkdir broken
+echo "this is no database, and nothing shall be made of it" >broken/jobs.db
+JOBCTL_HOME=$WORK/broken code 4 jobctl status
+has "the daemon could not be started" err
+has "jobs.db" err
+[ "$(wc -l <err)" = 1 ]
+JOBCTL_HOME=/proc/nowhere code 4 jobctl status
