@@ -59,30 +59,36 @@ static bool has_entry(const char *env, size_t size, const char *entry)
     return false;
 }
 
-static bool carries_mark(int dir, const struct sweep *s)
+enum mark { UNMARKED, OF_ATTEMPT, OF_GENERATION };
+
+static enum mark read_mark(int dir, const struct sweep *s)
 {
     char *env = malloc(ENVIRON_MAX);
     int fd = openat(dir, "environ", O_RDONLY | O_CLOEXEC);
     size_t size = 0;
-    bool is = false;
+    enum mark mark = UNMARKED;
     if (env && fd >= 0) {
         for (ssize_t n; size < ENVIRON_MAX && (n = read(fd, env + size, ENVIRON_MAX - size)) > 0;)
             size += (size_t)n;
         char nonce[160], generation[64];
         snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
         snprintf(generation, sizeof(generation), "JOBCTL_GENERATION=%d", s->generation);
-        is =
-            has_entry(env, size, nonce) && (s->generation == 0 || has_entry(env, size, generation));
+        if (has_entry(env, size, nonce))
+            mark = has_entry(env, size, generation) ? OF_GENERATION : OF_ATTEMPT;
     }
     if (fd >= 0)
         close(fd);
     free(env);
-    return is;
+    return mark;
 }
 
 static bool is_ours(int dir, const struct process *p, const struct sweep *s)
 {
-    return (s->adopted && p->ppid == getpid()) || carries_mark(dir, s);
+    enum mark mark = read_mark(dir, s);
+    if (mark == UNMARKED)
+        return s->adopted && p->ppid == getpid();
+    /* What the setup has left running serves every generation. */
+    return s->generation == 0 || mark == OF_GENERATION;
 }
 
 /* Kernels (and sandboxes) without pidfds leave only the pid, checked a moment ago. */

@@ -372,13 +372,13 @@ static void setup_runs_once_and_events_flow(void **state)
     char log[4096];
     dial(&p);
     launch_spec(&p,
-                json_pack("{s:s, s:s}", "setup", "echo installing; echo x >> installed", "run",
+                json_pack("{s:s, s:s}", "setup", "echo installing; echo x >> installed; sleep 70 & echo $! > service", "run",
                           "echo '{\"ev\":\"started\",\"resume_step\":0,\"steps\":9}' >&3;"
                           "echo '{\"ev\":\"step\",\"step\":4,\"loss\":0.5}' >&3;"
                           "echo 'not json' >&3;"
                           "echo '{\"ev\":\"checkpoint\",\"step\":4,\"path\":\"/c/4\"}' >&3;"
                           "if [ $JOBCTL_GENERATION = 1 ]; then echo bang; exit 3; fi;"
-                          "echo resumed at $JOBCTL_RESUME_STEP"),
+                          "kill -0 $(cat service) && echo resumed at $JOBCTL_RESUME_STEP"),
                 0);
     await(&p, "setup_started");
     assert_int_equal(integer(await(&p, "setup_done"), "exit_code"), 0);

@@ -171,6 +171,8 @@ static void sweep_finds_those_who_hide(void **state)
     look.generation = 2;
     assert_int_equal(sweep_run(&look, left, sizeof(left)), 2); /* the marked ones */
     assert_non_null(strstr(left, "(sleep), "));
+    look = (struct sweep){.nonce = nonce + 13, .generation = 1, .adopted = true};
+    assert_int_equal(sweep_run(&look, NULL, 0), 1); /* only the one that hides */
     look.generation = 0;
     look.adopted = true;
     assert_int_equal(sweep_run(&look, NULL, 0), 3);
