@@ -116,6 +116,9 @@ clang: $(OBJ)/flags  ## every source once more through clang's warnings
 	  clang $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
 	done
 
+soak: $(PROGRAMS)  ## the tests that take long: three seeds of the demo, ten thousand steps
+	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
+
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory check sim corpus SANITIZE=address,undefined
 
@@ -218,4 +221,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all house check units layers pure sim golden e2e test asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE
+.PHONY: all house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# demo.sh [BIN] - train a small Sana on icons through jobctl, and show what it learned
+#
+# BIN holds the programs (default build/bin).  Ends with the loss curve, the pictures,
+# the checkpoint and three commands to try next.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=${1:-build/bin}
+case $bin in /*) ;; *) bin=$PWD/$bin ;; esac
+export PATH="$bin:$PATH"
+
+echo "A small Sana (3.8 million parameters) learns 24 icons from their captions, on this machine's CPU."
+echo
+begin=$SECONDS
+rc=0
+jobctl submit --follow templates/sana-icons.yaml || rc=$?
+if [ "$rc" != 0 ]; then
+    echo
+    echo "The demo did not end well (exit $rc). This says why:  jobctl why last"
+    exit "$rc"
+fi
+id=$(jobctl status -a -n 1 -q sana-icons | tail -n 1)
+dir=$(jobctl show "$id" | sed -n 's/^ *checkpoints  *//p')
+newest=$(find "$dir" -maxdepth 1 -name 'step-*' | sort | tail -n 1)
+
+echo
+echo "The loss, from the first step to the last:"
+echo
+jobctl-train curve --metrics "$dir/metrics.jsonl" --png "$dir/curve.png"
+echo
+grep -h 'nearest to their own original' "${dir%/checkpoints}"/*/rank0.log | tail -n 1 || true
+echo
+echo "  pictures    $(find "$dir/samples" -name 'step-*.png' | sort | tail -n 1)"
+echo "              original | before training | after training, for each caption"
+echo "  loss curve  $dir/curve.png"
+echo "  checkpoint  $newest"
+echo "  time        $((SECONDS - begin)) s"
+echo
+echo "Three things to try next:"
+echo
+echo "  # draw captions of your own"
+echo "  $bin/jobctl-train sample --dir $dir \\"
+echo "      --captions 'face monkey; weather snow; user home' --out mine.png"
+echo
+echo "  # what happened, and why"
+echo "  $bin/jobctl why $id"
+echo
+echo "  # the same with another seed; kill -9 its jobctl-train in the middle and watch it come back"
+echo "  $bin/jobctl submit --follow templates/sana-icons.yaml --set train.seed=2"
