@@ -12,7 +12,7 @@ jobs=${JOBS:-100000}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 home=$(mktemp -d "$top/build/bench.XXXXXX")
 export JOBCTL_HOME=$home/state HOME=$home PATH=$bin:$PATH
-trap '"$top/tests/e2e/leftover.sh" "$home"; rm -rf "$home"' EXIT
+trap 'env -u JOBCTL_HOME "$top/tests/e2e/leftover.sh" "$home"; rm -rf "$home"' EXIT
 sock=$JOBCTL_HOME/jobctl.sock
 missed=0
 
