@@ -5,7 +5,9 @@
 # A host's speed wanders by half within minutes, so the two are never timed
 # apart: each round runs one and then the other, the next round the other way
 # round, and only the ratio of the medians is a result.  PyTorch has its best
-# setting (sana_torch.py).  Rounds: $ROUNDS, default 7.
+# setting (sana_torch.py).  Rounds: $ROUNDS, default 7.  The fastest step of
+# each is shown too: where other work shares the machine, it is nearest to what
+# either can do.
 #
 # Exit 1 if a ratio is below its TARGET; 0 also when there is no PyTorch here.
 set -euo pipefail
@@ -24,7 +26,9 @@ if ! "$python" -c 'import torch, numpy' 2>/dev/null; then
 fi
 
 ms() {
-    "$python" -c 'import json,sys; print("%.3f" % json.loads(sys.stdin.readlines()[-1])["ms_median"])'
+    "$python" -c 'import json, sys
+d = json.loads(sys.stdin.readlines()[-1])
+print("%.3f %.3f" % (d["ms_median"], d["ms_min"]))'
 }
 ours() {
     OMP_NUM_THREADS=${OMP_NUM_THREADS:-$threads} \
@@ -45,17 +49,22 @@ missed=0
 for spec in "$@"; do
     IFS=: read -r case steps target <<<"$spec"
     echo "$case: fwd + loss + bwd + clip + AdamW, ms/step, median of $steps steps"
-    a='' b=''
+    a='' b='' a_min='' b_min=''
     for r in $(seq "$rounds"); do
         if [ $((r % 2)) = 1 ]; then
-            x=$(ours "$case" "$steps"); y=$(theirs "$case" "$steps")
+            us=$(ours "$case" "$steps"); them=$(theirs "$case" "$steps")
         else
-            y=$(theirs "$case" "$steps"); x=$(ours "$case" "$steps")
+            them=$(theirs "$case" "$steps"); us=$(ours "$case" "$steps")
         fi
-        a+="$x"$'\n' b+="$y"$'\n'
+        read -r x x_min <<<"$us"
+        read -r y y_min <<<"$them"
+        a+="$x"$'\n' b+="$y"$'\n' a_min+="$x_min"$'\n' b_min+="$y_min"$'\n'
         awk -v r="$r" -v x="$x" -v y="$y" \
             'BEGIN {printf "  round %d  jobctl-train %9.3f  pytorch %9.3f  %5.2fx\n", r, x, y, y / x}'
     done
+    x=$(printf %s "$a_min" | sort -n | head -n 1) y=$(printf %s "$b_min" | sort -n | head -n 1)
+    awk -v x="$x" -v y="$y" \
+        'BEGIN {printf "  fastest  jobctl-train %9.3f  pytorch %9.3f  %5.2fx\n", x, y, y / x}'
     x=$(printf %s "$a" | median) y=$(printf %s "$b" | median)
     awk -v x="$x" -v y="$y" -v t="$target" 'BEGIN {
         printf "  median   jobctl-train %9.3f  pytorch %9.3f  %5.2fx  (target %sx: %s)\n",
