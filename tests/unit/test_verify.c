@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_verify.c - golden cases pass; cases that are wrong, broken or not there do not */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/bench.h"
+#include "engine/err.h"
+#include "engine/safetensors.h"
+#include "engine/verify.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define GOLDEN "tests/golden/sana/"
+
+static char dir[256];
+
+static int dir_make(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/jobctl-verify.XXXXXX", tmp ? tmp : "/tmp");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int dir_remove(void **state)
+{
+    (void)state;
+    return rmdir(dir);
+}
+
+static void golden_cases_pass(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int         tensors;
+    } rows[] = {
+        {"tiny-base", 68}, {"tiny-qknorm", 76}, {"tiny-rect", 68},
+        {"tiny-adamw-5steps", 145}, {"tiny-came-5steps", 241},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char path[300];
+        struct verify_result r;
+        struct err err = {0};
+        snprintf(path, sizeof(path), GOLDEN "%s.json", rows[i].name);
+        if (verify_case(&r, path, &err) < 0)
+            fail_msg("%s: %s", rows[i].name, err.text);
+        assert_int_equal(r.tensors, rows[i].tensors);
+        if (r.failed)
+            fail_msg("%s: %s off by %g", rows[i].name, r.worst, r.error);
+    }
+}
+
+/* What is done to a good case. */
+struct damage {
+    const char *json_path[3]; /* keys to a value of the JSON ... */
+    const char *json_value;   /* ... that becomes this; "" = removed */
+    const char *tensor;       /* this tensor ... */
+    double      factor;       /* ... is multiplied */
+    const char *says;         /* the error, or the worst tensor */
+    int         fails;        /* 1: compares badly; 0: cannot be run; -1: passes */
+};
+
+static void damage_json(const struct damage *d, const char *to)
+{
+    json_t *config = json_load_file(GOLDEN "tiny-base.json", 0, NULL), *at = config;
+    assert_non_null(config);
+    for (int i = 0; i < 3 && d->json_path[i]; i++) {
+        if (i < 2 && d->json_path[i + 1]) {
+            if (!json_object_get(at, d->json_path[i]))
+                json_object_set_new(at, d->json_path[i], json_object());
+            at = json_object_get(at, d->json_path[i]);
+        } else if (d->json_value[0]) {
+            json_object_set_new(at, d->json_path[i], json_loads(d->json_value, JSON_DECODE_ANY, NULL));
+        } else {
+            json_object_del(at, d->json_path[i]);
+        }
+    }
+    assert_int_equal(json_dump_file(config, to, 0), 0);
+    json_decref(config);
+}
+
+/* Copies the golden tensors, one of them multiplied. A factor of 0 leaves it out. */
+static void damage_tensors(const struct damage *d, const char *to)
+{
+    struct st_file *f = NULL;
+    struct st_writer *w = NULL;
+    struct err err = {0};
+    float *own = NULL;
+    FILE *file = fopen(to, "wb");
+    assert_non_null(file);
+    assert_int_equal(st_open(&f, GOLDEN "tiny-base.safetensors", &err), 0);
+    assert_int_equal(st_writer_create(&w, &err), 0);
+    for (int i = 0; i < st_len(f); i++) {
+        const struct st_tensor *t = st_at(f, i);
+        const void *data = t->data;
+        if (d->tensor && strcmp(t->name, d->tensor) == 0) {
+            if (d->factor == 0)
+                continue;
+            data = own = malloc(t->bytes);
+            st_to_float(own, t, t->count, &err);
+            for (size_t k = 0; k < t->count; k++)
+                own[k] *= (float)d->factor;
+        }
+        assert_int_equal(st_writer_add(w, t->name, t->dtype, t->ndim, t->dim, data, &err), 0);
+    }
+    assert_int_equal(st_writer_write(w, fileno(file), NULL, &err), 0);
+    fclose(file);
+    st_writer_destroy(w);
+    st_close(f);
+    free(own);
+}
+
+static void damaged_cases_do_not_pass(void **state)
+{
+    (void)state;
+    const struct damage rows[] = {
+        {{NULL}, "", NULL, 0, "", -1},
+        {{NULL}, "", "out.model", 1.00002, "out.model", 1},
+        {{NULL}, "", "out.model", NAN, "out.model", 1},
+        {{NULL}, "", "act.blocks.1.attn", 1.0001, "act.blocks.1.attn", 1},
+        {{NULL}, "", "loss.per_sample", 1.00001, "loss.per_sample", 1},
+        {{NULL}, "", "grad.blocks.0.attn.qkv.weight", 1.0001, "grad.blocks.0.attn.qkv.weight", 1},
+        {{NULL}, "", "loss.t_model", 1.01, "loss.t_model", 1},
+        {{NULL}, "", "blocks.1.mlp.depth_conv.conv.weight", 1.01, "", 1},
+        {{"tolerance", "out.model"}, "1e-3", "out.model", 1.00002, "", -1},
+        {{NULL}, "", "blocks.0.attn.qkv.weight", 0, "blocks.0.attn.qkv.weight is missing", 0},
+        {{NULL}, "", "in.mask", 0, "in.mask is missing", 0},
+        {{NULL}, "", "grad.final_layer.linear.bias", 0, "is missing", 0},
+        {{"model", "qk_norm"}, "true", NULL, 0, "q_norm.weight is missing", 0},
+        {{"model", "depth"}, "1", NULL, 0, "has no place in this configuration", 0},
+        {{"model", "hidden_size"}, "96", NULL, 0, "another shape", 0},
+        {{"model", "attn_type"}, "\"flash\"", NULL, 0, "model.attn_type", 0},
+        {{"model"}, "", NULL, 0, "\"model\"", 0},
+        {{"vae", "vae_latent_dim"}, "16", NULL, 0, "shapes", 0},
+        {{"train", "optimizer", "type"}, "\"Lion\"", NULL, 0, "Lion", 0},
+    };
+    char json[300], tensors[300];
+    snprintf(json, sizeof(json), "%s/case.json", dir);
+    snprintf(tensors, sizeof(tensors), "%s/case.safetensors", dir);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct verify_result r;
+        struct err err = {0};
+        damage_json(&rows[i], json);
+        damage_tensors(&rows[i], tensors);
+        const int rc = verify_case(&r, json, &err);
+        const int want = rows[i].fails == 0 ? -1 : 0;
+        if (rc != want || (rc == 0 && (r.failed > 0) != (rows[i].fails > 0)))
+            fail_msg("row %zu: %d, %d failed, worst %s \"%s\"", i, rc, r.failed, r.worst, err.text);
+        if (rows[i].fails >= 0 && !strstr(rc < 0 ? err.text : r.worst, rows[i].says))
+            fail_msg("row %zu: worst %s \"%s\"", i, r.worst, err.text);
+    }
+    unlink(json);
+    unlink(tensors);
+}
+
+static void what_is_not_there_is_named(void **state)
+{
+    (void)state;
+    struct verify_result r;
+    char json[300];
+    static const char *const texts[] = {"{\"model\": ", "[1, 2]", "{}"};
+    struct err err = {0};
+    assert_int_equal(verify_case(&r, "/nonexistent/case.json", &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    struct err suffix = {0};
+    assert_int_equal(verify_case(&r, GOLDEN "tiny-base.safetensors", &suffix), -1);
+    snprintf(json, sizeof(json), "%s/alone.json", dir);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        FILE *f = fopen(json, "w");
+        assert_non_null(f);
+        fputs(texts[i], f);
+        fclose(f);
+        struct err e = {0};
+        assert_int_equal(verify_case(&r, json, &e), -1);
+        assert_true(e.text[0] != 0);
+    }
+    unlink(json);
+}
+
+static void a_bench_measures(void **state)
+{
+    (void)state;
+    const struct bench_spec spec = {
+        .model = {1, 16, 2, 8, 1, 20, false, false, true, 0.3f, 1e-5f, 4, 6, 5, 0},
+        .batch = {2, 4, 4, 5},
+        .optim = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0, 0.1, 1, 0},
+        .lr = 1e-4, .flow_shift = 3, .steps = 12, .warmup = 2,
+    };
+    struct bench_result r;
+    struct err err = {0};
+    if (bench_run(&r, &spec, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_true(r.ms_min > 0 && r.ms_min <= r.ms_median && r.ms_median <= r.ms_max);
+    assert_true(r.sgemm_ms > 0 && r.gflops > 0 && r.loss > 0 && r.loss < 100);
+    assert_true(r.params > 0 && r.threads > 0);
+    struct bench_spec none = spec;
+    none.steps = 0;
+    assert_int_equal(bench_run(&r, &none, &err), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_cases_pass),
+        cmocka_unit_test(damaged_cases_do_not_pass),
+        cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(a_bench_measures),
+    };
+    return cmocka_run_group_tests_name("verify", tests, dir_make, dir_remove);
+}
