@@ -143,7 +143,7 @@ static const char *timer(int64_t at)
 static const char *stop(int64_t grace_ms, bool checkpoint)
 {
     return feed((struct agent_input){.kind = INPUT_STOP,
-                                     .stop = {"cancelled by a person", grace_ms, checkpoint}});
+                                     .stop = {"cancelled by a person", grace_ms, checkpoint, false}});
 }
 
 static const char *field(const char *key)
@@ -368,7 +368,7 @@ static void a_stop_from_outside_is_a_preemption(void **state)
     launch(1, false, false);
     spawned(1);
     feed((struct agent_input){.kind = INPUT_STOP,
-                              .stop = {"the agent got SIGTERM", 100, true, .preempted = true}});
+                              .stop = {"the agent got SIGTERM", 100, true, true}});
     exited(1, 0, 0);
     swept(true);
     swept(true);
