@@ -17,8 +17,9 @@ expected=$'setup\ngeneration 1\ngeneration 2'
 field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 daemon_pid() { curl -s --max-time 5 --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version | field pid; }
 
-# ended PID - wait until the process is gone.
-ended() { while kill -0 "$1" 2>/dev/null; do sleep 0.01; done; }
+# alive PID - and no zombie; ended PID - wait until it is gone.
+alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
+ended() { while alive "$1"; do sleep 0.01; done; }
 
 # check NAME - it ended as if nothing had happened.
 check() {
@@ -54,7 +55,7 @@ while :; do
         curl -s --max-time 60 --unix-socket "$JOBCTL_HOME/jobctl.sock" \
             "http://jobctl/v1/jobs/$name/wait?timeout_s=30" >"$name.wait" || true
     fi
-    if kill -0 "$pid" 2>/dev/null && grep -q '"done":true' "$name.wait"; then
+    if alive "$pid" && grep -q '"done":true' "$name.wait"; then
         kill -TERM "$pid"       # the whole life was shorter than n events
         ended "$pid"
         break
