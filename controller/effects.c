@@ -40,17 +40,17 @@ static int write_file(const char *dir, const char *name, const char *text, struc
     return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
 }
 
-int effect_files(const struct job *job, struct err *err)
+int effect_files(const struct daemon *d, int64_t id, struct err *err)
 {
     char dir[PATH_MAX], spec[PATH_MAX + 16];
     char *yaml = NULL, *canonical = NULL;
-    job_dir(dir, sizeof(dir), job->daemon, job->core.id);
+    job_dir(dir, sizeof(dir), d, id);
     snprintf(spec, sizeof(spec), "%s/spec.json", dir);
     if (access(spec, F_OK) == 0)
         return 0;
     int rc = -1;
     if (make_dir(dir, err) < 0 ||
-        jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, err) < 0 ||
+        jobs_spec(&yaml, &canonical, d->store, id, err) < 0 ||
         write_file(dir, "spec.yaml", yaml, err) < 0 ||
         write_file(dir, "spec.json", canonical, err) < 0)
         goto out;
@@ -65,7 +65,7 @@ static void start(struct job *job)
 {
     struct err err = { 0 };
     char tag[24];
-    if (effect_files(job, &err) < 0 || make_dir(job->attempt->run_dir, &err) < 0) {
+    if (effect_files(job->daemon, job->core.id, &err) < 0 || make_dir(job->attempt->run_dir, &err) < 0) {
         snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
         log_error(tag, "%s", err.text);     /* the attempt will find no directory, and say so */
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "controller/daemon.h"
+#include "controller/effects.h"
 #include "controller/job.h"
 #include "controller/row.h"
 #include "controller/server.h"
@@ -186,7 +187,7 @@ void request_show(struct request *r)
     json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
     int64_t id;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
-        jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 ||
+        jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || effect_files(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, attempts, &err) < 0 ||
         checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0) {
         request_fail(r, &err, NULL);

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/log.h"
 #include "controller/daemon.h"
-#include "controller/effects.h"
 #include "controller/job.h"
 #include "controller/jobspec.h"
 #include "controller/row.h"
@@ -144,9 +142,6 @@ static int order_to_job(int64_t *id, struct daemon *d, const struct order *o, st
     *id = job->core.id;
     if (job_submit(job, body, o->yaml, canonical, err) < 0)
         goto out;
-    struct err files = { 0 };
-    if (effect_files(job, &files) < 0)      /* they are made again when it starts */
-        log_warn(NULL, "job %lld: %s", (long long)*id, files.text);
     job = NULL;
     rc = 0;
 out:

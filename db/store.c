@@ -25,6 +25,7 @@ struct store {
 static const char SETTINGS[] = "PRAGMA journal_mode=WAL;"
                                "PRAGMA synchronous=FULL;"
                                "PRAGMA foreign_keys=ON;"
+                               "PRAGMA wal_autocheckpoint=4000;"
                                "PRAGMA temp_store=MEMORY;";
 static const char BEGIN[] = "BEGIN IMMEDIATE";
 static const char COMMIT[] = "COMMIT";
