@@ -318,19 +318,68 @@ static void route(struct request *r, const char *method, const char *url)
     request_fail(r, &err, NULL);
 }
 
+static bool all_texts(const json_t *value)
+{
+    const char *key;
+    json_t *entry;
+    size_t i;
+    json_array_foreach ((json_t *)(uintptr_t)value, i, entry)
+        if (!json_is_string(entry))
+            return false;
+    json_object_foreach ((json_t *)(uintptr_t)value, key, entry)
+        if (!json_is_string(entry))
+            return false;
+    return true;
+}
+
+/* What a value of the type is, or NULL when it is. */
+static const char *type_wanted(const json_t *value, char type)
+{
+    switch (type) {
+    case 's':
+        return json_is_string(value) ? NULL : "a text";
+    case 'b':
+        return json_is_boolean(value) ? NULL : "true or false";
+    case 'l':
+        return json_is_array(value) && all_texts(value) ? NULL : "a list of texts";
+    default:
+        return json_is_object(value) && all_texts(value) ? NULL : "a map of texts";
+    }
+}
+
+/* Each field is known and of its type, and none is missing. */
+static int body_check(const json_t *body, const char *fields, struct err *err)
+{
+    size_t known = 0;
+    for (const char *f = fields ? fields : ""; *f; f += strcspn(f, " "), f += strspn(f, " ")) {
+        char name[32];
+        size_t n = strcspn(f, ":");
+        snprintf(name, sizeof(name), "%.*s", (int)n, f);
+        const json_t *value = json_object_get(body, name);
+        const char *wanted = value ? type_wanted(value, f[n + 1]) : NULL;
+        if (wanted)
+            return err_set(err, ERR_USAGE, "'%s' in the body is not %s", name, wanted);
+        if (!value && f[n + 2] == '!')
+            return err_set(err, ERR_USAGE, "the body has no '%s'", name);
+        known += value != NULL;
+    }
+    if (known == json_object_size(body))
+        return 0;
+    return err_set(err, ERR_USAGE, "the body has a field that is not one of:%s%s",
+                   fields ? " " : " (it has none)", fields ? fields : "");
+}
+
 static bool body_parse(struct request *r)
 {
     json_error_t where;
-    if (r->body.size == 0) {
-        r->json = json_object();
-        return r->json != NULL;
-    }
-    r->json = json_loadb(r->body.data, r->body.size, JSON_REJECT_DUPLICATES, &where);
-    if (json_is_object(r->json))
-        return true;
     struct err err = { 0 };
-    err_set(&err, ERR_USAGE, "the body is not a JSON object%s%.200s", r->json ? "" : ": ",
-            r->json ? "" : where.text);
+    r->json = r->body.size ? json_loadb(r->body.data, r->body.size, JSON_REJECT_DUPLICATES, &where)
+                           : json_object();
+    if (!json_is_object(r->json))
+        err_set(&err, ERR_USAGE, "the body is not a JSON object%s%.200s", r->json ? "" : ": ",
+                r->json ? "" : where.text);
+    else if (body_check(r->json, r->route->body, &err) == 0)
+        return true;
     request_fail(r, &err, NULL);
     return false;
 }

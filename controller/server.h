@@ -28,6 +28,8 @@ struct route {
     const char *method;
     const char *path;
     request_fn  handle;
+    const char *body;       /* its fields, "spec:s! hold:b": s text, b true or false, l list of
+                               texts, m map of texts; ! must be there; NULL: none */
 };
 
 /* Ended by a NULL method. */

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def batch(step, rank, size=32):
-    """Points of the plane and the product of their coordinates: the same for a step on every run."""
+    """Points of the plane and the product of their coordinates; a step has the same on every run."""
     g = torch.Generator().manual_seed(step * 1000 + rank)
     x = torch.rand(size, 2, generator=g) * 2 - 1
     return x, (x[:, :1] * x[:, 1:])
