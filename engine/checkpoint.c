@@ -148,6 +148,8 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
                           JOBCTL_VERSION);
     if (o && s->job)
         json_object_set(o, "job", (json_t *)(uintptr_t)s->job);
+    if (o && s->codec)
+        json_object_set(o, "codec", (json_t *)(uintptr_t)s->codec);
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     int rc = text ? write_text(path, text, err)
                   : err_set(err, ERR_MEMORY, "out of memory for the state of a checkpoint");
@@ -251,20 +253,20 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
     return rc;
 }
 
-json_t *checkpoint_job(const char *dir, struct err *err)
+json_t *checkpoint_notes(const char *dir, struct err *err)
 {
     char path[CHECKPOINT_PATH];
     json_error_t why;
     if (join(path, dir, "state.json", err) < 0)
         return NULL;
     json_t *o = json_load_file(path, 0, &why);
-    json_t *job = json_incref(json_object_get(o, "job"));
-    if (!o)
-        err_set(err, ERR_DATA, "%s is not readable: %s", path, why.text);
-    else if (!job)
-        err_set(err, ERR_DATA, "%s does not say which job it is of", path);
-    json_decref(o);
-    return job;
+    if (!json_is_object(json_object_get(o, "job"))) {
+        err_set(err, ERR_DATA, "%s is not the state of a checkpoint: %s", path,
+                o ? "it does not say which job it is of" : why.text);
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }
 
 static int read_pieces(const char *path, const char *prefix, const struct piece_list *list,

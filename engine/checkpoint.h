@@ -35,8 +35,8 @@ struct checkpoint_state {
     double   loss;          /* of the last step, for people */
     char     spec_digest[MANIFEST_DIGEST];
     char     data_digest[MANIFEST_DIGEST];
-    const json_t *job;      /* the job spec, kept so that a checkpoint can be sampled alone; not
-                               filled by a load */
+    const json_t *job;      /* the job spec and dataset_codec() or NULL: kept so that a checkpoint */
+    const json_t *codec;    /* can be sampled alone; not filled by a load */
 };
 
 struct checkpoint_info {
@@ -59,8 +59,8 @@ int checkpoint_save(struct checkpoint_info *info, const char *root,
 int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
                     float *weights, struct optim *o, bool ema, struct err *err);
 
-/* The job spec that a checkpoint was made under; the caller owns it. */
-json_t *checkpoint_job(const char *dir, struct err *err);
+/* What a checkpoint keeps beside its tensors, "job" and "codec" among it; the caller owns it. */
+json_t *checkpoint_notes(const char *dir, struct err *err);
 
 /* Weights from a checkpoint or any .safetensors file with these names. */
 int checkpoint_load_weights(const char *path, const struct layout *l, float *weights,

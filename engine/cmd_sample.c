@@ -27,7 +27,7 @@ struct request {
 /* What one call holds. */
 struct drawing {
     char                 path[CHECKPOINT_PATH]; /* of the checkpoint */
-    json_t              *job;
+    json_t              *notes;
     struct train_spec    spec;
     struct dataset      *data;
     struct dataset_shape shape;
@@ -78,8 +78,8 @@ static int number(const char *name, const char *text, double low, double high, d
 /* The job as the checkpoint keeps it, with what the command line changes. */
 static int load_spec(struct drawing *d, const struct request *r, struct err *err)
 {
-    d->job = checkpoint_job(d->path, err);
-    if (!d->job || train_spec_parse(&d->spec, d->job, err) < 0)
+    d->notes = checkpoint_notes(d->path, err);
+    if (!d->notes || train_spec_parse(&d->spec, json_object_get(d->notes, "job"), err) < 0)
         return -1;
     double steps = d->spec.sample_steps, count = d->spec.sample_count, seed = (double)d->spec.seed;
     if (number("--steps", r->steps, 1, 1000, &steps, err) < 0 ||
@@ -93,13 +93,18 @@ static int load_spec(struct drawing *d, const struct request *r, struct err *err
     return 0;
 }
 
-static int open_data(struct drawing *d, struct err *err)
+/* The data is needed for its captions and originals; own captions need the codec only. */
+static int open_data(struct drawing *d, bool own, struct err *err)
 {
+    const json_t *codec = json_object_get(d->notes, "codec");
     char cache[CHECKPOINT_PATH + 16];
     const char *slash = strrchr(d->path, '/');
     snprintf(cache, sizeof(cache), "%.*s/cache", slash ? (int)(slash - d->path) : 1,
              slash ? d->path : ".");
-    if (dataset_open(&d->data, &d->spec, cache, err) < 0)
+    if (own && codec) {
+        if (dataset_from_codec(&d->data, codec, err) < 0)
+            return -1;
+    } else if (dataset_open(&d->data, &d->spec, cache, err) < 0)
         return err_prefix(err, "the data that %s was trained on: ", d->path);
     d->shape = dataset_shape(d->data);
     d->spec.model.latent_channels = d->shape.channels;
@@ -216,7 +221,7 @@ static int print_score(struct drawing *d, struct err *err)
 
 static void drawing_free(struct drawing *d)
 {
-    json_decref(d->job);
+    json_decref(d->notes);
     sampler_destroy(d->sampler);
     dataset_close(d->data);
     free(d->texts);
@@ -253,7 +258,7 @@ int command_sample(int argc, char **argv)
     if (!r.out && !r.score)
         err_set(&err, ERR_USAGE, "say where the pictures go with --out FILE.png, or ask for --score");
     else if (find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
-             open_data(d, &err) == 0 && gather(d, &r, &err) == 0 && draw(d, &err) == 0 &&
+             open_data(d, r.captions != NULL, &err) == 0 && gather(d, &r, &err) == 0 && draw(d, &err) == 0 &&
              (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
         print_score(d, &err);
     drawing_free(d);

@@ -240,6 +240,62 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
     return 0;
 }
 
+static json_t *list_of(const float *x, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_real((double)x[i]));
+    return list;
+}
+
+json_t *dataset_codec(const struct dataset *d)
+{
+    const struct dataset_shape *s = &d->shape;
+    if (d->block == 0)
+        return NULL;
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "dct_block", d->block, "height",
+                     s->height, "width", s->width, "caption_words", s->words, "caption_channels",
+                     s->caption_channels, "mean", list_of(d->mean, s->channels), "deviation",
+                     list_of(d->deviation, s->channels));
+}
+
+static int int_of(const json_t *o, const char *key)
+{
+    json_int_t x = json_integer_value(json_object_get(o, key));
+    return x >= 1 && x <= 65536 ? (int)x : 0;
+}
+
+static float *floats_of(const json_t *list, int n)
+{
+    float *x = json_array_size(list) == (size_t)n ? calloc((size_t)n, sizeof(*x)) : NULL;
+    for (int i = 0; x && i < n; i++)
+        x[i] = (float)json_number_value(json_array_get(list, (size_t)i));
+    return x;
+}
+
+int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *err)
+{
+    struct dataset *d = calloc(1, sizeof(*d));
+    if (!d)
+        return err_set(err, ERR_MEMORY, "out of memory for a data set");
+    int b = int_of(codec, "dct_block");
+    d->block = b <= 32 ? b : 0;
+    d->shape = (struct dataset_shape){.channels = 3 * d->block * d->block,
+                                      .height = int_of(codec, "height"),
+                                      .width = int_of(codec, "width"),
+                                      .words = int_of(codec, "caption_words"),
+                                      .caption_channels = int_of(codec, "caption_channels")};
+    d->mean = floats_of(json_object_get(codec, "mean"), d->shape.channels);
+    d->deviation = floats_of(json_object_get(codec, "deviation"), d->shape.channels);
+    if (!d->block || !d->shape.height || !d->shape.width || !d->shape.words ||
+        !d->shape.caption_channels || !d->mean || !d->deviation) {
+        dataset_close(d);
+        return err_set(err, ERR_DATA, "the codec of this checkpoint is not readable");
+    }
+    *out = d;
+    return 0;
+}
+
 struct dataset_shape dataset_shape(const struct dataset *d)
 {
     return d->shape;

@@ -9,6 +9,7 @@
 #ifndef ENGINE_DATASET_H
 #define ENGINE_DATASET_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,12 @@ const char *dataset_caption(const struct dataset *d, int64_t i); /* "" where not
 /* latent [C,H,W], caption [L,D], mask [L]; each may be NULL. */
 int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
                 struct err *err);
+
+/* What it takes to decode latents and to encode captions, for a checkpoint to keep; and a data set
+ * of no samples made from it, which knows its shape and dataset_picture(). NULL for features.
+ * The caller owns the JSON. */
+json_t *dataset_codec(const struct dataset *d);
+int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *err);
 
 /* The null embedding [L,D]; zeros where the data has none. */
 int dataset_null(const struct dataset *d, float *tokens, struct err *err);

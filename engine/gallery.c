@@ -76,7 +76,7 @@ static void draw_heads(struct image *to, const struct gallery_row *row, const st
 {
     const float *all[] = {row->original, row->before, row->after};
     static const char *const heads[] = {"original", "before", "after"};
-    for (int c = 0; c < p->columns; c++) {
+    for (int c = 0; c < p->columns && p->shown > 1; c++) {
         int at = MARGIN + c * p->block_w;
         for (int i = 0; i < 3; i++) {
             if (!all[i])

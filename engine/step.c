@@ -21,6 +21,8 @@ struct step {
     float                 *y;                /* [B, text, D] with captions dropped */
     float                 *alpha, *sigma, *timestep; /* [B] */
     double                *per_sample;       /* [B] */
+    step_backward_fn       on_backward;
+    void                  *on_backward_arg;
 };
 
 static float *alloc_floats(size_t n)
@@ -166,7 +168,15 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
             per_sample[b] = (float)s->per_sample[b];
     }
     *loss = total / in->batch;
+    if (s->on_backward)
+        s->on_backward(s->on_backward_arg);
     return model_backward(s->model, &input, s->dout, NULL, err);
+}
+
+void step_on_backward(struct step *s, step_backward_fn fn, void *arg)
+{
+    s->on_backward = fn;
+    s->on_backward_arg = arg;
 }
 
 const float *step_output(const struct step *s)

@@ -46,6 +46,10 @@ void step_begin(struct step *s);
 int step_micro(struct step *s, const struct step_input *in, double weight, double *loss,
                float *per_sample, struct err *err);
 
+/* Called in each step_micro() between loss and backward: for whoever shows what a run is at. */
+typedef void (*step_backward_fn)(void *arg);
+void step_on_backward(struct step *s, step_backward_fn fn, void *arg);
+
 /* The last micro-batch's model output [B, channels, H, W], for `verify`. */
 const float *step_output(const struct step *s);
 

@@ -44,7 +44,8 @@ static int save(struct train *t)
                                      .optim_count = optim_count(step_optim(t->step)),
                                      .seed = t->spec.seed,
                                      .loss = t->loss,
-                                     .job = t->job};
+                                     .job = t->job,
+                                     .codec = t->codec};
     double start = train_clock();
     if (t->saved == t->at)
         return 0;
@@ -267,6 +268,7 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     metrics_close(t->metrics);
     step_destroy(t->step);
     loader_destroy(t->loader);
+    json_decref(t->codec);
     dataset_close(t->data);
     flight_close(t->flight);
     free(t->before);

@@ -35,6 +35,7 @@ struct train {
     struct progress *progress;
     struct flight   *flight;
     struct dataset  *data;
+    json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
     struct step     *step;
     struct metrics  *metrics;

@@ -73,6 +73,7 @@ static int open_data(struct train *t)
     if (dataset_open(&t->data, &t->spec, cache, &t->err) < 0)
         return -1;
     struct dataset_shape s = dataset_shape(t->data);
+    t->codec = dataset_codec(t->data);
     t->spec.model.latent_channels = s.channels;
     t->spec.model.caption_channels = s.caption_channels;
     t->spec.model.caption_len = s.words;
@@ -88,6 +89,12 @@ static int open_data(struct train *t)
     return loader_create(&t->loader, t->data, &t->spec, &t->err);
 }
 
+static void on_backward(void *arg)
+{
+    struct train *t = arg;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_BACKWARD);
+}
+
 static int create_step(struct train *t)
 {
     struct dataset_shape s = dataset_shape(t->data);
@@ -96,6 +103,7 @@ static int create_step(struct train *t)
         step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
                     &t->err) < 0)
         return -1;
+    step_on_backward(t->step, on_backward, t);
     printf("model: %lld parameters, depth %d, %d channels; %.0f MiB\n",
            (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
            t->spec.model.hidden,

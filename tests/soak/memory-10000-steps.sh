@@ -25,4 +25,5 @@ while read -r line; do
 done <"$WORK/events"
 wait $pid
 echo "resident after 1,000 steps: $first KiB; after 9,500: $last KiB"
-[ -n "$first" ] && [ "$last" -le $((first + 512)) ]
+[ -n "$first" ]
+[ "$last" -le $((first + 512)) ]

@@ -125,6 +125,28 @@ static void a_folder_becomes_samples(void **state)
         image_free(&orig);
     }
     assert_int_equal(dataset_get(d, 3, latent, caption, mask, &err), -1);
+    /* what a checkpoint keeps is enough to decode */
+    struct dataset *alone;
+    struct image a, b;
+    json_t *codec = dataset_codec(d);
+    char *text = json_dumps(codec, 0);
+    json_decref(codec);
+    codec = json_loads(text, 0, NULL);
+    free(text);
+    assert_int_equal(dataset_get(d, 1, latent, NULL, NULL, &err), 0);
+    err = (struct err){0};
+    assert_int_equal(dataset_from_codec(&alone, codec, &err), 0);
+    assert_int_equal(dataset_shape(alone).channels, 48);
+    assert_int_equal(dataset_shape(alone).samples, 0);
+    assert_int_equal(dataset_picture(d, &a, latent, &err), 0);
+    assert_int_equal(dataset_picture(alone, &b, latent, &err), 0);
+    assert_memory_equal(a.rgb, b.rgb, 16 * 16 * 3);
+    image_free(&a);
+    image_free(&b);
+    dataset_close(alone);
+    json_array_clear(json_object_get(codec, "mean"));
+    assert_int_equal(dataset_from_codec(&alone, codec, &err), -1);
+    json_decref(codec);
     dataset_close(d);
 }
 

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a run can begin with and be told: precomputed features, another run's weights, a command to
+# write a checkpoint; and a checkpoint that draws after its data is gone.
+cd "$WORK"
+cp -r "$TOP/templates/data/tango-icons" data
+spec() { # NAME DATA-MEMBERS TOP-MEMBERS
+    cat >"$1.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{$2},"batch":{"global":5},"steps":6,
+ "sample":{"after":false}}${3:+,$3},"checkpoint":{"every":{"steps":100},"dir":"$WORK/$1"}}
+JSON
+}
+
+spec pictures "\"path\":\"$WORK/data\",\"caption_words\":4"
+jobctl-train plan --json --spec pictures.json --cache pack >plan
+grep -q '"samples":24,"batches_per_epoch":4,"leftover_per_epoch":4,"batch":5,"micro_batch":5' plan
+jobctl-train train --spec pictures.json >log
+bytes=$(sed 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/' plan)
+wrote=$(cat pictures/step-00000006/*.safetensors | wc -c)
+[ "$wrote" -ge "$bytes" ]
+[ "$wrote" -lt $((bytes + 40000)) ] # headers
+
+# A pack is a shard of features: the same samples, so the same run, bit for bit.
+mkdir shards
+cp pictures/cache/pack-*.safetensors shards/
+spec features "\"path\":\"$WORK/shards\",\"encoders\":\"features\""
+jobctl-train train --spec features.json >log
+cmp pictures/step-00000006/model.safetensors features/step-00000006/model.safetensors
+truncate -s 20000 shards/*.safetensors
+rc=0
+jobctl-train train --spec features.json 2>err || rc=$?
+[ $rc = 65 ]
+grep -q 'shards/pack-' err
+
+# Weights of another run, by directory and by file; counters begin at 0.
+spec warm "\"path\":\"$WORK/data\",\"caption_words\":4" "\"load_from\":\"$WORK/pictures/step-00000006\""
+jobctl-train train --spec warm.json >log
+spec warm2 "\"path\":\"$WORK/data\",\"caption_words\":4" \
+    "\"load_from\":\"$WORK/pictures/step-00000006/model.safetensors\""
+jobctl-train train --spec warm2.json >log
+cmp warm/step-00000006/model.safetensors warm2/step-00000006/model.safetensors
+if cmp -s warm/step-00000006/model.safetensors pictures/step-00000006/model.safetensors; then exit 1; fi
+sed 's/"preset":"tiny"/"preset":"tiny","hidden":32,"heads":1/' warm.json | sed "s#$WORK/warm#$WORK/warm3#" >warm3.json
+rc=0
+jobctl-train train --spec warm3.json 2>err || rc=$?
+[ $rc = 64 ]
+grep -q "has another shape than this model's" err
+
+# resume: PATH begins there; "checkpoint" writes one now; closing the command pipe stops the run.
+spec told "\"path\":\"$WORK/data\",\"caption_words\":4" "\"resume\":\"$WORK/pictures/step-00000006\""
+sed -i 's/"steps":6/"steps":1000000/' told.json
+mkfifo events commands
+JOBCTL_EVENT_FD=9 JOBCTL_CONTROL_FD=7 jobctl-train train --spec told.json 9>events 7<commands >log 2>&1 &
+pid=$!
+exec 8<events 6>commands
+echo '{"cmd":"checkpoint"}' >&6
+while read -r -u 8 line; do
+    case $line in
+    *'"ev":"started"'*) [[ $line == *'"resume_step":6,'* ]] ;;
+    *'"ev":"checkpoint"'*) break ;;
+    esac
+done
+exec 6>&-
+rc=0
+while read -r -u 8 line; do last=$line; done
+wait $pid || rc=$?
+exec 8<&-
+[ $rc = 75 ]
+[[ $last == *'"cause":"preempted","exit_code":75'* ]]
+[ "$(ls -d told/step-* | wc -l)" = 2 ]
+
+# The checkpoint draws without its data.
+rm -r data
+jobctl-train sample --dir pictures --captions "face smile; a thing nobody saw" --out own.png 2>err
+[ "$(head -c 4 own.png | tail -c 3)" = PNG ]
+rc=0
+jobctl-train sample --dir pictures --score 2>err || rc=$?
+[ $rc = 65 ]
+grep -q 'the data that .* was trained on' err
