@@ -34,14 +34,14 @@ X86      := $(filter x86_64,$(shell uname -m))
 SIMD     := $(filter-out %/ops_ref.c %/rng_ref.c,$(wildcard kernels/*_ref.c))
 SIMD_OBJ := $(if $(X86),$(SIMD:%.c=$(OBJ)/%.avx2.o) $(SIMD:%.c=$(OBJ)/%.avx512.o))
 
-# Numbers: OpenMP, vectors, and never a multiply-add that the source does not
+# Numbers: vectors (omp simd, no OpenMP threads: kernels/team.h), and never a multiply-add that the source does not
 # ask for: the flow tables and random numbers need the same bits on every build.
 # The vector kernels may use one: theirs are the bits of one processor anyway.
 FLAGS_simd    := -ffp-contract=fast
-FLAGS_kernels := -O3 -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi \
+FLAGS_kernels := -O3 -fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi \
                  $(if $(X86),-DKERN_X86)
-FLAGS_clang   := -fopenmp
-FLAGS_engine  := -O2 -fopenmp -ffp-contract=off
+FLAGS_clang   := -fopenmp-simd
+FLAGS_engine  := -O2 -ffp-contract=off
 
 # Top of the house first: the linker resolves downwards.
 DIRS     := controller db agent engine kernels
@@ -58,10 +58,10 @@ libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(cal
 # with a glibc.  The sanitizer builds stay dynamic.
 static    = $(if $(SANITIZE),$(1),-Wl,-Bstatic $(1) -Wl,-Bdynamic)
 AGENT_LD := $(call static,-ljansson -luv_a) -lpthread -ldl -lm -lrt
-TRAIN_LD := $(call static,-ljansson -lpng16 -lz -ljpeg -lwebp -lopenblas) -lpthread -ldl -lm -fopenmp
+TRAIN_LD := $(call static,-ljansson -lpng16 -lz -ljpeg -lwebp -lopenblas) -lpthread -ldl -lm
 CTL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lpthread -ldl -lm -lrt
 ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lpng16 -lz -ljpeg -lwebp -lopenblas \
-            -lpthread -ldl -lm -lrt -fopenmp
+            -lpthread -ldl -lm -lrt
 
 PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \
@@ -204,7 +204,7 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 TEST_LIBS := $(call libs,$(DIRS))
 $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
-	$(Q)$(CC) $(FLAGS) -fopenmp -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
 
 $(OBJ)/tests/sim/%: tests/sim/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - jobctl-train: a table of subcommands */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/command.h"
 #include "engine/exit_code.h"
@@ -34,21 +32,8 @@ static int help(FILE *to)
     return to == stdout ? EXIT_DONE : EXIT_CONFIG;
 }
 
-/* A thread that spins while it waits for another one takes the processor that the other one
- * needs as soon as anything else runs on the machine: a step was seen to take ten times as long.
- * The OpenMP library reads this once, before main(), so the program starts over with it set.
- * Whoever sets one of the two variables has decided. */
-static void wait_without_spinning(char **argv)
-{
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
-        return;
-    setenv("GOMP_SPINCOUNT", "100", 1);
-    execv("/proc/self/exe", argv); /* if that fails, go on as we are */
-}
-
 int main(int argc, char **argv)
 {
-    wait_without_spinning(argv);
     if (argc < 2)
         return help(stderr);
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||

@@ -4,14 +4,24 @@
 
 #include "kernels/kernels.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
-enum { BLOCK = 8192 };
+enum { LINE = 1024 };
 
-static void adamw_block(float *p, float *m, float *v, const float *g, struct kern_adamw c,
-                        size_t n)
+struct adamw_args {
+    float            *p, *m, *v;
+    const float      *g;
+    struct kern_adamw c;
+};
+
+static void adamw_range(const void *arg, size_t from, size_t to)
 {
+    const struct adamw_args *a = arg;
+    const struct kern_adamw c = a->c;
+    float *p = a->p, *m = a->m, *v = a->v;
+    const float *g = a->g;
 #pragma omp simd
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = from; i < to; i++) {
         float grad = g[i] * c.clip;
         float m1 = m[i] * c.beta1 + grad * c.rest1;
         float v1 = v[i] * c.beta2 + grad * grad * c.rest2;
@@ -23,16 +33,30 @@ static void adamw_block(float *p, float *m, float *v, const float *g, struct ker
 
 static void adamw(float *p, float *m, float *v, const float *g, struct kern_adamw c, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > 2 * BLOCK)
-    for (size_t k = 0; k < n; k += BLOCK)
-        adamw_block(p + k, m + k, v + k, g + k, c, n - k < BLOCK ? n - k : BLOCK);
+    const struct adamw_args a = {p, m, v, g, c};
+    team_range(n, LINE, 4, adamw_range, &a);
+}
+
+struct ema_args {
+    float       *avg;
+    const float *p;
+    float        rate, rest;
+};
+
+static void ema_range(const void *arg, size_t from, size_t to)
+{
+    const struct ema_args *a = arg;
+    float *avg = a->avg;
+    const float *p = a->p, rate = a->rate, rest = a->rest;
+#pragma omp simd
+    for (size_t i = from; i < to; i++)
+        avg[i] = avg[i] * rate + p[i] * rest;
 }
 
 static void ema(float *avg, const float *p, float rate, float rest, size_t n)
 {
-#pragma omp parallel for simd schedule(static) if (n > 2 * BLOCK)
-    for (size_t i = 0; i < n; i++)
-        avg[i] = avg[i] * rate + p[i] * rest;
+    const struct ema_args a = {avg, p, rate, rest};
+    team_range(n, LINE, 2, ema_range, &a);
 }
 
 void KERN_FILL(adamw)(struct kern_ops *ops)

@@ -12,45 +12,68 @@
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
-enum { SMALL = 16384 };
+enum { LINE = 1024, CHUNKS = 256, CHUNK_MIN = 4096 };
 
 LANE_FN v16 load_at(const float *p, int c, int cols)
 {
     return cols - c >= LANES ? lane_load(p + c) : lane_load_n(p + c, (size_t)(cols - c));
 }
 
-/* row[i] and col[j] move toward the means of x^2 + eps. `x` is a (scaled) matrix. */
+/* A matrix x, its rows and columns; y where there is an output. */
+struct factor_args {
+    float       *row, *col, *y;
+    const float *x, *row_in, *col_in;
+    float        scale, eps, beta, rest, mean;
+    size_t       rows, cols;
+};
+
+static void factor_rows(const void *arg, size_t from, size_t to)
+{
+    const struct factor_args *k = arg;
+    const int cols = (int)k->cols;
+    for (size_t i = from; i < to; i++) {
+        v16 sum = {0};
+        for (int j = 0; j < cols; j += LANES) {
+            v16 a = load_at(k->x + i * k->cols, j, cols) * k->scale;
+            sum += a * a;
+        }
+        k->row[i] = k->row[i] * k->beta + (lane_sum(sum) / (float)cols + k->eps) * k->rest;
+    }
+}
+
+static void factor_cols(const void *arg, size_t from, size_t to)
+{
+    const struct factor_args *k = arg;
+    const int cols = (int)k->cols;
+    for (int j = (int)from; j < (int)to; j += LANES) {
+        const size_t n = (size_t)(cols - j < LANES ? cols - j : LANES);
+        v16 total = {0};
+        for (size_t i0 = 0; i0 < k->rows; i0 += 32) {
+            v16 part = {0};
+            for (size_t i = i0; i < k->rows && i < i0 + 32; i++) {
+                v16 a = load_at(k->x + i * k->cols, j, cols) * k->scale;
+                part += a * a;
+            }
+            total += part;
+        }
+        v16 was = lane_load_n(k->col + j, n);
+        lane_store_n(k->col + j,
+                     was * k->beta + (total / (float)k->rows + k->eps) * k->rest, n);
+    }
+}
+
+/* row[i] and col[j] move toward the means of (x * scale)^2 + eps. */
 static void factor_update(float *row, float *col, const float *x, float scale, float eps,
                           float beta, float rest, int rows, int cols)
 {
-#pragma omp parallel if ((int64_t)rows * cols > SMALL)
-    {
-#pragma omp for schedule(static) nowait
-        for (int i = 0; i < rows; i++) {
-            v16 sum = {0};
-            for (int j = 0; j < cols; j += LANES) {
-                v16 a = load_at(x + (size_t)i * (size_t)cols, j, cols) * scale;
-                sum += a * a;
-            }
-            row[i] = row[i] * beta + (lane_sum(sum) / (float)cols + eps) * rest;
-        }
-#pragma omp for schedule(static)
-        for (int j = 0; j < cols; j += LANES) {
-            const size_t n = (size_t)(cols - j < LANES ? cols - j : LANES);
-            v16 total = {0};
-            for (int i0 = 0; i0 < rows; i0 += 32) {
-                v16 part = {0};
-                for (int i = i0; i < rows && i < i0 + 32; i++) {
-                    v16 a = load_at(x + (size_t)i * (size_t)cols, j, cols) * scale;
-                    part += a * a;
-                }
-                total += part;
-            }
-            v16 was = lane_load_n(col + j, n);
-            lane_store_n(col + j, was * beta + (total / (float)rows + eps) * rest, n);
-        }
-    }
+    const struct factor_args k = {
+        .row = row, .col = col, .x = x, .scale = scale, .eps = eps, .beta = beta, .rest = rest,
+        .rows = (size_t)rows, .cols = (size_t)cols,
+    };
+    team_range(k.rows, 1, k.cols, factor_rows, &k);
+    team_range(k.cols, LANES, k.rows, factor_cols, &k);
 }
 
 static float mean_of(const float *x, int n)
@@ -61,74 +84,128 @@ static float mean_of(const float *x, int n)
     return (float)(sum / n);
 }
 
+static void factor_scale(const void *arg, size_t from, size_t to)
+{
+    const struct factor_args *k = arg;
+    const float *col = k->col_in, scale = k->scale;
+    for (size_t i = from; i < to; i++) {
+        const float r = 1.0f / sqrtf(k->row_in[i] / k->mean);
+        const float *x = k->x + i * k->cols;
+        float *y = k->y + i * k->cols;
+#pragma omp simd
+        for (size_t j = 0; j < k->cols; j++)
+            y[j] = r * (1.0f / sqrtf(col[j])) * (x[j] * scale);
+    }
+}
+
 /* y = x * scale * rsqrt(row / mean(row)) * rsqrt(col) */
 static void factor_apply(float *y, const float *x, float scale, const float *row,
                          const float *col, int rows, int cols)
 {
-    const float mean = mean_of(row, rows);
-#pragma omp parallel for schedule(static) if ((int64_t)rows * cols > SMALL)
-    for (int i = 0; i < rows; i++) {
-        const float r = 1.0f / sqrtf(row[i] / mean);
-        const size_t at = (size_t)i * (size_t)cols;
-#pragma omp simd
-        for (int j = 0; j < cols; j++)
-            y[at + (size_t)j] = r * (1.0f / sqrtf(col[j])) * (x[at + (size_t)j] * scale);
+    const struct factor_args k = {
+        .y = y, .x = x, .scale = scale, .row_in = row, .col_in = col,
+        .mean = mean_of(row, rows), .rows = (size_t)rows, .cols = (size_t)cols,
+    };
+    team_range(k.rows, 1, 4 * k.cols, factor_scale, &k);
+}
+
+/* The pointwise parts, over numbers [from, to) of a tensor. */
+struct came_args {
+    float           *p, *m, *v, *u;
+    const float     *g, *step;
+    double          *part;
+    size_t           n, chunk;
+    float            limit;
+    struct kern_came c;
+};
+
+static void square_chunks(const void *arg, size_t from, size_t to)
+{
+    const struct came_args *k = arg;
+    for (size_t i = from; i < to; i++) {
+        const size_t end = (i + 1) * k->chunk < k->n ? (i + 1) * k->chunk : k->n;
+        v16 sum = {0};
+        size_t j = i * k->chunk;
+        for (; j + LANES <= end; j += LANES)
+            sum += lane_load(k->u + j) * lane_load(k->u + j);
+        if (j < end)
+            sum += lane_load_n(k->u + j, end - j) * lane_load_n(k->u + j, end - j);
+        k->part[i] = (double)lane_sum(sum);
     }
 }
 
-static double mean_square(const float *x, size_t n)
+/* The order of the sum depends on n alone. */
+static double mean_square(struct came_args k)
 {
-    double total = 0;
-    for (size_t k = 0; k < n; k += 4096) {
-        const size_t end = n - k < 4096 ? n : k + 4096;
-        v16 sum = {0};
-        size_t i = k;
-        for (; i + LANES <= end; i += LANES)
-            sum += lane_load(x + i) * lane_load(x + i);
-        if (i < end)
-            sum += lane_load_n(x + i, end - i) * lane_load_n(x + i, end - i);
-        total += (double)lane_sum(sum);
+    double part[CHUNKS], total = 0;
+    k.part = part;
+    k.chunk = (k.n + CHUNKS - 1) / CHUNKS;
+    k.chunk = k.chunk < CHUNK_MIN ? CHUNK_MIN : (k.chunk + LANES - 1) / LANES * LANES;
+    const size_t chunks = (k.n + k.chunk - 1) / k.chunk;
+    team_range(chunks, 1, k.chunk, square_chunks, &k);
+    for (size_t i = 0; i < chunks; i++)
+        total += part[i];
+    return total / (double)k.n;
+}
+
+static void plain_range(const void *arg, size_t from, size_t to)
+{
+    const struct came_args *k = arg;
+    const struct kern_came c = k->c;
+    float *v = k->v, *u = k->u;
+    const float *g = k->g;
+#pragma omp simd
+    for (size_t i = from; i < to; i++) {
+        float a = g[i] * c.clip;
+        v[i] = v[i] * c.beta2 + (a * a + c.eps1) * c.rest2;
+        u[i] = a * (1.0f / sqrtf(v[i]));
     }
-    return total / (double)n;
 }
 
 /* u is limited, m follows it, and u becomes u - m. */
-static void momentum(float *u, float *m, struct kern_came c, size_t n)
+static void momentum_range(const void *arg, size_t from, size_t to)
 {
-    const float rms = (float)sqrt(mean_square(u, n)) / c.threshold;
-    const float limit = rms > 1.0f ? 1.0f / rms : 1.0f;
-#pragma omp parallel for simd schedule(static) if (n > SMALL)
-    for (size_t i = 0; i < n; i++) {
-        float a = u[i] * limit;
+    const struct came_args *k = arg;
+    const struct kern_came c = k->c;
+    float *m = k->m, *u = k->u;
+#pragma omp simd
+    for (size_t i = from; i < to; i++) {
+        float a = u[i] * k->limit;
         m[i] = m[i] * c.beta1 + a * c.rest1;
         u[i] = a - m[i];
     }
 }
 
+static void update_range(const void *arg, size_t from, size_t to)
+{
+    const struct came_args *k = arg;
+    const struct kern_came c = k->c;
+    float *p = k->p;
+    const float *step = k->step;
+#pragma omp simd
+    for (size_t i = from; i < to; i++)
+        p[i] = p[i] * c.decay - c.lr * step[i];
+}
+
 static void came(float *p, struct kern_came_state s, const float *g, struct kern_came c, size_t n)
 {
-    float *u = s.work;
-    const float *step = s.m;
+    struct came_args k = {.p = p, .m = s.m, .v = s.v, .u = s.work, .g = g, .step = s.m, .n = n,
+                          .c = c};
     if (s.rows > 0) {
         factor_update(s.row, s.col, g, c.clip, c.eps1, c.beta2, c.rest2, s.rows, s.cols);
-        factor_apply(u, g, c.clip, s.row, s.col, s.rows, s.cols);
+        factor_apply(k.u, g, c.clip, s.row, s.col, s.rows, s.cols);
     } else {
-#pragma omp parallel for simd schedule(static) if (n > SMALL)
-        for (size_t i = 0; i < n; i++) {
-            float a = g[i] * c.clip;
-            s.v[i] = s.v[i] * c.beta2 + (a * a + c.eps1) * c.rest2;
-            u[i] = a * (1.0f / sqrtf(s.v[i]));
-        }
+        team_range(n, LINE, 4, plain_range, &k);
     }
-    momentum(u, s.m, c, n);
+    const float rms = (float)sqrt(mean_square(k)) / c.threshold;
+    k.limit = rms > 1.0f ? 1.0f / rms : 1.0f;
+    team_range(n, LINE, 2, momentum_range, &k);
     if (s.rows > 0) {
-        factor_update(s.res_row, s.res_col, u, 1.0f, c.eps2, c.beta3, c.rest3, s.rows, s.cols);
-        factor_apply(u, s.m, 1.0f, s.res_row, s.res_col, s.rows, s.cols);
-        step = u;
+        factor_update(s.res_row, s.res_col, k.u, 1.0f, c.eps2, c.beta3, c.rest3, s.rows, s.cols);
+        factor_apply(k.u, s.m, 1.0f, s.res_row, s.res_col, s.rows, s.cols);
+        k.step = k.u;
     }
-#pragma omp parallel for simd schedule(static) if (n > SMALL)
-    for (size_t i = 0; i < n; i++)
-        p[i] = p[i] * c.decay - c.lr * step[i];
+    team_range(n, LINE, 2, update_range, &k);
 }
 
 void KERN_FILL(came)(struct kern_ops *ops)

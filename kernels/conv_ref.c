@@ -1,215 +1,222 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv_ref.c - depthwise 3x3 convolution on channels-last images
  *
- * A group of sixteen channels is one v16.  For each output row a window of
- * three columns slides to the right: three loads per pixel instead of nine.
- * Above, below and beside the image the window holds zeros.  A channel's sums
- * stay with one thread, in one order.
+ * Channels lie next to each other, so the inner loop runs along them: some
+ * pixels at a time, each channel's nine weights loaded once for all of them.
+ * Above, below and beside the image lies a row of zeros.  A channel's sums stay
+ * with one thread, in one order.
  */
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
-enum { TILE_GROUPS = 20 };
-
-struct window {
-    v16 left[3], mid[3], right[3]; /* a column each: rows above, at, below */
+enum {
+    TILE = 320,  /* channels of a task at most: its weights stay in the first cache */
+    PAIR = 2,    /* pixels at once, forward ... */
+    QUAD = 4     /* ... and for the sums of the weights' gradient */
 };
 
-/* Rows h-1, h, h+1 of one sample at one channel group. */
-struct rows {
-    const float *row[3];
-    size_t       stride[3]; /* from pixel to pixel; 0 for a row outside the image */
+static const float zeros[TILE];
+
+/* One sample's channels from c on. */
+struct plane {
+    const float *x;
+    int          height, width;
+    size_t       step; /* from pixel to pixel */
 };
 
-static const float no_pixels[LANES];
-
-LANE_FN struct rows rows_at(const float *image, int h, struct kern_image s, int c)
+LANE_FN struct plane plane_at(const float *x, struct kern_image s, int b, int c)
 {
-    struct rows r;
-    for (int i = 0; i < 3; i++) {
-        int y = h + i - 1;
-        int inside = y >= 0 && y < s.height;
-        r.row[i] = inside ? image + (size_t)y * (size_t)s.width * (size_t)s.channels + c
-                          : no_pixels;
-        r.stride[i] = inside ? (size_t)s.channels : 0;
-    }
-    return r;
-}
-
-LANE_FN void load_column(v16 col[3], const struct rows *r, int w, size_t n)
-{
-    for (int i = 0; i < 3; i++) {
-        const float *p = r->row[i] + (size_t)w * r->stride[i];
-        col[i] = n == LANES ? lane_load(p) : lane_load_n(p, n);
-    }
-}
-
-LANE_FN void window_start(struct window *win, const struct rows *r, size_t n)
-{
-    for (int i = 0; i < 3; i++)
-        win->mid[i] = lane_all(0.0f);
-    load_column(win->right, r, 0, n);
-}
-
-/* Move so that the middle column is w. */
-LANE_FN void window_slide(struct window *win, const struct rows *r, int w, int width, size_t n)
-{
-    for (int i = 0; i < 3; i++) {
-        win->left[i] = win->mid[i];
-        win->mid[i] = win->right[i];
-        win->right[i] = lane_all(0.0f);
-    }
-    if (w + 1 < width)
-        load_column(win->right, r, w + 1, n);
-}
-
-LANE_FN void store(float *p, v16 x, size_t n)
-{
-    if (n == LANES)
-        lane_store(p, x);
-    else
-        lane_store_n(p, x, n);
-}
-
-/* w[c][9] of a channel group as nine v16. */
-LANE_FN void load_weights(v16 to[9], const float *w, int c, size_t n)
-{
-    float lanes[9][LANES] = {{0}};
-    for (size_t i = 0; i < n; i++)
-        for (int t = 0; t < 9; t++)
-            lanes[t][i] = w[((size_t)c + i) * 9 + (size_t)t];
-    memcpy(to, lanes, sizeof(lanes));
-}
-
-LANE_FN v16 window_product(const struct window *win, const v16 w[9], v16 y)
-{
-    for (int i = 0; i < 3; i++)
-        y += win->left[i] * w[3 * i] + win->mid[i] * w[3 * i + 1] + win->right[i] * w[3 * i + 2];
-    return y;
-}
-
-LANE_FN void conv_row(float *y, const struct rows *r, const v16 w[9], v16 bias, int width,
-                      size_t step, size_t n)
-{
-    struct window win;
-    window_start(&win, r, n);
-    for (int x = 0; x < width; x++) {
-        window_slide(&win, r, x, width, n);
-        store(y + (size_t)x * step, window_product(&win, w, bias), n);
-    }
-}
-
-/* All rows of one sample for groups of channels [c0, c1). */
-static void conv_tile(float *y, const float *x, const float *w, const float *b, int flip, int c0,
-                      int c1, struct kern_image s)
-{
-    v16 weight[TILE_GROUPS][9], bias[TILE_GROUPS];
-    for (int c = c0, g = 0; c < c1; c += LANES, g++) {
-        const size_t n = (size_t)(c1 - c < LANES ? c1 - c : LANES);
-        v16 own[9];
-        load_weights(own, w, c, n);
-        for (int t = 0; t < 9; t++)
-            weight[g][t] = own[flip ? 8 - t : t];
-        bias[g] = b ? lane_load_n(b + c, n) : lane_all(0.0f);
-    }
-    for (int h = 0; h < s.height; h++)
-        for (int c = c0, g = 0; c < c1; c += LANES, g++) {
-            const size_t n = (size_t)(c1 - c < LANES ? c1 - c : LANES);
-            const struct rows r = rows_at(x, h, s, c);
-            float *to = y + (size_t)h * (size_t)s.width * (size_t)s.channels + c;
-            if (n == LANES)
-                conv_row(to, &r, weight[g], bias[g], s.width, (size_t)s.channels, LANES);
-            else
-                conv_row(to, &r, weight[g], bias[g], s.width, (size_t)s.channels, n);
-        }
-}
-
-/* Adds one row's share of dw and db to sums[0..8] and sums[9]. */
-LANE_FN void weight_row(v16 sums[10], const float *dy, const struct rows *r, int width,
-                        size_t step, size_t n)
-{
-    struct window win;
-    v16 part[10] = {{0}};
-    window_start(&win, r, n);
-    for (int x = 0; x < width; x++) {
-        const float *p = dy + (size_t)x * step;
-        v16 d = n == LANES ? lane_load(p) : lane_load_n(p, n);
-        window_slide(&win, r, x, width, n);
-        for (int i = 0; i < 3; i++) {
-            part[3 * i] += win.left[i] * d;
-            part[3 * i + 1] += win.mid[i] * d;
-            part[3 * i + 2] += win.right[i] * d;
-        }
-        part[9] += d;
-    }
-    for (int t = 0; t < 10; t++)
-        sums[t] += part[t];
-}
-
-static void add_weight_sums(float *dw, float *db, const v16 sums[10], int c, size_t n)
-{
-    float lanes[10][LANES];
-    memcpy(lanes, sums, sizeof(lanes));
-    for (size_t i = 0; i < n; i++) {
-        for (int t = 0; t < 9; t++)
-            dw[((size_t)c + i) * 9 + (size_t)t] += lanes[t][i];
-        db[(size_t)c + i] += lanes[9][i];
-    }
-}
-
-/* dw and db of groups of channels [c0, c1), over all samples. */
-static void weight_tile(float *dw, float *db, const float *dy, const float *x, int c0, int c1,
-                        struct kern_image s)
-{
-    v16 sums[TILE_GROUPS][10] = {{{0}}};
     const size_t pixels = (size_t)s.height * (size_t)s.width * (size_t)s.channels;
-    for (int b = 0; b < s.batch; b++)
-        for (int h = 0; h < s.height; h++)
-            for (int c = c0, g = 0; c < c1; c += LANES, g++) {
-                const size_t n = (size_t)(c1 - c < LANES ? c1 - c : LANES);
-                const struct rows r = rows_at(x + (size_t)b * pixels, h, s, c);
-                const float *d = dy + (size_t)b * pixels +
-                                 (size_t)h * (size_t)s.width * (size_t)s.channels + c;
-                if (n == LANES)
-                    weight_row(sums[g], d, &r, s.width, (size_t)s.channels, LANES);
-                else
-                    weight_row(sums[g], d, &r, s.width, (size_t)s.channels, n);
-            }
-    for (int c = c0, g = 0; c < c1; c += LANES, g++)
-        add_weight_sums(dw, db, sums[g], c, (size_t)(c1 - c < LANES ? c1 - c : LANES));
+    return (struct plane){x + (size_t)b * pixels + c, s.height, s.width, (size_t)s.channels};
+}
+
+/* A pixel, or zeros outside. */
+LANE_FN const float *pixel(const struct plane *p, int h, int w)
+{
+    if (h < 0 || h >= p->height || w < 0 || w >= p->width)
+        return zeros;
+    return p->x + ((size_t)h * (size_t)p->width + (size_t)w) * p->step;
+}
+
+/* w[c][9] as nine rows of channels; `flip` turns the window round. */
+static void load_weights(float to[9][TILE], const float *w, int channels, int flip)
+{
+    for (int c = 0; c < channels; c++)
+        for (int t = 0; t < 9; t++)
+            to[flip ? 8 - t : t][c] = w[c * 9 + t];
+}
+
+/* Lanes c.. of PAIR pixels: in[3][PAIR + 2] are the pixels around them. */
+LANE_FN void pair_lanes(v16 y[PAIR], const float *const in[3][PAIR + 2], const float w[9][TILE],
+                        const float *bias, int c, size_t n)
+{
+    for (int k = 0; k < PAIR; k++)
+        y[k] = n == LANES ? lane_load(bias + c) : lane_load_n(bias + c, n);
+    for (int i = 0; i < 3; i++) {
+        v16 x[PAIR + 2];
+        for (int k = 0; k < PAIR + 2; k++)
+            x[k] = n == LANES ? lane_load(in[i][k] + c) : lane_load_n(in[i][k] + c, n);
+        for (int j = 0; j < 3; j++) {
+            v16 f = n == LANES ? lane_load(w[3 * i + j] + c) : lane_load_n(w[3 * i + j] + c, n);
+            for (int k = 0; k < PAIR; k++)
+                y[k] += x[k + j] * f;
+        }
+    }
+}
+
+static void conv_pair(float *const out[PAIR], const float *const in[3][PAIR + 2],
+                      const float w[9][TILE], const float *bias, int channels)
+{
+    v16 y[PAIR];
+    int c = 0;
+    for (; c + LANES <= channels; c += LANES) {
+        pair_lanes(y, in, w, bias, c, LANES);
+        for (int k = 0; k < PAIR; k++)
+            lane_store(out[k] + c, y[k]);
+    }
+    if (c < channels) {
+        pair_lanes(y, in, w, bias, c, (size_t)(channels - c));
+        for (int k = 0; k < PAIR; k++)
+            lane_store_n(out[k] + c, y[k], (size_t)(channels - c));
+    }
+}
+
+/* `channels` channels of one sample. */
+static void conv_plane(float *y, struct plane p, const float w[9][TILE], const float *bias,
+                       int channels)
+{
+    float spare[TILE]; /* for the pixel that a row of odd length does not have */
+    for (int h = 0; h < p.height; h++)
+        for (int x = 0; x < p.width; x += PAIR) {
+            const float *in[3][PAIR + 2];
+            float *out[PAIR];
+            for (int i = 0; i < 3; i++)
+                for (int k = 0; k < PAIR + 2; k++)
+                    in[i][k] = pixel(&p, h + i - 1, x + k - 1);
+            for (int k = 0; k < PAIR; k++)
+                out[k] = x + k < p.width
+                             ? y + ((size_t)h * (size_t)p.width + (size_t)(x + k)) * p.step
+                             : spare;
+            conv_pair(out, in, w, bias, channels);
+        }
+}
+
+/* Lanes c..: sums[t] += window pixel t times dy, of QUAD pixels; sums[9] += dy. */
+LANE_FN void quad_lanes(float sums[10][TILE], const float *const in[3][QUAD + 2],
+                        const float *const dy[QUAD], int c, size_t n)
+{
+    v16 d[QUAD], total = {0};
+    for (int k = 0; k < QUAD; k++) {
+        d[k] = n == LANES ? lane_load(dy[k] + c) : lane_load_n(dy[k] + c, n);
+        total += d[k];
+    }
+    lane_store(sums[9] + c, lane_load(sums[9] + c) + total);
+    for (int i = 0; i < 3; i++) {
+        v16 x[QUAD + 2];
+        for (int k = 0; k < QUAD + 2; k++)
+            x[k] = n == LANES ? lane_load(in[i][k] + c) : lane_load_n(in[i][k] + c, n);
+        for (int j = 0; j < 3; j++) {
+            v16 s = {0};
+            for (int k = 0; k < QUAD; k++)
+                s += x[k + j] * d[k];
+            float *to = sums[3 * i + j] + c;
+            lane_store(to, lane_load(to) + s);
+        }
+    }
+}
+
+static void weight_plane(float sums[10][TILE], struct plane p, struct plane dy, int channels)
+{
+    for (int h = 0; h < p.height; h++)
+        for (int x = 0; x < p.width; x += QUAD) {
+            const float *in[3][QUAD + 2], *d[QUAD];
+            int c = 0;
+            for (int i = 0; i < 3; i++)
+                for (int k = 0; k < QUAD + 2; k++)
+                    in[i][k] = pixel(&p, h + i - 1, x + k - 1);
+            for (int k = 0; k < QUAD; k++)
+                d[k] = pixel(&dy, h, x + k);
+            for (; c + LANES <= channels; c += LANES)
+                quad_lanes(sums, in, d, c, LANES);
+            if (c < channels)
+                quad_lanes(sums, in, d, c, (size_t)(channels - c));
+        }
+}
+
+struct conv_args {
+    float            *y, *dw, *db; /* y, or dx */
+    const float      *x, *dy, *w, *b;
+    struct kern_image s;
+    int               tile, tiles;
+};
+
+/* Item i is a sample and a tile of channels: y from x, or dx from dy. */
+static void conv_items(const void *arg, size_t from, size_t to)
+{
+    const struct conv_args *a = arg;
+    float w[9][TILE], bias[TILE] = {0};
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)i / a->tiles, c = (int)i % a->tiles * a->tile;
+        const int n = a->s.channels - c < a->tile ? a->s.channels - c : a->tile;
+        const struct plane p = plane_at(a->dy ? a->dy : a->x, a->s, b, c);
+        load_weights(w, a->w + (size_t)c * 9, n, a->dy != NULL);
+        if (a->b)
+            memcpy(bias, a->b + c, (size_t)n * sizeof(*bias));
+        conv_plane(a->y + (p.x - (a->dy ? a->dy : a->x)), p, (const float(*)[TILE])w, bias, n);
+    }
+}
+
+/* Item i is a tile of channels, over all samples. */
+static void weight_items(const void *arg, size_t from, size_t to)
+{
+    const struct conv_args *a = arg;
+    for (size_t i = from; i < to; i++) {
+        float sums[10][TILE] = {{0}};
+        const int c = (int)i * a->tile;
+        const int n = a->s.channels - c < a->tile ? a->s.channels - c : a->tile;
+        for (int b = 0; b < a->s.batch; b++)
+            weight_plane(sums, plane_at(a->x, a->s, b, c), plane_at(a->dy, a->s, b, c), n);
+        for (int k = 0; k < n; k++) {
+            for (int t = 0; t < 9; t++)
+                a->dw[(size_t)(c + k) * 9 + (size_t)t] += sums[t][k];
+            a->db[c + k] += sums[9][k];
+        }
+    }
+}
+
+/* Tiles as wide as they may be, and enough of them for everybody. */
+static void choose_tiles(struct conv_args *a, int samples)
+{
+    const int wanted = (2 * team_size() + samples - 1) / samples;
+    const int even = (a->s.channels + wanted - 1) / wanted;
+    const int tile = (even + LANES - 1) / LANES * LANES;
+    a->tile = tile < TILE ? tile : TILE;
+    a->tiles = (a->s.channels + a->tile - 1) / a->tile;
+}
+
+static size_t work_of(struct kern_image s, int tile)
+{
+    return (size_t)s.height * (size_t)s.width * (size_t)tile * 2;
 }
 
 static void depthwise(float *y, const float *x, const float *w, const float *b,
                       struct kern_image s)
 {
-    const int tile = TILE_GROUPS * LANES, tiles = (s.channels + tile - 1) / tile;
-    const size_t pixels = (size_t)s.height * (size_t)s.width * (size_t)s.channels;
-#pragma omp parallel for schedule(static)
-    for (int i = 0; i < s.batch * tiles; i++) {
-        const size_t at = (size_t)(i / tiles) * pixels;
-        const int c0 = i % tiles * tile, c1 = c0 + tile < s.channels ? c0 + tile : s.channels;
-        conv_tile(y + at, x + at, w, b, 0, c0, c1, s);
-    }
+    struct conv_args a = {.y = y, .x = x, .w = w, .b = b, .s = s};
+    choose_tiles(&a, s.batch);
+    team_range((size_t)(s.batch * a.tiles), 1, work_of(s, a.tile), conv_items, &a);
 }
 
 static void depthwise_back(float *dx, float *dw, float *db, const float *dy, const float *x,
                            const float *w, struct kern_image s)
 {
-    const int tile = TILE_GROUPS * LANES, tiles = (s.channels + tile - 1) / tile;
-    const size_t pixels = (size_t)s.height * (size_t)s.width * (size_t)s.channels;
-#pragma omp parallel
-    {
-#pragma omp for schedule(static) nowait
-        for (int i = 0; i < s.batch * tiles; i++) {
-            const size_t at = (size_t)(i / tiles) * pixels;
-            const int c0 = i % tiles * tile, c1 = c0 + tile < s.channels ? c0 + tile : s.channels;
-            conv_tile(dx + at, dy + at, w, NULL, 1, c0, c1, s);
-        }
-#pragma omp for schedule(static)
-        for (int c = 0; c < s.channels; c += LANES)
-            weight_tile(dw, db, dy, x, c, c + LANES < s.channels ? c + LANES : s.channels, s);
-    }
+    struct conv_args a = {.y = dx, .dw = dw, .db = db, .x = x, .dy = dy, .w = w, .s = s};
+    choose_tiles(&a, s.batch);
+    team_range((size_t)(s.batch * a.tiles), 1, work_of(s, a.tile), conv_items, &a);
+    choose_tiles(&a, 1);
+    team_range((size_t)a.tiles, 1, (size_t)s.batch * work_of(s, a.tile), weight_items, &a);
 }
 
 void KERN_FILL(conv)(struct kern_ops *ops)

@@ -6,11 +6,13 @@
  * without any attends to its padding.
  */
 #include <cblas.h>
+#include <float.h>
 #include <math.h>
 
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
 #define MASKED 10000.0f
 
@@ -30,23 +32,22 @@ LANE_FN void store_at(float *p, int c, int cols, v16 x)
 /* p = softmax(p * scale + mask), in place. */
 static void softmax_row(float *p, const float *mask, float scale, int n)
 {
-    float top = -INFINITY;
-    for (int i = 0; i < n; i++) {
-        p[i] = p[i] * scale + (mask[i] - 1.0f) * MASKED;
-        top = p[i] > top ? p[i] : top;
+    const v16 lowest = lane_all(-FLT_MAX);
+    v16 tops = lowest, sum = {0};
+    for (int i = 0; i < n; i += LANES) {
+        v16 s = load_at(p, i, n) * scale + (load_at(mask, i, n) - 1.0f) * MASKED;
+        store_at(p, i, n, s);
+        tops = lane_max(tops, lane_pick(lane_first(n - i), s, lowest));
     }
-    v16 sum = {0};
+    const float top = lane_top(tops);
     for (int i = 0; i < n; i += LANES) {
         v16 e = lane_exp(load_at(p, i, n) - top);
         store_at(p, i, n, e);
-        if (n - i < LANES)
-            for (int j = n - i; j < LANES; j++)
-                e[j] = 0.0f;
-        sum += e;
+        sum += lane_pick(lane_first(n - i), e, lane_all(0.0f));
     }
-    float total = lane_sum(sum);
+    const float share = 1.0f / lane_sum(sum);
     for (int i = 0; i < n; i += LANES)
-        store_at(p, i, n, load_at(p, i, n) / total);
+        store_at(p, i, n, load_at(p, i, n) * share);
 }
 
 /* ds = p (dp - sum(dp p)) * scale, in place of dp. */
@@ -77,49 +78,76 @@ LANE_FN struct head head_at(struct kern_heads s, int b, int h, int ldk, int ldv,
     };
 }
 
+struct cross_args {
+    float            *out, *prob, *dq, *dk, *dv, *work;
+    const float      *q, *k, *v, *mask, *dout, *prob_in;
+    int               ldk, ldv, lddkv, text;
+    struct kern_heads s;
+};
+
+static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float *a,
+                 int lda, const float *b, int ldb, float *c, int ldc)
+{
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
+}
+
+/* Item i is a sample and a head. */
+static void cross_heads(const void *arg, size_t from, size_t to)
+{
+    const struct cross_args *a = arg;
+    const int N = a->s.tokens, L = a->text, D = a->s.dim;
+    const float scale = 1.0f / sqrtf((float)D);
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
+        const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, L);
+        float *p = a->prob + at.prob;
+        gemm(CblasNoTrans, CblasTrans, N, L, D, a->q + at.q, at.ld, a->k + at.k, a->ldk, p, L);
+        for (int t = 0; t < N; t++)
+            softmax_row(p + (size_t)t * (size_t)L, a->mask + (size_t)b * (size_t)L, scale, L);
+        gemm(CblasNoTrans, CblasNoTrans, N, D, L, p, L, a->v + at.v, a->ldv, a->out + at.q, at.ld);
+    }
+}
+
 static void cross_attn(float *out, float *prob, const float *q, const float *k, int ldk,
                        const float *v, int ldv, const float *mask, int text, struct kern_heads s)
 {
-    const float scale = 1.0f / sqrtf((float)s.dim);
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < s.batch; b++)
-        for (int h = 0; h < s.heads; h++) {
-            const struct head at = head_at(s, b, h, ldk, ldv, text);
-            float *p = prob + at.prob;
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s.tokens, text, s.dim, 1.0f,
-                        q + at.q, at.ld, k + at.k, ldk, 0.0f, p, text);
-            for (int t = 0; t < s.tokens; t++)
-                softmax_row(p + (size_t)t * (size_t)text, mask + (size_t)b * (size_t)text, scale,
-                            text);
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s.tokens, s.dim, text, 1.0f, p,
-                        text, v + at.v, ldv, 0.0f, out + at.q, at.ld);
-        }
+    const struct cross_args a = {
+        .out = out, .prob = prob, .q = q, .k = k, .v = v, .mask = mask, .ldk = ldk, .ldv = ldv,
+        .text = text, .s = s,
+    };
+    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * text * 2), cross_heads, &a);
+}
+
+static void cross_heads_back(const void *arg, size_t from, size_t to)
+{
+    const struct cross_args *a = arg;
+    const int N = a->s.tokens, L = a->text, D = a->s.dim;
+    const float scale = 1.0f / sqrtf((float)D);
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
+        const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, L);
+        const size_t kv = head_at(a->s, b, h, a->lddkv, a->lddkv, L).k;
+        const float *p = a->prob_in + at.prob, *dout = a->dout + at.q;
+        float *ds = a->work + at.prob;
+        gemm(CblasNoTrans, CblasTrans, N, L, D, dout, at.ld, a->v + at.v, a->ldv, ds, L);
+        gemm(CblasTrans, CblasNoTrans, L, D, N, p, L, dout, at.ld, a->dv + kv, a->lddkv);
+        for (int t = 0; t < N; t++)
+            softmax_back_row(ds + (size_t)t * (size_t)L, p + (size_t)t * (size_t)L, scale, L);
+        gemm(CblasNoTrans, CblasNoTrans, N, D, L, ds, L, a->k + at.k, a->ldk, a->dq + at.q, at.ld);
+        gemm(CblasTrans, CblasNoTrans, L, D, N, ds, L, a->q + at.q, at.ld, a->dk + kv, a->lddkv);
+    }
 }
 
 static void cross_attn_back(float *dq, float *dk, float *dv, int lddkv, float *work,
                             const float *dout, const float *prob, const float *q, const float *k,
                             int ldk, const float *v, int ldv, int text, struct kern_heads s)
 {
-    const float scale = 1.0f / sqrtf((float)s.dim);
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < s.batch; b++)
-        for (int h = 0; h < s.heads; h++) {
-            const struct head at = head_at(s, b, h, ldk, ldv, text);
-            const size_t to = head_at(s, b, h, lddkv, lddkv, text).k;
-            const float *p = prob + at.prob;
-            float *ds = work + at.prob;
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, s.tokens, text, s.dim, 1.0f,
-                        dout + at.q, at.ld, v + at.v, ldv, 0.0f, ds, text);
-            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, text, s.dim, s.tokens, 1.0f, p,
-                        text, dout + at.q, at.ld, 0.0f, dv + to, lddkv);
-            for (int t = 0; t < s.tokens; t++)
-                softmax_back_row(ds + (size_t)t * (size_t)text, p + (size_t)t * (size_t)text,
-                                 scale, text);
-            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, s.tokens, s.dim, text, 1.0f, ds,
-                        text, k + at.k, ldk, 0.0f, dq + at.q, at.ld);
-            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, text, s.dim, s.tokens, 1.0f, ds,
-                        text, q + at.q, at.ld, 0.0f, dk + to, lddkv);
-        }
+    const struct cross_args a = {
+        .dq = dq, .dk = dk, .dv = dv, .work = work, .q = q, .k = k, .v = v, .dout = dout,
+        .prob_in = prob, .ldk = ldk, .ldv = ldv, .lddkv = lddkv, .text = text, .s = s,
+    };
+    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * text * 4), cross_heads_back,
+               &a);
 }
 
 void KERN_FILL(crossattn)(struct kern_ops *ops)

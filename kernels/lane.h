@@ -79,6 +79,23 @@ LANE_FN v16 lane_min(v16 a, v16 limit)
     return lane_pick(a > limit, limit, a);
 }
 
+/* All ones in the first n lanes. */
+LANE_FN v16i lane_first(int n)
+{
+    const v16i at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return at < n;
+}
+
+LANE_FN float lane_top(v16 x)
+{
+    float a[LANES];
+    memcpy(a, &x, sizeof(a));
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            a[i] = a[i] < a[i + half] ? a[i + half] : a[i];
+    return a[0];
+}
+
 /* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.
  * Below -87.33, where the result is no normal float, it is 0; above 88.37 it stays
  * at e^88.37. */

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
 #define EPS 1e-8f
 
@@ -24,6 +25,11 @@ LANE_FN float *vk_at(struct kern_lin_attn keep, struct kern_heads s, int b, int 
 {
     return keep.vk + ((size_t)b * (size_t)s.heads + (size_t)h) *
                          (size_t)((s.dim + 1) * s.dim);
+}
+
+LANE_FN float *den_at(struct kern_lin_attn keep, struct kern_heads s, int b, int h)
+{
+    return keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
 }
 
 static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float *a,
@@ -70,24 +76,42 @@ static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden,
         float d = dot(q + (size_t)t * (size_t)ld, ksum, dim) + EPS;
         float *o = out + (size_t)t * (size_t)ldo;
         den[(size_t)t * (size_t)ldden] = d;
+        const float share = 1.0f / d;
 #pragma omp simd
         for (int j = 0; j < dim; j++)
-            o[j] /= d;
+            o[j] *= share;
+    }
+}
+
+struct lin_args {
+    float               *out, *dq, *dk, *dv, *dout;
+    const float         *q, *k, *v, *out_in;
+    int                  ldo, ldqk, ldv, ldd;
+    struct kern_lin_attn keep;
+    struct kern_heads    s;
+};
+
+/* Item i is a sample and a head. */
+static void lin_heads(const void *arg, size_t from, size_t to)
+{
+    const struct lin_args *a = arg;
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
+        const size_t at = head_at(a->s, b, h, a->ldqk);
+        lin_attn_head(a->out + head_at(a->s, b, h, a->ldo), a->ldo, vk_at(a->keep, a->s, b, h),
+                      den_at(a->keep, a->s, b, h), a->s.heads, a->q + at, a->k + at, a->ldqk,
+                      a->v + head_at(a->s, b, h, a->ldv), a->ldv, a->s.tokens, a->s.dim);
     }
 }
 
 static void lin_attn(float *out, int ldo, struct kern_lin_attn keep, const float *q,
                      const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
 {
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < s.batch; b++)
-        for (int h = 0; h < s.heads; h++) {
-            const size_t at = head_at(s, b, h, ldqk);
-            lin_attn_head(out + head_at(s, b, h, ldo), ldo, vk_at(keep, s, b, h),
-                          keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h, s.heads,
-                          q + at, k + at, ldqk, v + head_at(s, b, h, ldv), ldv, s.tokens,
-                          s.dim);
-        }
+    const struct lin_args a = {
+        .out = out, .q = q, .k = k, .v = v, .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .keep = keep,
+        .s = s,
+    };
+    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 4), lin_heads, &a);
 }
 
 /* dq[t] = dnum[t] vk + dden[t] ksum, where relu let q through. On the way dout
@@ -98,10 +122,10 @@ static void query_back(float *dq, int ldd, float *dout, const float *out, int ld
     const float *ksum = vk + dim * dim;
     for (int t = 0; t < tokens; t++) {
         float *d = dout + (size_t)t * (size_t)ldo, *w = den + (size_t)t * (size_t)ldden;
-        const float divisor = *w;
+        const float share = 1.0f / *w;
 #pragma omp simd
         for (int j = 0; j < dim; j++)
-            d[j] /= divisor;
+            d[j] *= share;
         *w = -dot(d, out + (size_t)t * (size_t)ldo, dim);
     }
     gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, dout, ldo, vk, dim, dq, ldd);
@@ -131,25 +155,34 @@ static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, cons
     }
 }
 
+static void lin_heads_back(const void *arg, size_t from, size_t to)
+{
+    const struct lin_args *a = arg;
+    const int N = a->s.tokens, D = a->s.dim;
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
+        const size_t at = head_at(a->s, b, h, a->ldqk), at_d = head_at(a->s, b, h, a->ldd);
+        const size_t at_o = head_at(a->s, b, h, a->ldo), at_v = head_at(a->s, b, h, a->ldv);
+        float *vk = vk_at(a->keep, a->s, b, h), *den = den_at(a->keep, a->s, b, h);
+        query_back(a->dq + at_d, a->ldd, a->dout + at_o, a->out_in + at_o, a->ldo, vk, den,
+                   a->s.heads, a->q + at, a->ldqk, N, D);
+        gemm(CblasTrans, CblasNoTrans, D, D, N, a->dout + at_o, a->ldo, a->q + at, a->ldqk, vk, D);
+        weighted_sum(vk + D * D, a->q + at, a->ldqk, den, a->s.heads, N, D);
+        key_value_back(a->dk + at_d, a->dv + at_d, a->ldd, vk, a->k + at, a->ldqk, a->v + at_v,
+                       a->ldv, N, D);
+    }
+}
+
 static void lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
                           const float *out, struct kern_lin_attn keep, const float *q,
-                          const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
+                          const float *k, int ldqk, const float *v, int ldv,
+                          struct kern_heads s)
 {
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < s.batch; b++)
-        for (int h = 0; h < s.heads; h++) {
-            const size_t at = head_at(s, b, h, ldqk), at_d = head_at(s, b, h, ldd);
-            const size_t at_o = head_at(s, b, h, ldo);
-            float *vk = vk_at(keep, s, b, h);
-            float *den = keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
-            query_back(dq + at_d, ldd, dout + at_o, out + at_o, ldo, vk, den, s.heads, q + at, ldqk,
-                       s.tokens, s.dim);
-            gemm(CblasTrans, CblasNoTrans, s.dim, s.dim, s.tokens, dout + at_o, ldo, q + at, ldqk,
-                 vk, s.dim);
-            weighted_sum(vk + s.dim * s.dim, q + at, ldqk, den, s.heads, s.tokens, s.dim);
-            key_value_back(dk + at_d, dv + at_d, ldd, vk, k + at, ldqk,
-                           v + head_at(s, b, h, ldv), ldv, s.tokens, s.dim);
-        }
+    const struct lin_args a = {
+        .dq = dq, .dk = dk, .dv = dv, .dout = dout, .q = q, .k = k, .v = v, .out_in = out,
+        .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .ldd = ldd, .keep = keep, .s = s,
+    };
+    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 8), lin_heads_back, &a);
 }
 
 void KERN_FILL(linattn)(struct kern_ops *ops)

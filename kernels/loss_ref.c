@@ -3,20 +3,38 @@
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
 enum { BLOCK = 4096 };
+
+struct flow_args {
+    float       *y; /* x_t, or dout */
+    double      *per_sample;
+    const float *x0, *noise, *alpha, *sigma, *out;
+    size_t       n;
+    float        factor;
+};
+
+static void noise_samples(const void *arg, size_t from, size_t to)
+{
+    const struct flow_args *k = arg;
+    for (size_t b = from; b < to; b++) {
+        const size_t at = b * k->n;
+        const float a = k->alpha[b], s = k->sigma[b];
+        float *y = k->y + at;
+        const float *x0 = k->x0 + at, *noise = k->noise + at;
+#pragma omp simd
+        for (size_t i = 0; i < k->n; i++)
+            y[i] = a * x0[i] + s * noise[i];
+    }
+}
 
 static void flow_noise(float *x_t, const float *x0, const float *noise, const float *alpha,
                        const float *sigma, int batch, size_t n)
 {
-#pragma omp parallel for schedule(static) if ((size_t)batch * n > 4 * BLOCK)
-    for (int b = 0; b < batch; b++) {
-        const size_t at = (size_t)b * n;
-        const float a = alpha[b], s = sigma[b];
-#pragma omp simd
-        for (size_t i = 0; i < n; i++)
-            x_t[at + i] = a * x0[at + i] + s * noise[at + i];
-    }
+    const struct flow_args k = {.y = x_t, .x0 = x0, .noise = noise, .alpha = alpha,
+                                .sigma = sigma, .n = n};
+    team_range((size_t)batch, 1, 2 * n, noise_samples, &k);
 }
 
 /* The squares of a block are summed in float, blocks in double. */
@@ -44,15 +62,24 @@ static double loss_of(float *dout, const float *out, const float *x0, const floa
     return total / (double)n;
 }
 
+static void loss_samples(const void *arg, size_t from, size_t to)
+{
+    const struct flow_args *k = arg;
+    for (size_t b = from; b < to; b++) {
+        const size_t at = b * k->n;
+        k->per_sample[b] = loss_of(k->y + at, k->out + at, k->x0 + at, k->noise + at, k->factor,
+                                   k->n);
+    }
+}
+
 static void flow_loss(double *per_sample, float *dout, const float *out, const float *x0,
                       const float *noise, double weight, int batch, size_t n)
 {
-    const float factor = (float)(-2.0 * weight / ((double)batch * (double)n));
-#pragma omp parallel for schedule(static) if ((size_t)batch * n > 4 * BLOCK)
-    for (int b = 0; b < batch; b++) {
-        const size_t at = (size_t)b * n;
-        per_sample[b] = loss_of(dout + at, out + at, x0 + at, noise + at, factor, n);
-    }
+    const struct flow_args k = {
+        .y = dout, .per_sample = per_sample, .x0 = x0, .noise = noise, .out = out, .n = n,
+        .factor = (float)(-2.0 * weight / ((double)batch * (double)n)),
+    };
+    team_range((size_t)batch, 1, 3 * n, loss_samples, &k);
 }
 
 void KERN_FILL(loss)(struct kern_ops *ops)

@@ -7,27 +7,27 @@
  * thread's cache.  Measured against OpenBLAS's own threads: docs/BENCHMARKS.md.
  */
 #include <cblas.h>
-#include <omp.h>
 
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
 enum { SPLIT_UNIT = 16, SUM_ROWS = 32 };
 #define SPLIT_FLOPS 400e3 /* below this a second thread costs more than it does */
 
 static int parts_for(double m, double k, double n)
 {
-    return 2 * m * k * n < SPLIT_FLOPS ? 1 : omp_get_max_threads();
+    return 2 * m * k * n < SPLIT_FLOPS ? 1 : team_size();
 }
 
-/* The i-th of `parts` pieces of 0..total, in units, as [*from, *to). */
+/* The i-th of `parts` pieces of 0..total, as [*from, *to). */
 static void part_of(int *from, int *to, int i, int parts, int total)
 {
-    int64_t units = (total + SPLIT_UNIT - 1) / SPLIT_UNIT;
-    int64_t a = units * i / parts * SPLIT_UNIT, b = units * (i + 1) / parts * SPLIT_UNIT;
-    *from = a < total ? (int)a : total;
-    *to = b < total ? (int)b : total;
+    size_t a, b;
+    team_slice(&a, &b, (size_t)total, SPLIT_UNIT, i, parts);
+    *from = (int)a;
+    *to = (int)b;
 }
 
 /* y starts as the bias, or as nothing, and the product is added to it. */
@@ -43,20 +43,30 @@ static void linear_part(float *y, const float *x, const float *w, const float *b
                 b ? 1.0f : 0.0f, y, ldy);
 }
 
+struct linear_args {
+    float       *y;
+    const float *x, *w, *b;
+    int          m, k, n, parts;
+};
+
+static void linear_run(const void *arg, int part)
+{
+    const struct linear_args *a = arg;
+    const size_t n = (size_t)a->n, k = (size_t)a->k;
+    int from, to;
+    part_of(&from, &to, part, a->parts, a->m >= a->n ? a->m : a->n);
+    if (a->m >= a->n)
+        linear_part(a->y + (size_t)from * n, a->x + (size_t)from * k, a->w, a->b, to - from, a->k,
+                    a->n, a->n);
+    else
+        linear_part(a->y + from, a->x, a->w + (size_t)from * k, a->b ? a->b + from : NULL, a->m,
+                    a->k, to - from, a->n);
+}
+
 static void linear(float *y, const float *x, const float *w, const float *b, int m, int k, int n)
 {
-    int parts = parts_for(m, k, n);
-#pragma omp parallel for schedule(static) num_threads(parts) if (parts > 1)
-    for (int i = 0; i < parts; i++) {
-        int from, to;
-        part_of(&from, &to, i, parts, m >= n ? m : n);
-        if (m >= n)
-            linear_part(y + (size_t)from * (size_t)n, x + (size_t)from * (size_t)k, w, b,
-                        to - from, k, n, n);
-        else
-            linear_part(y + from, x, w + (size_t)from * (size_t)k, b ? b + from : NULL, m, k,
-                        to - from, n);
-    }
+    const struct linear_args a = {y, x, w, b, m, k, n, parts_for(m, k, n)};
+    team_run(a.parts, linear_run, &a);
 }
 
 /* sum[j] += column sums; blocks of rows first, so that long sums stay accurate. */
@@ -118,16 +128,33 @@ static void input_part(float *dx, int keep, const float *dy, const float *w, int
                     w + from, k, beta, dx + from, k);
 }
 
+struct back_args {
+    float       *dx, *dw, *db;
+    const float *dy, *x, *w;
+    int          keep, m, k, n, parts;
+};
+
+/* First the parts of dx, then those of dw: no part waits for another. */
+static void back_run(const void *arg, int part)
+{
+    const struct back_args *a = arg;
+    if (a->dx && part < a->parts)
+        input_part(a->dx, a->keep, a->dy, a->w, a->m, a->k, a->n, part, a->parts);
+    else
+        weight_part(a->dw, a->db, a->dy, a->x, a->m, a->k, a->n, part % a->parts, a->parts);
+}
+
 static void linear_back(float *dx, int keep, float *dw, float *db, const float *dy,
                         const float *x, const float *w, int m, int k, int n)
 {
-    int parts = parts_for(m, k, n);
-#pragma omp parallel for schedule(static) num_threads(parts) if (parts > 1)
-    for (int i = 0; i < parts; i++) {
-        if (dx)
-            input_part(dx, keep, dy, w, m, k, n, i, parts);
-        weight_part(dw, db, dy, x, m, k, n, i, parts);
+    const struct back_args a = {dx, dw, db, dy, x, w, keep, m, k, n, parts_for(m, k, n)};
+    const int all = dx ? 2 * a.parts : a.parts;
+    if (a.parts > 1) {
+        team_run(all, back_run, &a);
+        return;
     }
+    for (int i = 0; i < all; i++)
+        back_run(&a, i);
 }
 
 void KERN_FILL(matmul)(struct kern_ops *ops)

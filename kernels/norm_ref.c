@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* norm_ref.c - layer norm with modulation, and RMS norm
  *
- * A row is a token.  Backward does two things that share no output: rows (the
- * gradient of the input) and columns (sums over tokens), so threads go from one
- * to the other without waiting.
+ * A row is a token.  Backward does two things: rows (the gradient of the input)
+ * and columns (sums over tokens, each by one thread in one order).
  */
 #include <math.h>
 
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
-enum { SUM_ROWS = 32, SMALL = 16384 };
+enum { SUM_ROWS = 32 };
 
 
 LANE_FN v16 load_at(const float *p, int c, int cols)
@@ -56,14 +56,32 @@ static void norm_mod_row(float *h, float *stats, const float *x, const float *sh
     }
 }
 
+struct norm_args {
+    float       *y, *dshift, *dscale; /* h, or dx */
+    float       *stats_out;
+    const float *x, *dh, *stats, *shift, *scale;
+    size_t       ldm, tokens, cols, groups;
+    float        eps;
+};
+
+static void norm_mod_rows(const void *arg, size_t from, size_t to)
+{
+    const struct norm_args *k = arg;
+    for (size_t r = from; r < to; r++) {
+        const size_t at = r * k->cols, b = r / k->tokens * k->ldm;
+        norm_mod_row(k->y + at, k->stats_out + 2 * r, k->x + at, k->shift + b, k->scale + b,
+                     (int)k->cols, k->eps);
+    }
+}
+
 static void norm_mod(float *h, float *stats, const float *x, const float *shift,
                      const float *scale, int ldm, int batch, int tokens, int cols, float eps)
 {
-#pragma omp parallel for schedule(static) if ((int64_t)batch * tokens * cols > SMALL)
-    for (int r = 0; r < batch * tokens; r++) {
-        const size_t at = (size_t)r * (size_t)cols, b = (size_t)(r / tokens) * (size_t)ldm;
-        norm_mod_row(h + at, stats + 2 * r, x + at, shift + b, scale + b, cols, eps);
-    }
+    const struct norm_args k = {
+        .y = h, .stats_out = stats, .x = x, .shift = shift, .scale = scale, .ldm = (size_t)ldm,
+        .tokens = (size_t)tokens, .cols = (size_t)cols, .eps = eps,
+    };
+    team_range((size_t)(batch * tokens), 1, 3 * k.cols, norm_mod_rows, &k);
 }
 
 /* g = dh (1 + scale), n = LN(x):  dx += (g - mean(g) - n mean(g n)) / std */
@@ -105,46 +123,75 @@ static void norm_mod_back_col(float *dshift, float *dscale, const float *dh, con
     store_at(dscale, c, cols, scale);
 }
 
+static void norm_mod_back_rows(const void *arg, size_t from, size_t to)
+{
+    const struct norm_args *k = arg;
+    for (size_t r = from; r < to; r++) {
+        const size_t at = r * k->cols;
+        norm_mod_back_row(k->y + at, k->dh + at, k->x + at, k->stats + 2 * r,
+                          k->scale + r / k->tokens * k->ldm, (int)k->cols);
+    }
+}
+
+/* Item i is a sample and a group of columns. */
+static void norm_mod_back_sums(const void *arg, size_t from, size_t to)
+{
+    const struct norm_args *k = arg;
+    for (size_t i = from; i < to; i++) {
+        const size_t b = i / k->groups, row = b * k->tokens;
+        norm_mod_back_col(k->dshift + b * k->ldm, k->dscale + b * k->ldm, k->dh + row * k->cols,
+                          k->x + row * k->cols, k->stats + 2 * row, (int)k->tokens, (int)k->cols,
+                          (int)(i % k->groups) * LANES);
+    }
+}
+
 static void norm_mod_back(float *dx, float *dshift, float *dscale, const float *dh, const float *x,
                           const float *stats, const float *scale, int ldm, int batch, int tokens,
                           int cols)
 {
-    const int groups = (cols + LANES - 1) / LANES;
-#pragma omp parallel if ((int64_t)batch * tokens * cols > SMALL)
-    {
-#pragma omp for schedule(static) nowait
-        for (int r = 0; r < batch * tokens; r++) {
-            const size_t at = (size_t)r * (size_t)cols;
-            norm_mod_back_row(dx + at, dh + at, x + at, stats + 2 * r,
-                              scale + (size_t)(r / tokens) * (size_t)ldm, cols);
+    const struct norm_args k = {
+        .y = dx, .dshift = dshift, .dscale = dscale, .x = x, .dh = dh, .stats = stats,
+        .scale = scale, .ldm = (size_t)ldm, .tokens = (size_t)tokens, .cols = (size_t)cols,
+        .groups = (size_t)(cols + LANES - 1) / LANES,
+    };
+    team_range((size_t)(batch * tokens), 1, 4 * k.cols, norm_mod_back_rows, &k);
+    team_range((size_t)batch * k.groups, 1, 2 * k.tokens * LANES, norm_mod_back_sums, &k);
+}
+
+struct rms_args {
+    float       *y, *rstd_out, *dw; /* y, or dx */
+    const float *x, *dy, *rstd, *w;
+    size_t       ldy, ldx, lddy;
+    int          rows, cols;
+    float        eps;
+};
+
+static void rms_rows(const void *arg, size_t from, size_t to)
+{
+    const struct rms_args *k = arg;
+    for (size_t r = from; r < to; r++) {
+        const float *x = k->x + r * k->ldx;
+        float *y = k->y + r * k->ldy;
+        v16 squares = {0};
+        for (int c = 0; c < k->cols; c += LANES) {
+            v16 v = load_at(x, c, k->cols);
+            squares += v * v;
         }
-#pragma omp for schedule(static)
-        for (int i = 0; i < batch * groups; i++) {
-            const size_t b = (size_t)(i / groups), row = b * (size_t)tokens;
-            norm_mod_back_col(dshift + b * (size_t)ldm, dscale + b * (size_t)ldm,
-                              dh + row * (size_t)cols, x + row * (size_t)cols, stats + 2 * row,
-                              tokens, cols, i % groups * LANES);
-        }
+        const float s = 1.0f / sqrtf(lane_sum(squares) / (float)k->cols + k->eps);
+        k->rstd_out[r] = s;
+        for (int c = 0; c < k->cols; c += LANES)
+            store_at(y, c, k->cols, load_at(x, c, k->cols) * s * load_at(k->w, c, k->cols));
     }
 }
 
 static void rms_norm(float *y, int ldy, float *rstd, const float *x, int ldx, const float *w,
                      int rows, int cols, float eps)
 {
-#pragma omp parallel for schedule(static) if ((int64_t)rows * cols > SMALL)
-    for (int r = 0; r < rows; r++) {
-        const float *from = x + (size_t)r * (size_t)ldx;
-        float *to = y + (size_t)r * (size_t)ldy;
-        v16 squares = {0};
-        for (int c = 0; c < cols; c += LANES) {
-            v16 v = load_at(from, c, cols);
-            squares += v * v;
-        }
-        float s = 1.0f / sqrtf(lane_sum(squares) / (float)cols + eps);
-        rstd[r] = s;
-        for (int c = 0; c < cols; c += LANES)
-            store_at(to, c, cols, load_at(from, c, cols) * s * load_at(w, c, cols));
-    }
+    const struct rms_args k = {
+        .y = y, .rstd_out = rstd, .x = x, .w = w, .ldy = (size_t)ldy, .ldx = (size_t)ldx,
+        .rows = rows, .cols = cols, .eps = eps,
+    };
+    team_range((size_t)rows, 1, 2 * (size_t)cols, rms_rows, &k);
 }
 
 /* dx = (g - n mean(g n)) rstd, g = dy w, n = x rstd */
@@ -176,21 +223,33 @@ static void rms_back_col(float *dw, const float *dy, int lddy, const float *x, i
     store_at(dw, c, cols, load_at(dw, c, cols) + total);
 }
 
+static void rms_back_sums(const void *arg, size_t from, size_t to)
+{
+    const struct rms_args *k = arg;
+    for (size_t i = from; i < to; i++)
+        rms_back_col(k->dw, k->dy, (int)k->lddy, k->x, (int)k->ldx, k->rstd, k->rows, k->cols,
+                     (int)i * LANES);
+}
+
+static void rms_back_rows(const void *arg, size_t from, size_t to)
+{
+    const struct rms_args *k = arg;
+    for (size_t r = from; r < to; r++)
+        rms_back_row(k->y + r * k->ldy, k->dy + r * k->lddy, k->x + r * k->ldx, k->rstd[r], k->w,
+                     k->cols);
+}
+
 static void rms_norm_back(float *dx, int lddx, float *dw, const float *dy, int lddy,
                           const float *x, int ldx, const float *rstd, const float *w, int rows,
                           int cols)
 {
-#pragma omp parallel if ((int64_t)rows * cols > SMALL)
-    {
-        /* Columns first, and all of them: dx may be dy. */
-#pragma omp for schedule(static)
-        for (int c = 0; c < cols; c += LANES)
-            rms_back_col(dw, dy, lddy, x, ldx, rstd, rows, cols, c);
-#pragma omp for schedule(static)
-        for (int r = 0; r < rows; r++)
-            rms_back_row(dx + (size_t)r * (size_t)lddx, dy + (size_t)r * (size_t)lddy,
-                         x + (size_t)r * (size_t)ldx, rstd[r], w, cols);
-    }
+    const struct rms_args k = {
+        .y = dx, .dw = dw, .x = x, .dy = dy, .rstd = rstd, .w = w, .ldy = (size_t)lddx,
+        .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
+    };
+    /* Columns first, and all of them: dx may be dy. */
+    team_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, rms_back_sums, &k);
+    team_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
 }
 
 void KERN_FILL(norm)(struct kern_ops *ops)

@@ -7,43 +7,69 @@
  */
 #include "kernels/kernels.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
-/* Walks every pixel of the batch. `tok` is rows of width channels * p * p. */
-#define EACH_PIXEL(s, p, body)                                                              \
-    do {                                                                                    \
-        const int cols_ = (s).width / (p), rows_ = (s).height / (p);                        \
-        _Pragma("omp parallel for collapse(2) schedule(static)")                            \
-        for (int b = 0; b < (s).batch; b++)                                                 \
-            for (int th = 0; th < rows_; th++)                                              \
-                for (int tw = 0; tw < cols_; tw++) {                                        \
-                    const size_t at = (((size_t)b * (size_t)rows_ + (size_t)th) *           \
-                                       (size_t)cols_ + (size_t)tw) *                        \
-                                      (size_t)((s).channels * (p) * (p));                   \
-                    for (int i = 0; i < (p); i++)                                           \
-                        for (int j = 0; j < (p); j++)                                       \
-                            for (int c = 0; c < (s).channels; c++) {                        \
-                                const size_t px =                                           \
-                                    (((size_t)b * (size_t)(s).channels + (size_t)c) *       \
-                                     (size_t)(s).height + (size_t)(th * (p) + i)) *         \
-                                    (size_t)(s).width + (size_t)(tw * (p) + j);             \
-                                body;                                                       \
-                            }                                                               \
-                }                                                                           \
+struct patch_args {
+    float            *to;
+    const float      *from;
+    struct kern_image s;
+    int               p;
+};
+
+/* Calls body for every pixel of rows of patches [from, to): `px` is its place in the image, `at`
+ * that of its token, (i, j) and c its row, column and channel in the token. */
+#define EACH_PIXEL(arg, from, to, body)                                                       \
+    do {                                                                                      \
+        const struct patch_args *a = (arg);                                                   \
+        const size_t p = (size_t)a->p, rows = (size_t)a->s.height / p;                        \
+        const size_t cols = (size_t)a->s.width / p, ch = (size_t)a->s.channels;               \
+        for (size_t r = (from); r < (to); r++)                                                \
+            for (size_t c = 0; c < ch; c++)                                                   \
+                for (size_t i = 0; i < p; i++)                                                \
+                    for (size_t w = 0; w < cols; w++)                                         \
+                        for (size_t j = 0; j < p; j++) {                                      \
+                            const size_t at = (r * cols + w) * ch * p * p;                    \
+                            const size_t px = ((r / rows * ch + c) * rows * p +               \
+                                               r % rows * p + i) * cols * p + w * p + j;      \
+                            body;                                                             \
+                        }                                                                     \
     } while (0)
+
+static void embed_rows(const void *arg, size_t from, size_t to)
+{
+    EACH_PIXEL(arg, from, to, a->to[at + (c * p + i) * p + j] = a->from[px]);
+}
+
+static void unpatchify_rows(const void *arg, size_t from, size_t to)
+{
+    EACH_PIXEL(arg, from, to, a->to[px] = a->from[at + (i * p + j) * ch + c]);
+}
+
+static void patchify_rows(const void *arg, size_t from, size_t to)
+{
+    EACH_PIXEL(arg, from, to, a->to[at + (i * p + j) * ch + c] = a->from[px]);
+}
+
+static void each_row(team_range_fn fn, float *to, const float *from, struct kern_image s, int p)
+{
+    const struct patch_args a = {to, from, s, p};
+    team_range((size_t)s.batch * (size_t)(s.height / p), 1,
+               (size_t)s.channels * (size_t)p * (size_t)s.width, fn, &a);
+}
 
 static void patch_embed(float *tok, const float *img, struct kern_image s, int p)
 {
-    EACH_PIXEL(s, p, tok[at + (size_t)((c * p + i) * p + j)] = img[px]);
+    each_row(embed_rows, tok, img, s, p);
 }
 
 static void unpatchify(float *img, const float *tok, struct kern_image s, int p)
 {
-    EACH_PIXEL(s, p, img[px] = tok[at + (size_t)((i * p + j) * s.channels + c)]);
+    each_row(unpatchify_rows, img, tok, s, p);
 }
 
 static void patchify(float *tok, const float *img, struct kern_image s, int p)
 {
-    EACH_PIXEL(s, p, tok[at + (size_t)((i * p + j) * s.channels + c)] = img[px]);
+    each_row(patchify_rows, tok, img, s, p);
 }
 
 void KERN_FILL(patch)(struct kern_ops *ops)

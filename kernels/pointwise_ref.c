@@ -9,21 +9,38 @@
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
-enum { BLOCK = 8192, SUM_ROWS = 32 };
+enum { LINE = 1024, SUM_ROWS = 32 };
+
+/* y from x, or from a and b: numbers [from, to). */
+struct map_args {
+    float       *y;
+    const float *a, *b;
+};
+
+static void zero_range(const void *arg, size_t from, size_t to)
+{
+    const struct map_args *m = arg;
+    memset(m->y + from, 0, (to - from) * sizeof(*m->y));
+}
 
 static void zero(float *y, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > 4 * BLOCK)
-    for (size_t i = 0; i < n; i += BLOCK)
-        memset(y + i, 0, (n - i < BLOCK ? n - i : BLOCK) * sizeof(*y));
+    const struct map_args m = {y, NULL, NULL};
+    team_range(n, LINE, 1, zero_range, &m);
+}
+
+static void copy_range(const void *arg, size_t from, size_t to)
+{
+    const struct map_args *m = arg;
+    memcpy(m->y + from, m->a + from, (to - from) * sizeof(*m->y));
 }
 
 static void copy(float *y, const float *x, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > 4 * BLOCK)
-    for (size_t i = 0; i < n; i += BLOCK)
-        memcpy(y + i, x + i, (n - i < BLOCK ? n - i : BLOCK) * sizeof(*y));
+    const struct map_args m = {y, x, NULL};
+    team_range(n, LINE, 1, copy_range, &m);
 }
 
 LANE_FN v16 silu16(v16 x)
@@ -56,31 +73,36 @@ LANE_FN v16 gelu16_back(v16 dy, v16 x)
     return dy * (s + x * s * (1.0f - s) * slope);
 }
 
-#define MAP1(name, fn)                                                     \
-    static void name(float *y, const float *x, size_t n)                   \
-    {                                                                      \
-        _Pragma("omp parallel for schedule(static) if (n > 2 * BLOCK)")    \
-        for (size_t k = 0; k < n; k += BLOCK) {                            \
-            size_t end = n - k < BLOCK ? n : k + BLOCK, i = k;             \
-            for (; i + LANES <= end; i += LANES)                           \
-                lane_store(y + i, fn(lane_load(x + i)));                   \
-            if (i < end)                                                   \
-                lane_store_n(y + i, fn(lane_load_n(x + i, end - i)), end - i); \
-        }                                                                  \
+/* A kernel from a function of one v16, or of two. */
+#define MAP1(name, fn)                                                             \
+    static void name##_range(const void *arg, size_t i, size_t end)                \
+    {                                                                              \
+        const struct map_args *m = arg;                                            \
+        for (; i + LANES <= end; i += LANES)                                       \
+            lane_store(m->y + i, fn(lane_load(m->a + i)));                         \
+        if (i < end)                                                               \
+            lane_store_n(m->y + i, fn(lane_load_n(m->a + i, end - i)), end - i);   \
+    }                                                                              \
+    static void name(float *y, const float *x, size_t n)                           \
+    {                                                                              \
+        const struct map_args m = {y, x, NULL};                                    \
+        team_range(n, LINE, 4, name##_range, &m);                                  \
     }
 
-#define MAP2(name, fn)                                                     \
-    static void name(float *y, const float *a, const float *b, size_t n)   \
-    {                                                                      \
-        _Pragma("omp parallel for schedule(static) if (n > 2 * BLOCK)")    \
-        for (size_t k = 0; k < n; k += BLOCK) {                            \
-            size_t end = n - k < BLOCK ? n : k + BLOCK, i = k;             \
-            for (; i + LANES <= end; i += LANES)                           \
-                lane_store(y + i, fn(lane_load(a + i), lane_load(b + i))); \
-            if (i < end)                                                   \
-                lane_store_n(y + i, fn(lane_load_n(a + i, end - i),        \
-                                       lane_load_n(b + i, end - i)), end - i); \
-        }                                                                  \
+#define MAP2(name, fn)                                                             \
+    static void name##_range(const void *arg, size_t i, size_t end)                \
+    {                                                                              \
+        const struct map_args *m = arg;                                            \
+        for (; i + LANES <= end; i += LANES)                                       \
+            lane_store(m->y + i, fn(lane_load(m->a + i), lane_load(m->b + i)));    \
+        if (i < end)                                                               \
+            lane_store_n(m->y + i, fn(lane_load_n(m->a + i, end - i),              \
+                                      lane_load_n(m->b + i, end - i)), end - i);   \
+    }                                                                              \
+    static void name(float *y, const float *a, const float *b, size_t n)           \
+    {                                                                              \
+        const struct map_args m = {y, a, b};                                       \
+        team_range(n, LINE, 4, name##_range, &m);                                  \
     }
 
 LANE_FN v16 add16(v16 a, v16 b)
@@ -94,31 +116,57 @@ MAP2(silu_back, silu16_back)
 MAP2(gelu_back, gelu16_back)
 MAP2(add, add16)
 
+struct relu_args {
+    float       *y;
+    const float *x;
+    size_t       ldy, ldx;
+    int          cols;
+};
+
+static void relu_rows(const void *arg, size_t from, size_t to)
+{
+    const struct relu_args *a = arg;
+    for (size_t r = from; r < to; r++) {
+        float *y = a->y + r * a->ldy;
+        const float *x = a->x + r * a->ldx;
+#pragma omp simd
+        for (int c = 0; c < a->cols; c++)
+            y[c] = x[c] < 0.0f ? 0.0f : x[c];
+    }
+}
+
 static void relu(float *y, int ldy, const float *x, int ldx, int rows, int cols)
 {
-#pragma omp parallel for schedule(static) if ((int64_t)rows * cols > 2 * BLOCK)
-    for (int r = 0; r < rows; r++) {
-        float *to = y + (size_t)r * (size_t)ldy;
-        const float *from = x + (size_t)r * (size_t)ldx;
-#pragma omp simd
-        for (int c = 0; c < cols; c++)
-            to[c] = from[c] < 0.0f ? 0.0f : from[c];
+    const struct relu_args a = {y, x, (size_t)ldy, (size_t)ldx, cols};
+    team_range((size_t)rows, 1, (size_t)cols, relu_rows, &a);
+}
+
+struct glu_args {
+    float       *y;
+    const float *dy, *x;
+    int          half;
+};
+
+static void glu_rows(const void *arg, size_t from, size_t to)
+{
+    const struct glu_args *k = arg;
+    const int half = k->half;
+    for (size_t r = from; r < to; r++) {
+        const float *a = k->x + r * 2 * (size_t)half, *g = a + half;
+        float *y = k->y + r * (size_t)half;
+        int c = 0;
+        for (; c + LANES <= half; c += LANES)
+            lane_store(y + c, lane_load(a + c) * silu16(lane_load(g + c)));
+        const size_t n = (size_t)(half - c);
+        if (n)
+            lane_store_n(y + c, lane_load_n(a + c, n) * silu16(lane_load_n(g + c, n)), n);
     }
 }
 
 static void glu(float *y, const float *x, int rows, int half)
 {
-#pragma omp parallel for schedule(static) if ((int64_t)rows * half > BLOCK)
-    for (int r = 0; r < rows; r++) {
-        const float *a = x + (size_t)r * 2 * (size_t)half, *g = a + half;
-        float *to = y + (size_t)r * (size_t)half;
-        int c = 0;
-        for (; c + LANES <= half; c += LANES)
-            lane_store(to + c, lane_load(a + c) * silu16(lane_load(g + c)));
-        size_t n = (size_t)(half - c);
-        if (n)
-            lane_store_n(to + c, lane_load_n(a + c, n) * silu16(lane_load_n(g + c, n)), n);
-    }
+    const struct glu_args a = {y, NULL, x, half};
+    team_range((size_t)rows, 1, 6 * (size_t)half, glu_rows, &a);
 }
 
 /* da = dy silu(g), dg = dy a silu'(g); one sigmoid serves both. */
@@ -129,13 +177,14 @@ LANE_FN void glu16_back(v16 *da, v16 *dg, v16 dy, v16 a, v16 g)
     *dg = dy * a * (s * (1.0f + g * (1.0f - s)));
 }
 
-static void glu_back(float *dx, const float *dy, const float *x, int rows, int half)
+static void glu_back_rows(const void *arg, size_t from, size_t to)
 {
-#pragma omp parallel for schedule(static) if ((int64_t)rows * half > BLOCK)
-    for (int r = 0; r < rows; r++) {
-        const float *a = x + (size_t)r * 2 * (size_t)half, *g = a + half;
-        const float *d = dy + (size_t)r * (size_t)half;
-        float *da = dx + (size_t)r * 2 * (size_t)half, *dg = da + half;
+    const struct glu_args *k = arg;
+    const int half = k->half;
+    for (size_t r = from; r < to; r++) {
+        const float *a = k->x + r * 2 * (size_t)half, *g = a + half;
+        const float *d = k->dy + r * (size_t)half;
+        float *da = k->y + r * 2 * (size_t)half, *dg = da + half;
         v16 va, vg;
         int c = 0;
         for (; c + LANES <= half; c += LANES) {
@@ -143,7 +192,7 @@ static void glu_back(float *dx, const float *dy, const float *x, int rows, int h
             lane_store(da + c, va);
             lane_store(dg + c, vg);
         }
-        size_t n = (size_t)(half - c);
+        const size_t n = (size_t)(half - c);
         if (n) {
             glu16_back(&va, &vg, lane_load_n(d + c, n), lane_load_n(a + c, n),
                        lane_load_n(g + c, n));
@@ -151,6 +200,12 @@ static void glu_back(float *dx, const float *dy, const float *x, int rows, int h
             lane_store_n(dg + c, vg, n);
         }
     }
+}
+
+static void glu_back(float *dx, const float *dy, const float *x, int rows, int half)
+{
+    const struct glu_args a = {dx, dy, x, half};
+    team_range((size_t)rows, 1, 8 * (size_t)half, glu_back_rows, &a);
 }
 
 static void time_embed(float *emb, const float *t, const float *freqs, int batch, int half)
@@ -193,17 +248,30 @@ static void mod_add_back(float *dtable, float *dt, int ldt, int row, const float
         }
 }
 
+struct gate_args {
+    float       *y, *dgate;
+    const float *x, *g, *a;
+    size_t       ldg, tokens, cols, groups;
+};
+
+static void gate_rows(const void *arg, size_t from, size_t to)
+{
+    const struct gate_args *k = arg;
+    for (size_t r = from; r < to; r++) {
+        const float *x = k->x + r * k->cols, *a = k->a + r * k->cols;
+        const float *g = k->g + r / k->tokens * k->ldg;
+        float *y = k->y + r * k->cols;
+#pragma omp simd
+        for (size_t c = 0; c < k->cols; c++)
+            y[c] = x[c] + g[c] * a[c];
+    }
+}
+
 static void gate(float *y, const float *x, const float *g, int ldg, const float *a, int batch,
                  int tokens, int cols)
 {
-#pragma omp parallel for schedule(static) if ((int64_t)batch * tokens * cols > 2 * BLOCK)
-    for (int r = 0; r < batch * tokens; r++) {
-        const size_t at = (size_t)r * (size_t)cols;
-        const float *w = g + (size_t)(r / tokens) * (size_t)ldg;
-#pragma omp simd
-        for (int c = 0; c < cols; c++)
-            y[at + (size_t)c] = x[at + (size_t)c] + w[c] * a[at + (size_t)c];
-    }
+    const struct gate_args k = {y, NULL, x, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols, 0};
+    team_range((size_t)(batch * tokens), 1, 2 * (size_t)cols, gate_rows, &k);
 }
 
 /* Column sums of dy * a of one sample, LANES columns from c on. */
@@ -223,26 +291,36 @@ static void gate_sum(float *dgate, const float *dy, const float *a, int tokens, 
     lane_store_n(dgate + c, total, n);
 }
 
+static void gate_back_rows(const void *arg, size_t from, size_t to)
+{
+    const struct gate_args *k = arg;
+    for (size_t r = from; r < to; r++) {
+        const float *g = k->g + r / k->tokens * k->ldg, *dy = k->x + r * k->cols;
+        float *da = k->y + r * k->cols;
+#pragma omp simd
+        for (size_t c = 0; c < k->cols; c++)
+            da[c] = g[c] * dy[c];
+    }
+}
+
+/* Item i is a sample and a group of columns. */
+static void gate_back_sums(const void *arg, size_t from, size_t to)
+{
+    const struct gate_args *k = arg;
+    for (size_t i = from; i < to; i++) {
+        const size_t b = i / k->groups, at = b * k->tokens * k->cols;
+        gate_sum(k->dgate + b * k->ldg, k->x + at, k->a + at, (int)k->tokens, (int)k->cols,
+                 (int)(i % k->groups) * LANES);
+    }
+}
+
 static void gate_back(float *da, float *dgate, const float *dy, const float *g, int ldg,
                       const float *a, int batch, int tokens, int cols)
 {
-    const int groups = (cols + LANES - 1) / LANES;
-#pragma omp parallel if ((int64_t)batch * tokens * cols > 2 * BLOCK)
-    {
-#pragma omp for schedule(static) nowait
-        for (int r = 0; r < batch * tokens; r++) {
-            const size_t at = (size_t)r * (size_t)cols;
-            const float *w = g + (size_t)(r / tokens) * (size_t)ldg;
-#pragma omp simd
-            for (int c = 0; c < cols; c++)
-                da[at + (size_t)c] = w[c] * dy[at + (size_t)c];
-        }
-#pragma omp for schedule(static)
-        for (int i = 0; i < batch * groups; i++) {
-            const size_t b = (size_t)(i / groups), at = b * (size_t)tokens * (size_t)cols;
-            gate_sum(dgate + b * (size_t)ldg, dy + at, a + at, tokens, cols, i % groups * LANES);
-        }
-    }
+    const struct gate_args k = {da,  dgate, dy, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols,
+                                (size_t)(cols + LANES - 1) / LANES};
+    team_range((size_t)(batch * tokens), 1, 2 * (size_t)cols, gate_back_rows, &k);
+    team_range((size_t)batch * k.groups, 1, 2 * (size_t)tokens * LANES, gate_back_sums, &k);
 }
 
 void KERN_FILL(pointwise)(struct kern_ops *ops)

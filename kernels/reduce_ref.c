@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
+#include "kernels/team.h"
 
 enum { CHUNKS = 1024, CHUNK_MIN = 4096 };
 
@@ -32,19 +33,30 @@ static double chunk_squares(const float *x, size_t n)
     return rest;
 }
 
+struct sum_args {
+    double      *part;
+    const float *x;
+    size_t       n, chunk;
+};
+
+static void sum_chunks(const void *arg, size_t from, size_t to)
+{
+    const struct sum_args *a = arg;
+    for (size_t i = from; i < to; i++) {
+        const size_t at = i * a->chunk, left = a->n - at;
+        a->part[i] = chunk_squares(a->x + at, left < a->chunk ? left : a->chunk);
+    }
+}
+
 static double sum_squares(const float *x, size_t n)
 {
-    double part[CHUNKS];
+    double part[CHUNKS], total = 0;
     size_t chunk = (n + CHUNKS - 1) / CHUNKS;
     chunk = chunk < CHUNK_MIN ? CHUNK_MIN : (chunk + LANES - 1) / LANES * LANES;
-    const int chunks = (int)((n + chunk - 1) / chunk);
-#pragma omp parallel for schedule(static) if (chunks > 8)
-    for (int i = 0; i < chunks; i++) {
-        const size_t at = (size_t)i * chunk;
-        part[i] = chunk_squares(x + at, n - at < chunk ? n - at : chunk);
-    }
-    double total = 0;
-    for (int i = 0; i < chunks; i++)
+    const struct sum_args a = {part, x, n, chunk};
+    const size_t chunks = (n + chunk - 1) / chunk;
+    team_range(chunks, 1, chunk, sum_chunks, &a);
+    for (size_t i = 0; i < chunks; i++)
         total += part[i];
     return total;
 }

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "kernels/team.h"
+
 struct rng rng_make(uint64_t seed, uint32_t epoch, uint64_t id, enum rng_purpose purpose)
 {
     return (struct rng){
@@ -115,11 +117,23 @@ double rng_normal_at(const struct rng *r, uint64_t i)
     return __builtin_sqrt(-2.0 * log_unit(u)) * cos_turn(v);
 }
 
+struct normal_args {
+    const struct rng *r;
+    float            *out;
+    uint64_t          first;
+};
+
+static void normal_range(const void *arg, size_t from, size_t to)
+{
+    const struct normal_args *a = arg;
+    for (size_t i = from; i < to; i++)
+        a->out[i] = (float)rng_normal_at(a->r, a->first + i);
+}
+
 void rng_normal(const struct rng *r, float *out, uint64_t first, size_t n)
 {
-#pragma omp parallel for schedule(static) if (n > 4096)
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)rng_normal_at(r, first + i);
+    const struct normal_args a = {r, out, first};
+    team_range(n, 16, 32, normal_range, &a);
 }
 
 double rng_uniform_at(const struct rng *r, uint64_t i)

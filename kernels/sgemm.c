@@ -3,8 +3,9 @@
 #include "kernels/sgemm.h"
 
 #include <cblas.h>
-#include <omp.h>
 #include <stddef.h>
+
+#include "kernels/team.h"
 
 struct product {
     CBLAS_TRANSPOSE ta, tb;
@@ -43,23 +44,33 @@ static void run_part(const struct product *p, float *c, const float *a, const fl
                     p->cols);
 }
 
+struct split {
+    struct product p;
+    float         *c;
+    const float   *a, *b;
+    int            parts;
+};
+
+static void split_run(const void *arg, int part)
+{
+    const struct split *s = arg;
+    run_part(&s->p, s->c, s->a, s->b, part, s->parts);
+}
+
 void sgemm_run(enum sgemm_kind kind, enum sgemm_threads threads, float *c, const float *a,
                const float *b, int m, int k, int n)
 {
-    const struct product p = product_of(kind, m, k, n);
-    const int parts = omp_get_max_threads();
-    if (threads == SGEMM_BLAS) {
-        openblas_set_num_threads(parts);
-        run_part(&p, c, a, b, 0, 1);
-        openblas_set_num_threads(1);
+    const struct split s = {product_of(kind, m, k, n), c, a, b, team_size()};
+    if (threads == SGEMM_SPLIT) {
+        team_run(s.parts, split_run, &s);
         return;
     }
-#pragma omp parallel for schedule(static) num_threads(parts)
-    for (int i = 0; i < parts; i++)
-        run_part(&p, c, a, b, i, parts);
+    openblas_set_num_threads(s.parts);
+    run_part(&s.p, c, a, b, 0, 1);
+    openblas_set_num_threads(1);
 }
 
 int sgemm_thread_count(void)
 {
-    return omp_get_max_threads();
+    return team_size();
 }

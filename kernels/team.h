@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* team.h - all cores on one loop
+ *
+ * The caller works too, and waits only for parts that somebody has begun: a
+ * worker that the system has put aside holds nothing up, so on a busy machine a
+ * step takes its share of the time and not the wait for the slowest thread at
+ * each of some hundred loops.  Workers watch for the next loop for some
+ * microseconds, then sleep.
+ *
+ * Threads: $OMP_NUM_THREADS if it is a number, else the processors this process
+ * may use.  One loop at a time: a loop inside a loop, or of another thread
+ * meanwhile, runs in its caller alone.  Safe after fork(): the child has no
+ * workers and does all itself.
+ */
+#ifndef KERNELS_TEAM_H
+#define KERNELS_TEAM_H
+
+#include <stddef.h>
+
+enum { TEAM_PARTS_MAX = 65535 };
+
+typedef void (*team_part_fn)(const void *arg, int part);
+typedef void (*team_range_fn)(const void *arg, size_t from, size_t to);
+
+int team_size(void);
+
+/* fn(arg, 0) ... fn(arg, parts - 1), each once, in any order; back when all are done. */
+void team_run(int parts, team_part_fn fn, const void *arg);
+
+/* 0..n in pieces that begin at multiples of `unit`. `work`: what one costs, in numbers touched;
+ * too little work stays with the caller. */
+void team_range(size_t n, size_t unit, size_t work, team_range_fn fn, const void *arg);
+
+/* The part-th of `parts` pieces of 0..n, cut at multiples of `unit`. */
+static inline void team_slice(size_t *from, size_t *to, size_t n, size_t unit, int part, int parts)
+{
+    const size_t units = (n + unit - 1) / unit;
+    *from = units * (size_t)part / (size_t)parts * unit;
+    *to = units * ((size_t)part + 1) / (size_t)parts * unit;
+    *from = *from < n ? *from : n;
+    *to = *to < n ? *to : n;
+}
+
+#endif
