@@ -68,6 +68,7 @@ PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard engine/main.c),$(BIN)/jobctl-train)
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
+SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
 
 # A fuzz target is linked with libFuzzer in a build that has it, else with the replayer.
 FUZZERS  := $(patsubst tests/fuzz/%.c,$(OBJ)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -206,9 +207,9 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
 
-$(OBJ)/tests/sim/%: tests/sim/%.c $(TEST_LIBS) $(OBJ)/flags
+$(OBJ)/tests/sim/%: tests/sim/%.c $(SIM_SRCS) tests/sim/world.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
-	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -o $@ $< $(SIM_SRCS) $(TEST_LIBS) $(ALL_LD)
 
 $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  FUZZ $<")
@@ -219,6 +220,6 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -o $@ $< -ljansson
 
--include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(SIMS:=.d) $(FUZZERS:=.d)
+-include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
 .PHONY: all house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE

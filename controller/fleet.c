@@ -105,7 +105,7 @@ static void judge_after(struct sched_job *s, struct job *job)
     }
 }
 
-static int gather(struct daemon *d, size_t *count)
+static int gather(struct daemon *d, size_t *count, int64_t now_ms)
 {
     struct fleet *f = &d->fleet;
     if (f->room < d->roster.count) {
@@ -123,7 +123,7 @@ static int gather(struct daemon *d, size_t *count)
             continue;
         f->queue[n] = (struct sched_job){
             .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
-            .not_before_ms = job->core.not_before_ms, .cpus = job->want_cpus,
+            .not_before_ms = job_core_not_before(&job->core, now_ms), .cpus = job->want_cpus,
             .gpus = job->want_gpus, .owner = job,
         };
         if (job->nafter > 0)
@@ -224,7 +224,7 @@ static void pass(uv_timer_t *timer)
     size_t count = 0;
     int64_t limit = limits(d, now_ms);
     fleet_free(d, &node.cpus_free, &node.gpus_free);
-    if (gather(d, &count) < 0) {
+    if (gather(d, &count, now_ms) < 0) {
         log_error(NULL, "out of memory for a queue of %zu jobs", d->roster.count);
         return;
     }

@@ -67,6 +67,7 @@ static bool failed(const json_t *generation_ended)
     return cause[0] && strcmp(cause, "none") != 0;
 }
 
+/* Of events that are kept only: `best` must come out the same after a restart. */
 static void see_step(struct job_core *c, int64_t step)
 {
     if (step < 0)
@@ -180,7 +181,7 @@ static void apply_restart_scheduled(struct job_core *c, const struct core_event 
 
 static void apply_step(struct job_core *c, const struct core_event *e)
 {
-    see_step(c, body_int(e->body, "step", -1));
+    c->step = body_int(e->body, "step", c->step);
     c->steps = body_int(e->body, "steps", c->steps);
 }
 
@@ -195,12 +196,12 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
+    see_step(c, body_int(e->body, "step", -1));
     close_generation(c, e->at_ms, false);
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;
     if (strcmp(e->kind, "attempt_ended") == 0) {
-        see_step(c, body_int(e->body, "step", -1));
         c->failures = body_int(e->body, "failures_without_progress", c->failures);
         c->same = body_int(e->body, "same_fingerprint", c->same);
         if (body_text(e->body, "fingerprint")[0])
@@ -322,6 +323,11 @@ bool job_core_waits(const struct job_core *c)
     return c->state == JOB_PENDING || (c->state == JOB_RECOVERING && !c->live);
 }
 
+int64_t job_core_not_before(const struct job_core *c, int64_t now_ms)
+{
+    return c->not_before_ms > now_ms + c->rules.backoff_max_ms ? now_ms : c->not_before_ms;
+}
+
 int64_t job_core_productive_ms(const struct job_core *c, int64_t now_ms)
 {
     if (!c->gen_started_ms || now_ms < c->gen_started_ms)
@@ -413,7 +419,9 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
     if (!next->live || in->attempt != next->attempt)
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)in->attempt, (long long)next->id);
-    if (add(out, next, in, "agent_lost", json_pack("{s:s}", "text", in->text), err) < 0)
+    if (add(out, next, in, "agent_lost",
+            json_pack("{s:s, s:o}", "text", in->text, "step",
+                      next->step >= 0 ? json_integer(next->step) : json_null()), err) < 0)
         return -1;
     if (next->state == JOB_STOPPING)
         return end_as_asked(out, next, in, err);

@@ -15,7 +15,7 @@
  *   held, released  {}
  *   placed          {nonce, node, cpus, gpus}                     a new attempt
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
- *   agent_lost      {text}                          proven gone, with all that it had started
+ *   agent_lost      {text, step}                    proven gone, with all that it had started
  *   stop_requested  {reason, limit, now}            limit: max_duration, not a person
  *   retry           {text, delay_ms, not_before_ms}
  *   done            {result, reason, exit_code}                   always the last
@@ -118,6 +118,9 @@ int job_core_replay(struct job_core *core, const struct core_event *event, struc
 
 /* May the scheduler place it? */
 bool job_core_waits(const struct job_core *core);
+
+/* When its back-off ends. A clock that was set back does not make it longer than the rules allow. */
+int64_t job_core_not_before(const struct job_core *core, int64_t now_ms);
 
 /* Milliseconds that led somewhere, up to `now_ms`. */
 int64_t job_core_productive_ms(const struct job_core *core, int64_t now_ms);

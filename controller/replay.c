@@ -61,8 +61,6 @@ static void take_numbers(struct job *job, const struct job_row *row)
     job->retry_of = row->retry_of;
     job->core.steps = row->steps;
     job->core.step = row->step;
-    if (row->step > job->core.best)
-        job->core.best = row->step;
     job->pulse.loss = row->loss;
     job->pulse.samples_per_s = row->samples_per_s;
     if (strcmp(row->state, job_state_name(job->core.state)) != 0)
