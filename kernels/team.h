@@ -32,7 +32,8 @@ void team_run(int parts, team_part_fn fn, const void *arg);
 void team_range(size_t n, size_t unit, size_t work, team_range_fn fn, const void *arg);
 
 /* The part-th of `parts` pieces of 0..n, cut at multiples of `unit`. */
-static inline void team_slice(size_t *from, size_t *to, size_t n, size_t unit, int part, int parts)
+static inline __attribute__((unused)) void team_slice(size_t *from, size_t *to, size_t n,
+                                                      size_t unit, int part, int parts)
 {
     const size_t units = (n + unit - 1) / unit;
     *from = units * (size_t)part / (size_t)parts * unit;
