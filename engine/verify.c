@@ -159,7 +159,8 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
     if (verify_limits(&z, f, "loss.x0", "loss.y", cfg, err) < 0 ||
         verify_optimizer(&opt, &lr, f->config, err) < 0 ||
         step_create(&s, cfg, &z, &opt, verify_flow_shift(f->config), err) < 0 ||
-        verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f, err) < 0 ||
+        verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f,
+                            err) < 0 ||
         verify_batch_load(&batch, f, "loss", &z, cfg, err) < 0)
         goto out;
     const size_t B = (size_t)z.batch;

@@ -112,7 +112,8 @@ static int optimizer_schedule(struct schedule *lr, const json_t *train, struct e
     lr->type = SCHEDULE_CONSTANT;
     lr->warmup = (int64_t)number_or(json_object_get(args, "num_warmup_steps"), 0);
     if (type && strcmp(type, "constant") != 0)
-        return err_set(err, ERR_USAGE, "train.lr_schedule is \"%.40s\"; verify runs constant", type);
+        return err_set(err, ERR_USAGE, "train.lr_schedule is \"%.40s\"; verify runs constant",
+                       type);
     return schedule_check(lr, err);
 }
 

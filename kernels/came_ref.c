@@ -16,11 +16,6 @@
 
 enum { LINE = 1024, CHUNKS = 256, CHUNK_MIN = 4096 };
 
-LANE_FN v16 load_at(const float *p, int c, int cols)
-{
-    return cols - c >= LANES ? lane_load(p + c) : lane_load_n(p + c, (size_t)(cols - c));
-}
-
 /* A matrix x, its rows and columns; y where there is an output. */
 struct factor_args {
     float       *row, *col, *y;
@@ -36,7 +31,7 @@ static void factor_rows(const void *arg, size_t from, size_t to)
     for (size_t i = from; i < to; i++) {
         v16 sum = {0};
         for (int j = 0; j < cols; j += LANES) {
-            v16 a = load_at(k->x + i * k->cols, j, cols) * k->scale;
+            v16 a = lane_load_at(k->x + i * k->cols, j, cols) * k->scale;
             sum += a * a;
         }
         k->row[i] = k->row[i] * k->beta + (lane_sum(sum) / (float)cols + k->eps) * k->rest;
@@ -53,7 +48,7 @@ static void factor_cols(const void *arg, size_t from, size_t to)
         for (size_t i0 = 0; i0 < k->rows; i0 += 32) {
             v16 part = {0};
             for (size_t i = i0; i < k->rows && i < i0 + 32; i++) {
-                v16 a = load_at(k->x + i * k->cols, j, cols) * k->scale;
+                v16 a = lane_load_at(k->x + i * k->cols, j, cols) * k->scale;
                 part += a * a;
             }
             total += part;

@@ -16,38 +16,25 @@
 
 #define MASKED 10000.0f
 
-LANE_FN v16 load_at(const float *p, int c, int cols)
-{
-    return cols - c >= LANES ? lane_load(p + c) : lane_load_n(p + c, (size_t)(cols - c));
-}
-
-LANE_FN void store_at(float *p, int c, int cols, v16 x)
-{
-    if (cols - c >= LANES)
-        lane_store(p + c, x);
-    else
-        lane_store_n(p + c, x, (size_t)(cols - c));
-}
-
 /* p = softmax(p * scale + mask), in place. */
 static void softmax_row(float *p, const float *mask, float scale, int n)
 {
     const v16 lowest = lane_all(-FLT_MAX);
     v16 tops = lowest, sum = {0};
     for (int i = 0; i < n; i += LANES) {
-        v16 s = load_at(p, i, n) * scale + (load_at(mask, i, n) - 1.0f) * MASKED;
-        store_at(p, i, n, s);
+        v16 s = lane_load_at(p, i, n) * scale + (lane_load_at(mask, i, n) - 1.0f) * MASKED;
+        lane_store_at(p, i, n, s);
         tops = lane_max(tops, lane_pick(lane_first(n - i), s, lowest));
     }
     const float top = lane_top(tops);
     for (int i = 0; i < n; i += LANES) {
-        v16 e = lane_exp(load_at(p, i, n) - top);
-        store_at(p, i, n, e);
+        v16 e = lane_exp(lane_load_at(p, i, n) - top);
+        lane_store_at(p, i, n, e);
         sum += lane_pick(lane_first(n - i), e, lane_all(0.0f));
     }
     const float share = 1.0f / lane_sum(sum);
     for (int i = 0; i < n; i += LANES)
-        store_at(p, i, n, load_at(p, i, n) * share);
+        lane_store_at(p, i, n, lane_load_at(p, i, n) * share);
 }
 
 /* ds = p (dp - sum(dp p)) * scale, in place of dp. */
@@ -55,10 +42,10 @@ static void softmax_back_row(float *dp, const float *p, float scale, int n)
 {
     v16 sum = {0};
     for (int i = 0; i < n; i += LANES)
-        sum += load_at(dp, i, n) * load_at(p, i, n);
+        sum += lane_load_at(dp, i, n) * lane_load_at(p, i, n);
     float total = lane_sum(sum);
     for (int i = 0; i < n; i += LANES)
-        store_at(dp, i, n, load_at(p, i, n) * (load_at(dp, i, n) - total) * scale);
+        lane_store_at(dp, i, n, lane_load_at(p, i, n) * (lane_load_at(dp, i, n) - total) * scale);
 }
 
 struct head {

@@ -12,6 +12,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 /* All of this is inlined: no v16 ever crosses a call, whatever its ABI. */
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -19,6 +22,8 @@
 enum { LANES = 16 };
 
 typedef float v16 __attribute__((vector_size(64)));
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 typedef float v16_any __attribute__((vector_size(64), aligned(4), may_alias));
 
@@ -34,7 +39,18 @@ LANE_FN void lane_store(float *p, v16 x)
     *(v16_any *)p = x;
 }
 
-/* The first n < LANES floats; the other lanes are zero. */
+/* The first n < LANES floats; the other lanes are zero, or stay in memory as they are. */
+#if defined(__AVX512F__)
+LANE_FN v16 lane_load_n(const float *p, size_t n)
+{
+    return (v16)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+
+LANE_FN void lane_store_n(float *p, v16 x, size_t n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
+}
+#else
 LANE_FN v16 lane_load_n(const float *p, size_t n)
 {
     v16 x = {0};
@@ -46,6 +62,7 @@ LANE_FN void lane_store_n(float *p, v16 x, size_t n)
 {
     memcpy(p, &x, n * sizeof(float));
 }
+#endif
 
 LANE_FN v16 lane_all(float f)
 {
@@ -55,12 +72,10 @@ LANE_FN v16 lane_all(float f)
 /* Halves are folded, so the order of the sum is the same for every register size. */
 LANE_FN float lane_sum(v16 x)
 {
-    float a[LANES];
-    memcpy(a, &x, sizeof(a));
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++)
-            a[i] += a[i + half];
-    return a[0];
+    v8 a = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+           __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+    v4 b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+    return (b[0] + b[2]) + (b[1] + b[3]);
 }
 
 LANE_FN v16 lane_pick(v16i take, v16 yes, v16 no)
@@ -94,6 +109,20 @@ LANE_FN float lane_top(v16 x)
         for (int i = 0; i < half; i++)
             a[i] = a[i] < a[i + half] ? a[i + half] : a[i];
     return a[0];
+}
+
+/* Columns c.. of a row of `cols`: all lanes, or as many as are left (the others zero). */
+LANE_FN v16 lane_load_at(const float *p, int c, int cols)
+{
+    return cols - c >= LANES ? lane_load(p + c) : lane_load_n(p + c, (size_t)(cols - c));
+}
+
+LANE_FN void lane_store_at(float *p, int c, int cols, v16 x)
+{
+    if (cols - c >= LANES)
+        lane_store(p + c, x);
+    else
+        lane_store_n(p + c, x, (size_t)(cols - c));
 }
 
 /* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.

@@ -38,15 +38,28 @@ static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
 }
 
-static float dot(const float *a, const float *b, int n)
+LANE_FN float dot(const float *a, const float *b, int n)
 {
     v16 sum = {0};
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        sum += lane_load(a + i) * lane_load(b + i);
-    if (i < n)
-        sum += lane_load_n(a + i, (size_t)(n - i)) * lane_load_n(b + i, (size_t)(n - i));
+    for (int i = 0; i < n; i += LANES)
+        sum += lane_load_at(a, i, n) * lane_load_at(b, i, n);
     return lane_sum(sum);
+}
+
+LANE_FN void scale_row(float *x, float by, int n)
+{
+    for (int i = 0; i < n; i += LANES)
+        lane_store_at(x, i, n, lane_load_at(x, i, n) * by);
+}
+
+/* d + w * add where x > 0, else 0: the gradient through relu(x). */
+LANE_FN void relu_back_row(float *d, float w, const float *add, const float *x, int n)
+{
+    for (int i = 0; i < n; i += LANES) {
+        v16 g = lane_load_at(d, i, n) + w * lane_load_at(add, i, n);
+        lane_store_at(d, i, n,
+                      lane_pick(lane_load_at(x, i, n) > lane_all(0.0f), g, lane_all(0.0f)));
+    }
 }
 
 /* ksum[j] = sum over tokens of weight[n * ldw] * k[n][j]; weight NULL = 1 */
@@ -76,10 +89,7 @@ static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden,
         float d = dot(q + (size_t)t * (size_t)ld, ksum, dim) + EPS;
         float *o = out + (size_t)t * (size_t)ldo;
         den[(size_t)t * (size_t)ldden] = d;
-        const float share = 1.0f / d;
-#pragma omp simd
-        for (int j = 0; j < dim; j++)
-            o[j] *= share;
+        scale_row(o, 1.0f / d, dim);
     }
 }
 
@@ -122,19 +132,13 @@ static void query_back(float *dq, int ldd, float *dout, const float *out, int ld
     const float *ksum = vk + dim * dim;
     for (int t = 0; t < tokens; t++) {
         float *d = dout + (size_t)t * (size_t)ldo, *w = den + (size_t)t * (size_t)ldden;
-        const float share = 1.0f / *w;
-#pragma omp simd
-        for (int j = 0; j < dim; j++)
-            d[j] *= share;
+        scale_row(d, 1.0f / *w, dim);
         *w = -dot(d, out + (size_t)t * (size_t)ldo, dim);
     }
     gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, dout, ldo, vk, dim, dq, ldd);
     for (int t = 0; t < tokens; t++) {
         float *d = dq + (size_t)t * (size_t)ldd;
-        const float *x = q + (size_t)t * (size_t)ld, w = den[(size_t)t * (size_t)ldden];
-#pragma omp simd
-        for (int j = 0; j < dim; j++)
-            d[j] = x[j] > 0.0f ? d[j] + w * ksum[j] : 0.0f;
+        relu_back_row(d, den[(size_t)t * (size_t)ldden], ksum, q + (size_t)t * (size_t)ld, dim);
     }
 }
 
@@ -148,10 +152,7 @@ static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, cons
     gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, v, ldv, dvk, dim, dk, ldd);
     for (int t = 0; t < tokens; t++) {
         float *d = dk + (size_t)t * (size_t)ldd;
-        const float *x = k + (size_t)t * (size_t)ld;
-#pragma omp simd
-        for (int j = 0; j < dim; j++)
-            d[j] = x[j] > 0.0f ? d[j] + dksum[j] : 0.0f;
+        relu_back_row(d, 1.0f, dksum, k + (size_t)t * (size_t)ld, dim);
     }
 }
 

@@ -14,19 +14,6 @@
 enum { SUM_ROWS = 32 };
 
 
-LANE_FN v16 load_at(const float *p, int c, int cols)
-{
-    return cols - c >= LANES ? lane_load(p + c) : lane_load_n(p + c, (size_t)(cols - c));
-}
-
-LANE_FN void store_at(float *p, int c, int cols, v16 x)
-{
-    if (cols - c >= LANES)
-        lane_store(p + c, x);
-    else
-        lane_store_n(p + c, x, (size_t)(cols - c));
-}
-
 /* Ones in the lanes that exist: a sum of differences must not count the others. */
 LANE_FN v16 keep_at(v16 x, int c, int cols)
 {
@@ -41,18 +28,19 @@ static void norm_mod_row(float *h, float *stats, const float *x, const float *sh
 {
     v16 sum = {0}, squares = {0};
     for (int c = 0; c < cols; c += LANES)
-        sum += load_at(x, c, cols);
+        sum += lane_load_at(x, c, cols);
     float mean = lane_sum(sum) / (float)cols;
     for (int c = 0; c < cols; c += LANES) {
-        v16 d = keep_at(load_at(x, c, cols) - mean, c, cols);
+        v16 d = keep_at(lane_load_at(x, c, cols) - mean, c, cols);
         squares += d * d;
     }
     float rstd = 1.0f / sqrtf(lane_sum(squares) / (float)cols + eps);
     stats[0] = mean;
     stats[1] = rstd;
     for (int c = 0; c < cols; c += LANES) {
-        v16 n = (load_at(x, c, cols) - mean) * rstd;
-        store_at(h, c, cols, n * (1.0f + load_at(scale, c, cols)) + load_at(shift, c, cols));
+        v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
+        lane_store_at(h, c, cols,
+                      n * (1.0f + lane_load_at(scale, c, cols)) + lane_load_at(shift, c, cols));
     }
 }
 
@@ -91,15 +79,15 @@ static void norm_mod_back_row(float *dx, const float *dh, const float *x, const 
     const float mean = stats[0], rstd = stats[1];
     v16 sum_g = {0}, sum_gn = {0};
     for (int c = 0; c < cols; c += LANES) {
-        v16 g = load_at(dh, c, cols) * (1.0f + load_at(scale, c, cols));
+        v16 g = lane_load_at(dh, c, cols) * (1.0f + lane_load_at(scale, c, cols));
         sum_g += g;
-        sum_gn += g * ((load_at(x, c, cols) - mean) * rstd);
+        sum_gn += g * ((lane_load_at(x, c, cols) - mean) * rstd);
     }
     const float mean_g = lane_sum(sum_g) / (float)cols, mean_gn = lane_sum(sum_gn) / (float)cols;
     for (int c = 0; c < cols; c += LANES) {
-        v16 g = load_at(dh, c, cols) * (1.0f + load_at(scale, c, cols));
-        v16 n = (load_at(x, c, cols) - mean) * rstd;
-        store_at(dx, c, cols, load_at(dx, c, cols) + rstd * (g - mean_g - n * mean_gn));
+        v16 g = lane_load_at(dh, c, cols) * (1.0f + lane_load_at(scale, c, cols));
+        v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
+        lane_store_at(dx, c, cols, lane_load_at(dx, c, cols) + rstd * (g - mean_g - n * mean_gn));
     }
 }
 
@@ -112,15 +100,15 @@ static void norm_mod_back_col(float *dshift, float *dscale, const float *dh, con
         v16 part_shift = {0}, part_scale = {0};
         for (int r = r0; r < tokens && r < r0 + SUM_ROWS; r++) {
             const size_t at = (size_t)r * (size_t)cols;
-            v16 d = load_at(dh + at, c, cols);
+            v16 d = lane_load_at(dh + at, c, cols);
             part_shift += d;
-            part_scale += d * ((load_at(x + at, c, cols) - stats[2 * r]) * stats[2 * r + 1]);
+            part_scale += d * ((lane_load_at(x + at, c, cols) - stats[2 * r]) * stats[2 * r + 1]);
         }
         shift += part_shift;
         scale += part_scale;
     }
-    store_at(dshift, c, cols, shift);
-    store_at(dscale, c, cols, scale);
+    lane_store_at(dshift, c, cols, shift);
+    lane_store_at(dscale, c, cols, scale);
 }
 
 static void norm_mod_back_rows(const void *arg, size_t from, size_t to)
@@ -174,13 +162,14 @@ static void rms_rows(const void *arg, size_t from, size_t to)
         float *y = k->y + r * k->ldy;
         v16 squares = {0};
         for (int c = 0; c < k->cols; c += LANES) {
-            v16 v = load_at(x, c, k->cols);
+            v16 v = lane_load_at(x, c, k->cols);
             squares += v * v;
         }
         const float s = 1.0f / sqrtf(lane_sum(squares) / (float)k->cols + k->eps);
         k->rstd_out[r] = s;
         for (int c = 0; c < k->cols; c += LANES)
-            store_at(y, c, k->cols, load_at(x, c, k->cols) * s * load_at(k->w, c, k->cols));
+            lane_store_at(y, c, k->cols,
+                          lane_load_at(x, c, k->cols) * s * lane_load_at(k->w, c, k->cols));
     }
 }
 
@@ -200,12 +189,13 @@ static void rms_back_row(float *dx, const float *dy, const float *x, float rstd,
 {
     v16 sum = {0};
     for (int c = 0; c < cols; c += LANES)
-        sum += load_at(dy, c, cols) * load_at(w, c, cols) * (load_at(x, c, cols) * rstd);
+        sum += lane_load_at(dy, c, cols) * lane_load_at(w, c, cols) *
+               (lane_load_at(x, c, cols) * rstd);
     const float mean = lane_sum(sum) / (float)cols;
     for (int c = 0; c < cols; c += LANES) {
-        v16 n = load_at(x, c, cols) * rstd;
-        v16 g = load_at(dy, c, cols) * load_at(w, c, cols);
-        store_at(dx, c, cols, (g - n * mean) * rstd);
+        v16 n = lane_load_at(x, c, cols) * rstd;
+        v16 g = lane_load_at(dy, c, cols) * lane_load_at(w, c, cols);
+        lane_store_at(dx, c, cols, (g - n * mean) * rstd);
     }
 }
 
@@ -216,11 +206,11 @@ static void rms_back_col(float *dw, const float *dy, int lddy, const float *x, i
     for (int r0 = 0; r0 < rows; r0 += SUM_ROWS) {
         v16 part = {0};
         for (int r = r0; r < rows && r < r0 + SUM_ROWS; r++)
-            part += load_at(dy + (size_t)r * (size_t)lddy, c, cols) *
-                    (load_at(x + (size_t)r * (size_t)ldx, c, cols) * rstd[r]);
+            part += lane_load_at(dy + (size_t)r * (size_t)lddy, c, cols) *
+                    (lane_load_at(x + (size_t)r * (size_t)ldx, c, cols) * rstd[r]);
         total += part;
     }
-    store_at(dw, c, cols, load_at(dw, c, cols) + total);
+    lane_store_at(dw, c, cols, lane_load_at(dw, c, cols) + total);
 }
 
 static void rms_back_sums(const void *arg, size_t from, size_t to)

@@ -30,7 +30,8 @@ static void run_part(const struct product *p, float *c, const float *a, const fl
                      int parts)
 {
     const int rows_cut = p->rows >= p->cols, total = rows_cut ? p->rows : p->cols;
-    const size_t from = (size_t)((long)total * i / parts), to = (size_t)((long)total * (i + 1) / parts);
+    const size_t from = (size_t)((long)total * i / parts);
+    const size_t to = (size_t)((long)total * (i + 1) / parts);
     const int part = (int)(to - from);
     if (part == 0)
         return;

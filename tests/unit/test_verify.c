@@ -80,7 +80,8 @@ static void damage_json(const struct damage *d, const char *to)
                 json_object_set_new(at, d->json_path[i], json_object());
             at = json_object_get(at, d->json_path[i]);
         } else if (d->json_value[0]) {
-            json_object_set_new(at, d->json_path[i], json_loads(d->json_value, JSON_DECODE_ANY, NULL));
+            json_object_set_new(at, d->json_path[i],
+                                json_loads(d->json_value, JSON_DECODE_ANY, NULL));
         } else {
             json_object_del(at, d->json_path[i]);
         }
