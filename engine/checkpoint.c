@@ -283,7 +283,8 @@ static int read_pieces(const char *path, const char *prefix, const struct piece_
             rc = err_set(err, ERR_USAGE, "%s has no tensor '%s'", path, name);
         else if (t->ndim != p->ndim ||
                  memcmp(t->dim, p->dim, sizeof(*p->dim) * (size_t)p->ndim) != 0)
-            rc = err_set(err, ERR_USAGE, "%s: '%s' has another shape than this model's", path, name);
+            rc =
+                err_set(err, ERR_USAGE, "%s: '%s' has another shape than this model's", path, name);
         else
             rc = st_to_float(p->data, t, p->count, err);
     }

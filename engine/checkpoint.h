@@ -35,8 +35,8 @@ struct checkpoint_state {
     double   loss;          /* of the last step, for people */
     char     spec_digest[MANIFEST_DIGEST];
     char     data_digest[MANIFEST_DIGEST];
-    const json_t *job;      /* the job spec and dataset_codec() or NULL: kept so that a checkpoint */
-    const json_t *codec;    /* can be sampled alone; not filled by a load */
+    const json_t *job;      /* the job spec, and dataset_codec() or NULL: kept so that a */
+    const json_t *codec;    /* checkpoint can be sampled alone; not filled by a load */
 };
 
 struct checkpoint_info {

@@ -28,7 +28,7 @@ int command_pack(int argc, char **argv)
     if (!job)
         err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
     else if (train_spec_parse(&spec, job, &err) == 0 &&
-             dataset_open(&data, &spec, cache, &err) == 0) {
+             dataset_open(&data, &spec, cache, NULL, NULL, &err) == 0) {
         struct dataset_shape s = dataset_shape(data);
         printf("%s: %s, %lld samples, latents %d x %d x %d, captions %d x %d, %s\n",
                dataset_path(data), dataset_packed_now(data) ? "packed" : "up to date",

@@ -27,7 +27,7 @@ static int plan_make(struct plan *p, struct train_spec *s, const char *cache, st
     struct dataset *d = NULL;
     struct step *step = NULL;
     int rc = -1;
-    if (dataset_open(&d, s, cache, err) < 0)
+    if (dataset_open(&d, s, cache, NULL, NULL, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
     s->model.latent_channels = p->shape.channels;

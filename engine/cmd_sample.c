@@ -104,7 +104,7 @@ static int open_data(struct drawing *d, bool own, struct err *err)
     if (own && codec) {
         if (dataset_from_codec(&d->data, codec, err) < 0)
             return -1;
-    } else if (dataset_open(&d->data, &d->spec, cache, err) < 0)
+    } else if (dataset_open(&d->data, &d->spec, cache, NULL, NULL, err) < 0)
         return err_prefix(err, "the data that %s was trained on: ", d->path);
     d->shape = dataset_shape(d->data);
     d->spec.model.latent_channels = d->shape.channels;
@@ -256,10 +256,11 @@ int command_sample(int argc, char **argv)
     if (!d)
         return EXIT_HOST_MEMORY;
     if (!r.out && !r.score)
-        err_set(&err, ERR_USAGE, "say where the pictures go with --out FILE.png, or ask for --score");
+        err_set(&err, ERR_USAGE,
+                "say where the pictures go with --out FILE.png, or ask for --score");
     else if (find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
-             open_data(d, r.captions != NULL, &err) == 0 && gather(d, &r, &err) == 0 && draw(d, &err) == 0 &&
-             (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
+             open_data(d, r.captions != NULL, &err) == 0 && gather(d, &r, &err) == 0 &&
+             draw(d, &err) == 0 && (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
         print_score(d, &err);
     drawing_free(d);
     return err.code ? command_fail("sample", &err) : EXIT_DONE;

@@ -217,7 +217,8 @@ static void label(FILE *to, const struct axes *a, int r, int height)
 void curve_print(FILE *to, const struct metrics_point *points, int n, int width, int height,
                  bool utf8)
 {
-    static const unsigned char bits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    static const unsigned char bits[4][2] = {
+        {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     int cells = width - 11 < 10 ? 10 : width - 11 > CELLS ? CELLS : width - 11;
     int row[2 * CELLS];
     int across = utf8 ? 2 : 1, down = utf8 ? 4 : 1;

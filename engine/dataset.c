@@ -172,10 +172,11 @@ static float *copy_floats(const struct st_file *f, const char *name, size_t coun
 }
 
 static int open_pack(struct dataset *d, const struct train_spec *s, const char *cache,
-                     struct err *err)
+                     pack_tick_fn tick, void *arg, struct err *err)
 {
     int built;
-    if (pack_ensure(d->path, &built, s, cache, err) < 0 || shard_add(d, d->path, err) < 0)
+    if (pack_ensure(d->path, &built, s, cache, tick, arg, err) < 0 ||
+        shard_add(d, d->path, err) < 0)
         return -1;
     const struct st_file *f = d->shards[0].file;
     size_t channels = (size_t)d->shards[0].latent->dim[1];
@@ -190,7 +191,8 @@ static int open_pack(struct dataset *d, const struct train_spec *s, const char *
     d->captions = captions ? json_loads(captions, 0, NULL) : NULL;
     if (json_array_size(d->names) != (size_t)d->shape.samples ||
         json_array_size(d->captions) != (size_t)d->shape.samples)
-        return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file", d->path);
+        return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file",
+                       d->path);
     return 0;
 }
 
@@ -216,14 +218,14 @@ static int digest_shards(struct dataset *d, struct err *err)
 }
 
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
-                 struct err *err)
+                 pack_tick_fn tick, void *arg, struct err *err)
 {
     struct dataset *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
     snprintf(d->path, sizeof(d->path), "%s", s->data_path);
     int rc = s->encoders == ENCODERS_FEATURES ? open_features(d, s->data_path, err)
-                                              : open_pack(d, s, cache, err);
+                                              : open_pack(d, s, cache, tick, arg, err);
     if (rc == 0)
         rc = digest_shards(d, err);
     if (rc < 0) {

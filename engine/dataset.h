@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/pack.h"
+
 struct err;
 struct image;
 struct model_config;
@@ -26,9 +28,10 @@ struct dataset_shape {
 
 struct dataset;
 
-/* Pictures are packed into `cache` first, if they are not there yet. */
+/* Pictures are packed into `cache` first, if they are not there yet; `tick` sees it go on and may
+ * be NULL. */
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
-                 struct err *err);
+                 pack_tick_fn tick, void *arg, struct err *err);
 void dataset_close(struct dataset *d);
 
 struct dataset_shape dataset_shape(const struct dataset *d);
@@ -53,7 +56,7 @@ int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *er
 /* The null embedding [L,D]; zeros where the data has none. */
 int dataset_null(const struct dataset *d, float *tokens, struct err *err);
 
-/* A latent as a picture: standardisation undone, blocks transformed back. ERR_USAGE for features. */
+/* A latent as a picture: standardisation undone, blocks transformed back. ERR_USAGE for features */
 int dataset_picture(const struct dataset *d, struct image *out, const float *latent,
                     struct err *err);
 

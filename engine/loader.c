@@ -55,7 +55,8 @@ int loader_create(struct loader **out, const struct dataset *d, const struct tra
     l->t_index = calloc(n, sizeof(*l->t_index));
     l->drop = calloc(n, 1);
     l->slots = calloc(n, sizeof(*l->slots));
-    int ok = l->x0 && l->noise && l->y && l->caption && l->mask && l->t_index && l->drop && l->slots;
+    int ok =
+        l->x0 && l->noise && l->y && l->caption && l->mask && l->t_index && l->drop && l->slots;
     for (int i = 0; i < 2; i++) {
         l->orders[i].epoch = -1;
         l->orders[i].at = calloc((size_t)l->shape.samples, sizeof(int64_t));

@@ -125,7 +125,8 @@ static int from_json(struct manifest *m, const json_t *inner)
         const char *sum = json_string_value(json_object_get(o, "digest"));
         const json_t *bytes = json_object_get(o, "bytes");
         struct manifest_file *f = &m->files[m->len++];
-        if (!plain_name(name) || !sum || strlen(sum) >= sizeof(f->digest) || !json_is_integer(bytes))
+        if (!plain_name(name) || !sum || strlen(sum) >= sizeof(f->digest) ||
+            !json_is_integer(bytes))
             return -1;
         snprintf(f->name, sizeof(f->name), "%s", name);
         snprintf(f->digest, sizeof(f->digest), "%s", sum);

@@ -48,7 +48,8 @@ static int digest_inputs(char text[DIGEST_TEXT], const struct folder *f, const s
                          struct err *err)
 {
     struct digest *d;
-    int64_t settings[] = {s->resolution, s->dct_block, s->caption_words, s->caption_channels, f->len};
+    int64_t settings[] = {s->resolution, s->dct_block, s->caption_words, s->caption_channels,
+                          f->len};
     if (digest_create(&d, err) < 0)
         return -1;
     digest_add_text(d, PACK_FORMAT);
@@ -265,21 +266,24 @@ out:
 }
 
 static int pack_build(struct pack *p, const char *path, const struct folder *f,
-                      const struct train_spec *s, struct err *err)
+                      const struct train_spec *s, pack_tick_fn tick, void *arg, struct err *err)
 {
     p->n = f->len;
     p->words = s->caption_words;
     p->caption_channels = s->caption_channels;
-    for (int i = 0; i < f->len; i++)
+    for (int i = 0; i < f->len; i++) {
         if (encode_picture(p, i, f, s, err) < 0)
             return -1;
+        if (tick)
+            tick(arg, i + 1, f->len);
+    }
     if (standardise(p, err) < 0 || encode_captions(p, f, err) < 0)
         return -1;
     return pack_write(p, path, err);
 }
 
 int pack_ensure(char *path, int *built, const struct train_spec *s, const char *dir,
-                struct err *err)
+                pack_tick_fn tick, void *arg, struct err *err)
 {
     struct folder f = {0};
     struct pack p = {0};
@@ -294,7 +298,7 @@ int pack_ensure(char *path, int *built, const struct train_spec *s, const char *
     *built = !pack_good(path, p.inputs);
     if (*built) {
         scratch_sweep(dir);
-        if (pack_build(&p, path, &f, s, err) < 0)
+        if (pack_build(&p, path, &f, s, tick, arg, err) < 0)
             goto out;
     }
     rc = 0;

@@ -13,15 +13,20 @@
 #ifndef ENGINE_PACK_H
 #define ENGINE_PACK_H
 
+#include <stdint.h>
+
 struct err;
 struct train_spec;
 
 enum { PACK_PATH = 4096 };
 
+/* Called after each picture; may be NULL. */
+typedef void (*pack_tick_fn)(void *arg, int64_t done, int64_t total);
+
 /* The pack of s->data_path in `dir` (made if need be): found, or built when it is not there or
  * damaged.  path[PACK_PATH] gets its name; *built says which.  A picture that cannot
  * be read is an ERR_DATA that names it. */
 int pack_ensure(char *path, int *built, const struct train_spec *s, const char *dir,
-                struct err *err);
+                pack_tick_fn tick, void *arg, struct err *err);
 
 #endif

@@ -312,11 +312,13 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     s->batch_global = (int)int_of(train, "batch.global", 0);
     s->batch_micro = (int)int_of(train, "batch.micro", s->batch_global);
     if (s->batch_micro > s->batch_global)
-        return err_set(err, ERR_USAGE, "train.batch.micro: %d is more than batch.global, which is %d",
+        return err_set(err, ERR_USAGE,
+                       "train.batch.micro: %d is more than batch.global, which is %d",
                        s->batch_micro, s->batch_global);
     s->steps = int_of(train, "steps", 0);
     if (s->steps < 1)
-        return err_set(err, ERR_USAGE, "train.steps: missing; say how many optimizer steps to take");
+        return err_set(err, ERR_USAGE,
+                       "train.steps: missing; say how many optimizer steps to take");
     bool cosine = word_is(train, "schedule.type", "cosine");
     s->schedule.type = cosine ? SCHEDULE_COSINE : SCHEDULE_CONSTANT;
     s->schedule.steps = s->steps;
@@ -351,7 +353,8 @@ static int fill_sample(struct train_spec *s, const json_t *train, struct err *er
         return err_set(err, ERR_USAGE,
                        "train.sample.%s: precomputed features cannot be decoded to pictures here",
                        s->sample_before ? "before" : "after");
-    if (s->sample_cfg != 1 && s->model.caption_dropout == 0 && (s->sample_before || s->sample_after))
+    if (s->sample_cfg != 1 && s->model.caption_dropout == 0 &&
+        (s->sample_before || s->sample_after))
         return err_set(err, ERR_USAGE, "train.sample.cfg: guidance needs caption_dropout above 0, "
                                        "or the model never learns the empty caption");
     return 0;
@@ -389,7 +392,8 @@ int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err)
 {
     json_t *train = json_object_get(job, "train");
     if (!json_is_object(train))
-        return err_set(err, ERR_USAGE, "train: missing; this spec has nothing for the engine to do");
+        return err_set(err, ERR_USAGE,
+                       "train: missing; this spec has nothing for the engine to do");
     if (check_block(train, "", err) < 0)
         return -1;
     struct train_spec s = {0};

@@ -30,7 +30,7 @@ enum field_type {
     FIELD_NUMBERS,     /* list of numbers, min..max entries given by `choices` as "2" or "2-3" */
     FIELD_STRINGS,
     FIELD_STRING_MAP,  /* env: any keys, scalar values */
-    FIELD_DURATION,    /* "500 ms", "30s", "5m", "1h 30m", "24:00:00"; canonical: seconds (number) */
+    FIELD_DURATION,    /* "500 ms", "30s", "5m", "1h 30m", "24:00:00"; canonical: seconds */
     FIELD_RANGE,       /* "5s..5m"; canonical: [min_s, max_s] */
     FIELD_EVERY,       /* "500 steps" or a duration; canonical: {"steps":500} or {"seconds":300} */
     FIELD_ITEMS        /* list of maps; rows "name[].key" describe an item */

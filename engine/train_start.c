@@ -66,11 +66,23 @@ static int find_dir(struct train *t)
     return 0;
 }
 
+static void on_packed(void *arg, int64_t done, int64_t total)
+{
+    struct train *t = arg;
+    double now = train_clock();
+    flight_work(t->flight, (uint64_t)done, (uint64_t)total);
+    if (now - t->said_s >= 5 && done < total) {
+        if (t->said_s > 0)
+            printf("data: %lld of %lld pictures packed\n", (long long)done, (long long)total);
+        t->said_s = now;
+    }
+}
+
 static int open_data(struct train *t)
 {
     char cache[CHECKPOINT_PATH + 16];
     snprintf(cache, sizeof(cache), "%s/cache", t->dir);
-    if (dataset_open(&t->data, &t->spec, cache, &t->err) < 0)
+    if (dataset_open(&t->data, &t->spec, cache, on_packed, t, &t->err) < 0)
         return -1;
     struct dataset_shape s = dataset_shape(t->data);
     t->codec = dataset_codec(t->data);

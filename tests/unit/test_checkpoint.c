@@ -33,7 +33,8 @@ static int make_state(void **state)
 {
     (void)state;
     const char *tmp = getenv("TMPDIR");
-    struct optim_config cfg = {.type = OPTIM_ADAMW, .beta = {0.9, 0.999}, .eps = {1e-8}, .ema = 0.9};
+    struct optim_config cfg = {
+        .type = OPTIM_ADAMW, .beta = {0.9, 0.999}, .eps = {1e-8}, .ema = 0.9};
     snprintf(dir, sizeof(dir), "%s/ckpt.XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(dir) || layout_create(&layout, NULL) < 0 ||
         layout_add(layout, "a.weight", TENSOR_PARAM, 2, (int64_t[]){7, 5}, NULL) < 0 ||

@@ -100,7 +100,7 @@ static void a_folder_becomes_samples(void **state)
     struct err err = {0};
     three_pictures("abc");
     struct train_spec s = spec_for("abc");
-    assert_int_equal(dataset_open(&d, &s, at("cache"), &err), 0);
+    assert_int_equal(dataset_open(&d, &s, at("cache"), NULL, NULL, &err), 0);
     assert_true(dataset_packed_now(d));
     struct dataset_shape sh = dataset_shape(d);
     assert_int_equal(sh.samples, 3);
@@ -159,7 +159,7 @@ static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(v
     three_pictures("once");
     struct train_spec s = spec_for("once");
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(dataset_open(&d, &s, at("cache2"), &err), 0);
+        assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
         assert_int_equal(dataset_packed_now(d), i == 0);
         snprintf(first, sizeof(first), "%s", dataset_path(d));
         snprintf(sum, sizeof(sum), "%s", dataset_digest(d));
@@ -172,18 +172,18 @@ static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(v
     c ^= 4;
     assert_int_equal(pwrite(fd, &c, 1, mid), 1);
     close(fd);
-    assert_int_equal(dataset_open(&d, &s, at("cache2"), &err), 0);
+    assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
     assert_true(dataset_packed_now(d));
     assert_string_equal(dataset_digest(d), sum);
     dataset_close(d);
     put_text("once/a.txt", "a yellow square");
-    assert_int_equal(dataset_open(&d, &s, at("cache2"), &err), 0);
+    assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
     assert_true(dataset_packed_now(d));
     assert_string_not_equal(dataset_path(d), first);
     assert_string_not_equal(dataset_digest(d), sum);
     dataset_close(d);
     s.caption_words = 2;
-    assert_int_equal(dataset_open(&d, &s, at("cache2"), &err), 0);
+    assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
     assert_true(dataset_packed_now(d));
     dataset_close(d);
 }
@@ -201,14 +201,16 @@ static void what_is_wrong_is_named(void **state)
         {"bad/p.png", "not a png", "bad/p.png has no caption: p.txt is missing"},
         {"bad/p.txt", "a thing", "bad/p.png is not a picture"},
         {"bad/captions.jsonl", "{\"file\":\"p.png\"}\n", "captions.jsonl:1: expected {\"file\""},
-        {"bad/captions.jsonl", "\n{\"file\":\"q.png\",\"text\":\"x\"}\n", "captions.jsonl:2: cannot read"},
-        {"bad/captions.jsonl", "\n{\"file\":\"p.png\",\"text\":\"x\"}\n", "bad/p.png is not a picture"},
+        {"bad/captions.jsonl", "\n{\"file\":\"q.png\",\"text\":\"x\"}\n",
+         "captions.jsonl:2: cannot read"},
+        {"bad/captions.jsonl", "\n{\"file\":\"p.png\",\"text\":\"x\"}\n",
+         "bad/p.png is not a picture"},
     };
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         struct err err = {0};
         if (steps[i].file)
             put_text(steps[i].file, steps[i].text);
-        assert_int_equal(dataset_open(&d, &s, at("cache3"), &err), -1);
+        assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), -1);
         assert_int_equal(err.code, ERR_DATA);
         if (!strstr(err.text, steps[i].says))
             fail_msg("gave: %s\n expected: %s", err.text, steps[i].says);
@@ -218,10 +220,10 @@ static void what_is_wrong_is_named(void **state)
     put_text("bad/captions.jsonl",
              "{\"file\":\"p.png\",\"text\":\"x\"}\n{\"file\":\"r.png\",\"text\":\"y\"}\n");
     struct err err = {0};
-    assert_int_equal(dataset_open(&d, &s, at("cache3"), &err), -1);
+    assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "bad/r.png is 24 x 24 pixels, but p.png is 16 x 16"));
     s.resolution = 8; /* scaled, both fit */
-    assert_int_equal(dataset_open(&d, &s, at("cache3"), &err), 0);
+    assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).height, 2);
     dataset_close(d);
 }
@@ -241,8 +243,10 @@ static void put_shard(const char *name, int64_t n, int64_t words, float base, in
     for (int i = 0; i < 20; i++)
         null[i] = 7;
     assert_int_equal(st_writer_create(&w, &err), 0);
-    assert_int_equal(st_writer_add(w, "latent", ST_F32, 4, (int64_t[]){n, 2, 3, 3}, latent, &err), 0);
-    assert_int_equal(st_writer_add(w, "caption", ST_F32, 3, (int64_t[]){n, words, 4}, caption, &err), 0);
+    assert_int_equal(st_writer_add(w, "latent", ST_F32, 4, (int64_t[]){n, 2, 3, 3}, latent, &err),
+                     0);
+    assert_int_equal(
+        st_writer_add(w, "caption", ST_F32, 3, (int64_t[]){n, words, 4}, caption, &err), 0);
     assert_int_equal(st_writer_add(w, "mask", ST_F32, 2, (int64_t[]){n, words}, mask, &err), 0);
     if (with_null)
         assert_int_equal(st_writer_add(w, "null", ST_F32, 2, (int64_t[]){words, 4}, null, &err), 0);
@@ -262,7 +266,7 @@ static void shards_of_features_count_on(void **state)
     put_shard("feat/s-2.safetensors", 4, 5, 2000, 0);
     struct train_spec s = spec_for("feat");
     s.encoders = ENCODERS_FEATURES;
-    assert_int_equal(dataset_open(&d, &s, at("cache4"), &err), 0);
+    assert_int_equal(dataset_open(&d, &s, at("cache4"), NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).samples, 7);
     assert_int_equal(dataset_shape(d).channels, 2);
     assert_int_equal(dataset_shape(d).words, 5);
@@ -278,7 +282,7 @@ static void shards_of_features_count_on(void **state)
     assert_true(null[19] == 7);
     dataset_close(d);
     put_shard("feat/s-3.safetensors", 4, 4, 2000, 0);
-    assert_int_equal(dataset_open(&d, &s, at("cache4"), &err), -1);
+    assert_int_equal(dataset_open(&d, &s, at("cache4"), NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "s-3.safetensors has samples of another shape"));
 }
 

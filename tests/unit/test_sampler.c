@@ -160,7 +160,7 @@ static void the_score_tells_own_from_other(void **state)
     s.model.patch = 1;
     snprintf(s.data_path, sizeof(s.data_path), "%s", dir);
     snprintf(path, sizeof(path), "%s/cache", dir);
-    assert_int_equal(dataset_open(&d, &s, path, &err), 0);
+    assert_int_equal(dataset_open(&d, &s, path, NULL, NULL, &err), 0);
     float latents[3 * 48 * 4];
     for (int i = 0; i < 3; i++)
         assert_int_equal(dataset_get(d, i, latents + i * 192, NULL, NULL, &err), 0);
