@@ -185,6 +185,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         uv_signal_start(&signals[i], signal_came, numbers[i]);
     }
     int rc = fleet_open(d, err);
+    while (rc == 0 && !d->fleet.facts && !d->stopping)
+        uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; callers queue up */
     if (rc == 0)
         rc = server_open(&d->server, d, listen_fd, err);
     else
@@ -196,7 +198,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     if (rc == 0) {
         log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
         say_ready(ready_fd);
-        uv_run(&d->loop, UV_RUN_DEFAULT);
+        if (!d->stopping)
+            uv_run(&d->loop, UV_RUN_DEFAULT);
     }
     shut(d, signals);
     return rc;

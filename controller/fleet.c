@@ -25,12 +25,31 @@ static void read_boot_id(char *out, size_t size)
         fclose(f);
 }
 
-static void facts_take(struct daemon *d, json_t *facts)
+/* Distinct healthy GPUs: a driver may list one twice. */
+static int64_t count_gpus(const json_t *facts)
+{
+    const json_t *gpus = json_object_get(facts, "gpus");
+    int64_t count = 0;
+    for (size_t i = 0; i < json_array_size(gpus); i++) {
+        const json_t *g = json_array_get(gpus, i);
+        const char *uuid = json_string_value(json_object_get(g, "uuid"));
+        bool good = uuid && json_is_true(json_object_get(g, "healthy"));
+        for (size_t j = 0; j < i && good; j++) {
+            const char *other =
+                json_string_value(json_object_get(json_array_get(gpus, j), "uuid"));
+            good = !other || strcmp(uuid, other) != 0;
+        }
+        count += good;
+    }
+    return count;
+}
+
+void fleet_take_facts(struct daemon *d, json_t *facts)
 {
     struct fleet *f = &d->fleet;
     json_decref(f->facts);
     f->facts = facts;
-    f->gpus = (int64_t)json_array_size(json_object_get(facts, "gpus"));
+    f->gpus = count_gpus(facts);
     char *text = json_dumps(facts, JSON_COMPACT);
     struct err err = { 0 };
     const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = f->cpus,
@@ -53,15 +72,14 @@ int fleet_open(struct daemon *d, struct err *err)
     uv_timer_init(&d->loop, &f->wake);
     f->soon.data = d;
     f->wake.data = d;
-    json_t *facts = json_object();
-    if (facts)
-        facts_take(d, facts);
+    fleet_probe(d);
     return 0;
 }
 
 void fleet_close(struct daemon *d)
 {
     struct fleet *f = &d->fleet;
+    fleet_probe_forget(d);
     uv_close((uv_handle_t *)&f->soon, NULL);
     uv_close((uv_handle_t *)&f->wake, NULL);
     json_decref(f->facts);
@@ -224,6 +242,8 @@ static void pass(uv_timer_t *timer)
     size_t count = 0;
     int64_t limit = limits(d, now_ms);
     fleet_free(d, &node.cpus_free, &node.gpus_free);
+    if (!f->facts)
+        return;             /* the probe's answer asks for another pass */
     if (gather(d, &count, now_ms) < 0) {
         log_error(NULL, "out of memory for a queue of %zu jobs", d->roster.count);
         return;

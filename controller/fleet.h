@@ -19,12 +19,14 @@
 
 struct daemon;
 struct err;
+struct fleet_probe;
 
 struct fleet {
     char              node[64];
     char              boot_id[64];
     int64_t           cpus, gpus;
-    json_t           *facts;            /* of `jobctl-agent probe`, or NULL */
+    json_t           *facts;            /* of `jobctl-agent probe`; NULL until it has answered */
+    struct fleet_probe *probe;          /* while it is asked */
     struct sched_job *queue;
     size_t            room;
     uv_timer_t        soon, wake;
@@ -33,6 +35,12 @@ struct fleet {
 
 int fleet_open(struct daemon *d, struct err *err);
 void fleet_close(struct daemon *d);
+
+/* Ask the node what it has (fleet_probe.c); until it answers nothing is placed. */
+void fleet_probe(struct daemon *d);
+void fleet_probe_forget(struct daemon *d);
+/* Takes the object. */
+void fleet_take_facts(struct daemon *d, json_t *facts);
 
 /* Something changed: look again who can be placed. */
 void fleet_dirty(struct daemon *d);

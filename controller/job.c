@@ -26,15 +26,18 @@ static int64_t number_or(const json_t *v, int64_t otherwise)
     return json_is_integer(v) ? json_integer_value(v) : otherwise;
 }
 
-/* How much of a node it needs: a `run:` command takes a CPU slot per rank, training all. */
+/* How much of a node it needs: a `run:` command takes a CPU slot per rank, training all.  Agents
+ * choose among all GPUs of a node, so whoever uses one has all of them. */
 static void wants(struct job *job, const json_t *spec)
 {
     const json_t *r = json_object_get(spec, "resources");
     const json_t *gpus = json_object_get(r, "gpus"), *ranks = json_object_get(r, "ranks");
-    job->want_gpus = number_or(gpus, -1);
-    int64_t per_gpu = job->want_gpus > 0 ? job->want_gpus : 1;
-    int64_t each = json_is_object(json_object_get(spec, "train")) ? -1 : number_or(ranks, per_gpu);
-    job->want_cpus = number_or(json_object_get(r, "cpus"), each);
+    int64_t asked = number_or(gpus, -1);
+    int64_t here = asked < 0 ? job->daemon->fleet.gpus : asked;
+    bool train = json_is_object(json_object_get(spec, "train"));
+    job->want_gpus = asked == 0 ? 0 : -1;
+    job->want_cpus = number_or(json_object_get(r, "cpus"),
+                               train ? -1 : number_or(ranks, here > 0 ? here : 1));
     const json_t *limit = json_object_get(spec, "max_duration");
     job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
     job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -50,5 +51,8 @@ struct remote {
 };
 
 extern const struct remote remote_local;
+
+/* The path of the agent that belongs to this program. */
+void remote_agent_program(char *out, size_t size);
 
 #endif

@@ -306,7 +306,7 @@ static void start_exited(uv_process_t *process, int64_t status, int signo)
 }
 
 /* The agent of this very build lies beside this very program. */
-static void agent_program(char *out, size_t size)
+void remote_agent_program(char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
     out[n > 0 ? n : 0] = 0;
@@ -318,7 +318,7 @@ static void agent_program(char *out, size_t size)
 static int start_spawn(struct link *link, struct start *s)
 {
     char program[PATH_MAX], job[24], attempt[24], nonce[128];
-    agent_program(program, sizeof(program));
+    remote_agent_program(program, sizeof(program));
     snprintf(job, sizeof(job), "%lld", (long long)link->job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)link->attempt);
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->nonce);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/jobspec.h"
@@ -61,19 +62,44 @@ fail:
     return -1;
 }
 
-/* What this machine can never give is refused now, not waited for. */
-static int check_size(const struct job *job, struct err *err)
+/* What this machine can never give is refused now, not waited for; the words are the agent's. */
+static int check_fit(const struct job *job, const json_t *spec, struct err *err)
 {
     const struct fleet *f = &job->daemon->fleet;
-    if (job->want_gpus > f->gpus)
-        return err_set(err, ERR_USAGE, "resources.gpus: %lld asked for, this machine has %lld; "
-                       "`gpus: auto` takes what is there", (long long)job->want_gpus,
-                       (long long)f->gpus);
+    json_t *plan = NULL;
+    if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
+        return -1;
+    json_decref(plan);
     if (job->want_cpus > f->cpus)
         return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
                        "set resources.cpus to at most that", (long long)job->want_cpus,
                        (long long)f->cpus);
     return 0;
+}
+
+/* What the plan says beside the spec, for a dry run: {spec, notes}. */
+static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
+{
+    json_t *plan = NULL, *notes = NULL, *answer = NULL;
+    struct job *job = job_create(d, d->next_id, o->spec, err);
+    if (!job || check_fit(job, o->spec, err) < 0)
+        goto out;
+    if (json_object_size(d->fleet.facts) > 0 && plan_make(&plan, d->fleet.facts, o->spec, err) < 0)
+        goto out;
+    notes = json_array();
+    if (json_object_get(plan, "why"))
+        json_array_append_new(notes, json_sprintf(
+            "ranks: %lld (%s)", (long long)json_integer_value(json_object_get(plan, "np")),
+            body_text(plan, "why")));
+    json_array_extend(notes, json_object_get(plan, "notes"));
+    answer = json_pack("{s:O, s:O}", "spec", o->spec, "notes", notes);
+    if (!answer)
+        err_set(err, ERR_MEMORY, "out of memory for an answer");
+out:
+    job_destroy(job);
+    json_decref(plan);
+    json_decref(notes);
+    return answer;
 }
 
 static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
@@ -129,7 +155,7 @@ static int order_to_job(int64_t *id, struct daemon *d, const struct order *o, st
     json_t *body = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
     int rc = -1;
-    if (!job || check_size(job, err) < 0 || take_secrets(job, o, err) < 0 ||
+    if (!job || check_fit(job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
         place_checkpoints(o->spec, d, job->core.id, err) < 0)
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
@@ -190,7 +216,10 @@ void request_submit(struct request *r)
         resolve_after(o.spec, d, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
-        request_answer(r, 200, json_pack("{s:O, s:[]}", "spec", o.spec, "notes"));
+        json_t *answer = dry_run(d, &o, &err);
+        if (!answer)
+            goto fail;
+        request_answer(r, 200, answer);
     } else {
         if (order_to_job(&id, d, &o, &err) < 0)
             goto fail;

@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# More ranks or GPUs than the machine has are refused at submit, in the words that name the fix; two
+# jobs never share a GPU. The GPUs are those of a stand-in for NVML.
+cd "$WORK"
+lib=$WORK/lib
+mkdir "$lib"
+${CC:-cc} -shared -fPIC -o "$lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
+export LD_LIBRARY_PATH=$lib FAKE_GPUS=aab
+
+printf 'run: echo "gpus $CUDA_VISIBLE_DEVICES"; until [ -e go ]; do sleep 0.02; done\n' >one.yaml
+out=$(jobctl submit one.yaml --set resources.gpus=4 2>&1) && { echo "taken: $out"; exit 1; }
+case $out in *"asks for 4 GPUs"*) ;; *) echo "said: $out"; exit 1 ;; esac
+out=$(jobctl submit one.yaml --set resources.ranks=4 2>&1) && { echo "taken: $out"; exit 1; }
+case $out in *"Duplicate GPU detected"*) ;; *) echo "said: $out"; exit 1 ;; esac
+jobctl submit one.yaml --dry-run --set resources.gpus=4 >/dev/null 2>&1 && exit 1
+
+first=$(jobctl submit one.yaml --set name=first -q)
+second=$(jobctl submit one.yaml --set name=second -q)
+cpu=$(jobctl submit one.yaml --set resources.gpus=0 -q)
+until jobctl why "$second" | grep -q 'first in line; needs all GPUs'; do sleep 0.02; done
+touch go
+jobctl wait "$first" "$second" "$cpu" --timeout 30
+[ "$(jobctl logs "$first" | grep gpus | sort -u)" = "gpus GPU-a,GPU-b" ]
+[ "$(jobctl logs "$cpu")" = "gpus " ]
