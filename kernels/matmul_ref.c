@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* matmul_ref.c - linear layers: OpenBLAS inside our own threads
  *
- * A product is cut into one part per thread along its longer side, each part a
- * single-threaded sgemm.  The threads of a step are one pool this way, and what
- * follows a product (bias, bias gradient) works on a part that is still in its
- * thread's cache.  Measured against OpenBLAS's own threads: docs/BENCHMARKS.md.
+ * A product is cut into a grid of parts, each a single-threaded sgemm.  The grid
+ * depends on the sizes alone, never on the number of threads, because sgemm
+ * rounds an element according to where in its matrix it lies: so any number of
+ * threads gives the same bits.  Measured: kernels/SPEED.md.
  */
 #include <cblas.h>
 
@@ -14,59 +14,74 @@
 #include "kernels/team.h"
 
 enum { SPLIT_UNIT = 16, SUM_ROWS = 32 };
-#define SPLIT_FLOPS 400e3 /* below this a second thread costs more than it does */
 
-static int parts_for(double m, double k, double n)
+/* A result of rows x cols in pieces: `down` times `across`. */
+struct grid {
+    int rows, cols, down, across;
+};
+
+/* Small products are not worth a second thread; large ones are cut for many. */
+static struct grid grid_for(int rows, int cols, int depth)
 {
-    return 2 * m * k * n < SPLIT_FLOPS ? 1 : team_size();
+    const double flops = 2.0 * rows * cols * depth;
+    const int parts = flops < 0.4e6 ? 1 : flops < 32e6 ? 2 : flops < 1e9 ? 4 : 16;
+    struct grid g = {rows, cols, 1, 1};
+    while (g.down * g.across < parts) {
+        if (rows / g.down >= cols / g.across)
+            g.down *= 2;
+        else
+            g.across *= 2;
+    }
+    return g;
 }
 
-/* The i-th of `parts` pieces of 0..total, as [*from, *to). */
-static void part_of(int *from, int *to, int i, int parts, int total)
+static int grid_parts(struct grid g)
 {
-    size_t a, b;
-    team_slice(&a, &b, (size_t)total, SPLIT_UNIT, i, parts);
-    *from = (int)a;
-    *to = (int)b;
+    return g.down * g.across;
 }
 
-/* y starts as the bias, or as nothing, and the product is added to it. */
-static void linear_part(float *y, const float *x, const float *w, const float *b, int m, int k,
-                        int n, int ldy)
+/* One piece: `height` rows from `top`, `width` columns from `left`. */
+struct piece {
+    size_t top, left;
+    int    height, width;
+};
+
+static struct piece grid_piece(struct grid g, int part)
 {
-    if (m <= 0 || n <= 0)
-        return;
-    if (b)
-        for (int i = 0; i < m; i++)
-            memcpy(y + (size_t)i * (size_t)ldy, b, (size_t)n * sizeof(*y));
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1.0f, x, k, w, k,
-                b ? 1.0f : 0.0f, y, ldy);
+    size_t r0, r1, c0, c1;
+    team_slice(&r0, &r1, (size_t)g.rows, SPLIT_UNIT, part / g.across, g.down);
+    team_slice(&c0, &c1, (size_t)g.cols, SPLIT_UNIT, part % g.across, g.across);
+    return (struct piece){r0, c0, (int)(r1 - r0), (int)(c1 - c0)};
 }
 
 struct linear_args {
     float       *y;
     const float *x, *w, *b;
-    int          m, k, n, parts;
+    int          k;
+    struct grid  grid;
 };
 
-static void linear_run(const void *arg, int part)
+/* y starts as the bias, or as nothing, and the product is added to it. */
+static void linear_part(const void *arg, int part)
 {
     const struct linear_args *a = arg;
-    const size_t n = (size_t)a->n, k = (size_t)a->k;
-    int from, to;
-    part_of(&from, &to, part, a->parts, a->m >= a->n ? a->m : a->n);
-    if (a->m >= a->n)
-        linear_part(a->y + (size_t)from * n, a->x + (size_t)from * k, a->w, a->b, to - from, a->k,
-                    a->n, a->n);
-    else
-        linear_part(a->y + from, a->x, a->w + (size_t)from * k, a->b ? a->b + from : NULL, a->m,
-                    a->k, to - from, a->n);
+    const struct piece p = grid_piece(a->grid, part);
+    const size_t n = (size_t)a->grid.cols, k = (size_t)a->k;
+    float *y = a->y + p.top * n + p.left;
+    if (p.height == 0 || p.width == 0)
+        return;
+    if (a->b)
+        for (size_t i = 0; i < (size_t)p.height; i++)
+            memcpy(y + i * n, a->b + p.left, (size_t)p.width * sizeof(*y));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p.height, p.width, a->k, 1.0f,
+                a->x + p.top * k, a->k, a->w + p.left * k, a->k, a->b ? 1.0f : 0.0f, y,
+                a->grid.cols);
 }
 
 static void linear(float *y, const float *x, const float *w, const float *b, int m, int k, int n)
 {
-    const struct linear_args a = {y, x, w, b, m, k, n, parts_for(m, k, n)};
-    team_run(a.parts, linear_run, &a);
+    const struct linear_args a = {y, x, w, b, k, grid_for(m, n, k)};
+    team_run(grid_parts(a.grid), linear_part, &a);
 }
 
 /* sum[j] += column sums; blocks of rows first, so that long sums stay accurate. */
@@ -91,70 +106,59 @@ static void column_sums(float *sum, const float *x, int ld, int rows, int cols)
     }
 }
 
-/* dw's rows or columns, whichever is longer, are cut among the threads. */
-static void weight_part(float *dw, float *db, const float *dy, const float *x, int m, int k, int n,
-                        int i, int parts)
-{
-    int from, to;
-    part_of(&from, &to, i, parts, n);
-    if (db && to > from)
-        column_sums(db + from, dy + from, n, m, to - from);
-    if (n < k)
-        part_of(&from, &to, i, parts, k);
-    if (to <= from)
-        return;
-    if (n >= k)
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, to - from, k, m, 1.0f, dy + from, n,
-                    x, k, 1.0f, dw + (size_t)from * (size_t)k, k);
-    else
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, n, to - from, m, 1.0f, dy, n,
-                    x + from, k, 1.0f, dw + from, k);
-}
-
-static void input_part(float *dx, int keep, const float *dy, const float *w, int m, int k, int n,
-                       int i, int parts)
-{
-    int from, to;
-    part_of(&from, &to, i, parts, m >= k ? m : k);
-    if (to <= from)
-        return;
-    float beta = keep ? 1.0f : 0.0f;
-    if (m >= k)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, to - from, k, n, 1.0f,
-                    dy + (size_t)from * (size_t)n, n, w, k, beta,
-                    dx + (size_t)from * (size_t)k, k);
-    else
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, to - from, n, 1.0f, dy, n,
-                    w + from, k, beta, dx + from, k);
-}
-
 struct back_args {
     float       *dx, *dw, *db;
     const float *dy, *x, *w;
-    int          keep, m, k, n, parts;
+    int          keep, m, k, n;
+    struct grid  input, weight;
 };
 
+static void input_part(const struct back_args *a, int part)
+{
+    const struct piece p = grid_piece(a->input, part);
+    if (p.height == 0 || p.width == 0)
+        return;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, p.height, p.width, a->n, 1.0f,
+                a->dy + p.top * (size_t)a->n, a->n, a->w + p.left, a->k, a->keep ? 1.0f : 0.0f,
+                a->dx + p.top * (size_t)a->k + p.left, a->k);
+}
+
+/* The leftmost piece of some rows of dw also sums their bias. */
+static void weight_part(const struct back_args *a, int part)
+{
+    const struct piece p = grid_piece(a->weight, part);
+    if (p.height == 0 || p.width == 0)
+        return;
+    if (a->db && p.left == 0)
+        column_sums(a->db + p.top, a->dy + p.top, a->n, a->m, p.height);
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, p.height, p.width, a->m, 1.0f,
+                a->dy + p.top, a->n, a->x + p.left, a->k, 1.0f,
+                a->dw + p.top * (size_t)a->k + p.left, a->k);
+}
+
 /* First the parts of dx, then those of dw: no part waits for another. */
-static void back_run(const void *arg, int part)
+static void back_part(const void *arg, int part)
 {
     const struct back_args *a = arg;
-    if (a->dx && part < a->parts)
-        input_part(a->dx, a->keep, a->dy, a->w, a->m, a->k, a->n, part, a->parts);
+    const int inputs = a->dx ? grid_parts(a->input) : 0;
+    if (part < inputs)
+        input_part(a, part);
     else
-        weight_part(a->dw, a->db, a->dy, a->x, a->m, a->k, a->n, part % a->parts, a->parts);
+        weight_part(a, part - inputs);
 }
 
 static void linear_back(float *dx, int keep, float *dw, float *db, const float *dy,
                         const float *x, const float *w, int m, int k, int n)
 {
-    const struct back_args a = {dx, dw, db, dy, x, w, keep, m, k, n, parts_for(m, k, n)};
-    const int all = dx ? 2 * a.parts : a.parts;
-    if (a.parts > 1) {
-        team_run(all, back_run, &a);
+    const struct back_args a = {dx, dw, db, dy, x, w, keep, m, k, n, grid_for(m, k, n),
+                                grid_for(n, k, m)};
+    const int parts = (dx ? grid_parts(a.input) : 0) + grid_parts(a.weight);
+    if (grid_parts(a.weight) > 1) {
+        team_run(parts, back_part, &a);
         return;
     }
-    for (int i = 0; i < all; i++)
-        back_run(&a, i);
+    for (int i = 0; i < parts; i++)
+        back_part(&a, i);
 }
 
 void KERN_FILL(matmul)(struct kern_ops *ops)

@@ -7,8 +7,10 @@
 #include <stdint.h>
 #include <malloc.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -153,6 +155,64 @@ static void runs_repeat_bit_for_bit(void **state)
                             floats(s[0]) * sizeof(float));
         step_destroy(s[0]);
         step_destroy(s[1]);
+    }
+}
+
+/* Prints a digest of the weights after some steps; run by the test below in processes of its own,
+ * because a process keeps the number of threads it began with. */
+static int print_digest(void)
+{
+    static const struct model_config wide = {1,    96, 3,    32,    1, 200, true, true,
+                                             true, 0.3f, 1e-5f, CH, D, L,   0};
+    static const struct model_limits large = {B, 16, 12, L};
+    enum { LARGE = B * CH * 16 * 12 };
+    struct step *s = NULL;
+    struct err err = {0};
+    double loss, norm;
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    struct data d = data_make();
+    float *x0 = malloc(LARGE * sizeof(float)), *noise = malloc(LARGE * sizeof(float));
+    const struct rng r = rng_make(32, 0, 0, RNG_TEST);
+    rng_normal(&r, x0, 0, LARGE);
+    rng_normal(&r, noise, LARGE, LARGE);
+    const struct step_input in = {B,         16,  12,     L,     x0,
+                                  noise, d.t_index, d.y, d.mask, d.drop};
+    if (step_create(&s, &wide, &large, &adamw, 3.0, &err) < 0)
+        return 1;
+    model_init_weights(step_model(s), 7);
+    for (int k = 0; k < 3; k++) {
+        step_begin(s);
+        if (step_micro(s, &in, 1, &loss, NULL, &err) < 0 || step_end(s, 1e-2, &norm, &err) < 0)
+            return 1;
+    }
+    for (size_t i = 0; i < floats(s); i++) {
+        uint32_t bits;
+        memcpy(&bits, model_weights(step_model(s)) + i, sizeof(bits));
+        digest = (digest ^ bits) * UINT64_C(0x100000001b3);
+    }
+    printf("%016llx %.17g\n", (unsigned long long)digest, loss);
+    step_destroy(s);
+    free(x0);
+    free(noise);
+    return 0;
+}
+
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    char first[64] = "", line[64], command[600], self[500];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    for (int threads = 1; threads <= 6; threads++) {
+        snprintf(command, sizeof(command), "OMP_NUM_THREADS=%d '%s' digest", threads, self);
+        FILE *f = popen(command, "r");
+        assert_non_null(f);
+        assert_non_null(fgets(line, sizeof(line), f));
+        assert_int_equal(pclose(f), 0);
+        if (threads == 1)
+            memcpy(first, line, sizeof(line));
+        assert_string_equal(line, first);
     }
 }
 
@@ -362,12 +422,15 @@ static void impossible_optimizers_are_refused(void **state)
     assert_non_null(strstr(err.text, "flow_shift"));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "digest") == 0)
+        return print_digest();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up_to_the_whole),
         cmocka_unit_test(dropped_captions_become_the_null_embedding),
         cmocka_unit_test(runs_repeat_bit_for_bit),
+        cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(it_learns_one_batch),
         cmocka_unit_test(a_gradient_that_is_not_finite_updates_nothing),
         cmocka_unit_test(a_step_allocates_nothing),
