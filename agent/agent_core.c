@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_effects.h"
 #include "agent/agent_event.h"
 #include "agent/blame.h"
 #include "agent/cause.h"
 #include "agent/pace.h"
 #include "agent/patience.h"
+#include "agent/rank_line.h"
 #include "engine/err.h"
 
 enum {
@@ -48,6 +50,7 @@ struct agent_core {
     /* stopping */
     enum stage stage;
     bool stop_asked, preempted;
+    bool grace_over;       /* it was not enough: SIGKILL */
     int64_t kill_at;       /* when the grace ends */
     int64_t stop_grace_ms; /* of a stop that came while spawning */
     char stop_reason[200];
@@ -61,49 +64,17 @@ struct agent_core {
     bool retry_helps, gave_up;
 };
 
-/* --- effects --------------------------------------------------------------------------- */
-
-static struct agent_effect *add(struct agent_effects *out, enum agent_effect_kind kind)
-{
-    /* A step makes at most a handful; the table is sized with room to spare. */
-    if (out->n == AGENT_EFFECTS)
-        out->n--;
-    struct agent_effect *e = &out->list[out->n++];
-    *e = (struct agent_effect){.kind = kind};
-    return e;
-}
-
-static void add_event(struct agent_effects *out, const char *event, json_t *body)
-{
-    struct agent_effect *e = add(out, DO_EVENT);
-    e->event = event;
-    e->body = body;
-}
-
-static void add_step(struct agent_effects *out, json_t *body)
-{
-    add_event(out, "step", body);
-    out->list[out->n - 1].droppable = true;
-}
-
 static void set_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
 {
     if (c->timer_at == at_ms)
         return;
     c->timer_at = at_ms;
-    add(out, DO_TIMER)->at_ms = at_ms;
+    agent_effects_add(out, DO_TIMER)->at_ms = at_ms;
 }
 
 static void send_signal(struct agent_effects *out, int signo)
 {
-    add(out, DO_SIGNAL)->signo = signo;
-}
-
-void agent_effects_fini(struct agent_effects *effects)
-{
-    for (int i = 0; i < effects->n; i++)
-        json_decref(effects->list[i].body);
-    effects->n = 0;
+    agent_effects_add(out, DO_SIGNAL)->signo = signo;
 }
 
 /* --- the end of the attempt ------------------------------------------------------------ */
@@ -120,7 +91,7 @@ static void close_attempt(struct agent_core *c, struct agent_effects *out, const
     c->gave_up = gave_up;
     snprintf(c->text, sizeof(c->text), "%s", text);
     set_timer(c, out, 0);
-    add(out, DO_SWEEP)->generation = 0;
+    agent_effects_add(out, DO_SWEEP)->generation = 0;
 }
 
 static void finish_attempt(struct agent_core *c, const struct agent_input *in,
@@ -136,8 +107,8 @@ static void finish_attempt(struct agent_core *c, const struct agent_input *in,
         json_object_update(body, how);
     json_decref(how);
     c->phase = AGENT_OVER;
-    add_event(out, "attempt_ended", body);
-    add(out, DO_FINISH);
+    agent_effects_event(out, "attempt_ended", body);
+    agent_effects_add(out, DO_FINISH);
 }
 
 /* --- starting ---------------------------------------------------------------------------*/
@@ -152,7 +123,7 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     blame_clear(&c->blame);
     pace_begin(&c->pace);
     memset(c->ranks, 0, (size_t)c->job.np * sizeof(*c->ranks));
-    struct agent_effect *e = add(out, DO_SPAWN);
+    struct agent_effect *e = agent_effects_add(out, DO_SPAWN);
     e->generation = c->generation;
     e->resume_step = c->pace.checkpoint;
 }
@@ -165,8 +136,8 @@ static void start(struct agent_core *c, const struct agent_input *in, struct age
     }
     c->phase = AGENT_SETUP;
     c->stage = STAGE_FLAG;
-    add_event(out, "setup_started", json_object());
-    add(out, DO_SETUP);
+    agent_effects_event(out, "setup_started", json_object());
+    agent_effects_add(out, DO_SETUP);
 }
 
 static void on_launch(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
@@ -203,10 +174,11 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
     c->alive = c->job.np;
     c->phase = AGENT_RUNNING;
     bool known = c->pace.checkpoint >= 0;
-    add_event(out, "generation_started",
-              json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np", c->job.np,
-                        "pids", pids, "resume_step",
-                        known ? json_integer(c->pace.checkpoint) : json_null(), "fresh", !known));
+    agent_effects_event(out, "generation_started",
+                        json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
+                                  c->job.np, "pids", pids, "resume_step",
+                                  known ? json_integer(c->pace.checkpoint) : json_null(), "fresh",
+                                  !known));
 }
 
 /* --- stopping ---------------------------------------------------------------------------*/
@@ -216,7 +188,7 @@ static void sweep_generation(struct agent_core *c, struct agent_effects *out)
     c->phase = AGENT_ENDING;
     c->stage = STAGE_SWEEP;
     set_timer(c, out, 0);
-    add(out, DO_SWEEP)->generation = c->generation;
+    agent_effects_add(out, DO_SWEEP)->generation = c->generation;
 }
 
 /* Time is up for the present stage: the next, harsher one. */
@@ -240,7 +212,7 @@ static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_m
 {
     c->kill_at = now_ms + (grace_ms > 0 ? grace_ms : 0);
     c->stage = STAGE_FLAG;
-    add(out, DO_CONTROL)->command = "stop";
+    agent_effects_add(out, DO_CONTROL)->command = "stop";
     if (gently && grace_ms > 1)
         set_timer(c, out, now_ms + grace_ms / 2);
     else
@@ -257,7 +229,7 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
         c->preempted = in->stop.preempted;
         snprintf(c->stop_reason, sizeof(c->stop_reason), "%s",
                  in->stop.reason ? in->stop.reason : "");
-        add_event(
+        agent_effects_event(
             out, "stop_asked",
             json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
     }
@@ -290,7 +262,7 @@ static void generation_ended(struct agent_core *c, struct agent_effects *out)
 {
     json_t *held = pace_held(&c->pace);
     if (held)
-        add_step(out, held);
+        agent_effects_step(out, held);
     int64_t gained = pace_gained(&c->pace);
     if (c->blame.failed) {
         char now[FINGERPRINT];
@@ -300,8 +272,13 @@ static void generation_ended(struct agent_core *c, struct agent_effects *out)
     } else if (gained > 0) {
         patience_progress(&c->patience);
     }
-    add_event(out, "generation_ended",
-              agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience));
+    /* What a person asked for is not success: some may even have had to be killed. */
+    const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
+                            : c->grace_over ? "stopped by SIGKILL: SIGTERM was not enough"
+                                            : "stopped as asked";
+    agent_effects_event(
+        out, "generation_ended",
+        agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience, otherwise));
 }
 
 /* Did it end as we had asked?  A signal that we have not sent is its own. */
@@ -324,7 +301,7 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
     json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
                              "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
-    add_event(out, "rank_exited", body);
+    agent_effects_event(out, "rank_exited", body);
 
     struct evidence evidence = {
         .engine = c->job.engine,
@@ -369,9 +346,9 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     if (delay)
         snprintf(text + at, n - (size_t)at, "; it failed %lld times without progress",
                  (long long)c->patience.failures);
-    add_event(out, "restart_scheduled",
-              json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
-                        (json_int_t)delay, "text", text));
+    agent_effects_event(out, "restart_scheduled",
+                        json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
+                                  (json_int_t)delay, "text", text));
     if (delay == 0) {
         start(c, in, out);
         return;
@@ -405,7 +382,7 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
         char text[300];
         snprintf(text, sizeof(text), "a process would not end: %.200s",
                  in->swept.left ? in->swept.left : "unknown");
-        add_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
+        agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
     }
     if (c->phase == AGENT_CLOSING)
         finish_attempt(c, in, out);
@@ -446,7 +423,7 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
     const struct agent_exit *e = &in->exited;
     json_t *body = json_pack("{s:I}", "ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
-    add_event(out, "setup_done", body);
+    agent_effects_event(out, "setup_done", body);
     if (c->stop_asked) {
         close_attempt(c, out, "stopped", false, false, c->stop_reason);
         return;
@@ -478,8 +455,10 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
     c->timer_at = 0;
     if (c->phase == AGENT_BACKOFF)
         start(c, in, out);
-    else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked))
+    else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
         escalate(c, in->now_ms, out);
+        c->grace_over = c->stage == STAGE_KILL;
+    }
 }
 
 /* --- a rank's own words -----------------------------------------------------------------*/
@@ -493,14 +472,15 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
     } else if (strcmp(ev, "step") == 0) {
         json_t *body = pace_step(&c->pace, g, line, now_ms);
         if (body)
-            add_step(out, body);
+            agent_effects_step(out, body);
     } else if (strcmp(ev, "checkpoint") == 0) {
         if (pace_checkpoint(&c->pace, line, now_ms) == 0)
-            add_event(out, "checkpoint", agent_event_relay(g, line, "step path bytes ms digest"));
+            agent_effects_event(out, "checkpoint",
+                                rank_line_relay(g, line, "step path bytes ms digest"));
     } else if (strcmp(ev, "quarantined") == 0) {
-        add_event(out, "quarantined", agent_event_relay(g, line, "path reason"));
+        agent_effects_event(out, "quarantined", rank_line_relay(g, line, "path reason"));
     } else if (strcmp(ev, "sample") == 0) {
-        add_event(out, "sample", agent_event_relay(g, line, "step path"));
+        agent_effects_event(out, "sample", rank_line_relay(g, line, "step path"));
     } else if (strcmp(ev, "done") == 0) {
         pace_done(&c->pace, line, now_ms);
         c->done_seen = true;
@@ -514,27 +494,27 @@ static void on_progress(struct agent_core *c, const struct agent_input *in,
                 in->progress.generation == c->generation && in->progress.rank >= 0 &&
                 in->progress.rank < c->job.np;
     const json_t *line = in->progress.line;
-    const char *ev = agent_event_text(line, "ev");
+    const char *ev = rank_line_text(line, "ev");
     if (!ours || !ev)
         return;
     struct rank *r = &c->ranks[in->progress.rank];
 
     if (strcmp(ev, "failed") == 0) {
-        const char *cause = agent_event_text(line, "cause"), *text = agent_event_text(line, "text");
+        const char *cause = rank_line_text(line, "cause"), *text = rank_line_text(line, "text");
         snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
         snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
     } else if (strcmp(ev, "warning") == 0) {
-        json_t *body = agent_event_relay(c->generation, line, "text");
+        json_t *body = rank_line_relay(c->generation, line, "text");
         if (body)
             json_object_set_new(body, "rank", json_integer(in->progress.rank));
-        add_event(out, "warning", body);
+        agent_effects_event(out, "warning", body);
     } else if (strcmp(ev, "started") == 0) {
-        json_t *body = agent_event_relay(c->generation, line, "resume_step steps backend params");
+        json_t *body = rank_line_relay(c->generation, line, "resume_step steps backend params");
         if (body) {
             json_object_set_new(body, "rank", json_integer(in->progress.rank));
             json_object_set_new(body, "pid", json_integer(r->pid));
         }
-        add_event(out, "rank_started", body);
+        agent_effects_event(out, "rank_started", body);
     }
     if (in->progress.rank == 0)
         on_first_rank(c, ev, line, in->now_ms, out);
@@ -575,7 +555,7 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
     out->n = 0;
     if (in->kind == INPUT_CHECKPOINT) {
         if (c->phase == AGENT_RUNNING)
-            add(out, DO_CONTROL)->command = "checkpoint";
+            agent_effects_add(out, DO_CONTROL)->command = "checkpoint";
         return;
     }
     handlers[in->kind](c, in, out);

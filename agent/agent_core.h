@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct agent_effects;
 struct err;
 struct agent_core;
 
@@ -120,36 +121,6 @@ struct agent_input {
     } swept;
 };
 
-enum agent_effect_kind {
-    DO_EVENT,    /* spool it: event, body */
-    DO_SETUP,
-    DO_SPAWN,    /* generation */
-    DO_CONTROL,  /* a line to every rank: command */
-    DO_SIGNAL,   /* to the process groups of all that live: signo */
-    DO_SWEEP,    /* kill all that is ours: of `generation`, or 0 = of the attempt */
-    DO_TIMER,    /* one timer; at_ms replaces what was set, 0 = none */
-    DO_FINISH    /* the attempt is over: linger until the controller knows, then exit */
-};
-
-struct agent_effect {
-    enum agent_effect_kind kind;
-    const char *event;       /* static */
-    json_t     *body;        /* owned by the list; NULL when memory ran out */
-    bool        droppable;   /* a step: may be thinned out when the spool is full */
-    int         generation;
-    int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
-    const char *command;     /* "stop", "checkpoint" */
-    int         signo;
-    int64_t     at_ms;
-};
-
-enum { AGENT_EFFECTS = 24 };
-
-struct agent_effects {
-    struct agent_effect list[AGENT_EFFECTS];
-    int                 n;
-};
-
 /* What a heartbeat tells; numbers are NAN or -1 where not known. */
 struct agent_view {
     enum agent_phase phase;
@@ -165,7 +136,6 @@ void agent_core_destroy(struct agent_core *core);
 /* Fills *out (what was in it is not freed: agent_effects_fini() after each step). */
 void agent_core_step(struct agent_core *core, const struct agent_input *in,
                      struct agent_effects *out);
-void agent_effects_fini(struct agent_effects *effects);
 
 void agent_core_view(const struct agent_core *core, struct agent_view *out);
 const char *agent_phase_name(enum agent_phase phase);

@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "agent/agent_core.h"
+#include "agent/agent_effects.h"
 #include "agent/identity.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/captured.h"
 #include "engine/err.h"
 
 struct capture {
@@ -77,11 +78,27 @@ static void put(struct capture *c, const char *bytes, size_t size)
     }
 }
 
+/* Replaced as a whole: a reader sees the old number or the new one. */
+static void write_base(const struct capture *c, int64_t base)
+{
+    char name[4096], fresh[4096 + 8], text[32];
+    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURE_BASE, c->path) >= sizeof(name))
+        return;
+    snprintf(fresh, sizeof(fresh), "%s.new", name);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int n = snprintf(text, sizeof(text), "%lld\n", (long long)base);
+    if (fd < 0 || write(fd, text, (size_t)n) != n || rename(fresh, name) < 0)
+        unlink(fresh);
+    if (fd >= 0)
+        close(fd);
+}
+
 /* A new file; without one, output goes on into the old. */
 static void rotate(struct capture *c)
 {
     char old[4096];
-    if ((size_t)snprintf(old, sizeof(old), "%s.1", c->path) >= sizeof(old) ||
+    int64_t base = captured_base(c->path) + c->size;
+    if ((size_t)snprintf(old, sizeof(old), "%s" CAPTURE_OLDER, c->path) >= sizeof(old) ||
         rename(c->path, old) < 0)
         return;
     int was = c->fd;
@@ -90,6 +107,7 @@ static void rotate(struct capture *c)
         return;
     }
     close(was);
+    write_base(c, base);
 }
 
 static void keep_tail(struct capture *c, const char *bytes, size_t size)

@@ -3,7 +3,8 @@
  *
  * A file that would outgrow its limit is renamed to NAME.1 (replacing an older
  * one) at the end of a line, and a new one is begun: at most two files, and
- * never without the last line.  A full disk loses output, never the rank: what
+ * never without the last line.  NAME.base then says how many bytes were written
+ * before the new one (agent/captured.h reads all of it).  A full disk loses output, never the rank: what
  * could not be written is counted and said once there is room.
  */
 #ifndef AGENT_CAPTURE_H
@@ -14,6 +15,9 @@
 
 struct err;
 struct capture;
+
+#define CAPTURE_OLDER ".1"
+#define CAPTURE_BASE  ".base"
 
 enum { CAPTURE_BYTES = 64 * 1024 * 1024, CAPTURE_TAIL = 8192 };
 

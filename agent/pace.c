@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "agent/agent_event.h"
+#include "agent/rank_line.h"
 
 enum { STEP_EVENT_MS = 1000 };
 
@@ -47,8 +47,8 @@ static void reach(struct pace *p, int64_t step, int64_t now_ms)
 
 void pace_started(struct pace *p, const json_t *line, int64_t now_ms)
 {
-    p->steps = agent_event_int(line, "steps", p->steps);
-    p->step = agent_event_int(line, "resume_step", p->step);
+    p->steps = rank_line_int(line, "steps", p->steps);
+    p->step = rank_line_int(line, "resume_step", p->step);
     if (p->step > 0 && p->step > p->checkpoint)
         p->checkpoint = p->step;
     p->last_step_ms = now_ms;
@@ -56,18 +56,18 @@ void pace_started(struct pace *p, const json_t *line, int64_t now_ms)
 
 json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t now_ms)
 {
-    int64_t step = agent_event_int(line, "step", -1);
+    int64_t step = rank_line_int(line, "step", -1);
     if (step < 0)
         return NULL;
     reach(p, step, now_ms);
-    p->steps = agent_event_int(line, "steps", p->steps);
-    p->loss = agent_event_number(line, "loss");
-    p->lr = agent_event_number(line, "lr");
-    p->samples_per_s = agent_event_number(line, "samples_per_s");
-    p->step_ms = agent_event_number(line, "step_ms");
+    p->steps = rank_line_int(line, "steps", p->steps);
+    p->loss = rank_line_number(line, "loss");
+    p->lr = rank_line_number(line, "lr");
+    p->samples_per_s = rank_line_number(line, "samples_per_s");
+    p->step_ms = rank_line_number(line, "step_ms");
     json_decref(p->held);
     p->held =
-        agent_event_relay(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
+        rank_line_relay(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
     if (p->event_ms && now_ms - p->event_ms < STEP_EVENT_MS)
         return NULL;
     p->event_ms = now_ms;
@@ -83,7 +83,7 @@ json_t *pace_held(struct pace *p)
 
 int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms)
 {
-    int64_t step = agent_event_int(line, "step", -1);
+    int64_t step = rank_line_int(line, "step", -1);
     if (step < 0)
         return -1;
     if (step > p->checkpoint)
@@ -95,7 +95,7 @@ int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms)
 
 void pace_done(struct pace *p, const json_t *line, int64_t now_ms)
 {
-    int64_t step = agent_event_int(line, "step", p->step);
+    int64_t step = rank_line_int(line, "step", p->step);
     if (step >= 0)
         reach(p, step, now_ms);
 }

@@ -14,10 +14,21 @@
 static const struct option_row options[] = {
     {"follow", 'f', OPTION_FLAG, NULL, "go on until the job is done; Ctrl-C leaves the job alone"},
     {"rank", 'r', OPTION_COUNT, "N", "of this rank (0)"},
+    {"setup", 0, OPTION_FLAG, NULL, "of the setup instead of a rank"},
     {"attempt", 0, OPTION_COUNT, "N", "of this attempt (the newest)"},
     {"lines", 'n', OPTION_COUNT, "N", "only the last N lines"},
     {.name = NULL},
 };
+
+/* No rank has written anything: it may never have come to one. */
+static void point_at_setup(const struct call *call, struct client *c, const struct log_read *log)
+{
+    struct log_read setup = {.id = log->id, .attempt = log->attempt, .setup = true};
+    struct err none = {0};
+    if (log_read_tail(&setup, c, 0, &none) == 0 && setup.offset > 0)
+        fprintf(stderr, "rank %d wrote nothing; jobctl logs %s --setup shows what the setup wrote\n",
+                log->rank, call->options.args[0]);
+}
 
 static int print(struct call *call, struct client *c, struct log_read *log)
 {
@@ -25,8 +36,11 @@ static int print(struct call *call, struct client *c, struct log_read *log)
     if (options_has(o, "lines") &&
         log_read_tail(log, c, options_count(o, "lines", 0), &call->err) < 0)
         return -1;
-    if (log_read_print(log, c, call->out.file, &call->err) < 0)
+    long long printed = log_read_print(log, c, call->out.file, &call->err);
+    if (printed < 0)
         return -1;
+    if (printed == 0 && !log->setup && log->done)
+        point_at_setup(call, c, log);
     if (log->mid_line && call->out.tty)
         fputc('\n', call->out.file);
     return 0;
@@ -50,10 +64,11 @@ static int run(struct call *call)
     long long id = json_integer_value(json_object_get(json_array_get(jobs, 0), "id"));
     struct follow_wish wish = {
         .output = true, .progress = call->out.tty, .rank = (int)options_count(o, "rank", 0),
-        .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1),
+        .setup = options_has(o, "setup"), .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1),
         .from_now = true,
     };
-    struct log_read log = {.id = id, .rank = wish.rank, .attempt = wish.attempt};
+    struct log_read log = {.id = id, .rank = wish.rank, .setup = wish.setup,
+                           .attempt = wish.attempt};
     if (!options_has(o, "follow")) {
         rc = print(call, c, &log);
         goto out;

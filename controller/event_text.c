@@ -117,7 +117,11 @@ static void setup_done(char *out, size_t size, const json_t *b)
 {
     char took[32];
     time_of(took, sizeof(took), b, "ms");
-    snprintf(out, size, "setup ended with exit code %lld after %s", int_of(b, "exit_code"), took);
+    if (json_is_integer(json_object_get(b, "signal")))
+        snprintf(out, size, "setup was ended by signal %lld after %s", int_of(b, "signal"), took);
+    else
+        snprintf(out, size, "setup ended with exit code %lld after %s", int_of(b, "exit_code"),
+                 took);
 }
 
 static void stop_requested(char *out, size_t size, const json_t *b)

@@ -240,7 +240,6 @@ static void pass(uv_timer_t *timer)
     const int64_t now_ms = daemon_now_ms();
     struct sched_node node = { .cpus = f->cpus, .gpus = f->gpus };
     size_t count = 0;
-    int64_t limit = limits(d, now_ms);
     fleet_free(d, &node.cpus_free, &node.gpus_free);
     if (!f->facts)
         return;             /* the probe's answer asks for another pass */
@@ -257,6 +256,7 @@ static void pass(uv_timer_t *timer)
     for (size_t i = 0; i < count; i++)
         if (f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED)
             act(d, &f->queue[i], now_ms);
+    int64_t limit = limits(d, now_ms);     /* those that have just been placed among them */
     if (wake < 0 || (limit >= 0 && limit < wake))
         wake = limit;
     if (wake >= 0)

@@ -215,7 +215,8 @@ int follow_job(struct call *call, struct client *c, long long id, const struct f
                json_t **row)
 {
     struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1,
-                       .log = {.id = id, .rank = wish->rank, .attempt = wish->attempt}};
+                       .log = {.id = id, .rank = wish->rank, .setup = wish->setup,
+                               .attempt = wish->attempt}};
     const volatile int *stop = interrupt_catch();
     client_stop_when(c, stop);
     f.last_plain = now();

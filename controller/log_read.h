@@ -13,6 +13,7 @@ struct err;
 struct log_read {
     long long id, attempt, offset;  /* attempt 0: the newest, and then the one that answered */
     int       rank;
+    bool      setup;                /* what the setup wrote, not a rank */
     bool      done;                 /* no more will come */
     bool      mid_line;             /* the last byte printed was not a line feed */
     void    (*before)(void *user);  /* called before bytes are printed; may be NULL */

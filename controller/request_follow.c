@@ -2,13 +2,11 @@
 /* request_follow.c - answers that may wait: events, logs, the end of a job */
 #include "controller/requests.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "agent/captured.h"
 #include "controller/daemon.h"
 #include "controller/event_text.h"
 #include "controller/job.h"
@@ -79,10 +77,8 @@ void request_events(struct request *r)
 /* ---- logs ---- */
 
 struct log_part {
-    int64_t attempt, rank, offset, limit;
-    int64_t size;           /* of the file; -1: there is none yet */
-    char   *data;
-    size_t  got;
+    int64_t         attempt, rank, setup, limit;
+    struct captured bytes;
 };
 
 /* Bytes that are no UTF-8 become U+FFFD, one each; a character cut at the end is left for the
@@ -132,40 +128,23 @@ static json_t *text_of(const char *data, size_t size, size_t *used)
 static int log_read(struct log_part *p, const struct daemon *d, int64_t id, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 40];
-    struct stat st;
     job_run_dir(dir, sizeof(dir), d, id, p->attempt);
-    snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
-    p->size = -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    int rc = -1;
-    if (fstat(fd, &st) < 0)
-        goto out;
-    p->size = st.st_size;
-    if (p->offset < 0)
-        p->offset = p->size + p->offset > 0 ? p->size + p->offset : 0;
-    p->data = malloc((size_t)p->limit);
-    ssize_t n = p->data ? pread(fd, p->data, (size_t)p->limit, p->offset) : -1;
-    if (n < 0)
-        goto out;
-    p->got = (size_t)n;
-    rc = 0;
-out:
-    if (rc < 0)
-        err_set(err, ERR_SYSTEM, "cannot read %s: %m", path);
-    close(fd);
-    return rc;
+    if (p->setup)
+        snprintf(path, sizeof(path), "%s/setup.log", dir);
+    else
+        snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
+    return captured_read(&p->bytes, path, (size_t)p->limit, err);
 }
 
 static void log_answer(struct request *r, const struct log_part *p, bool done)
 {
     size_t used = 0;
-    int64_t offset = p->offset > 0 ? p->offset : 0;
-    json_t *data = text_of(p->data ? p->data : "", p->got, &used);
-    int64_t next = offset + (int64_t)used, size = p->size > 0 ? p->size : 0;
-    request_answer(r, 200, json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:b}", "attempt",
-                                     (json_int_t)p->attempt, "rank", (json_int_t)p->rank, "offset",
+    int64_t offset = p->bytes.offset > 0 ? p->bytes.offset : 0;
+    json_t *data = text_of(p->bytes.data ? p->bytes.data : "", p->bytes.got, &used);
+    json_t *rank = p->setup ? json_null() : json_integer(p->rank);
+    int64_t next = offset + (int64_t)used, size = p->bytes.size > 0 ? p->bytes.size : 0;
+    request_answer(r, 200, json_pack("{s:I, s:o, s:I, s:I, s:I, s:o, s:b}", "attempt",
+                                     (json_int_t)p->attempt, "rank", rank, "offset",
                                      (json_int_t)offset, "next_offset", (json_int_t)next, "size",
                                      (json_int_t)size, "data", data, "done",
                                      (int)(done && next >= size)));
@@ -180,7 +159,8 @@ void request_logs(struct request *r)
     int64_t wait_s, latest;
     if (request_number(&p.attempt, r, "attempt", 0) < 0 ||
         request_number(&p.rank, r, "rank", 0) < 0 ||
-        request_number(&p.offset, r, "offset", 0) < 0 ||
+        request_number(&p.setup, r, "setup", 0) < 0 ||
+        request_number(&p.bytes.offset, r, "offset", 0) < 0 ||
         request_number(&p.limit, r, "limit", 65536) < 0 ||
         request_number(&wait_s, r, "wait_s", 0) < 0)
         return;
@@ -198,12 +178,15 @@ void request_logs(struct request *r)
     if (p.attempt > 0 && log_read(&p, d, row.id, &err) < 0)
         goto fail;
     bool done = row.result[0] || p.attempt < latest;
-    if (done && p.size < 0 && p.rank != 0) {
+    if (done && p.bytes.size < 0 && p.setup)
+        err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld ran no setup",
+                (long long)p.attempt, (long long)row.id);
+    else if (done && p.bytes.size < 0 && p.rank != 0)
         err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld has no log of rank %lld",
                 (long long)p.attempt, (long long)row.id, (long long)p.rank);
+    if (err.code)
         goto fail;
-    }
-    if (p.got == 0 && !done && wait_s > 0 && !request_over(r)) {
+    if (p.bytes.got == 0 && !done && wait_s > 0 && !request_over(r)) {
         char dir[PATH_MAX];
         request_sleep(r, row.id, clamp(wait_s, 0, WAIT_MAX_S) * 1000);
         if (p.attempt > 0) {
@@ -213,10 +196,10 @@ void request_logs(struct request *r)
     } else {
         log_answer(r, &p, done);
     }
-    free(p.data);
+    free(p.bytes.data);
     return;
 fail:
-    free(p.data);
+    free(p.bytes.data);
     request_fail(r, &err, NULL);
 }
 

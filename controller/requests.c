@@ -73,7 +73,7 @@ static void cancel(struct request *r)
         return;
     const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
     json_t *body = json_pack("{s:s, s:b, s:b}", "reason",
-                             reason && reason[0] ? reason : "cancelled", "limit", 0, "now",
+                             reason && reason[0] ? reason : "on request", "limit", 0, "now",
                              json_is_true(json_object_get(request_body(r), "now")));
     const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
     apply_and_answer(r, job, &in);

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_plan.c - jobctl-train plan: what a run will take, before it takes it
  *
- * The model is created to be measured, and the data is packed if it was not.
+ * The model is created to be measured.  Pictures are packed, which finds every
+ * one that a run would stumble over; without --cache the pack is thrown away:
+ * a plan leaves nothing behind.
  */
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
 #include "engine/layout.h"
+#include "engine/scratch.h"
 #include "engine/step.h"
 #include "engine/train_spec.h"
 
@@ -95,9 +100,23 @@ static void print_words(const struct plan *p, const struct train_spec *s)
            s->checkpoint_keep);
 }
 
+/* plan_make() with a cache of its own. */
+static int plan_without_trace(struct plan *p, struct train_spec *s, struct err *err)
+{
+    char dir[SCRATCH_PATH];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/jobctl-plan.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return err_set(err, ERR_SYSTEM, "cannot make a directory like %s: %s", dir,
+                       strerror(errno));
+    int rc = plan_make(p, s, dir, err);
+    scratch_remove(dir, rc == 0 ? err : NULL);
+    return rc;
+}
+
 int command_plan(int argc, char **argv)
 {
-    const char *file = NULL, *cache = "cache";
+    const char *file = NULL, *cache = NULL;
     bool as_json = false;
     const struct command_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
@@ -115,7 +134,9 @@ int command_plan(int argc, char **argv)
     json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
     if (!job)
         err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
-    else if (train_spec_parse(&spec, job, &err) == 0 && plan_make(&plan, &spec, cache, &err) == 0) {
+    else if (train_spec_parse(&spec, job, &err) == 0 &&
+             (cache ? plan_make(&plan, &spec, cache, &err)
+                    : plan_without_trace(&plan, &spec, &err)) == 0) {
         if (as_json)
             print_json(&plan, &spec);
         else

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/agent_core.h"
+#include "agent/agent_effects.h"
 
 enum { STEPS_PER_CHECKPOINT = 10, UNLAUNCHED_MS = 60000, LINGER_MS = 600000 };
 

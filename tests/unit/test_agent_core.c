@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/agent_core.h"
+#include "agent/agent_effects.h"
 #include "agent/buf.h"
 #include "agent/patience.h"
 
@@ -355,6 +356,7 @@ static void stop_is_a_ladder(void **state)
     expect(timer(now + 4000), "SIGNAL(15) TIMER(4000)");
     expect(timer(now + 4000), "SIGNAL(9) TIMER(1000)");
     expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("text"), "\"stopped by SIGKILL: SIGTERM was not enough\"");
     expect(swept(true), "SWEEP(0)");
     expect(swept(true), "attempt_ended FINISH");
     expect(field("result"), "\"stopped\"");
@@ -385,6 +387,7 @@ static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
     expect(stop(9000, true), "");
     expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)");
     expect(exited(1, 0, 1), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("text"), "\"stopped as asked\"");
     swept(true);
     swept(true);
     expect(field("result"), "\"stopped\"");

@@ -34,6 +34,8 @@ static const struct {
      "generation 2 follows at once", true},
     {"restart_scheduled", "{\"generation\":3,\"delay_ms\":5000}", "generation 3 follows in 5.0s",
      true},
+    {"setup_done", "{\"exit_code\":3,\"ms\":400}", "setup ended with exit code 3 after 0.4s", true},
+    {"setup_done", "{\"signal\":15,\"ms\":2000}", "setup was ended by signal 15 after 2.0s", true},
     {"checkpoint", "{\"step\":300,\"bytes\":12345678,\"ms\":34.4,\"path\":\"/x\"}",
      "checkpoint of step 300 is written (12.3 MB, 34 ms)", true},
     {"warning", "{\"rank\":0,\"text\":\"slow disk\"}", "warning of rank 0: slow disk", true},

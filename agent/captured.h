@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* captured.h - read what capture.c wrote: two files that look like one
+ *
+ * An offset counts from the first byte that was ever written, so that whoever follows the output
+ * misses nothing when a file is put aside; bytes older than both files are skipped.
+ */
+#ifndef AGENT_CAPTURED_H
+#define AGENT_CAPTURED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+struct captured {
+    int64_t offset; /* in: -N = the last N bytes; out: where `data` begins */
+    int64_t size;   /* out: of all that was written; -1: nothing yet */
+    char   *data;   /* out: the caller frees it; NULL when there is nothing */
+    size_t  got;
+};
+
+/* At most `limit` bytes. No file is not a failure. */
+int captured_read(struct captured *c, const char *path, size_t limit, struct err *err);
+
+/* How many bytes were written before the file `path` was begun. */
+int64_t captured_base(const char *path);
+
+#endif
