@@ -139,6 +139,9 @@ bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, tur
 bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
 
+bench-dist: $(OBJ)/tests/bench/dist  ## collectives of 2 and 4 ranks here, beside plain copies
+	@$<
+
 bootstrap:
 	@deploy/bootstrap.sh $(NEEDS)
 
@@ -216,10 +219,10 @@ $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TE
 	$(Q)$(CC) $(FLAGS) $(if $(FUZZING),-fsanitize=fuzzer) -MMD -MP -MF $@.d -o $@ $< \
 	  $(if $(FUZZING),,tests/fuzz/replay.c) $(TEST_LIBS) $(ALL_LD)
 
-$(OBJ)/tests/bench/%: tests/bench/%.c $(OBJ)/flags
+$(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
-	$(Q)$(CC) $(FLAGS) -o $@ $< -ljansson
+	$(Q)$(CC) $(FLAGS) -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bootstrap demo install clean help FORCE
+.PHONY: all house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-dist bootstrap demo install clean help FORCE

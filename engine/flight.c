@@ -257,6 +257,22 @@ void flight_set_total(struct flight *f, uint64_t steps_total)
     put(&f->page->steps_total, steps_total);
 }
 
+void flight_coll_begin(struct flight *f, uint64_t seq, uint64_t kind, uint64_t bytes)
+{
+    if (!f)
+        return;
+    put(&f->page->coll_kind, kind);
+    put(&f->page->coll_bytes, bytes);
+    put(&f->page->coll_start_ns, now_ns());
+    __atomic_store_n(&f->page->coll_seq, seq, __ATOMIC_RELEASE);
+}
+
+void flight_coll_done(struct flight *f, uint64_t seq)
+{
+    if (f)
+        put(&f->page->coll_done_seq, seq);
+}
+
 /* step_phase first, with acquire: what is read after it is at least as new. */
 void flight_read(const struct flight *f, struct flight_page *out)
 {

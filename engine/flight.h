@@ -92,6 +92,10 @@ void flight_work(struct flight *f, uint64_t done, uint64_t total);
 void flight_micro(struct flight *f, uint64_t micro_batch, uint64_t height, uint64_t width);
 void flight_step_done(struct flight *f, uint64_t step, uint64_t took_ns);
 void flight_set_total(struct flight *f, uint64_t steps_total);
+/* Collectives by number: one is begun (kind: enum dist_kind of dist_parts.h), all up to seq are
+ * done. f may be NULL. */
+void flight_coll_begin(struct flight *f, uint64_t seq, uint64_t kind, uint64_t bytes);
+void flight_coll_done(struct flight *f, uint64_t seq);
 
 /* The reader's side: one consistent-enough copy. */
 void flight_read(const struct flight *f, struct flight_page *out);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dist_parts.h - what dist.c asks of a way to communicate; only dist*.c include it
+ *
+ * dist.c keeps the calls in order, watches the clock and finds the words.  A way
+ * (struct dist_ops) moves bytes: it works on the oldest call until that is done, and
+ * knows who keeps it waiting.  Here is no deadline and no sentence, there no byte.
+ */
+#ifndef ENGINE_DIST_PARTS_H
+#define ENGINE_DIST_PARTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "engine/dist.h"
+
+enum dist_kind {
+    DIST_ALL_REDUCE,
+    DIST_REDUCE_SCATTER,
+    DIST_ALL_GATHER,
+    DIST_BROADCAST,
+    DIST_BARRIER
+};
+
+enum { DIST_QUEUE = 256 };
+
+struct dist_call {
+    enum dist_kind kind;
+    enum dist_type type;
+    enum dist_op   op;
+    int            root;
+    char          *data;
+    size_t         n;      /* elements */
+    uint64_t       seq;
+};
+
+struct dist_ops {
+    const char *name;
+    int  (*begin)(struct dist *d, struct err *err);
+    /* 1 connected, 0 not yet, -1. Never blocks for long. */
+    int  (*connect)(struct dist *d, struct err *err);
+    /* Work on `call`: 1 done, 0 blocked, -1 with d->fault set. Adds to d->progress what it did. */
+    int  (*advance)(struct dist *d, const struct dist_call *call);
+    /* Until something may have changed, at most some milliseconds. */
+    void (*sleep)(struct dist *d);
+    /* Who keeps this rank waiting, in `call` or (NULL) in connect(). */
+    void (*blame)(struct dist *d, const struct dist_call *call, struct dist_fault *fault);
+    /* Tell all that it is over; from any thread. Returns what they were told first. */
+    struct dist_fault (*raise)(struct dist *d, struct dist_fault fault);
+    void (*destroy)(struct dist *d);
+};
+
+struct dist {
+    struct dist_config     c;
+    char                   name[DIST_NAME];
+    const struct dist_ops *ops;
+    void                  *way;        /* the implementation's */
+    atomic_bool            connected;
+    struct dist_call       queue[DIST_QUEUE];
+    uint64_t               head, tail; /* calls done, calls begun: queue[(seq - 1) % DIST_QUEUE] */
+    uint64_t               progress;
+    int64_t                began_ms, moved_ms; /* when it began; when something last moved */
+    struct dist_fault      fault;
+    struct dist_stats      stats;
+    atomic_bool            aborted;
+};
+
+extern const struct dist_ops dist_none, dist_shm;
+
+static inline size_t dist_size(enum dist_type t)
+{
+    static const unsigned char size[DIST_TYPES] = {1, 4, 8, 8};
+    return size[t];
+}
+
+int64_t dist_clock_ms(void);
+
+/* dst[n] = a op b, element by element; dst may be a or b. (dist_sum.c) */
+void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type,
+                  enum dist_op op);
+
+#endif
