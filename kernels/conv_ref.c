@@ -213,10 +213,14 @@ static void depthwise_back(float *dx, float *dw, float *db, const float *dy, con
                            const float *w, struct kern_image s)
 {
     struct conv_args a = {.y = dx, .dw = dw, .db = db, .x = x, .dy = dy, .w = w, .s = s};
+    struct conv_args sums = a;
     choose_tiles(&a, s.batch);
-    team_range((size_t)(s.batch * a.tiles), 1, work_of(s, a.tile), conv_items, &a);
-    choose_tiles(&a, 1);
-    team_range((size_t)a.tiles, 1, (size_t)s.batch * work_of(s, a.tile), weight_items, &a);
+    choose_tiles(&sums, 1);
+    const struct team_loop loops[] = {
+        {(size_t)(s.batch * a.tiles), work_of(s, a.tile), conv_items, &a},
+        {(size_t)sums.tiles, (size_t)s.batch * work_of(s, sums.tile), weight_items, &sums},
+    };
+    team_loops(loops, 2);
 }
 
 void KERN_FILL(conv)(struct kern_ops *ops)

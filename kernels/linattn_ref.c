@@ -52,6 +52,18 @@ LANE_FN void scale_row(float *x, float by, int n)
         lane_store_at(x, i, n, lane_load_at(x, i, n) * by);
 }
 
+/* x *= by; returns x . y of the new x. */
+LANE_FN float scale_dot(float *x, float by, const float *y, int n)
+{
+    v16 sum = {0};
+    for (int i = 0; i < n; i += LANES) {
+        v16 a = lane_load_at(x, i, n) * by;
+        lane_store_at(x, i, n, a);
+        sum += a * lane_load_at(y, i, n);
+    }
+    return lane_sum(sum);
+}
+
 /* d + w * add where x > 0, else 0: the gradient through relu(x). */
 LANE_FN void relu_back_row(float *d, float w, const float *add, const float *x, int n)
 {
@@ -132,8 +144,7 @@ static void query_back(float *dq, int ldd, float *dout, const float *out, int ld
     const float *ksum = vk + dim * dim;
     for (int t = 0; t < tokens; t++) {
         float *d = dout + (size_t)t * (size_t)ldo, *w = den + (size_t)t * (size_t)ldden;
-        scale_row(d, 1.0f / *w, dim);
-        *w = -dot(d, out + (size_t)t * (size_t)ldo, dim);
+        *w = -scale_dot(d, 1.0f / *w, out + (size_t)t * (size_t)ldo, dim);
     }
     gemm(CblasNoTrans, CblasNoTrans, tokens, dim, dim, dout, ldo, vk, dim, dq, ldd);
     for (int t = 0; t < tokens; t++) {

@@ -142,8 +142,11 @@ static void norm_mod_back(float *dx, float *dshift, float *dscale, const float *
         .scale = scale, .ldm = (size_t)ldm, .tokens = (size_t)tokens, .cols = (size_t)cols,
         .groups = (size_t)(cols + LANES - 1) / LANES,
     };
-    team_range((size_t)(batch * tokens), 1, 4 * k.cols, norm_mod_back_rows, &k);
-    team_range((size_t)batch * k.groups, 1, 2 * k.tokens * LANES, norm_mod_back_sums, &k);
+    const struct team_loop loops[] = {
+        {(size_t)(batch * tokens), 4 * k.cols, norm_mod_back_rows, &k},
+        {(size_t)batch * k.groups, 2 * k.tokens * LANES, norm_mod_back_sums, &k},
+    };
+    team_loops(loops, 2);
 }
 
 struct rms_args {

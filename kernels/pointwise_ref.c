@@ -319,8 +319,11 @@ static void gate_back(float *da, float *dgate, const float *dy, const float *g, 
 {
     const struct gate_args k = {da,  dgate, dy, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols,
                                 (size_t)(cols + LANES - 1) / LANES};
-    team_range((size_t)(batch * tokens), 1, 2 * (size_t)cols, gate_back_rows, &k);
-    team_range((size_t)batch * k.groups, 1, 2 * (size_t)tokens * LANES, gate_back_sums, &k);
+    const struct team_loop loops[] = {
+        {(size_t)(batch * tokens), 2 * k.cols, gate_back_rows, &k},
+        {(size_t)batch * k.groups, 2 * k.tokens * LANES, gate_back_sums, &k},
+    };
+    team_loops(loops, 2);
 }
 
 void KERN_FILL(pointwise)(struct kern_ops *ops)

@@ -160,33 +160,66 @@ void team_run(int parts, team_part_fn fn, const void *arg)
     atomic_flag_clear(&team.busy);
 }
 
+/* A loop and how it is cut. */
 struct range {
-    size_t        n, unit;
-    int           parts;
-    team_range_fn fn;
-    const void   *arg;
+    struct team_loop loop;
+    size_t           unit;
+    int              parts;
 };
 
-static void range_part(const void *arg, int part)
-{
-    const struct range *r = arg;
-    size_t from, to;
-    team_slice(&from, &to, r->n, r->unit, part, r->parts);
-    if (to > from)
-        r->fn(r->arg, from, to);
-}
-
-void team_range(size_t n, size_t unit, size_t work_each, team_range_fn fn, const void *arg)
+static int range_parts(size_t n, size_t unit, size_t work_each)
 {
     const size_t units = (n + unit - 1) / unit, most = (size_t)team_size() * RANGE_PARTS;
     size_t parts = n * work_each / RANGE_WORK;
     parts = parts < most ? parts : most;
     parts = parts < units ? parts : units;
-    if (parts <= 1 || team_size() == 1) {
-        if (n)
-            fn(arg, 0, n);
+    return team_size() == 1 || parts < 1 ? 1 : (int)parts;
+}
+
+static void range_run(const struct range *r, int part)
+{
+    size_t from, to;
+    team_slice(&from, &to, r->loop.n, r->unit, part, r->parts);
+    if (to > from)
+        r->loop.fn(r->loop.arg, from, to);
+}
+
+static void range_part(const void *arg, int part)
+{
+    range_run(arg, part);
+}
+
+void team_range(size_t n, size_t unit, size_t work_each, team_range_fn fn, const void *arg)
+{
+    const struct range r = {{n, work_each, fn, arg}, unit, range_parts(n, unit, work_each)};
+    team_run(r.parts, range_part, &r);
+}
+
+struct ranges {
+    struct range range[TEAM_LOOPS];
+};
+
+static void ranges_part(const void *arg, int part)
+{
+    const struct range *r = ((const struct ranges *)arg)->range;
+    while (part >= r->parts)
+        part -= r++->parts;
+    range_run(r, part);
+}
+
+void team_loops(const struct team_loop *loops, int count)
+{
+    struct ranges all;
+    int parts = 0;
+    for (int i = 0; i < count; i++) {
+        all.range[i] =
+            (struct range){loops[i], 1, range_parts(loops[i].n, 1, loops[i].work)};
+        parts += all.range[i].parts;
+    }
+    if (parts > count) {
+        team_run(parts, ranges_part, &all);
         return;
     }
-    const struct range r = {n, unit, (int)parts, fn, arg};
-    team_run((int)parts, range_part, &r);
+    for (int i = 0; i < parts; i++) /* too little work for anybody else */
+        ranges_part(&all, i);
 }

@@ -31,6 +31,17 @@ void team_run(int parts, team_part_fn fn, const void *arg);
  * too little work stays with the caller. */
 void team_range(size_t n, size_t unit, size_t work, team_range_fn fn, const void *arg);
 
+/* Loops that do not depend on each other, as one: nobody waits between them. */
+struct team_loop {
+    size_t        n, work;
+    team_range_fn fn;
+    const void   *arg;
+};
+
+enum { TEAM_LOOPS = 4 };
+
+void team_loops(const struct team_loop *loops, int count);
+
 /* The part-th of `parts` pieces of 0..n, cut at multiples of `unit`. */
 static inline __attribute__((unused)) void team_slice(size_t *from, size_t *to, size_t n,
                                                       size_t unit, int part, int parts)

@@ -85,6 +85,29 @@ static void ranges_cover_and_keep_to_units(void **state)
     free(hit);
 }
 
+static void loops_run_side_by_side(void **state)
+{
+    (void)state;
+    atomic_int *hit = calloc(N, sizeof(*hit)), *other = calloc(N, sizeof(*other));
+    const struct counts a = {hit}, b = {other};
+    for (size_t work = 1; work <= 100000; work *= 10)
+        for (size_t n = 1; n < N; n += 619) {
+            const struct team_loop loops[] = {
+                {n, work, count_range, &a},
+                {N - n, work, count_range, &b},
+                {n / 2, work, count_range, &a},
+            };
+            memset(hit, 0, N * sizeof(*hit));
+            memset(other, 0, N * sizeof(*other));
+            team_loops(loops, 3);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(hit[i], i < n / 2 ? 2 : 1);
+            assert_true(all_hit(other, (int)(N - n), 1));
+        }
+    free(hit);
+    free(other);
+}
+
 static void nested_part(const void *arg, int part)
 {
     (void)part;
@@ -151,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_runs_once),
         cmocka_unit_test(ranges_cover_and_keep_to_units),
+        cmocka_unit_test(loops_run_side_by_side),
         cmocka_unit_test(a_loop_in_a_loop_runs_alone),
         cmocka_unit_test(callers_may_meet),
         cmocka_unit_test(a_child_has_no_workers_and_manages),
