@@ -228,6 +228,8 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
         make_batch(&b, err) < 0)
         goto out;
     model_init_weights(step_model(b.step), 1);
+    if (model_push(step_model(b.step), err) < 0)
+        goto out;
     if (measure(&b, &r, err) < 0)
         goto out;
     r.params = layout_params(model_layout(step_model(b.step)));

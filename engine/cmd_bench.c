@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/bench.h"
 #include "engine/command.h"
 #include "engine/err.h"
@@ -93,11 +94,12 @@ static void print_table(const struct bench_result *r)
 
 int command_bench(int argc, char **argv)
 {
-    const char *config = NULL, *name = NULL, *steps = NULL;
+    const char *config = NULL, *name = NULL, *steps = NULL, *backend = NULL, *precision = NULL;
     bool json = false;
     const struct command_option options[] = {
         {"--config", &config, NULL, true}, {"--case", &name, NULL, false},
         {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
+        {"--backend", &backend, NULL, false}, {"--precision", &precision, NULL, false},
         {NULL, NULL, NULL, false},
     };
     struct bench_spec spec = {.steps = STEPS, .warmup = WARMUP};
@@ -116,7 +118,8 @@ int command_bench(int argc, char **argv)
         }
         spec.steps = (int)n;
     }
-    if (read_spec(&spec, config, name, &err) < 0 || bench_run(&r, &spec, &err) < 0)
+    if (backend_open(backend ? backend : "cpu", precision, &err) < 0 ||
+        read_spec(&spec, config, name, &err) < 0 || bench_run(&r, &spec, &err) < 0)
         return command_fail("bench", &err);
     if (json)
         print_json(&r);

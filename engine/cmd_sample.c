@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/caption.h"
 #include "engine/checkpoint.h"
 #include "engine/command.h"
@@ -21,6 +22,7 @@ enum { CAPTIONS_MAX = 1024 };
 
 struct request {
     const char *checkpoint, *dir, *out, *captions, *steps, *cfg, *count, *seed;
+    const char *backend, *precision;
     bool        score;
 };
 
@@ -183,7 +185,8 @@ static int draw(struct drawing *d, struct err *err)
         return -1;
     struct model *m = sampler_model(d->sampler);
     if (checkpoint_load(&state, d->path, model_layout(m), model_weights(m), NULL,
-                        d->spec.optim.ema > 0, err) < 0)
+                        d->spec.optim.ema > 0, err) < 0 ||
+        model_push(m, err) < 0)
         return -1;
     return sampler_draw(d->sampler, d->latents, d->n, d->y, d->mask, d->ids, NULL, NULL, err);
 }
@@ -246,6 +249,8 @@ int command_sample(int argc, char **argv)
         {.name = "--count", .value = &r.count},
         {.name = "--seed", .value = &r.seed},
         {.name = "--score", .flag = &r.score},
+        {.name = "--backend", .value = &r.backend},
+        {.name = "--precision", .value = &r.precision},
         {.name = NULL},
     };
     struct err err = {0};
@@ -258,7 +263,8 @@ int command_sample(int argc, char **argv)
     if (!r.out && !r.score)
         err_set(&err, ERR_USAGE,
                 "say where the pictures go with --out FILE.png, or ask for --score");
-    else if (find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
+    else if (backend_open(r.backend, r.precision, &err) == 0 &&
+             find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
              open_data(d, r.captions != NULL, &err) == 0 && gather(d, &r, &err) == 0 &&
              draw(d, &err) == 0 && (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
         print_score(d, &err);

@@ -11,9 +11,10 @@
 
 int command_train(int argc, char **argv)
 {
-    const char *file = NULL;
+    const char *file = NULL, *backend = NULL;
     const struct command_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
+        {.name = "--backend", .value = &backend},
         {.name = NULL},
     };
     struct progress *progress = NULL;
@@ -27,6 +28,7 @@ int command_train(int argc, char **argv)
     if (progress_open(&progress, &err) == 0 && train_env_read(&env, &err) == 0 && !job)
         err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
     if (err.code == ERR_NONE) {
+        env.backend = backend;
         rc = train_run(job, &env, progress);
     } else {
         rc = command_fail("train", &err);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify.c - jobctl-train verify [--backend cpu] CASE.json... */
+/* cmd_verify.c - jobctl-train verify [--backend cpu|cuda] [--precision fp32|bf16] CASE.json... */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/command.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
@@ -15,6 +16,7 @@ static const char *case_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* The exit code of the case: 0, 1, or that of a device that failed. */
 static int verify_one(const char *path)
 {
     struct verify_result r;
@@ -25,7 +27,8 @@ static int verify_one(const char *path)
                                                                                  : length);
     if (verify_case(&r, path, &err) < 0) {
         printf("FAILED %.*s: %s\n", stem, name, err.text);
-        return -1;
+        return err.code == ERR_DEVICE || err.code == ERR_DEVICE_MEMORY ? command_exit_code(&err)
+                                                                       : 1;
     }
     if (r.failed)
         printf("FAILED %.*s: %d of %d tensors; worst %s: %s %.2e, tolerance %.1e\n", stem, name,
@@ -33,35 +36,54 @@ static int verify_one(const char *path)
     else
         printf("ok     %.*s: %d tensors; worst %s: %s %.2e, tolerance %.1e\n", stem, name,
                r.tensors, r.worst, r.measure, r.error, r.tolerance);
-    return r.failed ? -1 : 0;
+    return r.failed ? 1 : 0;
+}
+
+/* The backend verify runs on is the CPU unless one is named: its numbers are compared, not used. */
+static int choose_backend(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"backend", required_argument, NULL, 'b'},
+        {"precision", required_argument, NULL, 'p'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *backend = "cpu", *precision = "fp32";
+    struct err err = {0};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 'b')
+            backend = optarg;
+        else if (c == 'p')
+            precision = optarg;
+        else
+            return EXIT_CONFIG;
+    }
+    if (backend_open(backend, precision, &err) < 0)
+        return command_fail("verify", &err);
+    if (backend_note()[0])
+        printf("%s\n", backend_note());
+    return 0;
 }
 
 int command_verify(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"backend", required_argument, NULL, 'b'},
-        {NULL, 0, NULL, 0},
-    };
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c != 'b')
-            return EXIT_CONFIG;
-        if (strcmp(optarg, "cpu") != 0) {
-            fprintf(stderr, "verify: this program has no backend \"%s\"; it has cpu\n", optarg);
-            return EXIT_NO_DEVICE;
-        }
-    }
+    const int usage = choose_backend(argc, argv);
+    if (usage)
+        return usage;
     if (optind == argc) {
         fprintf(stderr, "verify: which case? Name one or more .json files\n");
         return EXIT_CONFIG;
     }
-    int passed = 0, failed = 0;
+    int passed = 0, failed = 0, device = 0;
     for (int i = optind; i < argc; i++) {
-        if (verify_one(argv[i]) < 0)
-            failed++;
-        else
+        const int rc = verify_one(argv[i]);
+        if (rc == 0)
             passed++;
+        else
+            failed++;
+        if (rc > 1)
+            device = rc;
         fflush(stdout);
     }
     printf("verify: %d passed, %d failed\n", passed, failed);
-    return failed ? 1 : EXIT_DONE;
+    return device ? device : failed ? 1 : EXIT_DONE;
 }

@@ -63,6 +63,12 @@ int command_exit_code(const struct err *err)
         return EXIT_DATA;
     case ERR_MEMORY:
         return EXIT_HOST_MEMORY;
+    case ERR_NO_DEVICE:
+        return EXIT_NO_DEVICE;
+    case ERR_DEVICE_MEMORY:
+        return EXIT_GPU_MEMORY;
+    case ERR_DEVICE:
+        return EXIT_GPU_FAULT;
     case ERR_BUG:
         break;
     }

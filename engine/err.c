@@ -92,6 +92,9 @@ int err_exit_code(enum err_code code)
         return 3;
     case ERR_SYSTEM:
     case ERR_MEMORY:
+    case ERR_NO_DEVICE:
+    case ERR_DEVICE_MEMORY:
+    case ERR_DEVICE:
         return 4;
     case ERR_BUG:
         break;

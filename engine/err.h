@@ -17,6 +17,9 @@ enum err_code {
     ERR_SYSTEM,     /* the system refused: disk, network, process, device */
     ERR_DATA,       /* outside bytes are not what they claim to be */
     ERR_MEMORY,     /* out of host memory */
+    ERR_NO_DEVICE,  /* the device that was asked for cannot be used */
+    ERR_DEVICE_MEMORY, /* out of the device's memory */
+    ERR_DEVICE,     /* the device failed */
     ERR_BUG         /* we broke our own rule */
 };
 

@@ -11,13 +11,14 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *usage;
 } commands[] = {
-    {"train", command_train, "--spec FILE                     run a job spec (canonical JSON)"},
+    {"train", command_train, "--spec FILE [--backend auto|cpu|cuda]   run a job spec (canonical JSON)"},
     {"sample", command_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
                                "                       draw from a checkpoint"},
     {"plan", command_plan, "--spec FILE [--json]            what a run will take"},
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
-    {"verify", command_verify, "[--backend cpu] CASE.json...     check the engine against golden cases"},
-    {"bench", command_bench, "--config FILE [--case NAME] [--steps N] [--json]\n"
+    {"verify", command_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] CASE.json...\n"
+                               "                       check the engine against golden cases"},
+    {"bench", command_bench, "--config FILE [--case NAME] [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
 };

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/model_parts.h"
@@ -40,13 +41,20 @@ static int build(struct model *m, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for a model of depth %d", m->cfg.depth);
     if (layout_create(&m->layout, err) < 0 || model_declare(m, err) < 0)
         return -1;
-    m->weights = layout_alloc(m->layout);
-    m->grads = m->train ? layout_alloc(m->layout) : NULL;
-    if (!m->weights || (m->train && !m->grads))
-        return err_set(err, ERR_MEMORY, "no memory for %.1f GiB of weights%s",
-                       (double)layout_floats(m->layout) * sizeof(float) / 0x1p30,
-                       m->train ? " and as much of gradients" : "");
-    return model_carve(m, err);
+    const size_t bytes = layout_floats(m->layout) * sizeof(float);
+    void *weights = NULL, *grads = NULL, *freqs = NULL;
+    int r = backend_alloc(m->ops, &weights, bytes, "weights", err);
+    if (r == 0 && m->train)
+        r = backend_alloc(m->ops, &grads, bytes, "gradients", err);
+    if (r == 0)
+        r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), "tables", err);
+    m->weights = weights;
+    m->grads = grads;
+    m->freqs = freqs;
+    if (r < 0)
+        return -1;
+    m->ops->upload(m->freqs, timestep_freqs, sizeof(timestep_freqs));
+    return model_carve(m, err) < 0 ? -1 : model_make_views(m, err);
 }
 
 int model_create(struct model **out, const struct model_config *cfg,
@@ -60,7 +68,7 @@ int model_create(struct model **out, const struct model_config *cfg,
     m->cfg = *cfg;
     m->max = *max;
     m->train = train;
-    m->ops = kern_cpu();
+    m->ops = backend_ops();
     if (build(m, err) < 0) {
         model_destroy(m);
         return -1;
@@ -73,10 +81,12 @@ void model_destroy(struct model *m)
 {
     if (!m)
         return;
+    model_free_views(m);
     layout_destroy(m->layout);
-    free(m->weights);
-    free(m->grads);
-    free(m->acts);
+    m->ops->release(m->weights);
+    m->ops->release(m->grads);
+    m->ops->release(m->acts);
+    m->ops->release(m->freqs);
     free(m->bw);
     free(m->ba);
     free(m);
@@ -90,16 +100,6 @@ const struct model_config *model_config(const struct model *m)
 const struct layout *model_layout(const struct model *m)
 {
     return m->layout;
-}
-
-float *model_weights(struct model *m)
-{
-    return m->weights;
-}
-
-float *model_grads(struct model *m)
-{
-    return m->grads;
 }
 
 int64_t model_bytes(const struct model *m)
@@ -148,7 +148,7 @@ static void timestep_forward(struct model *m, const float *timestep)
     struct top_acts *a = &m->top;
     const int B = m->batch, C = m->cfg.hidden;
     const size_t n = (size_t)B * (size_t)C;
-    k->time_embed(a->emb, timestep, timestep_freqs, B, TIMESTEP_FREQS);
+    k->time_embed(a->emb, timestep, m->freqs, B, TIMESTEP_FREQS);
     k->linear(a->e1, a->emb, model_w(m, m->w.t0), model_w(m, m->w.t0_b), B, 2 * TIMESTEP_FREQS, C);
     k->silu(a->e1s, a->e1, n);
     k->linear(a->t, a->e1s, model_w(m, m->w.t2), model_w(m, m->w.t2_b), B, C, C);
@@ -282,7 +282,7 @@ static const float *block_activation(const struct model *m, const char *name, in
     return NULL;
 }
 
-const float *model_activation(const struct model *m, const char *name, int64_t *count)
+const float *model_activation(struct model *m, const char *name, int64_t *count, struct err *err)
 {
     const struct top_acts *a = &m->top;
     const int64_t B = m->batch, T = B * m->text, M = B * m->tokens, C = m->cfg.hidden;
@@ -301,7 +301,8 @@ const float *model_activation(const struct model *m, const char *name, int64_t *
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (strcmp(name, rows[i].name) == 0) {
             *count = rows[i].count;
-            return rows[i].data;
+            return rows[i].data ? model_see(m, rows[i].data, *count, err) : NULL;
         }
-    return block_activation(m, name, count);
+    const float *of_block = block_activation(m, name, count);
+    return of_block ? model_see(m, of_block, *count, err) : NULL;
 }

@@ -9,6 +9,12 @@
  * Everything is allocated when the model is created, for the largest batch it
  * will see; a step allocates nothing.  Weights and gradients each are one block
  * laid out by model_layout().  Not thread-safe: one model, one caller.
+ *
+ * The device is that of backend_ops() when the model was created.  Its arrays
+ * may lie in another memory than this process's: "kernel arrays" below are
+ * pointers for kernels only, and the blocks of weights and gradients have a view
+ * here that model_pull() and model_push() bring up to date.  On the CPU view
+ * and block are the same, and pull and push do nothing.
  */
 #ifndef ENGINE_MODEL_H
 #define ENGINE_MODEL_H
@@ -45,7 +51,7 @@ struct model_limits {
     int text;                 /* caption tokens, at most caption_len */
 };
 
-/* One batch, read only. Row-major fp32. */
+/* One batch, read only. Row-major fp32; kernel arrays. */
 struct model_input {
     int          batch, height, width, text;
     const float *x;           /* [B, channels, H, W] noisy latent */
@@ -69,17 +75,28 @@ void model_destroy(struct model *m);
 
 const struct model_config *model_config(const struct model *m);
 const struct layout *model_layout(const struct model *m);
+/* The view here; model_push() after writing weights, model_pull() before reading. */
 float *model_weights(struct model *m);
 float *model_grads(struct model *m);   /* NULL unless created for training */
-int64_t model_bytes(const struct model *m); /* all memory it holds */
+int model_push(struct model *m, struct err *err);       /* weights */
+int model_pull(struct model *m, struct err *err);       /* weights */
+int model_pull_grads(struct model *m, struct err *err);
+/* Kernel arrays. */
+float *model_kernel_weights(struct model *m);
+float *model_kernel_grads(struct model *m);
+const struct kern_ops *model_ops(const struct model *m);
+int64_t model_bytes(const struct model *m); /* of the device's memory */
 
 /* Initial weights as the authors draw them (docs: xavier, N(0, 0.02), ...), from
  * the counter-based generator keyed by (seed, tensor name): same seed, same
- * weights, whatever the platform's threads. */
+ * weights, whatever the platform's threads. Writes the view: push afterwards. */
 void model_init_weights(struct model *m, uint64_t seed);
 
-/* out: [B, channels, H, W]. Keeps what model_backward() needs. */
+/* out: [B, channels, H, W], a kernel array. Keeps what model_backward() needs. */
 int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err);
+/* The same with input and output in this process's memory, and errors of the device told. */
+int model_forward_here(struct model *m, const struct model_input *in, float *out,
+                       struct err *err);
 
 /* After model_forward() of the same input: add d(loss)/d(param) to the gradients.
  * dout: [B, channels, H, W] = d(loss)/d(out). dy, if not NULL: [B, text, D]. */
@@ -91,7 +108,9 @@ double model_forward_flops(const struct model_config *cfg, int batch, int height
                            int text);
 
 /* Named activations of the last forward, for `verify` ("blocks.0.attn" as in the
- * golden files' act.*): returns NULL when the name is not known. */
-const float *model_activation(const struct model *m, const char *name, int64_t *count);
+ * golden files' act.*); valid until the next call here. NULL when the name is not known
+ * (err untouched) or when it cannot be brought here. */
+const float *model_activation(struct model *m, const char *name, int64_t *count,
+                              struct err *err);
 
 #endif

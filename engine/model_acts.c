@@ -4,9 +4,7 @@
  * Carving runs twice: once from nothing to learn the size, once from the block.
  * A model that only infers keeps one set for all its blocks.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/model_parts.h"
 #include "engine/timestep_freqs.h"
@@ -152,11 +150,10 @@ int model_carve(struct model *m, struct err *err)
         return err_set(err, ERR_USAGE, "a batch of %d x %d x %d is more than memory can address",
                        m->max.batch, m->max.height, m->max.width);
     m->acts_floats = carve(m, NULL);
-    m->acts = aligned_alloc(64, m->acts_floats * sizeof(float));
-    if (!m->acts)
-        return err_set(err, ERR_MEMORY, "no memory for %.1f GiB of activations",
-                       (double)m->acts_floats * sizeof(float) / 0x1p30);
-    memset(m->acts, 0, m->acts_floats * sizeof(float));
+    void *acts = NULL;
+    if (backend_alloc(m->ops, &acts, m->acts_floats * sizeof(float), "activations", err) < 0)
+        return -1;
+    m->acts = acts;
     carve(m, m->acts);
     return 0;
 }

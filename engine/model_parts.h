@@ -68,13 +68,22 @@ struct back_acts {
     float *dout;                           /* [M, p p channels] */
 };
 
+/* Kernel arrays for inputs that come from this process's memory; NULL on the CPU. */
+struct model_stage {
+    float *x, *timestep, *y, *mask, *out;
+};
+
 struct model {
     struct model_config    cfg;
     struct model_limits    max;
     bool                   train;
     const struct kern_ops *ops;
     struct layout         *layout;
-    float                 *weights, *grads, *acts;
+    float                 *weights, *grads, *acts; /* kernel arrays */
+    float                 *freqs;                  /* likewise: timestep_freqs */
+    float                 *here_weights, *here_grads; /* views; the same on the CPU */
+    float                 *here_act;               /* the activation last asked for */
+    struct model_stage     stage;
     size_t                 acts_floats;
     struct top_weights     w;
     struct block_weights  *bw;             /* [depth] */
@@ -97,6 +106,11 @@ static inline __attribute__((unused)) float *model_g(const struct model *m, weig
 
 /* model_layout.c: the table of tensors, with the authors' names */
 int model_declare(struct model *m, struct err *err);
+/* model_view.c: views of kernel arrays in this process's memory */
+int model_make_views(struct model *m, struct err *err);
+void model_free_views(struct model *m);
+/* A view of `count` numbers of a kernel array, valid until the next call. */
+const float *model_see(struct model *m, const float *from, int64_t count, struct err *err);
 /* model_acts.c: where every activation lives */
 int model_carve(struct model *m, struct err *err);
 

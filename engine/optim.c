@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "kernels/kernels.h"
@@ -21,14 +22,20 @@ struct range {
     size_t offset, count;
 };
 
+/* A kernel array and its view here; on the CPU one and the same. */
+struct block {
+    float *at, *here;
+    size_t count;
+};
+
 struct optim {
     struct optim_config    cfg;
     const struct kern_ops *ops;
     const struct layout   *layout;
     int64_t                count;
-    float                 *m, *v, *ema;  /* blocks of the layout; v only with AdamW */
-    float                 *factors;      /* CAME: everything but m */
-    struct kern_came_state *came;        /* [layout_len] */
+    struct block           m, v, ema;    /* of the layout; v only with AdamW */
+    struct block           factors;      /* CAME: everything but m */
+    struct kern_came_state *came;        /* [layout_len], kernel arrays */
     struct range          *range;        /* trained tensors that touch, merged */
     int                    ranges;
     struct optim_state    *state;
@@ -65,13 +72,23 @@ static size_t padded(size_t n)
     return (n + 15) / 16 * 16;
 }
 
-static int alloc_block(float **block, const struct layout *l, struct err *err)
+static int alloc_block(struct optim *o, struct block *b, size_t count, struct err *err)
 {
-    *block = layout_alloc(l);
-    if (*block)
-        return 0;
-    return err_set(err, ERR_MEMORY, "no memory for %.1f GiB of optimizer state",
-                   (double)layout_floats(l) * sizeof(float) / 0x1p30);
+    void *at = NULL;
+    const size_t bytes = (count ? count : 16) * sizeof(float);
+    if (backend_alloc(o->ops, &at, bytes, "optimizer state", err) < 0)
+        return -1;
+    *b = (struct block){at, o->ops->host ? at : calloc(1, bytes), count};
+    if (!b->here)
+        return err_set(err, ERR_MEMORY, "no memory for a copy of the optimizer's state");
+    return 0;
+}
+
+static void free_block(struct optim *o, struct block *b)
+{
+    o->ops->release(b->at);
+    if (!o->ops->host)
+        free(b->here);
 }
 
 static int make_ranges(struct optim *o, struct err *err)
@@ -107,46 +124,45 @@ static void add_state(struct optim *o, const char *prefix, const char *name, flo
     }
 }
 
-/* Lays CAME's rows and columns out in one block; from NULL it only counts. */
-static size_t place_factors(struct optim *o, float *base)
+/* Lays CAME's rows and columns out in one block, kernel arrays or views; from NULL it only
+ * counts. */
+static size_t place_factors(const struct optim *o, struct kern_came_state *to, float *base,
+                            float *m)
 {
     size_t used = 0, work = 0;
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
-        struct kern_came_state *s = &o->came[i];
         if (t->kind != TENSOR_PARAM)
             continue;
         const size_t rows = is_factored(t) ? (size_t)t->dim[0] : 0;
         const size_t cols = rows ? t->count / rows : 0;
         float *at = base ? base + used : NULL;
-        *s = (struct kern_came_state){.rows = (int)rows, .cols = (int)cols};
-        if (base) {
-            s->m = o->m + t->offset;
-            s->v = rows ? NULL : at;
-            s->row = rows ? at : NULL;
-            s->res_row = rows ? at + padded(rows) : NULL;
-            s->col = rows ? at + 2 * padded(rows) : NULL;
-            s->res_col = rows ? at + 2 * padded(rows) + padded(cols) : NULL;
-        }
+        if (base)
+            to[i] = (struct kern_came_state){
+                .rows = (int)rows, .cols = (int)cols, .m = m + t->offset,
+                .v = rows ? NULL : at,
+                .row = rows ? at : NULL,
+                .res_row = rows ? at + padded(rows) : NULL,
+                .col = rows ? at + 2 * padded(rows) : NULL,
+                .res_col = rows ? at + 2 * padded(rows) + padded(cols) : NULL,
+            };
         used += rows ? 2 * (padded(rows) + padded(cols)) : padded(t->count);
         work = padded(t->count) > work ? padded(t->count) : work;
     }
     for (int i = 0; base && i < layout_len(o->layout); i++)
-        o->came[i].work = base + used;
+        to[i].work = base + used;
     return used + work;
 }
 
 static int make_came(struct optim *o, struct err *err)
 {
     o->came = calloc((size_t)layout_len(o->layout) + 1, sizeof(*o->came));
-    if (!o->came || alloc_block(&o->m, o->layout, err) < 0)
+    if (!o->came)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    const size_t floats = place_factors(o, NULL);
-    o->factors = aligned_alloc(64, (floats ? floats : 16) * sizeof(float));
-    if (!o->factors)
-        return err_set(err, ERR_MEMORY, "no memory for %zu numbers of optimizer state", floats);
-    memset(o->factors, 0, floats * sizeof(float));
-    place_factors(o, o->factors);
+    if (alloc_block(o, &o->m, layout_floats(o->layout), err) < 0 ||
+        alloc_block(o, &o->factors, place_factors(o, NULL, NULL, NULL), err) < 0)
+        return -1;
+    place_factors(o, o->came, o->factors.at, o->m.at);
     return 0;
 }
 
@@ -167,21 +183,27 @@ static void name_came(struct optim *o, const struct tensor *t, const struct kern
 static int name_states(struct optim *o, struct err *err)
 {
     o->state = calloc((size_t)layout_len(o->layout) * 6 + 1, sizeof(*o->state));
-    if (!o->state)
+    struct kern_came_state *here = calloc((size_t)layout_len(o->layout) + 1, sizeof(*here));
+    if (!o->state || !here) {
+        free(here);
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
+    }
+    if (o->cfg.type == OPTIM_CAME)
+        place_factors(o, here, o->factors.here, o->m.here);
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
         if (t->kind != TENSOR_PARAM)
             continue;
         if (o->cfg.type == OPTIM_CAME) {
-            name_came(o, t, &o->came[i]);
+            name_came(o, t, &here[i]);
         } else {
-            add_state(o, "adamw.m", t->name, o->m + t->offset, t->ndim, t->dim);
-            add_state(o, "adamw.v", t->name, o->v + t->offset, t->ndim, t->dim);
+            add_state(o, "adamw.m", t->name, o->m.here + t->offset, t->ndim, t->dim);
+            add_state(o, "adamw.v", t->name, o->v.here + t->offset, t->ndim, t->dim);
         }
-        if (o->ema)
-            add_state(o, "ema", t->name, o->ema + t->offset, t->ndim, t->dim);
+        if (o->ema.at)
+            add_state(o, "ema", t->name, o->ema.here + t->offset, t->ndim, t->dim);
     }
+    free(here);
     return 0;
 }
 
@@ -189,13 +211,14 @@ static int build(struct optim *o, struct err *err)
 {
     if (make_ranges(o, err) < 0)
         return -1;
+    const size_t floats = layout_floats(o->layout);
     if (o->cfg.type == OPTIM_CAME) {
         if (make_came(o, err) < 0)
             return -1;
-    } else if (alloc_block(&o->m, o->layout, err) < 0 || alloc_block(&o->v, o->layout, err) < 0) {
+    } else if (alloc_block(o, &o->m, floats, err) < 0 || alloc_block(o, &o->v, floats, err) < 0) {
         return -1;
     }
-    if (o->cfg.ema > 0 && alloc_block(&o->ema, o->layout, err) < 0)
+    if (o->cfg.ema > 0 && alloc_block(o, &o->ema, floats, err) < 0)
         return -1;
     return name_states(o, err);
 }
@@ -209,7 +232,7 @@ int optim_create(struct optim **out, const struct optim_config *cfg, const struc
     if (!o)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
     o->cfg = *cfg;
-    o->ops = kern_cpu();
+    o->ops = backend_ops();
     o->layout = l;
     if (build(o, err) < 0) {
         optim_destroy(o);
@@ -223,19 +246,18 @@ void optim_destroy(struct optim *o)
 {
     if (!o)
         return;
-    free(o->m);
-    free(o->v);
-    free(o->ema);
-    free(o->factors);
+    free_block(o, &o->m);
+    free_block(o, &o->v);
+    free_block(o, &o->ema);
+    free_block(o, &o->factors);
     free(o->came);
     free(o->range);
     free(o->state);
     free(o);
 }
 
-double optim_grad_norm(const struct layout *l, const float *grads)
+double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const float *grads)
 {
-    const struct kern_ops *ops = kern_cpu();
     double total = 0;
     size_t from = 0, to = 0; /* touching trained tensors, as in make_ranges() */
     for (int i = 0; i < layout_len(l); i++) {
@@ -269,7 +291,7 @@ static void step_adamw(struct optim *o, float *weights, const float *grads, floa
     };
     for (int i = 0; i < o->ranges; i++) {
         const size_t at = o->range[i].offset;
-        o->ops->adamw(weights + at, o->m + at, o->v + at, grads + at, args, o->range[i].count);
+        o->ops->adamw(weights + at, o->m.at + at, o->v.at + at, grads + at, args, o->range[i].count);
     }
 }
 
@@ -296,9 +318,9 @@ void optim_step(struct optim *o, float *weights, float *grads, double grad_norm,
 {
     double clip = o->cfg.clip > 0 ? o->cfg.clip / (grad_norm + 1e-6) : 1;
     clip = clip < 1 ? clip : 1;
-    for (int i = 0; o->ema && i < o->ranges; i++) {
+    for (int i = 0; o->ema.at && i < o->ranges; i++) {
         const size_t at = o->range[i].offset;
-        o->ops->ema(o->ema + at, weights + at, (float)o->cfg.ema, (float)(1 - o->cfg.ema),
+        o->ops->ema(o->ema.at + at, weights + at, (float)o->cfg.ema, (float)(1 - o->cfg.ema),
                     o->range[i].count);
     }
     o->count++;
@@ -320,14 +342,35 @@ void optim_set_count(struct optim *o, int64_t k)
 
 const float *optim_ema(const struct optim *o)
 {
-    return o->ema;
+    return o->ema.here;
 }
 
 /* The whole block: a buffer's moving average is the buffer. */
 void optim_ema_reset(struct optim *o, const float *weights)
 {
-    if (o->ema)
-        memcpy(o->ema, weights, layout_floats(o->layout) * sizeof(float));
+    if (!o->ema.at)
+        return;
+    memcpy(o->ema.here, weights, layout_floats(o->layout) * sizeof(float));
+    if (!o->ops->host)
+        o->ops->upload(o->ema.at, weights, layout_floats(o->layout) * sizeof(float));
+}
+
+int optim_pull(struct optim *o, struct err *err)
+{
+    const struct block *const blocks[] = {&o->m, &o->v, &o->ema, &o->factors};
+    for (size_t i = 0; !o->ops->host && i < sizeof(blocks) / sizeof(blocks[0]); i++)
+        if (blocks[i]->at)
+            o->ops->download(blocks[i]->here, blocks[i]->at, blocks[i]->count * sizeof(float));
+    return backend_check(o->ops, err);
+}
+
+int optim_push(struct optim *o, struct err *err)
+{
+    const struct block *const blocks[] = {&o->m, &o->v, &o->ema, &o->factors};
+    for (size_t i = 0; !o->ops->host && i < sizeof(blocks) / sizeof(blocks[0]); i++)
+        if (blocks[i]->at)
+            o->ops->upload(blocks[i]->at, blocks[i]->here, blocks[i]->count * sizeof(float));
+    return backend_check(o->ops, err);
 }
 
 int optim_state_len(const struct optim *o)

@@ -8,6 +8,10 @@
  *   correction.
  * Clip: g *= min(1, clip / (norm + 1e-6)), norm over all parameters.
  * EMA: ema = rate ema + (1 - rate) p over parameters, before the update.
+ *
+ * The state lives on the device of backend_ops() at creation, with a view in this
+ * process's memory that optim_pull() and optim_push() bring up to date; on the
+ * CPU they are the same (as in model.h).
  */
 #ifndef ENGINE_OPTIM_H
 #define ENGINE_OPTIM_H
@@ -15,6 +19,7 @@
 #include <stdint.h>
 
 struct err;
+struct kern_ops;
 struct layout;
 
 enum optim_type { OPTIM_ADAMW, OPTIM_CAME };
@@ -34,7 +39,7 @@ struct optim_state {
     char    name[128];            /* "adamw.m.<tensor>", "came.r.<tensor>", "ema.<tensor>" */
     int     ndim;
     int64_t dim[4];
-    float  *data;
+    float  *data;                 /* the view */
     int64_t count;
 };
 
@@ -44,16 +49,20 @@ int optim_create(struct optim **out, const struct optim_config *cfg, const struc
                  struct err *err);
 void optim_destroy(struct optim *o);
 
-/* Norm of the gradients in a fixed order of summation (double): same bits for any thread count. */
-double optim_grad_norm(const struct layout *l, const float *grads);
+/* Norm of the gradients in a fixed order of summation (double): same bits for any thread count.
+ * `grads` is an array of the table. Waits. */
+double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const float *grads);
 
-/* One update: clip by grad_norm, EMA, step. Counts k itself. */
+/* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays. */
 void optim_step(struct optim *o, float *weights, float *grads, double grad_norm, double lr);
 
 int64_t optim_count(const struct optim *o);          /* updates done so far */
 void optim_set_count(struct optim *o, int64_t k);    /* on resume */
-const float *optim_ema(const struct optim *o);       /* block of the layout, or NULL */
-void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights: at step 0 */
+const float *optim_ema(const struct optim *o);       /* view of a block of the layout, or NULL */
+void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights (here): at step 0 */
+
+int optim_pull(struct optim *o, struct err *err);    /* before the views are read */
+int optim_push(struct optim *o, struct err *err);    /* after they were written */
 
 /* Every piece of state, to save or to fill. */
 int optim_state_len(const struct optim *o);

@@ -92,11 +92,11 @@ static int euler(struct sampler *s, float *x, int n, const float *y, const float
         s->time[b] = (float)(int)t;
     struct model_input in = {.batch = n, .height = m->height, .width = m->width, .text = m->text,
                              .x = x, .timestep = s->time, .y = y, .mask = mask};
-    if (model_forward(s->model, &in, s->v, err) < 0)
+    if (model_forward_here(s->model, &in, s->v, err) < 0)
         return -1;
     if (s->cfg.cfg != 1) {
         in.y = s->null;
-        if (model_forward(s->model, &in, s->v_null, err) < 0)
+        if (model_forward_here(s->model, &in, s->v_null, err) < 0)
             return -1;
         float c = (float)s->cfg.cfg;
         for (size_t k = 0; k < count; k++)

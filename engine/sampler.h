@@ -31,7 +31,7 @@ struct sampler;
 int sampler_create(struct sampler **out, const struct sampler_config *cfg, struct err *err);
 void sampler_destroy(struct sampler *s);
 
-/* The weights to sample with: fill them before drawing. */
+/* The weights to sample with: fill and push them before drawing. */
 struct model *sampler_model(struct sampler *s);
 
 /* Called between steps with the share done, 0..1; may be NULL. */

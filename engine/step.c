@@ -4,8 +4,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "kernels/kernels.h"
@@ -17,39 +17,51 @@ struct step {
     struct flow            flow;
     struct model_limits    max;
     const float           *null_caption; /* [L, D] among the weights */
+    /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
     float                 *y;                /* [B, text, D] with captions dropped */
-    float                 *alpha, *sigma, *timestep; /* [B] */
     double                *per_sample;       /* [B] */
+    float                 *alpha, *sigma, *timestep; /* [B] */
+    float                 *x0, *noise, *y_in, *mask; /* copies of an input; NULL on the CPU */
+    /* here */
+    double                *here_losses;      /* [B] */
+    float                 *here_times;       /* [B]: what goes to alpha, sigma, timestep */
+    float                 *here_out;         /* the output last asked for */
+    size_t                 out_count;        /* its numbers */
     step_backward_fn       on_backward;
     void                  *on_backward_arg;
 };
 
-static float *alloc_floats(size_t n)
+static int add(struct step *s, float **to, size_t count, struct err *err)
 {
-    const size_t bytes = (n * sizeof(float) + 63) / 64 * 64;
-    void *p = aligned_alloc(64, bytes ? bytes : 64);
-    if (p)
-        memset(p, 0, bytes);
-    return p;
+    void *p = NULL;
+    const int r = backend_alloc(s->ops, &p, count * sizeof(float), "inputs", err);
+    *to = p;
+    return r;
 }
 
 static int alloc_scratch(struct step *s, struct err *err)
 {
     const struct model_config *c = model_config(s->model);
-    const size_t B = (size_t)s->max.batch;
+    const size_t B = (size_t)s->max.batch, text = B * (size_t)s->max.text;
     const size_t latent =
         B * (size_t)c->latent_channels * (size_t)s->max.height * (size_t)s->max.width;
-    s->x_t = alloc_floats(latent);
-    s->out = alloc_floats(latent);
-    s->dout = alloc_floats(latent);
-    s->y = alloc_floats(B * (size_t)s->max.text * (size_t)c->caption_channels);
-    s->alpha = alloc_floats(B);
-    s->sigma = alloc_floats(B);
-    s->timestep = alloc_floats(B);
-    s->per_sample = calloc(B, sizeof(*s->per_sample));
-    if (s->x_t && s->out && s->dout && s->y && s->alpha && s->sigma && s->timestep &&
-        s->per_sample)
+    const size_t caption = text * (size_t)c->caption_channels;
+    void *losses = NULL;
+    if (add(s, &s->x_t, latent, err) < 0 || add(s, &s->out, latent, err) < 0 ||
+        add(s, &s->dout, latent, err) < 0 || add(s, &s->y, caption, err) < 0 ||
+        add(s, &s->alpha, B, err) < 0 || add(s, &s->sigma, B, err) < 0 ||
+        add(s, &s->timestep, B, err) < 0 ||
+        backend_alloc(s->ops, &losses, B * sizeof(*s->per_sample), "losses", err) < 0)
+        return -1;
+    s->per_sample = losses;
+    if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0 ||
+                          add(s, &s->y_in, caption, err) < 0 || add(s, &s->mask, text, err) < 0))
+        return -1;
+    s->here_losses = calloc(B, sizeof(*s->here_losses));
+    s->here_times = calloc(B, sizeof(*s->here_times));
+    s->here_out = s->ops->host ? NULL : calloc(latent, sizeof(*s->here_out));
+    if (s->here_losses && s->here_times && (s->here_out || s->ops->host))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }
@@ -62,7 +74,7 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
     struct step *s = calloc(1, sizeof(*s));
     if (!s)
         return err_set(err, ERR_MEMORY, "no memory for a training step");
-    s->ops = kern_cpu();
+    s->ops = backend_ops();
     s->max = *max;
     flow_init(&s->flow, flow_shift);
     if (model_create(&s->model, cfg, max, true, err) < 0 ||
@@ -72,7 +84,7 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
         return -1;
     }
     const struct layout *l = model_layout(s->model);
-    s->null_caption = model_weights(s->model) +
+    s->null_caption = model_kernel_weights(s->model) +
                       layout_at(l, layout_find(l, "y_embedder.y_embedding"))->offset;
     *out = s;
     return 0;
@@ -84,14 +96,13 @@ void step_destroy(struct step *s)
         return;
     optim_destroy(s->optim);
     model_destroy(s->model);
-    free(s->x_t);
-    free(s->out);
-    free(s->dout);
-    free(s->y);
-    free(s->alpha);
-    free(s->sigma);
-    free(s->timestep);
-    free(s->per_sample);
+    void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
+                            s->sigma, s->timestep, s->x0, s->noise, s->y_in,    s->mask};
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+        s->ops->release(arrays[i]);
+    free(s->here_losses);
+    free(s->here_times);
+    free(s->here_out);
     free(s);
 }
 
@@ -107,7 +118,7 @@ struct optim *step_optim(struct step *s)
 
 void step_begin(struct step *s)
 {
-    s->ops->zero(model_grads(s->model), layout_floats(model_layout(s->model)));
+    s->ops->zero(model_kernel_grads(s->model), layout_floats(model_layout(s->model)));
 }
 
 static int check_input(const struct step *s, const struct step_input *in, struct err *err)
@@ -126,19 +137,49 @@ static int check_input(const struct step *s, const struct step_input *in, struct
     return 0;
 }
 
+/* An input where the kernels can read it: copied to `to`, unless it is there already. */
+static const float *stage(const struct step *s, float *to, const float *from, size_t count)
+{
+    if (s->ops->host)
+        return from;
+    s->ops->upload(to, from, count * sizeof(float));
+    return to;
+}
+
+/* One row of the flow tables at the batch's timesteps. */
+static void stage_times(struct step *s, float *to, const float *table, const struct step_input *in)
+{
+    for (int b = 0; b < in->batch; b++)
+        s->here_times[b] = table[in->t_index[b]];
+    s->ops->upload(to, s->here_times, (size_t)in->batch * sizeof(float));
+}
+
 /* The caption features, or the null embedding where a caption is dropped. The mask stays. */
 static const float *drop_captions(struct step *s, const struct step_input *in)
 {
     const size_t n = (size_t)in->text * (size_t)model_config(s->model)->caption_channels;
+    const float *y = stage(s, s->y_in, in->y, n * (size_t)in->batch);
     bool any = false;
     for (int b = 0; in->drop && b < in->batch; b++)
         any = any || in->drop[b];
     if (!any)
-        return in->y;
+        return y;
     for (int b = 0; b < in->batch; b++)
-        s->ops->copy(s->y + (size_t)b * n, in->drop[b] ? s->null_caption : in->y + (size_t)b * n,
-                     n);
+        s->ops->copy(s->y + (size_t)b * n, in->drop[b] ? s->null_caption : y + (size_t)b * n, n);
     return s->y;
+}
+
+/* Waits for all that was asked of the device. */
+static double take_losses(struct step *s, int batch, float *per_sample)
+{
+    double total = 0;
+    s->ops->download(s->here_losses, s->per_sample, (size_t)batch * sizeof(*s->per_sample));
+    for (int b = 0; b < batch; b++) {
+        total += s->here_losses[b];
+        if (per_sample)
+            per_sample[b] = (float)s->here_losses[b];
+    }
+    return total / batch;
 }
 
 int step_micro(struct step *s, const struct step_input *in, double weight, double *loss,
@@ -148,29 +189,28 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
         return -1;
     const size_t n = (size_t)model_config(s->model)->latent_channels * (size_t)in->height *
                      (size_t)in->width;
-    for (int b = 0; b < in->batch; b++) {
-        s->alpha[b] = s->flow.alpha[in->t_index[b]];
-        s->sigma[b] = s->flow.sigma[in->t_index[b]];
-        s->timestep[b] = s->flow.t_model[in->t_index[b]];
-    }
-    s->ops->flow_noise(s->x_t, in->x0, in->noise, s->alpha, s->sigma, in->batch, n);
+    const size_t all = n * (size_t)in->batch;
+    stage_times(s, s->alpha, s->flow.alpha, in);
+    stage_times(s, s->sigma, s->flow.sigma, in);
+    stage_times(s, s->timestep, s->flow.t_model, in);
+    const float *x0 = stage(s, s->x0, in->x0, all), *noise = stage(s, s->noise, in->noise, all);
+    s->ops->flow_noise(s->x_t, x0, noise, s->alpha, s->sigma, in->batch, n);
     const struct model_input input = {
         .batch = in->batch, .height = in->height, .width = in->width, .text = in->text,
-        .x = s->x_t, .timestep = s->timestep, .y = drop_captions(s, in), .mask = in->mask,
+        .x = s->x_t, .timestep = s->timestep, .y = drop_captions(s, in),
+        .mask = stage(s, s->mask, in->mask, (size_t)in->batch * (size_t)in->text),
     };
     if (model_forward(s->model, &input, s->out, err) < 0)
         return -1;
-    s->ops->flow_loss(s->per_sample, s->dout, s->out, in->x0, in->noise, weight, in->batch, n);
-    double total = 0;
-    for (int b = 0; b < in->batch; b++) {
-        total += s->per_sample[b];
-        if (per_sample)
-            per_sample[b] = (float)s->per_sample[b];
-    }
-    *loss = total / in->batch;
+    s->out_count = all;
+    s->ops->flow_loss(s->per_sample, s->dout, s->out, x0, noise, weight, in->batch, n);
     if (s->on_backward)
         s->on_backward(s->on_backward_arg);
-    return model_backward(s->model, &input, s->dout, NULL, err);
+    /* The loss is read after backward has been asked for: a device need not stand still. */
+    if (model_backward(s->model, &input, s->dout, NULL, err) < 0)
+        return -1;
+    *loss = take_losses(s, in->batch, per_sample);
+    return backend_check(s->ops, err);
 }
 
 void step_on_backward(struct step *s, step_backward_fn fn, void *arg)
@@ -179,18 +219,23 @@ void step_on_backward(struct step *s, step_backward_fn fn, void *arg)
     s->on_backward_arg = arg;
 }
 
-const float *step_output(const struct step *s)
+const float *step_output(struct step *s)
 {
-    return s->out;
+    if (s->ops->host)
+        return s->out;
+    s->ops->download(s->here_out, s->out, s->out_count * sizeof(float));
+    return s->here_out;
 }
 
 int step_end(struct step *s, double lr, double *grad_norm, struct err *err)
 {
-    float *grads = model_grads(s->model);
-    *grad_norm = optim_grad_norm(model_layout(s->model), grads);
+    float *grads = model_kernel_grads(s->model);
+    *grad_norm = optim_grad_norm(s->ops, model_layout(s->model), grads);
+    if (backend_check(s->ops, err) < 0)
+        return -1;
     if (!isfinite(*grad_norm))
         return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
                        *grad_norm);
-    optim_step(s->optim, model_weights(s->model), grads, *grad_norm, lr);
+    optim_step(s->optim, model_kernel_weights(s->model), grads, *grad_norm, lr);
     return 0;
 }

@@ -17,7 +17,7 @@
 
 struct err;
 
-/* One micro-batch with every random choice already made by the caller. */
+/* One micro-batch with every random choice already made by the caller; in this process's memory. */
 struct step_input {
     int            batch, height, width, text;
     const float   *x0;       /* [B, channels, H, W] clean latents */
@@ -50,8 +50,9 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
 typedef void (*step_backward_fn)(void *arg);
 void step_on_backward(struct step *s, step_backward_fn fn, void *arg);
 
-/* The last micro-batch's model output [B, channels, H, W], for `verify`. */
-const float *step_output(const struct step *s);
+/* The last micro-batch's model output [B, channels, H, W] in this process's memory, for `verify`.
+ * Valid until the next call here. */
+const float *step_output(struct step *s);
 
 /* Clip by global norm, EMA (before the update, as the authors do), optimizer at
  * learning rate `lr`. *grad_norm gets the norm before clipping. A norm that is

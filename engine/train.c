@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/backend.h"
+#include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/flight.h"
 #include "engine/loader.h"
@@ -50,6 +52,8 @@ static int save(struct train *t)
     if (t->saved == t->at)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
+    if (model_pull(m, &t->err) < 0 || optim_pull(step_optim(t->step), &t->err) < 0)
+        return -1;
     memcpy(state.spec_digest, t->spec_digest, sizeof(state.spec_digest));
     snprintf(state.data_digest, sizeof(state.data_digest), "%s", dataset_digest(t->data));
     if (checkpoint_save(&info, t->dir, &state, model_layout(m), model_weights(m),
@@ -212,34 +216,14 @@ static const char *cause_of(enum exit_code code)
     return "unknown";
 }
 
-static enum exit_code code_of(const struct err *err)
-{
-    switch (err->code) {
-    case ERR_NONE:
-        return EXIT_DONE;
-    case ERR_USAGE:
-    case ERR_CONFLICT:
-    case ERR_NOT_FOUND:
-        return EXIT_CONFIG;
-    case ERR_DATA:
-    case ERR_SYSTEM:
-        return EXIT_DATA;
-    case ERR_MEMORY:
-        return EXIT_HOST_MEMORY;
-    case ERR_BUG:
-        break;
-    }
-    return EXIT_BUG;
-}
-
 static int tell_end(struct train *t, int rc)
 {
     if (rc == 0) {
         progress_done(t->progress, t->at, t->loss);
         return EXIT_DONE;
     }
-    enum exit_code code = t->code != EXIT_DONE ? t->code : code_of(&t->err);
-    progress_failed(t->progress, cause_of(code), code, t->err.text);
+    const int code = t->code != EXIT_DONE ? (int)t->code : command_exit_code(&t->err);
+    progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text);
     fprintf(stderr, "jobctl-train: %s\n", t->err.text);
     return code;
 }

@@ -22,6 +22,7 @@
 struct train_env {
     const char *ckpt_dir;    /* JOBCTL_CKPT_DIR, or NULL */
     const char *flight;      /* JOBCTL_FLIGHT, or NULL */
+    const char *backend;     /* --backend, or NULL: auto */
     int         rank;        /* RANK, or 0 */
     int         world_size;  /* WORLD_SIZE, or 1 */
     bool        again;       /* JOBCTL_ATTEMPT or JOBCTL_GENERATION above 1: the job ran before */

@@ -85,6 +85,8 @@ static float *draw(struct train *t, const struct wanted *w, bool first, struct e
         struct model *m = sampler_model(sampler);
         int null = layout_find(l, "y_embedder.y_embedding");
         const float *ema = optim_ema(step_optim(t->step));
+        if (model_pull(trained, err) == 0)
+            optim_pull(step_optim(t->step), err);
         memcpy(model_weights(m), model_weights(trained), sizeof(float) * layout_floats(l));
         for (int i = 0; ema && !first && i < layout_len(l); i++) {
             const struct tensor *at = layout_at(l, i);
@@ -100,7 +102,7 @@ static float *draw(struct train *t, const struct wanted *w, bool first, struct e
             if (t->spec.load_from[0])
                 checkpoint_load_weights(t->spec.load_from, l, model_weights(m), err);
         }
-        if (err->code == ERR_NONE)
+        if (err->code == ERR_NONE && model_push(m, err) == 0)
             sampler_draw(sampler, latents, w->n, w->caption, w->mask, w->ids, tick, t, err);
     }
     sampler_destroy(sampler);

@@ -332,9 +332,9 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     s->logit_mean = number_of(train, "flow.logit_mean", 0);
     s->logit_std = number_of(train, "flow.logit_std", 0);
     s->seed = (uint64_t)int_of(train, "seed", 0);
-    if (word_is(train, "precision", "bf16"))
-        return err_set(err, ERR_USAGE,
-                       "train.precision: bf16 is not supported yet; use fp32 or auto");
+    copy_text(s->precision, sizeof(s->precision), json_object_get(train, "precision"));
+    if (!s->precision[0])
+        snprintf(s->precision, sizeof(s->precision), "auto");
     if (bool_of(train, "grad_checkpointing", false))
         return err_set(err, ERR_USAGE, "train.grad_checkpointing: true is not supported yet; "
                                        "use auto or false");

@@ -63,6 +63,7 @@ struct train_spec {
     enum encoders encoders;
     int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
     int      caption_words, caption_channels;
+    char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
     int64_t  steps;
     struct schedule schedule;

@@ -71,7 +71,7 @@ static const struct spec_field fields[] = {
      .help = "numbers per hashed word"},
 
     {.path = "precision", .type = FIELD_ENUM, .choices = "fp32|bf16", .auto_ok = true, .def = AUTO,
-     .help = "auto = fp32 on the CPU; bf16 is not supported yet"},
+     .help = "auto = bf16 on a GPU, fp32 on the CPU, which has no other"},
     {.path = "batch", .type = FIELD_MAP, .help = "samples per step"},
     {.path = "batch.global", .type = FIELD_INT, .min = 1, .max = 1048576, .def = "16",
      .help = "samples per optimizer step, over all ranks"},

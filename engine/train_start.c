@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/backend.h"
 #include "engine/dataset.h"
 #include "engine/digest.h"
 #include "engine/flight.h"
@@ -17,6 +18,7 @@
 #include "engine/scratch.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
+#include "kernels/kernels.h"
 
 static int number_from_env(const char *name, int least, int *value, struct err *err)
 {
@@ -138,7 +140,7 @@ static int start_fresh(struct train *t)
         return -1;
     optim_ema_reset(step_optim(t->step), model_weights(m));
     t->fresh = true;
-    return 0;
+    return model_push(m, &t->err);
 }
 
 static void on_bad(void *arg, const char *path, const char *reason)
@@ -157,6 +159,8 @@ static int load(struct train *t, const char *dir)
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
+    if (model_push(m, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0)
+        return -1;
     t->at = s.step;
     t->loss = s.loss;
     if (s.seed != t->spec.seed)
@@ -233,11 +237,15 @@ int train_start(struct train *t)
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
         return -1;
     digest_spec(t);
+    if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
+        return -1;
+    printf("device: %s, %s%s%s\n", backend_device(), backend_ops()->name,
+           backend_note()[0] ? "; " : "", backend_note());
     if (find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 || resume_or_start(t) < 0)
         return -1;
     snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", t->dir);
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,
-                     layout_params(model_layout(step_model(t->step))), "cpu");
+                     layout_params(model_layout(step_model(t->step))), backend_device());
     return metrics_open(&t->metrics, metrics, t->at, t->spec.steps, &t->err);
 }

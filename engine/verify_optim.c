@@ -179,6 +179,8 @@ static int check_all(struct run *r, struct err *err)
 {
     const struct layout *l = model_layout(step_model(r->step));
     struct optim *o = step_optim(r->step);
+    if (model_pull(step_model(r->step), err) < 0 || optim_pull(o, err) < 0)
+        return -1;
     if (check(r, "losses", VERIFY_LOSS, r->losses, (size_t)r->steps, 0, err) < 0 ||
         check(r, "grad_norms", VERIFY_NORM, r->norms, (size_t)r->steps, 0, err) < 0)
         return -1;
@@ -209,7 +211,8 @@ int verify_optim(struct verify_result *result, const struct verify_case_files *f
         verify_optimizer(&r.opt, &r.lr, files->config, err) < 0 ||
         step_create(&r.step, cfg, &z, &r.opt, verify_flow_shift(files->config), err) < 0 ||
         verify_load_weights(model_weights(step_model(r.step)), model_layout(step_model(r.step)),
-                            files, err) < 0)
+                            files, err) < 0 ||
+        model_push(step_model(r.step), err) < 0)
         goto out;
     for (int k = 0; k < r.steps; k++)
         if (run_step(&r, k, err) < 0)

@@ -2,8 +2,13 @@
 /* kernels.h - every operation of the engine once: formula, shapes, what may alias
  *
  * Numbers in, numbers out: no file, no log, no failure.  The model calls only
- * through a table, so that another device is another table.  All arrays are
- * fp32 and row-major; sizes are at least 1 unless said; outputs may not overlap
+ * through a table, so that another device is another table.  Arrays come from
+ * the table's own alloc() and live where its functions run; only upload() and
+ * download() know this process's memory.  Calls run in order, but one may
+ * return before it has run: download() and sum_squares() wait.  What failed on
+ * the way is told by state(), and from then on results mean nothing.
+ *
+ * All arrays are fp32 and row-major; sizes are at least 1 unless said; outputs may not overlap
  * inputs unless said; "+=" adds to what is there, "=" overwrites it.
  *
  * Rows: an activation is [rows, cols] with a leading dimension `ld` where it can
@@ -16,6 +21,7 @@
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,10 +64,20 @@ struct kern_came_state {
     float *m, *v, *row, *col, *res_row, *res_col, *work;
 };
 
+/* What a table has met since it was opened. */
+enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT };
+
 struct kern_ops {
-    const char *name; /* "cpu-avx512", ... */
+    const char *name; /* "cpu-avx512", "cuda-bf16", ... */
 
     /* --- memory ------------------------------------------------------------------- */
+    bool host; /* arrays are this process's memory: it may read and write them in place */
+    void *(*alloc)(size_t bytes);   /* zeroed, 64-byte aligned; NULL: no room */
+    void (*release)(void *p);       /* NULL too */
+    void (*upload)(void *to, const void *from, size_t bytes);   /* `from` is free at once */
+    void (*download)(void *to, const void *from, size_t bytes); /* waits for all calls before */
+    /* Waits as well. `why` gets a sentence (without full stop) unless KERN_OK. */
+    enum kern_state (*state)(char *why, size_t size);
     void (*zero)(float *y, size_t n);
     void (*copy)(float *y, const float *x, size_t n);
 
@@ -156,12 +172,13 @@ struct kern_ops {
     /* x_t = alpha[b] * x0 + sigma[b] * noise, n numbers per sample */
     void (*flow_noise)(float *x_t, const float *x0, const float *noise, const float *alpha,
                        const float *sigma, int batch, size_t n);
-    /* e = (noise - x0) - out; per_sample[b] = mean e^2; dout = -2 e * weight / (batch n) */
+    /* e = (noise - x0) - out; per_sample[b] = mean e^2; dout = -2 e * weight / (batch n).
+     * per_sample is an array of the table, too. */
     void (*flow_loss)(double *per_sample, float *dout, const float *out, const float *x0,
                       const float *noise, double weight, int batch, size_t n);
 
     /* --- optimizer ------------------------------------------------------------------ */
-    double (*sum_squares)(const float *x, size_t n);
+    double (*sum_squares)(const float *x, size_t n); /* waits */
     void (*adamw)(float *p, float *m, float *v, const float *g, struct kern_adamw c, size_t n);
     void (*came)(float *p, struct kern_came_state s, const float *g, struct kern_came c,
                  size_t n);

@@ -10,6 +10,7 @@
 
 #define FILL(ops, suffix)               \
     do {                                \
+        KERN_JOIN(memory, suffix)(ops);    \
         KERN_JOIN(matmul, suffix)(ops);    \
         KERN_JOIN(patch, suffix)(ops);     \
         KERN_JOIN(pointwise, suffix)(ops); \

@@ -19,6 +19,7 @@ struct kern_ops;
 #endif
 
 #define KERN_DECLARE(suffix)                           \
+    void KERN_JOIN(memory, suffix)(struct kern_ops *);    \
     void KERN_JOIN(matmul, suffix)(struct kern_ops *);    \
     void KERN_JOIN(patch, suffix)(struct kern_ops *);     \
     void KERN_JOIN(pointwise, suffix)(struct kern_ops *); \

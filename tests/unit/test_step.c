@@ -17,6 +17,7 @@
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/step.h"
+#include "kernels/kernels.h"
 #include "kernels/rng.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -105,7 +106,7 @@ static void parts_add_up_to_the_whole(void **state)
         norm += (double)g[i] * (double)g[i];
     }
     assert_true(norm > 0 && sqrt(off) < 1e-6 * sqrt(norm));
-    assert_true(fabs(optim_grad_norm(model_layout(step_model(s)), g) - sqrt(norm)) < 1e-9);
+    assert_true(fabs(optim_grad_norm(kern_cpu(), model_layout(step_model(s)), g) - sqrt(norm)) < 1e-9);
     step_destroy(s);
     step_destroy(p);
 }

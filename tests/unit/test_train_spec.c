@@ -113,7 +113,6 @@ static const struct wrong {
     {"\"config\":\"x.yaml\"", "train.config: not supported yet"},
     {"\"parallel\":\"fsdp\"", "train.parallel: not supported yet"},
     {"\"reproducible\":true", "train.reproducible: not supported yet"},
-    {"\"precision\":\"bf16\"", "train.precision: bf16 is not supported yet"},
     {"\"precision\":\"fp8\"", "train.precision: expected one of fp32|bf16|auto"},
     {"\"grad_checkpointing\":true", "train.grad_checkpointing: true is not supported yet"},
     {"\"caption_dropout\":1.5", "train.caption_dropout: 1.5 is out of range"},

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.c - see backend.h */
+#include "engine/backend.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
+
+#define PLUGIN "libjobctl_cuda.so"
+
+static struct {
+    const struct kern_ops *ops;  /* NULL: nothing chosen yet */
+    char                   device[128];
+    char                   note[600];
+} chosen;
+
+const struct kern_ops *backend_ops(void)
+{
+    return chosen.ops ? chosen.ops : kern_cpu();
+}
+
+const char *backend_device(void)
+{
+    return chosen.device[0] ? chosen.device : "cpu";
+}
+
+const char *backend_note(void)
+{
+    return chosen.note;
+}
+
+int backend_check(const struct kern_ops *ops, struct err *err)
+{
+    char why[256];
+    switch (ops->state(why, sizeof(why))) {
+    case KERN_OK:
+        return 0;
+    case KERN_NO_MEMORY:
+        return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %s; a smaller batch.micro needs "
+                       "less", why);
+    case KERN_FAULT:
+        break;
+    }
+    return err_set(err, ERR_DEVICE, "the GPU failed: %s", why);
+}
+
+int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, const char *what,
+                  struct err *err)
+{
+    *out = ops->alloc(bytes);
+    if (*out)
+        return 0;
+    if (ops->host)
+        return err_set(err, ERR_MEMORY, "no memory for %.2f GiB of %s",
+                       (double)bytes / 0x1p30, what);
+    return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.2f GiB of %s do not fit; a "
+                   "smaller batch.micro needs less", (double)bytes / 0x1p30, what);
+}
+
+/* Where this program lies, with `rest` after its directory; false when that is unknown. */
+static bool beside_program(char path[PATH_MAX], const char *rest)
+{
+    char self[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n < 1)
+        return false;
+    self[n] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return snprintf(path, PATH_MAX, "%s/%s", self, rest) < PATH_MAX;
+}
+
+/* NULL with a sentence when there is no plugin, or one that cannot be loaded. */
+static void *load_plugin(struct err *err)
+{
+    static const char *const places[] = {PLUGIN, "../lib/" PLUGIN};
+    const char *named = getenv("JOBCTL_CUDA");
+    char path[PATH_MAX];
+    bool found = named && *named;
+    if (found)
+        found = snprintf(path, sizeof(path), "%s", named) < (int)sizeof(path);
+    for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++)
+        found = beside_program(path, places[i]) && access(path, R_OK) == 0;
+    if (!found) {
+        err_set(err, ERR_NO_DEVICE, "%s is neither beside this program nor in ../lib of it: build "
+                "it on a machine with nvcc", PLUGIN);
+        return NULL;
+    }
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        err_set(err, ERR_NO_DEVICE, "the CUDA kernels cannot be loaded: %s", dlerror());
+    return lib;
+}
+
+static kern_cuda_open_fn find_door(void *lib)
+{
+    kern_cuda_open_fn fn = NULL;
+    void *symbol = dlsym(lib, "kern_cuda_open");
+    memcpy(&fn, &symbol, sizeof(fn)); /* a data pointer is no function pointer to ISO C */
+    return fn;
+}
+
+/* The plugin stays loaded for good, whatever it answers. */
+static int open_cuda(bool bf16, struct err *err)
+{
+    static const char *const words[] = {
+        [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels do not fit this program",
+        [KERN_CUDA_NO_DRIVER] = "no NVIDIA driver",
+        [KERN_CUDA_OLD_DRIVER] = "the NVIDIA driver is too old",
+        [KERN_CUDA_NO_DEVICE] = "no GPU",
+        [KERN_CUDA_NO_LIBRARY] = "cuBLASLt is missing",
+        [KERN_CUDA_UNUSABLE] = "the GPU cannot be used",
+    };
+    struct kern_cuda c = {.ops_size = sizeof(struct kern_ops),
+                          .precision = bf16 ? KERN_BF16 : KERN_FP32};
+    void *lib = load_plugin(err);
+    if (!lib)
+        return -1;
+    const kern_cuda_open_fn door = find_door(lib);
+    if (!door)
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it is of another version",
+                       PLUGIN);
+    const int r = door(&c);
+    if (r != KERN_CUDA_READY) {
+        const char *what = r > 0 && r <= KERN_CUDA_UNUSABLE ? words[r] : "CUDA is not usable";
+        return err_set(err, ERR_NO_DEVICE, "%s: %s", what, c.why);
+    }
+    chosen.ops = c.ops;
+    snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);
+    return 0;
+}
+
+static bool is(const char *word, const char *what)
+{
+    return strcmp(word ? word : "auto", what) == 0;
+}
+
+int backend_open(const char *backend, const char *precision, struct err *err)
+{
+    struct err why = {0};
+    if (!is(backend, "auto") && !is(backend, "cpu") && !is(backend, "cuda"))
+        return err_set(err, ERR_USAGE, "there is no backend \"%.40s\"; there are auto, cpu and "
+                       "cuda", backend);
+    if (!is(precision, "auto") && !is(precision, "fp32") && !is(precision, "bf16"))
+        return err_set(err, ERR_USAGE, "there is no precision \"%.40s\"; there are auto, fp32 and "
+                       "bf16", precision);
+    if (!is(backend, "cpu")) {
+        if (open_cuda(!is(precision, "fp32"), &why) == 0)
+            return 0;
+        if (is(backend, "cuda")) {
+            err_set(err, why.code, "%s", why.text);
+            return -1;
+        }
+    }
+    if (is(precision, "bf16"))
+        return err_set(err, ERR_USAGE, "bf16 needs a GPU%s%s: use precision fp32",
+                       why.text[0] ? ", and there is none: " : "", why.text);
+    chosen.ops = kern_cpu();
+    if (is(backend, "auto"))
+        snprintf(chosen.note, sizeof(chosen.note), "running on the CPU: %s", why.text);
+    return 0;
+}

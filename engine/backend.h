@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.h - which device computes: one choice per process, made before any model exists
+ *
+ * The CPU's kernels are in this program; those of NVIDIA GPUs in
+ * libjobctl_cuda.so, looked for in $JOBCTL_CUDA (a file), beside this program,
+ * and in ../lib of it.
+ */
+#ifndef ENGINE_BACKEND_H
+#define ENGINE_BACKEND_H
+
+#include <stddef.h>
+
+struct err;
+struct kern_ops;
+
+/* "auto", "cpu" or "cuda"; precision "auto", "fp32" or "bf16" (auto: bf16 on a GPU; the CPU
+ * has fp32 only). NULL is "auto". auto takes the GPU if there is one that works; else
+ * backend_note() says why not. A second call may only repeat the first one's choice.
+ * ERR_USAGE: no such backend or precision; ERR_NO_DEVICE: cuda was asked for and cannot be. */
+int backend_open(const char *backend, const char *precision, struct err *err);
+
+/* The chosen table; the CPU's until backend_open(). */
+const struct kern_ops *backend_ops(void);
+const char *backend_device(void); /* "cpu", or the GPU's name */
+const char *backend_note(void);   /* a sentence for people, or "" */
+
+/* Whether all calls so far have worked: 0, or ERR_DEVICE_MEMORY or ERR_DEVICE. Waits for them. */
+int backend_check(const struct kern_ops *ops, struct err *err);
+
+/* alloc() of the table, `what` for the sentence: ERR_MEMORY or ERR_DEVICE_MEMORY. */
+int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, const char *what,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_view.c - what a model holds, seen from this process's memory
+ *
+ * On the CPU the kernels' arrays are that memory, and a view is the array.  On
+ * another device a view is a block of our own, copied when asked for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/backend.h"
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/model_parts.h"
+
+static size_t block_bytes(const struct model *m)
+{
+    return layout_floats(m->layout) * sizeof(float);
+}
+
+static int stage_alloc(struct model *m, float **to, size_t count, struct err *err)
+{
+    void *p = NULL;
+    const int r = backend_alloc(m->ops, &p, count * sizeof(float), "inputs", err);
+    *to = p;
+    return r;
+}
+
+int model_make_views(struct model *m, struct err *err)
+{
+    const struct model_config *c = &m->cfg;
+    const struct model_limits *z = &m->max;
+    const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
+    const size_t latent =
+        B * (size_t)c->latent_channels * (size_t)z->height * (size_t)z->width;
+    if (m->ops->host) {
+        m->here_weights = m->weights;
+        m->here_grads = m->grads;
+        return 0;
+    }
+    m->here_weights = layout_alloc(m->layout);
+    if (!m->here_weights)
+        return err_set(err, ERR_MEMORY, "no memory for a copy of the weights");
+    if (stage_alloc(m, &m->stage.x, latent, err) < 0 ||
+        stage_alloc(m, &m->stage.out, latent, err) < 0 ||
+        stage_alloc(m, &m->stage.timestep, B, err) < 0 ||
+        stage_alloc(m, &m->stage.mask, text, err) < 0)
+        return -1;
+    return stage_alloc(m, &m->stage.y, text * (size_t)c->caption_channels, err);
+}
+
+void model_free_views(struct model *m)
+{
+    if (m->ops->host)
+        return;
+    m->ops->release(m->stage.x);
+    m->ops->release(m->stage.out);
+    m->ops->release(m->stage.timestep);
+    m->ops->release(m->stage.mask);
+    m->ops->release(m->stage.y);
+    free(m->here_weights);
+    free(m->here_grads);
+    free(m->here_act);
+}
+
+float *model_weights(struct model *m)
+{
+    return m->here_weights;
+}
+
+float *model_grads(struct model *m)
+{
+    return m->here_grads;
+}
+
+float *model_kernel_weights(struct model *m)
+{
+    return m->weights;
+}
+
+float *model_kernel_grads(struct model *m)
+{
+    return m->grads;
+}
+
+const struct kern_ops *model_ops(const struct model *m)
+{
+    return m->ops;
+}
+
+int model_push(struct model *m, struct err *err)
+{
+    if (m->ops->host)
+        return 0;
+    m->ops->upload(m->weights, m->here_weights, block_bytes(m));
+    return backend_check(m->ops, err);
+}
+
+int model_pull(struct model *m, struct err *err)
+{
+    if (m->ops->host)
+        return 0;
+    m->ops->download(m->here_weights, m->weights, block_bytes(m));
+    return backend_check(m->ops, err);
+}
+
+int model_pull_grads(struct model *m, struct err *err)
+{
+    if (m->ops->host)
+        return 0;
+    if (!m->grads)
+        return err_set(err, ERR_BUG, "a model made for inference has no gradients");
+    if (!m->here_grads && !(m->here_grads = layout_alloc(m->layout)))
+        return err_set(err, ERR_MEMORY, "no memory for a copy of the gradients");
+    m->ops->download(m->here_grads, m->grads, block_bytes(m));
+    return backend_check(m->ops, err);
+}
+
+const float *model_see(struct model *m, const float *from, int64_t count, struct err *err)
+{
+    if (m->ops->host)
+        return from;
+    free(m->here_act);
+    m->here_act = malloc((size_t)count * sizeof(float));
+    if (!m->here_act) {
+        err_set(err, ERR_MEMORY, "no memory for a copy of an activation");
+        return NULL;
+    }
+    m->ops->download(m->here_act, from, (size_t)count * sizeof(float));
+    return backend_check(m->ops, err) < 0 ? NULL : m->here_act;
+}
+
+static const float *stage(const struct model *m, float *to, const float *from, size_t count)
+{
+    m->ops->upload(to, from, count * sizeof(float));
+    return to;
+}
+
+int model_forward_here(struct model *m, const struct model_input *in, float *out,
+                       struct err *err)
+{
+    if (m->ops->host)
+        return model_forward(m, in, out, err);
+    const struct model_config *c = &m->cfg;
+    const struct model_limits *z = &m->max;
+    if (in->batch < 1 || in->batch > z->batch || in->height < 1 || in->height > z->height ||
+        in->width < 1 || in->width > z->width || in->text < 1 || in->text > z->text)
+        return err_set(err, ERR_USAGE, "the batch is larger than the model was made for");
+    const size_t B = (size_t)in->batch, text = B * (size_t)in->text;
+    const size_t latent = B * (size_t)c->latent_channels * (size_t)in->height * (size_t)in->width;
+    struct model_input there = *in;
+    there.x = stage(m, m->stage.x, in->x, latent);
+    there.timestep = stage(m, m->stage.timestep, in->timestep, B);
+    there.y = stage(m, m->stage.y, in->y, text * (size_t)c->caption_channels);
+    there.mask = stage(m, m->stage.mask, in->mask, text);
+    if (model_forward(m, &there, m->stage.out, err) < 0)
+        return -1;
+    m->ops->download(out, m->stage.out, latent * sizeof(float));
+    return backend_check(m->ops, err);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda.h - the one door into libjobctl_cuda.so, which is loaded when it is wanted
+ *
+ * The plugin holds the CUDA kernels with their runtime, so that the program
+ * itself starts on any machine.  Program and plugin are built from one source:
+ * `ops_size` says whether they were.
+ */
+#ifndef KERNELS_CUDA_H
+#define KERNELS_CUDA_H
+
+#include <stddef.h>
+
+struct kern_ops;
+
+enum kern_precision {
+    KERN_FP32, /* for comparison with the CPU and the authors' numbers */
+    KERN_BF16  /* inputs of matrix products rounded to bf16; sums, weights, all else fp32 */
+};
+
+enum kern_cuda_result {
+    KERN_CUDA_READY,
+    KERN_CUDA_OTHER_BUILD,  /* plugin and program do not fit */
+    KERN_CUDA_NO_DRIVER,    /* no NVIDIA driver is loaded */
+    KERN_CUDA_OLD_DRIVER,   /* there is one, older than this plugin needs */
+    KERN_CUDA_NO_DEVICE,    /* a driver, and no GPU it shows to this process */
+    KERN_CUDA_NO_LIBRARY,   /* cuBLASLt is missing or lacks a function */
+    KERN_CUDA_UNUSABLE      /* the GPU refuses: too old, exclusive, broken */
+};
+
+/* The first block is filled by the caller, the second by kern_cuda_open(). */
+struct kern_cuda {
+    size_t              ops_size;   /* sizeof(struct kern_ops) */
+    int                 device;     /* number among those CUDA shows */
+    enum kern_precision precision;
+
+    const struct kern_ops *ops;     /* constant; lives until the process ends */
+    char name[128];                 /* "NVIDIA H200" */
+    char why[256];                  /* a sentence without full stop, unless READY */
+};
+
+/* One device per process: the first call decides, later ones get the same table if they ask for
+ * the same. Returns an enum kern_cuda_result. */
+#ifdef __cplusplus
+extern "C"
+#endif
+int kern_cuda_open(struct kern_cuda *c);
+
+typedef int (*kern_cuda_open_fn)(struct kern_cuda *c);
+
+#endif
