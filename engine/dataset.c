@@ -269,7 +269,7 @@ static int int_of(const json_t *o, const char *key)
 
 static float *floats_of(const json_t *list, int n)
 {
-    float *x = json_array_size(list) == (size_t)n ? calloc((size_t)n, sizeof(*x)) : NULL;
+    float *x = n > 0 && json_array_size(list) == (size_t)n ? calloc((size_t)n, sizeof(*x)) : NULL;
     for (int i = 0; x && i < n; i++)
         x[i] = (float)json_number_value(json_array_get(list, (size_t)i));
     return x;
