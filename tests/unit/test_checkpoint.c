@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "engine/checkpoint.h"
+#include "engine/digest.h"
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
@@ -348,6 +349,35 @@ static void pruning_keeps_the_newest_and_a_good_one(void **state)
     assert_int_equal(latest.step, 6);
 }
 
+/* A manifest whose digest is right, but whose contents lead astray. */
+static void a_manifest_names_files_of_its_own_directory(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"../model.safetensors", "/etc/passwd", ".hidden", "", "a/b"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[500], sum[DIGEST_TEXT];
+        struct digest *d;
+        struct manifest m;
+        struct err err = {0};
+        mkdir(root("astray"), 0700);
+        json_t *inner = json_pack("{s:i, s:i, s:[{s:s, s:i, s:s}]}", "schema", 1, "step", 4, "files",
+                                  "name", names[i], "bytes", 0, "digest", "xxh3:0");
+        char *text = json_dumps(inner, JSON_COMPACT | JSON_SORT_KEYS);
+        assert_int_equal(digest_create(&d, &err), 0);
+        digest_add(d, text, strlen(text));
+        digest_text(d, sum);
+        digest_destroy(d);
+        free(text);
+        json_t *outer = json_pack("{s:o, s:s}", "manifest", inner, "digest", sum);
+        snprintf(path, sizeof(path), "%s/manifest.json", root("astray"));
+        assert_int_equal(json_dump_file(outer, path, 0), 0);
+        json_decref(outer);
+        assert_int_equal(manifest_read(&m, root("astray"), &err), -1);
+        assert_int_equal(err.code, ERR_DATA);
+        assert_non_null(strstr(err.text, "not a manifest that this version reads"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +387,7 @@ int main(void)
         cmocka_unit_test(nothing_at_all_is_no_checkpoint),
         cmocka_unit_test(a_full_disk_leaves_nothing_behind),
         cmocka_unit_test(killed_at_any_moment_leaves_the_old_or_the_new),
+        cmocka_unit_test(a_manifest_names_files_of_its_own_directory),
         cmocka_unit_test(pruning_keeps_the_newest_and_a_good_one),
     };
     return cmocka_run_group_tests(tests, make_state, free_state);
