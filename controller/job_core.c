@@ -434,8 +434,10 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
 static int decide_stop(struct core_output *out, struct job_core *next,
                        const struct core_input *in, struct err *err)
 {
+    bool limit = body_is(in->body, "limit");
     if (next->state != JOB_DONE && !next->live)
-        return add_done(out, next, in, RESULT_CANCELLED, 3, body_text(in->body, "reason"), err);
+        return add_done(out, next, in, limit ? RESULT_FAILED : RESULT_CANCELLED, limit ? 1 : 3,
+                        body_text(in->body, "reason"), err);
     return add_input(out, next, in, "stop_requested", err);
 }
 

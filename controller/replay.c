@@ -119,6 +119,7 @@ int replay_all(struct daemon *d, struct err *err)
     }
     for (size_t i = 0; i < d->roster.count; i++)
         effect_perform(d->roster.jobs[i], job_fsm_resume(d->roster.jobs[i]->core.state));
+    fleet_dirty(d);                 /* time limits of those that run, too */
     if (d->roster.count > 0)
         log_info(NULL, "%zu jobs are not done", d->roster.count);
     rc = 0;
