@@ -46,20 +46,20 @@ static int read_process(int dir, struct process *p)
     return 0;
 }
 
-/* Is the entry "NAME=value" among the NUL-separated ones? */
-static bool has_entry(const char *env, size_t size, const char *entry)
+/* Is the entry "NAME=value", or one that begins so, among the NUL-separated ones? */
+static bool has_entry(const char *env, size_t size, const char *entry, bool begins)
 {
     size_t len = strlen(entry);
     for (const char *p = env; p < env + size;) {
         size_t n = strnlen(p, (size_t)(env + size - p));
-        if (n == len && memcmp(p, entry, len) == 0)
+        if ((begins ? n >= len : n == len) && memcmp(p, entry, len) == 0)
             return true;
         p += n + 1;
     }
     return false;
 }
 
-enum mark { UNMARKED, OF_ATTEMPT, OF_GENERATION };
+enum mark { UNMARKED, OF_ATTEMPT, OF_GENERATION, OF_ANOTHER };
 
 static enum mark read_mark(int dir, const struct sweep *s)
 {
@@ -73,8 +73,11 @@ static enum mark read_mark(int dir, const struct sweep *s)
         char nonce[160], generation[64];
         snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
         snprintf(generation, sizeof(generation), "JOBCTL_GENERATION=%d", s->generation);
-        if (has_entry(env, size, nonce))
-            mark = has_entry(env, size, generation) ? OF_GENERATION : OF_ATTEMPT;
+        if (has_entry(env, size, nonce, false))
+            mark = has_entry(env, size, generation, false) ? OF_GENERATION : OF_ATTEMPT;
+        else if (has_entry(env, size, "JOBCTL_NONCE=", true) ||
+                 has_entry(env, size, SWEEP_DAEMON, false))
+            mark = OF_ANOTHER;
     }
     if (fd >= 0)
         close(fd);
@@ -87,6 +90,8 @@ static bool is_ours(int dir, const struct process *p, const struct sweep *s)
     enum mark mark = read_mark(dir, s);
     if (mark == UNMARKED)
         return s->adopted && p->ppid == getpid();
+    if (mark == OF_ANOTHER)
+        return false;
     /* What the setup has left running serves every generation. */
     return s->generation == 0 || mark == OF_GENERATION;
 }

@@ -4,7 +4,8 @@
  * Proof is one of: JOBCTL_NONCE=<nonce> in its environment (every process that
  * an agent starts has it, and its children inherit it), or being a child of
  * this very process, which adopts as their subreaper what its children leave
- * behind.  A process that hides from both is adopted when its parent is ended,
+ * behind; unless another's mark says whose it is: another nonce, or that of a
+ * daemon (SWEEP_DAEMON) which a rank had to start.  A process that hides from both is adopted when its parent is ended,
  * so sweep again until nothing is found.  Nothing is ever ended by name, and
  * each is held by a pidfd while it is checked, so that a reused pid is never hit.
  */
@@ -13,6 +14,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#define SWEEP_DAEMON "JOBCTL_DAEMON=1" /* in the environment of a daemon, and of the agents it starts */
 
 struct sweep {
     const char *nonce;

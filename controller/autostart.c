@@ -6,13 +6,16 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/sweep.h"
 #include "agent/unix_socket.h"
 #include "controller/home.h"
 #include "engine/err.h"
@@ -53,6 +56,23 @@ static void tail_of(char *out, size_t size, int fd)
         *p = '|';
 }
 
+/* The daemon belongs to no job, also when it is one of a job's ranks that needs it. */
+static void leave_job(void)
+{
+    char name[64];
+    for (char **e = environ; *e;) {
+        size_t n = strcspn(*e, "=");
+        if (strncmp(*e, "JOBCTL_", 7) == 0 && strncmp(*e, "JOBCTL_HOME=", 12) != 0 &&
+            n < sizeof(name)) {
+            snprintf(name, sizeof(name), "%.*s", (int)n, *e);
+            unsetenv(name);     /* moves the rest up */
+        } else {
+            e++;
+        }
+    }
+    putenv((char *)(uintptr_t)SWEEP_DAEMON);
+}
+
 static void become_daemon(const char *self, int said)
 {
     int null = open("/dev/null", O_RDWR);
@@ -64,6 +84,8 @@ static void become_daemon(const char *self, int said)
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
     dup2(said, STDERR_FILENO);
+    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* what was open here stays here */
+    leave_job();
     char *const argv[] = {(char[]){"jobctl"}, (char[]){"daemon"}, (char[]){"--detach"}, NULL};
     execv(self, argv);
     dprintf(STDERR_FILENO, "cannot run %s: %s", self, strerror(errno));

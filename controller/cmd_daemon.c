@@ -78,7 +78,9 @@ static int start_lock(struct err *err)
         mkdir(dir, 0700);
         *p = '/';
     }
-    mkdir(dir, 0700);       /* where this fails, so does the next line */
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return err_set(err, ERR_SYSTEM, "cannot make %s, the directory of jobctl's state "
+                       "(JOBCTL_HOME): %m", dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, LOCK_EX) < 0)
         return err_set(err, ERR_SYSTEM, "cannot lock %s: %m", path);

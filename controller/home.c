@@ -38,6 +38,17 @@ int home_dir(char *out, size_t size, struct err *err)
     return fits(snprintf(out, size, "%s/.local/state/jobctl", home), size, err);
 }
 
+int home_settle(struct err *err)
+{
+    char dir[PATH_MAX];
+    const char *own = getenv("JOBCTL_HOME");
+    if (!own || !own[0] || own[0] == '/')
+        return 0;
+    if (home_dir(dir, sizeof(dir), err) < 0)
+        return -1;
+    return setenv("JOBCTL_HOME", dir, 1) == 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory");
+}
+
 int home_path(char *out, size_t size, const char *name, struct err *err)
 {
     char dir[PATH_MAX];

@@ -17,6 +17,9 @@ struct err;
 /* The absolute directory; a relative $JOBCTL_HOME is taken from the current directory. */
 int home_dir(char *out, size_t size, struct err *err);
 
+/* Makes a relative $JOBCTL_HOME absolute, for this process and those that it starts elsewhere. */
+int home_settle(struct err *err);
+
 /* A file in it. */
 int home_path(char *out, size_t size, const char *name, struct err *err);
 

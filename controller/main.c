@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "controller/command.h"
+#include "controller/home.h"
 #include "controller/output.h"
 #include "controller/spec_suggest.h"
+#include "engine/err.h"
 
 /* How many arguments each kind takes. */
 static int check_args(struct call *call)
@@ -86,6 +88,11 @@ int main(int argc, char **argv)
     const struct command *command = command_find(name);
     if (!command)
         return unknown_command(name);
+    struct err err = {0};
+    if (home_settle(&err) < 0) {
+        fprintf(stderr, "jobctl: %s\n", err.text);
+        return err_exit_code(err.code);
+    }
     if (command->raw)
         return command->raw(argc - 1, argv + 1);
     return run_command(command, argc > 2 ? argc - 2 : 0, argv + 2);

@@ -27,7 +27,7 @@ struct story {
     int64_t    last_checkpoint;
     int64_t    first_start_ms, end_ms;
     char       stop[200];
-    char       last_death[320];
+    char       last_text[256], last_death[320];    /* why; why and how it was classified */
     json_t    *evidence;
 };
 
@@ -75,8 +75,8 @@ static void note_death(struct story *s, const json_t *body)
     char where[40] = "";
     if (json_is_integer(step))
         snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
-    snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", body_text(body, "text"),
-             where, cause);
+    snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
+    snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", s->last_text, where, cause);
 }
 
 static int tell(void *ctx, const struct event_row *row)
@@ -91,8 +91,8 @@ static int tell(void *ctx, const struct event_row *row)
         note_death(s, body);
     } else if (strcmp(row->kind, "agent_lost") == 0) {
         s->lost++;
-        snprintf(s->last_death, sizeof(s->last_death), "%.250s (agent_lost)",
-                 body_text(body, "text"));
+        snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
+        snprintf(s->last_death, sizeof(s->last_death), "%.250s (agent_lost)", s->last_text);
     } else if (strcmp(row->kind, "checkpoint") == 0) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
@@ -116,15 +116,17 @@ static const char *times(int n, char out[24])
 }
 
 /* "It was restarted twice; the last time because ..." */
-static void put_troubles(struct buf *text, const struct story *s)
+static void put_troubles(struct buf *text, const struct story *s, const char *reason)
 {
     char n[24];
     if (s->deaths > 0)
         buf_print(text, " Its ranks died %s", times(s->deaths, n));
     if (s->lost > 0)
-        buf_print(text, "%s its agent was lost %s", s->deaths > 0 ? " and" : "",
+        buf_print(text, "%s agent was lost %s", s->deaths > 0 ? " and its" : " Its",
                   times(s->lost, n));
-    if (s->deaths + s->lost > 0)
+    if (s->deaths + s->lost > 0 && s->last_text[0] && strstr(reason, s->last_text))
+        buf_print(text, ".");       /* the sentence before says it */
+    else if (s->deaths + s->lost > 0)
         buf_print(text, "; the last time: %s.", s->last_death);
     if (s->checkpoints > 0)
         buf_print(text, " The newest of %d checkpoints is of step %lld.", s->checkpoints,
@@ -174,7 +176,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     put_head(&text, row, &s);
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
-    put_troubles(&text, &s);
+    put_troubles(&text, &s, body_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
                     s.evidence);
     if (!out)

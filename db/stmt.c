@@ -14,7 +14,12 @@ static int fail(sqlite3_stmt *st, struct err *err)
 {
     sqlite3 *db = sqlite3_db_handle(st);
     enum err_code code = sqlite3_errcode(db) == SQLITE_CONSTRAINT ? ERR_CONFLICT : ERR_SYSTEM;
-    err_set(err, code, "the store refused: %s, in: %.160s", sqlite3_errmsg(db), sqlite3_sql(st));
+    if (sqlite3_errcode(db) == SQLITE_FULL)
+        err_set(err, ERR_SYSTEM, "the disk of %s is full, and nothing is done that is not stored: "
+                "make room and ask again", sqlite3_db_filename(db, "main"));
+    else
+        err_set(err, code, "the store refused: %s, in: %.160s", sqlite3_errmsg(db),
+                sqlite3_sql(st));
     sqlite3_reset(st);
     return -1;
 }

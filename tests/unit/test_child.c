@@ -184,6 +184,25 @@ static void sweep_finds_those_who_hide(void **state)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+static void sweep_leaves_what_another_has_marked(void **state)
+{
+    char *marks[] = {(char[]){SWEEP_DAEMON}, (char[]){"JOBCTL_NONCE=of another job"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        char *env[] = {marks[i], (char[]){"PATH=/usr/bin:/bin"}, NULL};
+        char left[300];
+        int out;
+        pid_t pid = shell("exec sleep 60", env, &out);
+        close(out);
+        struct sweep s = {.nonce = "mine", .adopted = true, .kill = true};
+        assert_int_equal(sweep_run(&s, left, sizeof(left)), 0);
+        assert_string_equal(left, "");
+        assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+}
+
 static void capture_rotates_at_lines(void **state)
 {
     (void)state;
@@ -273,6 +292,7 @@ int main(void)
         TEST(a_child_has_what_it_should_and_no_more),
         TEST(failures_to_start_are_sentences),
         TEST(sweep_finds_those_who_hide),
+        TEST(sweep_leaves_what_another_has_marked),
         TEST(capture_rotates_at_lines),
         TEST(the_tail_is_bounded_and_begins_with_a_line),
         TEST(an_identity_names_one_process),

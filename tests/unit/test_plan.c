@@ -174,6 +174,8 @@ static void ranks_get_torchruns_variables_once(void **state)
                          (char[]){"OMPI_COMM_WORLD_RANK=3"},
                          (char[]){"TORCHELASTIC_X=1"},
                          (char[]){"JOBCTL_AGENT_NONCE=zz"},
+                         (char[]){"JOBCTL_HOME=/h"},
+                         (char[]){"JOBCTL_DAEMON=1"},
                          (char[]){"RANKING=kept"},
                          (char[]){"OMP_NUM_THREADS=99"},
                          NULL};
@@ -211,6 +213,8 @@ static void ranks_get_torchruns_variables_once(void **state)
         {"TORCHELASTIC_X", NULL},
         {"OMPI_COMM_WORLD_RANK", NULL},
         {"JOBCTL_AGENT_NONCE", NULL},
+        {"JOBCTL_HOME", "/h"},
+        {"JOBCTL_DAEMON", NULL},
         {"JOBCTL_NONCE", "ab"},
         {"JOBCTL_JOB_ID", "7"},
         {"JOBCTL_ATTEMPT", "2"},

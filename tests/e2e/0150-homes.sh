@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# Where state lives: relative, deep, full of odd characters, not ours, not writable, not a store.
+cd "$WORK"
+top=$JOBCTL_HOME
+
+code() {
+    local want=$1 got=0
+    shift
+    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
+    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
+}
+has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+# end: the daemon of the present home
+end() {
+    local pid
+    pid=$(jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])')
+    kill "$pid"
+    for _ in $(seq 200); do
+        [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || return 0
+        sleep 0.02
+    done
+    echo "daemon $pid does not end"; exit 1
+}
+
+# A relative one is meant from here, for everybody that a command starts too.
+printf 'run: cd / && jobctl show "$JOBCTL_JOB_ID"\nresources: {cpus: 1}\n' >job.yaml
+export JOBCTL_HOME=relative
+code 0 jobctl submit --wait job.yaml
+code 0 jobctl logs last
+has "$WORK/relative/jobs/1" out
+[ -S relative/jobctl.sock ] && [ ! -e /relative ]
+end
+
+# Spaces, quotes, a path longer than a socket's address; the workdir as well.
+odd="a b/$(printf 'x%.0s' $(seq 100))/\"ü' \$(touch oops)"
+export JOBCTL_HOME=$WORK/$odd/state
+mkdir -p "$WORK/$odd/work"
+cd "$WORK/$odd/work"
+printf 'run: pwd; touch here; ls "$JOBCTL_RUN_DIR"\nresources: {cpus: 1}\n' >job.yaml
+code 0 jobctl submit --wait job.yaml
+code 0 jobctl logs -f last
+has "$odd/work" out
+has "rank0.log" out
+[ -e here ] && [ ! -e oops ]
+end
+cd "$WORK"
+
+# Not a place for state: a sentence that names it, exit 4, and no daemon.
+JOBCTL_HOME=/proc/nothing code 4 jobctl status
+has "/proc/nothing" err
+JOBCTL_HOME=/dev/null code 4 jobctl status
+has "Not a directory" err
+mkdir -m 777 open
+JOBCTL_HOME=$WORK/open code 4 jobctl status
+has "chmod 700" err
+mkdir -m 700 garbage newer
+head -c 8192 /dev/urandom >garbage/jobs.db
+JOBCTL_HOME=$WORK/garbage code 4 jobctl status
+has "not a database" err
+sqlite3 newer/jobs.db 'pragma user_version = 99; create table x (y)'
+JOBCTL_HOME=$WORK/newer code 4 jobctl status
+has "version 99" err
+[ "$(sqlite3 newer/jobs.db 'pragma user_version')" = 99 ]
+
+# Six at once: one of them is the daemon.
+export JOBCTL_HOME=$top
+pids=
+for i in 1 2 3 4 5 6; do
+    jobctl daemon 2>"race$i" & pids="$pids $!"
+done
+for _ in $(seq 200); do
+    [ "$(cat race? | grep -c 'is running already')" = 5 ] && break
+    sleep 0.05
+done
+[ "$(cat race? | grep -c 'is running already')" = 5 ] || { cat race?; exit 1; }
+code 0 jobctl version
+end
+for p in $pids; do wait "$p" || true; done
+
+# No room: what cannot be stored is not done, and the sentence says so.  Needs a file system of its own.
+mkdir small
+if mount -t tmpfs -o size=16m tmpfs small 2>/dev/null; then
+    trap 'umount -l "$WORK/small"' EXIT
+    export JOBCTL_HOME=$WORK/small/state
+    printf 'run: "true"\nresources: {cpus: 1}\n' >job.yaml
+    code 0 jobctl submit --wait job.yaml
+    printf 'run: |\n  head -c 30000000 /dev/zero | tr "\\0" x\n  touch wrote\n  while [ ! -e room ]; do sleep 0.1; done\n  echo end\nresources: {cpus: 1}\n' >fill.yaml
+    code 0 jobctl submit -q fill.yaml
+    for _ in $(seq 400); do [ -e wrote ] && break; sleep 0.05; done
+    # the log that filled the disk is not the only writer: take the last bytes too
+    cat /dev/zero >small/rest 2>/dev/null || true
+    code 4 jobctl submit job.yaml
+    has "make room" err
+    code 0 jobctl status
+    rm small/rest
+    truncate -s 0 "$JOBCTL_HOME/jobs/2/1/rank0.log"
+    touch room
+    code 0 timeout 60 jobctl wait 2
+    code 0 timeout 60 jobctl submit --wait job.yaml
+    end
+fi
