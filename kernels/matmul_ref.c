@@ -136,15 +136,16 @@ static void weight_part(const struct back_args *a, int part)
                 a->dw + p.top * (size_t)a->k + p.left, a->k);
 }
 
-/* First the parts of dx, then those of dw: no part waits for another. */
+/* Parts of dx and of dw, shuffled: who has the first rows of the one has those of the other. */
 static void back_part(const void *arg, int part)
 {
     const struct back_args *a = arg;
-    const int inputs = a->dx ? grid_parts(a->input) : 0;
-    if (part < inputs)
-        input_part(a, part);
+    const int parts[2] = {a->dx ? grid_parts(a->input) : 0, grid_parts(a->weight)};
+    int index;
+    if (team_merge(part, parts, 2, &index) == 0)
+        input_part(a, index);
     else
-        weight_part(a, part - inputs);
+        weight_part(a, index);
 }
 
 static void linear_back(float *dx, int keep, float *dw, float *db, const float *dy,

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* team.c - see team.h
  *
- * One word says everything about the loop in hand: its number, how many parts
- * it has, which part is next.  A part is taken by exchanging the word for the
- * same with next + 1, so a worker that was asleep through a whole loop and wakes
- * in the next one takes nothing that is not there: its exchange fails.
+ * Each thread has a slot: one word that says which loop it is (a count), which
+ * part is next, and where the thread's parts end.  A part is taken by exchanging
+ * the word for the same with next + 1, so a worker that was asleep through a
+ * whole loop and wakes in a later one takes nothing that is not there: its
+ * exchange fails.  A thread takes its own parts first and then those of others.
+ * So the same rows go to the same core from loop to loop, and are still in its
+ * cache, unless that core is kept from us.
  */
 #include "kernels/team.h"
 
@@ -17,24 +20,32 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     THREADS_MAX = 1024,
-    WATCH = 3000,       /* looks of a worker, some ten microseconds, before it sleeps */
+    LOOKS = 64,         /* looks between two looks at the clock */
+    SPIN_NS = 20000,    /* after this a waiting thread offers its processor at each look */
+    WATCH_NS = 400000,  /* after this a worker sleeps: a step has no longer gaps, a pause has */
     RANGE_WORK = 8192,  /* least numbers worth a part */
     RANGE_PARTS = 4     /* parts per thread: the last to finish holds little */
 };
 
+struct slot {
+    _Alignas(64) _Atomic uint64_t word; /* loop << 32 | end << 16 | next */
+};
+
 static struct {
-    int              size;      /* threads, the caller included */
+    int              size;      /* threads, the caller included: it is thread 0 */
     atomic_flag      busy;
-    _Atomic uint64_t word;      /* loop << 32 | parts << 16 | next */
+    uint32_t         loop;      /* count of loops, the caller's */
     _Atomic uint32_t done;      /* parts of this loop */
     _Atomic uint32_t bell;      /* rung once per loop; workers sleep on it */
     _Atomic uint32_t asleep;
     _Atomic(team_part_fn) fn;
     _Atomic(const void *) arg;
+    struct slot      slot[THREADS_MAX];
 } team = {.busy = ATOMIC_FLAG_INIT};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -46,17 +57,17 @@ static void relax(void)
 #endif
 }
 
-/* Takes and does one part; false when there is none. */
-static bool take_part(void)
+/* Takes and does one part of a slot; false when it has none. */
+static bool take_part(struct slot *slot)
 {
-    uint64_t w = atomic_load_explicit(&team.word, memory_order_acquire);
+    uint64_t w = atomic_load_explicit(&slot->word, memory_order_acquire);
     for (;;) {
-        const uint32_t next = w & 0xFFFF, parts = w >> 16 & 0xFFFF;
-        if (next >= parts)
+        const uint32_t next = w & 0xFFFF, end = w >> 16 & 0xFFFF;
+        if (next >= end)
             return false;
         const team_part_fn fn = atomic_load_explicit(&team.fn, memory_order_relaxed);
         const void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
-        if (!atomic_compare_exchange_weak_explicit(&team.word, &w, w + 1, memory_order_acq_rel,
+        if (!atomic_compare_exchange_weak_explicit(&slot->word, &w, w + 1, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
         fn(arg, (int)next);
@@ -65,14 +76,46 @@ static bool take_part(void)
     }
 }
 
+/* All that is left of the loop, beginning with one's own. */
+static void take_parts(int self)
+{
+    for (int i = 0; i < team.size; i++)
+        while (take_part(&team.slot[(self + i) % team.size]))
+            continue;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Looks until *value is, or is no longer, `other`; gives up after `limit` nanoseconds. */
+static bool await_value(const _Atomic uint32_t *value, uint32_t other, bool equal, int64_t limit)
+{
+    int64_t start = 0;
+    for (;;) {
+        for (int i = 0; i < LOOKS; i++) {
+            if ((atomic_load_explicit(value, memory_order_acquire) == other) == equal)
+                return true;
+            relax();
+        }
+        const int64_t now = now_ns();
+        start = start ? start : now;
+        const int64_t waited = now - start;
+        if (waited > limit)
+            return false;
+        if (waited > SPIN_NS)
+            sched_yield(); /* who holds us up may need this processor */
+    }
+}
+
 /* Until the bell has been rung since it read `heard`. */
 static void await_bell(uint32_t heard)
 {
-    for (int i = 0; i < WATCH; i++) {
-        if (atomic_load_explicit(&team.bell, memory_order_acquire) != heard)
-            return;
-        relax();
-    }
+    if (await_value(&team.bell, heard, false, WATCH_NS))
+        return;
     atomic_fetch_add(&team.asleep, 1);
     while (atomic_load(&team.bell) == heard)
         syscall(SYS_futex, &team.bell, FUTEX_WAIT_PRIVATE, heard, NULL, NULL, 0);
@@ -81,13 +124,12 @@ static void await_bell(uint32_t heard)
 
 static void *work(void *arg)
 {
+    const int self = (int)(intptr_t)arg;
     uint32_t heard = 0;
-    (void)arg;
     for (;;) {
         await_bell(heard);
         heard = atomic_load(&team.bell);
-        while (take_part())
-            continue;
+        take_parts(self);
     }
     return NULL;
 }
@@ -115,7 +157,7 @@ static void start(void)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     for (int i = 1; i < team.size; i++) {
         pthread_t t;
-        if (pthread_create(&t, &attr, work, NULL) != 0)
+        if (pthread_create(&t, &attr, work, (void *)(intptr_t)i) != 0)
             break; /* fewer hands; the parts are the same */
     }
     pthread_attr_destroy(&attr);
@@ -128,13 +170,19 @@ int team_size(void)
     return team.size;
 }
 
+/* Neighbouring parts go to one thread; fewer parts than threads to the first ones. */
 static void publish(int parts, team_part_fn fn, const void *arg)
 {
-    const uint64_t loop = (atomic_load_explicit(&team.word, memory_order_relaxed) >> 32) + 1;
+    const int active = parts < team.size ? parts : team.size;
+    const uint64_t loop = (uint64_t)++team.loop << 32;
     atomic_store_explicit(&team.fn, fn, memory_order_relaxed);
     atomic_store_explicit(&team.arg, arg, memory_order_relaxed);
     atomic_store_explicit(&team.done, 0, memory_order_relaxed);
-    atomic_store_explicit(&team.word, loop << 32 | (uint64_t)parts << 16, memory_order_release);
+    for (int i = 0; i < active; i++) {
+        const uint64_t next = (uint64_t)parts * (uint64_t)i / (uint64_t)active;
+        const uint64_t end = (uint64_t)parts * (uint64_t)(i + 1) / (uint64_t)active;
+        atomic_store_explicit(&team.slot[i].word, loop | end << 16 | next, memory_order_release);
+    }
     atomic_fetch_add(&team.bell, 1);
     if (atomic_load(&team.asleep) > 0)
         syscall(SYS_futex, &team.bell, FUTEX_WAKE_PRIVATE, parts - 1, NULL, NULL, 0);
@@ -148,16 +196,26 @@ void team_run(int parts, team_part_fn fn, const void *arg)
         return;
     }
     publish(parts, fn, arg);
-    while (take_part())
-        continue;
-    for (int i = 0;
-         atomic_load_explicit(&team.done, memory_order_acquire) != (uint32_t)parts; i++) {
-        if (i < WATCH)
-            relax();
-        else
-            sched_yield(); /* who has the last part may need this processor */
-    }
+    take_parts(0);
+    await_value(&team.done, (uint32_t)parts, true, INT64_MAX);
     atomic_flag_clear(&team.busy);
+}
+
+int team_merge(int part, const int *parts, int count, int *index)
+{
+    int at[TEAM_LOOPS] = {0}, which = 0;
+    for (int p = 0; p <= part; p++) {
+        which = -1;
+        for (int i = 0; i < count; i++) {
+            /* the smallest (at + 1/2) / parts comes next */
+            if (at[i] < parts[i] && (which < 0 || (2 * at[i] + 1) * parts[which] <
+                                                      (2 * at[which] + 1) * parts[i]))
+                which = i;
+        }
+        at[which]++;
+    }
+    *index = at[which] - 1;
+    return which;
 }
 
 /* A loop and how it is cut. */
@@ -197,24 +255,26 @@ void team_range(size_t n, size_t unit, size_t work_each, team_range_fn fn, const
 
 struct ranges {
     struct range range[TEAM_LOOPS];
+    int          parts[TEAM_LOOPS];
+    int          count;
 };
 
 static void ranges_part(const void *arg, int part)
 {
-    const struct range *r = ((const struct ranges *)arg)->range;
-    while (part >= r->parts)
-        part -= r++->parts;
-    range_run(r, part);
+    const struct ranges *r = arg;
+    int index;
+    const int which = team_merge(part, r->parts, r->count, &index);
+    range_run(&r->range[which], index);
 }
 
 void team_loops(const struct team_loop *loops, int count)
 {
-    struct ranges all;
+    struct ranges all = {.count = count};
     int parts = 0;
     for (int i = 0; i < count; i++) {
-        all.range[i] =
-            (struct range){loops[i], 1, range_parts(loops[i].n, 1, loops[i].work)};
-        parts += all.range[i].parts;
+        all.parts[i] = range_parts(loops[i].n, 1, loops[i].work);
+        all.range[i] = (struct range){loops[i], 1, all.parts[i]};
+        parts += all.parts[i];
     }
     if (parts > count) {
         team_run(parts, ranges_part, &all);

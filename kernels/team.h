@@ -4,8 +4,8 @@
  * The caller works too, and waits only for parts that somebody has begun: a
  * worker that the system has put aside holds nothing up, so on a busy machine a
  * step takes its share of the time and not the wait for the slowest thread at
- * each of some hundred loops.  Workers watch for the next loop for some
- * microseconds, then sleep.
+ * each of some hundred loops.  Workers watch for the next loop for a fraction of
+ * a millisecond, politely, then sleep.
  *
  * Threads: $OMP_NUM_THREADS if it is a number, else the processors this process
  * may use.  One loop at a time: a loop inside a loop, or of another thread
@@ -41,6 +41,10 @@ struct team_loop {
 enum { TEAM_LOOPS = 4 };
 
 void team_loops(const struct team_loop *loops, int count);
+
+/* Shuffles several lists of parts into one, evenly, so that the first half of each is in the first
+ * half of all: which list the part-th is of, and where in it. */
+int team_merge(int part, const int *parts, int count, int *index);
 
 /* The part-th of `parts` pieces of 0..n, cut at multiples of `unit`. */
 static inline __attribute__((unused)) void team_slice(size_t *from, size_t *to, size_t n,

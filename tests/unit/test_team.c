@@ -108,6 +108,25 @@ static void loops_run_side_by_side(void **state)
     free(other);
 }
 
+static void lists_merge_evenly(void **state)
+{
+    (void)state;
+    for (int a = 0; a < 9; a++)
+        for (int b = 1; b < 20; b++) {
+            const int parts[2] = {a, b};
+            int seen[2] = {0}, index;
+            for (int p = 0; p < a + b; p++) {
+                const int which = team_merge(p, parts, 2, &index);
+                assert_int_equal(index, seen[which]);
+                seen[which]++;
+                if (p + 1 == (a + b) / 2)
+                    assert_in_range(2 * seen[0], a > 2 ? a - 2 : 0, a + 2);
+            }
+            assert_int_equal(seen[0], a);
+            assert_int_equal(seen[1], b);
+        }
+}
+
 static void nested_part(const void *arg, int part)
 {
     (void)part;
@@ -175,6 +194,7 @@ int main(void)
         cmocka_unit_test(every_part_runs_once),
         cmocka_unit_test(ranges_cover_and_keep_to_units),
         cmocka_unit_test(loops_run_side_by_side),
+        cmocka_unit_test(lists_merge_evenly),
         cmocka_unit_test(a_loop_in_a_loop_runs_alone),
         cmocka_unit_test(callers_may_meet),
         cmocka_unit_test(a_child_has_no_workers_and_manages),
