@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/log.h"
 #include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/effects.h"
@@ -147,6 +148,19 @@ static void die_if_asked(struct daemon *d)
         kill(getpid(), SIGKILL);
 }
 
+static void log_change(const struct job *job, const struct job_core *was)
+{
+    const struct job_core *c = &job->core;
+    char tag[48];
+    if (c->state == was->state)
+        return;
+    snprintf(tag, sizeof(tag), "%lld.%lld", (long long)c->id, (long long)c->attempt);
+    if (c->state == JOB_DONE)
+        log_info(tag, "%s: %s", job_result_name(c->result), c->reason);
+    else
+        log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
+}
+
 int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
               struct err *err)
 {
@@ -169,6 +183,7 @@ int job_apply(struct job *job, const struct core_input *in, const struct job_tol
     }
     const enum job_effect effect = out.effect;
     core_output_fini(&out);
+    log_change(job, &was);
     if (told)
         attempt_ack(job, told->seq);
     server_wake(job->daemon->server, job->core.id);

@@ -16,6 +16,10 @@
 #include "db/store.h"
 #include "engine/err.h"
 
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms" };
+
 /* What changes beside the store when the transaction is committed. */
 struct draft {
     int64_t             last_seq;
@@ -83,26 +87,42 @@ static int write_checkpoint(struct job *job, const struct core_event *e, struct 
     return checkpoints_put(job->daemon->store, job->core.id, &row, err);
 }
 
-static int write_curve(struct job *job, struct draft *draft, const struct core_event *e,
-                       struct err *err)
+/* One count, that of the loss, decides for all curves: they have the same steps. */
+static int make_room(struct job *job, struct draft *draft, struct err *err)
 {
     struct store *s = job->daemon->store;
-    const int64_t id = job->core.id, step = body_int(e->body, "step", -1);
-    const json_t *loss = json_object_get(e->body, "loss");
-    if (step < 0 || !json_is_number(loss) || !isfinite(json_number_value(loss)))
-        return 0;
+    const int64_t id = job->core.id;
     if (draft->curve_points < 0 && metrics_count(&draft->curve_points, s, id, "loss", err) < 0)
         return -1;
-    if (draft->curve_points >= METRICS_CAP) {
-        draft->curve_stride *= 2;
-        if (metrics_thin(s, id, "loss", draft->curve_stride, err) < 0 ||
-            metrics_count(&draft->curve_points, s, id, "loss", err) < 0)
+    if (draft->curve_points < METRICS_CAP)
+        return 0;
+    draft->curve_stride *= 2;
+    for (size_t i = 0; i < ARRAY_LEN(curves); i++)
+        if (metrics_thin(s, id, curves[i], draft->curve_stride, err) < 0)
             return -1;
-    }
+    return metrics_count(&draft->curve_points, s, id, "loss", err);
+}
+
+static int write_curves(struct job *job, struct draft *draft, const struct core_event *e,
+                        struct err *err)
+{
+    const int64_t step = body_int(e->body, "step", -1);
+    if (step < 0)
+        return 0;
+    if (make_room(job, draft, err) < 0)
+        return -1;
     if (step % draft->curve_stride != 0 && draft->curve_points > METRICS_CAP / 2)
         return 0;
-    draft->curve_points++;
-    return metrics_put(s, id, "loss", step, json_number_value(loss), err);
+    for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
+        const json_t *v = json_object_get(e->body, curves[i]);
+        if (!json_is_number(v) || !isfinite(json_number_value(v)))
+            continue;
+        draft->curve_points += i == 0;
+        if (metrics_put(job->daemon->store, job->core.id, curves[i], step, json_number_value(v),
+                        err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* The rows besides the event's own that follow from it. */
@@ -125,7 +145,7 @@ static int write_consequences(struct job *job, const struct job_core *was, struc
     } else if (strcmp(e->kind, "quarantined") == 0) {
         return checkpoints_distrust(s, job->core.id, body_text(e->body, "path"), err);
     } else if (strcmp(e->kind, "step") == 0) {
-        return write_curve(job, draft, e, err);
+        return write_curves(job, draft, e, err);
     } else if (strcmp(e->kind, "rank_started") == 0 && body_int(e->body, "rank", 0) == 0) {
         draft->curve_points = -1;
         return metrics_cut(s, job->core.id, body_int(e->body, "resume_step", 0), err);

@@ -159,11 +159,13 @@ static int fold(void *ctx, const struct event_row *row)
     return 0;
 }
 
+/* The newest `keep` of them are on disk, the others were removed on purpose. */
 static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 {
+    const char *trust = access(c->path, F_OK) == 0 ? c->trust : "removed";
     json_array_append_new(ctx, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step",
                                          (json_int_t)c->step, "path", c->path, "digest", c->digest,
-                                         "bytes", (json_int_t)c->bytes, "trust", c->trust, "at",
+                                         "bytes", (json_int_t)c->bytes, "trust", trust, "at",
                                          row_time(c->at_ms)));
     return 0;
 }

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One daemon, however many commands need it at once; it keeps its state to itself, says when it is
+# ready, and its end is not the end of jobs.
+cd "$WORK"
+version() { curl -s --max-time 10 --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version; }
+pid() { version | sed -n 's/.*"pid":\([0-9]*\).*/\1/p'; }
+alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
+
+# Twenty commands at once, and nothing there yet.
+for i in $(seq 20); do
+    (jobctl version >/dev/null; jobctl status --json >"status.$i") &
+done
+wait
+for i in $(seq 20); do grep -q '"jobs"' "status.$i"; done
+[ "$(grep -c ' serves ' "$JOBCTL_HOME/daemon.log")" = 1 ] || { cat "$JOBCTL_HOME/daemon.log"; exit 1; }
+[ "$(stat -c %a "$JOBCTL_HOME")" = 700 ]
+[ "$(stat -c %a "$JOBCTL_HOME/jobctl.sock")" = 600 ]
+[ "$(stat -c %a "$JOBCTL_HOME/jobs.db")" = 600 ]
+
+# A second one in the foreground is refused, --detach finds the first.
+first=$(pid)
+rc=0
+jobctl daemon 2>refused || rc=$?
+[ $rc = 3 ]
+grep -q 'running already' refused
+jobctl daemon --detach
+[ "$(pid)" = "$first" ]
+
+# SIGTERM: the daemon ends, the job does not; the next one goes on with it.
+printf 'run: until [ -e go ]; do sleep 0.02; done; echo went on\n' >job.yaml
+id=$(jobctl submit job.yaml -q)
+until [ -s "$JOBCTL_HOME/jobs/$id/1/agent.json" ]; do sleep 0.02; done
+until jobctl show "$id" --json | grep -q '"state": *"running"'; do sleep 0.02; done
+kill -TERM "$first"
+while alive "$first"; do sleep 0.02; done
+[ ! -e "$JOBCTL_HOME/jobctl.sock" ]
+agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$id/1/agent.json")
+alive "$agent"
+touch go
+jobctl wait "$id" --timeout 30
+[ "$(jobctl logs "$id")" = "went on" ]
+jobctl show "$id" --json | grep -q '"attempt": *1'
+
+# Ready is a message. A socket and a lock left by a crash are in nobody's way.
+kill -KILL "$(pid)"
+mkfifo ready
+jobctl daemon --ready-fd 7 7>ready 2>foreground &
+[ "$(head -n 1 ready)" = ready ]
+version | grep -q "\"pid\":$!"
+kill -TERM $!
+wait $!
+grep -q stopped foreground
+
+# Whoever may write where our state is could make us run commands.
+chmod 777 "$JOBCTL_HOME"
+rc=0
+jobctl status 2>refused || rc=$?
+[ $rc = 4 ] || { cat refused; exit 1; }
+grep -q "chmod 700 $JOBCTL_HOME" refused
+chmod 700 "$JOBCTL_HOME"
+jobctl status -a | grep -q succeeded
