@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/cgroup.h"
+
 /* The number behind "key " at the start of a line, or -1. */
 static int64_t read_key(const char *path, const char *key)
 {
@@ -20,26 +22,11 @@ static int64_t read_key(const char *path, const char *key)
     return value;
 }
 
-/* The path of our group in the unified hierarchy ("0::/..."), or "". */
-static void own_group(char *out, size_t size)
-{
-    char line[1024];
-    out[0] = '\0';
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof(line), f))
-        if (strncmp(line, "0::", 3) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(out, size, "%s", line + 3);
-        }
-    if (f)
-        fclose(f);
-}
-
 int64_t oom_kills(void)
 {
-    char group[1024], path[1100];
-    own_group(group, sizeof(group));
-    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", group);
+    char group[1100], path[1200];
+    cgroup_dir(group, sizeof(group));
+    snprintf(path, sizeof(path), "%s/memory.events", group);
     int64_t n = group[0] ? read_key(path, "oom_kill") : -1;
     if (n < 0)
         n = read_key("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill");

@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/cgroup.h"
 #include "agent/probe.h"
 
 /* The first line of a file without its newline; "" when there is none. */
@@ -39,27 +40,12 @@ static int allowed_cpus(void)
     return n > 0 ? n : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* Directory of our control group, "" if the unified hierarchy is not there. */
-static void group_dir(char *out, size_t size)
-{
-    char line[1024];
-    out[0] = '\0';
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(line, sizeof(line), f))
-        if (strncmp(line, "0::", 3) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(out, size, "/sys/fs/cgroup%s", line + 3);
-        }
-    if (f)
-        fclose(f);
-}
-
 /* The least value of a limit from our group up to the root; parse() returns < 0 for none. */
 static double least_limit(const char *file, double (*parse)(const char *))
 {
     char dir[1100], path[1200], line[128];
     double least = -1;
-    group_dir(dir, sizeof(dir));
+    cgroup_dir(dir, sizeof(dir));
     while (strlen(dir) >= strlen("/sys/fs/cgroup")) {
         snprintf(path, sizeof(path), "%s/%s", dir, file);
         first_line(path, line, sizeof(line));

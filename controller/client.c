@@ -273,6 +273,22 @@ int client_get(struct client *c, json_t **answer, struct err *err, const char *f
     return perform(c, answer, path, true, err);
 }
 
+int client_ask_job(json_t **answer, const char *job, const char *rest, struct err *err)
+{
+    struct client *c;
+    char *name = client_escape(job);
+    int rc = -1;
+    *answer = NULL;
+    if (!name)
+        return err_set(err, ERR_MEMORY, "out of memory for a request");
+    if (client_open(&c, true, err) == 0) {
+        rc = client_get(c, answer, err, "/v1/jobs/%s%s", name, rest);
+        client_close(c);
+    }
+    free(name);
+    return rc;
+}
+
 int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
                 struct err *err)
 {

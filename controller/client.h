@@ -22,6 +22,9 @@ void client_close(struct client *c);
 int client_get(struct client *c, json_t **answer, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* One question about one job, on a connection of its own: GET /v1/jobs/JOB and `rest`. */
+int client_ask_job(json_t **answer, const char *job, const char *rest, struct err *err);
+
 /* POST `body` (stays the caller's). */
 int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
                 struct err *err);

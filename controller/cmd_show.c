@@ -86,14 +86,9 @@ static void print(struct call *call, const json_t *answer)
 {
     const struct terminal *t = &call->out;
     const json_t *row = json_object_get(answer, "job");
-    char title[JOB_CELL], status[JOB_CELL];
     const char *key;
     json_t *path;
-    job_view_title(title, sizeof(title), row);
-    job_view_field(status, sizeof(status), row, "status");
-    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title,
-            terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
-            terminal_style(t, STYLE_PLAIN));
+    job_view_heading(t, row);
     const char *reason = json_string_value(json_object_get(row, "reason"));
     if (reason && reason[0])
         terminal_wrap(t, reason, 2);
@@ -105,15 +100,8 @@ static void print(struct call *call, const json_t *answer)
 
 static int run(struct call *call)
 {
-    struct client *c;
-    json_t *answer = NULL;
-    char *job = client_escape(call->options.args[0]);
-    int rc = -1;
-    if (job && client_open(&c, true, &call->err) == 0) {
-        rc = client_get(c, &answer, &call->err, "/v1/jobs/%s", job);
-        client_close(c);
-    }
-    free(job);
+    json_t *answer;
+    int rc = client_ask_job(&answer, call->options.args[0], "", &call->err);
     if (rc == 0 && options_has(&call->options, "spec"))
         json_dumpf(json_object_get(answer, "spec"), call->out.file,
                    JSON_INDENT(2) | JSON_REAL_PRECISION(9)),

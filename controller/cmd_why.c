@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_why.c - jobctl why: why a job waits, was restarted, or stopped */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "controller/client.h"
 #include "controller/command.h"
@@ -15,14 +14,9 @@ static void print(struct call *call, const json_t *answer)
     const struct terminal *t = &call->out;
     const json_t *row = json_object_get(answer, "job");
     const char *text = json_string_value(json_object_get(answer, "text"));
-    char title[JOB_CELL], status[JOB_CELL];
     size_t i;
     json_t *line;
-    job_view_title(title, sizeof(title), row);
-    job_view_field(status, sizeof(status), row, "status");
-    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title,
-            terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
-            terminal_style(t, STYLE_PLAIN));
+    job_view_heading(t, row);
     terminal_wrap(t, text ? text : "The daemon gives no reason.", 2);
     if (json_array_size(json_object_get(answer, "evidence")) > 0)
         fprintf(t->file, "%sevidence%s\n", terminal_style(t, STYLE_DIM),
@@ -37,15 +31,8 @@ static void print(struct call *call, const json_t *answer)
 
 static int run(struct call *call)
 {
-    struct client *c;
-    json_t *answer = NULL;
-    char *job = client_escape(call->options.args[0]);
-    int rc = -1;
-    if (job && client_open(&c, true, &call->err) == 0) {
-        rc = client_get(c, &answer, &call->err, "/v1/jobs/%s/why", job);
-        client_close(c);
-    }
-    free(job);
+    json_t *answer;
+    int rc = client_ask_job(&answer, call->options.args[0], "/why", &call->err);
     if (rc == 0 && call->json)
         output_json(call, json_incref(answer));
     else if (rc == 0)

@@ -332,3 +332,13 @@ out:
     free(styles);
     return rc;
 }
+
+void job_view_heading(const struct terminal *t, const json_t *row)
+{
+    char title[JOB_CELL], status[JOB_CELL];
+    job_view_title(title, sizeof(title), row);
+    job_view_field(status, sizeof(status), row, "status");
+    fprintf(t->file, "%s%s%s: %s%s%s\n", terminal_style(t, STYLE_BOLD), title,
+            terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
+            terminal_style(t, STYLE_PLAIN));
+}

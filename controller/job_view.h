@@ -36,6 +36,9 @@ void job_view_local(char *out, size_t size, const char *iso);
 /* "job 7 (sana-icons)" */
 void job_view_title(char *out, size_t size, const json_t *row);
 
+/* Prints "job 7 (sana-icons): running". */
+void job_view_heading(const struct terminal *t, const json_t *row);
+
 /* What a job's state and result look like: green, red, ... */
 enum terminal_style job_view_style(const json_t *row);
 

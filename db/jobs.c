@@ -94,15 +94,22 @@ int jobs_update(struct store *s, const struct job_row *row, struct err *err)
     return stmt_run(st, err);
 }
 
-int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err)
+/* The statement at the row of the job, to be reset; or NULL. */
+static sqlite3_stmt *step_to(struct store *s, const char *sql, int64_t id, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, GET, err);
+    sqlite3_stmt *st = stmt_get(s, sql, err);
     if (!st || stmt_bind(st, err, "i", id) < 0)
-        return -1;
+        return NULL;
     int rc = stmt_step(st, err);
     if (rc == 0)
-        return err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)id);
-    if (rc < 0)
+        err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)id);
+    return rc > 0 ? st : NULL;
+}
+
+int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err)
+{
+    sqlite3_stmt *st = step_to(s, GET, id, err);
+    if (!st)
         return -1;
     row_read(row, st);
     sqlite3_reset(st);
@@ -111,13 +118,8 @@ int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err)
 
 int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err)
 {
-    sqlite3_stmt *st = stmt_get(s, SPEC, err);
-    if (!st || stmt_bind(st, err, "i", id) < 0)
-        return -1;
-    int rc = stmt_step(st, err);
-    if (rc == 0)
-        return err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)id);
-    if (rc < 0)
+    sqlite3_stmt *st = step_to(s, SPEC, id, err);
+    if (!st)
         return -1;
     char *y = stmt_dup(st, 0, err);
     char *c = y ? stmt_dup(st, 1, err) : NULL;

@@ -20,15 +20,12 @@ int command_pack(int argc, char **argv)
     struct err err = {0};
     struct train_spec spec;
     struct dataset *data = NULL;
-    json_error_t why;
     int rc = command_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
-    if (!job)
-        err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
-    else if (train_spec_parse(&spec, job, &err) == 0 &&
-             dataset_open(&data, &spec, cache, NULL, NULL, &err) == 0) {
+    json_t *job = command_load_spec(file, &err);
+    if (job && train_spec_parse(&spec, job, &err) == 0 &&
+        dataset_open(&data, &spec, cache, NULL, NULL, &err) == 0) {
         struct dataset_shape s = dataset_shape(data);
         printf("%s: %s, %lld samples, latents %d x %d x %d, captions %d x %d, %s\n",
                dataset_path(data), dataset_packed_now(data) ? "packed" : "up to date",

@@ -127,16 +127,13 @@ int command_plan(int argc, char **argv)
     struct err err = {0};
     struct train_spec spec;
     struct plan plan = {0};
-    json_error_t why;
     int rc = command_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
-    if (!job)
-        err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
-    else if (train_spec_parse(&spec, job, &err) == 0 &&
-             (cache ? plan_make(&plan, &spec, cache, &err)
-                    : plan_without_trace(&plan, &spec, &err)) == 0) {
+    json_t *job = command_load_spec(file, &err);
+    if (job && train_spec_parse(&spec, job, &err) == 0 &&
+        (cache ? plan_make(&plan, &spec, cache, &err)
+               : plan_without_trace(&plan, &spec, &err)) == 0) {
         if (as_json)
             print_json(&plan, &spec);
         else

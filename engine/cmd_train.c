@@ -20,13 +20,12 @@ int command_train(int argc, char **argv)
     struct progress *progress = NULL;
     struct train_env env;
     struct err err = {0};
-    json_error_t why;
     int rc = command_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
-    if (progress_open(&progress, &err) == 0 && train_env_read(&env, &err) == 0 && !job)
-        err_set(&err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
+    json_t *job = NULL;
+    if (progress_open(&progress, &err) == 0 && train_env_read(&env, &err) == 0)
+        job = command_load_spec(file, &err);
     if (err.code == ERR_NONE) {
         env.backend = backend;
         rc = train_run(job, &env, progress);

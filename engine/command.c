@@ -49,6 +49,15 @@ int command_parse(int argc, char **argv, const struct command_option *options)
     return 0;
 }
 
+json_t *command_load_spec(const char *file, struct err *err)
+{
+    json_error_t why;
+    json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
+    if (!job)
+        err_set(err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
+    return job;
+}
+
 int command_exit_code(const struct err *err)
 {
     switch (err->code) {

@@ -6,6 +6,7 @@
 #ifndef ENGINE_COMMAND_H
 #define ENGINE_COMMAND_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 struct err;
@@ -29,6 +30,9 @@ struct command_option {
 /* Fills the options; ends with a row whose name is NULL. Anything else on the command line is an
  * error on stderr; returns 0, or EXIT_CONFIG. */
 int command_parse(int argc, char **argv, const struct command_option *options);
+
+/* The job spec in a JSON file; a new reference, or NULL. */
+json_t *command_load_spec(const char *file, struct err *err);
 
 /* Prints "jobctl-train NAME: sentence" and returns the exit code for it. */
 int command_fail(const char *name, const struct err *err);

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/env.h"
 #include "engine/err.h"
 
 _Static_assert((int)PROGRESS_LINE <= PIPE_BUF, "a line must be one atomic write");
@@ -43,22 +44,18 @@ static void on_term(int signo)
 
 static int fd_from_env(const char *name, int *fd, struct err *err)
 {
+    int n = -1;
     *fd = -1;
-    const char *text = getenv(name);
-    if (!text || !*text)
+    if (env_int(name, 0, &n, err) < 0)
+        return -1;
+    if (n < 0)
         return 0;
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (errno || *end || n < 0 || n > INT_MAX)
-        return err_set(err, ERR_USAGE, "%s is '%s'; expected the number of a descriptor", name,
-                       text);
-    int flags = fcntl((int)n, F_GETFL);
+    int flags = fcntl(n, F_GETFL);
     if (flags < 0)
-        return err_set(err, ERR_USAGE, "%s says descriptor %ld, which is not open", name, n);
-    fcntl((int)n, F_SETFL, flags | O_NONBLOCK);
-    fcntl((int)n, F_SETFD, FD_CLOEXEC);
-    *fd = (int)n;
+        return err_set(err, ERR_USAGE, "%s says descriptor %d, which is not open", name, n);
+    fcntl(n, F_SETFL, flags | O_NONBLOCK);
+    fcntl(n, F_SETFD, FD_CLOEXEC);
+    *fd = n;
     return 0;
 }
 

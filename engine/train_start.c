@@ -10,6 +10,7 @@
 #include "engine/backend.h"
 #include "engine/dataset.h"
 #include "engine/digest.h"
+#include "engine/env.h"
 #include "engine/flight.h"
 #include "engine/layout.h"
 #include "engine/loader.h"
@@ -20,28 +21,14 @@
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 
-static int number_from_env(const char *name, int least, int *value, struct err *err)
-{
-    const char *text = getenv(name);
-    if (!text || !*text)
-        return 0;
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (errno || *end || n < least || n > INT_MAX)
-        return err_set(err, ERR_USAGE, "%s is '%s'; expected a number from %d", name, text, least);
-    *value = (int)n;
-    return 0;
-}
-
 int train_env_read(struct train_env *env, struct err *err)
 {
     int attempt = 1, generation = 1;
     *env = (struct train_env){.world_size = 1};
-    if (number_from_env("RANK", 0, &env->rank, err) < 0 ||
-        number_from_env("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
-        number_from_env("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
-        number_from_env("JOBCTL_GENERATION", 1, &generation, err) < 0)
+    if (env_int("RANK", 0, &env->rank, err) < 0 ||
+        env_int("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
+        env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
+        env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
         return -1;
     const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
     env->ckpt_dir = dir && *dir ? dir : NULL;

@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One job from submit to the end, seen through every command that looks.
 cd "$WORK"
-
-# code EXPECTED COMMAND...: run it, compare the exit code; output in $WORK/out and $WORK/err
-code() {
-    local want=$1 got=0
-    shift
-    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
-    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
-}
-has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
-empty() { [ ! -s "$WORK/$1" ] || { echo "$1 is not empty:"; cat "$WORK/$1"; exit 1; }; }
+. "$TOP/tests/e2e/expect.sh"
 
 cat >hello.yaml <<'YAML'
 resources: {cpus: 1}

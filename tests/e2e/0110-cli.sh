@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command line: wrong calls, JSON, pipes, colour, ids, and every order that a job can be given.
 cd "$WORK"
-
-code() {
-    local want=$1 got=0
-    shift
-    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
-    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
-}
-has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
-empty() { [ ! -s "$WORK/$1" ] || { echo "$1 is not empty:"; cat "$WORK/$1"; exit 1; }; }
-json() { python3 -c "import json,sys; o = json.load(open('$WORK/out')); assert o['schema'] == 1; assert $1, o"; }
+. "$TOP/tests/e2e/expect.sh"
 # until FIELD VALUE JOB: wait for a state
 until_is() {
     for _ in $(seq 200); do
@@ -169,7 +160,7 @@ has "succeeded" out
 LC_ALL=C TERM=xterm python3 on_tty.py jobctl why last | { ! grep -qP '[\x80-\xff]'; }
 
 # Forty commands at once start one daemon.
-kill "$(jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])')"
+kill "$(daemon_pid)"
 for _ in $(seq 100); do
     jobctl version | grep -q "not running" && break
     sleep 0.05

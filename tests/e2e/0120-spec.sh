@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Wrong specs through the command line and through the API; docs/SPEC.md lists the keys there are.
 cd "$WORK"
-
-code() {
-    local want=$1 got=0
-    shift
-    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
-    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
-}
-has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+. "$TOP/tests/e2e/expect.sh"
 
 # Each wrong spec of the museum, as a user sees it; none needs a daemon.
 for err in "$TOP"/tests/specs/[0-9]*.err; do

@@ -2,15 +2,7 @@
 # Looking on: it survives the death of rank and daemon, Ctrl-C leaves the job alone, and a daemon
 # that cannot start says why.
 cd "$WORK"
-
-code() {
-    local want=$1 got=0
-    shift
-    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
-    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
-}
-has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
-daemon_pid() { jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])'; }
+. "$TOP/tests/e2e/expect.sh"
 until_has() {
     for _ in $(seq 400); do
         grep -qF -- "$1" "$2" && return 0

@@ -2,15 +2,7 @@
 # What a payload may do to us: a setup that fails or hangs, much output, ranks that will not die,
 # children that hide, a plan that must leave nothing behind.
 cd "$WORK"
-
-code() {
-    local want=$1 got=0
-    shift
-    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
-    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
-}
-has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
-lacks() { ! grep -qF -- "$1" "$WORK/$2" || { echo "'$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+. "$TOP/tests/e2e/expect.sh"
 
 # A setup that fails is shown, and where its output is.
 printf 'setup: echo "no wheels here"; exit 3\nrun: "true"\nretry: {max: 0}\nresources: {cpus: 1}\n' >setup.yaml

@@ -2,18 +2,11 @@
 # Where state lives: relative, deep, full of odd characters, not ours, not writable, not a store.
 cd "$WORK"
 top=$JOBCTL_HOME
-
-code() {
-    local want=$1 got=0
-    shift
-    "$@" >"$WORK/out" 2>"$WORK/err" || got=$?
-    [ "$got" = "$want" ] || { echo "exit $got instead of $want: $*"; cat "$WORK/out" "$WORK/err"; exit 1; }
-}
-has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
+. "$TOP/tests/e2e/expect.sh"
 # end: the daemon of the present home
 end() {
     local pid
-    pid=$(jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])')
+    pid=$(daemon_pid)
     kill "$pid"
     for _ in $(seq 200); do
         [ -e "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || return 0

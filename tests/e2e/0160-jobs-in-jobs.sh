@@ -2,6 +2,7 @@
 # A job that submits the next one: it finds the same daemon, and the daemon that it has to start
 # because the old one died outlives it, with every job that this daemon starts.
 cd "$WORK"
+. "$TOP/tests/e2e/expect.sh"
 cat >next.yaml <<'YAML'
 name: next
 resources: {cpus: 1}
@@ -22,11 +23,11 @@ jobctl submit -q first.yaml
 for _ in $(seq 400); do [ -e next-runs ] && break; sleep 0.05; done
 [ -e next-runs ]
 jobctl wait 1 --timeout 60
-pid=$(jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])')
+pid=$(daemon_pid)
 touch go
 jobctl wait 2 --timeout 60
 jobctl show 2 >out
 grep -q 'attempt  *1$' out || { cat out; jobctl why 2; exit 1; }
 # nobody had to start another daemon
-[ "$(jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])')" = "$pid" ]
+[ "$(daemon_pid)" = "$pid" ]
 [ "$(grep -c ' serves ' "$JOBCTL_HOME/daemon.log")" = 2 ] || { cat "$JOBCTL_HOME/daemon.log"; exit 1; }

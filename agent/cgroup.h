@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cgroup.h - where this process stands in the hierarchy of control groups */
+#ifndef AGENT_CGROUP_H
+#define AGENT_CGROUP_H
+
+#include <stddef.h>
+
+/* The directory of our group below /sys/fs/cgroup; "" where there is no unified hierarchy. */
+void cgroup_dir(char *out, size_t size);
+
+#endif
