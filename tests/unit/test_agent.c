@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,7 +30,9 @@
 #include "engine/err.h"
 #include "engine/flight.h"
 
-#define NONCE "00112233445566778899aabbccddeeff"
+/* Drawn at the start: agents end what carries their nonce, and two runs of this test on one
+ * machine must not end each other's. */
+static char nonce[33];
 enum { PATIENCE_MS = 20000 };
 
 static char dir[100], binary[4096];
@@ -74,7 +77,7 @@ static int start_agent(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        setenv("JOBCTL_AGENT_NONCE", NONCE, 1);
+        setenv("JOBCTL_AGENT_NONCE", nonce, 1);
         setenv("RANK", "77", 1); /* of another launcher: must not reach the ranks */
         execl(binary, "jobctl-agent", "run", "--dir", dir, "--job", "7", "--attempt", "1", NULL);
         _exit(126);
@@ -151,7 +154,7 @@ static int down(void **state)
     int64_t pid = agent_pid();
     if (pid > 0)
         kill((pid_t)pid, SIGKILL);
-    struct sweep s = {.nonce = NONCE, .kill = true};
+    struct sweep s = {.nonce = nonce, .kill = true};
     int left = 1;
     for (int i = 0; i < 1000 && (left || agent_pid()); i++) {
         left = sweep_run(&s, NULL, 0);
@@ -224,7 +227,7 @@ static void send_to(struct peer *p, enum wire_message number, json_t *body)
     json_object_set_new(body, "job", json_integer(7));
     json_object_set_new(body, "attempt", json_integer(1));
     if (!json_object_get(body, "nonce"))
-        json_object_set_new(body, "nonce", json_string(NONCE));
+        json_object_set_new(body, "nonce", json_string(nonce));
     char *frame = frame_make(number, body, &size, &err);
     if (!frame)
         fail_msg("%s", err.text);
@@ -509,7 +512,7 @@ static void stop_leaves_nothing(void **state)
 {
     (void)state;
     struct peer p;
-    struct sweep look = {.nonce = NONCE};
+    struct sweep look = {.nonce = nonce};
     dial(&p);
     /* one that ignores SIGTERM, with a child in a session of its own that does too */
     launch(&p,
@@ -690,6 +693,11 @@ static void two_agents_do_not_share_a_directory(void **state)
 
 int main(void)
 {
+    unsigned char raw[16];
+    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
+        return 1;
+    for (size_t i = 0; i < sizeof(raw); i++)
+        snprintf(nonce + 2 * i, 3, "%02x", raw[i]);
     const struct CMUnitTest tests[] = {
         TEST(a_command_runs_to_the_end),
         TEST(setup_runs_once_and_events_flow),
