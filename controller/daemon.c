@@ -149,6 +149,12 @@ static void say_ready(int fd)
     close(fd);
 }
 
+void daemon_test_hook(struct daemon *d)
+{
+    if (d->die_at_event > 0 && --d->die_at_event == 0)
+        kill(getpid(), SIGKILL);
+}
+
 void daemon_stop(struct daemon *d)
 {
     d->stopping = true;
@@ -214,6 +220,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for the daemon");
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of the request */
     many_descriptors();
     d->remote = &remote_local;
     d->started_ms = daemon_now_ms();

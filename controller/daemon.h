@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "controller/fleet.h"
+#include "controller/intake.h"
 #include "controller/roster.h"
 
 struct err;
@@ -29,11 +30,12 @@ struct daemon {
     struct roster        roster;        /* jobs that are not done */
     struct fleet         fleet;
     struct server       *server;
+    struct intake        intake;
     const struct remote *remote;        /* where attempts run */
     struct farewell     *farewells;     /* agents that are to hear that they may go */
     int64_t              next_id;
     int64_t              started_ms;
-    int64_t              die_at_event;  /* test hook JOBCTL_TEST_DIE_AT_EVENT; 0: never */
+    int64_t              die_at_event;  /* daemon_test_hook(); 0: never */
     bool                 stopping;
 };
 
@@ -45,6 +47,10 @@ struct daemon_options {
 /* Runs until it is told to stop. */
 int daemon_run(const struct daemon_options *options, struct err *err);
 void daemon_stop(struct daemon *d);
+
+/* After each commit: with JOBCTL_TEST_DIE_AT_EVENT=n the power fails right after the n-th one, before
+ * its effect. */
+void daemon_test_hook(struct daemon *d);
 
 int64_t daemon_now_ms(void);            /* wall clock */
 uint64_t daemon_random(void);

@@ -248,7 +248,7 @@ static void pass(uv_timer_t *timer)
         return;
     }
     int64_t wake = sched_run(f->queue, count, &node, now_ms);
-    f->cost_ms = (uv_hrtime() - began) / 1000000;
+    f->cost_us = (uv_hrtime() - began) / 1000;
     for (size_t i = 0; i < count; i++) {
         struct job *job = f->queue[i].owner;
         job->verdict = f->queue[i];
@@ -267,5 +267,5 @@ void fleet_dirty(struct daemon *d)
 {
     struct fleet *f = &d->fleet;
     if (!d->stopping && !uv_is_active((uv_handle_t *)&f->soon))
-        uv_timer_start(&f->soon, pass, f->cost_ms * 10 < 1000 ? f->cost_ms * 10 : 1000, 0);
+        uv_timer_start(&f->soon, pass, f->cost_us < 33000 ? f->cost_us * 30 / 1000 : 1000, 0);
 }

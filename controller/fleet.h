@@ -3,7 +3,7 @@
  *
  * What is free follows from what the live attempts hold; nothing is counted
  * twice over a restart.  A pass is asked for by fleet_dirty() and made soon:
- * many requests share one, and passes never take more than about a tenth of
+ * many requests share one, and passes never take more than a few percent of
  * the time however many jobs wait.
  */
 #ifndef CONTROLLER_FLEET_H
@@ -30,7 +30,7 @@ struct fleet {
     struct sched_job *queue;
     size_t            room;
     uv_timer_t        soon, wake;
-    uint64_t          cost_ms;          /* of the latest pass */
+    uint64_t          cost_us;          /* of the latest pass */
 };
 
 int fleet_open(struct daemon *d, struct err *err);

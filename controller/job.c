@@ -3,16 +3,15 @@
 #include "controller/job.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/log.h"
 #include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/effects.h"
+#include "controller/intake.h"
 #include "controller/record.h"
 #include "controller/server.h"
 #include "engine/err.h"
@@ -141,13 +140,6 @@ void job_note(struct job *job, const char *kind, const json_t *body)
     }
 }
 
-/* Test hook: the power fails right after the n-th commit, before its effect. */
-static void die_if_asked(struct daemon *d)
-{
-    if (d->die_at_event > 0 && --d->die_at_event == 0)
-        kill(getpid(), SIGKILL);
-}
-
 static void log_change(const struct job *job, const struct job_core *was)
 {
     const struct job_core *c = &job->core;
@@ -179,7 +171,7 @@ int job_apply(struct job *job, const struct core_input *in, const struct job_tol
             return -1;
         }
         if (out.events[0].keep)
-            die_if_asked(job->daemon);
+            daemon_test_hook(job->daemon);
     }
     const enum job_effect effect = out.effect;
     core_output_fini(&out);
@@ -199,17 +191,16 @@ int job_submit(struct job *job, const json_t *body, const char *yaml, const char
     const struct core_input in = { .kind = CORE_SUBMIT, .at_ms = daemon_now_ms(), .body = body };
     if (job_core_step(&job->core, &in, &out, err) < 0)
         return -1;
-    int rc = -1;
-    if (roster_add(&d->roster, job, err) == 0) {
+    int rc = intake_join(d, err);
+    if (rc == 0)
         rc = record_submit(job, &out, yaml, canonical, err);
-        if (rc < 0)
-            d->roster.count--;          /* the caller keeps the job */
-    }
+    if (rc == 0)
+        rc = roster_add(&d->roster, job, err);
     core_output_fini(&out);
-    if (rc < 0)
+    if (rc < 0) {
+        intake_fail(d, err);
         return -1;
+    }
     d->next_id = job->core.id + 1;
-    die_if_asked(d);
-    effect_perform(job, DO_SCHEDULE);
     return 0;
 }

@@ -66,7 +66,8 @@ struct job_told {
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL */
 
-/* Stores a new job with both texts of its spec and puts it into the roster. */
+/* Records a new job with both texts of its spec and puts it into the roster. It is there to stay
+ * when its batch is committed (intake.h); failing takes the batch along. */
 int job_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
                struct err *err);
 

@@ -234,20 +234,13 @@ int record_submit(struct job *job, const struct core_output *out, const char *ya
     struct job_row row;
     job_row_make(&row, job);
     row.last_seq = out->count;
-    if (store_begin(s, err) < 0)
-        return -1;
     if (jobs_insert(s, &row, yaml, canonical, err) < 0)
-        goto fail;
+        return -1;
     for (int i = 0; i < out->count; i++)
         if (write_event(job, &draft, &out->events[i], NULL, err) < 0)
-            goto fail;
-    if (store_commit(s, err) < 0)
-        return -1;
+            return -1;
     job->last_seq = draft.last_seq;
     return 0;
-fail:
-    store_rollback(s);
-    return -1;
 }
 
 int record_heard(struct job *job, const struct job_told *told, struct err *err)

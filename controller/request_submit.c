@@ -197,9 +197,24 @@ static json_t *where_of(const char *file, const struct spec_error *where)
                      where->column);
 }
 
+/* Its batch is committed, or not. */
+static void answer_submitted(struct request *r, int64_t id, int64_t batch)
+{
+    const struct intake *in = &request_daemon(r)->intake;
+    if (batch == in->failed)
+        request_fail(r, &in->err, NULL);
+    else
+        request_answer_row(r, 201, id);
+}
+
 void request_submit(struct request *r)
 {
     struct daemon *d = request_daemon(r);
+    int64_t *memo = request_memo(r);
+    if (memo[0]) {
+        answer_submitted(r, memo[0], memo[1]);
+        return;
+    }
     const json_t *body = request_body(r);
     const char *sets[SETS_MAX];
     const char *file = body_text(body, "file");
@@ -223,7 +238,9 @@ void request_submit(struct request *r)
     } else {
         if (order_to_job(&id, d, &o, &err) < 0)
             goto fail;
-        request_answer_row(r, 201, id);
+        memo[0] = id;
+        memo[1] = d->intake.batch;
+        request_sleep(r, id, WAIT_MAX_S * 1000);
     }
     json_decref(o.spec);
     return;
@@ -260,7 +277,8 @@ void request_retry(struct request *r)
     json_object_set_new(o.spec, "after", json_array());     /* they were waited for */
     if (order_to_job(&id, d, &o, &err) < 0)
         goto fail;
-    request_answer_row(r, 201, id);
+    intake_flush(d);
+    answer_submitted(r, id, d->intake.batch);
     goto out;
 fail:
     request_fail(r, &err, NULL);

@@ -13,6 +13,7 @@
 #include "agent/log.h"
 #include "agent/unix_socket.h"
 #include "controller/daemon.h"
+#include "controller/requests.h"
 #include "engine/err.h"
 
 enum { CONNECTIONS_MAX = 1000, IDLE_S = 300 };
@@ -36,6 +37,7 @@ struct request {
     char                   job[128];
     bool                   too_large;
     bool                   answered;
+    int64_t                memo[2];
     enum MHD_Result        result;
     /* while it sleeps */
     bool                   asleep;
@@ -67,6 +69,9 @@ static void run(struct server *s)
     if (s->closing)
         return;
     MHD_run(s->mhd);
+    if (intake_flush(s->daemon))        /* those who waited for it are answered at once */
+        MHD_run(s->mhd);
+    intake_flush(s->daemon);
     uv_timer_stop(&s->timer);
     if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
         uv_timer_start(&s->timer, timer_fired, ms, 0);
@@ -189,6 +194,11 @@ struct daemon *request_daemon(const struct request *r)
 const char *request_job(const struct request *r)
 {
     return r->job;
+}
+
+int64_t *request_memo(struct request *r)
+{
+    return r->memo;
 }
 
 const json_t *request_body(const struct request *r)
@@ -424,6 +434,8 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         if (r->answered || !body_parse(r))
             return r->answered ? r->result : MHD_NO;
     }
+    if (r->route->handle != request_submit)
+        intake_flush(r->server->daemon);
     r->route->handle(r);
     if (r->answered)
         return r->result;
@@ -500,6 +512,7 @@ void server_close(struct server *s)
     s->closing = true;
     while (s->asleep)
         wake(s->asleep);
+    intake_flush(s->daemon);
     for (int i = 0; i < 3; i++)         /* those just woken still get their answer */
         MHD_run(s->mhd);
     MHD_stop_daemon(s->mhd);

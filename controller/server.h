@@ -56,6 +56,9 @@ void request_answer(struct request *r, int status, json_t *document);
 /* Status and code by err->code; `where` (may be NULL) is merged into the error. */
 void request_fail(struct request *r, const struct err *err, json_t *where);
 
+/* Two numbers that a handler finds again when it is called again; 0 at first. */
+int64_t *request_memo(struct request *r);
+
 /* Call the handler again when the job changes, or after `ms`. From the first call on the request
  * has a deadline of `ms`; request_over() says that it has passed. */
 void request_sleep(struct request *r, int64_t job, int64_t ms);

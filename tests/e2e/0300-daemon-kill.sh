@@ -20,6 +20,7 @@ daemon_pid() { curl -s --max-time 5 --unix-socket "$JOBCTL_HOME/jobctl.sock" htt
 # alive PID - and no zombie; ended PID - wait until it is gone.
 alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
 ended() { while alive "$1"; do sleep 0.01; done; }
+stop() { kill -TERM "$1" && ended "$1"; }
 
 # check NAME - it ended as if nothing had happened.
 check() {
@@ -41,7 +42,7 @@ check() {
 # The life of a job without harm: how many commits is it?
 jobctl submit life.yaml --set name=calm --set "env.MARKS=$WORK/calm.marks" --wait -q
 check calm
-kill -TERM "$(daemon_pid)"
+stop "$(daemon_pid)"
 
 n=0
 while :; do
@@ -56,20 +57,20 @@ while :; do
             "http://jobctl/v1/jobs/$name/wait?timeout_s=30" >"$name.wait" || true
     fi
     if alive "$pid" && grep -q '"done":true' "$name.wait"; then
-        kill -TERM "$pid"       # the whole life was shorter than n events
-        ended "$pid"
+        stop "$pid"             # the whole life was shorter than n events
         break
     fi
     ended "$pid"
     jobctl wait "$name" --timeout 60
     check "$name"
-    kill -TERM "$(daemon_pid)"
+    stop "$(daemon_pid)"
 done
 echo "killed after each of $((n - 1)) events"
 [ $n -gt 12 ]
 
 # And a life in which every daemon sees one event only.
 export JOBCTL_TEST_DIE_AT_EVENT=1
+jobctl daemon --detach
 jobctl submit life.yaml --set name=ever --set "env.MARKS=$WORK/ever.marks" -q || true
 daemons=0
 while [ $daemons -lt 60 ]; do

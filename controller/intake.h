@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* intake.h - many submits, one commit
+ *
+ * What is submitted in one turn of the server goes into one transaction; it is
+ * committed at the end of the turn and only then answered.  So a disk that
+ * takes its time costs each turn once, not each job.  All of a batch is
+ * committed or none.  Nothing else is written while a batch is open: the
+ * server flushes it before any other request is handled.
+ */
+#ifndef CONTROLLER_INTAKE_H
+#define CONTROLLER_INTAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/err.h"
+
+struct daemon;
+
+struct intake {
+    bool       open;
+    int64_t    batch;           /* the number of the present one, or of the next */
+    int64_t    first_id;        /* its jobs are first_id .. next_id - 1 */
+    int64_t    failed;          /* the latest batch that was not committed ... */
+    struct err err;             /* ... and why */
+};
+
+/* Before a job is recorded: its batch is open. */
+int intake_join(struct daemon *d, struct err *err);
+
+/* The job just recorded did not make it: neither does its batch. */
+void intake_fail(struct daemon *d, const struct err *err);
+
+/* Commit what is open, wake those who wait for it. True when there was something. */
+bool intake_flush(struct daemon *d);
+
+#endif

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The store cannot grow any more: a submit is refused in one sentence, what was answered is there, what
+# was refused is not, and the daemon lives on.
+cd "$WORK"
+pid() { curl -s --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version |
+        sed -n 's/.*"pid":\([0-9]*\).*/\1/p'; }
+alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
+
+printf 'run: "true"\nenv: {FILL: "%s"}\n' "$(head -c 20000 /dev/zero | tr '\0' x)" >job.yaml
+(ulimit -f 1024 && jobctl daemon --detach)
+daemon=$(pid)
+taken=0
+rc=0
+while [ $taken -lt 200 ]; do
+    jobctl submit job.yaml --hold -q >id 2>said || { rc=$?; break; }
+    taken=$((taken + 1))
+    [ "$(cat id)" = $taken ]
+done
+[ $rc = 4 ] || { echo "$taken taken, exit $rc"; cat said; exit 1; }
+[ $taken -gt 3 ]
+grep -q 'the store refused' said
+
+# Several at once are refused together.
+for i in 1 2 3 4; do
+    (jobctl submit job.yaml --hold -q >/dev/null 2>&1 && touch "took.$i") &
+done
+wait
+[ -z "$(ls took.* 2>/dev/null)" ]
+[ "$(pid)" = "$daemon" ]
+[ "$(jobctl status -q | wc -l)" = $taken ] || { jobctl status -q; exit 1; }
+
+# There is room again: nothing is missing, no id is used twice, and it goes on.
+kill -TERM "$daemon"
+while alive "$daemon"; do sleep 0.02; done
+[ "$(jobctl status -q | wc -l)" = $taken ]
+next=$(jobctl submit job.yaml -q)
+[ "$next" -gt $taken ]
+jobctl wait "$next" --timeout 30
