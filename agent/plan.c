@@ -99,10 +99,10 @@ static int choose_ranks(struct view *v, struct err *err)
     int asked = count_of(v, "ranks");
     if (asked == 0 || asked > MOST_RANKS)
         return err_set(err, ERR_USAGE, "resources.ranks must be `auto` or 1 to %d", MOST_RANKS);
-    if (v->engine && asked > 1)
+    if (v->engine && asked > 1 && v->gpus > 0)
         return err_set(err, ERR_CONFLICT,
-                       "resources.ranks: %d ranks of a `train:` job are not supported yet: set "
-                       "`ranks: auto`, or use `run:` with your own script",
+                       "resources.ranks: %d ranks of a `train:` job on GPUs are not supported yet: "
+                       "set `ranks: auto` for one GPU, or `gpus: 0` for ranks on the CPU",
                        asked);
     if (asked > v->gpus && v->gpus > 0 && !v->share)
         return err_set(
@@ -111,12 +111,14 @@ static int choose_ranks(struct view *v, struct err *err)
             "GPU fail in NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one per "
             "GPU, here %d), or `share_gpus: true` if you mean it",
             asked, v->gpus, v->gpus == 1 ? "" : "s", v->gpus);
-    if (v->engine) {
-        v->np = 1;
-        snprintf(v->why, sizeof(v->why), "the embedded engine trains with one rank so far");
-    } else if (asked > 0) {
+    if (asked > 0) {
         v->np = asked;
         snprintf(v->why, sizeof(v->why), "resources.ranks says so");
+    } else if (v->engine) {
+        v->np = 1;
+        snprintf(v->why, sizeof(v->why),
+                 v->gpus > 0 ? "the embedded engine trains on one GPU so far"
+                             : "on the CPU one rank uses all cores; resources.ranks gives more");
     } else if (v->gpus > 0) {
         v->np = v->gpus;
         snprintf(v->why, sizeof(v->why), "one rank for each of %d distinct healthy GPU%s", v->gpus,
@@ -149,7 +151,8 @@ static void set_threads(struct view *v)
                  asked == 1 ? "" : "s", v->np, v->np == 1 ? "" : "s");
         v->cpus = asked;
     } else if (v->engine) {
-        snprintf(why, sizeof(why), "the engine uses all %d CPUs that %s", cpus, limit);
+        snprintf(why, sizeof(why), "the engine uses all %d CPUs that %s%s", cpus, limit,
+                 v->np > 1 ? ", each rank its share" : "");
         v->cpus = cpus;
     } else {
         snprintf(why, sizeof(why),

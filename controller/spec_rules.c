@@ -93,10 +93,6 @@ static int rule_engine(struct rule_context *c, struct err *err)
     if (json_integer_value(json_object_get(c->resources, "gpus")) > 0)
         return err_set(err, ERR_USAGE, "resources.gpus: not supported yet: train runs on the CPU "
                        "so far; use 0 or auto");
-    c->path = "resources.ranks";
-    if (json_integer_value(json_object_get(c->resources, "ranks")) > 1)
-        return err_set(err, ERR_USAGE, "resources.ranks: not supported yet: train runs as one rank "
-                       "so far; use 1 or auto");
     return 0;
 }
 

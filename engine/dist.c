@@ -50,7 +50,7 @@ static void name_call(char *text, size_t size, const struct dist *d, uint64_t se
 }
 
 /* Also when it failed before: the same sentence every time. */
-static int say(const struct dist *d, int64_t waited_ms, struct err *err)
+static int say(const struct dist *d, struct err *err)
 {
     const struct dist_fault *f = &d->fault;
     char call[80];
@@ -62,7 +62,7 @@ static int say(const struct dist *d, int64_t waited_ms, struct err *err)
     case DIST_LATE:
         return err_set(err, ERR_SYSTEM,
                        "rank %d is stuck or far behind: nothing came from it in %s for %.3g s",
-                       f->rank, call, (double)waited_ms / 1000);
+                       f->rank, call, (double)d->patience_ms / 1000);
     case DIST_DIED:
         return err_set(err, ERR_SYSTEM, "rank %d died; this rank waited for it in %s", f->rank,
                        call);
@@ -85,15 +85,13 @@ static int say(const struct dist *d, int64_t waited_ms, struct err *err)
 }
 
 /* Ends it for all. What others said first counts. */
-static int fail(struct dist *d, struct dist_fault fault, int64_t waited_ms, struct err *err)
+static int fail(struct dist *d, struct dist_fault fault, struct err *err)
 {
     if (d->fault.kind == DIST_FINE) {
         struct dist_fault told = d->ops->raise(d, fault);
         d->fault = told.kind != DIST_FINE ? told : fault;
-        if (d->fault.kind == DIST_LATE && waited_ms == 0)
-            waited_ms = d->c.wait_ms;
     }
-    return say(d, waited_ms ? waited_ms : d->c.wait_ms, err);
+    return say(d, err);
 }
 
 /* --- beginning -------------------------------------------------------------------------- */
@@ -112,6 +110,7 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
     snprintf(d->name, sizeof(d->name), "%s", c->name ? c->name : "");
     d->c.name = d->name;
     d->ops = c->world == 1 ? &dist_none : &dist_shm;
+    d->patience_ms = c->wait_ms;
     d->began_ms = d->moved_ms = dist_clock_ms();
     if (d->ops->begin(d, err) < 0) {
         free(d);
@@ -124,21 +123,21 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
 int dist_poll_init(struct dist *d, struct err *err)
 {
     if (d->fault.kind != DIST_FINE)
-        return say(d, 0, err);
+        return say(d, err);
     if (d->connected)
         return 1;
     int rc = d->ops->connect(d, err);
     if (rc < 0) {
         if (d->fault.kind == DIST_FINE)
             d->fault = (struct dist_fault){DIST_SYSTEM, -1, 0};
-        return say(d, 0, err); /* unless connect() has found the words */
+        return say(d, err); /* unless connect() has found the words */
     }
     if (rc == 0 && atomic_load(&d->aborted))
-        return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, 0}, 0, err);
+        return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, 0}, err);
     if (rc == 0 && dist_clock_ms() - d->began_ms >= d->c.init_ms) {
         struct dist_fault f = {DIST_ABSENT, -1, 0};
         d->ops->blame(d, NULL, &f);
-        return fail(d, f, d->c.init_ms, err);
+        return fail(d, f, err);
     }
     d->connected = rc == 1;
     d->moved_ms = dist_clock_ms();
@@ -198,7 +197,7 @@ void dist_slice(size_t *from, size_t *to, size_t n, enum dist_type type, int par
 static int begin_call(struct dist *d, struct dist_call call, struct err *err)
 {
     if (d->fault.kind != DIST_FINE)
-        return say(d, 0, err);
+        return say(d, err);
     if (!d->connected)
         return err_set(err, ERR_BUG, "a collective before the ranks have met");
     while (d->tail - d->head >= DIST_QUEUE)
@@ -247,16 +246,16 @@ int dist_barrier(struct dist *d, struct err *err)
 int dist_poll(struct dist *d, struct err *err)
 {
     if (d->fault.kind != DIST_FINE)
-        return say(d, 0, err);
+        return say(d, err);
     if (atomic_load(&d->aborted))
-        return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, d->head + 1}, 0, err);
+        return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, d->head + 1}, err);
     while (d->head < d->tail) {
         const struct dist_call *call = &d->queue[d->head % DIST_QUEUE];
         int rc = d->ops->advance(d, call);
         if (rc < 0) {
             struct dist_fault f = d->fault;
             d->fault.kind = DIST_FINE;
-            return fail(d, f, 0, err);
+            return fail(d, f, err);
         }
         if (rc == 0)
             return 0;
@@ -270,6 +269,7 @@ int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
 {
     uint64_t start = clock_ns(), seen = d->progress;
     int rc;
+    d->patience_ms = wait_ms;
     d->moved_ms = dist_clock_ms();
     while ((rc = dist_poll(d, err)) == 0) {
         if (d->progress != seen) {
@@ -285,7 +285,7 @@ int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
             continue; /* this rank itself was put aside for so long */
         struct dist_fault f = {DIST_LATE, -1, d->head + 1};
         d->ops->blame(d, &d->queue[d->head % DIST_QUEUE], &f);
-        rc = fail(d, f, wait_ms, err);
+        rc = fail(d, f, err);
         break;
     }
     d->stats.wait_ns += clock_ns() - start;

@@ -59,6 +59,7 @@ struct dist {
     uint64_t               head, tail; /* calls done, calls begun: queue[(seq - 1) % DIST_QUEUE] */
     uint64_t               progress;
     int64_t                began_ms, moved_ms; /* when it began; when something last moved */
+    int64_t                patience_ms; /* of the wait in hand, or the last one */
     struct dist_fault      fault;
     struct dist_stats      stats;
     atomic_bool            aborted;

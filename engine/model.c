@@ -242,6 +242,18 @@ static void caption_backward(struct model *m, const float *y, float *dy)
                    model_w(m, m->w.y1), T, m->cfg.caption_channels, C);
 }
 
+void model_on_ready(struct model *m, model_ready_fn fn, void *arg)
+{
+    m->on_ready = fn;
+    m->on_ready_arg = arg;
+}
+
+static void tell_ready(struct model *m, weight_at from)
+{
+    if (m->on_ready)
+        m->on_ready(m->on_ready_arg, (size_t)from);
+}
+
 int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
                    struct err *err)
 {
@@ -252,9 +264,12 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
         return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");
     const int C = m->cfg.hidden, M = m->batch * m->tokens;
     final_backward(m, dout);
+    tell_ready(m, m->w.table);
     m->ops->zero(m->back.dt0, (size_t)m->batch * 6 * (size_t)C);
-    for (int i = m->cfg.depth - 1; i >= 0; i--)
+    for (int i = m->cfg.depth - 1; i >= 0; i--) {
         block_backward(m, i, m->top.y);
+        tell_ready(m, m->bw[i].table);
+    }
     m->ops->linear_back(NULL, 0, model_g(m, m->w.x), model_g(m, m->w.x_b), m->back.dx, m->top.tok,
                         model_w(m, m->w.x), M, patch_width(m), C);
     timestep_backward(m);

@@ -103,6 +103,11 @@ int model_forward_here(struct model *m, const struct model_input *in, float *out
 int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
                    struct err *err);
 
+/* Called in each model_backward(), some times: the gradients at offset `from` of their block and
+ * after it are complete for this batch. With NULL nobody is. */
+typedef void (*model_ready_fn)(void *arg, size_t from);
+void model_on_ready(struct model *m, model_ready_fn fn, void *arg);
+
 /* Useful FLOPs of one forward (matrix products and convolutions, 1 MAC = 2). */
 double model_forward_flops(const struct model_config *cfg, int batch, int height, int width,
                            int text);

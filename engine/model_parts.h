@@ -90,6 +90,8 @@ struct model {
     struct top_acts        top;
     struct block_acts     *ba;             /* [depth] */
     struct back_acts       back;
+    model_ready_fn         on_ready;
+    void                  *on_ready_arg;
     /* sizes of the batch in hand */
     int batch, height, width, text, tokens;
 };

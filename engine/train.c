@@ -11,6 +11,7 @@
 #include "engine/backend.h"
 #include "engine/command.h"
 #include "engine/dataset.h"
+#include "engine/dist.h"
 #include "engine/flight.h"
 #include "engine/loader.h"
 #include "engine/metrics.h"
@@ -38,7 +39,8 @@ static void prove_pending(struct train *t)
     }
 }
 
-static int save(struct train *t)
+/* Rank 0 writes. */
+static int write_checkpoint(struct train *t)
 {
     struct checkpoint_info info;
     struct model *m = step_model(t->step);
@@ -49,9 +51,6 @@ static int save(struct train *t)
                                      .job = t->job,
                                      .codec = t->codec};
     double start = train_clock();
-    if (t->saved == t->at)
-        return 0;
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
     if (model_pull(m, &t->err) < 0 || optim_pull(step_optim(t->step), &t->err) < 0)
         return -1;
     memcpy(state.spec_digest, t->spec_digest, sizeof(state.spec_digest));
@@ -61,7 +60,6 @@ static int save(struct train *t)
         t->code = info.disk_full ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
         return -1;
     }
-    t->saved = t->at;
     t->saved_s = train_clock();
     struct train_pending *p = &t->pending[0];
     for (int i = 1; i < TRAIN_PENDING && p->path[0]; i++)
@@ -76,6 +74,20 @@ static int save(struct train *t)
         progress_warning(t->progress, "%s", t->err.text); /* too many is better than none */
         t->err = (struct err){0};
     }
+    return 0;
+}
+
+/* Whoever does not write waits: when this is done, the checkpoint is there for all ranks. */
+static int save(struct train *t)
+{
+    if (t->saved == t->at)
+        return 0;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
+    if (train_ranks_same_weights(t) < 0 || (train_is_first(t) && write_checkpoint(t) < 0) ||
+        train_ranks_barrier(t) < 0)
+        return -1;
+    t->saved = t->at;
+    t->saved_s = train_clock();
     return 0;
 }
 
@@ -95,28 +107,33 @@ static int not_finite(struct train *t, const char *what, double value)
                    what, (long long)t->at + 1, value);
 }
 
-/* The global batch in micro-batches, each weighed by its share; the last may be smaller. */
+/* This rank's part of the global batch in micro-batches, each weighed by its share of the whole; the
+ * last may be smaller. */
 static int accumulate(struct train *t)
 {
-    int global = t->spec.batch_global, micro = t->spec.batch_micro;
+    int global = t->spec.batch_global, micro = t->spec.batch_micro, first, end;
     t->loss = 0;
     step_begin(t->step);
-    for (int from = 0; from < global; from += micro) {
-        int n = global - from < micro ? global - from : micro;
+    train_ranks_begin_step(t);
+    train_ranks_slice(t, &first, &end);
+    for (int from = first; from < end; from += micro) {
+        int n = end - from < micro ? end - from : micro;
         struct step_input in;
         double loss;
         flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
         if (loader_fill(t->loader, &in, t->at, from, n, &t->err) < 0)
             return -1;
-        flight_micro(t->flight, (uint64_t)(from / micro), (uint64_t)in.height, (uint64_t)in.width);
+        t->last_micro = from + n == end;
+        flight_micro(t->flight, (uint64_t)((from - first) / micro), (uint64_t)in.height,
+                     (uint64_t)in.width);
         flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
         if (step_micro(t->step, &in, (double)n / global, &loss, NULL, &t->err) < 0)
             return -1;
         t->loss += loss * n / global;
-        if (!isfinite(loss))
-            return not_finite(t, "the loss", loss);
     }
-    return 0;
+    if (t->err.code != ERR_NONE || train_ranks_reduce(t) < 0)
+        return -1;
+    return isfinite(t->loss) ? 0 : not_finite(t, "the loss", t->loss);
 }
 
 static void report(struct train *t, double grad_norm, double lr, double took)
@@ -125,6 +142,8 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     bool edge = t->at == t->spec.steps || t->step_s == 0;
     t->step_s = t->step_s > 0 ? 0.9 * t->step_s + 0.1 * took : took;
     double speed = t->spec.batch_global / t->step_s;
+    if (!train_is_first(t))
+        return;
     metrics_add(t->metrics, t->at, t->loss, grad_norm, lr, speed);
     if (edge || now - t->told_s >= 0.02) {
         progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed,
@@ -159,6 +178,9 @@ static int one_step(struct train *t)
 static int boundary(struct train *t)
 {
     enum progress_command asked = progress_poll(t->progress);
+    bool due = t->at > t->saved && t->at > 0 && save_is_due(t);
+    if (train_ranks_agree(t, &asked, &due) < 0)
+        return -1;
     if (asked == CMD_STOP) {
         if (save(t) < 0)
             return -1;
@@ -167,9 +189,7 @@ static int boundary(struct train *t)
                                               "checkpoint is written",
                        (long long)t->at, (long long)t->spec.steps);
     }
-    if (asked == CMD_CHECKPOINT || (t->at > t->saved && t->at > 0 && save_is_due(t)))
-        return save(t);
-    return 0;
+    return asked == CMD_CHECKPOINT || due ? save(t) : 0;
 }
 
 static int train_steps(struct train *t)
@@ -240,15 +260,16 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     int rc = flight_attach(&t->flight, env->flight, &t->err);
     if (rc == 0)
         rc = train_start(t);
-    if (rc == 0)
+    if (rc == 0 && train_is_first(t))
         rc = train_pictures_before(t);
     if (rc == 0)
         rc = train_steps(t);
-    if (rc == 0)
+    if (rc == 0 && train_is_first(t))
         rc = train_pictures_after(t);
     if (t->flight)
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
     int code = tell_end(t, rc);
+    dist_destroy(t->dist);
     metrics_close(t->metrics);
     step_destroy(t->step);
     loader_destroy(t->loader);

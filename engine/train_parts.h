@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_parts.h - what train.c, train_start.c and train_pictures.c share; nobody else
+/* train_parts.h - what the train*.c files share; nobody else
  *
  * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code that a failure
  * calls for, or EXIT_DONE to let the kind of the error decide.
@@ -14,6 +14,7 @@
 #include "engine/checkpoint.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
+#include "engine/progress.h"
 #include "engine/train.h"
 #include "engine/train_spec.h"
 
@@ -30,10 +31,11 @@ struct train {
     const struct train_env *env;
     struct train_spec       spec;
     char                    dir[CHECKPOINT_PATH]; /* of checkpoints, absolute */
-    char                    spec_digest[MANIFEST_DIGEST];
+    char                    spec_digest[MANIFEST_DIGEST], data_digest[MANIFEST_DIGEST];
 
     struct progress *progress;
     struct flight   *flight;
+    struct dist     *dist;
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
@@ -47,6 +49,8 @@ struct train {
     double  step_s;        /* running mean of a step's time */
     double  said_s, told_s; /* last line for people, for the agent */
     bool    fresh;         /* did not resume */
+    size_t  sent_from;     /* gradients from here on are handed to the other ranks in this step */
+    bool    last_micro;    /* no other micro-batch of this rank follows in this step */
 
     struct train_pending pending[TRAIN_PENDING];
     float               *before; /* latents drawn before training, or NULL */
@@ -59,6 +63,31 @@ double train_clock(void); /* monotonic seconds */
 
 /* train_start.c: from a spec to a run that can take its next step. */
 int train_start(struct train *t);
+
+/* train_ranks.c: what ranks do together; each does nothing with one rank. */
+int train_ranks_open(struct train *t);
+/* Sets the exit code that a failure of t->dist calls for; returns -1. */
+int train_ranks_failed(struct train *t);
+/* Rank 0 alone works before it comes here. */
+int train_ranks_barrier(struct train *t);
+/* What rank 0 has in data, for all. */
+int train_ranks_tell(struct train *t, void *data, size_t bytes);
+/* This rank's part of a global batch: samples [*from, *to). */
+void train_ranks_slice(const struct train *t, int *from, int *to);
+/* At a step boundary: what was asked of any rank, whether rank 0 says that a checkpoint is due; and
+ * all are about to take the same step. */
+int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due);
+int train_ranks_same_weights(struct train *t);
+/* Gradients from `from` on are complete: hand them over, and see what has come. */
+void train_ranks_begin_step(struct train *t);
+int train_ranks_ready(struct train *t, size_t from);
+/* The rest of the gradients, and the loss, summed over all ranks. */
+int train_ranks_reduce(struct train *t);
+
+static inline bool train_is_first(const struct train *t)
+{
+    return t->env->rank == 0;
+}
 
 /* train_pictures.c: draw, write, tell, score. */
 int train_pictures_before(struct train *t);

@@ -79,6 +79,7 @@ struct train_spec {
     char     checkpoint_dir[1024]; /* "" = auto */
     char     resume[1024];       /* "latest", "none" or a path */
     char     load_from[1024];    /* weights only, or "" */
+    double   hang_step_s, hang_first_s; /* patience with other ranks; 0 = auto */
 };
 
 /* `job` is the whole canonical spec (docs/SPEC.md); keys that are absent get their

@@ -67,12 +67,31 @@ static void on_packed(void *arg, int64_t done, int64_t total)
     }
 }
 
-static int open_data(struct train *t)
+/* Rank 0 packs where that is to be done; the others then find it done. */
+static int open_in_turn(struct train *t)
 {
     char cache[CHECKPOINT_PATH + 16];
     snprintf(cache, sizeof(cache), "%s/cache", t->dir);
+    if (!train_is_first(t) && train_ranks_barrier(t) < 0)
+        return -1;
     if (dataset_open(&t->data, &t->spec, cache, on_packed, t, &t->err) < 0)
         return -1;
+    return train_is_first(t) ? train_ranks_barrier(t) : 0;
+}
+
+/* Samples that this rank holds at once. */
+static void cap_micro(struct train *t)
+{
+    int share = (t->spec.batch_global + t->env->world_size - 1) / t->env->world_size;
+    if (t->spec.batch_micro > share)
+        t->spec.batch_micro = share;
+}
+
+static int open_data(struct train *t)
+{
+    if (open_in_turn(t) < 0)
+        return -1;
+    snprintf(t->data_digest, sizeof(t->data_digest), "%s", dataset_digest(t->data));
     struct dataset_shape s = dataset_shape(t->data);
     t->codec = dataset_codec(t->data);
     t->spec.model.latent_channels = s.channels;
@@ -82,7 +101,9 @@ static int open_data(struct train *t)
         return err_set(&t->err, ERR_USAGE,
                        "train.model.patch: %d does not divide the latents, which are %d x %d",
                        t->spec.model.patch, s.height, s.width);
-    printf("data: %lld samples, latents %d x %d x %d, captions of %d words; %s\n",
+    cap_micro(t);
+    if (train_is_first(t))
+        printf("data: %lld samples, latents %d x %d x %d, captions of %d words; %s\n",
            (long long)s.samples, s.channels, s.height, s.width, s.words,
            t->spec.encoders == ENCODERS_FEATURES ? "precomputed features"
            : dataset_packed_now(t->data)         ? "block DCT + hashed captions, packed now"
@@ -96,6 +117,14 @@ static void on_backward(void *arg)
     flight_enter(t->flight, (uint64_t)t->at, PHASE_BACKWARD);
 }
 
+/* Gradients from offset `from` on are complete for this micro-batch. */
+static void on_ready(void *arg, size_t from)
+{
+    struct train *t = arg;
+    if (t->last_micro && t->err.code == ERR_NONE)
+        train_ranks_ready(t, from); /* a failure stays in t->err, where accumulate() finds it */
+}
+
 static int create_step(struct train *t)
 {
     struct dataset_shape s = dataset_shape(t->data);
@@ -105,7 +134,10 @@ static int create_step(struct train *t)
                     &t->err) < 0)
         return -1;
     step_on_backward(t->step, on_backward, t);
-    printf("model: %lld parameters, depth %d, %d channels; %.0f MiB\n",
+    if (t->env->world_size > 1)
+        model_on_ready(step_model(t->step), on_ready, t);
+    if (train_is_first(t))
+        printf("model: %lld parameters, depth %d, %d channels; %.0f MiB\n",
            (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
            t->spec.model.hidden,
            (double)model_bytes(step_model(t->step)) / (1 << 20));
@@ -150,6 +182,8 @@ static int load(struct train *t, const char *dir)
         return -1;
     t->at = s.step;
     t->loss = s.loss;
+    if (!train_is_first(t))
+        return 0;
     if (s.seed != t->spec.seed)
         progress_warning(t->progress, "train.seed differs from the checkpoint's: the batches from "
                                       "step %lld on are not those of the run it belongs to",
@@ -176,14 +210,20 @@ static int refuse_leftovers(struct train *t, int64_t from)
                    t->spec.resume, (long long)(from < 0 ? 0 : from), t->dir, (long long)newest);
 }
 
+/* Where a run goes on from. */
+struct origin {
+    char    path[CHECKPOINT_PATH]; /* "" = from nothing */
+    int64_t saved;                 /* the step of the newest checkpoint of its own, or -1 */
+};
+
 /* resume: none and resume: PATH say how a job begins; once it has begun, what counts is its own
  * newest checkpoint. */
-static int resume_or_start(struct train *t)
+static int find_origin(struct train *t, struct origin *o)
 {
     bool latest = strcmp(t->spec.resume, "latest") == 0;
     bool none = strcmp(t->spec.resume, "none") == 0;
     struct checkpoint_info info;
-    t->saved = -1;
+    *o = (struct origin){.saved = -1};
     if (latest || t->env->again) {
         int found = checkpoint_latest(&info, t->dir, on_bad, t, &t->err);
         if (found < 0) {
@@ -191,15 +231,29 @@ static int resume_or_start(struct train *t)
             return -1;
         }
         if (found) {
-            t->saved = info.step;
-            return load(t, info.path);
+            o->saved = info.step;
+            memcpy(o->path, info.path, sizeof(o->path));
+            return 0;
         }
     }
     if (latest || none)
-        return (none && !t->env->again && refuse_leftovers(t, -1) < 0) ? -1 : start_fresh(t);
-    if (load(t, t->spec.resume) < 0)
+        return none && !t->env->again ? refuse_leftovers(t, -1) : 0;
+    snprintf(o->path, sizeof(o->path), "%s", t->spec.resume);
+    return 0;
+}
+
+/* Rank 0 looks, so that all go on from the same. */
+static int resume_or_start(struct train *t)
+{
+    struct origin o;
+    if ((train_is_first(t) && find_origin(t, &o) < 0) || train_ranks_tell(t, &o, sizeof(o)) < 0)
         return -1;
-    return t->env->again ? 0 : refuse_leftovers(t, t->at);
+    t->saved = o.saved;
+    if (!o.path[0])
+        return start_fresh(t);
+    if (load(t, o.path) < 0)
+        return -1;
+    return o.saved < 0 && !t->env->again && train_is_first(t) ? refuse_leftovers(t, t->at) : 0;
 }
 
 static void digest_spec(struct train *t)
@@ -217,22 +271,24 @@ static void digest_spec(struct train *t)
 int train_start(struct train *t)
 {
     char metrics[CHECKPOINT_PATH + 16];
-    if (t->env->world_size > 1)
-        return err_set(&t->err, ERR_USAGE,
-                       "training on %d ranks is not supported yet; use resources.ranks: 1",
-                       t->env->world_size);
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
         return -1;
     digest_spec(t);
     if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
         return -1;
-    printf("device: %s, %s%s%s\n", backend_device(), backend_ops()->name,
-           backend_note()[0] ? "; " : "", backend_note());
-    if (find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 || resume_or_start(t) < 0)
+    if (train_is_first(t))
+        printf("device: %s, %s%s%s\n", backend_device(), backend_ops()->name,
+               backend_note()[0] ? "; " : "", backend_note());
+    if (t->env->world_size > 1 && !backend_ops()->host)
+        return err_set(&t->err, ERR_USAGE, "training on %d GPUs is not supported yet; use "
+                       "resources.gpus: 0 for ranks on the CPU, or one rank", t->env->world_size);
+    if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 || resume_or_start(t) < 0)
         return -1;
     snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", t->dir);
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,
                      layout_params(model_layout(step_model(t->step))), backend_device());
+    if (!train_is_first(t))
+        return 0;
     return metrics_open(&t->metrics, metrics, t->at, t->spec.steps, &t->err);
 }

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_ranks.c - many ranks, one run: who does what, and what all agree on; see train.h
+ *
+ * Every rank holds the whole model, derives the same plan of batches, computes its
+ * slice of the global batch, and takes the same step from the same sum of gradients.
+ * Rank 0 alone writes: checkpoints, metrics, pictures.
+ *
+ * Before each step the ranks exchange one record (RECORD bytes): what was asked of
+ * whom, whether a checkpoint is due, and a hash of all that must be the same (step,
+ * samples, learning rate, job, data).  So they stop and save at the same step, and a rank
+ * that has run apart is found before its gradients are mixed in.  With one rank all of
+ * this is nothing.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/digest.h"
+#include "engine/dist.h"
+#include "engine/flight.h"
+#include "engine/layout.h"
+#include "engine/loader.h"
+#include "engine/progress.h"
+#include "engine/schedule.h"
+#include "engine/step.h"
+#include "engine/train_parts.h"
+
+enum {
+    BUCKET = 1 << 20,    /* floats */
+    MEET_MS = 120000,    /* for all processes to come up */
+    WAIT_MS = 60000,     /* at least; more where steps are long */
+    WAIT_STEPS = 10,
+    FIRST_MS = 600000,   /* the first step: memory, tables, caches */
+    ALONE_MS = 3600000   /* one rank works while the others wait: packing, checkpoints */
+};
+
+/* One rank's words; exactly a unit, so that one falls to each rank. */
+struct record {
+    uint64_t hash[2];
+    int64_t  step;
+    double   value;
+    int64_t  asked, due;
+    int64_t  spare[2];
+};
+_Static_assert(sizeof(struct record) == DIST_UNIT, "a record is a unit");
+
+int train_ranks_failed(struct train *t)
+{
+    enum dist_fault_kind kind = dist_fault(t->dist)->kind;
+    if (kind != DIST_FINE && t->code == EXIT_DONE)
+        t->code = kind == DIST_MISMATCH ? EXIT_DESYNC : EXIT_COLLECTIVE;
+    return -1;
+}
+
+static const char *env_or(const char *name, const char *none)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : none;
+}
+
+/* What no other ranks have: job, attempt, generation, and what is only this attempt's. */
+static int meeting_name(char name[DIST_NAME], struct err *err)
+{
+    const char *secret = env_or("JOBCTL_NONCE", env_or("JOBCTL_RUN_DIR", env_or("MASTER_PORT", NULL)));
+    if (!secret)
+        return err_set(err, ERR_USAGE, "WORLD_SIZE is more than 1, but nothing says where the ranks "
+                                       "meet: set JOBCTL_RUN_DIR to a directory of this run");
+    snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"),
+             env_or("JOBCTL_ATTEMPT", "1"), env_or("JOBCTL_GENERATION", "1"),
+             (unsigned long long)digest_word(secret, strlen(secret), 0));
+    return 0;
+}
+
+int train_ranks_open(struct train *t)
+{
+    char name[DIST_NAME];
+    struct dist_fault fault;
+    const struct train_env *e = t->env;
+    if (e->rank >= e->world_size)
+        return err_set(&t->err, ERR_USAGE, "RANK is %d; with WORLD_SIZE %d it is at most %d",
+                       e->rank, e->world_size, e->world_size - 1);
+    if (e->world_size > 1 && meeting_name(name, &t->err) < 0)
+        return -1;
+    struct dist_config c = {.rank = e->rank, .world = e->world_size, .name = name,
+                            .init_ms = MEET_MS, .wait_ms = WAIT_MS, .flight = t->flight};
+    if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
+        if (e->world_size > 1)
+            printf("ranks: this is %d of %d\n", e->rank, e->world_size);
+        return 0;
+    }
+    if (t->err.code == ERR_SYSTEM)
+        t->code = EXIT_COLLECTIVE;
+    return -1;
+}
+
+int train_ranks_barrier(struct train *t)
+{
+    if (dist_barrier(t->dist, &t->err) < 0 || dist_wait_for(t->dist, ALONE_MS, &t->err) < 0)
+        return train_ranks_failed(t);
+    return 0;
+}
+
+int train_ranks_tell(struct train *t, void *data, size_t bytes)
+{
+    if (dist_broadcast(t->dist, data, bytes, DIST_U8, 0, &t->err) < 0 ||
+        dist_wait_for(t->dist, ALONE_MS, &t->err) < 0)
+        return train_ranks_failed(t);
+    return 0;
+}
+
+void train_ranks_slice(const struct train *t, int *from, int *to)
+{
+    int64_t all = t->spec.batch_global, world = t->env->world_size, rank = t->env->rank;
+    *from = (int)(all * rank / world);
+    *to = (int)(all * (rank + 1) / world);
+}
+
+/* --- agreeing ---------------------------------------------------------------------------- */
+
+/* Everything that decides what the coming step is. */
+static int hash_step(struct train *t, uint64_t hash[2])
+{
+    size_t n = (size_t)t->spec.batch_global;
+    struct loader_slot *slots = calloc(n, sizeof(*slots));
+    if (!slots)
+        return err_set(&t->err, ERR_MEMORY, "out of memory for a plan of %zu samples", n);
+    double lr = schedule_lr(&t->spec.schedule, t->at);
+    loader_plan(t->loader, slots, t->at * t->spec.batch_global, t->spec.batch_global);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t h = digest_word(&t->at, sizeof(t->at), i);
+        h = digest_word(&lr, sizeof(lr), h);
+        for (size_t k = 0; k < n; k++) {
+            int64_t id[2] = {slots[k].sample, slots[k].epoch};
+            h = digest_word(id, sizeof(id), h);
+        }
+        h = digest_word(t->spec_digest, strlen(t->spec_digest), h);
+        hash[i] = digest_word(t->data_digest, strlen(t->data_digest), h);
+    }
+    free(slots);
+    return 0;
+}
+
+/* The rank that most others disagree with; -1 when all are the same. Of two, the second. */
+static int find_odd(const struct record *all, int world)
+{
+    int odd = -1, least = world;
+    for (int i = world - 1; i >= 0; i--) {
+        int same = 0;
+        for (int k = 0; k < world; k++)
+            same += all[k].step == all[i].step &&
+                    memcmp(all[k].hash, all[i].hash, sizeof(all[i].hash)) == 0;
+        if (same < least) {
+            odd = i;
+            least = same;
+        }
+    }
+    return odd;
+}
+
+static int tell_desync(struct train *t, const struct record *all, int odd, const char *what)
+{
+    int other = odd == 0 ? 1 : 0;
+    t->code = EXIT_DESYNC;
+    return err_set(&t->err, ERR_CONFLICT,
+                   "desync: rank %d is at step %lld and rank %d at step %lld, with different %s", odd,
+                   (long long)all[odd].step, other, (long long)all[other].step, what);
+}
+
+static int exchange(struct train *t, struct record *all, const struct record *mine, int64_t wait_ms)
+{
+    size_t n = sizeof(*all) * (size_t)t->env->world_size;
+    all[t->env->rank] = *mine;
+    if (dist_all_gather(t->dist, all, n, DIST_U8, &t->err) < 0 ||
+        dist_wait_for(t->dist, wait_ms, &t->err) < 0)
+        return train_ranks_failed(t);
+    return 0;
+}
+
+/* A rank that is slower than this is stuck. */
+static int64_t patience_ms(const struct train *t)
+{
+    int64_t learned = (int64_t)(1000 * WAIT_STEPS * t->step_s);
+    if (t->step_s == 0)
+        return t->spec.hang_first_s > 0 ? (int64_t)(1000 * t->spec.hang_first_s) : FIRST_MS;
+    if (t->spec.hang_step_s > 0)
+        return (int64_t)(1000 * t->spec.hang_step_s);
+    return learned > WAIT_MS ? learned : WAIT_MS;
+}
+
+int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due)
+{
+    int world = t->env->world_size;
+    if (world == 1)
+        return 0;
+    struct record mine = {.step = t->at, .asked = *asked, .due = *due};
+    struct record *all = calloc((size_t)world, sizeof(*all));
+    int rc = -1;
+    if (!all) {
+        err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
+        goto out;
+    }
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
+    if (hash_step(t, mine.hash) < 0 || exchange(t, all, &mine, patience_ms(t)) < 0)
+        goto out;
+    int odd = find_odd(all, world);
+    if (odd >= 0) {
+        tell_desync(t, all, odd, "samples, learning rate, job or data");
+        goto out;
+    }
+    *due = all[0].due != 0; /* the clock of rank 0 */
+    for (int i = 0; i < world; i++)
+        if (all[i].asked > (int64_t)*asked)
+            *asked = (enum progress_command)all[i].asked;
+    rc = 0;
+out:
+    free(all);
+    return rc;
+}
+
+int train_ranks_same_weights(struct train *t)
+{
+    int world = t->env->world_size;
+    if (world == 1)
+        return 0;
+    struct model *m = step_model(t->step);
+    size_t bytes = sizeof(float) * layout_floats(model_layout(m));
+    struct record mine = {.step = t->at};
+    struct record *all = calloc((size_t)world, sizeof(*all));
+    if (!all)
+        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
+    mine.hash[0] = digest_word(model_weights(m), bytes, 0);
+    int rc = exchange(t, all, &mine, patience_ms(t));
+    int odd = rc == 0 ? find_odd(all, world) : -1;
+    if (odd >= 0)
+        rc = tell_desync(t, all, odd, "weights");
+    free(all);
+    return rc;
+}
+
+/* --- gradients --------------------------------------------------------------------------- */
+
+void train_ranks_begin_step(struct train *t)
+{
+    t->sent_from = layout_floats(model_layout(step_model(t->step)));
+}
+
+/* Buckets are cut from the end of the block, where the backward pass begins. */
+int train_ranks_ready(struct train *t, size_t from)
+{
+    float *grads = model_grads(step_model(t->step));
+    if (t->env->world_size == 1)
+        return 0;
+    while (t->sent_from > 0 && (t->sent_from > BUCKET ? t->sent_from - BUCKET : 0) >= from) {
+        size_t n = t->sent_from > BUCKET ? BUCKET : t->sent_from;
+        if (dist_all_reduce(t->dist, grads + t->sent_from - n, n, DIST_F32, DIST_SUM, &t->err) < 0)
+            return train_ranks_failed(t);
+        t->sent_from -= n;
+    }
+    return dist_poll(t->dist, &t->err) < 0 ? train_ranks_failed(t) : 0;
+}
+
+int train_ranks_reduce(struct train *t)
+{
+    int world = t->env->world_size;
+    if (world == 1)
+        return 0;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
+    struct record mine = {.step = t->at, .value = t->loss};
+    struct record *all = calloc((size_t)world, sizeof(*all));
+    if (!all)
+        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
+    int rc = train_ranks_ready(t, 0);
+    if (rc == 0)
+        rc = exchange(t, all, &mine, patience_ms(t));
+    t->loss = 0;
+    for (int i = 0; rc == 0 && i < world; i++)
+        t->loss += all[i].value;
+    free(all);
+    return rc;
+}
