@@ -115,6 +115,22 @@ static const char *times(int n, char out[24])
     return out;
 }
 
+/* How fast it is, and how long it will yet take. */
+static void put_pace(struct buf *text, const json_t *row)
+{
+    const json_t *rate = json_object_get(row, "samples_per_s");
+    const json_t *eta = json_object_get(row, "eta_s"), *goodput = json_object_get(row, "goodput");
+    if (strcmp(body_text(row, "state"), "running") != 0 || !json_is_number(rate))
+        return;
+    buf_print(text, " It makes %.4g samples/s", json_number_value(rate));
+    if (json_is_number(eta))
+        buf_print(text, " and has about %.0f s to go", json_number_value(eta));
+    if (json_is_number(goodput))
+        buf_print(text, "; %.0f %% of its time led to steps that were kept",
+                  100 * json_number_value(goodput));
+    buf_print(text, ".");
+}
+
 /* "It was restarted twice; the last time because ..." */
 static void put_troubles(struct buf *text, const struct story *s, const char *reason)
 {
@@ -176,6 +192,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     put_head(&text, row, &s);
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
+    put_pace(&text, row);
     put_troubles(&text, &s, body_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
                     s.evidence);
