@@ -75,7 +75,19 @@ FUZZERS  := $(patsubst tests/fuzz/%.c,$(OBJ)/tests/fuzz/%,$(wildcard tests/fuzz/
 FUZZING  := $(findstring fuzzer,$(SANITIZE))
 FUZZ_SECONDS ?= 60
 
-all: $(PROGRAMS)  ## build every program this machine can build, into build/bin
+# CUDA: a plugin that jobctl-train loads when it is there; one translation unit (kernels/device.cuh).
+# The same sources as plain C++ against a stand-in of CUDA, for tests without a GPU.
+CUDA     := $(BUILD)/lib/libjobctl_cuda.so
+CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cuda.h
+NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden \
+            -Werror all-warnings -cudart static -gencode arch=compute_80,code=sm_80 \
+            -gencode arch=compute_90,code=[sm_90,compute_90]
+CUDA_CPU := $(OBJ)/tests/cuda_cpu/libjobctl_cuda.so
+KERNELS  := $(OBJ)/tests/gpu/check_kernels
+CXX      := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+have_cxx := $(shell command -v $(CXX))
+
+all: $(PROGRAMS) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 
 check: units layers pure  ## unit tests, layer and purity checks; under a minute
@@ -96,6 +108,12 @@ sim: $(SIMS)  ## the pure cores on a virtual clock, 50 seeds
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
 
+cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
+	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS),echo "no $(CXX) found: skipped")
+
+check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
+	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
+
 e2e: $(PROGRAMS)  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
@@ -106,6 +124,7 @@ test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
 	@$(MAKE) --no-print-directory check house
 	@$(MAKE) --no-print-directory golden
+	@$(MAKE) --no-print-directory cuda-cpu
 	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory clang
@@ -154,6 +173,7 @@ install: all  ## copy programs, templates and manuals below PREFIX (default /usr
 	  $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BIN)/jobctl help man >$(DESTDIR)$(PREFIX)/share/man/man1/jobctl.1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	$(if $(NVCC),install -d $(DESTDIR)$(PREFIX)/lib && install -m 755 $(CUDA) $(DESTDIR)$(PREFIX)/lib)
 	cp -R templates $(DESTDIR)$(PREFIX)/share/jobctl/
 
 clean:  ## remove build/
@@ -205,6 +225,19 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
 
+$(CUDA): $(CUDA_SRC)
+	@mkdir -p $(@D); $(if $(V),,echo "  NVCC $@")
+	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ kernels/ops_cuda.cu
+
+$(CUDA_CPU): $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h tests/cuda_cpu/*.cc)
+	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
+	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(WERROR) -fPIC -shared -Itests/cuda_cpu -I. \
+	  -o $@ -x c++ kernels/ops_cuda.cu $(wildcard tests/cuda_cpu/*.cc) -ldl
+
+$(KERNELS): tests/gpu/check_kernels.c $(call libs,kernels) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
+	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
+
 TEST_LIBS := $(call libs,$(DIRS))
 $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
@@ -225,4 +258,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-dist bootstrap demo install clean help FORCE

@@ -18,6 +18,7 @@
 
 static struct {
     const struct kern_ops *ops;  /* NULL: nothing chosen yet */
+    bool                   bf16;
     char                   device[128];
     char                   note[600];
 } chosen;
@@ -25,6 +26,11 @@ static struct {
 const struct kern_ops *backend_ops(void)
 {
     return chosen.ops ? chosen.ops : kern_cpu();
+}
+
+bool backend_is_bf16(void)
+{
+    return chosen.bf16;
 }
 
 const char *backend_device(void)
@@ -59,10 +65,10 @@ int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, const ch
     if (*out)
         return 0;
     if (ops->host)
-        return err_set(err, ERR_MEMORY, "no memory for %.2f GiB of %s",
-                       (double)bytes / 0x1p30, what);
-    return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.2f GiB of %s do not fit; a "
-                   "smaller batch.micro needs less", (double)bytes / 0x1p30, what);
+        return err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s", (double)bytes / 0x1p20,
+                       what);
+    return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.1f MiB of %s do not fit; a "
+                   "smaller batch.micro needs less", (double)bytes / 0x1p20, what);
 }
 
 /* Where this program lies, with `rest` after its directory; false when that is unknown. */
@@ -136,6 +142,7 @@ static int open_cuda(bool bf16, struct err *err)
         return err_set(err, ERR_NO_DEVICE, "%s: %s", what, c.why);
     }
     chosen.ops = c.ops;
+    chosen.bf16 = bf16;
     snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);
     return 0;
 }

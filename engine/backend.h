@@ -8,6 +8,7 @@
 #ifndef ENGINE_BACKEND_H
 #define ENGINE_BACKEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -21,6 +22,7 @@ int backend_open(const char *backend, const char *precision, struct err *err);
 
 /* The chosen table; the CPU's until backend_open(). */
 const struct kern_ops *backend_ops(void);
+bool backend_is_bf16(void);       /* whether inputs of products are rounded */
 const char *backend_device(void); /* "cpu", or the GPU's name */
 const char *backend_note(void);   /* a sentence for people, or "" */
 

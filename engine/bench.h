@@ -4,7 +4,8 @@
  * A step is what trains: noise, forward, loss, backward, clip, optimizer, on
  * random numbers.  In turns with it, the matrix products of the step's linear
  * layers run bare, each in the faster of two ways to use all cores; attention's
- * small products are not among them.  Turns, because a machine's speed wanders.
+ * small products are not among them; on a GPU nothing runs beside the steps.
+ * Turns, because a machine's speed wanders.
  */
 #ifndef ENGINE_BENCH_H
 #define ENGINE_BENCH_H
@@ -26,7 +27,7 @@ struct bench_result {
     int    steps, threads;
     double ms_median, ms_min, ms_max;
     double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
-    double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step */
+    double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
     double sgemm_share;                  /* sgemm_ms / ms_median */
     int64_t params, rss_growth;          /* bytes, from the end of the warm-up to the end */
     double loss;                         /* of the last step: a bench of NaNs would be a lie */

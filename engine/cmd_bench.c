@@ -12,6 +12,7 @@
 #include "engine/exit_code.h"
 #include "engine/schedule.h"
 #include "engine/verify_parts.h"
+#include "kernels/kernels.h"
 
 enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000 };
 
@@ -80,14 +81,17 @@ static void print_json(const struct bench_result *r)
 
 static void print_table(const struct bench_result *r)
 {
+    printf("device       %s, %s\n", backend_device(), backend_ops()->name);
     printf("step         %9.3f ms   (median of %d; %.3f to %.3f)\n", r->ms_median, r->steps,
            r->ms_min, r->ms_max);
     printf("speed        %9.2f samples/s, %.1f GFLOP/s, %d threads\n", r->samples_per_s, r->gflops,
            r->threads);
-    printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms,
-           r->sgemm_gflops);
-    printf("             %9.1f %%    of the step is what sgemm alone would take\n",
-           100 * r->sgemm_share);
+    if (r->sgemm_ms > 0) {
+        printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms,
+               r->sgemm_gflops);
+        printf("             %9.1f %%    of the step is what sgemm alone would take\n",
+               100 * r->sgemm_share);
+    }
     printf("parameters   %9lld      memory grew by %lld KiB\n", (long long)r->params,
            (long long)r->rss_growth / 1024);
 }

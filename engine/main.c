@@ -11,7 +11,7 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *usage;
 } commands[] = {
-    {"train", command_train, "--spec FILE [--backend auto|cpu|cuda]   run a job spec (canonical JSON)"},
+    {"train", command_train, "--spec FILE [--backend auto|cpu|cuda]   run a job spec"},
     {"sample", command_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
                                "                       draw from a checkpoint"},
     {"plan", command_plan, "--spec FILE [--json]            what a run will take"},

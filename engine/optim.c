@@ -215,7 +215,8 @@ static int build(struct optim *o, struct err *err)
     if (o->cfg.type == OPTIM_CAME) {
         if (make_came(o, err) < 0)
             return -1;
-    } else if (alloc_block(o, &o->m, floats, err) < 0 || alloc_block(o, &o->v, floats, err) < 0) {
+    } else if (alloc_block(o, &o->m, floats, err) < 0 ||
+               alloc_block(o, &o->v, floats, err) < 0) {
         return -1;
     }
     if (o->cfg.ema > 0 && alloc_block(o, &o->ema, floats, err) < 0)
@@ -291,7 +292,8 @@ static void step_adamw(struct optim *o, float *weights, const float *grads, floa
     };
     for (int i = 0; i < o->ranges; i++) {
         const size_t at = o->range[i].offset;
-        o->ops->adamw(weights + at, o->m.at + at, o->v.at + at, grads + at, args, o->range[i].count);
+        o->ops->adamw(weights + at, o->m.at + at, o->v.at + at, grads + at, args,
+                      o->range[i].count);
     }
 }
 

@@ -7,30 +7,36 @@
  * queries and keys, where y is scaled by 0.01 and nearly cancels.  A gradient
  * that is truly zero leaves only rounding, so it is measured against a small
  * part of all gradients together.
+ *
+ * In bf16 inputs of products carry 8 bits: 2e-3 of rounding each, which a network of this depth
+ * makes 1e-2 of its activations and 2e-2 of its gradients, 1e-1 where they cancel or where an
+ * optimizer divides a small gradient by its own size.  Room of two to three over what the cases
+ * show; a wrong index or a missing term is far beyond it.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/safetensors.h"
 #include "engine/verify_parts.h"
 
 static const struct {
     const char *measure;
-    double      tolerance;
+    double      tolerance, bf16;
 } kinds[VERIFY_KINDS] = {
-    [VERIFY_OUTPUT] = {"largest difference", 5e-6},
-    [VERIFY_LOSS] = {"relative difference", 1e-6},
-    [VERIFY_GRADIENT] = {"relative L2", 1e-5},
-    [VERIFY_GRADIENT_QK] = {"relative L2", 1e-4},
-    [VERIFY_NORM] = {"relative difference", 1e-5},
-    [VERIFY_ADAMW] = {"L2 over the update", 1e-3},
-    [VERIFY_CAME] = {"L2 over the update", 5e-3},
-    [VERIFY_STATE_ADAMW] = {"relative L2", 1e-3},
-    [VERIFY_STATE_CAME] = {"relative L2", 5e-3},
-    [VERIFY_EXACT] = {"numbers that differ", 0},
+    [VERIFY_OUTPUT] = {"largest difference", 5e-6, 3e-2},
+    [VERIFY_LOSS] = {"relative difference", 1e-6, 5e-3},
+    [VERIFY_GRADIENT] = {"relative L2", 1e-5, 5e-2},
+    [VERIFY_GRADIENT_QK] = {"relative L2", 1e-4, 1e-1},
+    [VERIFY_NORM] = {"relative difference", 1e-5, 1e-2},
+    [VERIFY_ADAMW] = {"L2 over the update", 1e-3, 2e-1},
+    [VERIFY_CAME] = {"L2 over the update", 5e-3, 2e-1},
+    [VERIFY_STATE_ADAMW] = {"relative L2", 1e-3, 5e-2},
+    [VERIFY_STATE_CAME] = {"relative L2", 5e-3, 2e-1},
+    [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
 
 /* Of all gradients together: a gradient below this is measured as if it were this. */
@@ -108,8 +114,9 @@ void verify_compare(struct verify_result *result, const json_t *config,
                     const struct verify_row *row)
 {
     const json_t *own = json_object_get(json_object_get(config, "tolerance"), row->name);
-    const double tolerance = json_is_number(own) ? json_number_value(own)
-                                                 : kinds[row->kind].tolerance;
+    const double tolerance = backend_is_bf16()    ? kinds[row->kind].bf16
+                             : json_is_number(own) ? json_number_value(own)
+                                                   : kinds[row->kind].tolerance;
     double error = error_of(row);
     if (isnan(error))
         error = INFINITY;

@@ -17,8 +17,12 @@ row() {
 draw() {
     echo '| file | one line |'
     echo '|---|---|'
-    for noun in $(ls "$1"/*.c "$1"/*.h | sed 's|.*/||; s/\.[ch]$//' | sort -u); do
-        if [ -f "$1/$noun.h" ]; then
+    for noun in $(ls "$1" | sed -n 's/\.[ch]$//p; s/\.cuh\{0,1\}$/:cu/p' | sort -u); do
+        if [ "$noun" != "${noun%:cu}" ]; then
+            noun=${noun%:cu}
+            [ ! -f "$1/$noun.cuh" ] || row "$1/$noun.cuh" "$noun.cuh"
+            [ ! -f "$1/$noun.cu" ] || row "$1/$noun.cu" "$noun.cu"
+        elif [ -f "$1/$noun.h" ]; then
             row "$1/$noun.h" "$noun$([ -f "$1/$noun.c" ] || echo .h)"
         else
             row "$1/$noun.c" "$noun.c"

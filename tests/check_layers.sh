@@ -22,7 +22,7 @@ db          db/ engine/err.h
 controller  controller/ db/ agent/ engine/err.h engine/exit_code.h engine/train_spec.h engine/manifest.h
 RULES
 # One SPDX line per source file.
-for f in $(find controller agent engine kernels db tests deploy \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' \)); do
+for f in $(find controller agent engine kernels db tests deploy \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh' -o -name '*.py' \)); do
     head -n 3 "$f" | grep -q 'SPDX-License-Identifier:' || { echo "$f has no SPDX line" >&2; bad=1; }
 done
 exit $bad

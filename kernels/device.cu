@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.cu - the GPU's memory, and what went wrong on it */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/device.cuh"
+
+static bool device_ok(cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess)
+        return device.state == KERN_OK;
+    if (device.state == KERN_OK) {
+        device.state = e == cudaErrorMemoryAllocation ? KERN_NO_MEMORY : KERN_FAULT;
+        snprintf(device.why, sizeof(device.why), "%s: %s (CUDA error %d)", what,
+                 cudaGetErrorString(e), (int)e);
+    }
+    return false;
+}
+
+static void *device_scratch(enum scratch which, size_t bytes)
+{
+    if (device.state != KERN_OK)
+        return NULL;
+    if (device.scratch_bytes[which] >= bytes)
+        return device.scratch[which];
+    if (device.scratch[which])
+        device_ok(cudaFree(device.scratch[which]), "scratch memory"); /* waits for its users */
+    device.scratch[which] = NULL;
+    device.scratch_bytes[which] = 0;
+    void *p = NULL;
+    if (!device_ok(cudaMalloc(&p, bytes), "scratch memory"))
+        return NULL;
+    device.scratch[which] = p;
+    device.scratch_bytes[which] = bytes;
+    return p;
+}
+
+static void *device_alloc(size_t bytes)
+{
+    void *p = NULL;
+    if (device.state != KERN_OK)
+        return NULL;
+    const cudaError_t e = cudaMalloc(&p, bytes ? bytes : 64);
+    if (e == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* told to the caller by NULL; it is not sticky */
+        return NULL;
+    }
+    if (!device_ok(e, "memory") ||
+        !device_ok(cudaMemsetAsync(p, 0, bytes ? bytes : 64, device.stream), "memory"))
+        return NULL;
+    return p;
+}
+
+static void device_release(void *p)
+{
+    if (p)
+        device_ok(cudaFree(p), "memory");
+}
+
+static void device_upload(void *to, const void *from, size_t bytes)
+{
+    if (device.state == KERN_OK)
+        device_ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device.stream),
+                  "upload");
+    /* From ordinary memory the call returns when `from` has been read; from page-locked memory it
+     * would not, and none is used. */
+}
+
+static void device_download(void *to, const void *from, size_t bytes)
+{
+    if (device.state == KERN_OK &&
+        device_ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, device.stream),
+                  "download") &&
+        device_ok(cudaStreamSynchronize(device.stream), "kernels"))
+        return;
+    memset(to, 0xff, bytes); /* NaNs: nobody shall take it for a result */
+}
+
+static enum kern_state device_state(char *why, size_t size)
+{
+    if (device.state == KERN_OK) {
+        device_ok(cudaStreamSynchronize(device.stream), "kernels");
+        device_ok(cudaGetLastError(), "kernels");
+    }
+    snprintf(why, size, "%s", device.state == KERN_OK ? "" : device.why);
+    return device.state;
+}
+
+static void device_zero(float *y, size_t n)
+{
+    if (device.state == KERN_OK)
+        device_ok(cudaMemsetAsync(y, 0, n * sizeof(*y), device.stream), "zero");
+}
+
+static void device_copy(float *y, const float *x, size_t n)
+{
+    if (device.state == KERN_OK)
+        device_ok(cudaMemcpyAsync(y, x, n * sizeof(*y), cudaMemcpyDeviceToDevice, device.stream),
+                  "copy");
+}
+
+static void fill_device(struct kern_ops *ops)
+{
+    ops->host = false;
+    ops->alloc = device_alloc;
+    ops->release = device_release;
+    ops->upload = device_upload;
+    ops->download = device_download;
+    ops->state = device_state;
+    ops->zero = device_zero;
+    ops->copy = device_copy;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device.cuh - what every CUDA kernel file uses: launches, errors, sums over warps and blocks
+ *
+ * All .cu files here are one translation unit (ops_cuda.cu): nvcc reads CUDA's
+ * headers once per unit and target.  They also compile with an ordinary C++
+ * compiler against tests/cuda_cpu/, which runs kernels on the CPU: hence launch()
+ * instead of three angle brackets, and DYNAMIC_SHARED.
+ *
+ * One stream, in order.  No atomics: every sum has one order, so the same call
+ * gives the same bits.
+ */
+#ifndef KERNELS_DEVICE_CUH
+#define KERNELS_DEVICE_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
+
+enum { WARP = 32, BLOCK = 256, GRID_MAX = 8192 };
+
+/* Blocks of memory that grow when first needed and are reused in stream order. */
+enum scratch {
+    SCRATCH_A,       /* inputs of a product, rounded */
+    SCRATCH_B,
+    SCRATCH_PARTS,   /* sums of chunks */
+    SCRATCH_SCALARS, /* sums of sums */
+    SCRATCH_GEMM,    /* cuBLASLt's workspace */
+    SCRATCHES
+};
+
+struct device {
+    enum kern_precision precision;
+    cudaStream_t        stream;
+    enum kern_state     state;    /* of the first failure; nothing runs after it */
+    char                why[200];
+    void               *scratch[SCRATCHES];
+    size_t              scratch_bytes[SCRATCHES];
+};
+
+static struct device device;
+
+/* device.cu: notes the first failure; true when all is well */
+static bool device_ok(cudaError_t e, const char *what);
+/* At least `bytes`, or NULL with the failure noted. */
+static void *device_scratch(enum scratch which, size_t bytes);
+
+#ifdef CUDA_ON_CPU
+#define DYNAMIC_SHARED(type, name) type *name = (type *)cuda_cpu_shared()
+#else
+#define DYNAMIC_SHARED(type, name)                        \
+    extern __shared__ __align__(16) unsigned char name##_bytes[]; \
+    type *name = reinterpret_cast<type *>(name##_bytes)
+#endif
+
+template <typename T> struct as_is {
+    typedef T type;
+};
+
+/* Arguments are converted to the kernel's own parameter types before they are passed by address. */
+template <typename... P>
+static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
+                   typename as_is<P>::type... args)
+{
+    if (device.state != KERN_OK)
+        return;
+#ifdef CUDA_ON_CPU
+    device_ok(cuda_cpu_launch(grid, block, shared, [&] { kernel(args...); }), name);
+#else
+    void *list[] = {(void *)&args...};
+    device_ok(cudaLaunchKernel((const void *)kernel, grid, block, list, shared, device.stream),
+              name);
+#endif
+}
+
+/* One thread per number, in a loop where there are more numbers than threads. */
+static inline dim3 grid_for(size_t n)
+{
+    const size_t blocks = (n + BLOCK - 1) / BLOCK;
+    return dim3(blocks < 1 ? 1u : blocks > GRID_MAX ? (unsigned)GRID_MAX : (unsigned)blocks);
+}
+
+static inline unsigned tiles(size_t n, size_t tile)
+{
+    return (unsigned)((n + tile - 1) / tile);
+}
+
+/* for (size_t i = first number of this thread; i < n; i += threads of the grid) */
+#define EACH(i, n)                                                              \
+    (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);         \
+     i += (size_t)gridDim.x * blockDim.x)
+
+template <typename T> __device__ static inline T warp_sum(T x)
+{
+    for (int half = WARP / 2; half > 0; half /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, half);
+    return x;
+}
+
+__device__ static inline float warp_max(float x)
+{
+    for (int half = WARP / 2; half > 0; half /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, half));
+    return x;
+}
+
+/* The sum over a block of whole warps, in every thread. */
+template <typename T> __device__ static inline T block_sum(T x)
+{
+    __shared__ T part[BLOCK / WARP];
+    x = warp_sum(x);
+    __syncthreads(); /* `part` may still be read from the sum before */
+    if (threadIdx.x % WARP == 0)
+        part[threadIdx.x / WARP] = x;
+    __syncthreads();
+    T total = 0;
+    for (unsigned w = 0; w < blockDim.x / WARP; w++)
+        total += part[w];
+    return total;
+}
+
+/* --- sums over rows, one per column ------------------------------------------------------- */
+
+/* What is summed: F::SUMS numbers for a row and a column, by get(out, row, col). The rows of a
+ * group (a sample) are summed together: chunks of rows first, then the chunks in order. */
+enum { COL_TILE = 32, COL_LANES = 8, COL_CHUNK = 128 };
+
+template <typename F>
+__global__ void column_parts(float *part, F f, int rows, int cols, int chunks)
+{
+    __shared__ float tile[F::SUMS][COL_LANES][COL_TILE + 1];
+    const int col = (int)(blockIdx.x * COL_TILE + threadIdx.x);
+    const int first = (int)blockIdx.y * COL_CHUNK;
+    const int last = first + COL_CHUNK < rows ? first + COL_CHUNK : rows;
+    float sum[F::SUMS];
+    for (int k = 0; k < F::SUMS; k++)
+        sum[k] = 0;
+    if (col < cols)
+        for (int r = first + (int)threadIdx.y; r < last; r += COL_LANES) {
+            float x[F::SUMS];
+            f.get(x, (size_t)blockIdx.z * (size_t)rows + (size_t)r, col);
+            for (int k = 0; k < F::SUMS; k++)
+                sum[k] += x[k];
+        }
+    for (int k = 0; k < F::SUMS; k++)
+        tile[k][threadIdx.y][threadIdx.x] = sum[k];
+    __syncthreads();
+    if (threadIdx.y > 0 || col >= cols)
+        return;
+    for (int k = 0; k < F::SUMS; k++) {
+        float total = 0;
+        for (int l = 0; l < COL_LANES; l++)
+            total += tile[k][l][threadIdx.x];
+        part[(((size_t)blockIdx.z * F::SUMS + k) * chunks + blockIdx.y) * cols + col] = total;
+    }
+}
+
+/* to[group * ld + col] = keep * to + scale * sum; one array per sum. */
+struct column_to {
+    float *to;
+    int    ld;
+    float  keep, scale, eps;
+};
+
+__global__ void column_finish(struct column_to to, const float *part, int which, int sums,
+                              int groups, int cols, int chunks)
+{
+    for EACH(i, (size_t)groups * cols) {
+        const size_t g = i / cols, c = i % cols;
+        float total = 0;
+        for (int k = 0; k < chunks; k++)
+            total += part[((g * sums + which) * chunks + k) * cols + c];
+        float *y = to.to + g * to.ld + c;
+        const float old = to.keep != 0 ? *y * to.keep : 0.0f;
+        *y = old + total * to.scale + to.eps;
+    }
+}
+
+template <typename F>
+static void column_sums(const char *name, F f, const struct column_to *to, int groups, int rows,
+                        int cols)
+{
+    const int chunks = (int)tiles((size_t)rows, COL_CHUNK);
+    const size_t bytes = sizeof(float) * (size_t)groups * F::SUMS * chunks * (size_t)cols;
+    float *part = (float *)device_scratch(SCRATCH_PARTS, bytes);
+    if (!part)
+        return;
+    launch(name, column_parts<F>, dim3(tiles((size_t)cols, COL_TILE), (unsigned)chunks,
+                                       (unsigned)groups),
+           dim3(COL_TILE, COL_LANES), 0, part, f, rows, cols, chunks);
+    for (int k = 0; k < F::SUMS; k++)
+        launch(name, column_finish, grid_for((size_t)groups * (size_t)cols), dim3(BLOCK), 0, to[k],
+               part, k, F::SUMS, groups, cols, chunks);
+}
+
+#endif

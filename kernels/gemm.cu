@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemm.cu - see gemm.cuh
+ *
+ * cuBLASLt counts columns first: it is asked for c^T = op(b)^T op(a)^T.  What it
+ * needs to know about a product (descriptors, algorithm) is found once and kept.
+ * A product that it has no algorithm for (odd shapes, bad alignment) runs in a
+ * plain kernel of our own.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cublasLt.h>
+
+#include "kernels/gemm.cuh"
+
+enum { PLANS_MAX = 512, TILE = 16 };
+#define GEMM_WORKSPACE ((size_t)32 << 20)
+#define TEXT2(x)       #x
+#define TEXT(x)        TEXT2(x)
+
+/* The functions we use; pointers of their declared types. */
+#define CUBLASLT(X)                                                                       \
+    X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic)                 \
+    X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute)                         \
+    X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute)                     \
+    X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)             \
+    X(cublasLtMatmulPreferenceDestroy)
+
+/* What makes two products one to cuBLASLt. */
+struct gemm_key {
+    int      m, n, k, lda, ldb, ldc, batch;
+    int64_t  stride_a, stride_b, stride_c;
+    unsigned align_a, align_b, align_c;
+    bool     ta, tb, bias, keep;
+};
+
+struct gemm_plan {
+    struct gemm_key        key;
+    cublasLtMatmulDesc_t   desc;
+    cublasLtMatrixLayout_t a, b, c; /* in cuBLASLt's order: a is our b */
+    cublasLtMatmulAlgo_t   algo;
+    bool                   usable;  /* false: our own kernel */
+};
+
+static struct {
+#define X(name) decltype(&::name) name;
+    CUBLASLT(X)
+#undef X
+    cublasLtHandle_t  handle;
+    struct gemm_plan *plan; /* [PLANS_MAX] */
+    int               plans;
+} lt;
+
+static bool lt_ok(cublasStatus_t s, const char *what)
+{
+    if (s == CUBLAS_STATUS_SUCCESS)
+        return device.state == KERN_OK;
+    if (device.state == KERN_OK) {
+        device.state = s == CUBLAS_STATUS_ALLOC_FAILED ? KERN_NO_MEMORY : KERN_FAULT;
+        snprintf(device.why, sizeof(device.why), "%s: cuBLASLt status %d", what, (int)s);
+    }
+    return false;
+}
+
+static bool gemm_open(char *why, size_t size)
+{
+    static const char *const names[] = {
+        "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), "libcublasLt.so",
+        "/usr/local/cuda/lib64/libcublasLt.so." TEXT(CUBLAS_VER_MAJOR),
+    };
+    const char *named = getenv("JOBCTL_CUBLASLT");
+    void *lib = named && *named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+    for (size_t i = 0; !lib && !(named && *named) && i < sizeof(names) / sizeof(names[0]); i++)
+        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!lib) {
+        snprintf(why, size, "%s could not be loaded; it comes with the CUDA toolkit %d",
+                 named && *named ? named : names[0], CUBLAS_VER_MAJOR);
+        return false;
+    }
+#define X(name)                                                              \
+    if (!(lt.name = (decltype(lt.name))dlsym(lib, #name))) {                 \
+        snprintf(why, size, "the cuBLASLt found has no %s", #name);          \
+        return false;                                                        \
+    }
+    CUBLASLT(X)
+#undef X
+    lt.plan = (struct gemm_plan *)calloc(PLANS_MAX, sizeof(*lt.plan));
+    if (!lt.plan || lt.cublasLtCreate(&lt.handle) != CUBLAS_STATUS_SUCCESS) {
+        snprintf(why, size, "cuBLASLt does not start");
+        return false;
+    }
+    return true;
+}
+
+/* --- inputs ------------------------------------------------------------------------------- */
+
+__global__ void round_kernel(__nv_bfloat16 *y, int ldy, const float *x, int ldx, size_t n, int cols)
+{
+    for EACH(i, n)
+        y[i / cols * ldy + i % cols] = __float2bfloat16_rn(x[i / cols * ldx + i % cols]);
+}
+
+static struct operand operand_take(enum scratch to, const float *x, size_t rows, int cols, int ld)
+{
+    if (device.precision == KERN_FP32)
+        return (struct operand){x, ld};
+    const int wide = (cols + 7) / 8 * 8; /* rows of whole 16-byte pieces */
+    const size_t n = rows * (size_t)cols;
+    void *y = device_scratch(to, rows * (size_t)wide * sizeof(__nv_bfloat16));
+    if (y)
+        launch("round", round_kernel, grid_for(n), dim3(BLOCK), 0, (__nv_bfloat16 *)y, wide, x, ld,
+               n, cols);
+    return (struct operand){y, wide};
+}
+
+static size_t operand_size(void)
+{
+    return device.precision == KERN_FP32 ? sizeof(float) : sizeof(__nv_bfloat16);
+}
+
+static const void *operand_at(struct operand o, size_t numbers)
+{
+    return (const char *)o.at + numbers * operand_size();
+}
+
+/* --- our own product ---------------------------------------------------------------------- */
+
+__device__ static inline float number_of(float x)
+{
+    return x;
+}
+
+__device__ static inline float number_of(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+
+/* A tile of c per block, tiles of a and b in shared memory. */
+template <typename T> __global__ void plain_gemm_kernel(struct gemm g)
+{
+    __shared__ float as[TILE][TILE + 1], bs[TILE][TILE + 1];
+    const T *a = (const T *)g.a.at + blockIdx.z * g.stride_a;
+    const T *b = (const T *)g.b.at + blockIdx.z * g.stride_b;
+    const int x = (int)threadIdx.x, y = (int)threadIdx.y;
+    const int row = (int)blockIdx.y * TILE + y, col = (int)blockIdx.x * TILE + x;
+    float sum = 0;
+    for (int k0 = 0; k0 < g.k; k0 += TILE) {
+        const int ka = k0 + x, kb = k0 + y;
+        __syncthreads();
+        const size_t at = g.ta ? (size_t)ka * g.a.ld + row : (size_t)row * g.a.ld + ka;
+        const size_t bt = g.tb ? (size_t)col * g.b.ld + kb : (size_t)kb * g.b.ld + col;
+        as[y][x] = row < g.m && ka < g.k ? number_of(a[at]) : 0.0f;
+        bs[y][x] = col < g.n && kb < g.k ? number_of(b[bt]) : 0.0f;
+        __syncthreads();
+        for (int i = 0; i < TILE; i++)
+            sum += as[y][i] * bs[i][x];
+    }
+    if (row >= g.m || col >= g.n)
+        return;
+    float *c = g.c + blockIdx.z * g.stride_c + (size_t)row * g.ldc + col;
+    *c = (g.beta != 0 ? g.beta * *c : 0.0f) + sum + (g.bias ? g.bias[col] : 0.0f);
+}
+
+static void plain_gemm(const char *name, const struct gemm *g)
+{
+    const dim3 grid(tiles((size_t)g->n, TILE), tiles((size_t)g->m, TILE), (unsigned)g->batch);
+    if (device.precision == KERN_FP32)
+        launch(name, plain_gemm_kernel<float>, grid, dim3(TILE, TILE), 0, *g);
+    else
+        launch(name, plain_gemm_kernel<__nv_bfloat16>, grid, dim3(TILE, TILE), 0, *g);
+}
+
+/* --- cuBLASLt ------------------------------------------------------------------------------ */
+
+/* The largest power of two up to 256 that the address and all its strides are multiples of. */
+static unsigned alignment(const void *at, int64_t stride, int batch, size_t size)
+{
+    uintptr_t bits = (uintptr_t)at | 256;
+    if (batch > 1)
+        bits |= (uintptr_t)stride * size;
+    return (unsigned)(bits & (~bits + 1));
+}
+
+static struct gemm_key key_of(const struct gemm *g)
+{
+    struct gemm_key k;
+    memset(&k, 0, sizeof(k)); /* the gaps too: keys are compared as bytes */
+    k.m = g->m, k.n = g->n, k.k = g->k;
+    k.lda = g->a.ld, k.ldb = g->b.ld, k.ldc = g->ldc;
+    k.batch = g->batch;
+    k.stride_a = g->stride_a, k.stride_b = g->stride_b, k.stride_c = g->stride_c;
+    k.align_a = alignment(g->a.at, g->stride_a, g->batch, operand_size());
+    k.align_b = alignment(g->b.at, g->stride_b, g->batch, operand_size());
+    k.align_c = alignment(g->c, g->stride_c, g->batch, sizeof(float));
+    k.ta = g->ta, k.tb = g->tb, k.bias = g->bias != NULL, k.keep = g->beta != 0;
+    return k;
+}
+
+static bool plan_matrix(cublasLtMatrixLayout_t *out, cudaDataType_t type, int rows, int cols,
+                        int ld, int batch, int64_t stride)
+{
+    const int32_t count = batch;
+    return lt_ok(lt.cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)cols, ld),
+                 "matrix layout") &&
+           lt_ok(lt.cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                     &count, sizeof(count)), "batch") &&
+           lt_ok(lt.cublasLtMatrixLayoutSetAttribute(
+                     *out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+                 "stride");
+}
+
+static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
+{
+    const cudaDataType_t type = device.precision == KERN_FP32 ? CUDA_R_32F : CUDA_R_16BF;
+    const cublasOperation_t op_a = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t op_b = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t end = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    return lt_ok(lt.cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul") &&
+           lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a,
+                                                   sizeof(op_a)), "transpose") &&
+           lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_b,
+                                                   sizeof(op_b)), "transpose") &&
+           lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &end,
+                                                   sizeof(end)), "epilogue") &&
+           plan_matrix(&p->a, type, g->tb ? g->k : g->n, g->tb ? g->n : g->k, g->b.ld, g->batch,
+                       g->stride_b) &&
+           plan_matrix(&p->b, type, g->ta ? g->m : g->k, g->ta ? g->k : g->m, g->a.ld, g->batch,
+                       g->stride_a) &&
+           plan_matrix(&p->c, CUDA_R_32F, g->n, g->m, g->ldc, g->batch, g->stride_c);
+}
+
+/* The first algorithm offered for these sizes and alignments. */
+static bool plan_algorithm(struct gemm_plan *p, const struct gemm_key *k)
+{
+    cublasLtMatmulPreference_t want;
+    cublasLtMatmulHeuristicResult_t found;
+    int count = 0;
+    const size_t room = GEMM_WORKSPACE;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t what;
+        uint32_t                             bytes;
+    } align[] = {
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, k->align_b},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k->align_a},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k->align_c},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k->align_c},
+    };
+    if (!lt_ok(lt.cublasLtMatmulPreferenceCreate(&want), "preference"))
+        return false;
+    bool ok = lt_ok(lt.cublasLtMatmulPreferenceSetAttribute(
+                        want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof(room)),
+                    "workspace");
+    for (size_t i = 0; ok && i < sizeof(align) / sizeof(align[0]); i++)
+        ok = lt_ok(lt.cublasLtMatmulPreferenceSetAttribute(want, align[i].what, &align[i].bytes,
+                                                           sizeof(align[i].bytes)), "alignment");
+    if (ok) {
+        const cublasStatus_t s = lt.cublasLtMatmulAlgoGetHeuristic(
+            lt.handle, p->desc, p->a, p->b, p->c, p->c, want, 1, &found, &count);
+        p->usable = s == CUBLAS_STATUS_SUCCESS && count > 0 &&
+                    found.state == CUBLAS_STATUS_SUCCESS;
+        p->algo = found.algo;
+    }
+    lt.cublasLtMatmulPreferenceDestroy(want);
+    return ok;
+}
+
+/* NULL: our own kernel shall do it, or something failed. */
+static struct gemm_plan *plan_for(const struct gemm *g)
+{
+    const struct gemm_key key = key_of(g);
+    for (int i = 0; i < lt.plans; i++)
+        if (memcmp(&lt.plan[i].key, &key, sizeof(key)) == 0)
+            return lt.plan[i].usable ? &lt.plan[i] : NULL;
+    if (lt.plans == PLANS_MAX)
+        return NULL;
+    struct gemm_plan *p = &lt.plan[lt.plans];
+    memset(p, 0, sizeof(*p));
+    if (!plan_shapes(p, g) || !plan_algorithm(p, &key))
+        return NULL;
+    memcpy(&p->key, &key, sizeof(key));
+    lt.plans++;
+    return p->usable ? p : NULL;
+}
+
+static void gemm_run(const char *name, const struct gemm *g)
+{
+    const float one = 1;
+    void *room = device_scratch(SCRATCH_GEMM, GEMM_WORKSPACE);
+    if (!room || device.state != KERN_OK)
+        return;
+    const struct gemm_plan *p = plan_for(g);
+    if (device.state != KERN_OK)
+        return;
+    if (!p) {
+        plain_gemm(name, g);
+        return;
+    }
+    const void *bias = g->bias;
+    if (bias && !lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                         &bias, sizeof(bias)), name))
+        return;
+    lt_ok(lt.cublasLtMatmul(lt.handle, p->desc, &one, g->b.at, p->a, g->a.at, p->b, &g->beta, g->c,
+                            p->c, g->c, p->c, &p->algo, room, GEMM_WORKSPACE, device.stream), name);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops_cuda.cu - libjobctl_cuda.so: all CUDA kernels, and the door to them
+ *
+ * One translation unit; see device.cuh.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/device.cuh"
+#include "kernels/gemm.cuh"
+
+#include "kernels/device.cu"
+#include "kernels/gemm.cu"
+
+#include "kernels/adamw.cu"
+#include "kernels/reduce.cu"
+#include "kernels/came.cu"
+#include "kernels/conv.cu"
+#include "kernels/crossattn.cu"
+#include "kernels/linattn.cu"
+#include "kernels/loss.cu"
+#include "kernels/matmul.cu"
+#include "kernels/norm.cu"
+#include "kernels/patch.cu"
+#include "kernels/pointwise.cu"
+
+static struct kern_ops table;
+static struct kern_cuda opened;
+static bool is_open;
+
+static int refuse(struct kern_cuda *c, enum kern_cuda_result r, const char *text, cudaError_t e)
+{
+    if (e == cudaSuccess)
+        snprintf(c->why, sizeof(c->why), "%s", text);
+    else
+        snprintf(c->why, sizeof(c->why), "%.120s: %.80s (CUDA error %d)", text,
+                 cudaGetErrorString(e), (int)e);
+    return r;
+}
+
+static void write_version(char text[32], int v)
+{
+    snprintf(text, 32, "%d.%d", v / 1000, v % 1000 / 10);
+}
+
+/* Without a driver, with one that is too old, and with no device, cudaGetDeviceCount() fails in
+ * two ways for three reasons: the driver's version tells the first two apart. */
+static int find_device(struct kern_cuda *c)
+{
+    int driver = 0, runtime = 0, count = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    const cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaErrorInsufficientDriver && driver == 0)
+        return refuse(c, KERN_CUDA_NO_DRIVER, "none is loaded on this machine", cudaSuccess);
+    if (e == cudaErrorInsufficientDriver) {
+        char has[32], needs[32];
+        write_version(has, driver);
+        write_version(needs, runtime);
+        snprintf(c->why, sizeof(c->why), "it knows CUDA up to %s, and these kernels need %s", has,
+                 needs);
+        return KERN_CUDA_OLD_DRIVER;
+    }
+    if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))
+        return refuse(c, KERN_CUDA_NO_DEVICE, "the driver shows none to this process", cudaSuccess);
+    if (e != cudaSuccess)
+        return refuse(c, KERN_CUDA_UNUSABLE, "its driver does not start", e);
+    if (c->device < 0 || c->device >= count)
+        return refuse(c, KERN_CUDA_NO_DEVICE, "there is none of that number", cudaSuccess);
+    return KERN_CUDA_READY;
+}
+
+static int start_device(struct kern_cuda *c)
+{
+    cudaDeviceProp about;
+    cudaError_t e = cudaGetDeviceProperties(&about, c->device);
+    if (e != cudaSuccess)
+        return refuse(c, KERN_CUDA_UNUSABLE, "it does not answer", e);
+    snprintf(c->name, sizeof(c->name), "%.127s", about.name);
+    if (about.major < 8) {
+        snprintf(c->why, sizeof(c->why), "%.100s has compute capability %d.%d, and these "
+                 "kernels need 8.0", about.name, about.major, about.minor);
+        return KERN_CUDA_UNUSABLE;
+    }
+    if ((e = cudaSetDevice(c->device)) != cudaSuccess ||
+        (e = cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking)) != cudaSuccess)
+        return refuse(c, KERN_CUDA_UNUSABLE, about.name, e);
+    if (!gemm_open(c->why, sizeof(c->why)))
+        return KERN_CUDA_NO_LIBRARY;
+    device.precision = c->precision;
+    return KERN_CUDA_READY;
+}
+
+static void fill_table(enum kern_precision precision)
+{
+    table.name = precision == KERN_BF16 ? "cuda-bf16" : "cuda-fp32";
+    fill_device(&table);
+    fill_matmul(&table);
+    fill_patch(&table);
+    fill_pointwise(&table);
+    fill_norm(&table);
+    fill_linattn(&table);
+    fill_crossattn(&table);
+    fill_conv(&table);
+    fill_loss(&table);
+    fill_reduce(&table);
+    fill_adamw(&table);
+    fill_came(&table);
+}
+
+extern "C" __attribute__((visibility("default"))) int kern_cuda_open(struct kern_cuda *c)
+{
+    c->ops = NULL;
+    c->why[0] = c->name[0] = '\0';
+    if (c->ops_size != sizeof(struct kern_ops))
+        return refuse(c, KERN_CUDA_OTHER_BUILD, "they are of another version; build both together",
+                      cudaSuccess);
+    if (is_open && (opened.device != c->device || opened.precision != c->precision))
+        return refuse(c, KERN_CUDA_UNUSABLE,
+                      "this process has opened another device or precision before", cudaSuccess);
+    if (!is_open) {
+        int r = find_device(c);
+        if (r == KERN_CUDA_READY)
+            r = start_device(c);
+        if (r != KERN_CUDA_READY)
+            return r;
+        fill_table(c->precision);
+        opened = *c;
+        is_open = true;
+    }
+    memcpy(c->name, opened.name, sizeof(c->name));
+    c->ops = &table;
+    return KERN_CUDA_READY;
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_cpu.cc - see cuda_runtime.h; memory, fibers, barriers
+ *
+ * A fiber is made once with makecontext() and then switched to with
+ * setjmp/longjmp, which cost no system call.  A thread that waits for others
+ * gives way until they have come; when all that are left wait, the block is
+ * stuck, and the program says so and ends: on a GPU it would hang.
+ *
+ * CUDA_CPU_GUARD set: device memory is closed while no kernel or copy runs, so
+ * that a program that touches it ends at once; it costs much system time.
+ *
+ * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
+ * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails.
+ */
+#include <cuda_runtime.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <map>
+
+enum {
+    THREADS_MAX = 1024, WARP_SIZE = 32, STACK = 64 * 1024, SHARED_MAX = 227 * 1024, FENCE = 256
+};
+#define REGION ((size_t)64 << 30)
+
+dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+static cudaError_t sticky;
+static long        launches;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "cuda_cpu: %s (block %u %u %u, thread %u %u)\n", what, blockIdx.x, blockIdx.y,
+            blockIdx.z, threadIdx.x, threadIdx.y);
+    abort();
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+struct piece {
+    size_t size; /* asked for; a fence follows */
+};
+
+static char                       *region;
+static size_t                      region_used, region_live;
+static std::map<size_t, struct piece>  live;  /* by offset */
+static std::map<size_t, size_t>        holes; /* offset to size */
+
+static size_t limit_of(const char *word)
+{
+    const char *f = getenv("CUDA_CPU_FAIL");
+    const size_t n = strlen(word);
+    return f && strncmp(f, word, n) == 0 ? (size_t)strtoull(f + n, NULL, 10) : 0;
+}
+
+static bool fails(const char *how)
+{
+    const char *f = getenv("CUDA_CPU_FAIL");
+    return f && strcmp(f, how) == 0;
+}
+
+static bool guarded(void)
+{
+    static int known = -1;
+    if (known < 0)
+        known = getenv("CUDA_CPU_GUARD") != NULL;
+    return known;
+}
+
+static void protect(int how)
+{
+    if (guarded() && region_used && mprotect(region, region_used, how) < 0)
+        die("mprotect failed");
+}
+
+void cuda_cpu_open_memory(void)
+{
+    protect(PROT_READ | PROT_WRITE);
+}
+
+void cuda_cpu_close_memory(void)
+{
+    protect(PROT_NONE);
+}
+
+static void check_fences(void)
+{
+    cuda_cpu_open_memory();
+    for (const auto &p : live)
+        for (int i = 0; i < FENCE; i++)
+            if ((unsigned char)region[p.first + p.second.size + i] != 0xff)
+                die("a kernel wrote past the end of its array");
+    cuda_cpu_close_memory();
+}
+
+static size_t whole(size_t bytes)
+{
+    return (bytes + FENCE + 4095) / 4096 * 4096;
+}
+
+static size_t take(size_t need)
+{
+    for (auto &h : holes)
+        if (h.second >= need) {
+            const size_t at = h.first, rest = h.second - need;
+            holes.erase(at);
+            if (rest)
+                holes[at + need] = rest;
+            return at;
+        }
+    const size_t at = region_used;
+    region_used += need;
+    return at;
+}
+
+extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+    const size_t most = limit_of("memory:");
+    if (sticky)
+        return sticky;
+    if (!region) {
+        region = (char *)mmap(NULL, REGION, guarded() ? PROT_NONE : PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); /* what is beyond region_used stays as it is mapped */
+        if (region == MAP_FAILED)
+            die("no address space for device memory");
+    }
+    const size_t need = whole(bytes);
+    if (bytes > REGION || region_used + need > REGION ||
+        (most && region_live + need > most << 20))
+        return cudaErrorMemoryAllocation;
+    const size_t at = take(need);
+    region_live += need;
+    cuda_cpu_open_memory();
+    memset(region + at, 0xff, bytes); /* NaNs */
+    memset(region + at + bytes, 0xff, FENCE);
+    cuda_cpu_close_memory();
+    live[at] = {bytes};
+    *p = region + at;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaFree(void *p)
+{
+    if (!p)
+        return cudaSuccess;
+    check_fences();
+    const size_t at = (size_t)((char *)p - region);
+    const auto found = live.find(at);
+    if (found == live.end())
+        die("cudaFree of what is not allocated");
+    const size_t need = whole(found->second.size);
+    cuda_cpu_open_memory();
+    madvise(region + at, need, MADV_DONTNEED);
+    cuda_cpu_close_memory();
+    live.erase(found);
+    region_live -= need;
+    holes[at] = need;
+    return cudaSuccess;
+}
+
+/* Whether all of it lies in one live piece. */
+static bool is_device(const void *p, size_t bytes)
+{
+    const char *c = (const char *)p;
+    if (!region || c < region || c >= region + REGION)
+        return false;
+    auto next = live.upper_bound((size_t)(c - region));
+    if (next == live.begin())
+        return false;
+    --next;
+    return (size_t)(c - region) + bytes <= next->first + next->second.size;
+}
+
+extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
+{
+    if (sticky)
+        return sticky;
+    if (!is_device(p, bytes))
+        die("cudaMemset outside of device memory");
+    cuda_cpu_open_memory();
+    memset(p, value, bytes);
+    cuda_cpu_close_memory();
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                       enum cudaMemcpyKind kind, cudaStream_t)
+{
+    if (sticky)
+        return sticky;
+    if (is_device(to, bytes) != (kind != cudaMemcpyDeviceToHost) ||
+        is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
+        die("cudaMemcpy: the direction does not fit the pointers");
+    cuda_cpu_open_memory();
+    memcpy(to, from, bytes);
+    cuda_cpu_close_memory();
+    return cudaSuccess;
+}
+
+/* --- fibers ------------------------------------------------------------------------------- */
+
+struct fiber {
+    jmp_buf    at;
+    bool       made, done, waiting;
+    long       until;   /* the count that the barrier waited for must reach */
+    long      *count;
+    ucontext_t start;
+    char      *stack;
+    dim3       index;
+};
+
+struct warp_desk {
+    uint64_t bits[2][WARP_SIZE]; /* two calls in turn: who is late still reads the one before */
+    long     calls[WARP_SIZE];
+    int      came;
+    long     passed;
+};
+
+static struct fiber     fibers[THREADS_MAX];
+static struct warp_desk desks[THREADS_MAX / WARP_SIZE];
+static jmp_buf          scheduler;
+static ucontext_t       first_way_back;
+static int              current, threads, block_came;
+static long             block_passed;
+alignas(64) static char shared_memory[SHARED_MAX];
+static size_t           shared_bytes;
+static const std::function<void()> *body_now;
+
+void *cuda_cpu_shared(void)
+{
+    if (shared_bytes == 0)
+        die("this kernel was launched without shared memory");
+    return shared_memory;
+}
+
+static void give_way(void)
+{
+    if (_setjmp(fibers[current].at) == 0)
+        _longjmp(scheduler, 1);
+}
+
+static void live_forever(void)
+{
+    for (;;) {
+        (*body_now)();
+        fibers[current].done = true;
+        give_way();
+    }
+}
+
+static void await(long *count, long until)
+{
+    fibers[current].waiting = true;
+    fibers[current].count = count;
+    fibers[current].until = until;
+    while (*count < until)
+        give_way();
+    fibers[current].waiting = false;
+}
+
+void __syncthreads(void)
+{
+    const long until = block_passed + 1;
+    if (++block_came == threads) {
+        block_came = 0;
+        block_passed++;
+        return;
+    }
+    await(&block_passed, until);
+}
+
+static int lane_now(void)
+{
+    return current % WARP_SIZE;
+}
+
+static int warp_threads(void)
+{
+    const int first = current / WARP_SIZE * WARP_SIZE;
+    return threads - first < WARP_SIZE ? threads - first : WARP_SIZE;
+}
+
+void __syncwarp(void)
+{
+    struct warp_desk *d = &desks[current / WARP_SIZE];
+    const long until = d->passed + 1;
+    if (++d->came == warp_threads()) {
+        d->came = 0;
+        d->passed++;
+        return;
+    }
+    await(&d->passed, until);
+}
+
+uint64_t cuda_cpu_exchange(uint64_t bits, int mask)
+{
+    struct warp_desk *d = &desks[current / WARP_SIZE];
+    const int lane = lane_now(), from = lane ^ mask;
+    const long turn = d->calls[lane]++ & 1;
+    d->bits[turn][lane] = bits;
+    __syncwarp();
+    return from < warp_threads() ? d->bits[turn][from] : bits;
+}
+
+static void begin(int i)
+{
+    struct fiber *f = &fibers[i];
+    if (!f->made) {
+        f->stack = (char *)mmap(NULL, STACK, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (f->stack == MAP_FAILED)
+            die("no memory for a thread");
+        getcontext(&f->start);
+        f->start.uc_stack.ss_sp = f->stack;
+        f->start.uc_stack.ss_size = STACK;
+        f->start.uc_link = NULL;
+        makecontext(&f->start, live_forever, 0);
+    }
+    current = i;
+    threadIdx = f->index;
+    if (_setjmp(scheduler) != 0)
+        return;
+    if (f->made)
+        _longjmp(f->at, 1);
+    f->made = true;
+    swapcontext(&first_way_back, &f->start);
+}
+
+static void place_threads(dim3 block)
+{
+    int i = 0;
+    for (unsigned z = 0; z < block.z; z++)
+        for (unsigned y = 0; y < block.y; y++)
+            for (unsigned x = 0; x < block.x; x++)
+                fibers[i++].index = dim3(x, y, z);
+}
+
+static void run_block(bool reverse)
+{
+    int left = threads;
+    block_came = 0;
+    memset(desks, 0, sizeof(desks));
+    memset(shared_memory, 0xff, shared_bytes);
+    for (int i = 0; i < threads; i++)
+        fibers[i].done = fibers[i].waiting = false;
+    while (left > 0) {
+        int moved = 0;
+        for (int k = 0; k < threads; k++) {
+            const int i = reverse ? threads - 1 - k : k;
+            if (fibers[i].done || (fibers[i].waiting && *fibers[i].count < fibers[i].until))
+                continue;
+            begin(i);
+            moved++;
+            left -= fibers[i].done;
+        }
+        if (moved == 0)
+            die("the block is stuck: some threads wait at a barrier that others have passed by");
+    }
+    if (block_came)
+        die("threads have come to a barrier that not all came to");
+}
+
+cudaError_t cuda_cpu_launch(dim3 grid, dim3 block, size_t shared, const std::function<void()> &body)
+{
+    const char *order = getenv("CUDA_CPU_ORDER");
+    const size_t count = (size_t)block.x * block.y * block.z, fail = limit_of("launch:");
+    if (sticky)
+        return sticky;
+    if (fail && (size_t)++launches >= fail)
+        return sticky = cudaErrorIllegalAddress;
+    if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
+        grid.z > 65535 || grid.x > 0x7fffffff || shared > 48 * 1024)
+        return cudaErrorInvalidConfiguration;
+    gridDim = grid;
+    blockDim = block;
+    threads = (int)count;
+    shared_bytes = shared;
+    body_now = &body;
+    place_threads(block);
+    cuda_cpu_open_memory();
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                run_block(order && strcmp(order, "reverse") == 0);
+            }
+    cuda_cpu_close_memory();
+    return cudaSuccess;
+}
+
+/* --- the rest ----------------------------------------------------------------------------- */
+
+extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    if (region)
+        check_fences();
+    return sticky;
+}
+
+extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    *s = NULL;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetLastError(void)
+{
+    return sticky;
+}
+
+extern "C" cudaError_t cudaDriverGetVersion(int *v)
+{
+    *v = fails("driver") ? 0 : fails("old") ? 11040 : 13000;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaRuntimeGetVersion(int *v)
+{
+    *v = 13000;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetDeviceCount(int *n)
+{
+    if (fails("driver") || fails("old"))
+        return cudaErrorInsufficientDriver; /* and *n stays */
+    if (fails("device"))
+        return cudaErrorNoDevice;
+    *n = 1;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
+{
+    *p = {};
+    snprintf(p->name, sizeof(p->name), "CUDA on the CPU (for tests)");
+    p->major = 8;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaSetDevice(int)
+{
+    return cudaSuccess;
+}
+
+extern "C" const char *cudaGetErrorString(cudaError_t e)
+{
+    switch (e) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+    }
+    return "unknown error";
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuda_runtime.h - a stand-in: the .cu files as ordinary C++, kernels run on the CPU
+ *
+ * Every thread of a block is a fiber with a stack of its own, so that barriers
+ * and shuffles between threads work; blocks run one after another.  Device
+ * memory lies in one region that (with CUDA_CPU_GUARD) nobody may touch but
+ * kernels and copies, is full of NaNs when new, and has fences behind every piece.
+ *
+ * What passes here has its indices and its arithmetic right.  It says nothing
+ * about a GPU: not its memory model, not its limits, not its speed, and not
+ * about races that this order of threads does not show (CUDA_CPU_ORDER=reverse
+ * runs the other order).
+ */
+#ifndef CUDA_CPU_RUNTIME_H
+#define CUDA_CPU_RUNTIME_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#define CUDA_ON_CPU 1
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __shared__ static
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+extern dim3 gridDim, blockDim, blockIdx, threadIdx;
+
+typedef enum {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorIllegalAddress = 700
+} cudaError_t;
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3
+};
+enum { cudaStreamNonBlocking = 1 };
+
+typedef struct cuda_cpu_stream *cudaStream_t;
+typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
+
+struct cudaDeviceProp {
+    char name[256];
+    int  major, minor;
+};
+
+extern "C" {
+const char *cudaGetErrorString(cudaError_t e);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaDriverGetVersion(int *v);
+cudaError_t cudaRuntimeGetVersion(int *v);
+cudaError_t cudaGetDeviceCount(int *n);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t s);
+cudaError_t cudaMalloc(void **p, size_t bytes);
+cudaError_t cudaFree(void *p);
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t s);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t s);
+}
+
+/* Runs body once per thread of the grid. */
+cudaError_t cuda_cpu_launch(dim3 grid, dim3 block, size_t shared,
+                            const std::function<void()> &body);
+void *cuda_cpu_shared(void);
+
+/* Device memory is open between these two; for what works on it outside of a launch. */
+void cuda_cpu_open_memory(void);
+void cuda_cpu_close_memory(void);
+
+void __syncthreads(void);
+void __syncwarp(void);
+
+/* The value that lane `lane ^ mask` brought to the same call. */
+uint64_t cuda_cpu_exchange(uint64_t bits, int mask);
+
+template <typename T> static inline T __shfl_xor_sync(unsigned, T x, int mask)
+{
+    static_assert(sizeof(T) <= sizeof(uint64_t), "at most 8 bytes");
+    uint64_t bits = 0;
+    memcpy(&bits, &x, sizeof(x));
+    bits = cuda_cpu_exchange(bits, mask);
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+#endif

@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.sh BIN PLUGIN CHECK_KERNELS - what can be known about the CUDA backend without a GPU
+#
+# PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
+# file: the same sources, run on the CPU.  Indices, arithmetic, memory and the
+# words for failures are checked; nothing is learned about a GPU.
+set -u
+bin=$1 plugin=$(realpath "$2") kernels=$3
+export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+bad=0
+cases=$(ls tests/golden/sana/tiny-*[a-z].json)
+
+# ok WHAT COMMAND... - one line; the output when it fails
+ok() {
+    what=$1
+    shift
+    if "$@" >"$log" 2>&1; then
+        echo "ok     $what: $(tail -n 1 "$log")"
+    else
+        echo "FAILED $what (exit $?)"
+        cat "$log"
+        bad=1
+    fi
+}
+
+# ends CODE TEXT COMMAND... - must exit with CODE and say TEXT
+ends() {
+    want=$1 text=$2
+    shift 2
+    "$@" >"$log" 2>&1
+    code=$?
+    if [ $code -eq "$want" ] && grep -q "$text" "$log"; then
+        echo "ok     exit $code: $(grep -h "$text" "$log" | tail -n 1)"
+    else
+        echo "FAILED exit $code where $want was expected, and \"$text\":"
+        cat "$log"
+        bad=1
+    fi
+}
+
+for precision in fp32 bf16; do
+    ok "kernels $precision" "$kernels" "$plugin" $precision
+    ok "kernels $precision, threads in reverse" \
+        env CUDA_CPU_ORDER=reverse "$kernels" "$plugin" $precision
+    ok "kernels $precision, no algorithm in cuBLASLt" \
+        env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" $precision
+    # shellcheck disable=SC2086
+    ok "golden cases $precision" \
+        "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
+done
+ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
+    "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json
+
+verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
+ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
+ends 67 'driver is too old' env CUDA_CPU_FAIL=old $verify
+ends 67 'no GPU' env CUDA_CPU_FAIL=device $verify
+ends 67 'cuBLASLt is missing' env JOBCTL_CUBLASLT=/nowhere.so $verify
+ends 67 'cannot be loaded' env JOBCTL_CUDA=/nowhere.so $verify
+ends 72 'out of GPU memory' env CUDA_CPU_FAIL=memory:1 $verify
+ends 73 'the GPU failed' env CUDA_CPU_FAIL=launch:40 $verify
+ends 0 'running on the CPU: no GPU' env CUDA_CPU_FAIL=device \
+    "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
+exit $bad

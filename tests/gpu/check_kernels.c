@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_kernels.c - every CUDA kernel against its CPU twin, at odd sizes
+ *
+ *   check_kernels PLUGIN fp32|bf16           compare; a line per kernel, exit 1 on any difference
+ *   check_kernels PLUGIN fp32|bf16 --time    time them at the sizes of Sana-1600M, 1024 px
+ *
+ * Exit 67, in silence, where there is no driver or no GPU.
+ *
+ * Both sides get the same random arrays, run one kernel, and every array is
+ * compared: outputs, and inputs that must not change.  fp32 differs by the order
+ * of sums only: relative L2 below 1e-5.  In bf16 what enters a product is rounded
+ * beforehand for both sides, so that the same bound holds; only where a kernel
+ * rounds something that it computed itself (LOOSE) half a unit of bf16, 4e-3,
+ * is the bound.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
+#include "kernels/rng.h"
+
+enum { ARRAYS = 12, DIMS = 6, SIZES = 8, NO_DEVICE = 67 };
+enum {
+    ROUNDED = 1, /* enters a product */
+    LOOSE = 2,   /* comes from a number that a kernel rounded in between */
+    ABOVE = 4,   /* 0.5 to 1.5 */
+    RELU = 8,    /* half of it zero, none below */
+    MASK = 16,   /* 1 or 0, the first of 64 always 1 */
+    DOUBLES = 32,
+    TIMES = 64   /* 0 to 999 */
+};
+
+struct want {
+    const char *what;
+    size_t      n; /* floats; 0: the array is NULL */
+    int         flags;
+};
+
+struct test {
+    const char *name;
+    void (*arrays)(struct want *w, const int *z);
+    void (*run)(const struct kern_ops *k, float *const *a, const int *z);
+    int sizes[SIZES][DIMS]; /* until a row of zeros */
+    int large[DIMS];        /* Sana-1600M, 8 samples of 1024 tokens */
+};
+
+#define N(...) ((size_t)1 * __VA_ARGS__)
+
+static void linear_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"y", N(z[0] * z[2]), 0};
+    w[1] = (struct want){"x", N(z[0] * z[1]), ROUNDED};
+    w[2] = (struct want){"w", N(z[2] * z[1]), ROUNDED};
+    w[3] = (struct want){"b", z[3] ? N(z[2]) : 0, 0};
+}
+
+static void linear_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->linear(a[0], a[1], a[2], a[3], z[0], z[1], z[2]);
+}
+
+static void linear_back_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"dx", z[3] & 2 ? N(z[0] * z[1]) : 0, 0};
+    w[1] = (struct want){"dw", N(z[2] * z[1]), 0};
+    w[2] = (struct want){"db", z[3] & 4 ? N(z[2]) : 0, 0};
+    w[3] = (struct want){"dy", N(z[0] * z[2]), ROUNDED};
+    w[4] = (struct want){"x", N(z[0] * z[1]), ROUNDED};
+    w[5] = (struct want){"w", N(z[2] * z[1]), ROUNDED};
+}
+
+static void linear_back_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->linear_back(a[0], z[3] & 1, a[1], a[2], a[3], a[4], a[5], z[0], z[1], z[2]);
+}
+
+static struct kern_image image_of(const int *z)
+{
+    return (struct kern_image){z[0], z[1], z[2], z[3]};
+}
+
+static void patch_arrays(struct want *w, const int *z)
+{
+    for (int i = 0; i < 4; i++)
+        w[i] = (struct want){i == 3 ? "img" : "tok", N(z[0] * z[1] * z[2] * z[3]), 0};
+}
+
+static void patch_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->patch_embed(a[0], a[3], image_of(z), z[4]);
+    k->patchify(a[1], a[3], image_of(z), z[4]);
+    k->unpatchify(a[2], a[1], image_of(z), z[4]);
+}
+
+static void map_arrays(struct want *w, const int *z)
+{
+    for (int i = 0; i < 8; i++)
+        w[i] = (struct want){"x", N(z[0]), 0};
+}
+
+static void map_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const size_t n = (size_t)z[0];
+    k->silu(a[0], a[6], n);
+    k->silu_back(a[1], a[7], a[6], n);
+    k->gelu(a[2], a[6], n);
+    k->gelu_back(a[3], a[7], a[6], n);
+    k->add(a[4], a[6], a[7], n);
+    k->add(a[5], a[5], a[7], n); /* in place */
+    k->copy(a[0], a[6], n / 2);
+    k->zero(a[1], n / 3);
+}
+
+static void relu_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"y", N(z[0] * (z[1] + 3)), 0};
+    w[1] = (struct want){"x", N(z[0] * (z[1] + 5)), 0};
+}
+
+static void relu_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->relu(a[0], z[1] + 3, a[1], z[1] + 5, z[0], z[1]);
+    k->relu(a[1], z[1] + 5, a[1], z[1] + 5, z[0], z[1] / 2);
+}
+
+static void glu_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"y", N(z[0] * z[1]), 0};
+    w[1] = (struct want){"dx", N(z[0] * z[1] * 2), 0};
+    w[2] = (struct want){"dy", N(z[0] * z[1]), 0};
+    w[3] = (struct want){"x", N(z[0] * z[1] * 2), 0};
+}
+
+static void glu_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->glu(a[0], a[3], z[0], z[1]);
+    k->glu_back(a[1], a[2], a[3], z[0], z[1]);
+}
+
+static void time_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"emb", N(z[0] * 2 * z[1]), 0};
+    w[1] = (struct want){"t", N(z[0]), TIMES};
+    w[2] = (struct want){"freqs", N(z[1]), ABOVE};
+}
+
+static void time_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->time_embed(a[0], a[1], a[2], z[0], z[1]);
+}
+
+/* batch, rows, cols, row */
+static void mod_arrays(struct want *w, const int *z)
+{
+    const size_t ld = N(z[1] * z[2]) + 2;
+    w[0] = (struct want){"mod", N(z[0] * z[1] * z[2]), 0};
+    w[1] = (struct want){"table", N(z[1] * z[2]), 0};
+    w[2] = (struct want){"t", N(z[0]) * ld, 0};
+    w[3] = (struct want){"dtable", N(z[1] * z[2]), 0};
+    w[4] = (struct want){"dt", N(z[0]) * ld, 0};
+    w[5] = (struct want){"dmod", N(z[0] * z[1] * z[2]), 0};
+}
+
+static void mod_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const int ld = z[1] * z[2] + 2, row = z[3] ? z[2] : 0;
+    k->mod_add(a[0], a[1], a[2], ld, row, z[0], z[1], z[2]);
+    k->mod_add_back(a[3], a[4], ld, row, a[5], z[0], z[1], z[2]);
+}
+
+/* batch, tokens, cols */
+static void gate_arrays(struct want *w, const int *z)
+{
+    const size_t n = N(z[0] * z[1] * z[2]), g = N(z[0]) * (N(z[2]) + 3);
+    w[0] = (struct want){"y", n, 0};
+    w[1] = (struct want){"x", n, 0};
+    w[2] = (struct want){"gate", g, 0};
+    w[3] = (struct want){"a", n, 0};
+    w[4] = (struct want){"da", n, 0};
+    w[5] = (struct want){"dgate", g, 0};
+    w[6] = (struct want){"dy", n, 0};
+}
+
+static void gate_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->gate(a[0], a[1], a[2], z[2] + 3, a[3], z[0], z[1], z[2]);
+    k->gate_back(a[4], a[5], a[6], a[2], z[2] + 3, a[3], z[0], z[1], z[2]);
+}
+
+static void norm_arrays(struct want *w, const int *z)
+{
+    const size_t n = N(z[0] * z[1] * z[2]), m = N(z[0] * 3 * z[2]), rows = N(z[0] * z[1]);
+    w[0] = (struct want){"h", n, 0};
+    w[1] = (struct want){"stats", 2 * rows, 0};
+    w[2] = (struct want){"x", n, 0};
+    w[3] = (struct want){"mod", m, 0};
+    w[4] = (struct want){"dx", n, 0};
+    w[5] = (struct want){"dmod", m, 0};
+    w[6] = (struct want){"dh", n, 0};
+}
+
+static void norm_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const int C = z[2], ld = 3 * C;
+    k->norm_mod(a[0], a[1], a[2], a[3], a[3] + C, ld, z[0], z[1], C, 1e-6f);
+    k->norm_mod_back(a[4], a[5], a[5] + C, a[6], a[2], a[1], a[3] + C, ld, z[0], z[1], C);
+}
+
+static void rms_arrays(struct want *w, const int *z)
+{
+    w[0] = (struct want){"y", N(z[0] * (z[1] + 5)), 0};
+    w[1] = (struct want){"rstd", N(z[0]), 0};
+    w[2] = (struct want){"x", N(z[0] * (z[1] + 3)), 0};
+    w[3] = (struct want){"w", N(z[1]), 0};
+    w[4] = (struct want){"dx", N(z[0] * (z[1] + 3)), 0};
+    w[5] = (struct want){"dw", N(z[1]), 0};
+    w[6] = (struct want){"dy", N(z[0] * (z[1] + 5)), 0};
+}
+
+static void rms_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const int ldy = z[1] + 5, ldx = z[1] + 3;
+    k->rms_norm(a[0], ldy, a[1], a[2], ldx, a[3], z[0], z[1], 1e-5f);
+    k->rms_norm_back(a[4], ldx, a[5], a[6], ldy, a[2], ldx, a[1], a[3], z[0], z[1]);
+    k->rms_norm_back(a[6], ldy, a[5], a[6], ldy, a[2], ldx, a[1], a[3], z[0], z[1]);
+}
+
+/* batch, tokens, heads, dim */
+static void lin_arrays(struct want *w, const int *z)
+{
+    const size_t rows = N(z[0] * z[1]), C = N(z[2] * z[3]);
+    w[0] = (struct want){"out", rows * C, 0};
+    w[1] = (struct want){"vk", N(z[0] * z[2]) * N((z[3] + 1) * z[3]), 0};
+    w[2] = (struct want){"den", rows * N(z[2]), 0};
+    w[3] = (struct want){"qk", rows * 2 * C, RELU};
+    w[4] = (struct want){"v", rows * (C + 1), 0};
+    w[5] = (struct want){"dqkv", rows * 3 * C, 0};
+    w[6] = (struct want){"dout", rows * C, 0};
+}
+
+static void lin_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const struct kern_heads s = {z[0], z[1], z[2], z[3]};
+    const struct kern_lin_attn keep = {a[1], a[2]};
+    const int C = z[2] * z[3];
+    k->lin_attn(a[0], C, keep, a[3], a[3] + C, 2 * C, a[4], C + 1, s);
+    k->lin_attn_back(a[5], a[5] + C, a[5] + 2 * C, 3 * C, a[6], C, a[0], keep, a[3], a[3] + C,
+                     2 * C, a[4], C + 1, s);
+}
+
+/* batch, tokens, heads, dim, text */
+static void cross_arrays(struct want *w, const int *z)
+{
+    const size_t M = N(z[0] * z[1]), T = N(z[0] * z[4]), C = N(z[2] * z[3]);
+    w[0] = (struct want){"out", M * C, LOOSE};
+    w[1] = (struct want){"prob", N(z[0] * z[2]) * N(z[1] * z[4]), 0};
+    w[2] = (struct want){"q", M * C, ROUNDED};
+    w[3] = (struct want){"kv", T * 2 * C, ROUNDED};
+    w[4] = (struct want){"mask", T, MASK};
+    w[5] = (struct want){"dq", M * C, LOOSE};
+    w[6] = (struct want){"dkv", T * 2 * C, LOOSE};
+    w[7] = (struct want){"work", N(z[0] * z[2]) * N(z[1] * z[4]), LOOSE};
+    w[8] = (struct want){"dout", M * C, ROUNDED};
+}
+
+static void cross_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const struct kern_heads s = {z[0], z[1], z[2], z[3]};
+    const int C = z[2] * z[3];
+    k->cross_attn(a[0], a[1], a[2], a[3], 2 * C, a[3] + C, 2 * C, a[4], z[4], s);
+    k->cross_attn_back(a[5], a[6], a[6] + C, 2 * C, a[7], a[8], a[1], a[2], a[3], 2 * C, a[3] + C,
+                       2 * C, z[4], s);
+}
+
+static void conv_arrays(struct want *w, const int *z)
+{
+    const size_t n = N(z[0] * z[1] * z[2]) * N(z[3]);
+    w[0] = (struct want){"y", n, 0};
+    w[1] = (struct want){"x", n, 0};
+    w[2] = (struct want){"w", N(z[3] * 9), 0};
+    w[3] = (struct want){"b", N(z[3]), 0};
+    w[4] = (struct want){"dx", n, 0};
+    w[5] = (struct want){"dw", N(z[3] * 9), 0};
+    w[6] = (struct want){"db", N(z[3]), 0};
+    w[7] = (struct want){"dy", n, 0};
+}
+
+static void conv_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    k->depthwise(a[0], a[1], a[2], a[3], image_of(z));
+    k->depthwise_back(a[4], a[5], a[6], a[7], a[1], a[2], image_of(z));
+}
+
+static void flow_arrays(struct want *w, const int *z)
+{
+    const size_t n = N(z[0] * z[1]);
+    w[0] = (struct want){"x_t", n, 0};
+    w[1] = (struct want){"x0", n, 0};
+    w[2] = (struct want){"noise", n, 0};
+    w[3] = (struct want){"alpha", N(z[0]), 0};
+    w[4] = (struct want){"sigma", N(z[0]), 0};
+    w[5] = (struct want){"per_sample", N(z[0] * 2), DOUBLES};
+    w[6] = (struct want){"dout", n, 0};
+    w[7] = (struct want){"out", n, 0};
+    w[8] = (struct want){"squares", 2, DOUBLES};
+}
+
+static void flow_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const size_t n = (size_t)z[1];
+    k->flow_noise(a[0], a[1], a[2], a[3], a[4], z[0], n);
+    k->flow_loss((double *)(void *)a[5], a[6], a[7], a[1], a[2], 0.7, z[0], n);
+    const double squares = k->sum_squares(a[2], n * (size_t)z[0]);
+    k->upload(a[8], &squares, sizeof(squares));
+}
+
+static void adamw_arrays(struct want *w, const int *z)
+{
+    static const char *const names[] = {"p", "m", "v", "g", "ema"};
+    for (int i = 0; i < 5; i++)
+        w[i] = (struct want){names[i], N(z[0]), i == 2 ? ABOVE : 0};
+}
+
+static void adamw_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const struct kern_adamw c = {0.9f, 0.1f, 0.999f, 0.001f, 1e-8f, 0.999f, 0.01f, 3.2f, 0.5f};
+    k->ema(a[4], a[0], 0.99f, 0.01f, (size_t)z[0]);
+    k->adamw(a[0], a[1], a[2], a[3], c, (size_t)z[0]);
+}
+
+/* rows, cols, factored */
+static void came_arrays(struct want *w, const int *z)
+{
+    static const char *const names[] = {"p", "m", "v", "g", "work", "row", "res_row", "col",
+                                        "res_col"};
+    for (int i = 0; i < 9; i++)
+        w[i] = (struct want){names[i], i < 5 ? N(z[0] * z[1]) : i < 7 ? N(z[0]) : N(z[1]),
+                             i == 2 || i > 4 ? ABOVE : 0};
+}
+
+static void came_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const struct kern_came c = {0.9f,    0.1f,  0.999f, 0.001f, 0.9999f, 0.0001f,
+                                1e-30f, 1e-16f, 0.01f,  0.999f, 0.8f,    0.5f};
+    const struct kern_came_state s = {z[2] ? z[0] : 0, z[1], a[1], a[2], a[5], a[7], a[6], a[8],
+                                      a[4]};
+    k->came(a[0], s, a[3], c, N(z[0] * z[1]));
+}
+
+static const struct test tests[] = {
+    {"linear", linear_arrays, linear_run,
+     {{1, 1, 1, 1}, {1, 7, 3, 0}, {5, 17, 31, 1}, {33, 64, 47, 1}, {7, 96, 200, 0},
+      {130, 31, 65, 1}, {4, 256, 130, 1}}, {8192, 2240, 11200, 1}},
+    {"linear_back", linear_back_arrays, linear_back_run,
+     {{1, 1, 1, 7}, {3, 7, 5, 2}, {5, 17, 31, 4}, {33, 64, 47, 7}, {7, 96, 200, 3},
+      {130, 31, 65, 6}, {300, 24, 10, 0}}, {8192, 2240, 11200, 6}},
+    {"patch", patch_arrays, patch_run,
+     {{1, 1, 1, 1, 1}, {2, 4, 6, 3, 2}, {3, 3, 9, 5, 3}, {2, 5, 7, 32, 1}}, {8, 32, 32, 32, 1}},
+    {"silu gelu add", map_arrays, map_run, {{1}, {2}, {31}, {1000}, {4097}}, {8192 * 2240}},
+    {"relu", relu_arrays, relu_run, {{1, 1}, {3, 7}, {33, 130}}, {8192, 4480}},
+    {"glu", glu_arrays, glu_run, {{1, 1}, {3, 7}, {33, 130}}, {8192, 5600}},
+    {"time_embed", time_arrays, time_run, {{1, 1}, {3, 7}, {2, 128}}, {8, 128}},
+    {"mod_add", mod_arrays, mod_run, {{1, 1, 1, 1}, {3, 2, 7, 0}, {2, 6, 130, 1}},
+     {8, 6, 2240, 1}},
+    {"gate", gate_arrays, gate_run, {{1, 1, 1}, {2, 3, 5}, {3, 33, 40}, {2, 300, 65}},
+     {8, 1024, 2240}},
+    {"norm_mod", norm_arrays, norm_run,
+     {{1, 1, 2}, {2, 3, 5}, {3, 33, 16}, {1, 40, 130}, {2, 200, 300}}, {8, 1024, 2240}},
+    {"rms_norm", rms_arrays, rms_run, {{1, 2}, {6, 5}, {99, 16}, {40, 130}, {200, 300}},
+     {8192, 2240}},
+    {"lin_attn", lin_arrays, lin_run,
+     {{1, 2, 1, 1}, {2, 5, 3, 4}, {1, 33, 2, 32}, {2, 70, 1, 33}, {1, 9, 1, 100}},
+     {8, 1024, 70, 32}},
+    {"cross_attn", cross_arrays, cross_run,
+     {{1, 1, 1, 1, 1}, {2, 3, 2, 4, 5}, {2, 33, 2, 8, 33}, {1, 20, 3, 7, 70}, {3, 16, 1, 72, 12}},
+     {8, 1024, 20, 112, 300}},
+    {"depthwise", conv_arrays, conv_run,
+     {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 33}, {1, 7, 5, 40}, {3, 8, 8, 65}}, {8, 32, 32, 11200}},
+    {"flow sum_squares", flow_arrays, flow_run, {{1, 1}, {3, 7}, {2, 5000}, {5, 300}}, {8, 32768}},
+    {"adamw ema", adamw_arrays, adamw_run, {{1}, {33}, {4097}}, {1 << 26}},
+    {"came", came_arrays, came_run,
+     {{2, 2, 1}, {3, 7, 1}, {1, 33, 0}, {40, 65, 1}, {130, 9, 1}, {5, 9, 0}}, {11200, 2240, 1}},
+};
+
+/* --- running ------------------------------------------------------------------------------ */
+
+struct side {
+    const struct kern_ops *k;
+    float                 *a[ARRAYS];
+};
+
+static float to_bf16(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof(u));
+    u = (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &u, sizeof(u));
+    return x;
+}
+
+static void fill(float *p, const struct want *w, int bf16, uint64_t id)
+{
+    const struct rng r = rng_make(5, 0, id, RNG_TEST);
+    rng_uniform(&r, p, 0, w->n);
+    for (size_t i = 0; i < w->n; i++) {
+        const float x = 2 * p[i] - 1;
+        p[i] = w->flags & ABOVE   ? p[i] + 0.5f
+               : w->flags & RELU  ? (x > 0 ? x : 0)
+               : w->flags & MASK  ? (float)(i % 64 == 0 || x > 0)
+               : w->flags & TIMES ? 999 * p[i]
+                                  : x;
+        if (bf16 && w->flags & ROUNDED)
+            p[i] = to_bf16(p[i]);
+    }
+}
+
+static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
+{
+    for (int i = 0; i < ARRAYS; i++) {
+        s->a[i] = NULL;
+        if (!w[i].n)
+            continue;
+        float *here = malloc(w[i].n * sizeof(float));
+        s->a[i] = s->k->alloc(w[i].n * sizeof(float));
+        if (!here || !s->a[i]) {
+            fprintf(stderr, "check_kernels: out of memory\n");
+            return -1;
+        }
+        fill(here, &w[i], bf16, id + (uint64_t)i);
+        s->k->upload(s->a[i], here, w[i].n * sizeof(float));
+        free(here);
+    }
+    return 0;
+}
+
+static void release(struct side *s)
+{
+    for (int i = 0; i < ARRAYS; i++)
+        s->k->release(s->a[i]);
+}
+
+static double difference(const float *ours, const float *want, const struct want *w)
+{
+    double sum = 0, all = 0;
+    const size_t n = w->flags & DOUBLES ? w->n / 2 : w->n;
+    for (size_t i = 0; i < n; i++) {
+        const double y = w->flags & DOUBLES ? ((const double *)(const void *)want)[i] : want[i];
+        const double x = w->flags & DOUBLES ? ((const double *)(const void *)ours)[i] : ours[i];
+        sum += (x - y) * (x - y);
+        all += y * y;
+    }
+    return sqrt(sum) / fmax(sqrt(all), 1e-20);
+}
+
+struct score {
+    double worst;       /* as a share of its bound */
+    double error;
+    char   where[64];
+};
+
+static void compare(struct score *s, const struct side *cuda, const struct side *cpu,
+                    const struct want *w, int bf16, const int *z)
+{
+    for (int i = 0; i < ARRAYS; i++) {
+        if (!w[i].n)
+            continue;
+        float *here = malloc(w[i].n * sizeof(float));
+        if (!here)
+            abort();
+        cuda->k->download(here, cuda->a[i], w[i].n * sizeof(float));
+        const double e = difference(here, cpu->a[i], &w[i]);
+        const double bound = bf16 && w[i].flags & LOOSE ? 4e-3 : 1e-5;
+        if (!(e / bound <= s->worst)) {
+            s->worst = e / bound;
+            s->error = e;
+            snprintf(s->where, sizeof(s->where), "%s at %d %d %d %d %d", w[i].what, z[0], z[1],
+                     z[2], z[3], z[4]);
+        }
+        free(here);
+    }
+}
+
+static int check(const struct test *t, const struct kern_ops *cuda, int bf16)
+{
+    struct score score = {-1, 0, ""};
+    char why[256];
+    int sizes = 0;
+    for (; sizes < SIZES && t->sizes[sizes][0]; sizes++) {
+        struct want w[ARRAYS] = {{0}};
+        struct side sides[2] = {{.k = cuda}, {.k = kern_cpu()}};
+        t->arrays(w, t->sizes[sizes]);
+        for (int i = 0; i < 2; i++) {
+            if (setup(&sides[i], w, bf16, (uint64_t)(100 * sizes)) < 0)
+                return 1;
+            t->run(sides[i].k, sides[i].a, t->sizes[sizes]);
+        }
+        if (cuda->state(why, sizeof(why)) != KERN_OK) {
+            printf("FAILED %-16s %s\n", t->name, why);
+            return 1;
+        }
+        compare(&score, &sides[0], &sides[1], w, bf16, t->sizes[sizes]);
+        release(&sides[0]);
+        release(&sides[1]);
+    }
+    const int bad = !(score.worst <= 1);
+    printf("%s %-16s %d sizes; worst %.1e (%.0f %% of the bound): %s\n", bad ? "FAILED" : "ok    ",
+           t->name, sizes, score.error, 100 * score.worst, score.where);
+    return bad;
+}
+
+static double now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec * 1e-6;
+}
+
+/* The best of five turns of four calls, and the bytes of all arrays over that time. */
+static int measure(const struct test *t, const struct kern_ops *cuda, int bf16)
+{
+    enum { TURNS = 5, CALLS = 4 };
+    struct want w[ARRAYS] = {{0}};
+    struct side s = {.k = cuda};
+    char why[256];
+    double best = INFINITY, bytes = 0;
+    t->arrays(w, t->large);
+    if (setup(&s, w, bf16, 1) < 0)
+        return 1;
+    for (int i = 0; i < ARRAYS; i++)
+        bytes += 4.0 * (double)w[i].n;
+    for (int i = 0; i <= TURNS; i++) {
+        const double start = now_ms();
+        for (int j = 0; j < CALLS; j++)
+            t->run(cuda, s.a, t->large);
+        if (cuda->state(why, sizeof(why)) != KERN_OK) {
+            printf("FAILED %-16s %s\n", t->name, why);
+            return 1;
+        }
+        if (i > 0) /* the first turn warms up */
+            best = fmin(best, (now_ms() - start) / CALLS);
+    }
+    printf("%-16s %9.3f ms  %8.1f GB/s over its arrays", t->name, best, bytes / best * 1e-6);
+    if (strncmp(t->name, "linear", 6) == 0)
+        printf("  %7.1f TFLOP/s", 2.0 * t->large[0] * t->large[1] * t->large[2] *
+                                      (t->name[6] ? 2 : 1) / best * 1e-9);
+    printf("\n");
+    release(&s);
+    return 0;
+}
+
+/* Ends the program when there is nothing to check on, or no way to. */
+static const struct kern_ops *open_plugin(const char *path, int bf16)
+{
+    struct kern_cuda c = {.ops_size = sizeof(struct kern_ops),
+                          .precision = bf16 ? KERN_BF16 : KERN_FP32};
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = lib ? dlsym(lib, "kern_cuda_open") : NULL;
+    kern_cuda_open_fn door = NULL;
+    memcpy(&door, &symbol, sizeof(door));
+    if (!door) {
+        fprintf(stderr, "check_kernels: %s\n", dlerror());
+        exit(1);
+    }
+    const int r = door(&c);
+    if (r == KERN_CUDA_NO_DRIVER || r == KERN_CUDA_NO_DEVICE)
+        exit(NO_DEVICE);
+    if (r != KERN_CUDA_READY) {
+        fprintf(stderr, "check_kernels: %s\n", c.why);
+        exit(1);
+    }
+    printf("%s, %s\n", c.name, c.ops->name);
+    return c.ops;
+}
+
+int main(int argc, char **argv)
+{
+    const int bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0, timed = argc > 3;
+    int failed = 0;
+    if (argc < 3) {
+        fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time]\n");
+        return 2;
+    }
+    const struct kern_ops *cuda = open_plugin(argv[1], bf16);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        failed += timed ? measure(&tests[i], cuda, bf16) : check(&tests[i], cuda, bf16);
+        fflush(stdout);
+    }
+    if (!timed)
+        printf("check_kernels: %d passed, %d failed\n",
+               (int)(sizeof(tests) / sizeof(tests[0])) - failed, failed);
+    return failed ? 1 : 0;
+}
