@@ -9,6 +9,7 @@
 .DEFAULT_GOAL := all
 comma    := ,
 CC       := $(if $(filter default,$(origin CC)),gcc,$(CC))
+JOBS     ?= $(shell nproc)
 NVCC     ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 PREFIX   ?= /usr/local
 CFLAGS   ?= -O2 -g
@@ -122,6 +123,7 @@ house:  ## is docs/HOUSE.md still true?
 
 test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers
+	@$(MAKE) --no-print-directory -j$(JOBS) all units
 	@$(MAKE) --no-print-directory check house
 	@$(MAKE) --no-print-directory golden
 	@$(MAKE) --no-print-directory cuda-cpu
@@ -140,6 +142,7 @@ soak: $(PROGRAMS)  ## the tests that take long: three seeds of the demo, ten tho
 	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory -j$(JOBS) all units SANITIZE=address,undefined
 	@$(MAKE) --no-print-directory check sim corpus SANITIZE=address,undefined
 
 corpus: $(FUZZERS)  ## every input that a fuzzer ever found worth keeping, once more
