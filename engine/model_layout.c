@@ -174,7 +174,7 @@ static void fill_normal(float *p, size_t n, const struct rng *r, double std)
 
 static void init_tensor(const struct model *m, const struct tensor *t, uint64_t seed)
 {
-    float *p = m->weights + t->offset;
+    float *p = m->here_weights + t->offset;
     const struct rng r = rng_make(seed, 0, name_id(t->name), RNG_WEIGHTS);
     switch (start_of(t->name)) {
     case ZERO:

@@ -125,7 +125,7 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
         return sticky;
     if (!region) {
         region = (char *)mmap(NULL, REGION, guarded() ? PROT_NONE : PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); /* what is beyond region_used stays as it is mapped */
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (region == MAP_FAILED)
             die("no address space for device memory");
     }

@@ -8,8 +8,9 @@
 set -u
 bin=$1 plugin=$(realpath "$2") kernels=$3
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+log=$work/log
+trap 'rm -rf "$work"' EXIT
 bad=0
 cases=$(ls tests/golden/sana/tiny-*[a-z].json)
 
@@ -53,6 +54,27 @@ for precision in fp32 bf16; do
 done
 ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
     "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json
+
+# A run on the device, pictures and all; again from its middle: the same bits.
+spec() {
+    cat >"$work/$1.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"templates/data/tango-icons",
+ "caption_words":4,"caption_channels":32},"batch":{"global":3,"micro":2},"steps":4,"ema":0.9,
+ "optimizer":{"lr":1e-3},"precision":"fp32","sample":{"after":true,"steps":2,"count":2}},
+ "checkpoint":{"every":{"steps":2},"dir":"$work/$1"}}
+JSON
+}
+spec whole
+spec half
+ok "a run on the device" \
+    env CUDA_CPU_GUARD=1 "$bin/jobctl-train" train --backend cuda --spec "$work/whole.json"
+mkdir "$work/half"
+cp -r "$work/whole/step-00000002" "$work/half/" || bad=1
+ok "the same from its middle" "$bin/jobctl-train" train --backend cuda --spec "$work/half.json"
+for f in model optimizer; do
+    ok "the same bits: $f" \
+        cmp "$work/whole/step-00000004/$f.safetensors" "$work/half/step-00000004/$f.safetensors"
+done
 
 verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
 ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
