@@ -138,7 +138,8 @@ clang: $(OBJ)/flags  ## every source once more through clang's warnings
 	  clang $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
 	done
 
-soak: $(PROGRAMS)  ## the tests that take long: three seeds of the demo, ten thousand steps
+soak: $(PROGRAMS) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
+	@set -e; for s in $(SIMS); do $$s 20000; done
 	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
