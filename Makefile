@@ -184,7 +184,7 @@ clean:  ## remove build/
 	rm -rf build
 
 help:  ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 	@echo "  found: $(CC), $(or $(NVCC),no nvcc: kernels run on the CPU)"
 
 # An object depends on its source, on the headers the compiler saw (-MMD) and

@@ -134,7 +134,9 @@ static void retry(char *out, size_t size, const json_t *b)
 {
     char pause[32];
     time_of(pause, sizeof(pause), b, "delay_ms");
-    snprintf(out, size, "a new attempt follows in %s: %s", pause, text_of(b, "text"));
+    snprintf(out, size, "a new attempt follows %s%s: %s",
+             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "",
+             text_of(b, "text"));
 }
 
 static void done(char *out, size_t size, const json_t *b)

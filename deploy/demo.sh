@@ -37,14 +37,15 @@ echo "  loss curve  $dir/curve.png"
 echo "  checkpoint  $newest"
 echo "  time        $((SECONDS - begin)) s"
 echo
+run=$(printf %q "$bin/")       # to be copied into a shell as they stand
 echo "Three things to try next:"
 echo
 echo "  # draw captions of your own"
-echo "  $bin/jobctl-train sample --dir $dir \\"
+echo "  ${run}jobctl-train sample --dir $(printf %q "$dir") \\"
 echo "      --captions 'face monkey; weather snow; user home' --out mine.png"
 echo
 echo "  # what happened, and why"
-echo "  $bin/jobctl why $id"
+echo "  ${run}jobctl why $id"
 echo
 echo "  # the same with another seed; kill -9 its jobctl-train in the middle and watch it come back"
-echo "  $bin/jobctl submit --follow templates/sana-icons.yaml --set train.seed=2"
+echo "  ${run}jobctl submit --follow templates/sana-icons.yaml --set train.seed=2"

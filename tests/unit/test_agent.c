@@ -133,7 +133,7 @@ static int up_engine(void **state)
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
     assert_int_equal(write(fd, fake_engine, sizeof(fake_engine) - 1), sizeof(fake_engine) - 1);
     close(fd);
-    snprintf(command, sizeof(command), "cp %s %s/jobctl-agent", binary, dir);
+    snprintf(command, sizeof(command), "cp '%s' '%s/jobctl-agent'", binary, dir);
     assert_int_equal(system(command), 0);
     in_dir(binary, "jobctl-agent");
     return start_agent();
@@ -659,7 +659,7 @@ static void a_killed_agent_leaves_its_spool_and_no_ranks(void **state)
     assert_int_equal(seen[1], 1);
     /* the ranks got SIGTERM when their agent died; `sweep` makes sure */
     char command[4400];
-    snprintf(command, sizeof(command), "%s sweep %s", binary, dir);
+    snprintf(command, sizeof(command), "'%s' sweep '%s'", binary, dir);
     FILE *f = popen(command, "r");
     char line[100] = "";
     assert_non_null(fgets(line, sizeof(line), f));

@@ -42,6 +42,8 @@ static const struct {
     {"done", "{\"result\":\"failed\",\"reason\":\"it broke\"}", "failed: it broke", false},
     {"retry", "{\"delay_ms\":65000,\"text\":\"it broke\"}",
      "a new attempt follows in 1m05s: it broke", true},
+    {"retry", "{\"delay_ms\":0,\"text\":\"it broke\"}", "a new attempt follows at once: it broke",
+     true},
     {"from the future", "{}", "from the future", false},
     {"agent_lost", "{}", "agent_lost", true},
 };
