@@ -150,6 +150,8 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
         json_object_set(o, "job", (json_t *)(uintptr_t)s->job);
     if (o && s->codec)
         json_object_set(o, "codec", (json_t *)(uintptr_t)s->codec);
+    if (o && s->exact)
+        json_object_set(o, "exact", (json_t *)(uintptr_t)s->exact);
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     int rc = text ? write_text(path, text, err)
                   : err_set(err, ERR_MEMORY, "out of memory for the state of a checkpoint");

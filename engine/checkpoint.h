@@ -37,6 +37,7 @@ struct checkpoint_state {
     char     data_digest[MANIFEST_DIGEST];
     const json_t *job;      /* the job spec, and dataset_codec() or NULL: kept so that a */
     const json_t *codec;    /* checkpoint can be sampled alone; not filled by a load */
+    const json_t *exact;    /* what a reproducible run needs to go on, or NULL; the same */
 };
 
 struct checkpoint_info {

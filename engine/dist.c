@@ -70,7 +70,7 @@ static int say(const struct dist *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "rank %d has ended; this rank waited for it in %s", f->rank,
                        call);
     case DIST_ABORTED:
-        return err_set(err, ERR_SYSTEM, "rank %d aborted the work of all ranks; this rank was in %s",
+        return err_set(err, ERR_SYSTEM, "rank %d aborted the work of all; this rank was in %s",
                        f->rank, call);
     case DIST_MISMATCH:
         return err_set(err, ERR_SYSTEM,

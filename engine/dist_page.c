@@ -53,8 +53,8 @@ static size_t align(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* What a rank sends to one other in a round. Large, so that there are few rounds; but what is in use
- * at a time should fit in the caches of a processor, and all of it in some 64 MiB. */
+/* What a rank sends to one other in a round. Large, so that there are few rounds; but what is in
+ * use at a time should fit in the caches of a processor, and all of it in some 64 MiB. */
 static size_t chunk_for(size_t world)
 {
     size_t chunk = (1 << 20) / world, most = (16 << 20) / (world * world);

@@ -12,6 +12,7 @@
 #include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/dist.h"
+#include "engine/exact.h"
 #include "engine/flight.h"
 #include "engine/loader.h"
 #include "engine/metrics.h"
@@ -55,8 +56,12 @@ static int write_checkpoint(struct train *t)
         return -1;
     memcpy(state.spec_digest, t->spec_digest, sizeof(state.spec_digest));
     snprintf(state.data_digest, sizeof(state.data_digest), "%s", dataset_digest(t->data));
-    if (checkpoint_save(&info, t->dir, &state, model_layout(m), model_weights(m),
-                        step_optim(t->step), &t->err) < 0) {
+    json_t *exact = train_exact_notes(t);
+    state.exact = exact;
+    int rc = checkpoint_save(&info, t->dir, &state, model_layout(m), model_weights(m),
+                             step_optim(t->step), &t->err);
+    json_decref(exact);
+    if (rc < 0) {
         t->code = info.disk_full ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
         return -1;
     }
@@ -107,33 +112,35 @@ static int not_finite(struct train *t, const char *what, double value)
                    what, (long long)t->at + 1, value);
 }
 
-/* This rank's part of the global batch in micro-batches, each weighed by its share of the whole; the
- * last may be smaller. */
+int train_micro(struct train *t, int from, int n, int index, double *loss)
+{
+    struct step_input in;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
+    if (loader_fill(t->loader, &in, t->at, from, n, &t->err) < 0)
+        return -1;
+    flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
+    return step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err);
+}
+
+/* This rank's part of the global batch in micro-batches, each weighed by its share of the whole;
+ * the last may be smaller. */
 static int accumulate(struct train *t)
 {
-    int global = t->spec.batch_global, micro = t->spec.batch_micro, first, end;
+    int micro = t->spec.batch_micro, first, end;
     t->loss = 0;
     step_begin(t->step);
     train_ranks_begin_step(t);
     train_ranks_slice(t, &first, &end);
     for (int from = first; from < end; from += micro) {
         int n = end - from < micro ? end - from : micro;
-        struct step_input in;
         double loss;
-        flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
-        if (loader_fill(t->loader, &in, t->at, from, n, &t->err) < 0)
-            return -1;
         t->last_micro = from + n == end;
-        flight_micro(t->flight, (uint64_t)((from - first) / micro), (uint64_t)in.height,
-                     (uint64_t)in.width);
-        flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
-        if (step_micro(t->step, &in, (double)n / global, &loss, NULL, &t->err) < 0)
+        if (train_micro(t, from, n, (from - first) / micro, &loss) < 0)
             return -1;
-        t->loss += loss * n / global;
+        t->loss += loss * n / t->spec.batch_global;
     }
-    if (t->err.code != ERR_NONE || train_ranks_reduce(t) < 0)
-        return -1;
-    return isfinite(t->loss) ? 0 : not_finite(t, "the loss", t->loss);
+    return t->err.code == ERR_NONE ? train_ranks_reduce(t) : -1;
 }
 
 static void report(struct train *t, double grad_norm, double lr, double took)
@@ -161,8 +168,10 @@ static int one_step(struct train *t)
 {
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    if (accumulate(t) < 0)
+    if ((t->exact ? train_exact_accumulate(t) : accumulate(t)) < 0)
         return -1;
+    if (!isfinite(t->loss))
+        return not_finite(t, "the loss", t->loss);
     flight_enter(t->flight, (uint64_t)t->at, PHASE_OPTIMIZER);
     if (step_end(t->step, lr, &grad_norm, &t->err) < 0)
         return isfinite(grad_norm) ? -1 : not_finite(t, "the gradient norm", grad_norm);
@@ -270,6 +279,7 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
     int code = tell_end(t, rc);
     dist_destroy(t->dist);
+    exact_destroy(t->exact);
     metrics_close(t->metrics);
     step_destroy(t->step);
     loader_destroy(t->loader);

@@ -41,6 +41,7 @@ struct train {
     struct loader   *loader;
     struct step     *step;
     struct metrics  *metrics;
+    struct exact    *exact; /* reproducible: true, else NULL */
 
     int64_t at;            /* optimizer steps completed */
     int64_t saved;         /* step of the newest checkpoint, or -1 */
@@ -83,6 +84,19 @@ void train_ranks_begin_step(struct train *t);
 int train_ranks_ready(struct train *t, size_t from);
 /* The rest of the gradients, and the loss, summed over all ranks. */
 int train_ranks_reduce(struct train *t);
+
+/* Until nothing is outstanding. */
+int train_ranks_wait(struct train *t);
+
+/* train.c: samples [from, from + n) of the step's global batch, forward and backward. */
+int train_micro(struct train *t, int from, int n, int index, double *loss);
+
+/* train_exact.c: reproducible: true. Notes are for a checkpoint to keep. */
+int train_exact_open(struct train *t);
+json_t *train_exact_notes(struct train *t);
+int train_exact_resume(struct train *t, const char *dir);
+/* The gradients and the loss of a step, of all ranks. */
+int train_exact_accumulate(struct train *t);
 
 static inline bool train_is_first(const struct train *t)
 {

@@ -62,10 +62,11 @@ static const char *env_or(const char *name, const char *none)
 /* What no other ranks have: job, attempt, generation, and what is only this attempt's. */
 static int meeting_name(char name[DIST_NAME], struct err *err)
 {
-    const char *secret = env_or("JOBCTL_NONCE", env_or("JOBCTL_RUN_DIR", env_or("MASTER_PORT", NULL)));
+    const char *port = env_or("MASTER_PORT", NULL);
+    const char *secret = env_or("JOBCTL_NONCE", env_or("JOBCTL_RUN_DIR", port));
     if (!secret)
-        return err_set(err, ERR_USAGE, "WORLD_SIZE is more than 1, but nothing says where the ranks "
-                                       "meet: set JOBCTL_RUN_DIR to a directory of this run");
+        return err_set(err, ERR_USAGE, "WORLD_SIZE is more than 1, but nothing says where the "
+                                       "ranks meet: set JOBCTL_RUN_DIR to a directory of this run");
     snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"),
              env_or("JOBCTL_ATTEMPT", "1"), env_or("JOBCTL_GENERATION", "1"),
              (unsigned long long)digest_word(secret, strlen(secret), 0));
@@ -163,8 +164,8 @@ static int tell_desync(struct train *t, const struct record *all, int odd, const
     int other = odd == 0 ? 1 : 0;
     t->code = EXIT_DESYNC;
     return err_set(&t->err, ERR_CONFLICT,
-                   "desync: rank %d is at step %lld and rank %d at step %lld, with different %s", odd,
-                   (long long)all[odd].step, other, (long long)all[other].step, what);
+                   "desync: rank %d is at step %lld and rank %d at step %lld, with different %s",
+                   odd, (long long)all[odd].step, other, (long long)all[other].step, what);
 }
 
 static int exchange(struct train *t, struct record *all, const struct record *mine, int64_t wait_ms)
@@ -236,6 +237,11 @@ int train_ranks_same_weights(struct train *t)
         rc = tell_desync(t, all, odd, "weights");
     free(all);
     return rc;
+}
+
+int train_ranks_wait(struct train *t)
+{
+    return dist_wait_for(t->dist, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
 }
 
 /* --- gradients --------------------------------------------------------------------------- */

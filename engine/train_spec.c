@@ -310,7 +310,9 @@ static int fill_optim(struct train_spec *s, const json_t *train, struct err *err
 static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
 {
     s->batch_global = (int)int_of(train, "batch.global", 0);
-    s->batch_micro = (int)int_of(train, "batch.micro", s->batch_global);
+    s->reproducible = bool_of(train, "reproducible", false);
+    s->batch_micro = (int)int_of(train, "batch.micro",
+                                 s->reproducible ? (s->batch_global + 7) / 8 : s->batch_global);
     if (s->batch_micro > s->batch_global)
         return err_set(err, ERR_USAGE,
                        "train.batch.micro: %d is more than batch.global, which is %d",
@@ -335,6 +337,9 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     copy_text(s->precision, sizeof(s->precision), json_object_get(train, "precision"));
     if (!s->precision[0])
         snprintf(s->precision, sizeof(s->precision), "auto");
+    if (word_is(train, "parallel", "zero1") || word_is(train, "parallel", "fsdp"))
+        return err_set(err, ERR_USAGE, "train.parallel: zero1 and fsdp are not supported yet; use "
+                                       "ddp or auto");
     if (bool_of(train, "grad_checkpointing", false))
         return err_set(err, ERR_USAGE, "train.grad_checkpointing: true is not supported yet; "
                                        "use auto or false");

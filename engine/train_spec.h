@@ -65,6 +65,7 @@ struct train_spec {
     int      caption_words, caption_channels;
     char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
+    bool     reproducible;
     int64_t  steps;
     struct schedule schedule;
     double   flow_shift, logit_mean, logit_std;

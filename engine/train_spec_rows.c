@@ -76,7 +76,8 @@ static const struct spec_field fields[] = {
     {.path = "batch.global", .type = FIELD_INT, .min = 1, .max = 1048576, .def = "16",
      .help = "samples per optimizer step, over all ranks"},
     {.path = "batch.micro", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 65536, .def = AUTO,
-     .help = "samples in memory at once; auto = the whole global batch"},
+     .help = "samples in memory at once; auto = all of a rank, or an eighth of the batch if "
+             "reproducible"},
     {.path = "steps", .type = FIELD_INT, .min = 1, .max = 1e12,
      .help = "optimizer steps of the whole run; required"},
 
@@ -120,12 +121,9 @@ static const struct spec_field fields[] = {
      .help = "auto = off on the CPU; true is not supported yet"},
     {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true,
      .def = AUTO,
-     .later = "training on several ranks is not supported yet: leave parallel at auto",
-     .help = "how several ranks share the work"},
+     .help = "how several ranks share the work; auto = ddp; zero1 and fsdp are not supported yet"},
     {.path = "reproducible", .type = FIELD_BOOL, .def = "false",
-     .later = "the same bits on any number of ranks are not supported yet; on one "
-             "rank a resumed run has them anyway",
-     .help = "the same bits on any number of ranks"},
+     .help = "the same bits on any number of ranks, whatever fails in between; on the CPU"},
     {.path = "seed", .type = FIELD_INT, .min = 0, .max = 9007199254740992.0, .def = "1",
      .help = "every random number follows from it"},
 

@@ -82,6 +82,8 @@ static int open_in_turn(struct train *t)
 /* Samples that this rank holds at once. */
 static void cap_micro(struct train *t)
 {
+    if (t->spec.reproducible) /* the list of micro-batches is the same for any number of ranks */
+        return;
     int share = (t->spec.batch_global + t->env->world_size - 1) / t->env->world_size;
     if (t->spec.batch_micro > share)
         t->spec.batch_micro = share;
@@ -134,7 +136,7 @@ static int create_step(struct train *t)
                     &t->err) < 0)
         return -1;
     step_on_backward(t->step, on_backward, t);
-    if (t->env->world_size > 1)
+    if (t->env->world_size > 1 && !t->spec.reproducible)
         model_on_ready(step_model(t->step), on_ready, t);
     if (train_is_first(t))
         printf("model: %lld parameters, depth %d, %d channels; %.0f MiB\n",
@@ -178,7 +180,8 @@ static int load(struct train *t, const char *dir)
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
-    if (model_push(m, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0)
+    if (model_push(m, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0 ||
+        (t->exact && train_exact_resume(t, dir) < 0))
         return -1;
     t->at = s.step;
     t->loss = s.loss;
@@ -282,7 +285,8 @@ int train_start(struct train *t)
     if (t->env->world_size > 1 && !backend_ops()->host)
         return err_set(&t->err, ERR_USAGE, "training on %d GPUs is not supported yet; use "
                        "resources.gpus: 0 for ranks on the CPU, or one rank", t->env->world_size);
-    if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 || resume_or_start(t) < 0)
+    if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 ||
+        (t->spec.reproducible && train_exact_open(t) < 0) || resume_or_start(t) < 0)
         return -1;
     snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", t->dir);
     flight_set_total(t->flight, (uint64_t)t->spec.steps);

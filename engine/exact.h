@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exact.h - a sum of gradients that does not depend on who adds what, and when
+ *
+ * Floating-point sums depend on their order.  Here each micro-batch's gradient is first
+ * rounded to a multiple of 2^-e, and the multiples are added as int64: any order, any
+ * grouping, any number of ranks gives the same bits.
+ *
+ * The exponent e is chosen per tensor so that its largest number of a micro-batch had
+ * about EXACT_BITS bits in the step before; it is part of a run's state.  Where the numbers of
+ * a step turn out to need another one (they outgrew it, or shrank below EXACT_LEAST
+ * bits), exact_end() says so, and the step is taken again with the exponent that
+ * fits: that too follows from the numbers alone.  A NaN or Inf makes the result NaN.
+ *
+ * A float has 24 bits; its rounding to 40 of the tensor's largest number loses what is
+ * far below what the sum in floats would.
+ */
+#ifndef ENGINE_EXACT_H
+#define ENGINE_EXACT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct layout;
+
+enum {
+    EXACT_BITS = 40,        /* that the largest number gets */
+    EXACT_LEAST = 24,       /* and may fall to */
+    EXACT_MOST = 50,        /* and may grow to */
+    EXACT_ADDENDS = 2048,   /* micro-batches of a step, so that 63 bits hold the sum */
+    EXACT_FIRST = 40        /* exponent of a tensor that nothing is known of */
+};
+
+struct exact;
+
+int exact_create(struct exact **out, const struct layout *l, struct err *err);
+void exact_destroy(struct exact *e);
+
+/* One exponent per tensor of the layout, and one for the loss; to be saved, and set from what was
+ * saved. */
+int32_t *exact_exponents(struct exact *e, size_t *n);
+
+void exact_begin(struct exact *e);
+/* One micro-batch's gradients (a block of the layout) and its share of the loss. */
+void exact_add(struct exact *e, const float *grads, double loss);
+
+/* To be combined over ranks in between: the sums (add them as int64), and the largest numbers of
+ * any micro-batch (take the maximum; a NaN is the largest). */
+int64_t *exact_sums(struct exact *e, size_t *n);
+float *exact_maxima(struct exact *e, size_t *n);
+
+/* 1: done, the sum is in grads and *loss, exponents are those for the next step.
+ * 0: exponents have changed; begin this step again. */
+int exact_end(struct exact *e, float *grads, double *loss);
+
+#endif
