@@ -72,14 +72,20 @@ void exact_begin(struct exact *e)
     memset(e->most, 0, ((size_t)e->tensors + 1) * sizeof(*e->most));
 }
 
+/* Unsigned inside: a number that does not fit wraps around, and `most` tells of it. */
 static int64_t fixed(double x)
 {
     const double magic = MAGIC;
     double shifted = x + magic;
-    int64_t bits, zero;
+    uint64_t bits, zero;
     memcpy(&bits, &shifted, sizeof(bits));
     memcpy(&zero, &magic, sizeof(zero));
-    return bits - zero;
+    return (int64_t)(bits - zero);
+}
+
+static int64_t wrap_add(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
 /* --- adding ------------------------------------------------------------------------------ */
@@ -102,7 +108,7 @@ static uint32_t add_some(int64_t *sum, const float *grad, size_t n, double scale
         for (int k = 0; k < STEP; k++)
             x[k] = (double)grad[i + (size_t)k] * scale;
         for (int k = 0; k < STEP; k++)
-            sum[i + (size_t)k] += fixed(x[k]);
+            sum[i + (size_t)k] = wrap_add(sum[i + (size_t)k], fixed(x[k]));
         for (int k = 0; k < STEP; k++) {
             int32_t a = (int32_t)(bits[k] & 0x7FFFFFFF), b = (int32_t)most[k];
             most[k] = (uint32_t)(a > b ? a : b);
@@ -111,7 +117,7 @@ static uint32_t add_some(int64_t *sum, const float *grad, size_t n, double scale
     for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &grad[i], sizeof(bits));
-        sum[i] += fixed((double)grad[i] * scale);
+        sum[i] = wrap_add(sum[i], fixed((double)grad[i] * scale));
         most[0] = (bits & 0x7FFFFFFF) > most[0] ? bits & 0x7FFFFFFF : most[0];
     }
     for (int k = 0; k < STEP; k++)
