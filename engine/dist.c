@@ -25,7 +25,7 @@ int64_t dist_clock_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static uint64_t clock_ns(void)
+uint64_t dist_clock_ns(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -267,7 +267,7 @@ int dist_poll(struct dist *d, struct err *err)
 
 int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
 {
-    uint64_t start = clock_ns(), seen = d->progress;
+    uint64_t start = dist_clock_ns(), seen = d->progress;
     int rc;
     d->patience_ms = wait_ms;
     d->moved_ms = dist_clock_ms();
@@ -288,7 +288,7 @@ int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
         rc = fail(d, f, err);
         break;
     }
-    d->stats.wait_ns += clock_ns() - start;
+    d->stats.wait_ns += dist_clock_ns() - start;
     return rc < 0 ? -1 : 0;
 }
 

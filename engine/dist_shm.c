@@ -26,16 +26,17 @@
 #include "engine/dist_parts.h"
 #include "engine/err.h"
 
-enum { BLOCK = 8192, ROUND_MIN = 16384, DEATH_CHECK_NS = 2000000 };
+enum { BLOCK = 8192, ROUND_MIN = 16384, DEATH_CHECK_NS = 2000000, STREAM = 65536,
+       SPIN_NS = 300000, LOOKS = 64 };
 
 struct shm {
     struct dist_hold hold;
     struct dist     *d;
-    int              spin;
+    bool             room;          /* a processor for each rank: a short wait need not sleep */
     /* the call in hand */
     uint64_t         seq;           /* 0 = none */
     uint64_t         base, rounds;  /* counters run from base to base + rounds */
-    bool             direct;
+    bool             direct, stream; /* small: one round; large: past the caches */
     size_t           size, per;     /* bytes of an element; elements of a round's chunk */
     uint64_t         put, red, got;
     bool             checked;       /* all ranks are in the same call */
@@ -96,6 +97,7 @@ static void begin_call(struct shm *s, const struct dist_call *c)
         s->per = round_for(hi - lo, s->per, s->size);
         s->rounds = (hi - lo + s->per - 1) / s->per;
     }
+    s->stream = s->per * s->size >= STREAM;
     atomic_store_explicit(&me->what[c->seq % 2],
                           (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->op << 16 |
                               (uint64_t)c->root << 32,
@@ -148,9 +150,17 @@ static int stranger(const struct shm *s)
 
 /* --- stages ------------------------------------------------------------------------------ */
 
+static void give(const struct shm *s, char *to, const char *from, size_t bytes)
+{
+    if (s->stream && !s->direct)
+        dist_copy_out(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
 static void copy_out(struct shm *s, char *to, const struct dist_call *c, size_t from, size_t end)
 {
-    memcpy(to, c->data + from * s->size, (end - from) * s->size);
+    give(s, to, c->data + from * s->size, (end - from) * s->size);
     s->d->stats.moved += (end - from) * s->size;
 }
 
@@ -172,20 +182,21 @@ static void reduce(struct shm *s, const struct dist_call *c, size_t from, size_t
                    char *dst, char *also)
 {
     size_t block = BLOCK / s->size, n = to - from;
+    int last = s->hold.world - 1;
     char acc[BLOCK] __attribute__((aligned(64)));
     for (size_t at = 0; at < n; at += block) {
-        size_t k = n - at < block ? n - at : block, bytes = k * s->size;
+        size_t k = n - at < block ? n - at : block;
         const char *sum = NULL;
-        for (int i = 0; i < s->hold.world; i++) {
+        for (int i = 0; i <= last; i++) {
             const char *x = i == s->hold.rank ? c->data + (from + at) * s->size
                                               : slot(s, i, mine, s->red) + at * s->size;
+            char *into = i == last ? dst + at * s->size : acc; /* all have been read by then */
             if (sum)
-                dist_combine(acc, sum, x, k, c->type, c->op);
-            sum = sum ? acc : x;
+                dist_combine(into, sum, x, k, c->type, c->op);
+            sum = sum ? into : x;
         }
-        memcpy(dst + at * s->size, sum, bytes);
         if (also)
-            memcpy(also + at * s->size, sum, bytes);
+            give(s, also + at * s->size, dst + at * s->size, k * s->size);
     }
     s->d->stats.moved += also ? n * s->size : 0;
 }
@@ -387,17 +398,31 @@ static int find_gone(const struct shm *s, enum dist_fault_kind *how)
     return -1;
 }
 
+/* Look for news for a while before sleeping. Ranks that sleep at once wake each other in turn, the
+ * scheduler takes them for one line of work, and puts them on one processor; who can run is spread.
+ * True: there is something to do. */
+static bool spin(struct shm *s)
+{
+    uint64_t until = s->room ? dist_clock_ns() + SPIN_NS : 0;
+    while (dist_clock_ns() < until) {
+        for (int i = 0; i < LOOKS; i++) {
+            if (!is_idle(s))
+                return true;
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+        sched_yield();
+    }
+    return false;
+}
+
 static void sleep_some(struct dist *d)
 {
     struct shm *s = d->way;
     enum dist_fault_kind how;
-    for (int i = 0; i < s->spin; i++) {
-        if (!is_idle(s))
-            return;
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
+    if (spin(s))
+        return;
     page_sleep(&s->hold, is_idle, s, DEATH_CHECK_NS);
     if (!is_idle(s))
         return;
@@ -442,8 +467,7 @@ static int begin(struct dist *d, struct err *err)
         return -1;
     }
     s->d = d;
-    bool room = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) >= d->c.world;
-    s->spin = room ? 1000 : 0;
+    s->room = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) >= d->c.world;
     d->way = s;
     return 0;
 }
