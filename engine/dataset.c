@@ -19,17 +19,25 @@
 #include "engine/safetensors.h"
 #include "engine/train_spec.h"
 
+struct source {
+    struct st_file *file;
+    char           *name;
+};
+
+/* The samples of one shape in one file. */
 struct shard {
-    struct st_file         *file;
-    char                   *name;
+    int                     source, group;
     const struct st_tensor *latent, *caption, *mask;
     int64_t                 first, len;
 };
 
 struct dataset {
-    struct shard        *shards;
-    int                  nshards;
-    struct dataset_shape shape;
+    struct source         *sources;
+    struct shard          *shards;
+    struct dataset_bucket *buckets;
+    int                    nsources, nshards;
+    bool                   multi_scale;
+    struct dataset_shape   shape;
     char                 path[PACK_PATH];
     char                 digest[DIGEST_TEXT];
     bool                 packed_now;
@@ -43,11 +51,13 @@ void dataset_close(struct dataset *d)
 {
     if (!d)
         return;
-    for (int i = 0; i < d->nshards; i++) {
-        st_close(d->shards[i].file);
-        free(d->shards[i].name);
+    for (int i = 0; i < d->nsources; i++) {
+        st_close(d->sources[i].file);
+        free(d->sources[i].name);
     }
+    free(d->sources);
     free(d->shards);
+    free(d->buckets);
     json_decref(d->names);
     json_decref(d->captions);
     free(d->mean);
@@ -55,32 +65,55 @@ void dataset_close(struct dataset *d)
     free(d);
 }
 
-static const struct st_tensor *find(const struct shard *s, const char *name, int ndim,
-                                    struct err *err)
+static const char *name_of(const struct dataset *d, const struct shard *s)
 {
-    const struct st_tensor *t = st_find(s->file, name);
+    return d->sources[s->source].name;
+}
+
+static const struct st_tensor *find(const struct dataset *d, const struct shard *s,
+                                    const char *what, int ndim, struct err *err)
+{
+    char name[ST_NAME];
+    if (s->group > 0)
+        snprintf(name, sizeof(name), "%s.%d", what, s->group);
+    else
+        snprintf(name, sizeof(name), "%s", what);
+    const struct st_tensor *t = st_find(d->sources[s->source].file, name);
     if (!t)
-        err_set(err, ERR_DATA, "shard %s has no tensor '%s'", s->name, name);
+        err_set(err, ERR_DATA, "shard %s has no tensor '%s'", name_of(d, s), name);
     else if (t->ndim != ndim || t->count == 0) {
         err_set(err, ERR_DATA, "shard %s: '%s' has %d dimensions and %zu numbers; expected %d "
                                "dimensions and some numbers",
-                s->name, name, t->ndim, t->count, ndim);
+                name_of(d, s), name, t->ndim, t->count, ndim);
         t = NULL;
     }
     return t;
 }
 
-static bool same_dims(const int64_t *a, const int64_t *b, int n)
+/* A shard is like the first one, but for what multi_scale permits. */
+static int shard_compare(const struct dataset *d, const struct shard *s, struct err *err)
 {
-    return memcmp(a, b, sizeof(*a) * (size_t)n) == 0;
+    const struct shard *first = &d->shards[0];
+    const int64_t *l = s->latent->dim, *c = s->caption->dim;
+    const int64_t *fl = first->latent->dim, *fc = first->caption->dim;
+    if (l[1] != fl[1] || c[1] != fc[1] || c[2] != fc[2])
+        return err_set(err, ERR_DATA, "shard %s has samples of another shape than shard %s",
+                       name_of(d, s), name_of(d, first));
+    if (d->multi_scale || (l[2] == fl[2] && l[3] == fl[3]))
+        return 0;
+    return err_set(err, ERR_DATA,
+                   "shard %s has latents of %lld x %lld, shard %s of %lld x %lld; to train on "
+                   "several shapes set train.data.multi_scale: true",
+                   name_of(d, s), (long long)l[2], (long long)l[3], name_of(d, first),
+                   (long long)fl[2], (long long)fl[3]);
 }
 
 /* Shapes of a shard agree with each other and with the shards before. */
-static int shard_check(struct dataset *d, struct shard *s, struct err *err)
+static int shard_check(const struct dataset *d, struct shard *s, struct err *err)
 {
-    s->latent = find(s, "latent", 4, err);
-    s->caption = s->latent ? find(s, "caption", 3, err) : NULL;
-    s->mask = s->caption ? find(s, "mask", 2, err) : NULL;
+    s->latent = find(d, s, "latent", 4, err);
+    s->caption = s->latent ? find(d, s, "caption", 3, err) : NULL;
+    s->mask = s->caption ? find(d, s, "mask", 2, err) : NULL;
     if (!s->mask)
         return -1;
     const int64_t *l = s->latent->dim, *c = s->caption->dim, *m = s->mask->dim;
@@ -88,37 +121,111 @@ static int shard_check(struct dataset *d, struct shard *s, struct err *err)
         return err_set(err, ERR_DATA,
                        "shard %s: latent, caption and mask disagree on the number of samples or "
                        "words",
-                       s->name);
+                       name_of(d, s));
     for (int i = 1; i < 4; i++)
         if (l[i] > 65536 || (i < 3 && c[i] > 65536))
-            return err_set(err, ERR_DATA, "shard %s: a dimension is larger than 65536", s->name);
-    const struct shard *first = &d->shards[0];
-    if (s != first && (!same_dims(l + 1, first->latent->dim + 1, 3) ||
-                       !same_dims(c + 1, first->caption->dim + 1, 2)))
-        return err_set(err, ERR_DATA, "shard %s has samples of another shape than shard %s",
-                       s->name, first->name);
-    s->first = d->shape.samples;
+            return err_set(err, ERR_DATA, "shard %s: a dimension is larger than 65536",
+                           name_of(d, s));
     s->len = l[0];
-    d->shape.samples += l[0];
-    return 0;
+    return shard_compare(d, s, err);
 }
 
-static int shard_add(struct dataset *d, const char *path, struct err *err)
+/* Group `group` of the newest source. */
+static int shard_add(struct dataset *d, int group, struct err *err)
 {
     struct shard *more = realloc(d->shards, sizeof(*more) * (size_t)(d->nshards + 1));
     if (!more)
         return err_set(err, ERR_MEMORY, "out of memory for a list of shards");
     d->shards = more;
-    struct shard *s = &d->shards[d->nshards];
-    *s = (struct shard){0};
+    d->shards[d->nshards] = (struct shard){.source = d->nsources - 1, .group = group};
+    return shard_check(d, &d->shards[d->nshards++], err);
+}
+
+static int source_add(struct dataset *d, const char *path, struct err *err)
+{
+    struct source *more = realloc(d->sources, sizeof(*more) * (size_t)(d->nsources + 1));
+    if (!more)
+        return err_set(err, ERR_MEMORY, "out of memory for a list of shards");
+    d->sources = more;
+    struct source *s = &d->sources[d->nsources];
+    *s = (struct source){0};
     if (st_open(&s->file, path, err) < 0)
         return -1;
     const char *slash = strrchr(path, '/');
     s->name = strdup(slash ? slash + 1 : path);
-    d->nshards++;
+    d->nsources++;
     if (!s->name)
         return err_set(err, ERR_MEMORY, "out of memory for a list of shards");
-    return shard_check(d, s, err);
+    char next[ST_NAME] = "latent";
+    for (int group = 0; group == 0 || st_find(s->file, next); group++) {
+        if (shard_add(d, group, err) < 0)
+            return -1;
+        snprintf(next, sizeof(next), "latent.%d", group + 1);
+    }
+    return 0;
+}
+
+/* By H / W, then by H, then as they were found. */
+static int by_shape(const void *a, const void *b)
+{
+    const struct shard *x = a, *y = b;
+    const int64_t *l = x->latent->dim, *r = y->latent->dim;
+    int64_t order = l[2] * r[3] - r[2] * l[3];
+    if (order == 0)
+        order = l[2] - r[2];
+    if (order == 0)
+        order = x->source - y->source;
+    if (order == 0)
+        order = x->group - y->group;
+    return (order > 0) - (order < 0);
+}
+
+/* The largest bucket, and of several the one most like a square, is the shape of the whole. */
+static void choose_largest(struct dataset *d)
+{
+    int64_t most = 0;
+    int least = 0;
+    for (int i = 0; i < d->shape.buckets; i++) {
+        const struct dataset_bucket *b = &d->buckets[i];
+        int64_t area = (int64_t)b->height * b->width;
+        int odd = abs(b->height - b->width);
+        if (area < most || (area == most && odd >= least))
+            continue;
+        most = area;
+        least = odd;
+        d->shape.height = b->height;
+        d->shape.width = b->width;
+    }
+}
+
+/* Numbers the samples of all shards, bucket by bucket. */
+static int make_buckets(struct dataset *d, struct err *err)
+{
+    d->buckets = calloc((size_t)d->nshards, sizeof(*d->buckets));
+    if (!d->buckets)
+        return err_set(err, ERR_MEMORY, "out of memory for %d buckets", d->nshards);
+    qsort(d->shards, (size_t)d->nshards, sizeof(*d->shards), by_shape);
+    for (int i = 0; i < d->nshards; i++) {
+        struct shard *s = &d->shards[i];
+        const int64_t *l = s->latent->dim;
+        struct dataset_bucket *b = &d->buckets[d->shape.buckets];
+        if (i > 0 && b[-1].height == (int)l[2] && b[-1].width == (int)l[3]) {
+            b--;
+        } else {
+            *b = (struct dataset_bucket){.first = d->shape.samples, .height = (int)l[2],
+                                         .width = (int)l[3]};
+            d->shape.buckets++;
+        }
+        s->first = d->shape.samples;
+        b->samples += s->len;
+        d->shape.samples += s->len;
+    }
+    const struct shard *first = &d->shards[0];
+    d->shape.channels = (int)first->latent->dim[1];
+    d->shape.words = (int)first->caption->dim[1];
+    d->shape.caption_channels = (int)first->caption->dim[2];
+    choose_largest(d);
+    return 0;
 }
 
 static int is_shard(const struct dirent *e)
@@ -140,7 +247,7 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
     if (stat(path, &st) < 0)
         return err_set(err, ERR_DATA, "cannot read the data %s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return shard_add(d, path, err);
+        return source_add(d, path, err);
     int n = scandir(path, &names, is_shard, by_name);
     for (int i = 0; i < n; i++) {
         char file[PACK_PATH];
@@ -148,7 +255,7 @@ static int open_features(struct dataset *d, const char *path, struct err *err)
                            (int)sizeof(file))
             rc = err_set(err, ERR_DATA, "the path is too long: %.200s", path);
         if (rc == 0)
-            rc = shard_add(d, file, err);
+            rc = source_add(d, file, err);
         free(names[i]);
     }
     free(names);
@@ -176,9 +283,9 @@ static int open_pack(struct dataset *d, const struct train_spec *s, const char *
 {
     int built;
     if (pack_ensure(d->path, &built, s, cache, tick, arg, err) < 0 ||
-        shard_add(d, d->path, err) < 0)
+        source_add(d, d->path, err) < 0)
         return -1;
-    const struct st_file *f = d->shards[0].file;
+    const struct st_file *f = d->sources[0].file;
     size_t channels = (size_t)d->shards[0].latent->dim[1];
     d->packed_now = built;
     d->block = s->dct_block;
@@ -189,8 +296,10 @@ static int open_pack(struct dataset *d, const struct train_spec *s, const char *
     const char *names = st_meta(f, "names"), *captions = st_meta(f, "captions");
     d->names = names ? json_loads(names, 0, NULL) : NULL;
     d->captions = captions ? json_loads(captions, 0, NULL) : NULL;
-    if (json_array_size(d->names) != (size_t)d->shape.samples ||
-        json_array_size(d->captions) != (size_t)d->shape.samples)
+    size_t samples = 0;
+    for (int i = 0; i < d->nshards; i++)
+        samples += (size_t)d->shards[i].len;
+    if (json_array_size(d->names) != samples || json_array_size(d->captions) != samples)
         return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file",
                        d->path);
     return 0;
@@ -203,12 +312,13 @@ static int digest_shards(struct dataset *d, struct err *err)
         return -1;
     for (int i = 0; i < d->nshards; i++) {
         const struct shard *s = &d->shards[i];
-        const char *contents = st_meta(s->file, "contents");
+        const char *contents = st_meta(d->sources[s->source].file, "contents");
         if (contents) { /* a pack: its name depends on times, its contents do not */
-            digest_add_text(sum, contents);
+            if (s->group == 0)
+                digest_add_text(sum, contents);
             continue;
         }
-        digest_add_text(sum, s->name);
+        digest_add_text(sum, name_of(d, s));
         digest_add(sum, s->latent->dim, sizeof(int64_t) * 4);
         digest_add(sum, s->caption->dim, sizeof(int64_t) * 3);
     }
@@ -223,21 +333,18 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
     struct dataset *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
+    d->multi_scale = s->multi_scale;
     snprintf(d->path, sizeof(d->path), "%s", s->data_path);
     int rc = s->encoders == ENCODERS_FEATURES ? open_features(d, s->data_path, err)
                                               : open_pack(d, s, cache, tick, arg, err);
+    if (rc == 0)
+        rc = make_buckets(d, err);
     if (rc == 0)
         rc = digest_shards(d, err);
     if (rc < 0) {
         dataset_close(d);
         return -1;
     }
-    const struct shard *first = &d->shards[0];
-    d->shape.channels = (int)first->latent->dim[1];
-    d->shape.height = (int)first->latent->dim[2];
-    d->shape.width = (int)first->latent->dim[3];
-    d->shape.words = (int)first->caption->dim[1];
-    d->shape.caption_channels = (int)first->caption->dim[2];
     *out = d;
     return 0;
 }
@@ -289,8 +396,12 @@ int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *er
                                       .caption_channels = int_of(codec, "caption_channels")};
     d->mean = floats_of(json_object_get(codec, "mean"), d->shape.channels);
     d->deviation = floats_of(json_object_get(codec, "deviation"), d->shape.channels);
+    d->shape.buckets = 1;
+    d->buckets = calloc(1, sizeof(*d->buckets));
+    if (d->buckets)
+        *d->buckets = (struct dataset_bucket){.height = d->shape.height, .width = d->shape.width};
     if (!d->block || !d->shape.height || !d->shape.width || !d->shape.words ||
-        !d->shape.caption_channels || !d->mean || !d->deviation) {
+        !d->shape.caption_channels || !d->mean || !d->deviation || !d->buckets) {
         dataset_close(d);
         return err_set(err, ERR_DATA, "the codec of this checkpoint is not readable");
     }
@@ -301,6 +412,19 @@ int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *er
 struct dataset_shape dataset_shape(const struct dataset *d)
 {
     return d->shape;
+}
+
+struct dataset_bucket dataset_bucket(const struct dataset *d, int bucket)
+{
+    return d->buckets[bucket];
+}
+
+struct dataset_bucket dataset_bucket_of(const struct dataset *d, int64_t sample)
+{
+    int b = 0;
+    while (b + 1 < d->shape.buckets && d->buckets[b + 1].first <= sample)
+        b++;
+    return d->buckets[b];
 }
 
 const char *dataset_path(const struct dataset *d)
@@ -336,7 +460,11 @@ const char *dataset_name(struct dataset *d, int64_t i)
     if (d->names)
         return json_string_value(json_array_get(d->names, (size_t)i));
     const struct shard *s = shard_of(d, i);
-    snprintf(d->label, sizeof(d->label), "%.255s#%lld", s->name, (long long)(i - s->first));
+    long long row = i - s->first;
+    if (s->group == 0)
+        snprintf(d->label, sizeof(d->label), "%.255s#%lld", name_of(d, s), row);
+    else
+        snprintf(d->label, sizeof(d->label), "%.255s#%d.%lld", name_of(d, s), s->group, row);
     return d->label;
 }
 
@@ -368,36 +496,36 @@ int dataset_get(const struct dataset *d, int64_t i, float *latent, float *captio
     if (copy_row(latent, s->latent, i - s->first, err) < 0 ||
         copy_row(caption, s->caption, i - s->first, err) < 0 ||
         copy_row(mask, s->mask, i - s->first, err) < 0)
-        return err_prefix(err, "shard %s: ", s->name);
+        return err_prefix(err, "shard %s: ", name_of(d, s));
     return 0;
 }
 
 int dataset_null(const struct dataset *d, float *tokens, struct err *err)
 {
-    const struct st_tensor *t = st_find(d->shards[0].file, "null");
+    const struct st_tensor *t = st_find(d->sources[0].file, "null");
     size_t n = (size_t)d->shape.words * (size_t)d->shape.caption_channels;
     if (t && t->count != n)
         return err_set(err, ERR_DATA, "shard %s: 'null' has %zu numbers, not %zu",
-                       d->shards[0].name, t->count, n);
+                       d->sources[0].name, t->count, n);
     if (t)
         return st_to_float(tokens, t, n, err);
     memset(tokens, 0, sizeof(*tokens) * n);
     return 0;
 }
 
-int dataset_picture(const struct dataset *d, struct image *out, const float *latent,
-                    struct err *err)
+int dataset_picture(const struct dataset *d, struct image *out, const float *latent, int height,
+                    int width, struct err *err)
 {
     if (d->block == 0)
         return err_set(err, ERR_USAGE, "precomputed features cannot be decoded to pictures here");
-    size_t hw = (size_t)d->shape.height * (size_t)d->shape.width;
+    size_t hw = (size_t)height * (size_t)width;
     float *raw = malloc(sizeof(*raw) * (size_t)d->shape.channels * hw);
     if (!raw)
         return err_set(err, ERR_MEMORY, "out of memory to decode a picture");
     for (size_t c = 0; c < (size_t)d->shape.channels; c++)
         for (size_t k = 0; k < hw; k++)
             raw[c * hw + k] = latent[c * hw + k] * d->deviation[c] + d->mean[c];
-    int rc = dct_decode(out, raw, d->block, d->shape.height, d->shape.width, err);
+    int rc = dct_decode(out, raw, d->block, height, width, err);
     free(raw);
     return rc;
 }

@@ -43,7 +43,8 @@ static int draw_picture(struct image *to, const struct dataset *d, const float *
                         int y, const struct plan *p, struct err *err)
 {
     struct image im;
-    if (dataset_picture(d, &im, latent, err) < 0)
+    struct dataset_shape s = dataset_shape(d);
+    if (dataset_picture(d, &im, latent, s.height, s.width, err) < 0)
         return -1;
     image_fill(to, x - 1, y - 1, p->cell_w + 2, p->cell_h + 2, 0xD8D8D8);
     image_blit(to, &im, x, y, p->zoom);
@@ -92,7 +93,8 @@ int gallery_write(const struct dataset *d, const struct gallery_row *rows, int n
 {
     struct image first, im;
     const float *any = rows->after ? rows->after : rows->before ? rows->before : rows->original;
-    if (dataset_picture(d, &first, any, err) < 0)
+    struct dataset_shape s = dataset_shape(d);
+    if (dataset_picture(d, &first, any, s.height, s.width, err) < 0)
         return -1;
     struct plan p = plan_make(rows, n, first.width, first.height);
     image_free(&first);
@@ -132,7 +134,7 @@ static int originals(struct image **out, const struct dataset *d, struct err *er
     for (int64_t i = 0; i < s.samples && rc == 0; i++) {
         rc = dataset_get(d, i, latent, NULL, NULL, err);
         if (rc == 0)
-            rc = dataset_picture(d, &(*out)[i], latent, err);
+            rc = dataset_picture(d, &(*out)[i], latent, s.height, s.width, err);
     }
     free(latent);
     return rc;
@@ -148,7 +150,7 @@ int gallery_score(struct gallery_score *out, const struct dataset *d, const floa
     *out = (struct gallery_score){.samples = n};
     for (int i = 0; i < n && rc == 0; i++) {
         struct image im;
-        rc = dataset_picture(d, &im, latents + (size_t)i * latent, err);
+        rc = dataset_picture(d, &im, latents + (size_t)i * latent, s.height, s.width, err);
         if (rc < 0)
             break;
         double own = mean_square(&im, &all[i]);

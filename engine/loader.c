@@ -11,24 +11,30 @@
 #include "engine/train_spec.h"
 #include "kernels/rng.h"
 
-/* The order of one epoch. */
-struct order {
-    int64_t  epoch; /* -1: none yet */
-    int64_t *at;
-};
-
 struct loader {
     const struct dataset *data;
     struct dataset_shape  shape;
     uint64_t              seed;
-    int                   batch_global, batch_micro;
+    int                   batch_micro;
     double                logit_mean, logit_std, dropout;
-    struct order          orders[2]; /* of even and odd epochs */
-    struct loader_slot   *slots;
+    struct batch_plan    *plan;
+    struct batch_slot    *slots;
     float                *x0, *noise, *y, *mask, *caption;
     int                  *t_index;
     uint8_t              *drop;
 };
+
+static int create_plan(struct loader *l, const struct train_spec *s, struct err *err)
+{
+    int64_t *sizes = calloc((size_t)l->shape.buckets, sizeof(*sizes));
+    if (!sizes)
+        return err_set(err, ERR_MEMORY, "out of memory for %d buckets", l->shape.buckets);
+    for (int b = 0; b < l->shape.buckets; b++)
+        sizes[b] = dataset_bucket(l->data, b).samples;
+    int rc = batch_plan_create(&l->plan, s->seed, s->batch_global, sizes, l->shape.buckets, err);
+    free(sizes);
+    return rc;
+}
 
 int loader_create(struct loader **out, const struct dataset *d, const struct train_spec *s,
                   struct err *err)
@@ -39,7 +45,6 @@ int loader_create(struct loader **out, const struct dataset *d, const struct tra
     l->data = d;
     l->shape = dataset_shape(d);
     l->seed = s->seed;
-    l->batch_global = s->batch_global;
     l->batch_micro = s->batch_micro;
     l->logit_mean = s->logit_mean;
     l->logit_std = s->logit_std;
@@ -57,12 +62,7 @@ int loader_create(struct loader **out, const struct dataset *d, const struct tra
     l->slots = calloc(n, sizeof(*l->slots));
     int ok =
         l->x0 && l->noise && l->y && l->caption && l->mask && l->t_index && l->drop && l->slots;
-    for (int i = 0; i < 2; i++) {
-        l->orders[i].epoch = -1;
-        l->orders[i].at = calloc((size_t)l->shape.samples, sizeof(int64_t));
-        ok = ok && l->orders[i].at;
-    }
-    if (!ok) {
+    if (!ok || create_plan(l, s, err) < 0) {
         loader_destroy(l);
         return err_set(err, ERR_MEMORY, "out of memory for batches of %d samples", s->batch_micro);
     }
@@ -74,8 +74,7 @@ void loader_destroy(struct loader *l)
 {
     if (!l)
         return;
-    for (int i = 0; i < 2; i++)
-        free(l->orders[i].at);
+    batch_plan_destroy(l->plan);
     free(l->slots);
     free(l->x0);
     free(l->noise);
@@ -87,32 +86,14 @@ void loader_destroy(struct loader *l)
     free(l);
 }
 
-static const int64_t *order_of(struct loader *l, int64_t epoch)
+struct batch_plan *loader_plan(struct loader *l)
 {
-    struct order *o = &l->orders[epoch & 1];
-    if (o->epoch == epoch)
-        return o->at;
-    struct rng r = rng_make(l->seed, (uint32_t)epoch, 0, RNG_SHUFFLE);
-    for (int64_t i = 0; i < l->shape.samples; i++)
-        o->at[i] = i;
-    for (int64_t i = l->shape.samples - 1; i > 0; i--) {
-        int64_t k = (int64_t)rng_below(&r, (uint64_t)i, (uint64_t)i + 1);
-        int64_t swap = o->at[i];
-        o->at[i] = o->at[k];
-        o->at[k] = swap;
-    }
-    o->epoch = epoch;
-    return o->at;
+    return l->plan;
 }
 
-void loader_plan(struct loader *l, struct loader_slot *slots, int64_t first, int n)
+const struct batch_slot *loader_slots(const struct loader *l)
 {
-    for (int i = 0; i < n; i++) {
-        int64_t place = first + i;
-        int64_t epoch = place / l->shape.samples;
-        slots[i].epoch = (uint32_t)epoch;
-        slots[i].sample = order_of(l, epoch)[place % l->shape.samples];
-    }
+    return l->slots;
 }
 
 /* Captions [n, words, D] to [n, text, D] with their masks, text = longest in use. */
@@ -134,14 +115,16 @@ static int cut_captions(struct loader *l, int n)
 int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
                 struct err *err)
 {
-    size_t latent = (size_t)l->shape.channels * (size_t)l->shape.height * (size_t)l->shape.width;
+    struct dataset_bucket bucket =
+        dataset_bucket(l->data, batch_plan_at(l->plan, step).bucket);
+    size_t latent = (size_t)l->shape.channels * (size_t)bucket.height * (size_t)bucket.width;
     size_t row = (size_t)l->shape.words * (size_t)l->shape.caption_channels;
     float *mask = l->mask + (size_t)l->batch_micro * (size_t)l->shape.words;
     if (n > l->batch_micro)
         return err_set(err, ERR_BUG, "a micro-batch of %d, room for %d", n, l->batch_micro);
-    loader_plan(l, l->slots, step * l->batch_global + from, n);
+    batch_plan_slots(l->plan, l->slots, step, from, n);
     for (int i = 0; i < n; i++) {
-        const struct loader_slot *s = &l->slots[i];
+        const struct batch_slot *s = &l->slots[i];
         uint64_t id = (uint64_t)s->sample;
         size_t at = (size_t)i;
         if (dataset_get(l->data, s->sample, l->x0 + at * latent, l->caption + at * row,
@@ -156,8 +139,8 @@ int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from,
     }
     *in = (struct step_input){
         .batch = n,
-        .height = l->shape.height,
-        .width = l->shape.width,
+        .height = bucket.height,
+        .width = bucket.width,
         .text = cut_captions(l, n),
         .x0 = l->x0,
         .noise = l->noise,

@@ -123,11 +123,11 @@ void train_ranks_slice(const struct train *t, int *from, int *to)
 static int hash_step(struct train *t, uint64_t hash[2])
 {
     size_t n = (size_t)t->spec.batch_global;
-    struct loader_slot *slots = calloc(n, sizeof(*slots));
+    struct batch_slot *slots = calloc(n, sizeof(*slots));
     if (!slots)
         return err_set(&t->err, ERR_MEMORY, "out of memory for a plan of %zu samples", n);
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    loader_plan(t->loader, slots, t->at * t->spec.batch_global, t->spec.batch_global);
+    batch_plan_slots(loader_plan(t->loader), slots, t->at, 0, t->spec.batch_global);
     for (uint64_t i = 0; i < 2; i++) {
         uint64_t h = digest_word(&t->at, sizeof(t->at), i);
         h = digest_word(&lr, sizeof(lr), h);

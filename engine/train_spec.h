@@ -60,6 +60,7 @@ struct train_spec {
     struct optim_config optim;
     char     data_path[1024];
     int      resolution;         /* pixels; 0 = as the data is */
+    bool     multi_scale;        /* samples of several shapes */
     enum encoders encoders;
     int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
     int      caption_words, caption_channels;

@@ -99,10 +99,13 @@ static int open_data(struct train *t)
     t->spec.model.latent_channels = s.channels;
     t->spec.model.caption_channels = s.caption_channels;
     t->spec.model.caption_len = s.words;
-    if (s.height % t->spec.model.patch || s.width % t->spec.model.patch)
-        return err_set(&t->err, ERR_USAGE,
-                       "train.model.patch: %d does not divide the latents, which are %d x %d",
-                       t->spec.model.patch, s.height, s.width);
+    for (int i = 0; i < s.buckets; i++) {
+        struct dataset_bucket b = dataset_bucket(t->data, i);
+        if (b.height % t->spec.model.patch || b.width % t->spec.model.patch)
+            return err_set(&t->err, ERR_USAGE,
+                           "train.model.patch: %d does not divide latents of %d x %d",
+                           t->spec.model.patch, b.height, b.width);
+    }
     cap_micro(t);
     if (train_is_first(t))
         printf("data: %lld samples, latents %d x %d x %d, captions of %d words; %s\n",

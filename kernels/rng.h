@@ -14,13 +14,14 @@
 
 enum rng_purpose {
     RNG_WEIGHTS,    /* id = tensor */
-    RNG_SHUFFLE,    /* id = 0 */
+    RNG_SHUFFLE,    /* id = bucket */
     RNG_NOISE,      /* id = sample, from here on */
     RNG_TIMESTEP,
     RNG_DROPOUT,    /* caption dropout */
     RNG_CAPTION,    /* which caption, crop, ... */
     RNG_SAMPLING,   /* start noise of pictures drawn from captions */
-    RNG_TEST
+    RNG_TEST,
+    RNG_BUCKETS     /* id = 0 */
 };
 
 struct rng {

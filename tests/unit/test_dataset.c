@@ -117,7 +117,7 @@ static void a_folder_becomes_samples(void **state)
         caption_encode(want, want_mask, dataset_caption(d, i), 3, 16);
         assert_memory_equal(caption, want, sizeof(want));
         assert_memory_equal(mask, want_mask, sizeof(want_mask));
-        assert_int_equal(dataset_picture(d, &back, latent, &err), 0);
+        assert_int_equal(dataset_picture(d, &back, latent, 4, 4, &err), 0);
         snprintf(name, sizeof(name), "abc/%s", dataset_name(d, i));
         assert_int_equal(image_read(&orig, at(name), &err), 0);
         assert_memory_equal(back.rgb, orig.rgb, 16 * 16 * 3);
@@ -138,8 +138,8 @@ static void a_folder_becomes_samples(void **state)
     assert_int_equal(dataset_from_codec(&alone, codec, &err), 0);
     assert_int_equal(dataset_shape(alone).channels, 48);
     assert_int_equal(dataset_shape(alone).samples, 0);
-    assert_int_equal(dataset_picture(d, &a, latent, &err), 0);
-    assert_int_equal(dataset_picture(alone, &b, latent, &err), 0);
+    assert_int_equal(dataset_picture(d, &a, latent, 4, 4, &err), 0);
+    assert_int_equal(dataset_picture(alone, &b, latent, 4, 4, &err), 0);
     assert_memory_equal(a.rgb, b.rgb, 16 * 16 * 3);
     image_free(&a);
     image_free(&b);

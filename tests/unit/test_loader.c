@@ -69,30 +69,6 @@ static int remove_data(void **state)
     return scratch_remove(dir, NULL);
 }
 
-static void every_epoch_has_every_sample_once(void **state)
-{
-    (void)state;
-    struct loader *l;
-    struct err err = {0};
-    int seen[6][N] = {{0}}, order[6][N];
-    assert_int_equal(loader_create(&l, data, &spec, &err), 0);
-    for (int64_t place = 0; place < 6 * N; place += 4) {
-        struct loader_slot s[4];
-        loader_plan(l, s, place, 4);
-        for (int i = 0; i < 4 && place + i < 6 * N; i++) {
-            assert_int_equal(s[i].epoch, (place + i) / N);
-            seen[s[i].epoch][s[i].sample]++;
-            order[s[i].epoch][(place + i) % N] = (int)s[i].sample;
-        }
-    }
-    for (int e = 0; e < 6; e++)
-        for (int i = 0; i < N; i++)
-            assert_int_equal(seen[e][i], 1);
-    assert_memory_not_equal(order[0], order[1], sizeof(order[0]));
-    assert_memory_not_equal(order[1], order[2], sizeof(order[0]));
-    loader_destroy(l);
-}
-
 static void a_step_does_not_depend_on_the_steps_before_or_the_micro_batch(void **state)
 {
     (void)state;
@@ -164,7 +140,6 @@ static void another_seed_is_another_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_epoch_has_every_sample_once),
         cmocka_unit_test(a_step_does_not_depend_on_the_steps_before_or_the_micro_batch),
         cmocka_unit_test(captions_are_cut_to_the_longest_of_the_batch),
         cmocka_unit_test(another_seed_is_another_run),
