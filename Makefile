@@ -81,7 +81,7 @@ FUZZ_SECONDS ?= 60
 CUDA     := $(BUILD)/lib/libjobctl_cuda.so
 CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cuda.h
 NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden \
-            -Werror all-warnings -cudart static -gencode arch=compute_80,code=sm_80 \
+            -Werror all-warnings -Xptxas -v -cudart static -gencode arch=compute_80,code=sm_80 \
             -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA_CPU := $(OBJ)/tests/cuda_cpu/libjobctl_cuda.so
 KERNELS  := $(OBJ)/tests/gpu/check_kernels
@@ -91,7 +91,7 @@ have_cxx := $(shell command -v $(CXX))
 all: $(PROGRAMS) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 
-check: units layers pure  ## unit tests, layer and purity checks; under a minute
+check: units layers pure resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
 
 units: $(UNITS) $(PROGRAMS)
@@ -102,6 +102,9 @@ layers: $(OBJ)/flags
 
 pure: $(OBJS)
 	@tests/check_pure.sh $(OBJ)
+
+resources: $(if $(NVCC),$(CUDA))
+	@$(if $(NVCC),tests/gpu/resources.sh $(CUDA).ptxas,echo "  no nvcc found: registers of kernels not checked")
 
 sim: $(SIMS)  ## the pure cores on a virtual clock, 50 seeds
 	@set -e; for s in $(SIMS); do $$s 50; done
@@ -231,7 +234,8 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 
 $(CUDA): $(CUDA_SRC)
 	@mkdir -p $(@D); $(if $(V),,echo "  NVCC $@")
-	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ kernels/ops_cuda.cu
+	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ kernels/ops_cuda.cu >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
+	@tests/gpu/resources.sh $@.ptxas || :
 
 $(CUDA_CPU): $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h tests/cuda_cpu/*.cc)
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
@@ -262,4 +266,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-dist bootstrap demo install clean help FORCE

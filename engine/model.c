@@ -33,6 +33,15 @@ static int check_limits(const struct model_config *c, const struct model_limits 
     return 0;
 }
 
+static int check_device(const struct kern_ops *ops, const struct model_config *c, struct err *err)
+{
+    if (c->linear_head_dim > ops->lin_attn_dim)
+        return err_set(err, ERR_USAGE, "linear_head_dim is %d, and %s computes linear attention "
+                       "with heads of at most %d channels", c->linear_head_dim, backend_device(),
+                       ops->lin_attn_dim);
+    return 0;
+}
+
 static int build(struct model *m, struct err *err)
 {
     m->bw = calloc((size_t)m->cfg.depth, sizeof(*m->bw));
@@ -60,7 +69,8 @@ static int build(struct model *m, struct err *err)
 int model_create(struct model **out, const struct model_config *cfg,
                  const struct model_limits *max, bool train, struct err *err)
 {
-    if (model_config_check(cfg, err) < 0 || check_limits(cfg, max, err) < 0)
+    if (model_config_check(cfg, err) < 0 || check_limits(cfg, max, err) < 0 ||
+        check_device(backend_ops(), cfg, err) < 0)
         return -1;
     struct model *m = calloc(1, sizeof(*m));
     if (!m)

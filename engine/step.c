@@ -237,5 +237,5 @@ int step_end(struct step *s, double lr, double *grad_norm, struct err *err)
         return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
                        *grad_norm);
     optim_step(s->optim, model_kernel_weights(s->model), grads, *grad_norm, lr);
-    return 0;
+    return backend_check(s->ops, err);
 }

@@ -56,7 +56,8 @@ const float *step_output(struct step *s);
 
 /* Clip by global norm, EMA (before the update, as the authors do), optimizer at
  * learning rate `lr`. *grad_norm gets the norm before clipping. A norm that is
- * not finite updates nothing and returns -1 (ERR_DATA). */
+ * not finite updates nothing and returns -1 (ERR_DATA). When the device has failed, in the update
+ * too, the weights mean nothing and the error says so. */
 int step_end(struct step *s, double lr, double *grad_norm, struct err *err);
 
 #endif

@@ -67,7 +67,7 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
     if (device.state != KERN_OK)
         return;
 #ifdef CUDA_ON_CPU
-    device_ok(cuda_cpu_launch(grid, block, shared, [&] { kernel(args...); }), name);
+    device_ok(cuda_cpu_launch(name, grid, block, shared, [&] { kernel(args...); }), name);
 #else
     void *list[] = {(void *)&args...};
     device_ok(cudaLaunchKernel((const void *)kernel, grid, block, list, shared, device.stream),

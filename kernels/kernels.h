@@ -141,6 +141,7 @@ struct kern_ops {
                           int cols);
 
     /* --- attention ---------------------------------------------------------------- */
+    int lin_attn_dim; /* the most channels that a head of lin_attn() may have */
     /* q and k are after ReLU (values >= 0). out = (v k^T q) / (1 k^T q + 1e-8). */
     void (*lin_attn)(float *out, int ldo, struct kern_lin_attn keep, const float *q,
                      const float *k, int ldqk, const float *v, int ldv, struct kern_heads s);

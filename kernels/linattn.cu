@@ -7,7 +7,8 @@
  */
 #include "kernels/device.cuh"
 
-enum { LIN_TOKENS = 32, LIN_WARPS = BLOCK / WARP, LIN_SHARED = 48 * 1024 };
+/* LIN_DIM: what fits into the shared memory that a block has without asking, 48 KB. */
+enum { LIN_TOKENS = 32, LIN_WARPS = BLOCK / WARP, LIN_DIM = 109 };
 
 struct lin_head {
     struct kern_heads s;
@@ -154,19 +155,6 @@ static size_t lin_sums_bytes(int dim)
     return sizeof(float) * (size_t)(dim + 1) * (size_t)(dim + 1);
 }
 
-/* More than a block may have without asking for it: dim up to 109 is built. */
-static bool lin_fits(int dim)
-{
-    if (lin_sums_bytes(dim) <= LIN_SHARED && lin_tile_bytes(dim) <= LIN_SHARED)
-        return true;
-    if (device.state == KERN_OK) {
-        device.state = KERN_FAULT;
-        snprintf(device.why, sizeof(device.why),
-                 "heads of %d channels in linear attention do not fit; up to 109 do", dim);
-    }
-    return false;
-}
-
 static void lin_sums(float *vk, const float *k, int ldk, const float *v, int ldv,
                      const float *weight, struct lin_head f)
 {
@@ -185,8 +173,6 @@ static void cuda_lin_attn(float *out, int ldo, struct kern_lin_attn keep, const 
                           const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
 {
     const struct lin_head f = {s};
-    if (!lin_fits(s.dim))
-        return;
     lin_sums(keep.vk, k, ldqk, v, ldv, NULL, f);
     launch("lin_attn", lin_out_kernel, lin_grid(s), dim3(BLOCK), lin_sums_bytes(s.dim), out, ldo,
            keep.den, keep.vk, q, ldqk, f);
@@ -198,8 +184,6 @@ static void cuda_lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *
                                struct kern_heads s)
 {
     const struct lin_head f = {s};
-    if (!lin_fits(s.dim))
-        return;
     launch("lin_attn_back", lin_query_back_kernel, lin_grid(s), dim3(BLOCK), lin_sums_bytes(s.dim),
            dq, ldd, dout, out, ldo, keep.den, keep.vk, q, ldqk, f);
     lin_sums(keep.vk, q, ldqk, dout, ldo, keep.den, f);
@@ -209,6 +193,7 @@ static void cuda_lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *
 
 static void fill_linattn(struct kern_ops *ops)
 {
+    ops->lin_attn_dim = LIN_DIM;
     ops->lin_attn = cuda_lin_attn;
     ops->lin_attn_back = cuda_lin_attn_back;
 }

@@ -199,6 +199,7 @@ static void lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *dout,
 
 void KERN_FILL(linattn)(struct kern_ops *ops)
 {
+    ops->lin_attn_dim = 1 << 12;
     ops->lin_attn = lin_attn;
     ops->lin_attn_back = lin_attn_back;
 }

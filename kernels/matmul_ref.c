@@ -4,7 +4,7 @@
  * A product is cut into a grid of parts, each a single-threaded sgemm.  The grid
  * depends on the sizes alone, never on the number of threads, because sgemm
  * rounds an element according to where in its matrix it lies: so any number of
- * threads gives the same bits.  Measured: kernels/SPEED.md.
+ * threads gives the same bits.  Measured: kernels/dev/SPEED.md.
  */
 #include <cblas.h>
 

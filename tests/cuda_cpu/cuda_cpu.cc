@@ -10,7 +10,8 @@
  * that a program that touches it ends at once; it costs much system time.
  *
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
- * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails.
+ * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
+ * "kernel:NAME" the first launch of that name.
  */
 #include <cuda_runtime.h>
 
@@ -365,13 +366,23 @@ static void run_block(bool reverse)
         die("threads have come to a barrier that not all came to");
 }
 
-cudaError_t cuda_cpu_launch(dim3 grid, dim3 block, size_t shared, const std::function<void()> &body)
+static bool fails_now(const char *name)
+{
+    const char *f = getenv("CUDA_CPU_FAIL");
+    const size_t fail = limit_of("launch:");
+    launches++;
+    return (fail && (size_t)launches >= fail) ||
+           (f && strncmp(f, "kernel:", 7) == 0 && strcmp(f + 7, name) == 0);
+}
+
+cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
+                            const std::function<void()> &body)
 {
     const char *order = getenv("CUDA_CPU_ORDER");
-    const size_t count = (size_t)block.x * block.y * block.z, fail = limit_of("launch:");
+    const size_t count = (size_t)block.x * block.y * block.z;
     if (sticky)
         return sticky;
-    if (fail && (size_t)++launches >= fail)
+    if (fails_now(name))
         return sticky = cudaErrorIllegalAddress;
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
         grid.z > 65535 || grid.x > 0x7fffffff || shared > 48 * 1024)

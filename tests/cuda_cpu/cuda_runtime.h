@@ -78,7 +78,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 }
 
 /* Runs body once per thread of the grid. */
-cudaError_t cuda_cpu_launch(dim3 grid, dim3 block, size_t shared,
+cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
                             const std::function<void()> &body);
 void *cuda_cpu_shared(void);
 

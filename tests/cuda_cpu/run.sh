@@ -84,6 +84,11 @@ ends 67 'cuBLASLt is missing' env JOBCTL_CUBLASLT=/nowhere.so $verify
 ends 67 'cannot be loaded' env JOBCTL_CUDA=/nowhere.so $verify
 ends 72 'out of GPU memory' env CUDA_CPU_FAIL=memory:1 $verify
 ends 73 'the GPU failed' env CUDA_CPU_FAIL=launch:40 $verify
+ends 73 'the GPU failed: adamw' env CUDA_CPU_FAIL=kernel:adamw "$bin/jobctl-train" bench \
+    --backend cuda --config tests/golden/sana/bench_configs.json --case tiny-base-b8 --steps 1
+sed 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":128/' "$work/whole.json" \
+    >"$work/wide.json"
+ends 64 'linear_head_dim is 128' "$bin/jobctl-train" train --backend cuda --spec "$work/wide.json"
 ends 0 'running on the CPU: no GPU' env CUDA_CPU_FAIL=device \
     "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
 exit $bad

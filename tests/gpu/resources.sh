@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# resources.sh LOG [--table] - what each CUDA kernel takes of a multiprocessor, and whether it may
+#
+# LOG is what ptxas -v said while the plugin was built.  A kernel fails that
+# spills registers to memory, that leaves room for less than two blocks of 256
+# threads (128 registers), or that has more shared memory of fixed size than any
+# GPU gives without asking (48 KB).  One line; with --table one per kernel.
+set -u
+log=$1
+show=${2:+1}
+if command -v c++filt >/dev/null; then c++filt -p <"$log"; else cat "$log"; fi | awk -v show="$show" '
+    /Compiling entry function/ {
+        split($0, q, "\047")
+        full = q[2]
+        arch = q[4]
+        kernels++
+    }
+    /spill stores/ { spill = $5 + $9 }
+    /ptxas info *: Used [0-9]+ registers/ {
+        regs = $5
+        smem = 0
+        for (i = 1; i < NF; i++)
+            if ($(i + 1) == "bytes" && $(i + 2) ~ /^smem/)
+                smem = $i
+        if (show)
+            printf "%-6s %4d registers %6d shared %4d spilled  %s\n", arch, regs, smem, spill, full
+        if (spill > 0 || regs > 128 || smem > 49152) {
+            printf "FAILED %s on %s: %d registers, %d bytes of shared memory, %d bytes spilled; " \
+                   "allowed are 128, 49152 and none\n", full, arch, regs, smem, spill
+            bad = 1
+        }
+        most = regs > most ? regs : most
+        wide = smem > wide ? smem : wide
+    }
+    END {
+        if (!kernels) {
+            print "FAILED no kernel is in the log: was it built with ptxas -v?"
+            exit 1
+        }
+        printf "  kernels: %d for all targets, at most %d registers and %.1f KB shared, %s\n", \
+               kernels, most, wide / 1024, bad ? "some beyond the bounds" : "nothing spilled"
+        exit bad
+    }'
