@@ -186,7 +186,7 @@ int dist_world(const struct dist *d)
 
 void dist_slice(size_t *from, size_t *to, size_t n, enum dist_type type, int part, int parts)
 {
-    size_t unit = DIST_UNIT / dist_size(type), whole = (size_t)parts;
+    size_t unit = type == DIST_U8 ? DIST_UNIT : DIST_NUMBERS, whole = (size_t)parts;
     size_t per = ((n + unit - 1) / unit + whole - 1) / whole * unit;
     *from = per * (size_t)part < n ? per * (size_t)part : n;
     *to = n - *from < per ? n : *from + per;

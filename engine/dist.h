@@ -29,7 +29,7 @@ struct flight;
 enum dist_type { DIST_U8, DIST_F32, DIST_F64, DIST_I64, DIST_TYPES };
 enum dist_op { DIST_SUM, DIST_MAX };   /* of DIST_U8: only copied, never combined */
 
-enum { DIST_UNIT = 64, DIST_NAME = 160 };
+enum { DIST_UNIT = 64, DIST_NUMBERS = 16, DIST_NAME = 160 };
 
 struct dist_config {
     int            rank, world;
@@ -78,7 +78,7 @@ int dist_rank(const struct dist *d);
 int dist_world(const struct dist *d);
 
 /* Part `part` of n elements cut among `parts`: the same size for all but the last ones, in units of
- * DIST_UNIT bytes. */
+ * DIST_UNIT bytes, or of DIST_NUMBERS numbers: the same cut for numbers of every type. */
 void dist_slice(size_t *from, size_t *to, size_t n, enum dist_type type, int part, int parts);
 
 /* data[n] of all ranks combined, for all. */

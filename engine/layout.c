@@ -19,6 +19,7 @@ struct layout {
     int            len;
     int            cap;
     size_t         floats;
+    int            unit;
 };
 
 int layout_create(struct layout **out, struct err *err)
@@ -93,12 +94,19 @@ int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int nd
     if (make_room(l, err) < 0)
         return -1;
     struct tensor *t = &l->tensor[l->len];
-    *t = (struct tensor){.kind = kind, .ndim = ndim, .count = count, .offset = l->floats};
+    *t = (struct tensor){.kind = kind, .ndim = ndim, .count = count, .offset = l->floats,
+                        .unit = l->unit};
     memcpy(t->name, name, length + 1);
     for (int i = 0; i < ndim; i++)
         t->dim[i] = dim[i];
     l->floats += padded;
     return l->len++;
+}
+
+void layout_next_unit(struct layout *l)
+{
+    if (l->len > 0 && l->tensor[l->len - 1].unit == l->unit)
+        l->unit++;
 }
 
 int layout_len(const struct layout *l)

@@ -29,6 +29,7 @@ struct tensor {
     int64_t          dim[TENSOR_DIMS];
     size_t           count;             /* product of dim */
     size_t           offset;            /* in floats */
+    int              unit;              /* tensors that are used together: 0, 1, ... in their order */
 };
 
 struct layout; /* opaque: grows while it is built, then fixed */
@@ -39,6 +40,9 @@ void layout_destroy(struct layout *l);
 /* Append one tensor; returns its index, or -1 (name taken or too long, sizes overflow). */
 int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
                const int64_t *dim, struct err *err);
+
+/* Tensors from here on are of the next unit: a block of a model. */
+void layout_next_unit(struct layout *l);
 
 int layout_len(const struct layout *l);
 const struct tensor *layout_at(const struct layout *l, int i);

@@ -95,9 +95,11 @@ int model_declare(struct model *m, struct err *err)
     w->y2_b = param(&d, "y_embedder.y_proj.fc2.bias", C, 0);
     w->y_norm = c->y_norm ? param(&d, "attention_y_norm.weight", C, 0) : NO_WEIGHT;
     for (int i = 0; i < c->depth; i++) {
+        layout_next_unit(m->layout);
         snprintf(d.prefix, sizeof(d.prefix), "blocks.%d.", i);
         declare_block(&d, &m->bw[i], c);
     }
+    layout_next_unit(m->layout);
     d.prefix[0] = 0;
     w->table = param(&d, "final_layer.scale_shift_table", 2, C);
     w->out = param(&d, "final_layer.linear.weight", patch, C);
