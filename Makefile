@@ -112,8 +112,8 @@ sim: $(SIMS)  ## the pure cores on a virtual clock, 50 seeds
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
 
-cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
-	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS),echo "no $(CXX) found: skipped")
+cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(OBJ)/tests/unit/test_memory $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
+	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(OBJ)/tests/unit/test_memory,echo "no $(CXX) found: skipped")
 
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cgroup.h"
+#include "engine/cgroup.h"
 
 /* The number behind "key " at the start of a line, or -1. */
 static int64_t read_key(const char *path, const char *key)

@@ -11,8 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "agent/cgroup.h"
 #include "agent/probe.h"
+#include "engine/cgroup.h"
 
 /* The first line of a file without its newline; "" when there is none. */
 static void first_line(const char *path, char *out, size_t size)

@@ -23,8 +23,58 @@ static struct {
     char                   note[600];
 } chosen;
 
+/* --- counting instead of making ------------------------------------------------------------- */
+
+static struct {
+    struct backend_count *to; /* NULL: memory is real */
+    struct kern_ops       ops;
+} counting;
+
+static void *no_alloc(size_t bytes)
+{
+    (void)bytes;
+    return (void *)(uintptr_t)(1 << 20); /* aligned, not NULL, not mapped */
+}
+
+static void no_release(void *p)
+{
+    (void)p;
+}
+
+static void no_move(void *to, const void *from, size_t bytes)
+{
+    (void)to;
+    (void)from;
+    (void)bytes;
+}
+
+void backend_count_begin(struct backend_count *count, bool device)
+{
+    *count = (struct backend_count){{0}};
+    counting.ops = *backend_ops();
+    counting.ops.host = !device;
+    counting.ops.alloc = no_alloc;
+    counting.ops.release = no_release;
+    counting.ops.upload = counting.ops.download = no_move;
+    counting.to = count;
+}
+
+void backend_count_end(void)
+{
+    counting.to = NULL;
+}
+
+static void count(enum backend_use use, size_t bytes)
+{
+    counting.to->bytes[use] += (int64_t)bytes;
+}
+
+/* --- the real ones -------------------------------------------------------------------------- */
+
 const struct kern_ops *backend_ops(void)
 {
+    if (counting.to)
+        return &counting.ops;
     return chosen.ops ? chosen.ops : kern_cpu();
 }
 
@@ -58,17 +108,47 @@ int backend_check(const struct kern_ops *ops, struct err *err)
     return err_set(err, ERR_DEVICE, "the GPU failed: %s", why);
 }
 
-int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, const char *what,
+const char *backend_use_name(enum backend_use use)
+{
+    static const char *const names[USES] = {
+        [USE_WEIGHTS] = "weights",         [USE_GRADIENTS] = "gradients",
+        [USE_OPTIMIZER] = "optimizer state", [USE_EMA] = "averaged weights",
+        [USE_ACTIVATIONS] = "activations", [USE_BACKWARD] = "backward pass",
+        [USE_INPUTS] = "inputs",           [USE_WORKSPACE] = "workspace",
+        [USE_EXCHANGE] = "exchange",       [USE_HERE] = "copies in host memory",
+    };
+    return names[use];
+}
+
+int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum backend_use use,
                   struct err *err)
 {
     *out = ops->alloc(bytes);
+    if (*out && counting.to)
+        count(use, bytes);
     if (*out)
         return 0;
     if (ops->host)
         return err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s", (double)bytes / 0x1p20,
-                       what);
+                       backend_use_name(use));
     return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.1f MiB of %s do not fit; a "
-                   "smaller batch.micro needs less", (double)bytes / 0x1p20, what);
+                   "smaller batch.micro needs less", (double)bytes / 0x1p20,
+                   backend_use_name(use));
+}
+
+int backend_here(void **out, size_t bytes, struct err *err)
+{
+    *out = counting.to ? no_alloc(bytes) : calloc(1, bytes);
+    if (*out && counting.to)
+        count(USE_HERE, bytes);
+    return *out ? 0 : err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s",
+                              (double)bytes / 0x1p20, backend_use_name(USE_HERE));
+}
+
+void backend_here_free(void *p)
+{
+    if (!counting.to)
+        free(p);
 }
 
 /* Where this program lies, with `rest` after its directory; false when that is unknown. */

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 struct kern_ops;
@@ -29,8 +30,36 @@ const char *backend_note(void);   /* a sentence for people, or "" */
 /* Whether all calls so far have worked: 0, or ERR_DEVICE_MEMORY or ERR_DEVICE. Waits for them. */
 int backend_check(const struct kern_ops *ops, struct err *err);
 
-/* alloc() of the table, `what` for the sentence: ERR_MEMORY or ERR_DEVICE_MEMORY. */
-int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, const char *what,
+/* What memory is for. */
+enum backend_use {
+    USE_WEIGHTS,
+    USE_GRADIENTS,
+    USE_OPTIMIZER,   /* moments, or CAME's factors */
+    USE_EMA,
+    USE_ACTIVATIONS, /* kept from the forward pass for the backward pass */
+    USE_BACKWARD,    /* gradients on their way back */
+    USE_INPUTS,      /* batches, outputs, losses, tables */
+    USE_WORKSPACE,   /* taken by kernels as they need it */
+    USE_EXCHANGE,    /* between ranks */
+    USE_HERE,        /* this process's copies of a device's arrays */
+    USES
+};
+
+const char *backend_use_name(enum backend_use use); /* "optimizer state" */
+
+/* alloc() of the table: ERR_MEMORY or ERR_DEVICE_MEMORY. */
+int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum backend_use use,
                   struct err *err);
+/* Zeroed memory of this process beside a device's array; for backend_here_free(). */
+int backend_here(void **out, size_t bytes, struct err *err);
+void backend_here_free(void *p);
+
+/* For engine/memory.c: until backend_count_end(), what is made is only counted, as on a device or
+ * on the CPU. It may be created and destroyed, with addresses that nobody may follow. */
+struct backend_count {
+    int64_t bytes[USES];
+};
+void backend_count_begin(struct backend_count *count, bool device);
+void backend_count_end(void);
 
 #endif

@@ -38,7 +38,8 @@ static int plan_make(struct plan *p, struct train_spec *s, const char *cache, st
     s->model.latent_channels = p->shape.channels;
     s->model.caption_channels = p->shape.caption_channels;
     s->model.caption_len = p->shape.words;
-    struct model_limits max = {s->batch_micro, p->shape.height, p->shape.width, p->shape.words};
+    struct model_limits max = {s->batch_micro, p->shape.height, p->shape.width, p->shape.words,
+                               false};
     if (model_config_check(&s->model, err) < 0 ||
         step_create(&step, &s->model, &max, &s->optim, s->flow_shift, err) < 0)
         goto out;

@@ -52,11 +52,11 @@ static int build(struct model *m, struct err *err)
         return -1;
     const size_t bytes = layout_floats(m->layout) * sizeof(float);
     void *weights = NULL, *grads = NULL, *freqs = NULL;
-    int r = backend_alloc(m->ops, &weights, bytes, "weights", err);
+    int r = backend_alloc(m->ops, &weights, bytes, USE_WEIGHTS, err);
     if (r == 0 && m->train)
-        r = backend_alloc(m->ops, &grads, bytes, "gradients", err);
+        r = backend_alloc(m->ops, &grads, bytes, USE_GRADIENTS, err);
     if (r == 0)
-        r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), "tables", err);
+        r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), USE_INPUTS, err);
     m->weights = weights;
     m->grads = grads;
     m->freqs = freqs;
@@ -96,6 +96,7 @@ void model_destroy(struct model *m)
     m->ops->release(m->weights);
     m->ops->release(m->grads);
     m->ops->release(m->acts);
+    m->ops->release(m->back_acts);
     m->ops->release(m->freqs);
     free(m->bw);
     free(m->ba);
@@ -115,7 +116,8 @@ const struct layout *model_layout(const struct model *m)
 int64_t model_bytes(const struct model *m)
 {
     const size_t blocks = m->grads ? 2 : 1;
-    return (int64_t)((blocks * layout_floats(m->layout) + m->acts_floats) * sizeof(float) +
+    return (int64_t)((blocks * layout_floats(m->layout) + m->acts_floats + m->back_floats) *
+                         sizeof(float) +
                      (size_t)m->cfg.depth * (sizeof(*m->bw) + sizeof(*m->ba)) + sizeof(*m));
 }
 
@@ -277,6 +279,8 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
     tell_ready(m, m->w.table);
     m->ops->zero(m->back.dt0, (size_t)m->batch * 6 * (size_t)C);
     for (int i = m->cfg.depth - 1; i >= 0; i--) {
+        if (m->max.recompute && i < m->cfg.depth - 1)
+            block_forward(m, i, m->top.y, in->mask);
         block_backward(m, i, m->top.y);
         tell_ready(m, m->bw[i].table);
     }
@@ -290,7 +294,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
 static const float *block_activation(const struct model *m, const char *name, int64_t *count)
 {
     int i, at = 0;
-    if (!m->train || sscanf(name, "blocks.%d%n", &i, &at) != 1 || i < 0 || i >= m->cfg.depth)
+    if (!m->train || m->max.recompute || sscanf(name, "blocks.%d%n", &i, &at) != 1 || i < 0 || i >= m->cfg.depth)
         return NULL;
     const struct block_acts *a = &m->ba[i];
     const struct {

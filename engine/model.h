@@ -45,10 +45,12 @@ struct model_config {
     float  caption_dropout;   /* class_dropout_prob */
 };
 
-/* The largest batch a model is created for. */
+/* The largest batch a model is created for, and what it keeps of one. */
 struct model_limits {
-    int batch, height, width; /* latent size */
-    int text;                 /* caption tokens, at most caption_len */
+    int  batch, height, width; /* latent size */
+    int  text;                 /* caption tokens, at most caption_len */
+    bool recompute;            /* of a block only its input: its forward pass runs again before its
+                                  backward pass, with the same bits */
 };
 
 /* One batch, read only. Row-major fp32; kernel arrays. */
@@ -113,8 +115,8 @@ double model_forward_flops(const struct model_config *cfg, int batch, int height
                            int text);
 
 /* Named activations of the last forward, for `verify` ("blocks.0.attn" as in the
- * golden files' act.*); valid until the next call here. NULL when the name is not known
- * (err untouched) or when it cannot be brought here. */
+ * golden files' act.*); valid until the next call here. NULL when the name is not known or not
+ * kept (err untouched) or when it cannot be brought here. */
 const float *model_activation(struct model *m, const char *name, int64_t *count,
                               struct err *err);
 

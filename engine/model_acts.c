@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_acts.c - one block of memory, carved into activations
+/* model_acts.c - two blocks of memory, carved into activations and what comes back
  *
  * Carving runs twice: once from nothing to learn the size, once from the block.
- * A model that only infers keeps one set for all its blocks.
+ * A model that only infers keeps one set for all its blocks, one that recomputes
+ * a set and the output of each block.
  */
 #include "engine/backend.h"
 #include "engine/err.h"
@@ -61,6 +62,7 @@ static void cut_top(struct top_acts *t, struct knife *k, struct sizes z, bool y_
     t->out = cut(k, z.M, z.P);
 }
 
+/* All but the output. */
 static void cut_block(struct block_acts *a, struct knife *k, struct sizes z,
                       const struct model_config *c)
 {
@@ -98,7 +100,6 @@ static void cut_block(struct block_acts *a, struct knife *k, struct sizes z,
     a->d = cut(k, z.M, 2 * z.F);
     a->g = cut(k, z.M, z.F);
     a->mlp_out = cut(k, z.M, z.C);
-    a->x3 = cut(k, z.M, z.C);
 }
 
 static void cut_back(struct back_acts *b, struct knife *k, struct sizes z)
@@ -126,18 +127,28 @@ static size_t carve(struct model *m, float *base)
     const struct sizes z = sizes_of(m);
     struct knife k = {.base = base};
     cut_top(&m->top, &k, z, m->cfg.y_norm);
-    const size_t first = k.used;
     for (int i = 0; i < m->cfg.depth; i++) {
-        if (!m->train)
-            k.used = first;
-        cut_block(&m->ba[i], &k, z, &m->cfg);
+        struct block_acts *a = &m->ba[i];
+        const bool shares = i > 0 && (!m->train || m->max.recompute);
+        if (shares)
+            *a = m->ba[0];
+        else
+            cut_block(a, &k, z, &m->cfg);
+        if (i == 0 || m->train)
+            a->x3 = cut(&k, z.M, z.C);
         /* A block that infers may overwrite its input at its end: it needs it no more. */
-        m->ba[i].in = !m->train ? m->ba[i].x3 : i == 0 ? m->top.x0 : m->ba[i - 1].x3;
+        a->in = !m->train ? a->x3 : i == 0 ? m->top.x0 : m->ba[i - 1].x3;
     }
     if (!m->train)
         m->top.x0 = m->ba[0].x3;
+    return k.used;
+}
+
+static size_t carve_back(struct model *m, float *base)
+{
+    struct knife k = {.base = base};
     if (m->train)
-        cut_back(&m->back, &k, z);
+        cut_back(&m->back, &k, sizes_of(m));
     return k.used;
 }
 
@@ -150,10 +161,17 @@ int model_carve(struct model *m, struct err *err)
         return err_set(err, ERR_USAGE, "a batch of %d x %d x %d is more than memory can address",
                        m->max.batch, m->max.height, m->max.width);
     m->acts_floats = carve(m, NULL);
-    void *acts = NULL;
-    if (backend_alloc(m->ops, &acts, m->acts_floats * sizeof(float), "activations", err) < 0)
+    m->back_floats = carve_back(m, NULL);
+    void *acts = NULL, *back = NULL;
+    if (backend_alloc(m->ops, &acts, m->acts_floats * sizeof(float), USE_ACTIVATIONS, err) < 0)
         return -1;
     m->acts = acts;
     carve(m, m->acts);
+    if (!m->train)
+        return 0;
+    if (backend_alloc(m->ops, &back, m->back_floats * sizeof(float), USE_BACKWARD, err) < 0)
+        return -1;
+    m->back_acts = back;
+    carve_back(m, m->back_acts);
     return 0;
 }

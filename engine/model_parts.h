@@ -32,7 +32,8 @@ struct top_weights {
     weight_at null_caption;                /* y_embedder.y_embedding [L, D] */
 };
 
-/* What one block computes; in a model that only infers, all blocks share one. */
+/* What one block computes. In a model that only infers, all blocks share one; in one that
+ * recomputes, all but `x3`. */
 struct block_acts {
     float *in;                             /* [M, C] = `x3` of the block before */
     float *mod;                            /* [B, 6, C] shift1 scale1 gate1 shift2 scale2 gate2 */
@@ -84,7 +85,8 @@ struct model {
     float                 *here_weights, *here_grads; /* views; the same on the CPU */
     float                 *here_act;               /* the activation last asked for */
     struct model_stage     stage;
-    size_t                 acts_floats;
+    float                 *back_acts;              /* kernel array: struct back_acts */
+    size_t                 acts_floats, back_floats;
     struct top_weights     w;
     struct block_weights  *bw;             /* [depth] */
     struct top_acts        top;

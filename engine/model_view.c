@@ -20,7 +20,7 @@ static size_t block_bytes(const struct model *m)
 static int stage_alloc(struct model *m, float **to, size_t count, struct err *err)
 {
     void *p = NULL;
-    const int r = backend_alloc(m->ops, &p, count * sizeof(float), "inputs", err);
+    const int r = backend_alloc(m->ops, &p, count * sizeof(float), USE_INPUTS, err);
     *to = p;
     return r;
 }
@@ -37,9 +37,10 @@ int model_make_views(struct model *m, struct err *err)
         m->here_grads = m->grads;
         return 0;
     }
-    m->here_weights = layout_alloc(m->layout);
-    if (!m->here_weights)
-        return err_set(err, ERR_MEMORY, "no memory for a copy of the weights");
+    void *here = NULL;
+    if (backend_here(&here, block_bytes(m), err) < 0)
+        return -1;
+    m->here_weights = here;
     if (stage_alloc(m, &m->stage.x, latent, err) < 0 ||
         stage_alloc(m, &m->stage.out, latent, err) < 0 ||
         stage_alloc(m, &m->stage.timestep, B, err) < 0 ||
@@ -57,8 +58,8 @@ void model_free_views(struct model *m)
     m->ops->release(m->stage.timestep);
     m->ops->release(m->stage.mask);
     m->ops->release(m->stage.y);
-    free(m->here_weights);
-    free(m->here_grads);
+    backend_here_free(m->here_weights);
+    backend_here_free(m->here_grads);
     free(m->here_act);
 }
 
@@ -109,8 +110,10 @@ int model_pull_grads(struct model *m, struct err *err)
         return 0;
     if (!m->grads)
         return err_set(err, ERR_BUG, "a model made for inference has no gradients");
-    if (!m->here_grads && !(m->here_grads = layout_alloc(m->layout)))
-        return err_set(err, ERR_MEMORY, "no memory for a copy of the gradients");
+    void *here = m->here_grads;
+    if (!here && backend_here(&here, block_bytes(m), err) < 0)
+        return -1;
+    m->here_grads = here;
     m->ops->download(m->here_grads, m->grads, block_bytes(m));
     return backend_check(m->ops, err);
 }

@@ -72,23 +72,26 @@ static size_t padded(size_t n)
     return (n + 15) / 16 * 16;
 }
 
-static int alloc_block(struct optim *o, struct block *b, size_t count, struct err *err)
+static int alloc_block(struct optim *o, struct block *b, size_t count, enum backend_use use,
+                       struct err *err)
 {
-    void *at = NULL;
+    void *at = NULL, *here = NULL;
     const size_t bytes = (count ? count : 16) * sizeof(float);
-    if (backend_alloc(o->ops, &at, bytes, "optimizer state", err) < 0)
+    if (backend_alloc(o->ops, &at, bytes, use, err) < 0)
         return -1;
-    *b = (struct block){at, o->ops->host ? at : calloc(1, bytes), count};
-    if (!b->here)
-        return err_set(err, ERR_MEMORY, "no memory for a copy of the optimizer's state");
-    return 0;
+    *b = (struct block){at, at, count};
+    if (o->ops->host)
+        return 0;
+    const int r = backend_here(&here, bytes, err);
+    b->here = here;
+    return r;
 }
 
 static void free_block(struct optim *o, struct block *b)
 {
     o->ops->release(b->at);
     if (!o->ops->host)
-        free(b->here);
+        backend_here_free(b->here);
 }
 
 static int make_ranges(struct optim *o, struct err *err)
@@ -159,8 +162,8 @@ static int make_came(struct optim *o, struct err *err)
     o->came = calloc((size_t)layout_len(o->layout) + 1, sizeof(*o->came));
     if (!o->came)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    if (alloc_block(o, &o->m, layout_floats(o->layout), err) < 0 ||
-        alloc_block(o, &o->factors, place_factors(o, NULL, NULL, NULL), err) < 0)
+    if (alloc_block(o, &o->m, layout_floats(o->layout), USE_OPTIMIZER, err) < 0 ||
+        alloc_block(o, &o->factors, place_factors(o, NULL, NULL, NULL), USE_OPTIMIZER, err) < 0)
         return -1;
     place_factors(o, o->came, o->factors.at, o->m.at);
     return 0;
@@ -215,11 +218,11 @@ static int build(struct optim *o, struct err *err)
     if (o->cfg.type == OPTIM_CAME) {
         if (make_came(o, err) < 0)
             return -1;
-    } else if (alloc_block(o, &o->m, floats, err) < 0 ||
-               alloc_block(o, &o->v, floats, err) < 0) {
+    } else if (alloc_block(o, &o->m, floats, USE_OPTIMIZER, err) < 0 ||
+               alloc_block(o, &o->v, floats, USE_OPTIMIZER, err) < 0) {
         return -1;
     }
-    if (o->cfg.ema > 0 && alloc_block(o, &o->ema, floats, err) < 0)
+    if (o->cfg.ema > 0 && alloc_block(o, &o->ema, floats, USE_EMA, err) < 0)
         return -1;
     return name_states(o, err);
 }

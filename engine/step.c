@@ -35,7 +35,7 @@ struct step {
 static int add(struct step *s, float **to, size_t count, struct err *err)
 {
     void *p = NULL;
-    const int r = backend_alloc(s->ops, &p, count * sizeof(float), "inputs", err);
+    const int r = backend_alloc(s->ops, &p, count * sizeof(float), USE_INPUTS, err);
     *to = p;
     return r;
 }
@@ -52,7 +52,7 @@ static int alloc_scratch(struct step *s, struct err *err)
         add(s, &s->dout, latent, err) < 0 || add(s, &s->y, caption, err) < 0 ||
         add(s, &s->alpha, B, err) < 0 || add(s, &s->sigma, B, err) < 0 ||
         add(s, &s->timestep, B, err) < 0 ||
-        backend_alloc(s->ops, &losses, B * sizeof(*s->per_sample), "losses", err) < 0)
+        backend_alloc(s->ops, &losses, B * sizeof(*s->per_sample), USE_INPUTS, err) < 0)
         return -1;
     s->per_sample = losses;
     if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0 ||

@@ -133,7 +133,7 @@ static void on_ready(void *arg, size_t from)
 static int create_step(struct train *t)
 {
     struct dataset_shape s = dataset_shape(t->data);
-    struct model_limits max = {t->spec.batch_micro, s.height, s.width, s.words};
+    struct model_limits max = {t->spec.batch_micro, s.height, s.width, s.words, false};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
         step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
                     &t->err) < 0)

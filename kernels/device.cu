@@ -86,6 +86,12 @@ static enum kern_state device_state(char *why, size_t size)
     return device.state;
 }
 
+static bool device_room(size_t *free_bytes, size_t *all)
+{
+    return device.state == KERN_OK &&
+           device_ok(cudaMemGetInfo(free_bytes, all), "free memory");
+}
+
 static void device_zero(float *y, size_t n)
 {
     if (device.state == KERN_OK)
@@ -107,6 +113,7 @@ static void fill_device(struct kern_ops *ops)
     ops->upload = device_upload;
     ops->download = device_download;
     ops->state = device_state;
+    ops->room = device_room;
     ops->zero = device_zero;
     ops->copy = device_copy;
 }

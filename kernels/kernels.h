@@ -78,6 +78,8 @@ struct kern_ops {
     void (*download)(void *to, const void *from, size_t bytes); /* waits for all calls before */
     /* Waits as well. `why` gets a sentence (without full stop) unless KERN_OK. */
     enum kern_state (*state)(char *why, size_t size);
+    /* Bytes free and in all; false: not known. NULL where arrays are this process's memory. */
+    bool (*room)(size_t *free_bytes, size_t *all);
     void (*zero)(float *y, size_t n);
     void (*copy)(float *y, const float *x, size_t n);
 

@@ -164,6 +164,18 @@ extern "C" cudaError_t cudaFree(void *p)
     return cudaSuccess;
 }
 
+/* To the byte: what was asked for is used, fences and rounding are not counted. */
+extern "C" cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
+{
+    const size_t most = limit_of("memory:");
+    size_t used = 0;
+    for (const auto &p : live)
+        used += p.second.size;
+    *all = most ? most << 20 : REGION;
+    *left = *all > used ? *all - used : 0;
+    return sticky;
+}
+
 /* Whether all of it lies in one live piece. */
 static bool is_device(const void *p, size_t bytes)
 {

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BIN PLUGIN CHECK_KERNELS - what can be known about the CUDA backend without a GPU
+# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY - what can be known about the CUDA backend without a GPU
 #
 # PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
 # file: the same sources, run on the CPU.  Indices, arithmetic, memory and the
 # words for failures are checked; nothing is learned about a GPU.
 set -u
-bin=$1 plugin=$(realpath "$2") kernels=$3
+bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
 work=$(mktemp -d)
 log=$work/log
@@ -51,6 +51,9 @@ for precision in fp32 bf16; do
     # shellcheck disable=SC2086
     ok "golden cases $precision" \
         "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
+done
+for precision in fp32 bf16; do
+    ok "memory as planned $precision" env PRECISION=$precision "$memory"
 done
 ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
     "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json

@@ -26,7 +26,7 @@ enum { B = 4, CH = 3, H = 4, W = 3, L = 5, D = 6, N = CH * H * W };
 
 static const struct model_config config = {2,    16, 2,     8, 1, 20, true, false,
                                            true, 0.3f, 1e-5f, CH, D, L, 0.1f};
-static const struct model_limits limits = {B, H, W, L};
+static const struct model_limits limits = {B, H, W, L, false};
 static const struct optim_config adamw = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0.9};
 static const struct optim_config came = {
     OPTIM_CAME, {0.9, 0.999, 0.9999}, {1e-30, 1e-16}, 0.01, 1, 1, 0};
@@ -159,13 +159,49 @@ static void runs_repeat_bit_for_bit(void **state)
     }
 }
 
+/* Blocks computed again before their backward pass: less memory, the same bits. */
+static void blocks_computed_again_change_no_bit(void **state)
+{
+    (void)state;
+    static const struct model_config deep = {4,    16, 2,     8, 1, 20, true, true,
+                                             true, 0.3f, 1e-5f, CH, D, L, 0.1f};
+    static const struct model_limits less = {B, H, W, L, true};
+    const struct data d = data_make();
+    const struct step_input in = part(&d, 0, B), few = part(&d, 1, 2);
+    struct step *s[2] = {0};
+    struct err err = {0};
+    double loss[2], norm[2];
+    for (int i = 0; i < 2; i++) {
+        if (step_create(&s[i], &deep, i ? &less : &limits, &adamw, 3.0, &err) < 0)
+            fail_msg("%s", err.text);
+        model_init_weights(step_model(s[i]), 7);
+        for (int k = 0; k < 3; k++) {
+            step_begin(s[i]);
+            run(s[i], &few, 0.3);
+            loss[i] = run(s[i], &in, 0.7);
+            assert_int_equal(step_end(s[i], 1e-2, &norm[i], &err), 0);
+        }
+    }
+    assert_true(model_bytes(step_model(s[1])) < model_bytes(step_model(s[0])));
+    assert_true(loss[0] == loss[1] && norm[0] == norm[1]);
+    assert_memory_equal(model_grads(step_model(s[0])), model_grads(step_model(s[1])),
+                        floats(s[0]) * sizeof(float));
+    assert_memory_equal(model_weights(step_model(s[0])), model_weights(step_model(s[1])),
+                        floats(s[0]) * sizeof(float));
+    int64_t count;
+    assert_non_null(model_activation(step_model(s[0]), "blocks.1.attn", &count, &err));
+    assert_null(model_activation(step_model(s[1]), "blocks.1.attn", &count, &err));
+    step_destroy(s[0]);
+    step_destroy(s[1]);
+}
+
 /* Prints a digest of the weights after some steps; run by the test below in processes of its own,
  * because a process keeps the number of threads it began with. */
 static int print_digest(void)
 {
     static const struct model_config wide = {1,    96, 3,    32,    1, 200, true, true,
                                              true, 0.3f, 1e-5f, CH, D, L,   0};
-    static const struct model_limits large = {B, 16, 12, L};
+    static const struct model_limits large = {B, 16, 12, L, false};
     enum { LARGE = B * CH * 16 * 12 };
     struct step *s = NULL;
     struct err err = {0};
@@ -431,6 +467,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(parts_add_up_to_the_whole),
         cmocka_unit_test(dropped_captions_become_the_null_embedding),
         cmocka_unit_test(runs_repeat_bit_for_bit),
+        cmocka_unit_test(blocks_computed_again_change_no_bit),
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(it_learns_one_batch),
         cmocka_unit_test(a_gradient_that_is_not_finite_updates_nothing),

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c - see memory.h */
+#include "engine/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/step.h"
+#include "engine/timestep_freqs.h"
+
+/* What cuBLASLt, rounded operands and sums of chunks may take, from above (kernels/device.cuh). */
+#define GEMM_WORKSPACE ((int64_t)32 << 20)
+#define SCALARS        ((int64_t)64 << 10)
+#define CHUNK_ROWS     128
+
+/* Of a communicator: buffers of NCCL's channels, or the windows of ranks on the CPU. */
+#define EXCHANGE_DEVICE ((int64_t)512 << 20)
+#define EXCHANGE_HERE   ((int64_t)8 << 20)
+
+static int64_t max2(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Scratch memory of the CUDA kernels grows to the largest of each kind, and stays. */
+static int64_t device_workspace(const struct memory_ask *a)
+{
+    const struct model_config *c = &a->model;
+    const struct model_limits *z = &a->limits;
+    const int64_t B = z->batch, C = c->hidden, F = c->mlp_hidden;
+    const int64_t M = B * (z->height / c->patch) * (z->width / c->patch), T = B * z->text;
+    const int64_t text = (z->text + 7) / 8 * 8;
+    const int64_t wide = max2(max2(2 * F, 3 * C), 6 * C * B / max2(M, 1));
+    int64_t operand = max2(M * wide, M * c->heads * text);
+    operand = max2(operand, max2(T * max2(2 * C, c->caption_channels), C * max2(6 * C, 2 * F)));
+    operand = max2(operand, max2(C, B) * max2(c->caption_channels, 2 * TIMESTEP_FREQS));
+    const int64_t parts = (M + T + B * CHUNK_ROWS) / CHUNK_ROWS * 10 * 2 * F;
+    return GEMM_WORKSPACE + SCALARS + (a->bf16 ? 2 * 2 * operand : 0) + (int64_t)sizeof(float) * parts;
+}
+
+static int64_t share_of(int64_t bytes, int ranks)
+{
+    return (bytes + ranks - 1) / ranks;
+}
+
+/* The largest block of the model, in bytes of one copy of its tensors. */
+static int64_t largest_block(const struct layout *l, int depth)
+{
+    int64_t most = 0;
+    for (int i = 0, at = 0; i < depth; i++) {
+        int64_t floats = 0;
+        char prefix[32];
+        const int n = snprintf(prefix, sizeof(prefix), "blocks.%d.", i);
+        for (; at < layout_len(l); at++) {
+            const struct tensor *t = layout_at(l, at);
+            if (strncmp(t->name, prefix, (size_t)n) == 0)
+                floats += (int64_t)t->count;
+            else if (floats > 0)
+                break;
+        }
+        most = max2(most, floats * (int64_t)sizeof(float));
+    }
+    return most;
+}
+
+/* What several ranks keep of what one would, and what they need to exchange it. */
+static void divide(struct memory_plan *p, const struct memory_ask *a, const struct layout *l)
+{
+    if (a->ranks < 2)
+        return;
+    p->bytes[USE_EXCHANGE] += a->device ? EXCHANGE_DEVICE : EXCHANGE_HERE;
+    if (a->sharing == SHARING_DDP)
+        return;
+    p->bytes[USE_OPTIMIZER] = share_of(p->bytes[USE_OPTIMIZER], a->ranks);
+    p->bytes[USE_EMA] = share_of(p->bytes[USE_EMA], a->ranks);
+    if (a->sharing == SHARING_ZERO1)
+        return;
+    p->bytes[USE_WEIGHTS] = share_of(p->bytes[USE_WEIGHTS], a->ranks);
+    p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
+    /* The block in hand and the next one, gathered, and the gradients of one. */
+    p->bytes[USE_EXCHANGE] += 3 * largest_block(l, a->model.depth);
+}
+
+/* All blocks but the last run forward once more. */
+static double work_again(const struct memory_ask *a)
+{
+    struct model_config one = a->model;
+    const struct model_limits *z = &a->limits;
+    if (!z->recompute)
+        return 0;
+    one.depth = 1;
+    const double all = model_forward_flops(&a->model, 1, z->height, z->width, z->text);
+    return (all - model_forward_flops(&one, 1, z->height, z->width, z->text)) / (3 * all);
+}
+
+int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct err *err)
+{
+    struct memory_plan p = {.total = 0};
+    struct backend_count count;
+    struct step *step = NULL;
+    backend_count_begin(&count, ask->device);
+    const int r = step_create(&step, &ask->model, &ask->limits, &ask->optim, 1, err);
+    if (r == 0) {
+        for (int i = 0; i < USES; i++)
+            p.bytes[i] = count.bytes[i];
+        if (ask->exact) /* sums in 64 bits (exact.h) */
+            p.bytes[USE_GRADIENTS] += 2 * p.bytes[USE_GRADIENTS];
+        if (ask->device)
+            p.bytes[USE_WORKSPACE] = device_workspace(ask);
+        divide(&p, ask, model_layout(step_model(step)));
+        for (int i = 0; i < USES; i++)
+            p.total += i == USE_HERE ? 0 : p.bytes[i];
+        p.again = work_again(ask);
+        *out = p;
+    }
+    step_destroy(step);
+    backend_count_end();
+    return r;
+}
+
+int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most,
+                         int64_t room, struct err *err)
+{
+    struct memory_ask a = *ask;
+    struct memory_plan p;
+    int fits = 0, over = most + 1;
+    a.limits.batch = 1;
+    if (memory_plan(out, &a, err) < 0)
+        return -1;
+    if (out->total > room)
+        return 0;
+    for (fits = 1; over - fits > 1;) {
+        a.limits.batch = fits + (over - fits) / 2;
+        if (memory_plan(&p, &a, NULL) == 0 && p.total <= room) {
+            fits = a.limits.batch;
+            *out = p;
+        } else {
+            over = a.limits.batch;
+        }
+    }
+    return fits;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.h - what a run needs of a device's memory, before it takes it
+ *
+ * There is no second set of formulas: the step of a run is created by the code that
+ * creates it in earnest, on a table that counts instead of allocating
+ * (backend_count_begin()).  Only what is taken later, inside kernels and
+ * collectives, is estimated, from above.
+ */
+#ifndef ENGINE_MEMORY_H
+#define ENGINE_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/backend.h"
+#include "engine/model.h"
+#include "engine/optim.h"
+
+struct err;
+
+/* How several ranks share the state of a run: each has all of it; each keeps its part of the
+ * optimizer's; each keeps its part of everything and gathers a block when it is its turn. */
+enum memory_sharing { SHARING_DDP, SHARING_ZERO1, SHARING_FSDP };
+
+/* A rank of a run. */
+struct memory_ask {
+    struct model_config model;
+    struct model_limits limits;  /* the micro-batch, and whether blocks are computed again */
+    struct optim_config optim;
+    bool                device;  /* a GPU, whose memory is not this process's */
+    bool                bf16;
+    bool                exact;   /* reproducible: true */
+    int                 ranks;
+    enum memory_sharing sharing;
+};
+
+struct memory_plan {
+    int64_t bytes[USES];  /* of one rank; USE_HERE is not the device's */
+    int64_t total;        /* of the device: all but USE_HERE; on the CPU all */
+    double  again;        /* work of computing blocks again, as a share of the step without */
+};
+
+/* A failure is one of the sizes: ERR_USAGE, as step_create() would say it. Changes nothing. */
+int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct err *err);
+
+/* The largest micro-batch from 1 to `most` whose plan stays within `room` bytes, or 0. The plan of
+ * that one (of 1, if none fits) is left in *out. ask->limits.batch is not read. */
+int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most,
+                         int64_t room, struct err *err);
+
+/* Memory of the backend's device that is free now, and all of it; 0 where not known. On the CPU
+ * the machine's or, if that is less, what the control group still allows. */
+struct memory_room {
+    int64_t free, total;
+};
+struct memory_room memory_room(void);
+
+#endif

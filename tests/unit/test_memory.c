@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_memory.c - the plan of a run's memory is what a run takes: counted on the CPU, and, where
+ * JOBCTL_CUDA names a plugin, by what the device says is free */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/memory.h"
+#include "engine/step.h"
+#include "kernels/kernels.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { CH = 3, D = 6, L = 5 };
+
+/* depth, hidden, heads, linear_head_dim, patch, mlp_hidden, norms, ... as the golden cases vary. */
+static const struct model_config configs[] = {
+    {2, 16, 2, 8, 1, 20, false, false, true, 0.3f, 1e-5f, CH, D, L, 0.1f},
+    {3, 32, 4, 8, 1, 80, true, true, true, 0.3f, 1e-5f, CH, D, L, 0.1f},
+    {1, 64, 2, 32, 2, 160, true, false, false, 0.3f, 1e-5f, CH, D, L, 0.1f},
+};
+static const struct model_limits limits[] = {
+    {1, 4, 2, 1, false}, {3, 4, 6, L, false}, {3, 4, 6, L, true},
+};
+static const struct optim_config optims[] = {
+    {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0},
+    {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0.9},
+    {OPTIM_CAME, {0.9, 0.999, 0.9999}, {1e-30, 1e-16}, 0.01, 1, 1, 0.9},
+};
+
+static struct memory_ask ask_of(int i, bool device)
+{
+    return (struct memory_ask){.model = configs[i % 3], .limits = limits[i / 3 % 3],
+                               .optim = optims[i / 9], .device = device, .ranks = 1};
+}
+
+static struct memory_plan plan_of(const struct memory_ask *ask)
+{
+    struct memory_plan p;
+    struct err err = {0};
+    if (memory_plan(&p, ask, &err) < 0)
+        fail_msg("%s", err.text);
+    return p;
+}
+
+static struct step *step_of(const struct memory_ask *ask)
+{
+    struct step *s = NULL;
+    struct err err = {0};
+    if (step_create(&s, &ask->model, &ask->limits, &ask->optim, 3.0, &err) < 0)
+        fail_msg("%s", err.text);
+    return s;
+}
+
+/* --- the CPU: its table, with an alloc() that adds up ---------------------------------------- */
+
+static int64_t taken;
+static void *(*real_alloc)(size_t);
+
+static void *counted_alloc(size_t bytes)
+{
+    taken += (int64_t)bytes;
+    return real_alloc(bytes);
+}
+
+static void the_plan_is_what_a_step_takes(void **state)
+{
+    (void)state;
+    struct kern_ops *ops = (struct kern_ops *)(uintptr_t)kern_cpu();
+    real_alloc = ops->alloc;
+    for (int i = 0; i < 27; i++) {
+        const struct memory_ask ask = ask_of(i, false);
+        taken = 0;
+        ops->alloc = counted_alloc;
+        struct step *s = step_of(&ask);
+        ops->alloc = real_alloc;
+        const int64_t real = taken;
+        const struct memory_plan p = plan_of(&ask);
+        assert_int_equal(p.total, real);
+        assert_int_equal(p.bytes[USE_HERE], 0);
+        assert_int_equal(p.bytes[USE_WEIGHTS],
+                         layout_floats(model_layout(step_model(s))) * sizeof(float));
+        assert_int_equal(p.bytes[USE_GRADIENTS], p.bytes[USE_WEIGHTS]);
+        assert_int_equal(p.bytes[USE_EMA], ask.optim.ema > 0 ? p.bytes[USE_WEIGHTS] : 0);
+        assert_int_equal(taken, real); /* planning took nothing */
+        step_destroy(s);
+    }
+}
+
+/* --- a device ------------------------------------------------------------------------------- */
+
+static int64_t used(const struct kern_ops *ops)
+{
+    size_t left, all;
+    assert_true(ops->room(&left, &all));
+    return (int64_t)(all - left);
+}
+
+static void one_step(struct step *s, const struct memory_ask *ask)
+{
+    const struct model_limits *z = &ask->limits;
+    const size_t latent = (size_t)(z->batch * CH * z->height * z->width);
+    const size_t text = (size_t)(z->batch * z->text);
+    float *x = calloc(2 * latent + text * D + text, sizeof(*x));
+    int *t = calloc((size_t)z->batch, sizeof(*t));
+    struct err err = {0};
+    double loss, norm;
+    assert_true(x && t);
+    const struct step_input in = {z->batch, z->height, z->width, z->text, x, x + latent, t,
+                                  x + 2 * latent, x + 2 * latent + text * D, NULL};
+    step_begin(s);
+    x[0] = 1;
+    if (step_micro(s, &in, 1, &loss, NULL, &err) < 0 || step_end(s, 1e-3, &norm, &err) < 0)
+        fail_msg("%s", err.text);
+    free(x);
+    free(t);
+}
+
+static void the_plan_is_what_a_device_gives(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    if (!getenv("JOBCTL_CUDA"))
+        skip();
+    if (backend_open("cuda", getenv("PRECISION"), &err) < 0)
+        fail_msg("%s", err.text);
+    const struct kern_ops *ops = backend_ops();
+    for (int i = 0; i < 27; i++) {
+        struct memory_ask ask = ask_of(i, true);
+        ask.bf16 = backend_is_bf16();
+        const struct memory_plan p = plan_of(&ask);
+        const int64_t before = used(ops);
+        struct step *s = step_of(&ask);
+        assert_int_equal(used(ops) - before, p.total - p.bytes[USE_WORKSPACE]);
+        assert_true(p.bytes[USE_HERE] > 0);
+        one_step(s, &ask);
+        step_destroy(s);
+        if (used(ops) > p.bytes[USE_WORKSPACE]) /* what remains is scratch memory */
+            fail_msg("configuration %d: the kernels hold %lld bytes of their own, planned were "
+                     "%lld", i, (long long)used(ops), (long long)p.bytes[USE_WORKSPACE]);
+    }
+}
+
+/* --- decisions ------------------------------------------------------------------------------ */
+
+static void computing_again_takes_less(void **state)
+{
+    (void)state;
+    struct memory_ask ask = ask_of(4, true);
+    const struct memory_plan kept = plan_of(&ask);
+    ask.limits.recompute = true;
+    const struct memory_plan again = plan_of(&ask);
+    for (int i = 0; i < USES; i++)
+        if (i == USE_ACTIVATIONS)
+            assert_true(again.bytes[i] < kept.bytes[i] * 2 / 3);
+        else
+            assert_int_equal(again.bytes[i], kept.bytes[i]);
+    assert_true(kept.again == 0 && again.again > 0.1 && again.again < 1.0 / 3);
+}
+
+static void ranks_share_what_they_can(void **state)
+{
+    (void)state;
+    struct memory_ask ask = ask_of(10, true);
+    const struct memory_plan one = plan_of(&ask);
+    ask.ranks = 4;
+    const struct memory_plan ddp = plan_of(&ask);
+    ask.sharing = SHARING_ZERO1;
+    const struct memory_plan zero1 = plan_of(&ask);
+    ask.sharing = SHARING_FSDP;
+    const struct memory_plan fsdp = plan_of(&ask);
+    assert_int_equal(ddp.total - ddp.bytes[USE_EXCHANGE], one.total);
+    assert_int_equal(zero1.bytes[USE_OPTIMIZER], one.bytes[USE_OPTIMIZER] / 4);
+    assert_int_equal(zero1.bytes[USE_WEIGHTS], one.bytes[USE_WEIGHTS]);
+    assert_int_equal(fsdp.bytes[USE_WEIGHTS], one.bytes[USE_WEIGHTS] / 4);
+    assert_int_equal(fsdp.bytes[USE_EMA], one.bytes[USE_EMA] / 4);
+    assert_true(fsdp.bytes[USE_EXCHANGE] > zero1.bytes[USE_EXCHANGE]);
+    assert_int_equal(fsdp.bytes[USE_ACTIVATIONS], one.bytes[USE_ACTIVATIONS]);
+}
+
+static void the_largest_micro_batch_fits_and_the_next_does_not(void **state)
+{
+    (void)state;
+    struct memory_ask ask = ask_of(1, false);
+    struct memory_plan p;
+    struct err err = {0};
+    for (int want = 0; want <= 9; want++) {
+        ask.limits.batch = want ? want : 1;
+        const int64_t room = plan_of(&ask).total - (want ? 0 : 1);
+        assert_int_equal(memory_largest_micro(&p, &ask, 9, room, &err), want);
+        assert_true(want ? p.total == room : p.total == room + 1);
+        assert_int_equal(memory_largest_micro(&p, &ask, 9, room + 8, &err), want ? want : 1);
+    }
+    assert_int_equal(memory_largest_micro(&p, &ask, 9, INT64_MAX, &err), 9);
+    ask.limits.text = L + 1;
+    assert_int_equal(memory_largest_micro(&p, &ask, 9, INT64_MAX, &err), -1);
+    assert_int_equal(err.code, ERR_USAGE);
+}
+
+static void a_machine_has_some_memory(void **state)
+{
+    (void)state;
+    const struct memory_room r = memory_room();
+    assert_true(r.free > 0 && r.total >= r.free);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_plan_is_what_a_step_takes),
+        cmocka_unit_test(computing_again_takes_less),
+        cmocka_unit_test(ranks_share_what_they_can),
+        cmocka_unit_test(the_largest_micro_batch_fits_and_the_next_does_not),
+        cmocka_unit_test(a_machine_has_some_memory),
+        cmocka_unit_test(the_plan_is_what_a_device_gives), /* last: it chooses the backend */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
