@@ -52,6 +52,7 @@ static int read_spec(struct bench_spec *spec, const char *path, const char *name
 {
     json_error_t why;
     struct schedule lr;
+    bool known;
     json_t *file = json_load_file(path, 0, &why);
     if (!file)
         return err_set(err, ERR_USAGE, "%s: %s (line %d)", path, why.text, why.line);
@@ -59,7 +60,8 @@ static int read_spec(struct bench_spec *spec, const char *path, const char *name
     int r = -1;
     if (config && model_config_parse(&spec->model, config, err) == 0 &&
         parse_batch(&spec->batch, config, &spec->model, err) == 0 &&
-        verify_optimizer(&spec->optim, &lr, config, err) == 0) {
+        verify_optimizer(&spec->optim, config, err) == 0 &&
+        verify_schedule(&lr, &known, config, err) == 0) {
         spec->lr = lr.lr;
         spec->flow_shift = verify_flow_shift(config);
         r = 0;

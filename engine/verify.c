@@ -18,7 +18,6 @@
 #include "engine/model.h"
 #include "engine/optim.h"
 #include "engine/safetensors.h"
-#include "engine/schedule.h"
 #include "engine/step.h"
 #include "engine/verify_parts.h"
 
@@ -155,12 +154,11 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
     struct step *s = NULL;
     struct verify_batch batch = {0};
     struct optim_config opt;
-    struct schedule lr;
     float *per_sample = NULL;
     double loss;
     int r = -1;
     if (verify_limits(&z, f, "loss.x0", "loss.y", cfg, err) < 0 ||
-        verify_optimizer(&opt, &lr, f->config, err) < 0 ||
+        verify_optimizer(&opt, f->config, err) < 0 ||
         step_create(&s, cfg, &z, &opt, verify_flow_shift(f->config), err) < 0 ||
         verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f,
                             err) < 0 ||

@@ -73,10 +73,11 @@ int verify_load_weights(float *weights, const struct layout *l,
 int verify_limits(struct model_limits *max, const struct verify_case_files *files,
                   const char *x_name, const char *y_name, const struct model_config *cfg,
                   struct err *err);
-/* train.optimizer, train.gradient_clip, train.lr_schedule of the JSON. Without an
- * optimizer section *opt is AdamW with the authors' defaults. */
-int verify_optimizer(struct optim_config *opt, struct schedule *lr, const json_t *config,
-                     struct err *err);
+/* train.optimizer and train.gradient_clip of the JSON. Without an optimizer section *opt is AdamW
+ * with the authors' defaults. */
+int verify_optimizer(struct optim_config *opt, const json_t *config, struct err *err);
+/* train.lr_schedule; *known false: it is of a kind whose rates only the case itself can tell. */
+int verify_schedule(struct schedule *lr, bool *known, const json_t *config, struct err *err);
 double verify_flow_shift(const json_t *config);
 
 /* One training batch of the case, inputs owned. */

@@ -91,7 +91,7 @@ static void damage_json(const struct damage *d, const char *to)
 }
 
 /* Copies the golden tensors, one of them multiplied. A factor of 0 leaves it out. */
-static void damage_tensors(const struct damage *d, const char *to)
+static void damage_tensors(const struct damage *d, const char *golden, const char *to)
 {
     struct st_file *f = NULL;
     struct st_writer *w = NULL;
@@ -99,7 +99,7 @@ static void damage_tensors(const struct damage *d, const char *to)
     float *own = NULL;
     FILE *file = fopen(to, "wb");
     assert_non_null(file);
-    assert_int_equal(st_open(&f, GOLDEN "tiny-base.safetensors", &err), 0);
+    assert_int_equal(st_open(&f, golden, &err), 0);
     assert_int_equal(st_writer_create(&w, &err), 0);
     for (int i = 0; i < st_len(f); i++) {
         const struct st_tensor *t = st_at(f, i);
@@ -152,13 +152,55 @@ static void damaged_cases_do_not_pass(void **state)
         struct verify_result r;
         struct err err = {0};
         damage_json(&rows[i], json);
-        damage_tensors(&rows[i], tensors);
+        damage_tensors(&rows[i], GOLDEN "tiny-base.safetensors", tensors);
         const int rc = verify_case(&r, json, &err);
         const int want = rows[i].fails == 0 ? -1 : 0;
         if (rc != want || (rc == 0 && (r.failed > 0) != (rows[i].fails > 0)))
             fail_msg("row %zu: %d, %d failed, worst %s \"%s\"", i, rc, r.failed, r.worst, err.text);
         if (rows[i].fails >= 0 && !strstr(rc < 0 ? err.text : r.worst, rows[i].says))
             fail_msg("row %zu: worst %s \"%s\"", i, r.worst, err.text);
+    }
+    unlink(json);
+    unlink(tensors);
+}
+
+/* Another schedule than the constant one: the case must list the rates it ran with. */
+static void rates_of_other_schedules_are_listed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schedule, *lrs; /* "" = removed */
+        int         rc, failed;
+        const char *says;
+    } rows[] = {
+        {"\"cosine\"", NULL, 0, 0, ""},
+        {"\"cosine\"", "[1e-4, 1e-4, 1e-4, 1e-4]", -1, 0, "learning rate of step 4"},
+        {"\"cosine\"", "", -1, 0, "learning rate of step 0"},
+        {"\"cosine\"", "[1e-4, 1e-4, 1e-4, 1e-4, 2e-4]", 0, 1, ""},
+        {"\"constant\"", "[1e-4, 1e-4, 2e-4, 1e-4, 1e-4]", -1, 0, "step 2 of the case ran"},
+    };
+    const struct damage no_tensor = {.tensor = "lrs", .factor = 0};
+    char json[300], tensors[300];
+    snprintf(json, sizeof(json), "%s/rates.json", dir);
+    snprintf(tensors, sizeof(tensors), "%s/rates.safetensors", dir);
+    damage_tensors(&no_tensor, GOLDEN "tiny-adamw-5steps.safetensors", tensors);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct verify_result r;
+        struct err err = {0};
+        json_t *config = json_load_file(GOLDEN "tiny-adamw-5steps.json", 0, NULL);
+        json_t *c = json_object_get(config, "case");
+        json_object_set_new(json_object_get(config, "train"), "lr_schedule",
+                            json_loads(rows[i].schedule, JSON_DECODE_ANY, NULL));
+        if (rows[i].lrs && rows[i].lrs[0])
+            json_object_set_new(c, "lrs", json_loads(rows[i].lrs, 0, NULL));
+        else if (rows[i].lrs)
+            json_object_del(c, "lrs");
+        assert_int_equal(json_dump_file(config, json, 0), 0);
+        json_decref(config);
+        const int rc = verify_case(&r, json, &err);
+        if (rc != rows[i].rc || (rc == 0 && (r.failed > 0) != rows[i].failed) ||
+            (rc < 0 && !strstr(err.text, rows[i].says)))
+            fail_msg("row %zu: %d, %d failed, worst %s \"%s\"", i, rc, r.failed, r.worst, err.text);
     }
     unlink(json);
     unlink(tensors);
@@ -214,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_cases_pass),
         cmocka_unit_test(damaged_cases_do_not_pass),
+        cmocka_unit_test(rates_of_other_schedules_are_listed),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(a_bench_measures),
     };
