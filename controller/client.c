@@ -165,7 +165,7 @@ int client_error_place(const struct client *c, int *column)
     return c->line;
 }
 
-char *client_escape(const char *text)
+static char *escape(const char *text)
 {
     static const char plain[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,";
@@ -179,6 +179,19 @@ char *client_escape(const char *text)
             to += sprintf(to, "%%%02X", (unsigned char)*text);
     *to = '\0';
     return out;
+}
+
+/* Of a '/' or of dots alone the server would see another path. */
+char *client_job_part(const char *job, struct err *err)
+{
+    if (!job[strspn(job, ".")] || strchr(job, '/')) {
+        err_set(err, ERR_NOT_FOUND, "there is no job named '%.60s'", job);
+        return NULL;
+    }
+    char *part = escape(job);
+    if (!part)
+        err_set(err, ERR_MEMORY, "out of memory for a request");
+    return part;
 }
 
 static enum err_code code_of(const char *word, long status)
@@ -276,11 +289,11 @@ int client_get(struct client *c, json_t **answer, struct err *err, const char *f
 int client_ask_job(json_t **answer, const char *job, const char *rest, struct err *err)
 {
     struct client *c;
-    char *name = client_escape(job);
+    char *name = client_job_part(job, err);
     int rc = -1;
     *answer = NULL;
     if (!name)
-        return err_set(err, ERR_MEMORY, "out of memory for a request");
+        return -1;
     if (client_open(&c, true, err) == 0) {
         rc = client_get(c, answer, err, "/v1/jobs/%s%s", name, rest);
         client_close(c);

@@ -35,7 +35,8 @@ int client_error_place(const struct client *c, int *column);
 /* A waiting request gives up soon after *flag becomes non-zero; the call fails with ERR_CONFLICT. */
 void client_stop_when(struct client *c, const volatile int *flag);
 
-/* `text` as one part of a path; the caller frees it. */
-char *client_escape(const char *text);
+/* "last", an id or a name, as one part of a path; the caller frees it. NULL with ERR_NOT_FOUND for
+ * what can be no job's name. */
+char *client_job_part(const char *job, struct err *err);
 
 #endif

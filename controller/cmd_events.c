@@ -72,7 +72,7 @@ static int fetch(struct call *call, struct client *c, const char *job, json_t *a
 static int run(struct call *call)
 {
     struct client *c;
-    char *job = client_escape(call->options.args[0]);
+    char *job = client_job_part(call->options.args[0], &call->err);
     json_t *all = json_array();
     int rc = -1;
     if (job && client_open(&c, true, &call->err) == 0) {

@@ -78,9 +78,9 @@ static int select_ids(struct client *c, json_t *rows, const char *arg, struct er
 static int select_name(struct client *c, json_t *rows, const char *arg, struct err *err)
 {
     json_t *answer;
-    char *part = client_escape(arg);
+    char *part = client_job_part(arg, err);
     if (!part)
-        return err_set(err, ERR_MEMORY, "out of memory while listing jobs");
+        return -1;
     int rc = client_get(c, &answer, err, "/v1/jobs/%s", part);
     free(part);
     if (rc == 0)
@@ -93,12 +93,8 @@ int job_select(struct client *c, json_t **rows, int nargs, char **args, struct e
 {
     json_t *list = json_array();
     int rc = 0;
-    for (int i = 0; i < nargs && rc == 0; i++) {
-        if (!args[i][0])
-            rc = err_set(err, ERR_USAGE, "an empty text names no job");
-        else
-            rc = (job_select_is_ids(args[i]) ? select_ids : select_name)(c, list, args[i], err);
-    }
+    for (int i = 0; i < nargs && rc == 0; i++)
+        rc = (job_select_is_ids(args[i]) ? select_ids : select_name)(c, list, args[i], err);
     if (rc < 0) {
         json_decref(list);
         list = NULL;

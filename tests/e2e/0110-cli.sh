@@ -78,6 +78,12 @@ code 0 jobctl status -q last
 code 3 jobctl status 77
 has "there is no job 77" err
 code 3 jobctl show nobody
+for name in ../../etc '' .. a/b; do
+    code 3 jobctl show "$name"
+    has "there is no job named '$name'" err
+    code 3 jobctl cancel "$name"
+    has "there is no job named '$name'" err
+done
 code 2 jobctl status 3-1
 code 2 jobctl status -o id,nmae
 has "did you mean name?" err
