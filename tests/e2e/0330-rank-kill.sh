@@ -2,6 +2,8 @@
 # The embedded engine is killed with -9 in the middle: the agent has it back at the next step within
 # half a second, from the newest checkpoint; a checkpoint is written on request; cancel saves and
 # leaves no process behind.
+. "$TOP/tests/e2e/expect.sh"
+
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 train:
@@ -13,19 +15,6 @@ train:
 checkpoint: {every: 50 steps}
 YAML
 
-# await TEXT: wait until an event has it; prints the newest such event
-await() {
-    for _ in $(seq 600); do
-        found=$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -e "$1" | tail -n 1)
-        [ -z "$found" ] || { echo "$found"; return; }
-        sleep 0.05
-    done
-    echo "no event with $1" >&2
-    jobctl events 1 >&2
-    return 1
-}
-# field NAME: its value, a number or text, in the event on stdin
-field() { sed -n "s/.*\"$1\":\[*\"*\([^],\"}]*\).*/\1/p"; }
 flight() { jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight"; }
 
 jobctl submit -q "$WORK/icons.yaml"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # jobctl submit with resources.ranks: a rank is killed in the middle, the agent starts all of them
 # again and the run ends where one rank would end; events name the one that died.
+. "$TOP/tests/e2e/expect.sh"
+
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 2, gpus: 0}
@@ -14,21 +16,9 @@ checkpoint: {every: 20 steps}
 retry: {backoff: 0.05s..0.1s}
 YAML
 
-# await TEXT: the newest event of job 1 that has it
-await() {
-    for _ in $(seq 600); do
-        found=$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -e "$1" | tail -n 1)
-        [ -z "$found" ] || { echo "$found"; return; }
-        sleep 0.05
-    done
-    echo "no event with $1" >&2
-    jobctl events 1 >&2
-    return 1
-}
-
 jobctl submit -q "$WORK/icons.yaml"
 await '"kind":"checkpoint"' >/dev/null
-victim=$(await '"kind":"rank_started".*"rank":1' | sed -n 's/.*"pid":\([0-9]*\).*/\1/p')
+victim=$(await '"kind":"rank_started".*"rank":1' | field pid)
 kill -9 "$victim"
 jobctl wait 1 --timeout 120
 jobctl events 1

@@ -15,3 +15,16 @@ empty() { [ ! -s "$WORK/$1" ] || { echo "$1 is not empty:"; cat "$WORK/$1"; exit
 # json CONDITION: $WORK/out is one of our answers, `o`, and the condition holds
 json() { python3 -c "import json,sys; o = json.load(open('$WORK/out')); assert o['schema'] == 1; assert $1, o"; }
 daemon_pid() { jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])'; }
+# await TEXT: wait until an event of job 1 has it; prints the newest such event
+await() {
+    for _ in $(seq 600); do
+        found=$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -e "$1" | tail -n 1)
+        [ -z "$found" ] || { echo "$found"; return; }
+        sleep 0.05
+    done
+    echo "no event with $1" >&2
+    jobctl events 1 >&2
+    return 1
+}
+# field NAME: its value, a number or text, in the event on stdin
+field() { sed -n "s/.*\"$1\":\[*\"*\([^],\"}]*\).*/\1/p"; }
