@@ -226,7 +226,8 @@ static const struct {
     {{"8-9"}, NULL, "there is no job from 8 to 9"},
     {{"6-5"}, NULL, "runs backwards"},
     {{"1-"}, NULL, "is not a list of ids"},
-    {{""}, NULL, "names no job"},
+    {{""}, NULL, "there is no job named ''"},
+    {{"a/b"}, NULL, "there is no job named 'a/b'"},
 };
 
 static void test_selection(void **state)
