@@ -18,11 +18,13 @@
 
 enum {
     CASCADE_GRACE_MS = 3000, /* for ranks whose neighbour has died */
+    REPORT_MS = 2500,        /* for a report of a hang: it may use a debugger */
+    HANG_GRACE_MS = 1500,    /* then; who hangs will not come to a step boundary */
     KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
 };
 
 /* How far the stopping of a generation has got. */
-enum stage { STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
+enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
 
 /* One rank of the generation. */
 struct rank {
@@ -256,6 +258,16 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     }
 }
 
+/* Others wait in vain for a rank that has failed: SIGTERM at once, SIGKILL soon. */
+static void stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
+                         struct agent_effects *out)
+{
+    c->kill_at = now_ms + grace_ms;
+    c->stage = STAGE_TERM;
+    send_signal(out, SIGTERM);
+    set_timer(c, out, c->kill_at);
+}
+
 /* --- how a generation ended --------------------------------------------------------------*/
 
 static void generation_ended(struct agent_core *c, struct agent_effects *out)
@@ -325,11 +337,48 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
         sweep_generation(c, out);
     } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
         c->phase = AGENT_ENDING;
-        c->kill_at = in->now_ms + CASCADE_GRACE_MS;
-        c->stage = STAGE_TERM;
-        send_signal(out, SIGTERM);
-        set_timer(c, out, c->kill_at);
+        agent_effects_add(out, DO_INCIDENT)->generation = c->generation;
+        stop_cascade(c, in->now_ms, CASCADE_GRACE_MS, out);
     }
+}
+
+/* Nothing is stopped before the report is made, or has taken too long. */
+static void on_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (c->phase != AGENT_RUNNING || in->hang.generation != c->generation)
+        return;
+    struct verdict v = {.cause = in->hang.init ? CAUSE_HANG_INIT : CAUSE_HANG_STEP,
+                        .retry_helps = true};
+    const char *text = in->hang.text ? in->hang.text : "a rank stands still";
+    snprintf(v.text, sizeof(v.text), "%s", text);
+    snprintf(v.detail, sizeof(v.detail), "%s", text);
+    blame_set(&c->blame,
+              &(struct agent_exit){
+                  .generation = c->generation, .rank = in->hang.rank, .none = true},
+              &v, in->now_ms);
+    agent_effects_event(out, "hang",
+                        json_pack("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
+                                  in->hang.rank >= 0 ? json_integer(in->hang.rank) : json_null(),
+                                  "cause", cause_name(v.cause), "text", v.text));
+    c->phase = AGENT_ENDING;
+    c->stage = STAGE_REPORT;
+    c->kill_at = in->now_ms + REPORT_MS + HANG_GRACE_MS;
+    set_timer(c, out, in->now_ms + REPORT_MS);
+    agent_effects_add(out, DO_INCIDENT)->generation = c->generation;
+}
+
+static void on_reported(struct agent_core *c, const struct agent_input *in,
+                        struct agent_effects *out)
+{
+    if (in->reported.body && c->phase != AGENT_CLOSING && c->phase != AGENT_OVER) {
+        json_t *body = json_deep_copy(in->reported.body);
+        if (body)
+            json_object_set_new(body, "generation", json_integer(in->reported.generation));
+        agent_effects_event(out, "incident", body);
+    }
+    if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT &&
+        in->reported.generation == c->generation)
+        stop_cascade(c, in->now_ms, HANG_GRACE_MS, out);
 }
 
 /* --- again, or no more ------------------------------------------------------------------*/
@@ -455,6 +504,8 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
     c->timer_at = 0;
     if (c->phase == AGENT_BACKOFF)
         start(c, in, out);
+    else if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT)
+        stop_cascade(c, in->now_ms, HANG_GRACE_MS, out);
     else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
         escalate(c, in->now_ms, out);
         c->grace_over = c->stage == STAGE_KILL;
@@ -549,6 +600,7 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
         [INPUT_LAUNCH] = on_launch,      [INPUT_SETUP_EXITED] = on_setup_exited,
         [INPUT_SPAWNED] = on_spawned,    [INPUT_SPAWN_FAILED] = on_spawn_failed,
         [INPUT_RANK_EXITED] = on_exited, [INPUT_PROGRESS] = on_progress,
+        [INPUT_HANG] = on_hang,          [INPUT_REPORTED] = on_reported,
         [INPUT_TIMER] = on_timer,        [INPUT_STOP] = on_stop,
         [INPUT_SWEPT] = on_swept,
     };

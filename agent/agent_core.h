@@ -12,9 +12,9 @@
  *                                                        |-> BACKOFF -> SPAWNING
  *                                                        '-> CLOSING -> OVER
  *
- * The first rank that fails decides; the others are cascade and are stopped.
- * ENDING: flag, SIGTERM, grace, SIGKILL, sweep; CLOSING sweeps once more, for
- * everything of the attempt.  attempt_ended is always the last event.
+ * The first rank that fails or hangs decides; the others are cascade and are stopped.
+ * ENDING: report (after a hang), flag, SIGTERM, grace, SIGKILL, sweep; CLOSING sweeps
+ * once more, for everything of the attempt.  attempt_ended is always the last event.
  *
  * A generation made progress when its last step, or its newest checkpoint, is
  * beyond anything seen before in this job (agent/pace.h).  Only failures without
@@ -51,6 +51,8 @@ enum agent_input_kind {
     INPUT_SPAWN_FAILED,  /* or this; nothing of the generation is left then */
     INPUT_RANK_EXITED,
     INPUT_PROGRESS,      /* a line of a rank (engine/progress.h) */
+    INPUT_HANG,          /* a rank stands still (agent/hang.h) */
+    INPUT_REPORTED,      /* answers DO_INCIDENT, sooner or later or never */
     INPUT_TIMER,         /* the time of the last DO_TIMER has come */
     INPUT_STOP,
     INPUT_CHECKPOINT,
@@ -90,6 +92,7 @@ struct agent_exit {
     int         exit_code;
     bool        oom_killed;
     int64_t     after_ms;   /* since it was started */
+    bool        none;       /* it has not ended: this stands for another kind of failure */
     const char *last_lines; /* of its output, or NULL */
 };
 
@@ -109,6 +112,15 @@ struct agent_input {
         int           generation, rank;
         const json_t *line;
     } progress;
+    struct {
+        int         generation, rank; /* rank -1: all of them together */
+        bool        init;             /* before the first step */
+        const char *text;
+    } hang;
+    struct {
+        int           generation;
+        const json_t *body;           /* {path, text, ...}, or NULL: there is none */
+    } reported;
     struct {
         const char *reason;
         int64_t     grace_ms;

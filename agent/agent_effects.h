@@ -16,6 +16,7 @@ enum agent_effect_kind {
     DO_SPAWN,    /* generation */
     DO_CONTROL,  /* a line to every rank: command */
     DO_SIGNAL,   /* to the process groups of all that live: signo */
+    DO_INCIDENT,   /* look at all ranks as they are, before anything is done to them */
     DO_SWEEP,    /* kill all that is ours: of `generation`, or 0 = of the attempt */
     DO_TIMER,    /* one timer; at_ms replaces what was set, 0 = none */
     DO_FINISH    /* the attempt is over: linger until the controller knows, then exit */

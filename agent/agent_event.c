@@ -10,7 +10,7 @@
 
 void agent_event_add_exit(json_t *body, const struct agent_exit *e)
 {
-    if (!body)
+    if (!body || e->none)
         return;
     if (e->signalled)
         json_object_set_new(body, "signal", json_integer(e->signo));
@@ -26,7 +26,8 @@ json_t *agent_event_generation_ended(int generation, const struct blame *blame,
     json_t *body = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", generation,
                              "cause", cause_name(blame->verdict.cause), "text",
                              failed ? blame->verdict.text : otherwise, "rank",
-                             failed ? json_integer(blame->exit.rank) : json_null(), "step",
+                             failed && blame->exit.rank >= 0 ? json_integer(blame->exit.rank)
+                                                             : json_null(), "step",
                              pace->step >= 0 ? json_integer(pace->step) : json_null(), "gained",
                              (json_int_t)pace_gained(pace), "fingerprint",
                              failed ? patience->fingerprint : "", "evidence", blame->evidence);
@@ -37,7 +38,7 @@ json_t *agent_event_generation_ended(int generation, const struct blame *blame,
 json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
                            const struct patience *patience)
 {
-    bool code = blame->failed && !blame->exit.signalled;
+    bool code = blame->failed && !blame->exit.signalled && !blame->exit.none;
     return json_pack(
         "{s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "cause", cause_name(blame->verdict.cause), "step",
         pace->best > 0 ? json_integer(pace->best) : json_null(), "exit_code",

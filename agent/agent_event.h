@@ -13,7 +13,7 @@ struct blame;
 struct pace;
 struct patience;
 
-/* Adds exit_code or signal. */
+/* Adds exit_code or signal, if it has ended. */
 void agent_event_add_exit(json_t *body, const struct agent_exit *e);
 
 /* The body of generation_ended; `otherwise` is said of one that did not fail. */

@@ -20,6 +20,7 @@
 #include "agent/identity.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
+#include "agent/payload.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
 #include "agent/ranks.h"
@@ -27,12 +28,14 @@
 #include "agent/session.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
+#include "agent/vigil.h"
 #include "engine/err.h"
 
 enum {
     LAUNCH_WAIT_MS = 60 * 1000, /* nobody launches: leave */
     LINGER_MS = 10 * 60 * 1000, /* nobody acknowledges: leave, the spool stays */
     HEARTBEAT_MS = 1000,
+    LEARNED_BEATS = 300, /* what was learned is stored so often, in case the node is lost */
     SWEEP_EVERY_MS = 5,
     SWEEP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
 };
@@ -47,6 +50,7 @@ struct attempt {
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
     struct ranks *ranks;
+    struct vigil *vigil; /* from LAUNCH on */
     struct session *session;
     struct spool *spool;
     json_t *facts;
@@ -54,9 +58,7 @@ struct attempt {
     /* from LAUNCH */
     json_t *launch, *plan;
     char tag[48]; /* "7.1", for the log */
-    const char *workdir;
-    const char *argv[6], *setup_argv[4];
-    char spec_path[4096];
+    struct payload payload;
     int64_t *pids;
     int np;
     int64_t restarts;
@@ -64,6 +66,7 @@ struct attempt {
     int sweep_generation;
     int64_t sweep_since_ms;
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
+    int64_t beats;
     bool leaving;
 };
 
@@ -108,6 +111,13 @@ static void sync_events(struct attempt *a)
         log_error(a->tag, "%s", err.text);
 }
 
+static void store_learned(struct attempt *a)
+{
+    json_t *learned = vigil_learned(a->vigil);
+    if (learned)
+        store_event(a, "learned", learned, false);
+}
+
 /* One line of the agent's own log per event that a person would ask for. */
 static void log_event(const struct attempt *a, const struct agent_effect *e)
 {
@@ -146,6 +156,8 @@ static void start_processes(struct attempt *a, int generation, int64_t resume_st
     if (generation > 0) {
         in.kind = rc < 0 ? INPUT_SPAWN_FAILED : INPUT_SPAWNED;
         feed(a, &in);
+        if (rc == 0)
+            vigil_begin(a->vigil, generation);
     } else if (rc < 0) {
         in.kind = INPUT_SETUP_EXITED;
         in.exited = (struct agent_exit){.exit_code = 126, .last_lines = err.text};
@@ -194,6 +206,13 @@ static void set_timer(struct attempt *a, int64_t at_ms)
     uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
 }
 
+/* Not waited for by whoever has nothing to ask. */
+static void report(struct attempt *a, int generation)
+{
+    struct agent_input in = {.kind = INPUT_REPORTED, .reported = {.generation = generation}};
+    feed(a, &in);
+}
+
 static void finish(struct attempt *a)
 {
     a->finished_ms = now_ms();
@@ -219,7 +238,11 @@ static void perform(struct attempt *a, const struct agent_effect *e)
     case DO_SIGNAL:
         ranks_signal(a->ranks, e->signo);
         break;
+    case DO_INCIDENT:
+        report(a, e->generation);
+        break;
     case DO_SWEEP:
+        vigil_end(a->vigil);
         a->sweep_generation = e->generation;
         a->sweep_since_ms = now_ms();
         uv_timer_start(&a->broom, on_broom, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
@@ -243,6 +266,8 @@ static void feed(struct attempt *a, struct agent_input *in)
     bool sync = false;
     for (int i = 0; i < out.n; i++)
         if (out.list[i].kind == DO_EVENT) {
+            if (strcmp(out.list[i].event, "generation_ended") == 0)
+                store_learned(a);
             log_event(a, &out.list[i]);
             json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
             if (store_event(a, out.list[i].event, body, out.list[i].droppable))
@@ -274,60 +299,35 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
     feed(arg, &in);
 }
 
-/* The spec as the engine reads it. */
-static int write_spec(struct attempt *a, const json_t *spec, struct err *err)
+static void on_hang(void *arg, int generation, const struct hang_verdict *v)
 {
-    char tmp[sizeof(a->spec_path) + 8];
-    if ((size_t)snprintf(a->spec_path, sizeof(a->spec_path), "%s/spec.json", a->o.run_dir) >=
-        sizeof(a->spec_path))
-        return err_set(err, ERR_USAGE, "the run directory's path is too long");
-    snprintf(tmp, sizeof(tmp), "%s.new", a->spec_path);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int rc = fd >= 0 && json_dumpfd(spec, fd, JSON_COMPACT) == 0 && rename(tmp, a->spec_path) == 0
-                 ? 0
-                 : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", a->spec_path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    struct agent_input in = {
+        .kind = INPUT_HANG,
+        .hang = {.generation = generation, .rank = v->rank, .init = v->init, .text = v->text}};
+    feed(arg, &in);
 }
 
-/* What to execute. */
-static int choose_commands(struct attempt *a, const json_t *spec, struct err *err)
+static int64_t seconds_ms(const json_t *map, const char *key)
 {
-    const char *run = json_string_value(json_object_get(spec, "run"));
-    const char *setup = json_string_value(json_object_get(spec, "setup"));
-    bool train = json_is_object(json_object_get(spec, "train"));
-    if (!run == !train)
-        return err_set(err, ERR_USAGE, "a job needs one of `run:` and `train:`");
-    int n = 0;
-    if (run) {
-        a->argv[n++] = "/bin/sh";
-        a->argv[n++] = "-c";
-        a->argv[n++] = run;
-    } else {
-        if (access(a->o.train, X_OK) < 0)
-            return err_set(err, ERR_SYSTEM, "cannot execute the engine '%s': %s", a->o.train,
-                           strerror(errno));
-        a->argv[n++] = a->o.train;
-        a->argv[n++] = "train";
-        a->argv[n++] = "--spec";
-        a->argv[n++] = a->spec_path;
-    }
-    a->argv[n] = NULL;
-    if (setup) {
-        a->setup_argv[0] = "/bin/sh";
-        a->setup_argv[1] = "-c";
-        a->setup_argv[2] = setup;
-    }
-    a->workdir = json_string_value(json_object_get(spec, "workdir"));
-    return 0;
+    return (int64_t)(1000 * json_number_value(json_object_get(map, key)));
+}
+
+static int watch(struct attempt *a, const json_t *spec, struct err *err)
+{
+    const json_t *hang = json_object_get(spec, "hang");
+    const struct hang_rules rules = {.engine = json_is_true(json_object_get(a->plan, "engine")),
+                                     .step_ms = seconds_ms(hang, "step"),
+                                     .first_step_ms = seconds_ms(hang, "first_step")};
+    const struct vigil_hooks hooks = {.hang = on_hang, .arg = a};
+    return vigil_create(&a->vigil, &a->loop, a->ranks, a->np, &rules,
+                        json_object_get(a->launch, "learned"), &hooks, err);
 }
 
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
-    if (write_spec(a, spec, err) < 0 || choose_commands(a, spec, err) < 0 ||
+    if (payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
         plan_make(&a->plan, a->facts, spec, err) < 0)
         return -1;
     a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
@@ -335,10 +335,10 @@ static int prepare(struct attempt *a, struct err *err)
     if (!a->pids)
         return err_set(err, ERR_MEMORY, "no memory for %d ranks", a->np);
     ranks_set_job(a->ranks, &(struct ranks_job){.run_dir = a->o.run_dir,
-                                                .workdir = a->workdir,
-                                                .argv = a->argv,
-                                                .setup_argv = a->setup_argv});
-    return 0;
+                                                .workdir = a->payload.workdir,
+                                                .argv = a->payload.argv,
+                                                .setup_argv = a->payload.setup_argv});
+    return watch(a, spec, err);
 }
 
 static int64_t launch_int(const json_t *launch, const char *object, const char *key)
@@ -367,7 +367,7 @@ static void on_launch(struct attempt *a, const json_t *body)
         .kind = INPUT_LAUNCH,
         .launch = {.np = a->np,
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
-                   .has_setup = a->setup_argv[0] != NULL,
+                   .has_setup = a->payload.setup_argv[0] != NULL,
                    .refusal = rc < 0 ? err.text : NULL,
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
                               launch_int(body, "budget", "backoff_max_ms"),
@@ -459,6 +459,8 @@ static void on_beat(uv_timer_t *timer)
         leave(a);
     } else if (a->launch && !a->finished_ms) {
         heartbeat(a);
+        if (++a->beats % LEARNED_BEATS == 0)
+            store_learned(a);
     }
 }
 
@@ -469,6 +471,7 @@ static void leave(struct attempt *a)
         return;
     a->leaving = true;
     session_close(a->session);
+    vigil_close(a->vigil);
     ranks_close(a->ranks);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
@@ -575,6 +578,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
         uv_loop_close(&a.loop);
     }
     session_destroy(a.session);
+    vigil_destroy(a.vigil);
     ranks_destroy(a.ranks);
     agent_core_destroy(a.core);
     spool_close(a.spool);

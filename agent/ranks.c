@@ -408,6 +408,23 @@ void ranks_signal(struct ranks *r, int signo)
         }
 }
 
+int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
+{
+    if (rank < 0 || rank >= r->n || !r->procs[rank].flight) {
+        page->pid = 0;
+        return 0;
+    }
+    flight_read(r->procs[rank].flight, page);
+    return r->procs[rank].pid;
+}
+
+const char *ranks_last_lines(const struct ranks *r, int rank)
+{
+    return rank >= 0 && rank < r->n && r->procs[rank].capture
+               ? capture_tail(r->procs[rank].capture)
+               : "";
+}
+
 const char *ranks_phase(const struct ranks *r, int rank)
 {
     if (rank < 0 || rank >= r->n || !r->procs[rank].flight)

@@ -17,6 +17,7 @@
 
 struct agent_exit;
 struct err;
+struct flight_page;
 struct launch_env;
 struct ranks;
 
@@ -51,6 +52,13 @@ void ranks_control(struct ranks *r, const char *command);
 
 /* To the process group of every living one. */
 void ranks_signal(struct ranks *r, int signo);
+
+/* What a rank's flight page shows (pid 0 when it has never attached).  Returns its process, or 0
+ * when that has ended. */
+int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
+
+/* The last lines of its output, or "". */
+const char *ranks_last_lines(const struct ranks *r, int rank);
 
 /* The name of the phase that a rank's flight page shows, or NULL when it has never attached. */
 const char *ranks_phase(const struct ranks *r, int rank);

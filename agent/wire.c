@@ -26,7 +26,7 @@ static const struct wire_row rows[] = {
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
              "budget.no_progress:i "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
-             "history.last_step:i history.fingerprint:s"},
+             "history.last_step:i history.fingerprint:s learned:o?"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
@@ -45,6 +45,7 @@ struct field {
     const char *name;
     size_t len;
     char type;
+    bool optional;
 };
 
 /* The next field at *at, or false at the end. */
@@ -56,7 +57,8 @@ static bool next_field(struct field *f, const char **at)
     f->name = p;
     f->len = strcspn(p, ":");
     f->type = p[f->len + 1];
-    *at = p + f->len + 2;
+    f->optional = p[f->len + 2] == '?';
+    *at = p + f->len + 2 + f->optional;
     return true;
 }
 
@@ -139,6 +141,8 @@ static int check_object(const struct wire_row *row, const char *prefix, const js
         memcpy(name, p, len);
         name[len] = '\0';
         const json_t *v = json_object_get(object, name);
+        if (!v && f.optional)
+            continue;
         if (!v)
             return err_set(err, ERR_DATA, "a %s message has no field '%s%s'", row->name, prefix,
                            name);

@@ -35,7 +35,8 @@
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
  *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
  *               backoff_max_ms, no_progress},
- *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint}}
+ *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint},
+ *               learned: the body of the job's newest `learned` event, if there is one}
  *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
@@ -51,6 +52,11 @@
  *                      resume_step null, fresh true: no checkpoint of this attempt is known yet
  *   rank_started       {generation, rank, pid, resume_step, steps}   from the rank's own line
  *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms}
+ *   learned            {phase: ms, ..., "HEIGHTxWIDTH": {phase: ms}}    the 99.9th percentiles by
+ *                      which a hang is told (agent/hang.h)
+ *   hang               {generation, rank, cause, text}          rank null: all of them together
+ *   incident           {generation, path, text}                what was seen before anything was
+ *                      stopped; path: the whole report, in the run directory
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
  *                       fingerprint, evidence: [lines]}         cause "none": all ranks exited 0
  * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
@@ -99,7 +105,8 @@ struct wire_row {
     enum wire_direction direction;
     size_t              cap;      /* largest body in bytes */
     const char         *fields;   /* "job:i nonce:s budget:o budget.restarts:i ..."
-                                     i s b n(umber or null) o(bject); dotted: inside an object */
+                                     i s b n(umber or null) o(bject), ? = may be missing;
+                                     dotted: inside an object */
 };
 
 /* The row of a number that may travel in this direction, or NULL. */

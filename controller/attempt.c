@@ -17,6 +17,7 @@
 #include "controller/remote.h"
 #include "controller/server.h"
 #include "controller/record.h"
+#include "db/events.h"
 #include "engine/err.h"
 
 enum { GRACE_MS = 30000, REPEAT_MS = 1000 };
@@ -237,6 +238,30 @@ static void digest(char out[32], const json_t *spec)
     free(text);
 }
 
+static int take_learned(void *arg, const struct event_row *row)
+{
+    json_t **learned = arg;
+    if (strcmp(row->kind, "learned") != 0)
+        return 0;
+    json_decref(*learned);
+    *learned = json_loads(row->body, 0, NULL);
+    return 0;
+}
+
+/* What earlier attempts have learned; not for an agent that has launched already. */
+static int add_learned(json_t *body, const struct job *job)
+{
+    json_t *learned = NULL;
+    if (job->core.attempt < 2 || job->attempt->acked > 0)
+        return 0;
+    int rc = events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_learned, &learned,
+                         NULL);
+    if (rc == 0 && json_is_object(learned))
+        rc = json_object_set(body, "learned", learned);
+    json_decref(learned);
+    return rc;
+}
+
 static json_t *launch_body(const struct job *job, json_t *spec)
 {
     char dir[PATH_MAX], hash[32];
@@ -256,7 +281,7 @@ static json_t *launch_body(const struct job *job, json_t *spec)
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
         (json_int_t)c->best, "fingerprint", c->fingerprint);
     json_t *body = envelope(job);
-    if (!body || !more || json_object_update(body, more) < 0) {
+    if (!body || !more || json_object_update(body, more) < 0 || add_learned(body, job) < 0) {
         json_decref(body);
         body = NULL;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_help.c - jobctl help: the rows of commands, of options, and of the job spec */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "controller/command.h"
@@ -71,6 +72,8 @@ static void default_of(char *out, size_t size, const struct spec_field *f)
         snprintf(out, size, "500 steps");
     else if (f->type == FIELD_RANGE)
         snprintf(out, size, "5s..5m");
+    else if (f->type == FIELD_DURATION && f->def[0] != '"')
+        snprintf(out, size, "%gs", strtod(f->def, NULL));
     else if (f->def[0] == '"')
         snprintf(out, size, "%.*s", (int)strlen(f->def) - 2, f->def + 1);
     else

@@ -166,6 +166,16 @@ static void step(char *out, size_t size, const json_t *b)
              json_number_value(json_object_get(b, "loss")));
 }
 
+static void hang(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "hang: %s", text_of(b, "text"));
+}
+
+static void incident(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "incident report: %s", text_of(b, "path"));
+}
+
 static void agent_up(char *out, size_t size, const json_t *b)
 {
     snprintf(out, size, "agent %lld on %s answers", int_of(b, "pid"), text_of(b, "node"));
@@ -196,6 +206,9 @@ static const struct kind {
     {"setup_done", setup_done, NULL, true},
     {"rank_started", rank_started, NULL, false},
     {"step", step, NULL, false},
+    {"hang", hang, NULL, true},
+    {"incident", incident, NULL, false},
+    {"learned", NULL, "the usual times of phases are noted", false},
     {"generation_started", generation_started, NULL, true},
     {"rank_exited", rank_exited, NULL, false},
     {"generation_ended", with_cause, NULL, true},

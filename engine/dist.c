@@ -12,11 +12,8 @@
 #include "engine/err.h"
 #include "engine/flight.h"
 
-static const char *const kind_names[] = {
-    [DIST_ALL_REDUCE] = "all-reduce", [DIST_REDUCE_SCATTER] = "reduce-scatter",
-    [DIST_ALL_GATHER] = "all-gather", [DIST_BROADCAST] = "broadcast",
-    [DIST_BARRIER] = "barrier",
-};
+_Static_assert((int)DIST_ALL_REDUCE == COLL_ALL_REDUCE && (int)DIST_BARRIER == COLL_BARRIER,
+               "the flight page names collectives");
 
 int64_t dist_clock_ms(void)
 {
@@ -43,7 +40,7 @@ static void name_call(char *text, size_t size, const struct dist *d, uint64_t se
         return;
     }
     double mib = (double)(c->n * dist_size(c->type)) / (1 << 20);
-    int n = snprintf(text, size, "%s %" PRIu64, kind_names[c->kind], seq);
+    int n = snprintf(text, size, "%s %" PRIu64, flight_coll_name(c->kind), seq);
     if (c->n > 0 && n > 0 && (size_t)n < size)
         snprintf(text + n, size - (size_t)n, mib >= 0.1 ? " (%.1f MiB)" : " (%.0f bytes)",
                  mib >= 0.1 ? mib : mib * (1 << 20));

@@ -48,6 +48,13 @@ static const char *const phase_names[FLIGHT_PHASES] = {
     [PHASE_IDLE] = "idle",
 };
 
+static const char *const coll_names[FLIGHT_COLLS] = {
+    [COLL_ALL_REDUCE] = "all-reduce", [COLL_REDUCE_SCATTER] = "reduce-scatter",
+    [COLL_ALL_GATHER] = "all-gather", [COLL_BROADCAST] = "broadcast",
+    [COLL_BARRIER] = "barrier",       [COLL_REDUCE] = "reduce",
+    [COLL_SEND_RECV] = "send/recv",   [COLL_OTHER] = "collective",
+};
+
 static uint64_t now_ns(void)
 {
     struct timespec ts;
@@ -218,7 +225,6 @@ static void ring_add(struct flight_page *p, uint64_t at_ns, uint64_t step_phase,
     put(&p->ring_next, seq + 1);
 }
 
-/* The ring's value is the work that the phase before had done. */
 void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase)
 {
     struct flight_page *p = f->page;
@@ -226,7 +232,7 @@ void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase)
     uint64_t was = get(&p->step_phase);
     uint64_t next = step << 8 | (uint64_t)phase;
     count(p->phase_hist[(was & 0xff) % FLIGHT_PHASES], now - get(&p->phase_start_ns));
-    ring_add(p, now, next, get(&p->phase_done));
+    ring_add(p, now, next, phase == PHASE_FORWARD ? get(&p->bucket) : get(&p->phase_done));
     put(&p->phase_done, 0);
     put(&p->phase_total, 0);
     put(&p->phase_start_ns, now);
@@ -309,6 +315,11 @@ enum flight_phase flight_phase_of(const struct flight_page *p)
 const char *flight_phase_name(enum flight_phase phase)
 {
     return (unsigned)phase < FLIGHT_PHASES ? phase_names[phase] : "unknown";
+}
+
+const char *flight_coll_name(uint64_t kind)
+{
+    return kind < FLIGHT_COLLS ? coll_names[kind] : "collective";
 }
 
 /* floor(2 log2(microseconds)) = floor(log2(us^2)), in whole numbers. */

@@ -36,12 +36,25 @@ enum flight_phase {
     FLIGHT_PHASES
 };
 
+/* What a collective does; the first five are those of engine/dist_parts.h, in their order. */
+enum flight_coll {
+    COLL_ALL_REDUCE,
+    COLL_REDUCE_SCATTER,
+    COLL_ALL_GATHER,
+    COLL_BROADCAST,
+    COLL_BARRIER,
+    COLL_REDUCE,
+    COLL_SEND_RECV,
+    COLL_OTHER,
+    FLIGHT_COLLS
+};
+
 /* One entry of the ring; seq is stored last and says which lap it is of. */
 struct flight_entry {
     uint64_t seq;     /* 1, 2, ...; 0 = never written */
     uint64_t at_ns;
     uint64_t step_phase;
-    uint64_t value;   /* meaning depends on the phase: bytes, items, ... */
+    uint64_t value;   /* entering forward: the bucket; else the work that the phase before had done */
 };
 
 struct flight_page {
@@ -60,7 +73,7 @@ struct flight_page {
     uint64_t phase_total;     /* 0 = not known */
     uint64_t bucket;          /* height << 32 | width of the batch in hand */
     uint64_t coll_seq;        /* collectives started */
-    uint64_t coll_kind;
+    uint64_t coll_kind;       /* enum flight_coll */
     uint64_t coll_bytes;
     uint64_t coll_start_ns;
     uint64_t coll_done_seq;   /* collectives completed */
@@ -92,8 +105,8 @@ void flight_work(struct flight *f, uint64_t done, uint64_t total);
 void flight_micro(struct flight *f, uint64_t micro_batch, uint64_t height, uint64_t width);
 void flight_step_done(struct flight *f, uint64_t step, uint64_t took_ns);
 void flight_set_total(struct flight *f, uint64_t steps_total);
-/* Collectives by number: one is begun (kind: enum dist_kind of dist_parts.h), all up to seq are
- * done. f may be NULL. */
+/* Collectives by number: one is begun (kind: enum flight_coll), all up to seq are done.
+ * f may be NULL. */
 void flight_coll_begin(struct flight *f, uint64_t seq, uint64_t kind, uint64_t bytes);
 void flight_coll_done(struct flight *f, uint64_t seq);
 
@@ -102,6 +115,7 @@ void flight_read(const struct flight *f, struct flight_page *out);
 uint64_t flight_step(const struct flight_page *p);
 enum flight_phase flight_phase_of(const struct flight_page *p);
 const char *flight_phase_name(enum flight_phase phase);
+const char *flight_coll_name(uint64_t kind);
 
 /* Histogram: bin b >= 1 holds [2^(b/2), 2^((b+1)/2)) microseconds (two bins an octave),
  * bin 0 what is shorter, the last one also what is longer than 71 minutes. */

@@ -178,15 +178,16 @@ static int exchange(struct train *t, struct record *all, const struct record *mi
     return 0;
 }
 
-/* A rank that is slower than this is stuck. */
+/* A rank that is slower than this is stuck.  An agent sees that sooner, and more of it. */
 static int64_t patience_ms(const struct train *t)
 {
     int64_t learned = (int64_t)(1000 * WAIT_STEPS * t->step_s);
+    int64_t own = learned > WAIT_MS ? learned : WAIT_MS;
     if (t->step_s == 0)
-        return t->spec.hang_first_s > 0 ? (int64_t)(1000 * t->spec.hang_first_s) : FIRST_MS;
-    if (t->spec.hang_step_s > 0)
-        return (int64_t)(1000 * t->spec.hang_step_s);
-    return learned > WAIT_MS ? learned : WAIT_MS;
+        own = t->spec.hang_first_s > 0 ? (int64_t)(1000 * t->spec.hang_first_s) : FIRST_MS;
+    else if (t->spec.hang_step_s > 0)
+        own = (int64_t)(1000 * t->spec.hang_step_s);
+    return t->env->flight ? 2 * own : own;
 }
 
 int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due)

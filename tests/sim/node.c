@@ -117,6 +117,8 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
     case DO_SIGNAL:
         signal_ranks(w, job, attempt, e->signo);
         return;
+    case DO_INCIDENT:
+        return;                         /* never comes: the core does not wait for it for long */
     case DO_SWEEP:
         ranks_kill(w, job, attempt);
         plan(w, between(w, 1, 30), SWEEP_ENDS, job, attempt, a->life);

@@ -60,6 +60,9 @@ static void say(const struct agent_effect *e)
     case DO_SIGNAL:
         buf_print(&said, "SIGNAL(%d)", e->signo);
         break;
+    case DO_INCIDENT:
+        buf_print(&said, "REPORT(%d)", e->generation);
+        break;
     case DO_SWEEP:
         buf_print(&said, "SWEEP(%d)", e->generation);
         break;
@@ -147,6 +150,21 @@ static const char *stop(int64_t grace_ms, bool checkpoint)
                                      .stop = {"cancelled by a person", grace_ms, checkpoint, false}});
 }
 
+static const char *hang(int generation, int rank, bool init)
+{
+    return feed((struct agent_input){.kind = INPUT_HANG,
+                                     .hang = {generation, rank, init, "rank 1 stands still"}});
+}
+
+static const char *reported(int generation)
+{
+    json_t *body = json_pack("{s:s}", "path", "/run/incident-1.txt");
+    const char *out =
+        feed((struct agent_input){.kind = INPUT_REPORTED, .reported = {generation, body}});
+    json_decref(body);
+    return out;
+}
+
 static const char *field(const char *key)
 {
     static char text[512];
@@ -189,7 +207,7 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(line(1, 0, "{\"ev\":\"step\",\"step\":2,\"loss\":\"x\"}"), ""); /* thinned, odd type */
     expect(line(1, 1, "{\"ev\":\"step\",\"step\":9}"), "");                /* not the first rank */
     expect(line(1, 0, "{\"ev\":\"checkpoint\",\"step\":2,\"path\":\"/c/2\"}"), "checkpoint");
-    expect(killed(1, 1, 9), "rank_exited SIGNAL(15) TIMER(3000)");
+    expect(killed(1, 1, 9), "rank_exited REPORT(1) SIGNAL(15) TIMER(3000)");
     expect(killed(1, 0, 15), "rank_exited step~ generation_ended TIMER(-1) SWEEP(1)");
     expect(field("cause"), "\"rank_crash\"");
     expect(field("text"), "\"rank 1 was killed by SIGKILL (9)\"");
@@ -217,7 +235,7 @@ static void stubborn_ranks_are_killed(void **state)
     (void)state;
     launch(2, false, false);
     spawned(1);
-    expect(exited(1, 0, 3), "rank_exited SIGNAL(15) TIMER(3000)");
+    expect(exited(1, 0, 3), "rank_exited REPORT(1) SIGNAL(15) TIMER(3000)");
     expect(timer(now + 2999), ""); /* stale or early */
     expect(timer(now + 1), "SIGNAL(9) TIMER(1000)");
     expect(timer(now + 1000), "SIGNAL(9) TIMER(1000)");
@@ -310,6 +328,42 @@ static void only_new_steps_are_progress(void **state)
     line(4, 0, "{\"ev\":\"step\",\"step\":11}");
     killed(4, 0, 11);
     expect(swept(true), "restart_scheduled SPAWN(5,-1)"); /* progress: patience is new */
+}
+
+static void a_hang_is_reported_before_anything_is_stopped(void **state)
+{
+    (void)state;
+    launch(2, true, false);
+    spawned(1);
+    expect(hang(7, 1, false), ""); /* of another generation */
+    expect(hang(1, 1, false), "hang TIMER(2500) REPORT(1)");
+    expect(field("rank"), "1");
+    expect(hang(1, 0, false), ""); /* one is enough */
+    expect(reported(1), "incident SIGNAL(15) TIMER(1500)");
+    expect(field("path"), "\"/run/incident-1.txt\"");
+    expect(field("generation"), "1");
+    expect(exited(1, 0, 74), "rank_exited"); /* it waited for the other one: cascade */
+    expect(timer(now + 1500), "SIGNAL(9) TIMER(1000)");
+    expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("cause"), "\"hang_step\"");
+    expect(field("text"), "\"rank 1 stands still\"");
+    expect(field("exit_code"), "-");
+    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+}
+
+static void a_report_that_takes_too_long_is_not_waited_for(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    expect(hang(1, -1, true), "hang TIMER(2500) REPORT(1)");
+    expect(field("cause"), "\"hang_init\"");
+    expect(field("rank"), "null");
+    expect(timer(now + 2500), "SIGNAL(15) TIMER(1500)");
+    expect(reported(1), "incident"); /* late is better than never */
+    expect(stop(100, false), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(100)");
+    expect(killed(1, 0, 15), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("rank"), "null");
 }
 
 static void some_causes_end_it(void **state)
@@ -510,6 +564,8 @@ int main(void)
         TEST(the_same_failure_three_times_is_enough),
         TEST(history_counts),
         TEST(only_new_steps_are_progress),
+        TEST(a_hang_is_reported_before_anything_is_stopped),
+        TEST(a_report_that_takes_too_long_is_not_waited_for),
         TEST(some_causes_end_it),
         TEST(a_gpu_fault_is_for_the_controller),
         TEST(what_cannot_run_here_ends_at_once),

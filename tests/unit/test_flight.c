@@ -124,6 +124,7 @@ static void a_reader_never_sees_a_torn_entry(void **state)
         if (flight_attach(&f, path, NULL) < 0)
             _exit(9);
         for (uint64_t step = 0;; step++) {
+            flight_micro(f, 0, 0, step ? step - 1 : 0); /* the value of forward's entries */
             flight_enter(f, step, (enum flight_phase)(step % FLIGHT_PHASES));
             flight_work(f, step, 0);
         }

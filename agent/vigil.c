@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vigil.c - see vigil.h */
+#include "agent/vigil.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/ranks.h"
+#include "engine/err.h"
+
+enum { LOOK_MS = 200 };
+
+struct vigil {
+    struct ranks      *ranks;
+    struct vigil_hooks hooks;
+    struct hang       *hang;
+    uv_timer_t         timer;
+    int                np, generation;
+    struct hang_rank  *look;
+    struct flight_page *pages;
+    json_t            *told; /* what vigil_learned() gave last */
+};
+
+/* The letter of /proc/PID/stat, 0 when it cannot be read. */
+static char process_state(int64_t pid)
+{
+    char path[40], text[512];
+    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *after = strrchr(text, ')'); /* its name may hold anything */
+    return after && after[1] == ' ' ? after[2] : 0;
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct vigil *v = timer->data;
+    struct hang_verdict verdict;
+    for (int i = 0; i < v->np; i++) {
+        int64_t pid = ranks_look(v->ranks, i, &v->pages[i]);
+        /* A command's page is written by a child of its shell. */
+        int64_t worker = v->pages[i].pid ? (int64_t)v->pages[i].pid : pid;
+        v->look[i] = (struct hang_rank){.alive = pid > 0,
+                                        .state = pid > 0 ? process_state(worker) : (char)0,
+                                        .page = &v->pages[i]};
+    }
+    if (!hang_look(v->hang, v->look, (int64_t)(uv_hrtime() / 1000000), &verdict))
+        return;
+    vigil_end(v);
+    v->hooks.hang(v->hooks.arg, v->generation, &verdict);
+}
+
+int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, int np,
+                 const struct hang_rules *rules, const json_t *learned,
+                 const struct vigil_hooks *hooks, struct err *err)
+{
+    struct vigil *v = calloc(1, sizeof(*v));
+    if (v) {
+        v->look = calloc((size_t)np, sizeof(*v->look));
+        v->pages = calloc((size_t)np, sizeof(*v->pages));
+    }
+    if (!v || !v->look || !v->pages) {
+        vigil_destroy(v);
+        return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", np);
+    }
+    if (hang_create(&v->hang, np, rules, learned, err) < 0) {
+        vigil_destroy(v);
+        return -1;
+    }
+    v->ranks = ranks;
+    v->np = np;
+    v->hooks = *hooks;
+    uv_timer_init(loop, &v->timer);
+    v->timer.data = v;
+    *out = v;
+    return 0;
+}
+
+void vigil_close(struct vigil *v)
+{
+    if (v)
+        uv_close((uv_handle_t *)&v->timer, NULL);
+}
+
+void vigil_destroy(struct vigil *v)
+{
+    if (!v)
+        return;
+    hang_destroy(v->hang);
+    json_decref(v->told);
+    free(v->look);
+    free(v->pages);
+    free(v);
+}
+
+void vigil_begin(struct vigil *v, int generation)
+{
+    v->generation = generation;
+    hang_begin(v->hang, (int64_t)(uv_hrtime() / 1000000));
+    uv_timer_start(&v->timer, on_look, LOOK_MS, LOOK_MS);
+}
+
+void vigil_end(struct vigil *v)
+{
+    if (v)
+        uv_timer_stop(&v->timer);
+}
+
+json_t *vigil_learned(struct vigil *v)
+{
+    json_t *learned = v ? hang_learned(v->hang) : NULL;
+    if (!learned || (v->told && json_equal(learned, v->told))) {
+        json_decref(learned);
+        return NULL;
+    }
+    json_decref(v->told);
+    v->told = json_incref(learned);
+    return learned;
+}

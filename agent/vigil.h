@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vigil.h - looks at the ranks a few times a second, and tells when one hangs
+ *
+ * The shell around agent/hang.h: a timer, the flight pages, /proc, and what was learned.
+ */
+#ifndef AGENT_VIGIL_H
+#define AGENT_VIGIL_H
+
+#include <jansson.h>
+#include <uv.h>
+
+#include "agent/hang.h"
+
+struct err;
+struct ranks;
+struct vigil;
+
+struct vigil_hooks {
+    void (*hang)(void *arg, int generation, const struct hang_verdict *v);
+    void *arg;
+};
+
+/* Nothing is looked at before vigil_begin().  `ranks` must outlive it. */
+int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, int np,
+                 const struct hang_rules *rules, const json_t *learned,
+                 const struct vigil_hooks *hooks, struct err *err);
+/* Closes the timer; run the loop once more before vigil_destroy().  NULL is fine for both. */
+void vigil_close(struct vigil *v);
+void vigil_destroy(struct vigil *v);
+
+/* A generation runs; a hang ends the watch over it, and so does vigil_end(). */
+void vigil_begin(struct vigil *v, int generation);
+void vigil_end(struct vigil *v);
+
+/* What was learned since this was asked last, for the next attempt (hang_learned()); NULL: nothing
+ * new. */
+json_t *vigil_learned(struct vigil *v);
+
+#endif

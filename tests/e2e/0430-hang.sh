@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# A rank of three is stopped (SIGSTOP) in steps of about 50 ms: named in less than 6 s, a report is made
+# before anything is ended, and all are at the next step again in less than 10 s. Slow phases that make
+# progress (a checkpoint that waits, a first step that takes long) raise no alarm.
+cat >"$WORK/icons.yaml" <<YAML
+name: icons
+resources: {ranks: 3, cpus: 1}
+train:
+  model: {preset: icons, depth: 4}
+  data: {path: $TOP/templates/data/tango-icons}
+  batch: {global: 6}
+  steps: 100000
+  sample: {after: false}
+checkpoint: {every: 10 steps}
+YAML
+. "$TOP/tests/e2e/events.sh"
+
+jobctl submit -q "$WORK/icons.yaml"
+until_step 1 15
+echo "$(jobctl status --json | sed 's/.*"step":\([0-9]*\).*/\1/') steps; $(show_ms 1) ms a step"
+victim=$(rank_pid 1 1)
+before=$(date +%s%3N)
+kill -STOP "$victim"
+hang=$(await 1 '"kind":"hang"')
+seen=$(($(date +%s%3N) - before))
+echo "stopped rank 1: seen after $seen ms: $(echo "$hang" | field text)"
+[ "$(echo "$hang" | field rank)" = 1 ]
+echo "$hang" | grep -q 'its process is stopped (SIGSTOP)'
+at=$(echo "$hang" | field step)
+[ "$seen" -lt 6000 ]
+await 1 '"kind":"rank_started".*"generation":2' >/dev/null
+until_step 1 1 2
+back=$(($(date +%s%3N) - before))
+echo "at work again after $back ms"
+[ "$back" -lt 10000 ]
+ended=$(await 1 '"kind":"generation_ended".*"generation":1')
+[ "$(echo "$ended" | field cause)" = hang_step ]
+jobctl why 1 >"$WORK/why"
+grep -q 'rank 1 stands still in .* (hang_step)' "$WORK/why" || { cat "$WORK/why"; exit 1; }
+jobctl cancel 1
+jobctl wait 1 || [ $? = 3 ]
+! kill -0 "$victim" 2>/dev/null
+
+# A command is watched too: stopped is stopped. Nothing else about it is a hang.
+cat >"$WORK/sleep.yaml" <<YAML
+name: sleeper
+run: if [ \$JOBCTL_GENERATION = 1 ]; then sleep 100; fi
+YAML
+jobctl submit -q "$WORK/sleep.yaml"
+await 2 '"kind":"generation_started"' >/dev/null
+kill -STOP "$(await 2 '"kind":"generation_started"' | field pids)"
+await 2 '"kind":"hang"' | field text
+jobctl wait 2

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hang.c - pages as ranks would write them, on a virtual clock: who hangs, when, and who does not */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/hang.h"
+
+enum { RANKS = 3, LOOK_MS = 200 };
+
+static struct hang *h;
+static struct flight_page page[RANKS];
+static struct hang_rank ranks[RANKS];
+static int64_t now;
+static struct hang_verdict verdict;
+
+/* --- a world of ranks ------------------------------------------------------------------- */
+
+static void begin(const struct hang_rules *rules, const json_t *learned, int n)
+{
+    assert_int_equal(hang_create(&h, n, rules, learned, NULL), 0);
+    memset(page, 0, sizeof(page));
+    now = 1000000;
+    for (int i = 0; i < RANKS; i++) {
+        page[i].pid = (uint64_t)(100 + i);
+        page[i].ring_next = 1;
+        page[i].phase_start_ns = (uint64_t)now * 1000000;
+        ranks[i] = (struct hang_rank){.alive = true, .state = 'S', .page = &page[i]};
+    }
+    hang_begin(h, now);
+}
+
+static int down(void **state)
+{
+    (void)state;
+    hang_destroy(h);
+    h = NULL;
+    return 0;
+}
+
+static void enter_at(int rank, uint64_t step, enum flight_phase phase, int64_t at_ms)
+{
+    struct flight_page *p = &page[rank];
+    uint64_t seq = p->ring_next++;
+    p->step_phase = step << 8 | (uint64_t)phase;
+    p->phase_start_ns = (uint64_t)at_ms * 1000000;
+    p->ring[seq % FLIGHT_RING] =
+        (struct flight_entry){.seq = seq,
+                              .at_ns = p->phase_start_ns,
+                              .step_phase = p->step_phase,
+                              .value = phase == PHASE_FORWARD ? p->bucket : 0};
+}
+
+static void enter(int rank, uint64_t step, enum flight_phase phase)
+{
+    enter_at(rank, step, phase, now);
+}
+
+/* Looks until then; true as soon as one finds a hang. */
+static bool look_for(int64_t ms)
+{
+    for (int64_t end = now + ms; now < end;) {
+        now += LOOK_MS;
+        if (hang_look(h, ranks, now, &verdict))
+            return true;
+    }
+    return false;
+}
+
+/* All ranks do steps, each with a forward phase of so many ms and quick other ones. */
+static void steps(int ranks_n, uint64_t from, uint64_t to, int64_t forward_ms)
+{
+    for (uint64_t step = from; step < to; step++) {
+        for (int r = 0; r < ranks_n; r++) {
+            enter(r, step, PHASE_DATA);
+            enter_at(r, step, PHASE_FORWARD, now + 1);
+            enter_at(r, step, PHASE_BACKWARD, now + 1 + forward_ms);
+            page[r].coll_seq = step + 1;
+            page[r].coll_done_seq = step + 1;
+            enter_at(r, step, PHASE_REDUCE, now + 2 + forward_ms);
+            enter_at(r, step, PHASE_OPTIMIZER, now + 3 + forward_ms);
+            page[r].step_phase = (step + 1) << 8 | PHASE_OPTIMIZER;
+        }
+        now += forward_ms + 4;
+        assert_false(hang_look(h, ranks, now, &verdict));
+    }
+    for (int r = 0; r < ranks_n; r++)
+        enter(r, to, PHASE_DATA);
+}
+
+static const struct hang_rules automatic = {.engine = true};
+
+/* --- the tests -------------------------------------------------------------------------- */
+
+static void a_silent_rank_is_named_after_five_seconds(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(RANKS, 0, 50, 40);
+    int64_t since = now;
+    for (int r = 0; r < RANKS; r++) /* rank 1 never gets out of forward; the others wait for it */
+        enter(r, 50, r == 1 ? PHASE_FORWARD : PHASE_REDUCE);
+    page[0].coll_seq = page[2].coll_seq = 51;
+    assert_true(look_for(20000));
+    assert_in_range(now - since, 5000, 5600);
+    assert_int_equal(verdict.rank, 1);
+    assert_false(verdict.init);
+    assert_int_equal(verdict.phase, PHASE_FORWARD);
+    assert_string_equal(verdict.text,
+                        "rank 1 stands still in forward of step 51: nothing moved for 5.0 s "
+                        "(deadline 5.0 s); it never entered all-reduce 51, in which 2 ranks wait");
+}
+
+static void waiting_for_a_slow_checkpoint_is_no_hang(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(RANKS, 0, 20, 40);
+    for (int r = 0; r < RANKS; r++)
+        enter(r, 20, PHASE_CHECKPOINT);
+    page[1].coll_seq = page[2].coll_seq = 21; /* the barrier that rank 0 comes to when it is done */
+    assert_false(look_for(300 * 1000));
+    page[0].coll_seq = 21;
+    for (int r = 0; r < RANKS; r++)
+        page[r].coll_done_seq = 21;
+    steps(RANKS, 20, 30, 40);
+}
+
+static void work_that_grows_is_no_hang(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    page[1].coll_seq = page[2].coll_seq = 1; /* rank 0 packs: an hour, a picture now and then */
+    for (int i = 0; i < 60; i++) {
+        page[0].phase_done++;
+        assert_false(look_for(60 * 1000));
+    }
+    int64_t since = now;
+    assert_true(look_for(HANG_FIRST_STEP_MS + 1000)); /* and then none */
+    assert_in_range(now - since, HANG_FIRST_STEP_MS - 61000, HANG_FIRST_STEP_MS);
+    assert_int_equal(verdict.rank, 0);
+    assert_true(verdict.init);
+}
+
+static void the_first_step_may_take_long(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.engine = true, .first_step_ms = 60000}, NULL, 1);
+    enter(0, 7, PHASE_DATA); /* resumed at step 7: nothing is done yet */
+    enter(0, 7, PHASE_FORWARD);
+    assert_false(look_for(59000));
+    assert_true(look_for(2000));
+    assert_true(verdict.init);
+}
+
+static void slow_phases_have_later_deadlines(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    steps(1, 0, 40, 3000); /* 3 s: four times that, as the histogram's bin has it */
+    enter(0, 40, PHASE_FORWARD);
+    assert_false(look_for(11500));
+    assert_true(look_for(6000));
+    assert_in_range(verdict.deadline_ms, 12000, 17000);
+}
+
+static void what_an_earlier_attempt_learned_counts(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    page[0].bucket = (uint64_t)32 << 32 | 26;
+    steps(1, 0, 40, 3000);
+    json_t *learned = hang_learned(h);
+    assert_true(json_number_value(json_object_get(learned, "forward")) >= 3000);
+    assert_true(json_number_value(json_object_get(json_object_get(learned, "32x26"), "forward")) >=
+                3000);
+    down(state);
+    begin(&automatic, learned, 1);
+    json_decref(learned);
+    page[0].bucket = (uint64_t)32 << 32 | 26;
+    steps(1, 0, 2, 10); /* this one is quick so far */
+    enter(0, 2, PHASE_FORWARD);
+    assert_false(look_for(11500));
+    assert_true(look_for(6000));
+}
+
+static void buckets_have_their_own_deadlines(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    page[0].bucket = (uint64_t)64 << 32 | 64;
+    steps(1, 0, 20, 4000);
+    page[0].bucket = (uint64_t)16 << 32 | 16;
+    steps(1, 20, 40, 40);
+    enter(0, 40, PHASE_FORWARD); /* a small one: the patience with large ones is not for it */
+    assert_true(look_for(5600));
+    page[0].step_phase++;
+    page[0].bucket = (uint64_t)64 << 32 | 64;
+    enter(0, 40, PHASE_FORWARD);
+    assert_false(look_for(15000));
+}
+
+static void a_stopped_process_needs_no_other_sign(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    ranks[2].state = 'T'; /* in init, where 5 minutes would be allowed */
+    assert_true(look_for(5400));
+    assert_int_equal(verdict.rank, 2);
+    assert_non_null(strstr(verdict.text, "its process is stopped (SIGSTOP)"));
+}
+
+static void a_debugger_stops_the_clock(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(RANKS, 0, 20, 40);
+    ranks[1].state = 't';
+    page[0].coll_seq = page[2].coll_seq = 21;
+    assert_false(look_for(3600 * 1000));
+    ranks[1].state = 'S';
+    assert_true(look_for(21000));
+}
+
+static void all_in_one_collective_blame_nobody(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(RANKS, 0, 20, 40);
+    for (int r = 0; r < RANKS; r++) {
+        enter(r, 20, PHASE_REDUCE);
+        page[r].coll_seq = 21;
+    }
+    assert_true(look_for(5600));
+    assert_int_equal(verdict.rank, -1);
+    assert_string_equal(verdict.text, "all ranks are in all-reduce 21 of step 21: nothing moved for "
+                                      "5.0 s (deadline 5.0 s)");
+}
+
+static void the_spec_may_set_the_deadline(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.engine = true, .step_ms = 30000}, NULL, 1);
+    steps(1, 0, 10, 40);
+    enter(0, 10, PHASE_BACKWARD);
+    assert_false(look_for(29000));
+    assert_true(look_for(2000));
+}
+
+static void an_agent_put_aside_blames_nobody(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(RANKS, 0, 20, 40);
+    hang_look(h, ranks, now, &verdict);
+    now += 3600 * 1000; /* the machine slept */
+    assert_false(hang_look(h, ranks, now, &verdict));
+    assert_false(look_for(3000));
+}
+
+static void commands_are_given_more_time_and_need_no_page(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.engine = false}, NULL, 2);
+    page[0].pid = 0; /* writes nothing: nothing is known of it */
+    enter(1, 0, PHASE_FORWARD);
+    now += 1000;
+    hang_look(h, ranks, now, &verdict);
+    enter(1, 1, PHASE_FORWARD);
+    enter_at(1, 2, PHASE_FORWARD, now + 50);
+    enter_at(1, 3, PHASE_FORWARD, now + 100);
+    assert_false(look_for(299 * 1000));
+    assert_true(look_for(3000));
+    assert_int_equal(verdict.rank, 1);
+}
+
+static void ranks_that_never_come_up_are_named(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.engine = true, .first_step_ms = 20000}, NULL, 2);
+    page[1].pid = 0;
+    page[0].coll_seq = 1;
+    assert_false(look_for(19000));
+    assert_true(look_for(2000));
+    assert_int_equal(verdict.rank, 1);
+    assert_non_null(strstr(verdict.text, "rank 1 has not come up within 20.0 s"));
+}
+
+#define TEST(f) cmocka_unit_test_teardown(f, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_silent_rank_is_named_after_five_seconds),
+        TEST(waiting_for_a_slow_checkpoint_is_no_hang),
+        TEST(work_that_grows_is_no_hang),
+        TEST(the_first_step_may_take_long),
+        TEST(slow_phases_have_later_deadlines),
+        TEST(what_an_earlier_attempt_learned_counts),
+        TEST(buckets_have_their_own_deadlines),
+        TEST(a_stopped_process_needs_no_other_sign),
+        TEST(a_debugger_stops_the_clock),
+        TEST(all_in_one_collective_blame_nobody),
+        TEST(the_spec_may_set_the_deadline),
+        TEST(an_agent_put_aside_blames_nobody),
+        TEST(commands_are_given_more_time_and_need_no_page),
+        TEST(ranks_that_never_come_up_are_named),
+    };
+    return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
+}
