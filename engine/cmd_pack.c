@@ -28,7 +28,7 @@ int command_pack(int argc, char **argv)
         dataset_open(&data, &spec, cache, NULL, NULL, &err) == 0) {
         struct dataset_shape s = dataset_shape(data);
         printf("%s: %s, %lld samples, latents %d x %d x %d, captions %d x %d, %s\n",
-               dataset_path(data), dataset_packed_now(data) ? "packed" : "up to date",
+               dataset_path(data), dataset_packed(data) == PACK_FOUND ? "up to date" : "packed",
                (long long)s.samples, s.channels, s.height, s.width, s.words, s.caption_channels,
                dataset_digest(data));
     }

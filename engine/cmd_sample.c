@@ -6,16 +6,15 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/caption.h"
 #include "engine/checkpoint.h"
 #include "engine/command.h"
 #include "engine/dataset.h"
-#include "engine/digest.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
 #include "engine/gallery.h"
 #include "engine/layout.h"
 #include "engine/sampler.h"
+#include "engine/subjects.h"
 #include "engine/train_spec.h"
 
 enum { CAPTIONS_MAX = 1024 };
@@ -34,12 +33,9 @@ struct drawing {
     struct dataset      *data;
     struct dataset_shape shape;
     struct sampler      *sampler;
-    int                  n;
+    struct subjects      subjects;
     char                *texts;                 /* own captions, cut at ';' */
-    const char          *caption[CAPTIONS_MAX];
-    int64_t             *ids;
-    float               *y, *mask, *original, *latents;
-    bool                 own;                   /* captions of the user: no originals */
+    float               *latents;
 };
 
 static int find_checkpoint(struct drawing *d, const struct request *r, struct err *err)
@@ -117,56 +113,33 @@ static int open_data(struct drawing *d, bool own, struct err *err)
 
 static int cut_captions(struct drawing *d, const char *text, struct err *err)
 {
+    const char *caption[CAPTIONS_MAX];
+    int n = 0;
     if (d->spec.encoders != ENCODERS_DCT_HASH)
         return err_set(err, ERR_USAGE, "--captions needs the built-in caption encoder; this model "
                                        "was trained on precomputed features");
-    d->own = true;
     d->texts = strdup(text);
     if (!d->texts)
         return err_set(err, ERR_MEMORY, "out of memory for captions");
     for (char *save, *p = strtok_r(d->texts, ";", &save); p; p = strtok_r(NULL, ";", &save)) {
-        if (d->n == CAPTIONS_MAX)
+        if (n == CAPTIONS_MAX)
             return err_set(err, ERR_USAGE, "--captions: at most %d captions", CAPTIONS_MAX);
-        d->caption[d->n++] = p + strspn(p, " ");
+        caption[n++] = p + strspn(p, " ");
     }
-    return d->n > 0 ? 0 : err_set(err, ERR_USAGE, "--captions: expected \"one;another\"");
+    if (n == 0)
+        return err_set(err, ERR_USAGE, "--captions: expected \"one;another\"");
+    return subjects_of_captions(&d->subjects, d->data, caption, n, err);
 }
 
-/* Captions to draw, with their noise ids and, for those of the data, the originals. */
 static int gather(struct drawing *d, const struct request *r, struct err *err)
 {
-    size_t latent = (size_t)d->shape.channels * (size_t)d->shape.height * (size_t)d->shape.width;
-    size_t words = (size_t)d->shape.words, row = words * (size_t)d->shape.caption_channels;
-    if (r->captions) {
-        if (cut_captions(d, r->captions, err) < 0)
-            return -1;
-    } else {
-        d->n = d->spec.sample_count < d->shape.samples ? d->spec.sample_count
-                                                       : (int)d->shape.samples;
-        if (d->n > CAPTIONS_MAX)
-            d->n = CAPTIONS_MAX;
-    }
-    size_t n = (size_t)d->n;
-    d->ids = calloc(n, sizeof(*d->ids));
-    d->y = calloc(n * row, sizeof(float));
-    d->mask = calloc(n * words, sizeof(float));
-    d->original = calloc(n * latent, sizeof(float));
-    d->latents = calloc(n * latent, sizeof(float));
-    if (!d->ids || !d->y || !d->mask || !d->original || !d->latents)
-        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->n);
-    for (size_t i = 0; i < n; i++) {
-        if (d->own) {
-            caption_encode(d->y + i * row, d->mask + i * words, d->caption[i], d->shape.words,
-                           d->shape.caption_channels);
-            d->ids[i] = (int64_t)(digest_word(d->caption[i], strlen(d->caption[i]), 0) >> 1);
-            continue;
-        }
-        d->ids[i] = (int64_t)i;
-        d->caption[i] = dataset_caption(d->data, (int64_t)i);
-        if (dataset_get(d->data, (int64_t)i, d->original + i * latent, d->y + i * row,
-                        d->mask + i * words, err) < 0)
-            return -1;
-    }
+    int most = d->spec.sample_count < CAPTIONS_MAX ? d->spec.sample_count : CAPTIONS_MAX;
+    if ((r->captions ? cut_captions(d, r->captions, err)
+                     : subjects_of_data(&d->subjects, d->data, most, err)) < 0)
+        return -1;
+    d->latents = calloc(d->subjects.floats, sizeof(float));
+    if (!d->latents)
+        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->subjects.n);
     return 0;
 }
 
@@ -175,7 +148,7 @@ static int draw(struct drawing *d, struct err *err)
     struct checkpoint_state state;
     struct sampler_config cfg = {
         .model = d->spec.model,
-        .limits = {d->n < 16 ? d->n : 16, d->shape.height, d->shape.width, d->shape.words},
+        .limits = {d->subjects.n < 16 ? d->subjects.n : 16, d->shape.height, d->shape.width, d->shape.words},
         .flow_shift = d->spec.flow_shift,
         .steps = d->spec.sample_steps,
         .cfg = d->spec.sample_cfg,
@@ -188,34 +161,24 @@ static int draw(struct drawing *d, struct err *err)
                         d->spec.optim.ema > 0, err) < 0 ||
         model_push(m, err) < 0)
         return -1;
-    return sampler_draw(d->sampler, d->latents, d->n, d->y, d->mask, d->ids, NULL, NULL, err);
+    return subjects_draw(&d->subjects, d->sampler, d->latents, NULL, NULL, err);
 }
 
 static int write_grid(struct drawing *d, const char *path, struct err *err)
 {
-    size_t latent = (size_t)d->shape.channels * (size_t)d->shape.height * (size_t)d->shape.width;
-    struct gallery_row *rows = calloc((size_t)d->n, sizeof(*rows));
-    if (!rows)
-        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->n);
-    for (int i = 0; i < d->n; i++)
-        rows[i] = (struct gallery_row){
-            .caption = d->caption[i],
-            .original = d->own ? NULL : d->original + (size_t)i * latent,
-            .after = d->latents + (size_t)i * latent,
-        };
-    int rc = gallery_write(d->data, rows, d->n, path, err);
+    const struct gallery_pictures all = {d->subjects.original, NULL, d->latents};
+    int rc = gallery_write(d->data, &d->subjects, &all, path, err);
     if (rc == 0)
-        fprintf(stderr, "%s: %d pictures from %s\n", path, d->n, d->path);
-    free(rows);
+        fprintf(stderr, "%s: %d pictures from %s\n", path, d->subjects.n, d->path);
     return rc;
 }
 
 static int print_score(struct drawing *d, struct err *err)
 {
     struct gallery_score s;
-    if (d->own)
+    if (!d->subjects.original)
         return err_set(err, ERR_USAGE, "--score needs the captions of the data, not --captions");
-    if (gallery_score(&s, d->data, d->latents, d->n, err) < 0)
+    if (gallery_score(&s, d->data, &d->subjects, d->latents, err) < 0)
         return -1;
     printf("{\"samples\":%d,\"nearest_own\":%d,\"accuracy\":%.4f,\"psnr_db\":%.3f}\n", s.samples,
            s.nearest_own, (double)s.nearest_own / s.samples, s.psnr);
@@ -228,10 +191,7 @@ static void drawing_free(struct drawing *d)
     sampler_destroy(d->sampler);
     dataset_close(d->data);
     free(d->texts);
-    free(d->ids);
-    free(d->y);
-    free(d->mask);
-    free(d->original);
+    subjects_free(&d->subjects);
     free(d->latents);
     free(d);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/aspect.h"
 #include "engine/dct.h"
 #include "engine/digest.h"
 #include "engine/err.h"
@@ -40,7 +41,7 @@ struct dataset {
     struct dataset_shape   shape;
     char                 path[PACK_PATH];
     char                 digest[DIGEST_TEXT];
-    bool                 packed_now;
+    enum pack_made       made;
     int                  block;            /* 0: features */
     json_t              *names, *captions; /* of a pack */
     float               *mean, *deviation;
@@ -281,13 +282,11 @@ static float *copy_floats(const struct st_file *f, const char *name, size_t coun
 static int open_pack(struct dataset *d, const struct train_spec *s, const char *cache,
                      pack_tick_fn tick, void *arg, struct err *err)
 {
-    int built;
-    if (pack_ensure(d->path, &built, s, cache, tick, arg, err) < 0 ||
+    if (pack_ensure(d->path, &d->made, s, cache, tick, arg, err) < 0 ||
         source_add(d, d->path, err) < 0)
         return -1;
     const struct st_file *f = d->sources[0].file;
     size_t channels = (size_t)d->shards[0].latent->dim[1];
-    d->packed_now = built;
     d->block = s->dct_block;
     d->mean = copy_floats(f, "mean", channels, err);
     d->deviation = d->mean ? copy_floats(f, "deviation", channels, err) : NULL;
@@ -327,6 +326,25 @@ static int digest_shards(struct dataset *d, struct err *err)
     return 0;
 }
 
+/* A resolution in pixels says something about features too: that of what they were made from. */
+static int check_resolution(const struct dataset *d, const struct train_spec *s, struct err *err)
+{
+    const struct dataset_shape *shape = &d->shape;
+    int pixels = (int)lround(s->resolution / sqrt((double)shape->height * shape->width));
+    for (int i = 0; i < shape->buckets && s->resolution > 0; i++) {
+        int h = d->buckets[i].height * pixels, w = d->buckets[i].width * pixels;
+        bool fits = s->multi_scale ? aspect_known(h, w, s->resolution, pixels)
+                                   : h == s->resolution && w == s->resolution;
+        if (!fits || pixels < 1)
+            return err_set(err, ERR_USAGE,
+                           "train.data.resolution: latents of %d x %d at %d pixels each are no "
+                           "picture of resolution %d; leave the key out to take features as they "
+                           "are",
+                           d->buckets[i].height, d->buckets[i].width, pixels, s->resolution);
+    }
+    return 0;
+}
+
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
                  pack_tick_fn tick, void *arg, struct err *err)
 {
@@ -339,6 +357,8 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
                                               : open_pack(d, s, cache, tick, arg, err);
     if (rc == 0)
         rc = make_buckets(d, err);
+    if (rc == 0 && s->encoders == ENCODERS_FEATURES)
+        rc = check_resolution(d, s, err);
     if (rc == 0)
         rc = digest_shards(d, err);
     if (rc < 0) {
@@ -432,9 +452,9 @@ const char *dataset_path(const struct dataset *d)
     return d->path;
 }
 
-bool dataset_packed_now(const struct dataset *d)
+enum pack_made dataset_packed(const struct dataset *d)
 {
-    return d->packed_now;
+    return d->made;
 }
 
 const char *dataset_digest(const struct dataset *d)

@@ -48,7 +48,7 @@ struct dataset_shape dataset_shape(const struct dataset *d);
 struct dataset_bucket dataset_bucket(const struct dataset *d, int bucket);
 struct dataset_bucket dataset_bucket_of(const struct dataset *d, int64_t sample);
 const char *dataset_path(const struct dataset *d);   /* of the pack, or of the shards */
-bool dataset_packed_now(const struct dataset *d);    /* the pack was built by this open */
+enum pack_made dataset_packed(const struct dataset *d); /* by this open */
 /* Of names, shapes and, for a pack, contents: the same data has the same digest. */
 const char *dataset_digest(const struct dataset *d);
 const char *dataset_name(struct dataset *d, int64_t i); /* file name, or "shard#i" until the

@@ -9,26 +9,26 @@
 
 struct dataset;
 struct err;
+struct subjects;
 
-struct gallery_row {
-    const char  *caption;
-    const float *original, *before, *after; /* latents; NULL = not shown */
+/* Latents of all subjects; NULL = not shown. */
+struct gallery_pictures {
+    const float *original, *before, *after;
 };
 
-/* A PNG, rows in as many columns as make it about square, pictures enlarged to about 96 pixels.
- * All rows show the same of the three. */
-int gallery_write(const struct dataset *d, const struct gallery_row *rows, int n, const char *path,
-                  struct err *err);
+/* A PNG, rows in as many columns as make it about square, pictures enlarged to about 96 pixels. */
+int gallery_write(const struct dataset *d, const struct subjects *s,
+                  const struct gallery_pictures *p, const char *path, struct err *err);
 
-/* How near the `after` pictures of samples 0..n-1 are to the originals, on 8-bit pixels. */
+/* How near drawn pictures of samples are to the originals, on 8-bit pixels. */
 struct gallery_score {
     int    samples;
-    int    nearest_own; /* nearer to their own original than to any other of the data */
+    int    nearest_own; /* nearer to their own original than to any other of its shape */
     double psnr;        /* dB to their own, mean over samples */
 };
 
-/* latents: n of them, drawn from the captions of samples 0..n-1. */
-int gallery_score(struct gallery_score *out, const struct dataset *d, const float *latents, int n,
-                  struct err *err);
+/* `latents` were drawn for subjects that are samples of the data. */
+int gallery_score(struct gallery_score *out, const struct dataset *d, const struct subjects *s,
+                  const float *latents, struct err *err);
 
 #endif

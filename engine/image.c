@@ -59,45 +59,60 @@ static uint8_t to_byte(float x)
     return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : lrintf(x));
 }
 
-int image_fit(struct image *out, const struct image *in, int edge, struct err *err)
+/* Along rows, for all rows: [in height][width]. */
+static void fit_rows(float *to, const struct image *in, int width, double scale, float *w, int most)
 {
-    *out = (struct image){0};
-    int shorter = in->width < in->height ? in->width : in->height;
-    double scale = (double)shorter / edge;
-    int most = 2 * (int)ceil(scale > 1 ? scale : 1) + 3;
-    float *w = malloc(sizeof(*w) * (size_t)most);
-    float *rows = malloc(sizeof(*rows) * (size_t)edge * (size_t)in->height * 3);
-    int rc = -1;
-    if (!w || !rows) {
-        err_set(err, ERR_MEMORY, "out of memory to scale a picture");
-        goto out;
-    }
-    if (image_create(out, edge, edge, err) < 0)
-        goto out;
-    for (int x = 0; x < edge; x++) { /* along rows: [in height][edge] */
+    int len = (int)lround(width * scale);
+    len = len > in->width ? in->width : len;
+    for (int x = 0; x < width; x++) {
         int first;
-        int n = taps(w, &first, x, scale, (in->width - shorter) / 2, shorter, most);
+        int n = taps(w, &first, x, scale, (in->width - len) / 2, len, most);
         for (int y = 0; y < in->height; y++)
             for (int c = 0; c < 3; c++) {
                 float s = 0;
                 for (int i = 0; i < n; i++)
                     s += w[i] * in->rgb[((size_t)y * (size_t)in->width + (size_t)(first + i)) * 3 +
                                         (size_t)c];
-                rows[((size_t)y * (size_t)edge + (size_t)x) * 3 + (size_t)c] = s;
+                to[((size_t)y * (size_t)width + (size_t)x) * 3 + (size_t)c] = s;
             }
     }
-    for (int y = 0; y < edge; y++) {
+}
+
+/* Along columns of what fit_rows() made. */
+static void fit_columns(struct image *out, const float *rows, int in_height, double scale, float *w,
+                        int most)
+{
+    size_t row = (size_t)out->width * 3;
+    int len = (int)lround(out->height * scale);
+    len = len > in_height ? in_height : len;
+    for (int y = 0; y < out->height; y++) {
         int first;
-        int n = taps(w, &first, y, scale, (in->height - shorter) / 2, shorter, most);
-        for (int i = 0; i < edge * 3; i++) {
+        int n = taps(w, &first, y, scale, (in_height - len) / 2, len, most);
+        for (size_t i = 0; i < row; i++) {
             float s = 0;
             for (int k = 0; k < n; k++)
-                s += w[k] * rows[(size_t)(first + k) * (size_t)edge * 3 + (size_t)i];
-            out->rgb[(size_t)y * (size_t)edge * 3 + (size_t)i] = to_byte(s);
+                s += w[k] * rows[(size_t)(first + k) * row + i];
+            out->rgb[(size_t)y * row + i] = to_byte(s);
         }
     }
-    rc = 0;
-out:
+}
+
+int image_fit(struct image *out, const struct image *in, int width, int height, struct err *err)
+{
+    *out = (struct image){0};
+    double x = (double)in->width / width, y = (double)in->height / height;
+    double scale = x < y ? x : y;
+    int most = 2 * (int)ceil(scale > 1 ? scale : 1) + 3;
+    float *w = malloc(sizeof(*w) * (size_t)most);
+    float *rows = malloc(sizeof(*rows) * (size_t)width * (size_t)in->height * 3);
+    int rc = -1;
+    if (!w || !rows) {
+        err_set(err, ERR_MEMORY, "out of memory to scale a picture");
+    } else if (image_create(out, width, height, err) == 0) {
+        fit_rows(rows, in, width, scale, w, most);
+        fit_columns(out, rows, in->height, scale, w, most);
+        rc = 0;
+    }
     free(w);
     free(rows);
     return rc;

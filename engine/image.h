@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.h - pictures of 8-bit RGB: read PNG, JPEG and WebP, fit to a square, write PNG
+/* image.h - pictures of 8-bit RGB: read PNG, JPEG and WebP, fit to a size, write PNG
  *
  * The kind of a file is told by its first bytes, not by its name. Transparency is
  * laid over white. The orientation tag of a camera is not looked at.
@@ -31,9 +31,9 @@ int image_decode(struct image *out, const void *bytes, size_t size, const char *
                  struct err *err);
 bool image_name_ok(const char *name); /* ends in .png .jpg .jpeg .webp, any case */
 
-/* Scale to cover edge x edge (average of the pixels below when it shrinks, linear when
+/* Scale to cover width x height (average of the pixels below when it shrinks, linear when
  * it grows), keep the centre. */
-int image_fit(struct image *out, const struct image *in, int edge, struct err *err);
+int image_fit(struct image *out, const struct image *in, int width, int height, struct err *err);
 
 /* Written beside, then renamed: there is a whole file or none. */
 int image_write_png(const struct image *im, const char *path, struct err *err);

@@ -1,39 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - see pack.h */
+/* pack.c - the file; see pack.h */
 #include "engine/pack.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/caption.h"
-#include "engine/dct.h"
 #include "engine/digest.h"
 #include "engine/err.h"
 #include "engine/folder.h"
-#include "engine/image.h"
+#include "engine/pack_parts.h"
 #include "engine/safetensors.h"
 #include "engine/scratch.h"
 #include "engine/train_spec.h"
 
-#define PACK_FORMAT "jobctl-pack-1"
-
-/* What is being built. */
-struct pack {
-    int64_t n, channels, height, width, words, caption_channels;
-    float  *latent, *caption, *mask, *null, *mean, *deviation;
-    char   *names; /* JSON lists */
-    char   *captions;
-    char    inputs[DIGEST_TEXT], contents[DIGEST_TEXT];
-};
+#define PACK_FORMAT "jobctl-pack-2"
+#define OLD_FORMAT  "jobctl-pack-1"
 
 static void pack_free(struct pack *p)
 {
+    free(p->group);
     free(p->latent);
     free(p->caption);
     free(p->mask);
@@ -44,16 +33,20 @@ static void pack_free(struct pack *p)
     free(p->captions);
 }
 
-static int digest_inputs(char text[DIGEST_TEXT], const struct folder *f, const struct train_spec *s,
-                         struct err *err)
+static int digest_inputs(char text[DIGEST_TEXT], const char *format, const struct folder *f,
+                         const struct train_spec *s, struct err *err)
 {
     struct digest *d;
     int64_t settings[] = {s->resolution, s->dct_block, s->caption_words, s->caption_channels,
                           f->len};
+    /* what decides the sizes of buckets */
+    int64_t shapes[] = {s->multi_scale, s->multi_scale ? s->model.patch : 0};
     if (digest_create(&d, err) < 0)
         return -1;
-    digest_add_text(d, PACK_FORMAT);
+    digest_add_text(d, format);
     digest_add(d, settings, sizeof(settings));
+    if (s->multi_scale)
+        digest_add(d, shapes, sizeof(shapes));
     for (int i = 0; i < f->len; i++) {
         const struct folder_item *it = &f->items[i];
         digest_add_text(d, it->file);
@@ -65,9 +58,6 @@ static int digest_inputs(char text[DIGEST_TEXT], const struct folder *f, const s
     digest_destroy(d);
     return 0;
 }
-
-static const char *const pieces[] = {"latent", "caption", "mask", "null", "mean", "deviation"};
-enum { PIECES = sizeof(pieces) / sizeof(pieces[0]) };
 
 /* Is the file there, whole, and made from these inputs?  Any doubt means that it is built anew. */
 static bool pack_good(const char *path, const char *inputs)
@@ -81,12 +71,8 @@ static bool pack_good(const char *path, const char *inputs)
     const char *was = st_meta(f, "inputs"), *sum = st_meta(f, "contents");
     if (!was || strcmp(was, inputs) != 0 || !sum)
         goto out;
-    for (int i = 0; i < PIECES; i++) {
-        const struct st_tensor *t = st_find(f, pieces[i]);
-        if (!t)
-            goto out;
-        digest_add(d, t->data, t->bytes);
-    }
+    for (int i = 0; i < st_len(f); i++)
+        digest_add(d, st_at(f, i)->data, st_at(f, i)->bytes);
     digest_text(d, text);
     good = strcmp(text, sum) == 0;
 out:
@@ -95,116 +81,36 @@ out:
     return good;
 }
 
-/* One picture as latents; the first one decides the size when the spec leaves it open. */
-static int encode_picture(struct pack *p, int i, const struct folder *f, const struct train_spec *s,
-                          struct err *err)
+static int add_piece(struct st_writer *w, struct digest *d, const char *name, int group, int ndim,
+                     const int64_t *dim, const float *data, struct err *err)
 {
-    char path[PACK_PATH];
-    struct image im = {0}, fit = {0};
-    int rc = -1;
-    if (snprintf(path, sizeof(path), "%s/%s", f->path, f->items[i].file) >= (int)sizeof(path))
-        return err_set(err, ERR_DATA, "the path is too long: %.200s", f->items[i].file);
-    if (image_read(&im, path, err) < 0)
-        goto out;
-    if (s->resolution > 0 && (im.width != s->resolution || im.height != s->resolution)) {
-        if (image_fit(&fit, &im, s->resolution, err) < 0)
-            goto out;
-        image_free(&im);
-        im = fit;
-        fit = (struct image){0};
-    }
-    int b = s->dct_block, edge = b * s->model.patch;
-    if (im.width % edge || im.height % edge) {
-        err_set(err, ERR_DATA, "%s is %d x %d pixels, no multiple of %d; set train.data.resolution",
-                path, im.width, im.height, edge);
-        goto out;
-    }
-    if (i == 0) {
-        p->channels = 3 * b * b;
-        p->height = im.height / b;
-        p->width = im.width / b;
-        p->latent = calloc((size_t)(p->n * p->channels),
-                           sizeof(float) * (size_t)(p->height * p->width));
-        if (!p->latent) {
-            err_set(err, ERR_MEMORY, "out of memory for %lld pictures", (long long)p->n);
-            goto out;
-        }
-    }
-    if (im.height / b != p->height || im.width / b != p->width) {
-        err_set(err, ERR_DATA,
-                "%s is %d x %d pixels, but %s is %lld x %lld; set train.data.resolution", path,
-                im.width, im.height, f->items[0].file, (long long)p->width * b,
-                (long long)p->height * b);
-        goto out;
-    }
-    rc = dct_encode(p->latent + i * p->channels * p->height * p->width, &im, b, err);
-out:
-    image_free(&im);
-    image_free(&fit);
-    return rc;
+    char whole[ST_NAME];
+    size_t n = sizeof(float);
+    for (int k = 0; k < ndim; k++)
+        n *= (size_t)dim[k];
+    snprintf(whole, sizeof(whole), "%s.%d", name, group);
+    digest_add(d, data, n);
+    return st_writer_add(w, group > 0 ? whole : name, ST_F32, ndim, dim, data, err);
 }
 
-static int standardise(struct pack *p, struct err *err)
+/* The digest is over the tensors in the order of the file. */
+static int add_pieces(struct st_writer *w, struct digest *d, const struct pack *p, struct err *err)
 {
-    int64_t hw = p->height * p->width;
-    p->mean = calloc((size_t)p->channels, sizeof(float));
-    p->deviation = calloc((size_t)p->channels, sizeof(float));
-    if (!p->mean || !p->deviation)
-        return err_set(err, ERR_MEMORY, "out of memory for statistics of channels");
-    float largest = 0;
-    for (int64_t c = 0; c < p->channels; c++) {
-        double sum = 0, square = 0;
-        for (int64_t i = 0; i < p->n; i++)
-            for (int64_t k = 0; k < hw; k++) {
-                double x = p->latent[(i * p->channels + c) * hw + k];
-                sum += x;
-                square += x * x;
-            }
-        double mean = sum / (double)(p->n * hw);
-        double var = square / (double)(p->n * hw) - mean * mean;
-        p->mean[c] = (float)mean;
-        p->deviation[c] = (float)sqrt(var > 0 ? var : 0);
-        largest = fmaxf(largest, p->deviation[c]);
-    }
-    for (int64_t c = 0; c < p->channels; c++) {
-        p->deviation[c] = fmaxf(p->deviation[c], largest > 0 ? 0.15f * largest : 1);
-        for (int64_t i = 0; i < p->n; i++)
-            for (int64_t k = 0; k < hw; k++) {
-                float *x = &p->latent[(i * p->channels + c) * hw + k];
-                *x = (*x - p->mean[c]) / p->deviation[c];
-            }
+    const int64_t all[] = {p->words, p->caption_channels, p->channels};
+    for (int k = 0; k < p->groups; k++) {
+        const struct pack_group *g = &p->group[k];
+        const int64_t latent[] = {g->n, p->channels, g->height, g->width};
+        const int64_t caption[] = {g->n, p->words, p->caption_channels};
+        if (add_piece(w, d, "latent", k, 4, latent, g->latent, err) < 0 ||
+            add_piece(w, d, "caption", k, 3, caption, g->caption, err) < 0 ||
+            add_piece(w, d, "mask", k, 2, caption, g->mask, err) < 0)
+            return -1;
+        if (k == 0 && (add_piece(w, d, "null", 0, 2, all, p->null, err) < 0 ||
+                       add_piece(w, d, "mean", 0, 1, all + 2, p->mean, err) < 0 ||
+                       add_piece(w, d, "deviation", 0, 1, all + 2, p->deviation, err) < 0))
+            return -1;
     }
     return 0;
-}
-
-static int encode_captions(struct pack *p, const struct folder *f, struct err *err)
-{
-    json_t *names = json_array(), *texts = json_array();
-    size_t row = (size_t)(p->words * p->caption_channels);
-    int rc = -1;
-    p->caption = calloc((size_t)p->n, sizeof(float) * row);
-    p->null = calloc(row, sizeof(float));
-    p->mask = calloc((size_t)p->n, sizeof(float) * (size_t)p->words);
-    if (!p->caption || !p->null || !p->mask)
-        goto out;
-    caption_null(p->null, (int)p->words, (int)p->caption_channels);
-    for (int i = 0; i < f->len; i++) {
-        const struct folder_item *it = &f->items[i];
-        caption_encode(p->caption + (size_t)i * row, p->mask + i * p->words, it->caption,
-                       (int)p->words, (int)p->caption_channels);
-        if (json_array_append_new(names, json_string_nocheck(it->file)) < 0 ||
-            json_array_append_new(texts, json_string(it->caption)) < 0) {
-            err_set(err, ERR_DATA, "the caption of %s is not UTF-8", it->file);
-            goto out;
-        }
-    }
-    p->names = json_dumps(names, JSON_COMPACT);
-    p->captions = json_dumps(texts, JSON_COMPACT);
-    rc = p->names && p->captions ? 0 : -1;
-out:
-    json_decref(names);
-    json_decref(texts);
-    return rc == 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory for captions");
 }
 
 static int pack_write(struct pack *p, const char *path, struct err *err)
@@ -214,28 +120,11 @@ static int pack_write(struct pack *p, const char *path, struct err *err)
     char tmp[SCRATCH_PATH];
     int64_t bytes;
     int fd = -1, rc = -1;
-    const struct {
-        const float *data;
-        int          ndim;
-        int64_t      dim[4];
-    } at[PIECES] = {{p->latent, 4, {p->n, p->channels, p->height, p->width}},
-                    {p->caption, 3, {p->n, p->words, p->caption_channels}},
-                    {p->mask, 2, {p->n, p->words}},
-                    {p->null, 2, {p->words, p->caption_channels}},
-                    {p->mean, 1, {p->channels}},
-                    {p->deviation, 1, {p->channels}}};
     if (scratch_name(tmp, path, err) < 0)
         return -1;
-    if (st_writer_create(&w, err) < 0 || digest_create(&d, err) < 0)
+    if (st_writer_create(&w, err) < 0 || digest_create(&d, err) < 0 ||
+        add_pieces(w, d, p, err) < 0)
         goto out;
-    for (int i = 0; i < PIECES; i++) {
-        size_t n = sizeof(float);
-        for (int k = 0; k < at[i].ndim; k++)
-            n *= (size_t)at[i].dim[k];
-        digest_add(d, at[i].data, n);
-        if (st_writer_add(w, pieces[i], ST_F32, at[i].ndim, at[i].dim, at[i].data, err) < 0)
-            goto out;
-    }
     digest_text(d, p->contents);
     if (st_writer_meta(w, "format", PACK_FORMAT, err) < 0 ||
         st_writer_meta(w, "inputs", p->inputs, err) < 0 ||
@@ -265,41 +154,39 @@ out:
     return rc;
 }
 
-static int pack_build(struct pack *p, const char *path, const struct folder *f,
-                      const struct train_spec *s, pack_tick_fn tick, void *arg, struct err *err)
+static int name_pack(char *path, const char *dir, const char *inputs, struct err *err)
 {
-    p->n = f->len;
-    p->words = s->caption_words;
-    p->caption_channels = s->caption_channels;
-    for (int i = 0; i < f->len; i++) {
-        if (encode_picture(p, i, f, s, err) < 0)
-            return -1;
-        if (tick)
-            tick(arg, i + 1, f->len);
-    }
-    if (standardise(p, err) < 0 || encode_captions(p, f, err) < 0)
-        return -1;
-    return pack_write(p, path, err);
+    if (snprintf(path, PACK_PATH, "%s/pack-%.16s.safetensors", dir, inputs + 5) >= PACK_PATH)
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
+    return 0;
 }
 
-int pack_ensure(char *path, int *built, const struct train_spec *s, const char *dir,
+/* The pack of these very inputs in the format before this one is of no use to anybody. */
+static enum pack_made remove_old(const char *dir, const struct folder *f,
+                                 const struct train_spec *s)
+{
+    char inputs[DIGEST_TEXT], path[PACK_PATH];
+    if (digest_inputs(inputs, OLD_FORMAT, f, s, NULL) < 0 || name_pack(path, dir, inputs, NULL) < 0)
+        return PACK_BUILT;
+    return unlink(path) == 0 ? PACK_RENEWED : PACK_BUILT;
+}
+
+int pack_ensure(char *path, enum pack_made *made, const struct train_spec *s, const char *dir,
                 pack_tick_fn tick, void *arg, struct err *err)
 {
     struct folder f = {0};
     struct pack p = {0};
     int rc = -1;
-    if (folder_read(&f, s->data_path, err) < 0 || digest_inputs(p.inputs, &f, s, err) < 0 ||
-        scratch_mkdirs(dir, err) < 0)
+    if (folder_read(&f, s->data_path, err) < 0 ||
+        digest_inputs(p.inputs, PACK_FORMAT, &f, s, err) < 0 || scratch_mkdirs(dir, err) < 0 ||
+        name_pack(path, dir, p.inputs, err) < 0)
         goto out;
-    if (snprintf(path, PACK_PATH, "%s/pack-%.16s.safetensors", dir, p.inputs + 5) >= PACK_PATH) {
-        err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
-        goto out;
-    }
-    *built = !pack_good(path, p.inputs);
-    if (*built) {
+    *made = PACK_FOUND;
+    if (!pack_good(path, p.inputs)) {
         scratch_sweep(dir);
-        if (pack_build(&p, path, &f, s, tick, arg, err) < 0)
+        if (pack_fill(&p, &f, s, tick, arg, err) < 0 || pack_write(&p, path, err) < 0)
             goto out;
+        *made = remove_old(dir, &f, s);
     }
     rc = 0;
 out:

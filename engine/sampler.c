@@ -58,6 +58,11 @@ struct model *sampler_model(struct sampler *s)
     return s->model;
 }
 
+struct model_limits sampler_limits(const struct sampler *s)
+{
+    return s->cfg.limits;
+}
+
 /* Rows of the null embedding for every sample of a batch. */
 static int fill_null(struct sampler *s, struct err *err)
 {
@@ -79,24 +84,21 @@ static double sigma_at(const struct sampler_config *c, int i)
     return c->flow_shift * s / (1 + (c->flow_shift - 1) * s);
 }
 
-/* x by one step for a batch of n. */
-static int euler(struct sampler *s, float *x, int n, const float *y, const float *mask, int i,
-                 struct err *err)
+/* x by one step; `in` is the batch but for the time. */
+static int euler(struct sampler *s, float *x, struct model_input *in, int i, struct err *err)
 {
-    const struct model_limits *m = &s->cfg.limits;
     double sigma = sigma_at(&s->cfg, i), next = sigma_at(&s->cfg, i + 1);
     double t = sigma * 1000 < 999 ? sigma * 1000 : 999; /* training knows 0..999 */
-    size_t count = (size_t)n * (size_t)s->cfg.model.latent_channels * (size_t)m->height *
-                   (size_t)m->width;
-    for (int b = 0; b < n; b++)
+    size_t count = (size_t)in->batch * (size_t)s->cfg.model.latent_channels * (size_t)in->height *
+                   (size_t)in->width;
+    for (int b = 0; b < in->batch; b++)
         s->time[b] = (float)(int)t;
-    struct model_input in = {.batch = n, .height = m->height, .width = m->width, .text = m->text,
-                             .x = x, .timestep = s->time, .y = y, .mask = mask};
-    if (model_forward_here(s->model, &in, s->v, err) < 0)
+    if (model_forward_here(s->model, in, s->v, err) < 0)
         return -1;
     if (s->cfg.cfg != 1) {
-        in.y = s->null;
-        if (model_forward_here(s->model, &in, s->v_null, err) < 0)
+        struct model_input unguided = *in;
+        unguided.y = s->null;
+        if (model_forward_here(s->model, &unguided, s->v_null, err) < 0)
             return -1;
         float c = (float)s->cfg.cfg;
         for (size_t k = 0; k < count; k++)
@@ -108,28 +110,30 @@ static int euler(struct sampler *s, float *x, int n, const float *y, const float
     return 0;
 }
 
-int sampler_draw(struct sampler *s, float *latents, int n, const float *y, const float *mask,
-                 const int64_t *ids, sampler_tick_fn tick, void *arg, struct err *err)
+int sampler_draw(struct sampler *s, float *latents, const struct sampler_wish *w,
+                 sampler_tick_fn tick, void *arg, struct err *err)
 {
     const struct model_limits *m = &s->cfg.limits;
-    size_t latent =
-        (size_t)s->cfg.model.latent_channels * (size_t)m->height * (size_t)m->width;
-    size_t row = (size_t)m->text * (size_t)s->cfg.model.caption_channels;
+    size_t latent = (size_t)s->cfg.model.latent_channels * (size_t)w->height * (size_t)w->width;
+    size_t words = (size_t)m->text, row = words * (size_t)s->cfg.model.caption_channels;
     if (fill_null(s, err) < 0)
         return -1;
-    for (int from = 0; from < n; from += m->batch) {
-        int len = n - from < m->batch ? n - from : m->batch;
+    for (int from = 0; from < w->n; from += m->batch) {
+        int len = w->n - from < m->batch ? w->n - from : m->batch;
         float *x = latents + (size_t)from * latent;
+        struct model_input in = {.batch = len, .height = w->height, .width = w->width,
+                                 .text = m->text, .x = x, .timestep = s->time,
+                                 .y = w->y + (size_t)from * row,
+                                 .mask = w->mask + (size_t)from * words};
         for (int b = 0; b < len; b++) {
-            struct rng r = rng_make(s->cfg.seed, 0, (uint64_t)ids[from + b], RNG_SAMPLING);
+            struct rng r = rng_make(s->cfg.seed, 0, (uint64_t)w->ids[from + b], RNG_SAMPLING);
             rng_normal(&r, x + (size_t)b * latent, 0, latent);
         }
         for (int i = 0; i < s->cfg.steps; i++) {
-            if (euler(s, x, len, y + (size_t)from * row, mask + (size_t)from * (size_t)m->text, i,
-                      err) < 0)
+            if (euler(s, x, &in, i, err) < 0)
                 return -1;
             if (tick)
-                tick(arg, (from + (double)len * (i + 1) / s->cfg.steps) / n);
+                tick(arg, (from + (double)len * (i + 1) / s->cfg.steps) / w->n);
         }
     }
     return 0;

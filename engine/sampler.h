@@ -26,6 +26,13 @@ struct sampler_config {
     uint64_t            seed;
 };
 
+/* What to draw: n captions, all pictures of one shape, at most as large as the limits. */
+struct sampler_wish {
+    int            n, height, width; /* of a latent */
+    const float   *y, *mask;         /* [n, text, D], [n, text] */
+    const int64_t *ids;              /* [n], key the noise */
+};
+
 struct sampler;
 
 int sampler_create(struct sampler **out, const struct sampler_config *cfg, struct err *err);
@@ -33,12 +40,13 @@ void sampler_destroy(struct sampler *s);
 
 /* The weights to sample with: fill and push them before drawing. */
 struct model *sampler_model(struct sampler *s);
+struct model_limits sampler_limits(const struct sampler *s);
 
 /* Called between steps with the share done, 0..1; may be NULL. */
 typedef void (*sampler_tick_fn)(void *arg, double share);
 
-/* n latents [n, C, H, W] for captions y [n, text, D] with mask [n, text]; ids [n] key the noise. */
-int sampler_draw(struct sampler *s, float *latents, int n, const float *y, const float *mask,
-                 const int64_t *ids, sampler_tick_fn tick, void *arg, struct err *err);
+/* Latents [n, C, height, width]. */
+int sampler_draw(struct sampler *s, float *latents, const struct sampler_wish *wish,
+                 sampler_tick_fn tick, void *arg, struct err *err);
 
 #endif

@@ -116,7 +116,7 @@ int train_micro(struct train *t, int from, int n, int index, double *loss)
 {
     struct step_input in;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
-    if (loader_fill(t->loader, &in, t->at, from, n, &t->err) < 0)
+    if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0)
         return -1;
     flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
     flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);

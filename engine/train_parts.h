@@ -103,6 +103,12 @@ static inline bool train_is_first(const struct train *t)
     return t->env->rank == 0;
 }
 
+/* Where in the plan of batches the coming step is; elsewhere than at t->at only in a test. */
+static inline int64_t train_plan_step(const struct train *t)
+{
+    return t->at + (t->env->desync_at > 0 && t->at >= t->env->desync_at);
+}
+
 /* train_pictures.c: draw, write, tell, score. */
 int train_pictures_before(struct train *t);
 int train_pictures_after(struct train *t);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/dataset.h"
 #include "engine/digest.h"
 #include "engine/dist.h"
 #include "engine/flight.h"
@@ -41,7 +42,7 @@ struct record {
     int64_t  step;
     double   value;
     int64_t  asked, due;
-    int64_t  spare[2];
+    int64_t  height, width; /* of the bucket that the step takes from */
 };
 _Static_assert(sizeof(struct record) == DIST_UNIT, "a record is a unit");
 
@@ -120,16 +121,18 @@ void train_ranks_slice(const struct train *t, int *from, int *to)
 /* --- agreeing ---------------------------------------------------------------------------- */
 
 /* Everything that decides what the coming step is. */
-static int hash_step(struct train *t, uint64_t hash[2])
+static int hash_step(struct train *t, const struct record *r, uint64_t hash[2])
 {
     size_t n = (size_t)t->spec.batch_global;
     struct batch_slot *slots = calloc(n, sizeof(*slots));
     if (!slots)
         return err_set(&t->err, ERR_MEMORY, "out of memory for a plan of %zu samples", n);
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    batch_plan_slots(loader_plan(t->loader), slots, t->at, 0, t->spec.batch_global);
+    const int64_t shape[2] = {r->height, r->width};
+    batch_plan_slots(loader_plan(t->loader), slots, train_plan_step(t), 0, t->spec.batch_global);
     for (uint64_t i = 0; i < 2; i++) {
         uint64_t h = digest_word(&t->at, sizeof(t->at), i);
+        h = digest_word(shape, sizeof(shape), h);
         h = digest_word(&lr, sizeof(lr), h);
         for (size_t k = 0; k < n; k++) {
             int64_t id[2] = {slots[k].sample, slots[k].epoch};
@@ -161,11 +164,28 @@ static int find_odd(const struct record *all, int world)
 
 static int tell_desync(struct train *t, const struct record *all, int odd, const char *what)
 {
-    int other = odd == 0 ? 1 : 0;
+    const struct record *a = &all[odd], *b = &all[odd == 0 ? 1 : 0];
+    char others[32] = "the others", they[96];
+    if (t->env->world_size == 2)
+        snprintf(others, sizeof(others), "rank %d", 1 - odd);
+    if (a->step != b->step)
+        snprintf(they, sizeof(they), ", %s at step %lld", others, (long long)b->step);
+    else if (a->height != b->height || a->width != b->width)
+        snprintf(they, sizeof(they), ", %s %lldx%lld", others, (long long)b->height,
+                 (long long)b->width);
+    else
+        snprintf(they, sizeof(they), " like %s, with different %s", others, what);
     t->code = EXIT_DESYNC;
-    return err_set(&t->err, ERR_CONFLICT,
-                   "desync: rank %d is at step %lld and rank %d at step %lld, with different %s",
-                   odd, (long long)all[odd].step, other, (long long)all[other].step, what);
+    return err_set(&t->err, ERR_CONFLICT, "desync: rank %d is at step %lld bucket %lldx%lld%s",
+                   odd, (long long)a->step, (long long)a->height, (long long)a->width, they);
+}
+
+/* This rank's record, but for the hash. */
+static struct record describe(const struct train *t)
+{
+    struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
+    struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
+    return (struct record){.step = t->at, .height = b.height, .width = b.width};
 }
 
 static int exchange(struct train *t, struct record *all, const struct record *mine, int64_t wait_ms)
@@ -195,7 +215,9 @@ int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due)
     int world = t->env->world_size;
     if (world == 1)
         return 0;
-    struct record mine = {.step = t->at, .asked = *asked, .due = *due};
+    struct record mine = describe(t);
+    mine.asked = *asked;
+    mine.due = *due;
     struct record *all = calloc((size_t)world, sizeof(*all));
     int rc = -1;
     if (!all) {
@@ -203,7 +225,7 @@ int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due)
         goto out;
     }
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (hash_step(t, mine.hash) < 0 || exchange(t, all, &mine, patience_ms(t)) < 0)
+    if (hash_step(t, &mine, mine.hash) < 0 || exchange(t, all, &mine, patience_ms(t)) < 0)
         goto out;
     int odd = find_odd(all, world);
     if (odd >= 0) {
@@ -227,7 +249,7 @@ int train_ranks_same_weights(struct train *t)
         return 0;
     struct model *m = step_model(t->step);
     size_t bytes = sizeof(float) * layout_floats(model_layout(m));
-    struct record mine = {.step = t->at};
+    struct record mine = describe(t);
     struct record *all = calloc((size_t)world, sizeof(*all));
     if (!all)
         return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);

@@ -270,6 +270,9 @@ static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
     s->model.latent_channels = 3 * s->dct_block * s->dct_block;
     s->model.caption_channels = s->caption_channels;
     s->model.caption_len = s->caption_words;
+    if (s->multi_scale && s->resolution == 0)
+        return err_set(err, ERR_USAGE, "train.data.multi_scale: needs data.resolution, from which "
+                                       "the sizes of the buckets follow");
     int edge = s->dct_block * s->model.patch;
     if (s->resolution % edge != 0)
         return err_set(err, ERR_USAGE,

@@ -58,11 +58,10 @@ static const struct spec_field fields[] = {
              "precomputed features"},
     {.path = "data.resolution", .type = FIELD_INT, .auto_ok = true, .min = 4, .max = 4096,
      .def = AUTO,
-     .help = "images are scaled and cropped to this square, in pixels; auto = as "
-             "they are, all the same size"},
+     .help = "images are scaled and cropped to this square, in pixels, or to sizes of its area "
+             "if multi_scale; auto = as they are, all the same size"},
     {.path = "data.multi_scale", .type = FIELD_BOOL, .def = "false",
-     .later = "buckets of several aspect ratios are not supported yet: all samples have one size",
-     .help = "buckets of several aspect ratios"},
+     .help = "sort samples into buckets by aspect ratio; a step takes its batch from one of them"},
     {.path = "data.dct_block", .type = FIELD_INT, .min = 1, .max = 32, .def = "4",
      .help = "edge of a DCT block in pixels; a token gets 3 * dct_block^2 channels"},
     {.path = "data.caption_words", .type = FIELD_INT, .min = 1, .max = 256, .def = "16",

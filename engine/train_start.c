@@ -27,6 +27,7 @@ int train_env_read(struct train_env *env, struct err *err)
     *env = (struct train_env){.world_size = 1};
     if (env_int("RANK", 0, &env->rank, err) < 0 ||
         env_int("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
+        env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
         env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
         env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
         return -1;
@@ -55,7 +56,8 @@ static int find_dir(struct train *t)
     return 0;
 }
 
-static void on_packed(void *arg, int64_t done, int64_t total)
+/* Stops the packing when the run is asked to stop. */
+static bool on_packed(void *arg, int64_t done, int64_t total)
 {
     struct train *t = arg;
     double now = train_clock();
@@ -65,6 +67,10 @@ static void on_packed(void *arg, int64_t done, int64_t total)
             printf("data: %lld of %lld pictures packed\n", (long long)done, (long long)total);
         t->said_s = now;
     }
+    if (done == total || progress_poll(t->progress) != CMD_STOP)
+        return true;
+    t->code = EXIT_ABORTED;
+    return false;
 }
 
 /* Rank 0 packs where that is to be done; the others then find it done. */
@@ -89,6 +95,27 @@ static void cap_micro(struct train *t)
         t->spec.batch_micro = share;
 }
 
+static void tell_data(const struct train *t)
+{
+    static const char *const made[] = {
+        [PACK_FOUND] = "packed before",
+        [PACK_BUILT] = "packed now",
+        [PACK_RENEWED] = "packed anew, for the pack was of an older version of jobctl",
+    };
+    struct dataset_shape s = dataset_shape(t->data);
+    printf("data: %lld samples, ", (long long)s.samples);
+    if (s.buckets > 1)
+        printf("%d buckets, latents of up to %d x %d x %d", s.buckets, s.channels, s.height,
+               s.width);
+    else
+        printf("latents %d x %d x %d", s.channels, s.height, s.width);
+    printf(", captions of %d words; ", s.words);
+    if (t->spec.encoders == ENCODERS_FEATURES)
+        printf("precomputed features\n");
+    else
+        printf("block DCT + hashed captions, %s\n", made[dataset_packed(t->data)]);
+}
+
 static int open_data(struct train *t)
 {
     if (open_in_turn(t) < 0)
@@ -108,11 +135,7 @@ static int open_data(struct train *t)
     }
     cap_micro(t);
     if (train_is_first(t))
-        printf("data: %lld samples, latents %d x %d x %d, captions of %d words; %s\n",
-           (long long)s.samples, s.channels, s.height, s.width, s.words,
-           t->spec.encoders == ENCODERS_FEATURES ? "precomputed features"
-           : dataset_packed_now(t->data)         ? "block DCT + hashed captions, packed now"
-                                                 : "block DCT + hashed captions, packed before");
+        tell_data(t);
     return loader_create(&t->loader, t->data, &t->spec, &t->err);
 }
 

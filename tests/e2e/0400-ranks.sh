@@ -140,4 +140,4 @@ rank 2 3 "$WORK/apart"
 collect
 echo "one apart:$codes"
 [ "$codes" = " 77 77 77" ]
-grep -q 'desync: rank 1 is at step 0 and rank 0 at step 0, with different' "$WORK/apart.0.log"
+grep -q 'desync: rank 1 is at step 0 bucket 8x8 like the others, with different samples' "$WORK/apart.0.log"

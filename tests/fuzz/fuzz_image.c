@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     PROMISE(im.width >= 1 && im.width <= IMAGE_MAX_EDGE && im.height >= 1);
     if ((int64_t)im.width * im.height <= PIXELS_MAX) {
-        PROMISE(image_fit(&fit, &im, 7, &err) == 0 && fit.width == 7 && fit.height == 7);
+        PROMISE(image_fit(&fit, &im, 7, 3, &err) == 0 && fit.width == 7 && fit.height == 3);
         image_free(&fit);
     }
     image_free(&im);

@@ -18,6 +18,7 @@
 
 #include "engine/caption.h"
 #include "engine/dataset.h"
+#include "engine/digest.h"
 #include "engine/err.h"
 #include "engine/folder.h"
 #include "engine/image.h"
@@ -58,14 +59,19 @@ static void put_text(const char *name, const char *text)
     fclose(f);
 }
 
-static void put_picture(const char *name, uint32_t rgb, int edge)
+static void put_wide_picture(const char *name, uint32_t rgb, int width, int height)
 {
     struct image im;
     struct err err = {0};
-    assert_int_equal(image_create(&im, edge, edge, &err), 0);
-    image_fill(&im, edge / 4, edge / 4, edge / 2, edge / 2, rgb);
+    assert_int_equal(image_create(&im, width, height, &err), 0);
+    image_fill(&im, width / 4, height / 4, width / 2, height / 2, rgb);
     assert_int_equal(image_write_png(&im, at(name), &err), 0);
     image_free(&im);
+}
+
+static void put_picture(const char *name, uint32_t rgb, int edge)
+{
+    put_wide_picture(name, rgb, edge, edge);
 }
 
 static struct train_spec spec_for(const char *name)
@@ -101,7 +107,7 @@ static void a_folder_becomes_samples(void **state)
     three_pictures("abc");
     struct train_spec s = spec_for("abc");
     assert_int_equal(dataset_open(&d, &s, at("cache"), NULL, NULL, &err), 0);
-    assert_true(dataset_packed_now(d));
+    assert_int_equal(dataset_packed(d), PACK_BUILT);
     struct dataset_shape sh = dataset_shape(d);
     assert_int_equal(sh.samples, 3);
     assert_int_equal(sh.channels, 48);
@@ -160,7 +166,7 @@ static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(v
     struct train_spec s = spec_for("once");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-        assert_int_equal(dataset_packed_now(d), i == 0);
+        assert_int_equal(dataset_packed(d), i == 0 ? PACK_BUILT : PACK_FOUND);
         snprintf(first, sizeof(first), "%s", dataset_path(d));
         snprintf(sum, sizeof(sum), "%s", dataset_digest(d));
         dataset_close(d);
@@ -173,18 +179,18 @@ static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(v
     assert_int_equal(pwrite(fd, &c, 1, mid), 1);
     close(fd);
     assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-    assert_true(dataset_packed_now(d));
+    assert_int_equal(dataset_packed(d), PACK_BUILT);
     assert_string_equal(dataset_digest(d), sum);
     dataset_close(d);
     put_text("once/a.txt", "a yellow square");
     assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-    assert_true(dataset_packed_now(d));
+    assert_int_equal(dataset_packed(d), PACK_BUILT);
     assert_string_not_equal(dataset_path(d), first);
     assert_string_not_equal(dataset_digest(d), sum);
     dataset_close(d);
     s.caption_words = 2;
     assert_int_equal(dataset_open(&d, &s, at("cache2"), NULL, NULL, &err), 0);
-    assert_true(dataset_packed_now(d));
+    assert_int_equal(dataset_packed(d), PACK_BUILT);
     dataset_close(d);
 }
 
@@ -225,6 +231,152 @@ static void what_is_wrong_is_named(void **state)
     s.resolution = 8; /* scaled, both fit */
     assert_int_equal(dataset_open(&d, &s, at("cache3"), NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).height, 2);
+    dataset_close(d);
+}
+
+/* Pictures a to f, three shapes; the pack has them by shape, decodable, with their captions. */
+static void pictures_of_several_shapes_are_buckets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *caption;
+        uint32_t    rgb;
+        int         width, height;
+    } in[] = {{"a", "wide one", 0xFF0000, 64, 16}, {"b", "square", 0x00FF00, 40, 40},
+              {"c", "tall", 0x0000FF, 20, 80},     {"d", "wide two", 0x808000, 128, 32},
+              {"e", "square two", 0x008080, 32, 32}, {"f", "tall two", 0x800080, 16, 64}};
+    static const char *const order[] = {"a.png", "d.png", "b.png", "e.png", "c.png", "f.png"};
+    static const struct dataset_bucket want[] = {{0, 2, 4, 16}, {2, 2, 8, 8}, {4, 2, 16, 4}};
+    struct dataset *d;
+    struct err err = {0};
+    char name[300];
+    mkdir(at("shapes"), 0700);
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof(name), "shapes/%s.png", in[i].name);
+        put_wide_picture(name, in[i].rgb, in[i].width, in[i].height);
+        snprintf(name, sizeof(name), "shapes/%s.txt", in[i].name);
+        put_text(name, in[i].caption);
+    }
+    struct train_spec s = spec_for("shapes");
+    s.multi_scale = true;
+    s.resolution = 32;
+    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
+    struct dataset_shape shape = dataset_shape(d);
+    assert_int_equal(shape.samples, 6);
+    assert_int_equal(shape.buckets, 3);
+    assert_true(shape.height == 8 && shape.width == 8); /* all are of one area: the square counts */
+    for (int i = 0; i < 3; i++) {
+        struct dataset_bucket b = dataset_bucket(d, i);
+        assert_int_equal(b.first, want[i].first);
+        assert_int_equal(b.samples, want[i].samples);
+        assert_int_equal(b.height, want[i].height);
+        assert_int_equal(b.width, want[i].width);
+    }
+    for (int i = 0; i < 6; i++) {
+        struct dataset_bucket b = dataset_bucket_of(d, i);
+        struct image im;
+        float latent[48 * 64], caption[48], mask[3], expected[48], expected_mask[3];
+        assert_string_equal(dataset_name(d, i), order[i]);
+        assert_int_equal(b.first, i / 2 * 2);
+        assert_int_equal(dataset_get(d, i, latent, caption, mask, &err), 0);
+        caption_encode(expected, expected_mask, dataset_caption(d, i), 3, 16);
+        assert_memory_equal(caption, expected, sizeof(expected));
+        assert_int_equal(dataset_picture(d, &im, latent, b.height, b.width, &err), 0);
+        const uint8_t *mid = im.rgb + (im.height / 2 * im.width + im.width / 2) * 3;
+        for (int k = 0; k < 6; k++)
+            if (in[k].name[0] == order[i][0])
+                for (int c = 0; c < 3; c++)
+                    assert_in_range(mid[c] + 1, in[k].rgb >> (16 - 8 * c) & 0xFF,
+                                    (in[k].rgb >> (16 - 8 * c) & 0xFF) + 2);
+        image_free(&im);
+    }
+    snprintf(name, sizeof(name), "%s", dataset_path(d));
+    dataset_close(d);
+    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_packed(d), PACK_FOUND);
+    dataset_close(d);
+    /* the pack is a shard of features, of the same buckets */
+    s.encoders = ENCODERS_FEATURES;
+    snprintf(s.data_path, sizeof(s.data_path), "%s", name);
+    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_shape(d).buckets, 3);
+    assert_non_null(strstr(dataset_name(d, 3), ".safetensors#1.1"));
+    dataset_close(d);
+    s.resolution = 36; /* no whole number of pixels makes these latents of it */
+    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "train.data.resolution: latents of "));
+    assert_int_equal(err.code, ERR_USAGE);
+    err = (struct err){0};
+    s.resolution = 0;
+    s.multi_scale = false;
+    assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "to train on several shapes set train.data.multi_scale"));
+}
+
+static bool stop_at_two(void *arg, int64_t done, int64_t total)
+{
+    (void)arg;
+    assert_int_equal(total, 3);
+    return done < 2;
+}
+
+static void packing_stops_when_asked(void **state)
+{
+    (void)state;
+    struct dataset *d;
+    struct err err = {0};
+    three_pictures("stop");
+    struct train_spec s = spec_for("stop");
+    assert_int_equal(dataset_open(&d, &s, at("cache6"), stop_at_two, NULL, &err), -1);
+    assert_int_equal(err.code, ERR_CONFLICT);
+    assert_non_null(strstr(err.text, "stopped on request with 2 of 3 pictures packed"));
+    err = (struct err){0};
+    assert_int_equal(dataset_open(&d, &s, at("cache6"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_packed(d), PACK_BUILT);
+    dataset_close(d);
+}
+
+/* A file of the name that the first version gave to the pack of these inputs. */
+static void put_old_pack(const struct train_spec *s, char *path, size_t size)
+{
+    struct folder f;
+    struct digest *sum;
+    char text[DIGEST_TEXT], name[100];
+    assert_int_equal(folder_read(&f, s->data_path, NULL), 0);
+    int64_t settings[] = {0, s->dct_block, s->caption_words, s->caption_channels, f.len};
+    assert_int_equal(digest_create(&sum, NULL), 0);
+    digest_add_text(sum, "jobctl-pack-1");
+    digest_add(sum, settings, sizeof(settings));
+    for (int i = 0; i < f.len; i++) {
+        digest_add_text(sum, f.items[i].file);
+        digest_add_text(sum, f.items[i].caption);
+        digest_add(sum, &f.items[i].size, sizeof(int64_t));
+        digest_add(sum, &f.items[i].mtime_ns, sizeof(int64_t));
+    }
+    digest_text(sum, text);
+    digest_destroy(sum);
+    folder_free(&f);
+    mkdir(at("cache7"), 0700);
+    snprintf(name, sizeof(name), "cache7/pack-%.16s.safetensors", text + 5);
+    put_text(name, "old");
+    snprintf(path, size, "%s", at(name));
+}
+
+static void a_pack_of_an_older_format_is_replaced(void **state)
+{
+    (void)state;
+    struct dataset *d;
+    struct err err = {0};
+    char old[600];
+    three_pictures("older");
+    struct train_spec s = spec_for("older");
+    put_old_pack(&s, old, sizeof(old));
+    assert_int_equal(dataset_open(&d, &s, at("cache7"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_packed(d), PACK_RENEWED);
+    assert_int_equal(access(old, F_OK), -1);
+    dataset_close(d);
+    assert_int_equal(dataset_open(&d, &s, at("cache7"), NULL, NULL, &err), 0);
+    assert_int_equal(dataset_packed(d), PACK_FOUND);
     dataset_close(d);
 }
 
@@ -347,6 +499,9 @@ int main(void)
         cmocka_unit_test(a_folder_becomes_samples),
         cmocka_unit_test(a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged),
         cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(pictures_of_several_shapes_are_buckets),
+        cmocka_unit_test(packing_stops_when_asked),
+        cmocka_unit_test(a_pack_of_an_older_format_is_replaced),
         cmocka_unit_test(shards_of_features_count_on),
         cmocka_unit_test(captions_are_the_same_everywhere),
         cmocka_unit_test(only_the_dead_are_swept),

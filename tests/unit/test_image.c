@@ -171,16 +171,27 @@ static void fitting_keeps_the_centre(void **state)
     image_fill(&a, 30, 0, 30, 30, 0xA0B0C0);
     static const int edges[] = {1, 10, 30, 47, 64};
     for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
-        assert_int_equal(image_fit(&b, &a, edges[i], &err), 0);
+        assert_int_equal(image_fit(&b, &a, edges[i], edges[i], &err), 0);
         assert_int_equal(b.width, edges[i]);
         const uint8_t *mid = b.rgb + (edges[i] / 2 * edges[i] + edges[i] / 2) * 3;
         assert_int_equal(mid[0], 0xA0);
         assert_int_equal(mid[2], 0xC0);
         image_free(&b);
     }
+    /* to another shape: the middle two thirds of the width, all of the height */
+    assert_int_equal(image_fit(&b, &a, 20, 10, &err), 0);
+    assert_true(b.width == 20 && b.height == 10);
+    for (int x = 0; x < 20; x++) /* 15 pixels of each side are left of the 30; edges are soft */
+        if (x % 5 != 0 && x % 5 != 4)
+            assert_int_equal(b.rgb[(5 * 20 + x) * 3], x < 5 || x >= 15 ? 0x10 : 0xA0);
+    image_free(&b);
+    assert_int_equal(image_fit(&b, &a, 10, 20, &err), 0); /* upright: the middle half */
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(b.rgb[i * 3], 0xA0);
+    image_free(&b);
     image_free(&a);
     paint(&a, 64, 64);
-    assert_int_equal(image_fit(&b, &a, 64, &err), 0);
+    assert_int_equal(image_fit(&b, &a, 64, 64, &err), 0);
     assert_true(worst(&a, &b) == 0);
     image_free(&b);
     image_free(&a);

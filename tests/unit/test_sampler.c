@@ -21,12 +21,15 @@
 #include "engine/layout.h"
 #include "engine/sampler.h"
 #include "engine/scratch.h"
+#include "engine/subjects.h"
 #include "engine/train_spec.h"
 
 enum { N = 5, L = 3, D = 16, C = 12, HW = 16, LATENT = C * HW };
 
 static float y[N * L * D], mask[N * L];
 static const int64_t ids[N] = {0, 1, 2, 3, 4};
+static const struct sampler_wish wish = {.n = N, .height = 4, .width = 4, .y = y, .mask = mask,
+                                         .ids = ids};
 
 static struct sampler *make(int batch, double cfg, uint64_t seed)
 {
@@ -52,7 +55,7 @@ static void draw(float *out, int batch, double cfg, uint64_t seed)
 {
     struct err err = {0};
     struct sampler *s = make(batch, cfg, seed);
-    assert_int_equal(sampler_draw(s, out, N, y, mask, ids, NULL, NULL, &err), 0);
+    assert_int_equal(sampler_draw(s, out, &wish, NULL, NULL, &err), 0);
     for (int i = 0; i < N * LATENT; i++)
         assert_true(isfinite(out[i]));
     sampler_destroy(s);
@@ -128,7 +131,7 @@ static void the_share_done_is_told(void **state)
     static float out[N * LATENT];
     struct err err = {0};
     struct sampler *s = make(2, 1, 1);
-    assert_int_equal(sampler_draw(s, out, N, y, mask, ids, tick, &ticks, &err), 0);
+    assert_int_equal(sampler_draw(s, out, &wish, tick, &ticks, &err), 0);
     assert_int_equal(ticks, 12); /* three batches of four steps */
     assert_true(fabs(last_share - 1) < 1e-9);
     sampler_destroy(s);
@@ -161,30 +164,31 @@ static void the_score_tells_own_from_other(void **state)
     snprintf(s.data_path, sizeof(s.data_path), "%s", dir);
     snprintf(path, sizeof(path), "%s/cache", dir);
     assert_int_equal(dataset_open(&d, &s, path, NULL, NULL, &err), 0);
-    float latents[3 * 48 * 4];
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(dataset_get(d, i, latents + i * 192, NULL, NULL, &err), 0);
-    assert_int_equal(gallery_score(&score, d, latents, 3, &err), 0);
+    struct subjects who;
+    assert_int_equal(subjects_of_data(&who, d, 3, &err), 0);
+    assert_int_equal(who.floats, 3 * 192);
+    float *latents = who.original;
+    assert_int_equal(gallery_score(&score, d, &who, latents, &err), 0);
     assert_int_equal(score.nearest_own, 3);
     assert_true(score.psnr > 98);
     float swap[192];
     memcpy(swap, latents, sizeof(swap));
     memcpy(latents, latents + 192, sizeof(swap));
     memcpy(latents + 192, swap, sizeof(swap));
-    assert_int_equal(gallery_score(&score, d, latents, 3, &err), 0);
+    assert_int_equal(gallery_score(&score, d, &who, latents, &err), 0);
     assert_int_equal(score.nearest_own, 1);
     assert_true(score.psnr < 60);
-    struct gallery_row rows[3] = {{"one", latents, latents, latents},
-                                  {"a caption that is longer than a row is wide, by far", latents,
-                                   latents, latents},
-                                  {"", latents, latents, latents}};
+    struct gallery_pictures all = {latents, latents, latents};
+    who.of[1].caption = "a caption that is longer than a row is wide, by far";
     struct image im;
     snprintf(path, sizeof(path), "%s/grid.png", dir);
     for (int n = 1; n <= 3; n++) {
-        assert_int_equal(gallery_write(d, rows, n, path, &err), 0);
+        who.n = n;
+        assert_int_equal(gallery_write(d, &who, &all, path, &err), 0);
         assert_int_equal(image_read(&im, path, &err), 0);
         image_free(&im);
     }
+    subjects_free(&who);
     dataset_close(d);
     assert_int_equal(scratch_remove(dir, &err), 0);
 }

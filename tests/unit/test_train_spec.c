@@ -154,7 +154,7 @@ static void what_is_required_is_asked_for(void **state)
         {"{\"train\":{\"data\":{\"path\":\"/d\",\"resolution\":30},\"steps\":1}}",
          "train.data.resolution: 30 is not a multiple of 4"},
         {"{\"train\":{\"data\":{\"path\":\"/d\",\"multi_scale\":true},\"steps\":1}}",
-         "train.data.multi_scale: not supported yet"},
+         "train.data.multi_scale: needs data.resolution"},
         {"{\"train\":{\"data\":{\"path\":\"/d\",\"encoders\":\"features\"},\"steps\":1,"
          "\"sample\":{\"after\":true}}}",
          "train.sample.after: precomputed features"},

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* subjects.h - what to draw pictures of: captions, the shape of each picture, its noise
+ *
+ * Either samples of the data, whose originals are kept to compare with, or captions that
+ * somebody wrote.  Latents stand one after the other, each of its own shape.
+ */
+#ifndef ENGINE_SUBJECTS_H
+#define ENGINE_SUBJECTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/sampler.h"
+
+struct dataset;
+struct err;
+
+struct subject {
+    const char *caption; /* not owned */
+    int64_t     sample;  /* of the data, or -1 */
+    int64_t     id;      /* keys the noise */
+    int         height, width;
+    size_t      at;      /* of its latent, in floats */
+};
+
+struct subjects {
+    int             n;
+    struct subject *of;
+    size_t          floats;   /* of all latents */
+    float          *captions, *masks;
+    float          *original; /* latents, or NULL */
+};
+
+/* The first `most` samples of one bucket; with several buckets as many, evenly spread over them. */
+int subjects_of_data(struct subjects *out, const struct dataset *d, int most, struct err *err);
+/* Drawn in the shape of the data. Keeps `captions`. */
+int subjects_of_captions(struct subjects *out, const struct dataset *d,
+                         const char *const *captions, int n, struct err *err);
+void subjects_free(struct subjects *s);
+
+/* Latents [floats] of all of them; `tick` may be NULL. */
+int subjects_draw(const struct subjects *s, struct sampler *sampler, float *latents,
+                  sampler_tick_fn tick, void *arg, struct err *err);
+
+#endif

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# Pictures of many shapes train together: buckets by aspect ratio, one of them a step. Three ranks
+# have the losses of one, and the bits of a run that was killed; a rank that takes from another
+# bucket is named within one step.
+python3 - "$WORK/data" <<'PY'
+import os, struct, sys, zlib
+# 53 pictures in six shapes, some of them with a single one
+shapes = [(96, 32, 14), (48, 48, 17), (32, 96, 9), (80, 50, 7), (50, 80, 5), (128, 32, 1)]
+os.mkdir(sys.argv[1])
+lines, n = [], 0
+for width, height, count in shapes:
+    for i in range(count):
+        n += 1
+        rows = b''.join(b'\0' + bytes((x * 5 + i * 31 if c == 0 else y * 7 if c == 1 else n * 4) & 255
+                                      for x in range(width) for c in range(3)) for y in range(height))
+        def chunk(kind, body):
+            return struct.pack('>I', len(body)) + kind + body + struct.pack('>I', zlib.crc32(kind + body))
+        with open(f'{sys.argv[1]}/p{n * 7 % 54:02}.png', 'wb') as f:
+            f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)) +
+                    chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+        lines.append(f'{{"file":"p{n * 7 % 54:02}.png","text":"thing {i} of {width}"}}')
+open(sys.argv[1] + '/captions.jsonl', 'w').write('\n'.join(lines) + '\n')
+PY
+
+spec() { # DIR: 53 samples, 8 a step; three epochs are 19 steps or so
+    cat >"$1.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$WORK/data","multi_scale":true,
+ "resolution":32,"caption_words":4,"caption_channels":32},"batch":{"global":8,"micro":${MICRO:-2}},
+ "steps":${STEPS:-20},"optimizer":{"lr":1e-3},"reproducible":${EXACT:-false},
+ "sample":{"after":${DRAW:-false},"steps":3,"count":9}},
+ "checkpoint":{"every":{"steps":3},"keep":1000,"dir":"$1"},"hang":{"step":5,"first_step":60}}
+JSON
+}
+# begin N DIR: N ranks in the background; sets $pids
+begin() {
+    pids=
+    for r in $(seq 0 $(($1 - 1))); do
+        RANK=$r WORLD_SIZE=$1 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 JOBCTL_EVENT_FD=9 \
+            jobctl-train train --spec "$2.json" 9>"$2.$r.events" >>"$2.$r.log" 2>&1 &
+        pids="$pids $!"
+    done
+}
+finish() { # $codes has how each ended
+    codes=
+    for p in $pids; do
+        rc=0
+        wait "$p" || rc=$?
+        codes="$codes $rc"
+    done
+}
+until_step() { # DIR N
+    for _ in $(seq 4000); do
+        step=$(sed -n 's/.*"ev":"step","step":\([0-9]*\).*/\1/p' "$1.0.events" | tail -n 1)
+        [ "${step:-0}" -lt "$2" ] || return 0
+        sleep 0.003
+    done
+    cat "$1".*.log
+    exit 1
+}
+
+DRAW=true spec "$WORK/one"
+begin 1 "$WORK/one"
+finish
+[ "$codes" = " 0" ] || { cat "$WORK/one.0.log"; exit 1; }
+grep -q 'data: 53 samples, 6 buckets, latents of up to 48 x 5 x 14' "$WORK/one.0.log"
+[ "$(head -c 4 "$WORK/one/samples/step-00000020.png" | tail -c 3)" = PNG ]
+jobctl-train sample --dir "$WORK/one" --score >"$WORK/score"
+grep -q '"samples":9' "$WORK/score"
+jobctl-train sample --dir "$WORK/one" --captions "thing 1; thing 2" --out "$WORK/own.png"
+
+# Three ranks with ragged micro-batches: the losses of one, step by step.
+MICRO=3 spec "$WORK/three"
+begin 3 "$WORK/three"
+finish
+[ "$codes" = " 0 0 0" ]
+paste -d' ' "$WORK/one/metrics.jsonl" "$WORK/three/metrics.jsonl" |
+    sed 's/[^0-9.e+-]*"[a-z_]*":/ /g; s/[{}]//g' | awk '
+    { n++; d = $2 - $7; if (d < 0) d = -d; if ($1 != $6 || d > 1e-5 * $2) bad = bad " " $1 }
+    END { if (n != 20 || bad != "") { print n " lines, far at" bad; exit 1 } }'
+
+# Killed in the middle and resumed: the same bits as never killed.
+spec "$WORK/straight"
+begin 3 "$WORK/straight"
+finish
+STEPS=2000000 spec "$WORK/killed"
+begin 3 "$WORK/killed"
+until_step "$WORK/killed" 10
+set -- $pids
+kill -9 "$2"
+finish
+[ "$codes" = " 74 137 74" ]
+for d in "$WORK/killed"/step-*; do
+    [ "$((10#${d##*-}))" -le 9 ] || rm -r "$d"
+done
+spec "$WORK/killed"
+begin 3 "$WORK/killed"
+finish
+[ "$codes" = " 0 0 0" ]
+grep -q 'resumed: step 9 ' "$WORK/killed.0.log"
+cmp "$WORK/straight/step-00000020/model.safetensors" "$WORK/killed/step-00000020/model.safetensors"
+cmp "$WORK/straight/step-00000020/optimizer.safetensors" "$WORK/killed/step-00000020/optimizer.safetensors"
+
+# The same bits on any number of ranks, where that is asked for.
+EXACT=true spec "$WORK/exact1"
+begin 1 "$WORK/exact1"
+finish
+EXACT=true spec "$WORK/exact4"
+begin 4 "$WORK/exact4"
+finish
+cmp "$WORK/exact1/step-00000020/model.safetensors" "$WORK/exact4/step-00000020/model.safetensors"
+
+# A pack is a shard of features, buckets and all.
+mkdir "$WORK/shards"
+cp "$WORK/one/cache"/pack-*.safetensors "$WORK/shards/"
+spec "$WORK/features"
+sed -i "s|$WORK/data|$WORK/shards|; s|\"resolution\":32|\"encoders\":\"features\"|" "$WORK/features.json"
+begin 1 "$WORK/features"
+finish
+cmp "$WORK/one/step-00000020/model.safetensors" "$WORK/features/step-00000020/model.safetensors"
+
+# Rank 1 takes the batch after the one that all are at: found before anything of it is used.
+for n in 2 4; do
+    spec "$WORK/apart$n"
+    pids=
+    for r in $(seq 0 $((n - 1))); do
+        JOBCTL_TEST_DESYNC=$([ $r != 1 ] || echo 6) RANK=$r WORLD_SIZE=$n JOBCTL_RUN_DIR="$WORK" \
+            OMP_NUM_THREADS=1 \
+            jobctl-train train --spec "$WORK/apart$n.json" >"$WORK/apart$n.$r.log" 2>&1 &
+        pids="$pids $!"
+    done
+    finish
+    [ -z "$(sed 's/ 77//g' <<<"$codes")" ]
+    [ "$(wc -l <"$WORK/apart$n/metrics.jsonl")" = 6 ]
+done
+grep -q 'desync: rank 1 is at step 6 bucket [0-9]*x[0-9]*, rank 0 [0-9]' "$WORK/apart2.0.log"
+grep -q 'desync: rank 1 is at step 6 bucket [0-9]*x[0-9]*, the others [0-9]' "$WORK/apart4.3.log"
