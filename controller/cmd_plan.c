@@ -26,6 +26,7 @@ extern char **environ;
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
+    {"gpu-memory", 0, OPTION_TEXT, "GIB,...", "plan memory for GPUs of so many GiB: 80,141"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -111,6 +112,9 @@ static int ask_all(struct call *call, json_t *plan)
     static const char *const text_words[] = {"plan", "--spec", NULL};
     static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
     const char *const *words = call->json ? json_words : text_words;
+    const char *gpus = options_text(&call->options, "gpu-memory");
+    const char *const card_words[] = {"plan", "--gpu-memory", gpus, call->json ? "--json" : "--spec",
+                                      call->json ? "--spec" : NULL, NULL};
     const json_t *spec = json_object_get(plan, "spec");
     json_t *answer;
     char path[PATH_MAX];
@@ -120,7 +124,7 @@ static int ask_all(struct call *call, json_t *plan)
     if (rc == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
-        (rc = ask_program(call, &answer, "jobctl-train", words, path)) == 0)
+        (rc = ask_program(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
         json_object_set_new(plan, "train", answer);
     unlink(path);
     return rc;

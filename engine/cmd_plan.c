@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_plan.c - jobctl-train plan: what a run will take, before it takes it
  *
- * The model is created to be measured.  Pictures are packed, which finds every
- * one that a run would stumble over; without --cache the pack is thrown away:
- * a plan leaves nothing behind.
+ * Memory is planned for the device found here, or for GPUs of the sizes that
+ * --gpu-memory names.  Pictures are packed, which finds every one that a run would
+ * stumble over; without --cache the pack is thrown away: a plan leaves nothing behind.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -11,98 +11,199 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
-#include "engine/layout.h"
+#include "engine/fit.h"
 #include "engine/scratch.h"
-#include "engine/step.h"
 #include "engine/train_spec.h"
+#include "kernels/kernels.h"
 
-struct plan {
-    struct dataset_shape shape;
-    int64_t              params;
-    int64_t              model_bytes, optim_bytes, checkpoint_bytes;
-    double               flops; /* of one step: forward and backward */
+enum { CARDS = 8 };
+
+/* One device and what fits into it. */
+struct card {
+    char       name[160];
+    bool       device;
+    bool       bf16;
+    int64_t    room;
+    struct fit fit;
 };
 
-static int plan_make(struct plan *p, struct train_spec *s, const char *cache, struct err *err)
+struct plan {
+    const json_t        *job;
+    struct train_spec    spec;
+    struct dataset_shape shape;
+    int                  ranks;
+    double               flops; /* of one step: forward and backward */
+    struct card          card[CARDS];
+    int                  cards;
+};
+
+/* "80,141": GPUs of so many GiB. */
+static int parse_cards(struct plan *p, const char *text, struct err *err)
+{
+    for (const char *at = text; *at; at += *at == ',') {
+        char *end;
+        const double gib = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(gib > 0 && gib < 1e6) || p->cards == CARDS)
+            return err_set(err, ERR_USAGE, "--gpu-memory is \"%.40s\"; expected up to %d sizes in "
+                           "GiB, such as 80,141", text, CARDS);
+        struct card *c = &p->card[p->cards++];
+        *c = (struct card){.device = true, .bf16 = strcmp(p->spec.precision, "fp32") != 0,
+                           .room = (int64_t)(gib * 0x1p30)};
+        snprintf(c->name, sizeof(c->name), "a GPU with %g GiB", gib);
+        at = end;
+    }
+    return 0;
+}
+
+/* The device that a run here would take. */
+static int find_card(struct plan *p, struct err *err)
+{
+    const json_t *resources = json_object_get(p->job, "resources");
+    const json_t *gpus = json_object_get(resources, "gpus");
+    const bool cpu = json_is_integer(gpus) && json_integer_value(gpus) == 0;
+    if (backend_open(cpu ? "cpu" : "auto", p->spec.precision, err) < 0)
+        return -1;
+    struct card *c = &p->card[p->cards++];
+    *c = (struct card){.device = !backend_ops()->host, .bf16 = backend_is_bf16(),
+                       .room = memory_room().free};
+    snprintf(c->name, sizeof(c->name), "%s", backend_device());
+    return 0;
+}
+
+static int count_ranks(const json_t *job)
+{
+    const json_t *ranks = json_object_get(json_object_get(job, "resources"), "ranks");
+    const json_int_t n = json_integer_value(ranks);
+    return n > 0 && n < 1 << 16 ? (int)n : 1;
+}
+
+static int plan_make(struct plan *p, const char *gpu_memory, const char *cache, struct err *err)
 {
     struct dataset *d = NULL;
-    struct step *step = NULL;
+    struct train_spec *s = &p->spec;
     int rc = -1;
-    if (dataset_open(&d, s, cache, NULL, NULL, err) < 0)
+    if ((gpu_memory ? parse_cards(p, gpu_memory, err) : find_card(p, err)) < 0 ||
+        dataset_open(&d, s, cache, NULL, NULL, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
+    p->ranks = count_ranks(p->job);
     s->model.latent_channels = p->shape.channels;
     s->model.caption_channels = p->shape.caption_channels;
     s->model.caption_len = p->shape.words;
-    struct model_limits max = {s->batch_micro, p->shape.height, p->shape.width, p->shape.words,
-                               false};
-    if (model_config_check(&s->model, err) < 0 ||
-        step_create(&step, &s->model, &max, &s->optim, s->flow_shift, err) < 0)
+    if (model_config_check(&s->model, err) < 0)
         goto out;
-    const struct layout *l = model_layout(step_model(step));
-    p->params = layout_params(l);
-    p->model_bytes = model_bytes(step_model(step));
-    for (int i = 0; i < optim_state_len(step_optim(step)); i++)
-        p->optim_bytes += optim_state_at(step_optim(step), i)->count * 4;
-    p->checkpoint_bytes = p->optim_bytes;
-    for (int i = 0; i < layout_len(l); i++)
-        p->checkpoint_bytes += (int64_t)layout_at(l, i)->count * 4;
+    for (int i = 0; i < p->cards; i++) {
+        struct card *c = &p->card[i];
+        const struct fit_ask ask = {
+            .spec = s, .height = p->shape.height, .width = p->shape.width, .text = p->shape.words,
+            .ranks = p->ranks, .sharing = SHARING_DDP, .device = c->device, .bf16 = c->bf16,
+            .room = {c->room, c->room},
+        };
+        if (fit_choose(&c->fit, &ask, err) < 0)
+            goto out;
+    }
     p->flops = 3 * model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
                                        p->shape.words);
     rc = 0;
 out:
-    step_destroy(step);
     dataset_close(d);
     return rc;
 }
 
-static void print_json(const struct plan *p, const struct train_spec *s)
+static int micro_batches(const struct plan *p, const struct fit *f)
 {
+    const int share = (p->spec.batch_global + p->ranks - 1) / p->ranks;
+    return (share + f->micro - 1) / f->micro;
+}
+
+static json_t *json_of_card(const struct plan *p, const struct card *c)
+{
+    const struct fit *f = &c->fit;
+    json_t *bytes = json_object();
+    for (int i = 0; i < USES; i++)
+        json_object_set_new(bytes, backend_use_name((enum backend_use)i),
+                            json_integer(f->plan.bytes[i]));
+    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o, s:i, s:s, s:i, s:b, s:s, s:f}", "device",
+                     c->name, "free_bytes", (json_int_t)c->room, "budget_bytes",
+                     (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
+                     (int)f->fits, "bytes", bytes, "micro_batch", f->micro, "micro_why",
+                     f->micro_why, "micro_batches_per_step", micro_batches(p, f),
+                     "grad_checkpointing", (int)f->recompute, "grad_checkpointing_why",
+                     f->recompute_why, "grad_checkpointing_work", f->plan.again);
+}
+
+static void print_json(const struct plan *p)
+{
+    const struct train_spec *s = &p->spec;
+    const struct fit *f = &p->card[0].fit;
+    json_t *cards = json_array();
+    for (int i = 0; i < p->cards; i++)
+        json_array_append_new(cards, json_of_card(p, &p->card[i]));
     json_t *o = json_pack(
-        "{s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:f}", "schema", 1,
+        "{s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:f, s:o}", "schema", 1,
         "samples", (json_int_t)p->shape.samples, "batches_per_epoch",
         (json_int_t)(p->shape.samples / s->batch_global), "leftover_per_epoch",
         (json_int_t)(p->shape.samples % s->batch_global), "batch", s->batch_global, "micro_batch",
-        s->batch_micro, "micro_batches_per_step",
-        (s->batch_global + s->batch_micro - 1) / s->batch_micro, "steps", (json_int_t)s->steps,
-        "params", (json_int_t)p->params, "model_bytes", (json_int_t)p->model_bytes, "optim_bytes",
-        (json_int_t)p->optim_bytes, "flops_per_step", p->flops, "checkpoint_bytes",
-        (json_int_t)p->checkpoint_bytes, "epochs",
-        (double)s->steps * s->batch_global / (double)p->shape.samples);
+        f->micro, "micro_batches_per_step", micro_batches(p, f), "steps", (json_int_t)s->steps,
+        "params", (json_int_t)f->plan.params, "flops_per_step", p->flops, "checkpoint_bytes",
+        (json_int_t)f->plan.checkpoint, "epochs",
+        (double)s->steps * s->batch_global / (double)p->shape.samples, "memory", cards);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     printf("%s\n", text ? text : "{}");
     free(text);
     json_decref(o);
 }
 
-static void print_words(const struct plan *p, const struct train_spec *s)
+static void print_card(const struct plan *p, const struct card *c)
 {
+    const struct fit *f = &c->fit;
+    char a[MEMORY_TEXT], b[MEMORY_TEXT];
+    printf("memory      %s of %s free on %s%s\n", memory_text(f->plan.total, a), memory_text(c->room, b),
+           c->name, f->fits ? "" : ": this does not fit");
+    for (int i = 0; i < USES; i++)
+        if (f->plan.bytes[i] > 0)
+            printf("            %-22s %s\n", backend_use_name((enum backend_use)i),
+                   memory_text(f->plan.bytes[i], a));
+    printf("            micro-batch of %d, %d a step: %s\n", f->micro, micro_batches(p, f),
+           f->micro_why);
+    if (f->recompute)
+        printf("            grad_checkpointing on, %.0f %% more work: %s\n", 100 * f->plan.again,
+               f->recompute_why);
+    else
+        printf("            grad_checkpointing off: %s\n", f->recompute_why);
+}
+
+static void print_words(const struct plan *p)
+{
+    const struct train_spec *s = &p->spec;
     int64_t left = p->shape.samples % s->batch_global;
+    char size[MEMORY_TEXT];
     printf("data        %lld samples; latents %d x %d x %d, captions %d x %d\n",
            (long long)p->shape.samples, p->shape.channels, p->shape.height, p->shape.width,
            p->shape.words, p->shape.caption_channels);
     printf("batch       %d samples a step, %d at a time; an epoch is %.2f steps\n", s->batch_global,
-           s->batch_micro, (double)p->shape.samples / s->batch_global);
+           p->card[0].fit.micro, (double)p->shape.samples / s->batch_global);
     if (left > 0)
         printf("leftovers   %lld samples do not fill the last batch of an epoch: they are carried "
                "into the next one\n",
                (long long)left);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);
-    printf("model       %lld parameters; %.2f GFLOP a step\n", (long long)p->params,
-           p->flops / 1e9);
-    printf("memory      %.1f MiB model, %.1f MiB optimizer\n", (double)p->model_bytes / (1 << 20),
-           (double)p->optim_bytes / (1 << 20));
-    printf("checkpoint  %.1f MiB each, %d kept\n", (double)p->checkpoint_bytes / (1 << 20),
+    printf("model       %lld parameters; %.2f GFLOP a step\n",
+           (long long)p->card[0].fit.plan.params, p->flops / 1e9);
+    for (int i = 0; i < p->cards; i++)
+        print_card(p, &p->card[i]);
+    printf("checkpoint  %s each, %d kept\n", memory_text(p->card[0].fit.plan.checkpoint, size),
            s->checkpoint_keep);
 }
 
 /* plan_make() with a cache of its own. */
-static int plan_without_trace(struct plan *p, struct train_spec *s, struct err *err)
+static int plan_without_trace(struct plan *p, const char *gpu_memory, struct err *err)
 {
     char dir[SCRATCH_PATH];
     const char *tmp = getenv("TMPDIR");
@@ -110,35 +211,36 @@ static int plan_without_trace(struct plan *p, struct train_spec *s, struct err *
     if (!mkdtemp(dir))
         return err_set(err, ERR_SYSTEM, "cannot make a directory like %s: %s", dir,
                        strerror(errno));
-    int rc = plan_make(p, s, dir, err);
+    int rc = plan_make(p, gpu_memory, dir, err);
     scratch_remove(dir, rc == 0 ? err : NULL);
     return rc;
 }
 
 int command_plan(int argc, char **argv)
 {
-    const char *file = NULL, *cache = NULL;
+    const char *file = NULL, *cache = NULL, *gpu_memory = NULL;
     bool as_json = false;
     const struct command_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--cache", .value = &cache},
+        {.name = "--gpu-memory", .value = &gpu_memory},
         {.name = "--json", .flag = &as_json},
         {.name = NULL},
     };
     struct err err = {0};
-    struct train_spec spec;
-    struct plan plan = {0};
+    static struct plan plan;
     int rc = command_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     json_t *job = command_load_spec(file, &err);
-    if (job && train_spec_parse(&spec, job, &err) == 0 &&
-        (cache ? plan_make(&plan, &spec, cache, &err)
-               : plan_without_trace(&plan, &spec, &err)) == 0) {
+    plan.job = job;
+    if (job && train_spec_parse(&plan.spec, job, &err) == 0 &&
+        (cache ? plan_make(&plan, gpu_memory, cache, &err)
+               : plan_without_trace(&plan, gpu_memory, &err)) == 0) {
         if (as_json)
-            print_json(&plan, &spec);
+            print_json(&plan);
         else
-            print_words(&plan, &spec);
+            print_words(&plan);
     }
     json_decref(job);
     return err.code ? command_fail("plan", &err) : EXIT_DONE;

@@ -95,6 +95,17 @@ static double work_again(const struct memory_ask *a)
     return (all - model_forward_flops(&one, 1, z->height, z->width, z->text)) / (3 * all);
 }
 
+static void measure_state(struct memory_plan *p, struct step *step)
+{
+    const struct layout *l = model_layout(step_model(step));
+    struct optim *o = step_optim(step);
+    p->params = layout_params(l);
+    for (int i = 0; i < layout_len(l); i++)
+        p->checkpoint += (int64_t)(layout_at(l, i)->count * sizeof(float));
+    for (int i = 0; i < optim_state_len(o); i++)
+        p->checkpoint += optim_state_at(o, i)->count * (int64_t)sizeof(float);
+}
+
 int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct err *err)
 {
     struct memory_plan p = {.total = 0};
@@ -113,6 +124,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct er
         for (int i = 0; i < USES; i++)
             p.total += i == USE_HERE ? 0 : p.bytes[i];
         p.again = work_again(ask);
+        measure_state(&p, step);
         *out = p;
     }
     step_destroy(step);
@@ -141,4 +153,12 @@ int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, 
         }
     }
     return fits;
+}
+
+const char *memory_text(int64_t bytes, char out[MEMORY_TEXT])
+{
+    const bool small = bytes < (int64_t)1 << 30;
+    snprintf(out, MEMORY_TEXT, "%.*f %s", small ? 1 : 2,
+             (double)bytes / (small ? 0x1p20 : 0x1p30), small ? "MiB" : "GiB");
+    return out;
 }

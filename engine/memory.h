@@ -37,6 +37,8 @@ struct memory_ask {
 struct memory_plan {
     int64_t bytes[USES];  /* of one rank; USE_HERE is not the device's */
     int64_t total;        /* of the device: all but USE_HERE; on the CPU all */
+    int64_t params;       /* trained numbers */
+    int64_t checkpoint;   /* bytes of one on disk: weights and state */
     double  again;        /* work of computing blocks again, as a share of the step without */
 };
 
@@ -47,6 +49,10 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct er
  * that one (of 1, if none fits) is left in *out. ask->limits.batch is not read. */
 int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most,
                          int64_t room, struct err *err);
+
+enum { MEMORY_TEXT = 32 };
+/* "33.6 MiB", "12.50 GiB"; returns out. */
+const char *memory_text(int64_t bytes, char out[MEMORY_TEXT]);
 
 /* Memory of the backend's device that is free now, and all of it; 0 where not known. On the CPU
  * the machine's or, if that is less, what the control group still allows. */

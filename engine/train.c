@@ -217,6 +217,7 @@ static const char *cause_of(enum exit_code code)
     case EXIT_DONE:
         break;
     case EXIT_CONFIG:
+    case EXIT_NO_DEVICE:
         return "config_error";
     case EXIT_DATA:
         return "data_error";
@@ -226,7 +227,6 @@ static const char *cause_of(enum exit_code code)
         return "host_oom";
     case EXIT_GPU_MEMORY:
         return "gpu_oom";
-    case EXIT_NO_DEVICE:
     case EXIT_GPU_FAULT:
         return "gpu_fault";
     case EXIT_COLLECTIVE:
@@ -251,6 +251,8 @@ static int tell_end(struct train *t, int rc)
         progress_done(t->progress, t->at, t->loss);
         return EXIT_DONE;
     }
+    if (t->err.code == ERR_DEVICE_MEMORY && t->code == EXIT_DONE)
+        train_memory_lower(t);
     const int code = t->code != EXIT_DONE ? (int)t->code : command_exit_code(&t->err);
     progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text);
     fprintf(stderr, "jobctl-train: %s\n", t->err.text);

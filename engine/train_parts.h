@@ -14,6 +14,7 @@
 #include "engine/checkpoint.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
+#include "engine/fit.h"
 #include "engine/progress.h"
 #include "engine/train.h"
 #include "engine/train_spec.h"
@@ -42,6 +43,7 @@ struct train {
     struct step     *step;
     struct metrics  *metrics;
     struct exact    *exact; /* reproducible: true, else NULL */
+    struct fit       fit;   /* of a batch into memory */
 
     int64_t at;            /* optimizer steps completed */
     int64_t saved;         /* step of the newest checkpoint, or -1 */
@@ -97,6 +99,11 @@ json_t *train_exact_notes(struct train *t);
 int train_exact_resume(struct train *t, const char *dir);
 /* The gradients and the loss of a step, of all ranks. */
 int train_exact_accumulate(struct train *t);
+
+/* train_memory.c: the micro-batch, and whether blocks are computed again; told to people. */
+int train_memory_choose(struct train *t);
+/* The device's memory did not do: the next start takes less. Says so in t->err. */
+void train_memory_lower(struct train *t);
 
 static inline bool train_is_first(const struct train *t)
 {

@@ -317,6 +317,9 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     s->reproducible = bool_of(train, "reproducible", false);
     s->batch_micro = (int)int_of(train, "batch.micro",
                                  s->reproducible ? (s->batch_global + 7) / 8 : s->batch_global);
+    json_t *micro = value_of(train, "batch.micro");
+    s->micro_auto = !json_is_integer(micro);
+    json_decref(micro);
     if (s->batch_micro > s->batch_global)
         return err_set(err, ERR_USAGE,
                        "train.batch.micro: %d is more than batch.global, which is %d",
@@ -344,9 +347,9 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     if (word_is(train, "parallel", "zero1") || word_is(train, "parallel", "fsdp"))
         return err_set(err, ERR_USAGE, "train.parallel: zero1 and fsdp are not supported yet; use "
                                        "ddp or auto");
-    if (bool_of(train, "grad_checkpointing", false))
-        return err_set(err, ERR_USAGE, "train.grad_checkpointing: true is not supported yet; "
-                                       "use auto or false");
+    const bool again = bool_of(train, "grad_checkpointing", true);
+    s->recompute = !again ? RECOMPUTE_OFF
+                   : bool_of(train, "grad_checkpointing", false) ? RECOMPUTE_ON : RECOMPUTE_AUTO;
     return 0;
 }
 

@@ -54,6 +54,9 @@ const struct spec_field *train_spec_fields(void);
 
 enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES };
 
+/* grad_checkpointing: blocks are computed again in the backward pass. */
+enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };
+
 /* The same as a struct, with defaults applied and presets expanded. */
 struct train_spec {
     struct model_config model;   /* latent_channels and caption_* follow from the data */
@@ -66,6 +69,8 @@ struct train_spec {
     int      caption_words, caption_channels;
     char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
+    bool     micro_auto;         /* batch_micro is the most it may be (fit.h) */
+    enum recompute recompute;
     bool     reproducible;
     int64_t  steps;
     struct schedule schedule;

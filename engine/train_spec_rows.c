@@ -75,7 +75,7 @@ static const struct spec_field fields[] = {
     {.path = "batch.global", .type = FIELD_INT, .min = 1, .max = 1048576, .def = "16",
      .help = "samples per optimizer step, over all ranks"},
     {.path = "batch.micro", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 65536, .def = AUTO,
-     .help = "samples in memory at once; auto = all of a rank, or an eighth of the batch if "
+     .help = "samples in memory at once; auto = the most that fits, or an eighth of the batch if "
              "reproducible"},
     {.path = "steps", .type = FIELD_INT, .min = 1, .max = 1e12,
      .help = "optimizer steps of the whole run; required"},
@@ -117,7 +117,7 @@ static const struct spec_field fields[] = {
     {.path = "caption_dropout", .type = FIELD_NUMBER, .min = 0, .max = 1, .def = "0.1",
      .help = "share of captions replaced by the empty one; guidance needs it"},
     {.path = "grad_checkpointing", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
-     .help = "auto = off on the CPU; true is not supported yet"},
+     .help = "compute blocks again instead of keeping them; auto = only where it would not fit"},
     {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true,
      .def = AUTO,
      .help = "how several ranks share the work; auto = ddp; zero1 and fsdp are not supported yet"},

@@ -85,16 +85,6 @@ static int open_in_turn(struct train *t)
     return train_is_first(t) ? train_ranks_barrier(t) : 0;
 }
 
-/* Samples that this rank holds at once. */
-static void cap_micro(struct train *t)
-{
-    if (t->spec.reproducible) /* the list of micro-batches is the same for any number of ranks */
-        return;
-    int share = (t->spec.batch_global + t->env->world_size - 1) / t->env->world_size;
-    if (t->spec.batch_micro > share)
-        t->spec.batch_micro = share;
-}
-
 static void tell_data(const struct train *t)
 {
     static const char *const made[] = {
@@ -133,9 +123,10 @@ static int open_data(struct train *t)
                            "train.model.patch: %d does not divide latents of %d x %d",
                            t->spec.model.patch, b.height, b.width);
     }
-    cap_micro(t);
     if (train_is_first(t))
         tell_data(t);
+    if (train_memory_choose(t) < 0)
+        return -1;
     return loader_create(&t->loader, t->data, &t->spec, &t->err);
 }
 
@@ -156,7 +147,7 @@ static void on_ready(void *arg, size_t from)
 static int create_step(struct train *t)
 {
     struct dataset_shape s = dataset_shape(t->data);
-    struct model_limits max = {t->spec.batch_micro, s.height, s.width, s.words, false};
+    struct model_limits max = {t->spec.batch_micro, s.height, s.width, s.words, t->fit.recompute};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
         step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
                     &t->err) < 0)
@@ -165,10 +156,9 @@ static int create_step(struct train *t)
     if (t->env->world_size > 1 && !t->spec.reproducible)
         model_on_ready(step_model(t->step), on_ready, t);
     if (train_is_first(t))
-        printf("model: %lld parameters, depth %d, %d channels; %.0f MiB\n",
-           (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
-           t->spec.model.hidden,
-           (double)model_bytes(step_model(t->step)) / (1 << 20));
+        printf("model: %lld parameters, depth %d, %d channels\n",
+               (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
+               t->spec.model.hidden);
     return 0;
 }
 

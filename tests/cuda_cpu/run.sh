@@ -79,6 +79,21 @@ for f in model optimizer; do
         cmp "$work/whole/step-00000004/$f.safetensors" "$work/half/step-00000004/$f.safetensors"
 done
 
+# Out of memory: the next start takes half of the samples at a time, of the same batch.
+cat >"$work/small.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"templates/data/tango-icons",
+ "caption_words":4,"caption_channels":32},"batch":{"global":8,"micro":8},"steps":1,
+ "sample":{"after":false}},"checkpoint":{"dir":"$work/small"}}
+JSON
+small="$bin/jobctl-train train --backend cuda --spec $work/small.json"
+ends 72 'micro-batches of 8 were too large, the next start takes 4: out of GPU memory' \
+    env CUDA_CPU_FAIL=memory:42 $small
+ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with more)' \
+    env CUDA_CPU_FAIL=memory:42 $small
+sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
+ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
+    env CUDA_CPU_FAIL=memory:46 $small
+
 verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
 ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
 ends 67 'driver is too old' env CUDA_CPU_FAIL=old $verify

@@ -113,7 +113,6 @@ static const struct wrong {
     {"\"config\":\"x.yaml\"", "train.config: not supported yet"},
     {"\"parallel\":\"fsdp\"", "train.parallel: zero1 and fsdp are not supported yet"},
     {"\"precision\":\"fp8\"", "train.precision: expected one of fp32|bf16|auto"},
-    {"\"grad_checkpointing\":true", "train.grad_checkpointing: true is not supported yet"},
     {"\"caption_dropout\":1.5", "train.caption_dropout: 1.5 is out of range"},
     {"\"caption_dropout\":0,\"sample\":{\"cfg\":3}", "train.sample.cfg: guidance needs"},
     {"\"sample\":{\"before\":1}", "train.sample.before: expected true or false"},

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fit.c - see fit.h */
+#include "engine/fit.h"
+
+#include <stdio.h>
+
+#include "engine/err.h"
+#include "engine/train_spec.h"
+
+struct choice {
+    const struct fit_ask *ask;
+    struct memory_ask     memory;
+    struct fit           *fit;
+    struct err           *err;
+    int                   most; /* samples that a rank has for a step, or may take at once */
+};
+
+static struct choice begin(struct fit *out, const struct fit_ask *ask, struct err *err)
+{
+    const struct train_spec *s = ask->spec;
+    const int share = (s->batch_global + ask->ranks - 1) / ask->ranks;
+    struct choice c = {.ask = ask, .fit = out, .err = err};
+    /* The list of a reproducible run's micro-batches is the same for any number of ranks. */
+    c.most = s->reproducible || s->batch_micro < share ? s->batch_micro : share;
+    c.memory = (struct memory_ask){
+        .model = s->model,
+        .limits = {c.most, ask->height, ask->width, ask->text, s->recompute == RECOMPUTE_ON},
+        .optim = s->optim, .device = ask->device, .bf16 = ask->bf16, .exact = s->reproducible,
+        .ranks = ask->ranks, .sharing = ask->sharing,
+    };
+    *out = (struct fit){.micro = c.most, .recompute = c.memory.limits.recompute, .fits = true};
+    out->budget = ask->room.free / 100 * FIT_PERCENT / (ask->device ? 1 : ask->ranks);
+    return c;
+}
+
+static int plan_micro(struct choice *c, int micro)
+{
+    c->fit->micro = c->memory.limits.batch = micro;
+    c->fit->recompute = c->memory.limits.recompute;
+    if (memory_plan(&c->fit->plan, &c->memory, c->err) < 0)
+        return -1;
+    c->fit->fits = c->fit->budget == 0 || c->fit->plan.total <= c->fit->budget;
+    return 0;
+}
+
+static bool may_recompute(const struct choice *c)
+{
+    return c->ask->spec->recompute == RECOMPUTE_AUTO && !c->memory.limits.recompute;
+}
+
+/* The micro-batch stands; what is left is whether its blocks are computed again. */
+static int choose_for_given(struct choice *c)
+{
+    if (plan_micro(c, c->most) < 0)
+        return -1;
+    if (c->fit->fits || !may_recompute(c))
+        return 0;
+    const struct fit kept = *c->fit;
+    c->memory.limits.recompute = true;
+    if (plan_micro(c, c->most) < 0)
+        return -1;
+    if (!c->fit->fits)
+        *c->fit = kept; /* it would cost time and not help */
+    return 0;
+}
+
+static int even_out(int all, int most)
+{
+    const int parts = (all + most - 1) / most;
+    return (all + parts - 1) / parts;
+}
+
+static int choose_largest(struct choice *c)
+{
+    struct memory_plan p;
+    int n = memory_largest_micro(&p, &c->memory, c->most, c->fit->budget, c->err);
+    if (n == 0 && may_recompute(c)) {
+        c->memory.limits.recompute = true;
+        n = memory_largest_micro(&p, &c->memory, c->most, c->fit->budget, c->err);
+    }
+    return n < 0 ? -1 : plan_micro(c, n ? even_out(c->most, n) : 1);
+}
+
+static void tell_micro(const struct choice *c)
+{
+    const struct train_spec *s = c->ask->spec;
+    char *why = c->fit->micro_why;
+    char most[MEMORY_TEXT], planned[MEMORY_TEXT];
+    memory_text(c->ask->room.free, most);
+    memory_text(c->fit->plan.total, planned);
+    if (c->ask->micro_most > 0 && c->fit->micro == c->ask->micro_most)
+        snprintf(why, FIT_WHY, "the run ran out of memory with more");
+    else if (!c->fit->fits)
+        snprintf(why, FIT_WHY, "does not fit: %s are planned, %d %% of the %s that are free may be "
+                 "used", planned, FIT_PERCENT, most);
+    else if (!s->micro_auto)
+        snprintf(why, FIT_WHY, "train.batch.micro says so%s",
+                 c->fit->micro < s->batch_micro ? ", and a rank has no more" : "");
+    else if (s->reproducible)
+        snprintf(why, FIT_WHY, "an eighth of the batch, whatever the machine: reproducible: true");
+    else if (c->fit->micro == c->most)
+        snprintf(why, FIT_WHY, "all that a rank has of a step");
+    else
+        snprintf(why, FIT_WHY, "the most that fits into %d %% of the %s that are free, in equal "
+                 "parts", FIT_PERCENT, most);
+}
+
+static void tell_recompute(const struct choice *c)
+{
+    const struct train_spec *s = c->ask->spec;
+    char *why = c->fit->recompute_why;
+    if (s->recompute != RECOMPUTE_AUTO)
+        snprintf(why, FIT_WHY, "train.grad_checkpointing says so");
+    else if (c->ask->recompute && c->fit->recompute)
+        snprintf(why, FIT_WHY, "the run ran out of memory with one sample at a time");
+    else if (c->fit->recompute)
+        snprintf(why, FIT_WHY, "%s would not fit without",
+                 s->micro_auto ? "one sample" : "the micro-batch");
+    else
+        snprintf(why, FIT_WHY, c->fit->fits ? "it fits without" : "it would not fit with it either");
+}
+
+int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err)
+{
+    struct choice c = begin(out, ask, err);
+    if (ask->micro_most > 0 && ask->micro_most < c.most)
+        c.most = ask->micro_most;
+    if (ask->recompute && ask->spec->recompute == RECOMPUTE_AUTO)
+        c.memory.limits.recompute = true;
+    const bool given = !ask->spec->micro_auto || ask->spec->reproducible || out->budget == 0;
+    if ((given ? choose_for_given(&c) : choose_largest(&c)) < 0)
+        return -1;
+    tell_micro(&c);
+    tell_recompute(&c);
+    return 0;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_fit.c - one row is a machine's memory and a spec: what of a batch is taken at once, and why */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/err.h"
+#include "engine/fit.h"
+#include "engine/train_spec.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct model_config config = {8,    64, 2,     8, 1, 160, true, false,
+                                           true, 0.3f, 1e-5f, 3, 6, 5, 0.1f};
+static const struct optim_config adamw = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0};
+
+/* Bytes that must be free so that micro-batches of `micro` are planned to the limit. */
+static int64_t room_for(int micro, bool again)
+{
+    const struct memory_ask ask = {.model = config, .limits = {micro, 8, 8, 5, again},
+                                   .optim = adamw, .ranks = 1};
+    struct memory_plan p;
+    assert_int_equal(memory_plan(&p, &ask, NULL), 0);
+    return (p.total / FIT_PERCENT + 1) * 100;
+}
+
+static const struct row {
+    const char *what;
+    int         global, micro;         /* micro 0: auto */
+    enum recompute again;
+    bool        reproducible;
+    int         ranks;
+    int         room_micro;            /* there is room for this micro-batch; 0 = less than for 1,
+                                          -1 = unknown */
+    bool        room_again;            /* ... if blocks are computed again */
+    int         most;                  /* it was too much before */
+    int         want;
+    bool        want_again, want_fits;
+    const char *why, *why_again;
+} rows[] = {
+    {"everything fits", 16, 0, RECOMPUTE_AUTO, false, 1, 16, false, 0, 16, false, true,
+     "all that a rank has of a step", "it fits without"},
+    {"in equal parts", 100, 0, RECOMPUTE_AUTO, false, 1, 45, false, 0, 34, false, true,
+     "the most that fits into 85 %", "it fits without"},
+    {"one at a time", 16, 0, RECOMPUTE_AUTO, false, 1, 1, false, 0, 1, false, true,
+     "the most that fits", "it fits without"},
+    {"not even one without", 16, 0, RECOMPUTE_AUTO, false, 1, 1, true, 0, 1, true, true,
+     "the most that fits", "one sample would not fit without"},
+    {"never, says the spec", 16, 0, RECOMPUTE_OFF, false, 1, 1, true, 0, 1, false, false,
+     "does not fit", "train.grad_checkpointing says so"},
+    {"always, says the spec", 16, 0, RECOMPUTE_ON, false, 1, 4, true, 0, 4, true, true,
+     "the most that fits", "train.grad_checkpointing says so"},
+    {"nothing fits", 16, 0, RECOMPUTE_AUTO, false, 1, 0, false, 0, 1, true, false, "does not fit",
+     "one sample would not"},
+    {"a given one fits", 16, 4, RECOMPUTE_AUTO, false, 1, 4, false, 0, 4, false, true,
+     "train.batch.micro says so", "it fits without"},
+    {"a given one fits again", 16, 4, RECOMPUTE_AUTO, false, 1, 4, true, 0, 4, true, true,
+     "train.batch.micro says so", "the micro-batch would not fit without"},
+    {"a given one does not", 16, 16, RECOMPUTE_AUTO, false, 1, 1, false, 0, 16, false, false,
+     "does not fit", "it would not fit with it either"},
+    {"a rank's share", 16, 0, RECOMPUTE_AUTO, false, 3, -1, false, 0, 6, false, true,
+     "all that a rank has", "it fits without"},
+    {"a given one of a rank", 16, 8, RECOMPUTE_AUTO, false, 4, -1, false, 0, 4, false, true,
+     "says so, and a rank has no more", "it fits without"},
+    {"reproducible", 16, 0, RECOMPUTE_AUTO, true, 4, -1, false, 0, 2, false, true,
+     "an eighth of the batch", "it fits without"},
+    {"unknown room", 16, 0, RECOMPUTE_AUTO, false, 1, -1, false, 0, 16, false, true,
+     "all that a rank has", "it fits without"},
+    {"it was too much", 16, 0, RECOMPUTE_AUTO, false, 1, 16, false, 4, 4, false, true,
+     "the run ran out of memory with more", "it fits without"},
+    {"a given one was too much", 16, 8, RECOMPUTE_AUTO, false, 1, 16, false, 4, 4, false, true,
+     "the run ran out of memory with more", "it fits without"},
+};
+
+static void each_row(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct row *r = &rows[i];
+        const struct train_spec spec = {
+            .model = config, .optim = adamw, .batch_global = r->global,
+            .batch_micro = r->micro ? r->micro : r->reproducible ? r->global / 8 : r->global,
+            .micro_auto = r->micro == 0, .recompute = r->again, .reproducible = r->reproducible};
+        const int64_t room = r->room_micro < 0 ? 0
+                             : r->room_micro   ? room_for(r->room_micro, r->room_again)
+                                               : 1000;
+        const struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5,
+                                    .ranks = r->ranks, .room = {room, room},
+                                    .micro_most = r->most};
+        struct fit f;
+        struct err err = {0};
+        if (fit_choose(&f, &ask, &err) < 0)
+            fail_msg("%s: %s", r->what, err.text);
+        if (f.micro != r->want || f.recompute != r->want_again || f.fits != r->want_fits ||
+            !strstr(f.micro_why, r->why) || !strstr(f.recompute_why, r->why_again))
+            fail_msg("%s: micro %d (%s), again %d (%s), fits %d", r->what, f.micro, f.micro_why,
+                     f.recompute, f.recompute_why, f.fits);
+        assert_true((f.plan.again > 0.2) == r->want_again);
+        if (f.fits && f.budget > 0)
+            assert_true(f.plan.total <= f.budget && f.budget <= room);
+    }
+}
+
+/* One sample at a time was too much: its blocks are computed again, room or not. */
+static void after_one_sample_was_too_much(void **state)
+{
+    (void)state;
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 4, .batch_micro = 4,
+                              .micro_auto = true};
+    const struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1,
+                                .room = {1 << 30, 1 << 30}, .micro_most = 1, .recompute = true};
+    struct fit f;
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_true(f.micro == 1 && f.recompute && strstr(f.recompute_why, "one sample at a time"));
+    spec.recompute = RECOMPUTE_OFF;
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_false(f.recompute);
+}
+
+static void sizes_that_no_model_has(void **state)
+{
+    (void)state;
+    const struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 4,
+                                    .batch_micro = 4, .micro_auto = true};
+    struct fit_ask ask = {.spec = &spec, .height = 0, .width = 8, .text = 5, .ranks = 1};
+    struct fit f;
+    struct err err = {0};
+    assert_int_equal(fit_choose(&f, &ask, &err), -1);
+    assert_int_equal(err.code, ERR_USAGE);
+    ask.room.free = 1 << 30;
+    assert_int_equal(fit_choose(&f, &ask, NULL), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_row),
+        cmocka_unit_test(after_one_sample_was_too_much),
+        cmocka_unit_test(sizes_that_no_model_has),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
