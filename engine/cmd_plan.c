@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
+#include "engine/batch_report.h"
 #include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/err.h"
@@ -36,6 +37,7 @@ struct plan {
     const json_t        *job;
     struct train_spec    spec;
     struct dataset_shape shape;
+    struct batch_report  batches;
     int                  ranks;
     double               flops; /* of one step: forward and backward */
     struct card          card[CARDS];
@@ -91,6 +93,8 @@ static int plan_make(struct plan *p, const char *gpu_memory, const char *cache, 
         dataset_open(&d, s, cache, NULL, NULL, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
+    if (batch_report_make(&p->batches, d, s, err) < 0)
+        goto out;
     p->ranks = count_ranks(p->job);
     s->model.latent_channels = p->shape.channels;
     s->model.caption_channels = p->shape.caption_channels;
@@ -144,15 +148,18 @@ static void print_json(const struct plan *p)
     json_t *cards = json_array();
     for (int i = 0; i < p->cards; i++)
         json_array_append_new(cards, json_of_card(p, &p->card[i]));
-    json_t *o = json_pack(
-        "{s:i, s:I, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:f, s:o}", "schema", 1,
-        "samples", (json_int_t)p->shape.samples, "batches_per_epoch",
-        (json_int_t)(p->shape.samples / s->batch_global), "leftover_per_epoch",
-        (json_int_t)(p->shape.samples % s->batch_global), "batch", s->batch_global, "micro_batch",
+    json_t *o = json_pack("{s:i}", "schema", 1);
+    json_t *batches = batch_report_json(&p->batches);
+    json_t *rest = json_pack(
+        "{s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:f, s:o}", "batch", s->batch_global, "micro_batch",
         f->micro, "micro_batches_per_step", micro_batches(p, f), "steps", (json_int_t)s->steps,
         "params", (json_int_t)f->plan.params, "flops_per_step", p->flops, "checkpoint_bytes",
         (json_int_t)f->plan.checkpoint, "epochs",
         (double)s->steps * s->batch_global / (double)p->shape.samples, "memory", cards);
+    json_object_update(o, batches);
+    json_object_update(o, rest);
+    json_decref(batches);
+    json_decref(rest);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     printf("%s\n", text ? text : "{}");
     free(text);
@@ -181,17 +188,13 @@ static void print_card(const struct plan *p, const struct card *c)
 static void print_words(const struct plan *p)
 {
     const struct train_spec *s = &p->spec;
-    int64_t left = p->shape.samples % s->batch_global;
     char size[MEMORY_TEXT];
     printf("data        %lld samples; latents %d x %d x %d, captions %d x %d\n",
            (long long)p->shape.samples, p->shape.channels, p->shape.height, p->shape.width,
            p->shape.words, p->shape.caption_channels);
     printf("batch       %d samples a step, %d at a time; an epoch is %.2f steps\n", s->batch_global,
            p->card[0].fit.micro, (double)p->shape.samples / s->batch_global);
-    if (left > 0)
-        printf("leftovers   %lld samples do not fill the last batch of an epoch: they are carried "
-               "into the next one\n",
-               (long long)left);
+    batch_report_print(&p->batches, stdout);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);
     printf("model       %lld parameters; %.2f GFLOP a step\n",
@@ -242,6 +245,7 @@ int command_plan(int argc, char **argv)
         else
             print_words(&plan);
     }
+    batch_report_free(&plan.batches);
     json_decref(job);
     return err.code ? command_fail("plan", &err) : EXIT_DONE;
 }

@@ -58,6 +58,20 @@ until_step() { # DIR N
     exit 1
 }
 
+# What is going to happen is told before, and the bucket that is too small is warned of.
+spec "$WORK/one"
+jobctl-train plan --spec "$WORK/one.json" >"$WORK/plan"
+grep -q 'leftovers   21 samples do not fill the last batches of their buckets' "$WORK/plan"
+grep -Eq '^ +4x16 +1 +[0-9]+ +1$' "$WORK/plan"
+grep -q 'warning     bucket 4x16 has 1 sample for a batch of 8: it waits up to 8 epochs' "$WORK/plan"
+jobctl-train plan --json --spec "$WORK/one.json" >"$WORK/plan"
+python3 -c "
+import json
+o = json.load(open('$WORK/plan'))
+assert o['samples'] == 53 and o['batches_per_epoch'] == 4 and o['leftover_per_epoch'] == 21, o
+assert len(o['buckets']) == 6 and len(o['warnings']) == 3, o
+assert sum(b['samples'] for b in o['buckets']) == 53 and sum(b['batches'] for b in o['buckets']) == 20, o"
+
 DRAW=true spec "$WORK/one"
 begin 1 "$WORK/one"
 finish
