@@ -106,8 +106,9 @@ pure: $(OBJS)
 resources: $(if $(NVCC),$(CUDA))
 	@$(if $(NVCC),tests/gpu/resources.sh $(CUDA).ptxas,echo "  no nvcc found: registers of kernels not checked")
 
-sim: $(SIMS)  ## the pure cores on a virtual clock, 50 seeds
-	@set -e; for s in $(SIMS); do $$s 50; done
+SEEDS := 20000
+sim: $(SIMS)  ## the pure cores on a virtual clock: SEEDS worlds full of faults
+	@set -e; for s in $(SIMS); do $$s $(SEEDS); done
 
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
@@ -143,12 +144,12 @@ clang: $(OBJ)/flags  ## every source and header once more through clang's warnin
 	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
 
 soak: $(PROGRAMS) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
-	@set -e; for s in $(SIMS); do $$s 20000; done
+	@$(MAKE) --no-print-directory sim SEEDS=300000
 	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory -j$(JOBS) all units SANITIZE=address,undefined
-	@$(MAKE) --no-print-directory check sim corpus SANITIZE=address,undefined
+	@$(MAKE) --no-print-directory check sim corpus SEEDS=400 SANITIZE=address,undefined
 
 corpus: $(FUZZERS)  ## every input that a fuzzer ever found worth keeping, once more
 	@tests/fuzz/run.sh replay $(FUZZERS)
@@ -254,7 +255,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 
 $(OBJ)/tests/sim/%: tests/sim/%.c $(SIM_SRCS) tests/sim/world.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
-	$(Q)$(CC) $(FLAGS) -o $@ $< $(SIM_SRCS) $(TEST_LIBS) $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -Wl,--wrap=job_fsm_step -o $@ $< $(SIM_SRCS) $(TEST_LIBS) $(ALL_LD)
 
 $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  FUZZ $<")

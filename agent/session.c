@@ -164,9 +164,9 @@ void session_heartbeat(struct session *s, json_t *body)
 
 static bool is_ours(const struct session *s, const json_t *body)
 {
-    return json_integer_value(json_object_get(body, "job")) == s->id.job &&
-           json_integer_value(json_object_get(body, "attempt")) == s->id.attempt &&
-           strcmp(json_string_value(json_object_get(body, "nonce")), s->id.nonce) == 0;
+    const struct wire_id ours = { s->id.job, s->id.attempt, s->id.nonce };
+    const struct wire_id said = wire_id_of(body);
+    return wire_id_same(&ours, &said);
 }
 
 static void on_message(struct link *l, const struct wire_row *row, const json_t *body)

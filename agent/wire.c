@@ -2,7 +2,6 @@
 /* wire.c - the table of messages, and the check of a body against its row */
 #include "agent/wire.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "engine/err.h"
@@ -38,6 +37,21 @@ const struct wire_row *wire_find(unsigned number, enum wire_direction direction)
         if (rows[i].number == number && rows[i].direction == direction)
             return &rows[i];
     return NULL;
+}
+
+bool wire_id_same(const struct wire_id *a, const struct wire_id *b)
+{
+    return a->job == b->job && a->attempt == b->attempt && a->nonce && b->nonce &&
+           strcmp(a->nonce, b->nonce) == 0;
+}
+
+struct wire_id wire_id_of(const json_t *body)
+{
+    return (struct wire_id){
+        .job = json_integer_value(json_object_get(body, "job")),
+        .attempt = json_integer_value(json_object_get(body, "attempt")),
+        .nonce = json_string_value(json_object_get(body, "nonce")),
+    };
 }
 
 /* One "name:type" of a row's fields. */

@@ -80,6 +80,7 @@
 #define AGENT_WIRE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -98,6 +99,16 @@ enum wire_message {
 };
 
 enum wire_direction { TO_CONTROLLER, TO_AGENT };
+
+/* The fence: of which attempt a message is. Numbers alone can be met twice, by a copied
+ * state directory for one; the nonce cannot. */
+struct wire_id {
+    int64_t     job, attempt;
+    const char *nonce;
+};
+
+bool wire_id_same(const struct wire_id *a, const struct wire_id *b);
+struct wire_id wire_id_of(const json_t *body);  /* borrows; of a body that was checked */
 
 struct wire_row {
     enum wire_message   number;

@@ -44,6 +44,8 @@ static void send_message(struct job *job, enum wire_message number, json_t *body
         json_decref(body);
 }
 
+static void start_over(struct job *job, const char *why);
+
 static void hear_hello(struct job *job, const json_t *hello)
 {
     struct err err = { 0 };
@@ -55,12 +57,15 @@ static void hear_hello(struct job *job, const json_t *hello)
                              json_object_get(hello, "incarnation"), "version",
                              json_object_get(hello, "version"));
     const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
-                                   .attempt = job->core.attempt, .body = body };
+                                   .attempt = wire_id_of(hello).attempt,
+                                   .nonce = wire_id_of(hello).nonce, .body = body };
     log_info(TAG(job), "agent is here, pid %lld, last event %lld",
              (long long)json_integer_value(json_object_get(hello, "pid")),
              (long long)json_integer_value(json_object_get(hello, "last_seq")));
-    if (!body || job_apply(job, &in, NULL, &err) < 0)
+    if (!body || job_apply(job, &in, NULL, &err) < 0) {
         log_error(TAG(job), "hello: %s", body ? err.text : "out of memory");
+        start_over(job, "its hello could not be stored");
+    }
     json_decref(body);
 }
 
@@ -93,7 +98,8 @@ static void hear_event(struct job *job, const json_t *message)
     const struct core_input in = {
         .kind = CORE_AGENT_EVENT,
         .at_ms = json_integer_value(json_object_get(message, "wall_ms")),
-        .random = daemon_random(), .attempt = job->core.attempt, .event = kind,
+        .random = daemon_random(), .attempt = wire_id_of(message).attempt,
+        .nonce = wire_id_of(message).nonce, .event = kind,
         .body = json_object_get(message, "body"),
     };
     log_debug(TAG(job), "event %lld %s", (long long)told.seq, kind);

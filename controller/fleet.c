@@ -15,6 +15,8 @@
 #include "db/nodes.h"
 #include "engine/err.h"
 
+enum { AGAIN_MS = 1000 };   /* what could not be stored: the disk may have room again */
+
 static void read_boot_id(char *out, size_t size)
 {
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -186,14 +188,15 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     return rc;
 }
 
-static void act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
+/* False: it could not be stored, and must be tried again. */
+static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
 {
     struct err err = { 0 };
     struct job *job = roster_find(&d->roster, s->id);
     char text[160], tag[24];
     int rc = 0;
     if (!job || !job_core_waits(&job->core))
-        return;
+        return true;
     if (s->word == SCHED_AFTER_FAILED) {
         sched_text(text, sizeof(text), s, now_ms);
         rc = refuse(job, text, &err);
@@ -202,7 +205,8 @@ static void act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
     }
     snprintf(tag, sizeof(tag), "%lld", (long long)s->id);
     if (rc < 0)
-        log_error(tag, "%s", err.text);
+        log_error(tag, "%s; trying again", err.text);
+    return rc == 0;
 }
 
 /* Ends what ran too long; gives the next time at which something will have, or -1. */
@@ -225,8 +229,10 @@ static int64_t limits(struct daemon *d, int64_t now_ms)
                  (double)job->max_duration_ms / 1000);
         json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
         const struct core_input in = { .kind = CORE_STOP, .at_ms = now_ms, .body = body };
-        if (body && job_apply(job, &in, NULL, &err) < 0)
-            log_error(NULL, "job %lld: %s", (long long)c->id, err.text);
+        if (body && job_apply(job, &in, NULL, &err) < 0) {
+            log_error(NULL, "job %lld: %s; trying again", (long long)c->id, err.text);
+            next = now_ms + AGAIN_MS;
+        }
         json_decref(body);
     }
     return next;
@@ -254,8 +260,9 @@ static void pass(uv_timer_t *timer)
         job->verdict = f->queue[i];
     }
     for (size_t i = 0; i < count; i++)
-        if (f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED)
-            act(d, &f->queue[i], now_ms);
+        if ((f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED) &&
+            !act(d, &f->queue[i], now_ms) && (wake < 0 || wake > now_ms + AGAIN_MS))
+            wake = now_ms + AGAIN_MS;
     int64_t limit = limits(d, now_ms);     /* those that have just been placed among them */
     if (wake < 0 || (limit >= 0 && limit < wake))
         wake = limit;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/wire.h"
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -138,7 +139,8 @@ static void apply_agent_up(struct job_core *c, const struct core_event *e)
 
 static void apply_generation_started(struct job_core *c, const struct core_event *e)
 {
-    close_generation(c, e->at_ms, false);
+    /* Where the end of the one before was never told, its steps were told by nothing that is kept:
+     * it counts as lost. */
     c->generation = body_int(e->body, "generation", c->generation + 1);
     c->np = body_int(e->body, "np", -1);
     c->gen_started_ms = e->at_ms;
@@ -357,7 +359,8 @@ static int add(struct core_output *out, struct job_core *next, const struct core
 static int add_input(struct core_output *out, struct job_core *next, const struct core_input *in,
                      const char *kind, struct err *err)
 {
-    json_t *body = in->body ? json_deep_copy(in->body) : json_object();
+    /* Shared: whoever holds an event only reads it. jansson counts users in the value itself. */
+    json_t *body = in->body ? json_incref((json_t *)(uintptr_t)in->body) : json_object();
     return add(out, next, in, kind, body, err);
 }
 
@@ -441,12 +444,22 @@ static int decide_stop(struct core_output *out, struct job_core *next,
     return add_input(out, next, in, "stop_requested", err);
 }
 
+/* The fence: only the agent of the attempt that lives is heard. */
+static int hear(const struct job_core *c, const struct core_input *in, struct err *err)
+{
+    const struct wire_id live = { c->id, c->live ? c->attempt : -1, c->nonce };
+    const struct wire_id speaks = { c->id, in->attempt, in->nonce };
+    if (wire_id_same(&live, &speaks))
+        return 0;
+    return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over", (long long)in->attempt,
+                   (long long)c->id);
+}
+
 static int decide_agent_up(struct core_output *out, struct job_core *next,
                            const struct core_input *in, struct err *err)
 {
-    if (!next->live || in->attempt != next->attempt)
-        return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
-                       (long long)in->attempt, (long long)next->id);
+    if (hear(next, in, err) < 0)
+        return -1;
     if (!next->agent_known)
         return add_input(out, next, in, "agent_up", err);
     struct job_step step;
@@ -459,7 +472,7 @@ static int decide_agent_up(struct core_output *out, struct job_core *next,
 static int decide_agent_event(struct core_output *out, struct job_core *next,
                               const struct core_input *in, struct err *err)
 {
-    if (add_input(out, next, in, in->event, err) < 0)
+    if (hear(next, in, err) < 0 || add_input(out, next, in, in->event, err) < 0)
         return -1;
     if (strcmp(in->event, "attempt_ended") == 0)
         return decide_attempt_ended(out, next, in, err);

@@ -83,6 +83,7 @@ struct core_input {
     int64_t              at_ms;     /* wall time; of an agent's event, the agent's */
     uint64_t             random;    /* for jitter */
     int64_t              attempt;   /* of the agent, where one speaks or is lost */
+    const char          *nonce;     /* that it showed: the fence */
     const char          *event;
     const char          *text;
     const json_t        *body;      /* borrowed */

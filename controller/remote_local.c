@@ -164,10 +164,9 @@ static void stream_send(struct stream *s, enum wire_message number, const json_t
 
 static bool is_ours(const struct link *link, const json_t *body)
 {
-    const char *nonce = json_string_value(json_object_get(body, "nonce"));
-    return nonce && strcmp(nonce, link->nonce) == 0 &&
-           json_integer_value(json_object_get(body, "job")) == link->job &&
-           json_integer_value(json_object_get(body, "attempt")) == link->attempt;
+    const struct wire_id ours = { link->job, link->attempt, link->nonce };
+    const struct wire_id said = wire_id_of(body);
+    return wire_id_same(&ours, &said);
 }
 
 /* The fence: who speaks for another attempt must not go on. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c - see world.h: a heap of what is to happen, and chance from the seed */
-#include "tests/sim/world.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "tests/sim/world.h"
 
 uint64_t chance(struct world *w)
 {
@@ -19,9 +19,13 @@ int64_t between(struct world *w, int64_t low, int64_t high)
     return low + (int64_t)(chance(w) % (uint64_t)(high - low + 1));
 }
 
-bool fault(struct world *w, int n)
+bool fault(struct world *w, int n, enum harm kind)
 {
-    return chance(w) % (uint64_t)n == 0 && w->now < FAULTS_UNTIL_MS;
+    if (chance(w) % (uint64_t)(n * w->calm) != 0 || w->now >= FAULTS_UNTIL_MS)
+        return false;
+    w->cover.harms[kind]++;
+    say(w, "! %s", harm_name(kind));
+    return true;
 }
 
 int64_t wall(const struct world *w)
@@ -34,13 +38,6 @@ static bool sooner(const struct happening *a, const struct happening *b)
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static void swap(struct happening *a, struct happening *b)
-{
-    struct happening t = *a;
-    *a = *b;
-    *b = t;
-}
-
 /* The result may be filled further until the next call. */
 struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, int attempt,
                        uint64_t life)
@@ -51,11 +48,12 @@ struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, 
         if (!w->heap)
             abort();
     }
+    const struct happening h = { .at = w->now + in_ms, .order = w->order++, .what = what,
+                                 .job = job, .attempt = attempt, .life = life };
     size_t i = w->count++;
-    w->heap[i] = (struct happening){ .at = w->now + in_ms, .order = w->order++, .what = what,
-                                     .job = job, .attempt = attempt, .life = life };
-    for (; i > 0 && sooner(&w->heap[i], &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap(&w->heap[i], &w->heap[(i - 1) / 2]);
+    for (; i > 0 && sooner(&h, &w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = h;
     return &w->heap[i];
 }
 
@@ -64,17 +62,16 @@ bool next(struct world *w, struct happening *out)
     if (w->count == 0)
         return false;
     *out = w->heap[0];
-    w->heap[0] = w->heap[--w->count];
-    for (size_t i = 0;;) {
-        size_t least = i;
-        for (size_t c = 2 * i + 1; c <= 2 * i + 2 && c < w->count; c++)
-            if (sooner(&w->heap[c], &w->heap[least]))
-                least = c;
-        if (least == i)
+    const struct happening last = w->heap[--w->count];
+    size_t i = 0;
+    for (size_t c; (c = 2 * i + 1) < w->count; i = c) {
+        if (c + 1 < w->count && sooner(&w->heap[c + 1], &w->heap[c]))
+            c++;
+        if (!sooner(&w->heap[c], &last))
             break;
-        swap(&w->heap[i], &w->heap[least]);
-        i = least;
+        w->heap[i] = w->heap[c];
     }
+    w->heap[i] = last;
     w->now = out->at;
     return true;
 }

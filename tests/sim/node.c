@@ -1,62 +1,137 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node.c - see world.h: the shell of agent_core, and processes that live and die
  *
- * Ranks train: a step at a time, a checkpoint every ten, which outlives them.
+ * Ranks train: some steps at a time, a checkpoint now and then, which outlives
+ * them, and endings of every kind that agent/cause.h knows.
  */
-#include "tests/sim/world.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent_core.h"
 #include "agent/agent_effects.h"
+#include "engine/exit_code.h"
+#include "tests/sim/world.h"
 
-enum { STEPS_PER_CHECKPOINT = 10, UNLAUNCHED_MS = 60000, LINGER_MS = 600000 };
+enum { UNLAUNCHED_MS = 60000, LINGER_MS = 600000, STOP_GRACE_MS = 5000 };
+
+/* How a rank can end. `reported` is the cause in its own last line. */
+static const struct ending {
+    int         code, signo;
+    bool        oom;
+    const char *reported, *lines;
+    bool        final;          /* the same again would end the same */
+} endings[] = {
+    { .signo = 9 },
+    { .signo = 11 },
+    { .signo = 9, .oom = true },
+    { .code = EXIT_CHECKPOINT },
+    { .code = EXIT_BUG },
+    { .code = EXIT_HOST_MEMORY },
+    { .code = EXIT_GPU_MEMORY },
+    { .code = EXIT_GPU_FAULT },
+    { .code = EXIT_COLLECTIVE },
+    { .code = EXIT_NAN },
+    { .code = EXIT_DESYNC },
+    { .code = EXIT_DISK_FULL },
+    { .code = EXIT_ABORTED },
+    { .code = EXIT_COLLECTIVE, .reported = "node_lost" },
+    { .code = EXIT_ABORTED, .reported = "time_limit" },
+    { .code = 1 },
+    { .code = 1, .lines = "RuntimeError: CUDA out of memory" },
+    { .code = 137 },
+    { .code = EXIT_DATA, .final = true },
+    { .code = EXIT_CONFIG, .final = true },
+    { .code = 1, .lines = "ncclInvalidUsage: Duplicate GPU detected", .final = true },
+    { .code = 64, .reported = "duplicate_gpu", .final = true },
+};
+enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
+enum { CRASHES, HEEDS, DIES_OF_TERM, IS_KILLED, FINISHES, FULL_DISK, ROWS_FROM };
 
 static void feed(struct world *w, int job, int attempt, struct agent_input *in);
+
+static struct wire_id id_of(const struct world *w, int job, int attempt)
+{
+    return (struct wire_id){ job, attempt, w->store[job].nonce[attempt] };
+}
+
+static struct message *message_from(const struct world *w, int job, int attempt,
+                                    enum message_type type)
+{
+    return message_make(type, attempt, id_of(w, job, attempt).nonce);
+}
 
 static void pump(struct world *w, int job, int attempt)
 {
     struct agent *a = &w->agents[job][attempt];
     if (!a->conn || !a->launched)
         return;
-    for (; a->sent < (int64_t)json_array_size(a->spool); a->sent++)
-        post(w, true, job, attempt, a->conn,
-             json_incref(json_array_get(a->spool, (size_t)a->sent)));
+    for (; a->sent < a->spooled; a->sent++)
+        post(w, true, job, a->conn, message_hold(a->spool[a->sent]));
 }
 
 static void spool(struct world *w, int job, int attempt, const char *kind, json_t *body)
 {
     struct agent *a = &w->agents[job][attempt];
-    json_array_append_new(a->spool, json_pack("{s:s, s:I, s:s, s:I, s:O}", "type", "event", "seq",
-                                              (json_int_t)json_array_size(a->spool) + 1, "kind",
-                                              kind, "wall_ms", (json_int_t)wall(w), "body", body));
-    say(w, "  agent %d.%d event %zu %s", job, attempt, json_array_size(a->spool), kind);
+    if (fault(w, 1500, HARM_SPOOL))
+        return;                 /* it is logged, and life goes on */
+    if (a->spooled == a->room) {
+        a->room = a->room ? 2 * a->room : 32;
+        a->spool = reallocarray(a->spool, (size_t)a->room, sizeof(struct message *));
+        if (!a->spool)
+            abort();
+    }
+    struct message *m = message_from(w, job, attempt, MSG_EVENT);
+    m->seq = a->spooled + 1;
+    m->kind = kind;
+    m->wall_ms = wall(w);
+    m->body = json_incref(body);
+    a->spool[a->spooled++] = m;
+    say(w, "  agent %d.%d event %lld %s", job, attempt, (long long)m->seq, kind);
 }
 
-static struct happening *rank_ends(struct world *w, int64_t in_ms, int job, int attempt, int rank,
-                                   int code, int signo)
+/* ---- how ranks end: `how` is one of the words above, or a row of the table ---- */
+
+static void rank_ends(struct world *w, int64_t in_ms, int job, int attempt, int rank, int how)
 {
-    struct agent *a = &w->agents[job][attempt];
-    struct happening *h = plan(w, in_ms, RANK_ENDS, job, attempt, 0);
+    struct happening *h = plan(w, in_ms, RANK_ENDS, job, attempt,
+                               (uint64_t)w->agents[job][attempt].generation);
     h->a = rank;
-    h->b = signo ? -signo : code;
-    h->body = json_integer(a->generation);
-    return h;
+    h->b = how;
 }
 
 static void each_rank_ends(struct world *w, int64_t low, int64_t high, int job, int attempt,
-                           int code, int signo)
+                           int how)
 {
-    for (int r = 0; r < RANKS; r++)
+    for (int r = 0; r < w->truth[job].np; r++)
         if (w->agents[job][attempt].rank[r])
-            rank_ends(w, between(w, low, high), job, attempt, r, code, signo);
+            rank_ends(w, between(w, low, high), job, attempt, r, how);
 }
 
 static void write_checkpoint(struct world *w, int job, const struct agent *a)
 {
     if (a->step > w->truth[job].checkpoint)
         w->truth[job].checkpoint = a->step;
+}
+
+static void signal_ranks(struct world *w, int job, int attempt, int signo)
+{
+    struct agent *a = &w->agents[job][attempt];
+    a->deaf = a->deaf || fault(w, 10, HARM_RANK_DEAF);
+    if (signo == 9) {
+        each_rank_ends(w, 1, 2, job, attempt, IS_KILLED);
+    } else if (a->deaf) {
+        return;                 /* stuck in a driver, say */
+    } else if (w->truth[job].engine) {
+        write_checkpoint(w, job, a);
+        each_rank_ends(w, 10, 300, job, attempt, HEEDS);
+    } else {
+        each_rank_ends(w, 1, 50, job, attempt, DIES_OF_TERM);
+    }
+}
+
+void ranks_kill(struct world *w, int job, int attempt)
+{
+    each_rank_ends(w, 0, 0, job, attempt, IS_KILLED);
 }
 
 static void spawn(struct world *w, int job, int attempt, int generation)
@@ -70,36 +145,25 @@ static void spawn(struct world *w, int job, int attempt, int generation)
             broke(w, "job %d runs twice: attempt %d is started while ranks of %d live", job,
                   attempt, other);
     a->generation = generation;
+    a->deaf = false;
+    struct happening *h = plan(w, between(w, 1, 20), RANKS_SPAWNED, job, attempt, a->life);
+    h->a = generation;
+    if (fault(w, 100, HARM_SPAWN)) {
+        h->b = 1;
+        return;
+    }
     for (int r = 0; r < w->truth[job].np; r++)
         a->rank[r] = true;
     a->ranks_live = w->truth[job].np;
     a->step = w->truth[job].checkpoint;
-    struct happening *h = plan(w, between(w, 1, 20), RANKS_SPAWNED, job, attempt, a->life);
-    h->a = generation;
     plan(w, between(w, 50, 400), RANK_TICK, job, attempt, 0)->a = generation;
     say(w, "  ranks %d.%d.%d start at step %lld", job, attempt, generation, (long long)a->step);
-}
-
-static void signal_ranks(struct world *w, int job, int attempt, int signo)
-{
-    if (signo == 9) {
-        each_rank_ends(w, 1, 2, job, attempt, 0, 9);
-    } else if (w->truth[job].engine) {
-        write_checkpoint(w, job, &w->agents[job][attempt]);
-        each_rank_ends(w, 10, 300, job, attempt, 75, 0);
-    } else if (!fault(w, 5)) {          /* else they pay no attention */
-        each_rank_ends(w, 1, 50, job, attempt, 0, signo);
-    }
-}
-
-void ranks_kill(struct world *w, int job, int attempt)
-{
-    each_rank_ends(w, 0, 0, job, attempt, 0, 9);
 }
 
 static void perform(struct world *w, int job, int attempt, const struct agent_effect *e)
 {
     struct agent *a = &w->agents[job][attempt];
+    rules_effect(w, job, attempt, e);
     switch (e->kind) {
     case DO_EVENT:
         spool(w, job, attempt, e->event, e->body);
@@ -118,7 +182,9 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
         signal_ranks(w, job, attempt, e->signo);
         return;
     case DO_INCIDENT:
-        return;                         /* never comes: the core does not wait for it for long */
+        if (chance(w) % 4)              /* else it never comes */
+            plan(w, between(w, 1, 4000), AGENT_REPORTS, job, attempt, a->life)->a = e->generation;
+        return;
     case DO_SWEEP:
         ranks_kill(w, job, attempt);
         plan(w, between(w, 1, 30), SWEEP_ENDS, job, attempt, a->life);
@@ -135,19 +201,25 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
     }
 }
 
+/* As agent/attempt.c: events are stored before anything is done; it may die between any two. */
 static void feed(struct world *w, int job, int attempt, struct agent_input *in)
 {
     struct agent *a = &w->agents[job][attempt];
     struct agent_effects out = { .n = 0 };
     const uint64_t life = a->life;
+    w->cover.inputs++;
     in->now_ms = w->now;
-    in->jitter = (double)(chance(w) % 1000) / 1000;
+    a->jitter = in->jitter = (double)(chance(w) % 1000) / 1000;
     agent_core_step(a->core, in, &out);
-    for (int i = 0; i < out.n && a->life == life; i++) {
-        if (fault(w, 1500))             /* between any two effects */
-            agent_dies(w, job, attempt);
-        else
-            perform(w, job, attempt, &out.list[i]);
+    for (int events = 1; events >= 0; events--) {
+        for (int i = 0; i < out.n && a->life == life; i++) {
+            if ((out.list[i].kind == DO_EVENT) != events)
+                continue;
+            if (fault(w, 3000, HARM_AGENT_CRASH))
+                agent_dies(w, job, attempt);
+            else
+                perform(w, job, attempt, &out.list[i]);
+        }
     }
     agent_effects_fini(&out);
     if (a->life == life)
@@ -164,7 +236,6 @@ static void comes(struct world *w, int job, int attempt)
     if (agent_core_create(&a->core, NULL) < 0)
         abort();
     a->alive = a->made = true;
-    a->spool = json_array();
     a->life++;
     plan(w, UNLAUNCHED_MS, AGENT_LINGERS, job, attempt, a->life);
     say(w, "  agent %d.%d is up", job, attempt);
@@ -179,6 +250,7 @@ static void gone(struct world *w, int job, int attempt)
     a->life++;
     agent_core_destroy(a->core);
     a->core = NULL;
+    (void)w;
 }
 
 void agent_dies(struct world *w, int job, int attempt)
@@ -187,97 +259,177 @@ void agent_dies(struct world *w, int job, int attempt)
     if (!a->alive)
         return;
     say(w, "! agent %d.%d dies with %d ranks", job, attempt, a->ranks_live);
-    w->crashes++;
     gone(w, job, attempt);
     if (w->truth[job].engine) {         /* they see the end of the control pipe */
         write_checkpoint(w, job, a);
-        each_rank_ends(w, 10, 8000, job, attempt, 75, 0);
+        each_rank_ends(w, 10, 8000, job, attempt, HEEDS);
     }
+}
+
+void agent_end(struct agent *a)
+{
+    agent_core_destroy(a->core);
+    for (int64_t i = 0; i < a->spooled; i++)
+        message_drop(a->spool[i]);
+    free(a->spool);
 }
 
 void agent_connect(struct world *w, int job, int attempt, int conn)
 {
-    struct agent *a = &w->agents[job][attempt];
-    a->conn = conn;
-    post(w, true, job, attempt, conn, json_pack("{s:s, s:b, s:I}", "type", "hello", "launched",
-                                                (int)a->launched, "last_seq",
-                                                (json_int_t)json_array_size(a->spool)));
+    w->agents[job][attempt].conn = conn;
+    post(w, true, job, conn, message_from(w, job, attempt, MSG_HELLO));
 }
 
-static void launched(struct world *w, int job, int attempt, const json_t *m)
+static void launched(struct world *w, int job, int attempt, const struct message *m)
 {
     struct agent *a = &w->agents[job][attempt];
-    const json_t *history = json_object_get(m, "history");
-    a->sent = json_integer_value(json_object_get(m, "acked"));
+    const struct truth *t = &w->truth[job];
+    a->sent = m->seq;
     if (a->launched) {
         pump(w, job, attempt);
         return;
     }
     a->launched = true;
+    rules_launched(a, m);
     struct agent_input in = { .kind = INPUT_LAUNCH };
     in.launch = (struct agent_launch){
-        .np = w->truth[job].np, .engine = w->truth[job].engine,
-        .has_setup = w->truth[job].has_setup,
-        .budget = { .restarts = json_integer_value(json_object_get(m, "restarts")),
-                    .backoff_min_ms = 500, .backoff_max_ms = 4000,
-                    .no_progress = json_integer_value(json_object_get(m, "no_progress")) },
-        .history = {
-            .failures_without_progress = json_integer_value(json_object_get(history, "failures")),
-            .same_fingerprint = json_integer_value(json_object_get(history, "same")),
-            .last_step = json_integer_value(json_object_get(history, "last_step")),
-            .fingerprint = json_string_value(json_object_get(history, "fingerprint")),
-        },
+        .np = t->np, .engine = t->engine, .has_setup = t->has_setup,
+        .budget = { .restarts = m->budget.max, .backoff_min_ms = m->budget.backoff_min_ms,
+                    .backoff_max_ms = m->budget.backoff_max_ms,
+                    .no_progress = m->budget.no_progress },
+        .history = { .failures_without_progress = m->failures, .same_fingerprint = m->same,
+                     .last_step = m->last_step, .fingerprint = m->fingerprint },
     };
     feed(w, job, attempt, &in);
 }
 
-static void hears(struct world *w, int job, int attempt, const json_t *m)
+static void stop(struct world *w, int job, int attempt, bool preempted)
 {
     struct agent *a = &w->agents[job][attempt];
-    const char *type = json_string_value(json_object_get(m, "type"));
-    if (strcmp(type, "launch") == 0) {
+    struct agent_input in = { .kind = INPUT_STOP };
+    if (preempted)
+        a->preempted = true;
+    else
+        a->asked = true;
+    in.stop.reason = preempted ? "the agent got SIGTERM" : "asked";
+    in.stop.grace_ms = STOP_GRACE_MS;
+    in.stop.checkpoint = true;
+    in.stop.preempted = preempted;
+    feed(w, job, attempt, &in);
+}
+
+static void hears(struct world *w, int job, int attempt, const struct message *m)
+{
+    struct agent *a = &w->agents[job][attempt];
+    const struct wire_id ours = id_of(w, job, attempt), said = { job, m->attempt, m->nonce };
+    if (!wire_id_same(&ours, &said)) {  /* the fence: the connection is closed */
+        plan(w, 0, LINK_CUT, job, attempt, w->life)->a = a->conn;
+        a->conn = 0;
+        return;
+    }
+    if (m->attempt != attempt || strcmp(m->nonce, ours.nonce) != 0)
+        broke(w, "agent %d.%d obeys a message to attempt %d (%s)", job, attempt, m->attempt,
+              m->nonce);
+    if (m->type == MSG_LAUNCH) {
         launched(w, job, attempt, m);
-    } else if (strcmp(type, "ack") == 0) {
-        int64_t seq = json_integer_value(json_object_get(m, "seq"));
-        a->acked = seq > a->acked ? seq : a->acked;
-        if (a->finished && a->acked >= (int64_t)json_array_size(a->spool))
+    } else if (m->type == MSG_ACK) {
+        a->acked = m->seq > a->acked ? m->seq : a->acked;
+        if (a->finished && a->acked >= a->spooled)
             gone(w, job, attempt);
     } else {
-        struct agent_input in = { .kind = INPUT_STOP };
-        in.stop.reason = "asked";
-        in.stop.grace_ms = 5000;
-        in.stop.checkpoint = true;
-        feed(w, job, attempt, &in);
+        if (!w->truth[job].asked_to_stop)
+            broke(w, "agent %d.%d is told to stop, and nobody had asked for it", job, attempt);
+        stop(w, job, attempt, false);
+    }
+}
+
+/* A message of another age reaches whoever is there. */
+static void ghost(struct world *w, const struct happening *h)
+{
+    for (int n = ATTEMPTS - 1; n > 0; n--) {
+        if (w->agents[h->job][n].alive && w->agents[h->job][n].conn) {
+            hears(w, h->job, n, h->message);
+            return;
+        }
     }
 }
 
 /* ---- ranks ---- */
 
-static void progress(struct world *w, int job, int attempt, json_t *line)
+static void progress(struct world *w, int job, int attempt, int rank, json_t *line)
 {
     struct agent *a = &w->agents[job][attempt];
     struct agent_input in = { .kind = INPUT_PROGRESS };
     in.progress.generation = a->generation;
+    in.progress.rank = rank;
     in.progress.line = line;
     if (a->alive)
         feed(w, job, attempt, &in);
     json_decref(line);
 }
 
-static void spawned(struct world *w, int job, int attempt, int generation)
+static void spawned(struct world *w, int job, int attempt, const struct happening *h)
 {
     struct agent *a = &w->agents[job][attempt];
-    int64_t pids[RANKS] = { 100, 101, 102 };
-    struct agent_input in = { .kind = INPUT_SPAWNED };
-    in.spawn.generation = generation;
+    const struct truth *t = &w->truth[job];
+    const int64_t pids[RANKS] = { 100, 101, 102, 103, 104, 105, 106, 107 };
+    struct agent_input in = { .kind = h->b ? INPUT_SPAWN_FAILED : INPUT_SPAWNED };
+    in.spawn.generation = h->a;
     in.spawn.pids = pids;
+    in.spawn.text = "cannot fork";
     const uint64_t life = a->life;
     feed(w, job, attempt, &in);
-    if (a->life == life && a->rank[0])
-        progress(w, job, attempt,
-                 json_pack("{s:s, s:i, s:i, s:I, s:I}", "ev", "started", "rank", 0, "world_size",
-                           w->truth[job].np, "resume_step", (json_int_t)a->step, "steps",
-                           (json_int_t)w->truth[job].steps));
+    if (t->cursed && a->alive && chance(w) % 2) {
+        agent_dies(w, job, attempt);
+        return;
+    }
+    for (int r = 0; r < t->np && t->engine && a->life == life; r++)
+        if (a->rank[r])
+            progress(w, job, attempt, r,
+                     json_pack("{s:s, s:i, s:i, s:I, s:I}", "ev", "started", "rank", r,
+                               "world_size", t->np, "resume_step", (json_int_t)a->step, "steps",
+                               (json_int_t)t->steps));
+}
+
+static void tell_step(struct world *w, int job, int attempt)
+{
+    struct agent *a = &w->agents[job][attempt];
+    const struct truth *t = &w->truth[job];
+    if (!t->engine)
+        return;                 /* a command says nothing that we understand */
+    if (a->alive)
+        rules_step(a, a->step);
+    progress(w, job, attempt, 0, json_pack("{s:s, s:I, s:I, s:f}", "ev", "step", "step",
+                                           (json_int_t)a->step, "steps", (json_int_t)t->steps,
+                                           "loss", 0.5));
+}
+
+static void tell_checkpoint(struct world *w, int job, int attempt)
+{
+    struct agent *a = &w->agents[job][attempt];
+    write_checkpoint(w, job, a);
+    if (w->truth[job].engine)
+        progress(w, job, attempt, 0,
+                 json_pack("{s:s, s:I, s:s, s:i, s:i, s:s}", "ev", "checkpoint", "step",
+                           (json_int_t)a->step, "path", "/c", "bytes", 1, "ms", 1, "digest", "x"));
+}
+
+static void fails(struct world *w, int job, int attempt)
+{
+    int row = (int)between(w, 0, ENDINGS - 1), rank = (int)between(w, 0, w->truth[job].np - 1);
+    if (endings[row].final && chance(w) % 4 != 0)
+        row = 0;
+    rank_ends(w, 0, job, attempt, rank, ROWS_FROM + row);
+}
+
+static void complete(struct world *w, int job, int attempt)
+{
+    w->truth[job].completed = true;
+    if (w->truth[job].engine)
+        progress(w, job, attempt, 0, json_pack("{s:s, s:I, s:f}", "ev", "done", "step",
+                                               (json_int_t)w->agents[job][attempt].step, "loss",
+                                               0.1));
+    each_rank_ends(w, 1, 20, job, attempt, FINISHES);
 }
 
 static void tick(struct world *w, int job, int attempt, int generation)
@@ -286,52 +438,115 @@ static void tick(struct world *w, int job, int attempt, int generation)
     struct truth *t = &w->truth[job];
     if (a->generation != generation || a->ranks_live < t->np)
         return;                 /* one of them is gone: the others wait in a collective */
-    if (t->doomed || fault(w, 60)) {
-        rank_ends(w, 0, job, attempt, (int)between(w, 0, t->np - 1), 3, t->doomed ? 0 : 9);
+    if (t->doomed) {
+        rank_ends(w, 0, job, attempt, 0, CRASHES);
         return;
     }
-    a->step += between(w, 1, 4);
-    if (a->step >= t->steps)
+    if (fault(w, 60, HARM_RANK)) {
+        fails(w, job, attempt);
+        return;
+    }
+    if (fault(w, 200, HARM_HANG)) {     /* nothing more happens, until the vigil sees that */
+        a->deaf = true;
+        plan(w, between(w, 1000, 9000), RANK_STANDS, job, attempt, a->life)->a = generation;
+        return;
+    }
+    const int64_t before = a->step;
+    a->step = a->step + between(w, 1, 4) < t->steps ? a->step + between(w, 1, 4) : t->steps;
+    if (a->step > t->steps)
         a->step = t->steps;
-    progress(w, job, attempt, json_pack("{s:s, s:I, s:I, s:f}", "ev", "step", "step",
-                                        (json_int_t)a->step, "steps", (json_int_t)t->steps,
-                                        "loss", 0.5));
-    if (a->step / STEPS_PER_CHECKPOINT > t->checkpoint / STEPS_PER_CHECKPOINT ||
-        a->step == t->steps) {
-        write_checkpoint(w, job, a);
-        progress(w, job, attempt, json_pack("{s:s, s:I, s:s, s:i, s:i, s:s}", "ev", "checkpoint",
-                                            "step", (json_int_t)a->step, "path", "/c", "bytes", 1,
-                                            "ms", 1, "digest", "x"));
+    tell_step(w, job, attempt);
+    if (a->step / t->every > before / t->every || a->step == t->steps) {
+        if (fault(w, 30, HARM_DISK)) {
+            rank_ends(w, 0, job, attempt, 0, FULL_DISK);
+            return;
+        }
+        tell_checkpoint(w, job, attempt);
     }
-    if (a->step == t->steps) {
-        t->completed = true;
-        progress(w, job, attempt, json_pack("{s:s, s:I, s:f}", "ev", "done", "step",
-                                            (json_int_t)a->step, "loss", 0.1));
-        each_rank_ends(w, 1, 20, job, attempt, 0, 0);
-        return;
-    }
-    plan(w, between(w, 50, 400), RANK_TICK, job, attempt, 0)->a = generation;
+    if (a->step == t->steps)
+        complete(w, job, attempt);
+    else
+        plan(w, between(w, 50, 400), RANK_TICK, job, attempt, 0)->a = generation;
+}
+
+static struct agent_exit exit_of(int how, const struct ending **row)
+{
+    static const struct agent_exit plain[ROWS_FROM] = {
+        [CRASHES] = { .exit_code = 3 },
+        [HEEDS] = { .exit_code = EXIT_ABORTED },
+        [DIES_OF_TERM] = { .signalled = true, .signo = 15 },
+        [IS_KILLED] = { .signalled = true, .signo = 9 },
+        [FULL_DISK] = { .exit_code = EXIT_DISK_FULL },
+    };
+    *row = NULL;
+    if (how < ROWS_FROM)
+        return plain[how];
+    const struct ending *e = *row = &endings[how - ROWS_FROM];
+    return (struct agent_exit){ .signalled = e->signo != 0, .signo = e->signo,
+                                .exit_code = e->code, .oom_killed = e->oom,
+                                .last_lines = e->lines };
 }
 
 static void ended(struct world *w, const struct happening *h)
 {
     struct agent *a = &w->agents[h->job][h->attempt];
-    if (a->generation != json_integer_value(h->body) || !a->rank[h->a])
+    const struct ending *row;
+    if ((uint64_t)a->generation != h->life || !a->rank[h->a])
         return;
+    struct agent_input in = { .kind = INPUT_RANK_EXITED };
+    in.exited = exit_of(h->b, &row);
+    in.exited.generation = a->generation;
+    in.exited.rank = h->a;
+    in.exited.pid = 100 + h->a;
+    in.exited.after_ms = 1;
+    if (row && row->reported)
+        progress(w, h->job, h->attempt, h->a, json_pack("{s:s, s:s, s:s}", "ev", "failed", "cause",
+                                                        row->reported, "text", "it said so"));
     a->rank[h->a] = false;
     a->ranks_live--;
-    struct agent_input in = { .kind = INPUT_RANK_EXITED };
-    in.exited = (struct agent_exit){ .generation = a->generation, .rank = h->a, .pid = 100 + h->a,
-                                     .signalled = h->b < 0, .signo = h->b < 0 ? -h->b : 0,
-                                     .exit_code = h->b < 0 ? 0 : h->b, .after_ms = 1 };
     if (a->alive)
         feed(w, h->job, h->attempt, &in);
+}
+
+/* ---- what happens ---- */
+
+static void to_core(struct world *w, const struct happening *h)
+{
+    struct agent *a = &w->agents[h->job][h->attempt];
+    struct agent_input in = { .now_ms = w->now };
+    if (h->what == SETUP_ENDS) {
+        in.kind = INPUT_SETUP_EXITED;
+        in.exited.exit_code = fault(w, 6, HARM_SETUP) ? 1 : 0;
+        feed(w, h->job, h->attempt, &in);
+    } else if (h->what == RANKS_SPAWNED) {
+        spawned(w, h->job, h->attempt, h);
+    } else if (h->what == AGENT_TIMER && a->timer_at && a->timer_at <= w->now) {
+        in.kind = INPUT_TIMER;
+        feed(w, h->job, h->attempt, &in);
+    } else if (h->what == SWEEP_ENDS) {
+        in.kind = INPUT_SWEPT;
+        in.swept.clean = !fault(w, 100, HARM_SWEEP);
+        in.swept.left = in.swept.clean ? "" : "pid 7 (x)";
+        feed(w, h->job, h->attempt, &in);
+    } else if (h->what == RANK_STANDS) {
+        in.kind = INPUT_HANG;
+        in.hang.generation = h->a;
+        in.hang.rank = (int)between(w, -1, w->truth[h->job].np - 1);
+        in.hang.init = chance(w) % 2;
+        in.hang.text = "it stands still";
+        feed(w, h->job, h->attempt, &in);
+    } else if (h->what == AGENT_REPORTS) {
+        in.kind = INPUT_REPORTED;
+        in.reported.generation = h->a;
+        feed(w, h->job, h->attempt, &in);
+    } else if (h->what == AGENT_LINGERS && (a->finished || !a->launched)) {
+        gone(w, h->job, h->attempt);
+    }
 }
 
 void node_happens(struct world *w, const struct happening *h)
 {
     struct agent *a = &w->agents[h->job][h->attempt];
-    struct agent_input in = { .now_ms = w->now };
     switch (h->what) {
     case AGENT_COMES:
         comes(w, h->job, h->attempt);
@@ -343,32 +558,25 @@ void node_happens(struct world *w, const struct happening *h)
         ended(w, h);
         return;
     case AGENT_CRASH:                   /* whichever there is */
-        for (int n = 1; n < ATTEMPTS; n++)
-            agent_dies(w, h->job, n);
+    case AGENT_PREEMPTED:
+        for (int n = 1; n < ATTEMPTS; n++) {
+            if (!w->agents[h->job][n].alive)
+                continue;
+            w->cover.harms[h->what == AGENT_CRASH ? HARM_AGENT_CRASH : HARM_PREEMPTED]++;
+            if (h->what == AGENT_CRASH)
+                agent_dies(w, h->job, n);
+            else
+                stop(w, h->job, n, true);
+        }
         return;
     case AGENT_HEARS:
-        if (a->alive && a->conn == h->a)
-            hears(w, h->job, h->attempt, h->body);
+        if (h->a < 0)
+            ghost(w, h);
+        else if (a->alive && a->conn == h->a)
+            hears(w, h->job, h->attempt, h->message);
         return;
     default:
-        break;
-    }
-    if (!a->alive || a->life != h->life)
-        return;
-    if (h->what == SETUP_ENDS) {
-        in.kind = INPUT_SETUP_EXITED;
-        in.exited.exit_code = fault(w, 10) ? 1 : 0;
-        feed(w, h->job, h->attempt, &in);
-    } else if (h->what == RANKS_SPAWNED) {
-        spawned(w, h->job, h->attempt, h->a);
-    } else if (h->what == AGENT_TIMER && a->timer_at && a->timer_at <= w->now) {
-        in.kind = INPUT_TIMER;
-        feed(w, h->job, h->attempt, &in);
-    } else if (h->what == SWEEP_ENDS) {
-        in.kind = INPUT_SWEPT;
-        in.swept.clean = true;
-        feed(w, h->job, h->attempt, &in);
-    } else if (h->what == AGENT_LINGERS && (a->finished || !a->launched)) {
-        gone(w, h->job, h->attempt);
+        if (a->alive && a->life == h->life)
+            to_core(w, h);
     }
 }

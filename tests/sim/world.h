@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* world.h - a controller, its agents and their ranks on a virtual clock and network
  *
- * The decisions are the real ones (job_core, sched, retry, agent_core); what
- * is around them is played: a store that keeps what was committed, processes
- * that die at any moment, messages that are late, lost, doubled or out of
- * order, clocks that jump.  Everything follows from the seed.
+ * The decisions are the real ones (job_core, sched, retry, agent_core, the
+ * fence of wire); what is around them is played: a store that keeps what was
+ * committed, processes that die at any moment, messages that are late, lost,
+ * doubled, out of order or of another age, disks that fill, clocks that jump.
+ * Everything follows from the seed.
  *
- *   clock.c  what happens next, and chance       node.c  agents and ranks
- *   hub.c    the controller's shell              sim_control.c  seeds, invariants
+ *   clock.c  what happens next, and chance       hub.c    the controller's shell
+ *   cover.c  what has been seen to happen        store.c  what it has committed
+ *   rules.c  what must always hold               node.c   agents and ranks
+ *   sim_control.c  seeds
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
@@ -17,48 +20,94 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/wire.h"
 #include "controller/job_core.h"
 #include "controller/sched.h"
 
 struct agent_core;
+struct agent_effect;
+struct agent_input;
 
-enum { JOBS = 6, ATTEMPTS = 40, RANKS = 3, CPUS = 5 };
-enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 60 * 60 * 1000 };
+enum { JOBS = 8, ATTEMPTS = 48, RANKS = 8, CPUS = 12 };
+enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 90 * 60 * 1000 };
 
 enum what {
     HUB_START, HUB_CRASH, HUB_PASS, HUB_LOOK, HUB_BURY, HUB_HEARS, PERSON,
-    AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, SETUP_ENDS, RANKS_SPAWNED,
-    RANK_TICK, RANK_ENDS, SWEEP_ENDS, LINK_CUT, CLOCK_JUMPS, WHATS
+    AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
+    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_ENDS, AGENT_REPORTS, SWEEP_ENDS, LINK_CUT, CLOCK_JUMPS, DISK_FULL, DISK_FREE,
+    WHATS
+};
+
+enum harm {
+    HARM_LOST, HARM_TWICE, HARM_LATE, HARM_GHOST, HARM_STRANGER, HARM_CUT, HARM_HUB_CRASH,
+    HARM_STORE_FULL, HARM_CLOCK, HARM_AGENT_CRASH, HARM_AGENT_MISSING, HARM_AGENT_SLOW, HARM_PREEMPTED,
+    HARM_SETUP, HARM_SPAWN, HARM_SWEEP, HARM_RANK, HARM_HANG, HARM_RANK_DEAF, HARM_DISK,
+    HARM_SPOOL, HARMS
+};
+
+/* What a rank's end, or the agent, can be made to say: a row of node.c. */
+enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, PERSON_WORDS };
+
+enum message_type { MSG_HELLO, MSG_EVENT, MSG_LAUNCH, MSG_ACK, MSG_STOP };
+
+/* A message of agent/wire.h, as both sides see it after its check. Shared by its copies. */
+struct message {
+    int               users;
+    enum message_type type;
+    int               attempt;
+    char              nonce[CORE_NONCE];
+    int64_t           seq;          /* of an event or an ack; of LAUNCH: acked */
+    int64_t           wall_ms;
+    const char       *kind;
+    json_t           *body;
+    struct retry_rules budget;      /* LAUNCH */
+    int64_t           failures, same, last_step;
+    char              fingerprint[CORE_FINGERPRINT];
 };
 
 /* `life` is that of the process that asked for it: what a dead one asked for does not happen. */
 struct happening {
-    int64_t   at;
-    uint64_t  order;
-    enum what what;
-    int       job, attempt, a, b;
-    uint64_t  life;
-    json_t   *body;
+    int64_t         at;
+    uint64_t        order;
+    enum what       what;
+    int             job, attempt, a, b;
+    uint64_t        life;
+    struct message *message;
 };
 
 /* What is really there, whatever the programs believe. */
 struct truth {
     int64_t steps, checkpoint;
+    int64_t every;              /* steps between two checkpoints */
     bool    doomed;             /* its ranks always fail at once */
-    bool    engine, has_setup, completed;
+    bool    cursed;             /* its agents often die as soon as ranks live */
+    bool    engine, has_setup, completed, asked_to_stop;
     int     np;
+    struct retry_rules rules;
+    json_t *submit, *stop;      /* bodies */
+};
+
+/* Patience as its header states it, counted by somebody else. */
+struct patience_rule {
+    int64_t best, best_before, failures, same;
+    char    last[300];          /* how it failed the last time, digits blanked */
 };
 
 struct agent {
-    bool     made, alive, fenced, launched, finished;
+    bool     made, alive, fenced, launched, finished, preempted, asked;
     uint64_t life;
     struct agent_core *core;
-    json_t  *spool;             /* EVENT messages; the n-th has seq n+1 */
+    struct message **spool;     /* events; the n-th has seq n+1 */
+    int64_t  spooled, room;
     int64_t  acked, sent, timer_at;
     int      conn;              /* 0: nobody is connected */
     int      generation, ranks_live;
     bool     rank[RANKS];
+    bool     deaf;
     int64_t  step;
+    double   jitter;
+    int64_t  not_before;        /* the back-off it has announced */
+    struct patience_rule rule;
 };
 
 enum link_state { LINK_NONE, LINK_LOOKING, LINK_UP, LINK_BURYING };
@@ -74,28 +123,48 @@ struct hub_job {
     int64_t          bury_until;
 };
 
+struct stored_event {
+    const char *kind;
+    bool        from_agent;
+    int64_t     at_ms, attempt;
+    json_t     *body;
+};
+
 /* What is committed. */
 struct stored {
-    json_t         *events;
+    struct stored_event *events;
+    int             count, room;
     int64_t         acked[ATTEMPTS];
+    char            nonce[ATTEMPTS][CORE_NONCE];
+    int64_t         live;       /* the attempt that was placed and is not over, 0: none */
     int64_t         step, steps;
     bool            done;
     struct job_core latest;     /* as it was in memory at the commit */
 };
 
+struct cover {
+    long inputs, events, harms[HARMS];
+    long arrows[JOB_STATES][JOB_FSM_EVENTS];
+    long causes[32];            /* CAUSES of them */
+    long results[RESULTS];
+};
+
 struct world {
     uint64_t         seed, chance;
     int64_t          now, skew;         /* monotonic; the wall is skew ahead */
+    int64_t          jumped_at;         /* -1: never */
     bool             jumped, verbose;
     struct happening *heap;
     size_t           count, room;
     uint64_t         order;
-    long             events, crashes;
     char             broken[512];       /* the first invariant that did not hold */
+    struct cover     cover;
 
-    bool             up;
+    int              jobs, cpus, calm;  /* calm: faults are so many times rarer */
+    bool             up, full;          /* full: the store's disk */
     uint64_t         life;
     int              conns;
+    int64_t          pass_due;          /* the next pass that is planned, INT64_MAX: none */
     struct hub_job   hub[JOBS];
     struct stored    store[JOBS];
     int              after[JOBS];       /* job index, or -1 */
@@ -107,8 +176,8 @@ struct world {
 /* clock.c */
 uint64_t chance(struct world *w);
 int64_t between(struct world *w, int64_t low, int64_t high);
-/* True once in `n`, while faults still happen. */
-bool fault(struct world *w, int n);
+/* True once in `n`, while faults still happen; counted. */
+bool fault(struct world *w, int n, enum harm kind);
 int64_t wall(const struct world *w);
 struct happening *plan(struct world *w, int64_t in_ms, enum what what, int job, int attempt,
                        uint64_t life);
@@ -120,13 +189,40 @@ void say(const struct world *w, const char *fmt, ...) __attribute__((format(prin
 void node_happens(struct world *w, const struct happening *h);
 void agent_connect(struct world *w, int job, int attempt, int conn);
 void agent_dies(struct world *w, int job, int attempt);
+void agent_end(struct agent *a);            /* the world is over */
 void ranks_kill(struct world *w, int job, int attempt);
 
 /* hub.c */
 void hub_happens(struct world *w, const struct happening *h);
 void hub_crash(struct world *w);
+/* What the scheduler is asked: fills queue[JOBS] and *node, returns how many. */
+size_t hub_queue(const struct world *w, struct sched_job *queue, struct sched_node *node);
 
-/* A message on a connection: late, sometimes lost, doubled, overtaken. Takes the body. */
-void post(struct world *w, bool to_hub, int job, int attempt, int conn, json_t *body);
+/* store.c: false when the disk is full; nothing has changed then. */
+bool store_commit(struct world *w, int job, const struct job_core *next,
+                  const struct core_output *out, const struct core_input *in, int64_t seq);
+void store_replay(struct world *w, int job);
+void store_end(struct stored *s);
+
+/* net.c: messages. post() makes them late, sometimes lost, doubled, overtaken. */
+struct message *message_make(enum message_type type, int attempt, const char *nonce);
+struct message *message_hold(struct message *m);
+void message_drop(struct message *m);
+void post(struct world *w, bool to_hub, int job, int conn, struct message *m);  /* takes it */
+
+/* rules.c */
+void rules_check(struct world *w);                          /* after whatever happened */
+void rules_commit(struct world *w, int job, const struct core_event *e,
+                  const struct core_input *in);             /* before it is stored */
+void rules_launched(struct agent *a, const struct message *launch);
+void rules_effect(struct world *w, int job, int attempt, const struct agent_effect *e);
+void rules_step(struct agent *a, int64_t step);             /* a rank told of it */
+
+/* cover.c */
+void cover_add(struct cover *sum, const struct cover *c);
+/* Returns how many of arrows, causes and faults were never seen. */
+int cover_print(const struct cover *c, long seeds);
+void cover_arrows(struct cover *c);         /* count what job_fsm_step() is asked, NULL: no more */
+const char *harm_name(enum harm kind);
 
 #endif

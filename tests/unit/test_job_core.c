@@ -159,7 +159,7 @@ static void play(struct job_core *core, struct job_core *again, const struct lin
     struct err err = { 0 };
     struct core_output out = { 0 };
     struct core_input in = { .kind = input_kind(l->op), .at_ms = at_ms, .attempt = core->attempt,
-                             .event = l->event };
+                             .nonce = "abc", .event = l->event };
     json_t *body = NULL;
     if (l->op == 'L' || l->op == 'X')
         in.text = l->body;
@@ -257,10 +257,40 @@ static void strange_bodies(void **state)
             struct core_output out = { 0 };
             json_t *body = json_loads(bodies[b], 0, NULL);
             struct core_input in = { .kind = CORE_AGENT_EVENT, .at_ms = 5000, .attempt = 1,
-                                     .event = events[e], .body = body };
+                                     .nonce = "abc", .event = events[e], .body = body };
             assert_int_equal(job_core_step(&core, &in, &out, &err), 0);
             core_output_fini(&out);
             json_decref(body);
+        }
+    }
+}
+
+/* Whoever is not the agent of the attempt that lives is not heard. */
+static void fence(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t     attempt;
+        const char *nonce;
+        int         rc;
+    } speakers[] = { { 1, "abc", 0 }, { 1, "abd", -1 }, { 1, NULL, -1 }, { 0, "abc", -1 },
+                     { 2, "abc", -1 } };
+    static const enum core_input_kind kinds[] = { CORE_AGENT_UP, CORE_AGENT_EVENT };
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof(speakers) / sizeof(speakers[0]); i++) {
+            struct job_core core, again;
+            job_core_init(&core, 5);
+            job_core_init(&again, 5);
+            static const struct line begin[] = { BEGIN };
+            for (int n = 0; n < 4; n++)
+                play(&core, &again, &begin[n], 1000, "fence");
+            struct err err = { 0 };
+            struct core_output out = { 0 };
+            const struct core_input in = { .kind = kinds[k], .event = "restart_scheduled",
+                                           .attempt = speakers[i].attempt,
+                                           .nonce = speakers[i].nonce };
+            assert_int_equal(job_core_step(&core, &in, &out, &err), speakers[i].rc);
+            core_output_fini(&out);
         }
     }
 }
@@ -271,6 +301,7 @@ int main(void)
         cmocka_unit_test(lives_of_jobs),
         cmocka_unit_test(goodput),
         cmocka_unit_test(strange_bodies),
+        cmocka_unit_test(fence),
     };
     return cmocka_run_group_tests_name("job_core", tests, NULL, NULL);
 }

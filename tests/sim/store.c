@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store.c - see world.h: what the controller has committed, and what a restart makes of it */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cause.h"
+#include "engine/err.h"
+#include "tests/sim/world.h"
+
+static void append(struct stored *s, const struct core_event *e)
+{
+    if (s->count == s->room) {
+        s->room = s->room ? 2 * s->room : 64;
+        s->events = reallocarray(s->events, (size_t)s->room, sizeof(*s->events));
+        if (!s->events)
+            abort();
+    }
+    s->events[s->count++] = (struct stored_event){ .kind = e->kind, .from_agent = e->from_agent,
+                                                   .at_ms = e->at_ms, .attempt = e->attempt,
+                                                   .body = json_incref(e->body) };
+}
+
+static void note(struct world *w, int job, const struct core_event *e)
+{
+    struct stored *s = &w->store[job];
+    enum cause cause;
+    if (strcmp(e->kind, "placed") == 0) {
+        s->live = e->attempt;
+        snprintf(s->nonce[e->attempt], CORE_NONCE, "%s",
+                 json_string_value(json_object_get(e->body, "nonce")));
+    } else if (strcmp(e->kind, "agent_lost") == 0) {
+        s->live = 0;
+        w->cover.causes[CAUSE_AGENT_LOST]++;
+    } else if (strcmp(e->kind, "attempt_ended") == 0) {
+        s->live = 0;
+    }
+    const char *said = json_string_value(json_object_get(e->body, "cause"));
+    if (said && cause_parse(&cause, said) == 0)
+        w->cover.causes[cause]++;
+}
+
+static void finished(struct world *w, int job, const struct job_core *c)
+{
+    struct stored *s = &w->store[job];
+    s->done = true;
+    w->cover.results[c->result]++;
+    for (int n = 1; n < ATTEMPTS; n++)
+        if (w->agents[job][n].ranks_live > 0)
+            broke(w, "job %d is done, and ranks of attempt %d live", job, n);
+    if (c->result == RESULT_SUCCEEDED && !w->truth[job].completed)
+        broke(w, "job %d succeeded without having been completed", job);
+    if (c->result == RESULT_CANCELLED && !w->truth[job].asked_to_stop)
+        broke(w, "job %d was cancelled and nobody had asked for it", job);
+}
+
+bool store_commit(struct world *w, int job, const struct job_core *c,
+                  const struct core_output *out, const struct core_input *in, int64_t seq)
+{
+    struct stored *s = &w->store[job];
+    if (w->full)
+        return false;
+    for (int i = 0; i < out->count; i++) {
+        const struct core_event *e = &out->events[i];
+        rules_commit(w, job, e, in);
+        if (!e->keep)
+            continue;
+        append(s, e);
+        note(w, job, e);
+        say(w, "job %d: %s%s -> %s", job, e->kind, e->from_agent ? " (agent)" : "",
+            job_state_name(c->state));
+        w->cover.events++;
+    }
+    if (seq > 0) {
+        if (seq != s->acked[c->attempt] + 1)
+            broke(w, "job %d.%lld: event %lld is applied after %lld", job, (long long)c->attempt,
+                  (long long)seq, (long long)s->acked[c->attempt]);
+        s->acked[c->attempt] = seq;
+    }
+    s->step = c->step;
+    s->steps = c->steps;
+    s->latest = *c;
+    if (c->state == JOB_DONE)
+        finished(w, job, c);
+    return true;
+}
+
+/* A restart is a replay: the job is what it was at the last commit. */
+static void compare(struct world *w, int job)
+{
+    const struct job_core *x = &w->hub[job].core, *y = &w->store[job].latest;
+    const struct {
+        const char *what;
+        int64_t     now, before;
+    } fields[] = {
+        { "state", x->state, y->state },
+        { "attempt", x->attempt, y->attempt },
+        { "generation", x->generation, y->generation },
+        { "live", x->live, y->live },
+        { "held", x->held, y->held },
+        { "failures", x->failures, y->failures },
+        { "same", x->same, y->same },
+        { "not_before_ms", x->not_before_ms, y->not_before_ms },
+        { "checkpoint", x->checkpoint, y->checkpoint },
+        { "best", x->best, y->best },
+        { "cpus", x->cpus, y->cpus },
+        { "productive_ms", x->productive_ms, y->productive_ms },
+        { "attempt_best", x->attempt_best, y->attempt_best },
+    };
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].now != fields[i].before)
+            broke(w, "job %d after a restart: %s is %lld and was %lld", job, fields[i].what,
+                  (long long)fields[i].now, (long long)fields[i].before);
+    if (strcmp(x->reason, y->reason) != 0 || strcmp(x->fingerprint, y->fingerprint) != 0)
+        broke(w, "job %d after a restart: its reason is '%s' and was '%s'", job, x->reason,
+              y->reason);
+}
+
+void store_replay(struct world *w, int job)
+{
+    struct hub_job *b = &w->hub[job];
+    const struct stored *s = &w->store[job];
+    struct err err = { .code = ERR_NONE };
+    if (s->count == 0 || s->done)
+        return;
+    b->known = true;
+    job_core_init(&b->core, job + 1);
+    for (int i = 0; i < s->count; i++) {
+        const struct stored_event *v = &s->events[i];
+        const struct core_event e = { .kind = v->kind, .from_agent = v->from_agent, .keep = true,
+                                      .at_ms = v->at_ms, .attempt = v->attempt, .body = v->body };
+        if (job_core_replay(&b->core, &e, &err) < 0)
+            broke(w, "job %d: replay of %s: %s", job, e.kind, err.text);
+    }
+    b->core.step = s->step;
+    b->core.steps = s->steps;
+    compare(w, job);
+}
+
+void store_end(struct stored *s)
+{
+    for (int i = 0; i < s->count; i++)
+        json_decref(s->events[i].body);
+    free(s->events);
+}
