@@ -313,6 +313,8 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
     json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
                              "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
+    if (body && c->blame.failed) /* in the wake of another's failure */
+        json_object_set_new(body, "cascade", json_true());
     agent_effects_event(out, "rank_exited", body);
 
     struct evidence evidence = {
@@ -325,6 +327,7 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
         .reported = r->reported[0] ? r->reported : NULL,
         .text = r->text,
         .last_lines = e->last_lines,
+        .kernel = e->kernel,
     };
     struct verdict v;
     cause_classify(&v, &evidence, e->rank);

@@ -94,6 +94,7 @@ struct agent_exit {
     int64_t     after_ms;   /* since it was started */
     bool        none;       /* it has not ended: this stands for another kind of failure */
     const char *last_lines; /* of its output, or NULL */
+    const char *kernel;     /* what the kernel has lately said, or NULL */
 };
 
 struct agent_input {

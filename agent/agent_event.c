@@ -32,6 +32,8 @@ json_t *agent_event_generation_ended(int generation, const struct blame *blame,
                              (json_int_t)pace_gained(pace), "fingerprint",
                              failed ? patience->fingerprint : "", "evidence", blame->evidence);
     agent_event_add_exit(body, &blame->exit);
+    if (body && blame->verdict.advice)
+        json_object_set_new(body, "advice", json_string(blame->verdict.advice));
     return body;
 }
 

@@ -56,13 +56,7 @@ void blame_set(struct blame *b, const struct agent_exit *e, const struct verdict
                         .verdict = *v,
                         .exit = *e,
                         .evidence = last_lines(e->last_lines, EVIDENCE_LINES)};
-    b->exit.last_lines = NULL;
-}
-
-static bool is_echo(const struct verdict *v)
-{
-    return v->cause == CAUSE_NCCL_ERROR || strstr(v->detail, "onnection closed by peer") ||
-           strstr(v->detail, "onnection reset by peer");
+    b->exit.last_lines = b->exit.kernel = NULL;
 }
 
 void blame_consider(struct blame *b, const struct agent_exit *e, const struct verdict *v,
@@ -70,6 +64,6 @@ void blame_consider(struct blame *b, const struct agent_exit *e, const struct ve
 {
     if (v->cause == CAUSE_NONE)
         return;
-    if (!b->failed || (is_echo(&b->verdict) && !is_echo(v) && now_ms - b->at_ms < CLOSE_CALL_MS))
+    if (!b->failed || (b->verdict.echo && !v->echo && now_ms - b->at_ms < CLOSE_CALL_MS))
         blame_set(b, e, v, now_ms);
 }

@@ -19,7 +19,7 @@ struct blame {
     bool              failed;
     int64_t           at_ms;
     struct verdict    verdict;
-    struct agent_exit exit;     /* last_lines is not kept */
+    struct agent_exit exit;     /* its texts are not kept */
     json_t           *evidence; /* the last lines, an array, or NULL */
 };
 

@@ -2,11 +2,11 @@
 /* cause.c - the rules, strongest first: kernel, rank's own word, signal, code, output */
 #include "agent/cause.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/rules.h"
 #include "engine/exit_code.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -60,33 +60,6 @@ static const struct {
     {EXIT_DISK_FULL, CAUSE_DISK_FULL, "the disk is full"},
 };
 
-/* What a command says about itself in its last lines; the first match counts. */
-static const struct {
-    const char *pattern;
-    enum cause cause;
-} patterns[] = {
-    {"Duplicate GPU detected", CAUSE_DUPLICATE_GPU},
-    {"CUDA out of memory", CAUSE_GPU_OOM},
-    {"torch.OutOfMemoryError", CAUSE_GPU_OOM},
-    {"CUDA_ERROR_OUT_OF_MEMORY", CAUSE_GPU_OOM},
-    {"uncorrectable ECC error", CAUSE_GPU_FAULT},
-    {"CUDA error: unspecified launch failure", CAUSE_GPU_FAULT},
-    {"GPU is lost", CAUSE_GPU_FAULT},
-    {"No space left on device", CAUSE_DISK_FULL},
-    {"DefaultCPUAllocator: can't allocate memory", CAUSE_HOST_OOM},
-    {"Cannot allocate memory", CAUSE_HOST_OOM},
-    {"MemoryError", CAUSE_HOST_OOM},
-    {"ncclSystemError", CAUSE_NCCL_ERROR},
-    {"ncclRemoteError", CAUSE_NCCL_ERROR},
-    {"ncclInternalError", CAUSE_NCCL_ERROR},
-    {"ncclUnhandledCudaError", CAUSE_NCCL_ERROR},
-    {"Watchdog caught collective operation timeout", CAUSE_NCCL_ERROR},
-    {"\nModuleNotFoundError: ", CAUSE_CONFIG_ERROR},
-    {"\nSyntaxError: ", CAUSE_CONFIG_ERROR},
-    {"\nIndentationError: ", CAUSE_CONFIG_ERROR},
-    {": error: unrecognized arguments", CAUSE_CONFIG_ERROR},
-};
-
 const char *cause_name(enum cause cause)
 {
     return (unsigned)cause < CAUSES ? causes[cause].name : "unknown";
@@ -120,49 +93,6 @@ static const char *signal_name(int signo)
     return "signal";
 }
 
-/* Does the line look like the end of a traceback: "torch.cuda.SomeError: text"? */
-static bool is_exception(const char *line, size_t len)
-{
-    size_t n = 0;
-    while (n < len && (isalnum((unsigned char)line[n]) || line[n] == '.' || line[n] == '_'))
-        n++;
-    if (n < 5 || (n < len && line[n] != ':'))
-        return false;
-    return memcmp(line + n - 5, "Error", 5) == 0 ||
-           (n >= 9 && memcmp(line + n - 9, "Exception", 9) == 0) ||
-           (n >= 9 && memcmp(line + n - 9, "Interrupt", 9) == 0);
-}
-
-/* The line worth showing: an exception's, else the last one that is not empty. */
-static const char *telling_line(const char *lines, size_t *len)
-{
-    const char *best = NULL;
-    bool exception = false;
-    for (const char *p = lines; p && *p;) {
-        size_t n = strcspn(p, "\n");
-        bool is = is_exception(p, n);
-        size_t text = strspn(p, " \t\r");
-        if (text < n && (is || !exception)) {
-            best = p;
-            *len = n;
-            exception = is;
-        }
-        p += n + (p[n] == '\n');
-    }
-    return best;
-}
-
-static enum cause match_pattern(const char *lines)
-{
-    for (size_t i = 0; lines && i < ARRAY_LEN(patterns); i++) {
-        const char *p = patterns[i].pattern;
-        /* A leading newline means: at the start of a line, the first one too. */
-        if (strstr(lines, p) || (p[0] == '\n' && strncmp(lines, p + 1, strlen(p + 1)) == 0))
-            return patterns[i].cause;
-    }
-    return CAUSE_NONE;
-}
-
 __attribute__((format(printf, 2, 3))) static void say(struct verdict *out, const char *fmt, ...)
 {
     va_list ap;
@@ -171,15 +101,41 @@ __attribute__((format(printf, 2, 3))) static void say(struct verdict *out, const
     va_end(ap);
 }
 
-/* "exited with code 3", and its last word where it has one. */
+/* "exited with code 3", and the line that tells, or its last word. */
 static void say_exit(struct verdict *out, const struct evidence *e)
 {
     size_t len = 0;
-    const char *line = telling_line(e->last_lines, &len);
+    const char *line = out->line[0] ? out->line : rules_telling_line(e->last_lines, &len);
+    if (out->line[0])
+        len = strlen(line);
     if (line)
         say(out, "exited with code %d: %.*s", e->exit_code, (int)(len > 160 ? 160 : len), line);
     else
         say(out, "exited with code %d", e->exit_code);
+}
+
+/* What a rule proves; false: nothing. */
+static bool apply_rule(struct verdict *out, const char *lines)
+{
+    size_t len = 0;
+    const char *line = NULL;
+    const struct rule *r = rules_find(lines, &line, &len);
+    if (!r)
+        return false;
+    len -= len && line[len - 1] == '\r';
+    out->cause = r->cause;
+    out->echo = r->kind == RULE_ECHO;
+    out->retry_helps = causes[r->cause].retry_helps || r->kind == RULE_AGAIN;
+    out->advice = r->advice;
+    snprintf(out->line, sizeof(out->line), "%.*s", (int)len, line);
+    return true;
+}
+
+/* A signal whose sender may have told why: abort() after a message, SIGKILL or SIGTERM from outside.
+ * SIGBUS is what a full /dev/shm does. */
+static bool may_be_explained(int signo)
+{
+    return signo == 6 || signo == 7 || signo == 9 || signo == 15;
 }
 
 static void classify_signal(struct verdict *out, const struct evidence *e, int signo)
@@ -189,9 +145,17 @@ static void classify_signal(struct verdict *out, const struct evidence *e, int s
         say(out, "was stopped by %s (%d)", signal_name(signo), signo);
         return;
     }
+    if (may_be_explained(signo) && apply_rule(out, e->last_lines)) {
+        say(out, "was killed by %s (%d): %.150s", signal_name(signo), signo, out->line);
+        return;
+    }
     out->cause = CAUSE_RANK_CRASH;
+    if (signo == 15 || signo == 24)
+        out->cause = signo == 15 ? CAUSE_PREEMPTED : CAUSE_TIME_LIMIT;
     if (signo == 7)
         say(out, "was killed by SIGBUS (7): a mapped file or /dev/shm may be full or truncated");
+    else if (signo == 15)
+        say(out, "was ended by SIGTERM (15), which jobctl did not send");
     else
         say(out, "was killed by %s (%d)", signal_name(signo), signo);
 }
@@ -210,30 +174,39 @@ static void classify_exit(struct verdict *out, const struct evidence *e)
                 e->text && *e->text ? e->text : codes[i].text);
             return;
         }
-    if (e->engine) {
-        out->cause = CAUSE_UNKNOWN;
-        say_exit(out, e);
-        return;
+    if (e->engine || !apply_rule(out, e->last_lines)) {
+        out->cause = e->engine ? CAUSE_UNKNOWN : CAUSE_USER_EXIT;
+        if (!e->engine && (e->exit_code == 126 || e->exit_code == 127))
+            out->cause = CAUSE_CONFIG_ERROR; /* the shell: not executable, not found */
     }
-    enum cause said = match_pattern(e->last_lines);
-    out->cause = said != CAUSE_NONE ? said : CAUSE_USER_EXIT;
     say_exit(out, e);
-    if (said == CAUSE_NONE && (e->exit_code == 126 || e->exit_code == 127))
-        out->cause = CAUSE_CONFIG_ERROR; /* the shell: not executable, not found */
+}
+
+/* Its own word.  That of a collective is refined: who waited in vain, and where. */
+static void take_word(struct verdict *out, const struct evidence *e, enum cause reported)
+{
+    if (reported != CAUSE_NCCL_ERROR || !apply_rule(out, e->text)) {
+        out->cause = reported;
+        out->echo = reported == CAUSE_NCCL_ERROR;
+    }
+    say(out, "exited with code %d: %.150s", e->exit_code,
+        e->text && *e->text ? e->text : cause_name(reported));
+    out->line[0] = '\0'; /* the sentence has it */
 }
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank)
 {
     *out = (struct verdict){.cause = CAUSE_UNKNOWN};
     enum cause reported;
+    bool failed = e->signalled || e->exit_code != 0;
     if (e->oom_killed) {
         out->cause = CAUSE_HOST_OOM;
         say(out, "was killed by the kernel: the machine or its memory limit is out of memory");
+    } else if (failed && !e->stop_asked && apply_rule(out, e->kernel)) {
+        say(out, "failed, and the kernel says: %.150s", out->line);
     } else if (e->reported && !e->signalled && e->exit_code != 0 &&
                cause_parse(&reported, e->reported) == 0 && reported != CAUSE_NONE) {
-        out->cause = reported;
-        say(out, "exited with code %d: %.150s", e->exit_code,
-            e->text && *e->text ? e->text : cause_name(reported));
+        take_word(out, e, reported);
     } else if (e->signalled) {
         classify_signal(out, e, e->signo);
     } else if (!e->engine && e->exit_code > 128 && e->exit_code < 128 + 32) {
@@ -241,6 +214,7 @@ void cause_classify(struct verdict *out, const struct evidence *e, int rank)
     } else {
         classify_exit(out, e);
     }
-    out->retry_helps = causes[out->cause].retry_helps;
+    out->retry_helps = out->retry_helps || causes[out->cause].retry_helps;
+    out->echo = out->echo || out->cause == CAUSE_NCCL_ERROR;
     snprintf(out->text, sizeof(out->text), "rank %d %s", rank, out->detail);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cause.h - why a generation, an attempt or a job ended: a closed list, each with a rule
  *
- * Pure: evidence in, cause and sentence out.  Evidence that fits several rules
- * is decided by the order of the rules; the first failure in time across ranks
- * is what the caller passes, later ones are cascade.
+ * Pure: evidence in, cause and sentence out.  What the kernel and the rank itself say
+ * counts first, then exit codes with a meaning, then its output (agent/rules.h); the
+ * first failure in time across ranks decides (agent/blame.h), later ones are cascade.
  */
 #ifndef AGENT_CAUSE_H
 #define AGENT_CAUSE_H
@@ -47,6 +47,7 @@ struct evidence {
     const char *reported;     /* cause named by the rank's own `failed` line, or NULL */
     const char *text;         /* its sentence, or NULL */
     const char *last_lines;   /* tail of its output, or NULL */
+    const char *kernel;       /* what the kernel has said since it was started, or NULL */
 };
 
 struct verdict {
@@ -54,6 +55,9 @@ struct verdict {
     bool       retry_helps;   /* false: the same again would end the same (config_error) */
     char       text[256];     /* "rank 0 was killed by SIGKILL (9)" */
     char       detail[224];   /* the same without the rank */
+    bool       echo;          /* only says that somebody else had failed before */
+    char       line[200];     /* that proves it, "" = none */
+    const char *advice;       /* static, or NULL */
 };
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank);

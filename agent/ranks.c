@@ -17,6 +17,7 @@
 #include "agent/buf.h"
 #include "agent/capture.h"
 #include "agent/child.h"
+#include "agent/kernel_log.h"
 #include "agent/launch_env.h"
 #include "agent/oom.h"
 #include "engine/err.h"
@@ -138,6 +139,8 @@ static void tell_exit(struct ranks *r, struct proc *p, int status)
         e.oom_killed = now > r->oom_before && r->oom_before >= 0;
         r->oom_before = now;
     }
+    if (status != 0)
+        e.kernel = kernel_log_recent(e.signo == SIGKILL || e.exit_code == 128 + SIGKILL);
     r->hooks.exited(r->hooks.arg, &e);
 }
 

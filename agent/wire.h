@@ -51,14 +51,16 @@
  * * generation_started {generation, np, pids: [], resume_step, fresh: bool}
  *                      resume_step null, fresh true: no checkpoint of this attempt is known yet
  *   rank_started       {generation, rank, pid, resume_step, steps}   from the rank's own line
- *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms}
+ *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms, cascade: true}
+ *                      cascade only after the failure that decides
  *   learned            {phase: ms, ..., "HEIGHTxWIDTH": {phase: ms}}    the 99.9th percentiles by
  *                      which a hang is told (agent/hang.h)
  *   hang               {generation, rank, cause, text}          rank null: all of them together
  *   incident           {generation, path, text}                what was seen before anything was
  *                      stopped; path: the whole report, in the run directory
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
- *                       fingerprint, evidence: [lines]}         cause "none": all ranks exited 0
+ *                       fingerprint, evidence: [lines], advice}
+ *                      cause "none": all ranks exited 0; advice, if any: what to do about it
  * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
  *                      thinned to at most one a second; first to be dropped when the spool fills

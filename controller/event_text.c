@@ -63,12 +63,13 @@ static void generation_started(char *out, size_t size, const json_t *b)
 static void rank_exited(char *out, size_t size, const json_t *b)
 {
     const json_t *signal = json_object_get(b, "signal");
+    const char *wake = json_is_true(json_object_get(b, "cascade")) ? ", in the wake of the first" : "";
     if (json_is_integer(signal))
-        snprintf(out, size, "rank %lld was ended by signal %lld", int_of(b, "rank"),
-                 int_of(b, "signal"));
+        snprintf(out, size, "rank %lld was ended by signal %lld%s", int_of(b, "rank"),
+                 int_of(b, "signal"), wake);
     else
-        snprintf(out, size, "rank %lld exited with %lld", int_of(b, "rank"),
-                 int_of(b, "exit_code"));
+        snprintf(out, size, "rank %lld exited with %lld%s", int_of(b, "rank"),
+                 int_of(b, "exit_code"), wake);
 }
 
 static void with_cause(char *out, size_t size, const json_t *b)

@@ -28,6 +28,7 @@ struct story {
     int64_t    first_start_ms, end_ms;
     char       stop[200];
     char       last_text[256], last_death[320];    /* why; why and how it was classified */
+    char       advice[200];
     json_t    *evidence;
 };
 
@@ -77,6 +78,7 @@ static void note_death(struct story *s, const json_t *body)
         snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
     snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
     snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", s->last_text, where, cause);
+    snprintf(s->advice, sizeof(s->advice), "%.199s", body_text(body, "advice"));
 }
 
 static int tell(void *ctx, const struct event_row *row)
@@ -144,6 +146,8 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
         buf_print(text, ".");       /* the sentence before says it */
     else if (s->deaths + s->lost > 0)
         buf_print(text, "; the last time: %s.", s->last_death);
+    if (s->advice[0])
+        buf_print(text, " Advice: %s.", s->advice);
     if (s->checkpoints > 0)
         buf_print(text, " The newest of %d checkpoints is of step %lld.", s->checkpoints,
                   (long long)s->last_checkpoint);
