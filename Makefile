@@ -119,7 +119,7 @@ cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(OBJ)/tests/unit/test_memory $(if $(ha
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
-e2e: $(PROGRAMS)  ## end-to-end tests through the command line
+e2e: $(PROGRAMS) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
 house:  ## is docs/HOUSE.md still true?

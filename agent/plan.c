@@ -90,7 +90,13 @@ static int choose_gpus(struct view *v, struct err *err)
             asked, asked == 1 ? "" : "s", v->present, v->present == 1 ? "" : "s",
             v->present ? ", " : "", v->present ? text_of(v->gpu[0], "name") : "",
             v->present ? "" : ", or `gpus: 0` for the CPU");
+    if (v->engine && asked > PLAN_ENGINE_GPUS)
+        return err_set(err, ERR_CONFLICT,
+                       "resources.gpus: %d GPUs for a `train:` job are not supported yet: set "
+                       "`gpus: auto` for one", asked);
     v->gpus = asked < 0 ? v->present : asked;
+    if (v->engine && v->gpus > PLAN_ENGINE_GPUS)
+        v->gpus = PLAN_ENGINE_GPUS;
     return 0;
 }
 
@@ -191,6 +197,15 @@ static void set_devices(struct view *v)
     }
 }
 
+/* With a GPU the engine may still find that it cannot be used, and then says so. */
+static void set_backend(struct view *v)
+{
+    if (v->engine)
+        set(v, "JOBCTL_BACKEND", v->gpus > 0 ? "auto" : "cpu",
+            v->gpus > 0 ? "the engine computes on the GPU, or on the CPU if that cannot be used"
+                        : "no GPU is used");
+}
+
 static void set_output(struct view *v)
 {
     if (!v->engine)
@@ -286,6 +301,7 @@ int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err
     json_object_set(v.plan, "notes", v.notes);
     set_threads(&v);
     set_devices(&v);
+    set_backend(&v);
     set_output(&v);
     if (take_user_env(&v, err) < 0)
         goto out;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "agent/plan.h"
 #include "controller/jobspec.h"
 #include "engine/err.h"
 
@@ -90,9 +91,9 @@ static int rule_engine(struct rule_context *c, struct err *err)
     if (!json_is_object(json_object_get(c->spec, "train")))
         return 0;
     c->path = "resources.gpus";
-    if (json_integer_value(json_object_get(c->resources, "gpus")) > 0)
-        return err_set(err, ERR_USAGE, "resources.gpus: not supported yet: train runs on the CPU "
-                       "so far; use 0 or auto");
+    if (json_integer_value(json_object_get(c->resources, "gpus")) > PLAN_ENGINE_GPUS)
+        return err_set(err, ERR_USAGE, "resources.gpus: not supported yet: train runs on one GPU "
+                       "so far; use 1 or auto");
     return 0;
 }
 

@@ -10,7 +10,8 @@ bin=${1:-build/bin}
 case $bin in /*) ;; *) bin=$PWD/$bin ;; esac
 export PATH="$bin:$PATH"
 
-echo "A small Sana (3.8 million parameters) learns 24 icons from their captions, on this machine's CPU."
+echo "A small Sana (3.8 million parameters) learns 24 icons from their captions, on this machine's GPU if"
+echo "it has one, else on its CPU."
 echo
 begin=$SECONDS
 rc=0

@@ -27,7 +27,8 @@ int command_train(int argc, char **argv)
     if (progress_open(&progress, &err) == 0 && train_env_read(&env, &err) == 0)
         job = command_load_spec(file, &err);
     if (err.code == ERR_NONE) {
-        env.backend = backend;
+        if (backend)
+            env.backend = backend;
         rc = train_run(job, &env, progress);
     } else {
         rc = command_fail("train", &err);

@@ -22,7 +22,7 @@
 struct train_env {
     const char *ckpt_dir;    /* JOBCTL_CKPT_DIR, or NULL */
     const char *flight;      /* JOBCTL_FLIGHT, or NULL */
-    const char *backend;     /* --backend, or NULL: auto */
+    const char *backend;     /* --backend, JOBCTL_BACKEND, or NULL: auto */
     int         rank;        /* RANK, or 0 */
     int         world_size;  /* WORLD_SIZE, or 1 */
     int         desync_at;   /* JOBCTL_TEST_DESYNC: take the wrong batch from this step on; or 0 */

@@ -32,6 +32,8 @@ int train_env_read(struct train_env *env, struct err *err)
         env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
         return -1;
     const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
+    const char *backend = getenv("JOBCTL_BACKEND");
+    env->backend = backend && *backend ? backend : NULL;
     env->ckpt_dir = dir && *dir ? dir : NULL;
     env->flight = flight && *flight ? flight : NULL;
     env->again = attempt > 1 || generation > 1;
@@ -275,6 +277,16 @@ static int resume_or_start(struct train *t)
     return o.saved < 0 && !t->env->again && train_is_first(t) ? refuse_leftovers(t, t->at) : 0;
 }
 
+/* A GPU that was planned for and cannot be used: slow is better than not at all, if it is told. */
+static void tell_device(struct train *t)
+{
+    const char *planned = getenv("CUDA_VISIBLE_DEVICES");
+    printf("device: %s, %s%s%s\n", backend_device(), backend_ops()->name,
+           backend_note()[0] ? "; " : "", backend_note());
+    if (backend_note()[0] && planned && *planned)
+        progress_warning(t->progress, "%s", backend_note());
+}
+
 static void digest_spec(struct train *t)
 {
     struct digest *d;
@@ -296,8 +308,7 @@ int train_start(struct train *t)
     if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
         return -1;
     if (train_is_first(t))
-        printf("device: %s, %s%s%s\n", backend_device(), backend_ops()->name,
-               backend_note()[0] ? "; " : "", backend_note());
+        tell_device(t);
     if (t->env->world_size > 1 && !backend_ops()->host)
         return err_set(&t->err, ERR_USAGE, "training on %d GPUs is not supported yet; use "
                        "resources.gpus: 0 for ranks on the CPU, or one rank", t->env->world_size);

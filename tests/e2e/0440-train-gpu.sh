@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A train: job on a GPU: the demo's spec as it is, on a machine whose GPU is a stand-in for NVML and
+# whose CUDA is the one that runs on the CPU. Then what goes wrong there: no plugin, a driver that
+# is too old, memory that does not do, a launch that fails; each told by why.
+. "$TOP/tests/e2e/expect.sh"
+plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
+[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
+cd "$WORK"
+mkdir bin lib
+cp "$BIN"/jobctl* bin
+cp "$plugin" lib/libjobctl_cuda.so
+ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
+${CC:-cc} -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=ab
+cp -r "$TOP/templates" .
+
+# run NAME --set...: the demo made short; its log in $WORK/NAME.log, what why says in $WORK/out
+run() {
+    local name=$1
+    shift
+    set -- --set train.steps=1 --set train.batch.global=4 --set train.sample.before=false \
+        --set train.sample.after=false --set train.model.depth=1 --set train.schedule.warmup=0 "$@"
+    id=$(jobctl submit templates/sana-icons.yaml --set name="$name" "$@" -q)
+    jobctl wait "$id" --timeout 120 >/dev/null || true
+    jobctl logs "$id" >"$name.log" 2>&1 || true
+    jobctl why "$id" >out 2>&1
+}
+
+run gpu
+has 'succeeded' out
+grep -q 'device: CUDA on the CPU' gpu.log
+jobctl events "$id" --json | grep -q '"backend":"CUDA on the CPU'
+jobctl plan templates/sana-icons.yaml >out
+has 'CUDA_VISIBLE_DEVICES=GPU-a' out
+lacks 'GPU-b' out
+has 'free on CUDA on the CPU' out
+
+run cpu --set resources.gpus=0
+has 'succeeded' out
+grep -q 'device: cpu' cpu.log
+code 2 jobctl submit templates/sana-icons.yaml --set resources.gpus=2
+has 'train runs on one GPU so far' err
+
+run old --set env.CUDA_CPU_FAIL=old
+has 'succeeded' out
+has 'running on the CPU: the NVIDIA driver is too old' out
+grep -q 'device: cpu.*the NVIDIA driver is too old' old.log
+
+run small --set env.CUDA_CPU_FAIL=memory:70 --set train.batch.micro=4
+has 'succeeded' out
+has 'micro-batches of 4 were too large, the next start takes 2: out of GPU memory' out
+has '(gpu_oom)' out
+has 'micro-batches of 2, for the run ran out of' out
+
+run none --set env.CUDA_CPU_FAIL=memory:40 --set train.batch.micro=1 \
+    --set train.grad_checkpointing=false
+has 'one sample at a time does not fit, so the same again would not help' out
+has 'config_error' out
+
+run fault --set env.CUDA_CPU_FAIL=launch:40 --set retry.max=0
+has 'the GPU failed: ' out
+has '(gpu_fault)' out
+
+rm lib/libjobctl_cuda.so
+run bare
+has 'succeeded' out
+has 'running on the CPU: libjobctl_cuda.so is neither beside this program' out
