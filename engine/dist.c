@@ -93,6 +93,15 @@ static int fail(struct dist *d, struct dist_fault fault, struct err *err)
 
 /* --- beginning -------------------------------------------------------------------------- */
 
+static const struct dist_ops *choose_way(const struct dist_config *c)
+{
+    if (c->world == 1)
+        return &dist_none;
+    if (!c->meet || c->meet->nodes == 1)
+        return &dist_shm;
+    return c->meet->nodes == c->world ? &dist_mesh : &dist_nodes;
+}
+
 int dist_begin(struct dist **out, const struct dist_config *config, struct err *err)
 {
     const struct dist_config *c = config;
@@ -106,7 +115,7 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
     d->c = *c;
     snprintf(d->name, sizeof(d->name), "%s", c->name ? c->name : "");
     d->c.name = d->name;
-    d->ops = c->world == 1 ? &dist_none : &dist_shm;
+    d->ops = choose_way(c);
     d->patience_ms = c->wait_ms;
     d->began_ms = d->moved_ms = dist_clock_ms();
     if (d->ops->begin(d, err) < 0) {
@@ -189,6 +198,28 @@ void dist_slice(size_t *from, size_t *to, size_t n, enum dist_type type, int par
     *to = n - *from < per ? n : *from + per;
 }
 
+void dist_part(const struct dist *d, const struct dist_call *c, int i, size_t *from, size_t *to)
+{
+    size_t any;
+    if (!d->first) {
+        dist_slice(from, to, c->n, c->type, i, d->c.world);
+        return;
+    }
+    dist_slice(from, &any, c->n, c->type, d->first[i], d->parts);
+    dist_slice(&any, to, c->n, c->type, d->first[i + 1] - 1, d->parts);
+}
+
+uint64_t dist_pack(struct dist_fault f)
+{
+    return (uint64_t)f.kind << 56 | (uint64_t)(uint32_t)(f.rank + 1) << 32 | (f.seq & UINT32_MAX);
+}
+
+struct dist_fault dist_unpack(uint64_t w)
+{
+    return (struct dist_fault){(enum dist_fault_kind)(w >> 56), (int)(w >> 32 & 0xFFFFFF) - 1,
+                               w & UINT32_MAX};
+}
+
 /* --- calls ------------------------------------------------------------------------------ */
 
 static int begin_call(struct dist *d, struct dist_call call, struct err *err)
@@ -246,8 +277,7 @@ int dist_poll(struct dist *d, struct err *err)
         return say(d, err);
     if (atomic_load(&d->aborted))
         return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, d->head + 1}, err);
-    while (d->head < d->tail) {
-        const struct dist_call *call = &d->queue[d->head % DIST_QUEUE];
+    for (const struct dist_call *call; (call = dist_in_hand(d));) {
         int rc = d->ops->advance(d, call);
         if (rc < 0) {
             struct dist_fault f = d->fault;

@@ -7,8 +7,8 @@
  * and are done in their order, so that buckets of gradients can be handed over while
  * the backward pass goes on.
  *
- * A sum is taken in the order of ranks, whoever comes first, and all ranks end with
- * the same bits.
+ * A sum is taken in the order of ranks, whoever comes first (on several nodes: on each
+ * node, then in the order of nodes), and all ranks end with the same bits.
  *
  * No wait is endless: when nothing moves for `wait_ms`, or a rank dies, leaves, calls
  * for something else, or aborts, all ranks fail with a sentence that names the one who
@@ -31,12 +31,25 @@ enum dist_op { DIST_SUM, DIST_MAX };   /* of DIST_U8: only copied, never combine
 
 enum { DIST_UNIT = 64, DIST_NUMBERS = 16, DIST_NAME = 160 };
 
+/* How ranks on several nodes find each other: through whoever started them, or what they share.
+ * It must outlive the struct dist. See engine/rendezvous.h. */
+struct dist_meet {
+    int         nodes;
+    const int  *first;       /* [nodes + 1]: node k has ranks first[k] to first[k + 1] - 1 */
+    const char *interface;   /* "eth0": only its address; NULL: all that are up */
+    /* Say `value` to all ranks under `key`; what somebody has said, or NULL. Neither waits. */
+    int (*put)(void *arg, const char *key, const char *value, struct err *err);
+    const char *(*get)(void *arg, const char *key);
+    void       *arg;
+};
+
 struct dist_config {
     int            rank, world;
     const char    *name;     /* unique for (job, attempt, generation); nobody else's ranks meet */
     int64_t        init_ms;  /* for all ranks to come */
     int64_t        wait_ms;  /* without any progress, unless dist_wait_for() says otherwise */
     struct flight *flight;   /* may be NULL: shows the collective in hand */
+    const struct dist_meet *meet; /* NULL: all ranks are on this machine */
 };
 
 enum dist_fault_kind {
@@ -59,6 +72,7 @@ struct dist_fault {
 struct dist_stats {
     uint64_t calls, bytes;      /* begun; of their buffers */
     uint64_t moved;             /* bytes that this rank put where others read or receive them */
+    uint64_t wire;              /*   of which it sent to another node */
     uint64_t wait_ns;           /* spent inside dist_wait(): communication that nothing hid */
 };
 

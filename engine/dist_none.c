@@ -46,6 +46,18 @@ static void destroy(struct dist *d)
     (void)d;
 }
 
+static struct dist_fault told_nothing(struct dist *d)
+{
+    (void)d;
+    return (struct dist_fault){DIST_FINE, -1, 0};
+}
+
+static void suspect_nobody(struct dist *d, int name)
+{
+    (void)d;
+    (void)name;
+}
+
 const struct dist_ops dist_none = {
     .name = "none",
     .begin = begin,
@@ -55,4 +67,6 @@ const struct dist_ops dist_none = {
     .blame = blame_nobody,
     .raise = raise_here,
     .destroy = destroy,
+    .told = told_nothing,
+    .suspect = suspect_nobody,
 };

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "engine/digest.h"
+#include "engine/dist_parts.h"
 #include "engine/err.h"
 
 #define PAGE_MAGIC UINT64_C(0x326567617074736A) /* "jstpage2" */
@@ -336,22 +337,15 @@ void page_sleep(struct dist_hold *h, bool (*idle)(void *arg), void *arg, int64_t
     atomic_store(&s->sleeping, 0);
 }
 
-static uint64_t pack(struct dist_fault f)
-{
-    return (uint64_t)f.kind << 56 | (uint64_t)(uint32_t)(f.rank + 1) << 32 | (f.seq & UINT32_MAX);
-}
-
 struct dist_fault page_fault(const struct dist_page *p)
 {
-    uint64_t w = atomic_load_explicit(&p->fault, memory_order_relaxed);
-    return (struct dist_fault){(enum dist_fault_kind)(w >> 56), (int)(w >> 32 & 0xFFFFFF) - 1,
-                               w & UINT32_MAX};
+    return dist_unpack(atomic_load_explicit(&p->fault, memory_order_relaxed));
 }
 
 struct dist_fault page_raise(struct dist_page *p, struct dist_fault f)
 {
     uint64_t none = 0;
-    atomic_compare_exchange_strong(&p->fault, &none, pack(f));
+    atomic_compare_exchange_strong(&p->fault, &none, dist_pack(f));
     for (uint32_t i = 0; i < p->world; i++) {
         atomic_fetch_add(&p->seat[i].bell, 1);
         futex_wake(&p->seat[i].bell);

@@ -36,6 +36,7 @@ struct dist_seat {
     /* Rung by others; the futex on which this rank sleeps. */
     alignas(64) _Atomic uint32_t bell;
     _Atomic uint32_t sleeping;
+    _Atomic int32_t waits_for; /* the rank on another node that keeps this one waiting, + 1 */
     alignas(64) pthread_mutex_t life;
     _Atomic uint32_t state;
     int32_t pid;

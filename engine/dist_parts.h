@@ -47,6 +47,10 @@ struct dist_ops {
     /* Tell all that it is over; from any thread. Returns what they were told first. */
     struct dist_fault (*raise)(struct dist *d, struct dist_fault fault);
     void (*destroy)(struct dist *d);
+    /* Of a part of a whole (dist_nodes.c). What others have raised, also while no call is in hand. */
+    struct dist_fault (*told)(struct dist *d);
+    /* Tell the others here that this rank waits for somebody elsewhere: its name; -1 = no more. */
+    void (*suspect)(struct dist *d, int name);
 };
 
 struct dist {
@@ -63,9 +67,44 @@ struct dist {
     struct dist_fault      fault;
     struct dist_stats      stats;
     atomic_bool            aborted;
+    /* Of a part of a larger whole (dist_nodes.c), else NULL: */
+    const int             *names;       /* the number in the whole of each rank here */
+    const int             *first;       /* rank i here takes parts first[i] to first[i + 1] - 1 */
+    int                    parts;       /*   of so many */
 };
 
-extern const struct dist_ops dist_none, dist_shm;
+extern const struct dist_ops dist_none, dist_shm, dist_mesh, dist_nodes;
+
+/* As others know rank i of d: what a fault says. */
+static inline int dist_name(const struct dist *d, int i)
+{
+    return d->names ? d->names[i] : i;
+}
+
+/* The elements of the call's buffer that rank i of d answers for. */
+void dist_part(const struct dist *d, const struct dist_call *c, int i, size_t *from, size_t *to);
+
+/* The call in hand, or NULL. */
+static inline const struct dist_call *dist_in_hand(const struct dist *d)
+{
+    return d->head < d->tail ? &d->queue[d->head % DIST_QUEUE] : NULL;
+}
+
+static inline bool dist_is_sum(const struct dist_call *c)
+{
+    return c->kind == DIST_ALL_REDUCE || c->kind == DIST_REDUCE_SCATTER;
+}
+
+/* What must be the same on all ranks, besides the number of elements. */
+static inline uint64_t dist_what(const struct dist_call *c)
+{
+    return (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->op << 16 |
+           (uint64_t)c->root << 32;
+}
+
+/* A fault as one word, 0 = none. */
+uint64_t dist_pack(struct dist_fault f);
+struct dist_fault dist_unpack(uint64_t w);
 
 static inline size_t dist_size(enum dist_type t)
 {
@@ -79,6 +118,10 @@ uint64_t dist_clock_ns(void);
 /* dst[n] = a op b, element by element; dst may be a or b. (dist_sum.c) */
 void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type,
                   enum dist_op op);
+
+/* dst[n] = x[0] op x[1] op ..., in this order; dst may be one of them. */
+void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
+               enum dist_op op);
 
 /* memcpy() of what another processor is going to read; they do not overlap. (dist_copy.c) */
 void dist_copy_out(void *to, const void *from, size_t bytes);

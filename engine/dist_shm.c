@@ -26,12 +26,13 @@
 #include "engine/dist_parts.h"
 #include "engine/err.h"
 
-enum { BLOCK = 8192, ROUND_MIN = 16384, DEATH_CHECK_NS = 2000000, STREAM = 65536,
+enum { ROUND_MIN = 16384, DEATH_CHECK_NS = 2000000, STREAM = 65536,
        SPIN_NS = 300000, LOOKS = 64 };
 
 struct shm {
     struct dist_hold hold;
     struct dist     *d;
+    const char     **sources;       /* [world] */
     bool             room;          /* a processor for each rank: a short wait need not sleep */
     /* the call in hand */
     uint64_t         seq;           /* 0 = none */
@@ -98,10 +99,7 @@ static void begin_call(struct shm *s, const struct dist_call *c)
         s->rounds = (hi - lo + s->per - 1) / s->per;
     }
     s->stream = s->per * s->size >= STREAM;
-    atomic_store_explicit(&me->what[c->seq % 2],
-                          (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->op << 16 |
-                              (uint64_t)c->root << 32,
-                          memory_order_relaxed);
+    atomic_store_explicit(&me->what[c->seq % 2], dist_what(c), memory_order_relaxed);
     atomic_store_explicit(&me->count[c->seq % 2], c->n, memory_order_relaxed);
     atomic_store_explicit(&me->seq, c->seq, memory_order_release);
     s->seq = c->seq;
@@ -177,28 +175,17 @@ static void do_put(struct shm *s, const struct dist_call *c)
     }
 }
 
-/* The sum over ranks of elements [from, to), where `source` finds a rank's; to `dst` and `also`. */
+/* The sum over ranks of elements [from, to), what others have put for rank `mine` in this round; to
+ * `dst` and `also`. */
 static void reduce(struct shm *s, const struct dist_call *c, size_t from, size_t to, int mine,
                    char *dst, char *also)
 {
-    size_t block = BLOCK / s->size, n = to - from;
-    int last = s->hold.world - 1;
-    char acc[BLOCK] __attribute__((aligned(64)));
-    for (size_t at = 0; at < n; at += block) {
-        size_t k = n - at < block ? n - at : block;
-        const char *sum = NULL;
-        for (int i = 0; i <= last; i++) {
-            const char *x = i == s->hold.rank ? c->data + (from + at) * s->size
-                                              : slot(s, i, mine, s->red) + at * s->size;
-            char *into = i == last ? dst + at * s->size : acc; /* all have been read by then */
-            if (sum)
-                dist_combine(into, sum, x, k, c->type, c->op);
-            sum = sum ? into : x;
-        }
-        if (also)
-            give(s, also + at * s->size, dst + at * s->size, k * s->size);
-    }
-    s->d->stats.moved += also ? n * s->size : 0;
+    for (int i = 0; i < s->hold.world; i++)
+        s->sources[i] = i == s->hold.rank ? c->data + from * s->size : slot(s, i, mine, s->red);
+    dist_fold(dst, s->sources, s->hold.world, to - from, c->type, c->op);
+    if (also)
+        give(s, also, dst, (to - from) * s->size);
+    s->d->stats.moved += also ? (to - from) * s->size : 0;
 }
 
 static void do_red(struct shm *s, const struct dist_call *c)
@@ -211,7 +198,7 @@ static void do_red(struct shm *s, const struct dist_call *c)
     if (to == from)
         return;
     char *out = slot(s, me, world, s->red);
-    if (c->kind == DIST_ALL_REDUCE || c->kind == DIST_REDUCE_SCATTER)
+    if (dist_is_sum(c))
         reduce(s, c, from, to, me, c->data + from * s->size,
                c->kind == DIST_ALL_REDUCE ? out : NULL);
     else
@@ -281,11 +268,6 @@ static void take_direct(struct shm *s, const struct dist_call *c)
 
 /* --- the order of stages ----------------------------------------------------------------- */
 
-static bool is_sum(const struct dist_call *c)
-{
-    return c->kind == DIST_ALL_REDUCE || c->kind == DIST_REDUCE_SCATTER;
-}
-
 static bool may_put(const struct shm *s)
 {
     return s->put < s->rounds && slot_is_free(s, offsetof(struct dist_seat, red), s->put);
@@ -294,7 +276,7 @@ static bool may_put(const struct shm *s)
 static bool may_red(const struct shm *s, const struct dist_call *c)
 {
     return s->red < s->put && slot_is_free(s, offsetof(struct dist_seat, got), s->red) &&
-           (!(is_sum(c) || s->direct) || ALL_AT(s, put, s->base + s->red + 1));
+           (!(dist_is_sum(c) || s->direct) || ALL_AT(s, put, s->base + s->red + 1));
 }
 
 static bool may_got(const struct shm *s, const struct dist_call *c)
@@ -317,7 +299,7 @@ static bool pass(struct shm *s, const struct dist_call *c)
     if (may_put(s)) {
         if (s->direct)
             put_direct(s, c);
-        else if (is_sum(c))
+        else if (dist_is_sum(c))
             do_put(s, c);
         count(s, &me->put, &s->put);
         moved = true;
@@ -339,13 +321,19 @@ static bool pass(struct shm *s, const struct dist_call *c)
     return moved;
 }
 
+static struct dist_fault told(struct dist *d)
+{
+    const struct shm *s = d->way;
+    return s->hold.page ? page_fault(s->hold.page) : (struct dist_fault){DIST_FINE, -1, 0};
+}
+
 static int advance(struct dist *d, const struct dist_call *call)
 {
     struct shm *s = d->way;
-    struct dist_fault told = page_fault(s->hold.page);
-    if (told.kind != DIST_FINE) {
-        told.seq = call->seq;
-        d->fault = told;
+    struct dist_fault fault = told(d);
+    if (fault.kind != DIST_FINE) {
+        fault.seq = call->seq;
+        d->fault = fault;
         return -1;
     }
     if (s->seq != call->seq)
@@ -357,7 +345,7 @@ static int advance(struct dist *d, const struct dist_call *call)
         if (may_check(s)) {
             int other = stranger(s);
             if (other >= 0) {
-                d->fault = (struct dist_fault){DIST_MISMATCH, other, call->seq};
+                d->fault = (struct dist_fault){DIST_MISMATCH, dist_name(d, other), call->seq};
                 return -1;
             }
             s->checked = moved = true;
@@ -369,15 +357,10 @@ static int advance(struct dist *d, const struct dist_call *call)
 
 /* --- waiting ----------------------------------------------------------------------------- */
 
-static const struct dist_call *call_in_hand(const struct dist *d)
-{
-    return d->head < d->tail ? &d->queue[d->head % DIST_QUEUE] : NULL;
-}
-
 static bool is_idle(void *arg)
 {
     const struct shm *s = arg;
-    const struct dist_call *c = call_in_hand(s->d);
+    const struct dist_call *c = dist_in_hand(s->d);
     return page_fault(s->hold.page).kind == DIST_FINE && c && s->seq == c->seq &&
            !may_put(s) && !may_check(s) && !(s->checked && (may_red(s, c) || may_got(s, c)));
 }
@@ -428,7 +411,7 @@ static void sleep_some(struct dist *d)
         return;
     int gone = find_gone(s, &how);
     if (gone >= 0 && is_idle(s))
-        page_raise(s->hold.page, (struct dist_fault){how, gone, s->seq});
+        page_raise(s->hold.page, (struct dist_fault){how, dist_name(d, gone), s->seq});
 }
 
 /* Whoever has not begun the call, else whoever is least far in it: one that only waits for others
@@ -437,21 +420,27 @@ static void blame(struct dist *d, const struct dist_call *call, struct dist_faul
 {
     const struct shm *s = d->way;
     struct dist_page *p = s->hold.page;
-    if (!p) {
-        fault->rank = 0;
-        return;
-    }
     uint64_t least = UINT64_MAX;
-    for (int i = 0; i < s->hold.world; i++) {
+    int who = p ? -1 : 0;
+    for (int i = 0; p && i < s->hold.world; i++) {
         const struct dist_seat *seat = &p->seat[i];
         uint64_t far = atomic_load(&seat->put) + atomic_load(&seat->red) + atomic_load(&seat->got);
         if (!call && atomic_load(&seat->state) != SEAT_EMPTY)
             continue;
-        if (i == s->hold.rank || (fault->rank >= 0 && far >= least))
+        if (i == s->hold.rank || (who >= 0 && far >= least))
             continue;
-        fault->rank = i;
+        who = i;
         least = far;
     }
+    int behind = p && who >= 0 ? atomic_load(&p->seat[who].waits_for) : 0;
+    fault->rank = behind > 0 ? behind - 1 : who >= 0 ? dist_name(d, who) : -1;
+}
+
+static void suspect(struct dist *d, int name)
+{
+    struct shm *s = d->way;
+    if (s->hold.page)
+        atomic_store(&s->hold.page->seat[s->hold.rank].waits_for, name + 1);
 }
 
 /* --- life -------------------------------------------------------------------------------- */
@@ -460,9 +449,12 @@ static int begin(struct dist *d, struct err *err)
 {
     struct shm *s = calloc(1, sizeof(*s));
     cpu_set_t cpus;
-    if (!s)
+    if (!s || !(s->sources = calloc((size_t)d->c.world, sizeof(*s->sources)))) {
+        free(s);
         return err_set(err, ERR_MEMORY, "no memory for collectives");
+    }
     if (page_begin(&s->hold, d->c.rank, d->c.world, d->c.name, err) < 0) {
+        free(s->sources);
         free(s);
         return -1;
     }
@@ -476,12 +468,9 @@ static int connect_all(struct dist *d, struct err *err)
 {
     struct shm *s = d->way;
     int rc = page_poll(&s->hold, err);
-    if (rc == 0 && s->hold.page) {
-        struct dist_fault told = page_fault(s->hold.page);
-        if (told.kind != DIST_FINE) {
-            d->fault = told;
-            return -1;
-        }
+    if (rc == 0 && told(d).kind != DIST_FINE) {
+        d->fault = told(d);
+        return -1;
     }
     return rc;
 }
@@ -496,6 +485,7 @@ static void destroy(struct dist *d)
 {
     struct shm *s = d->way;
     page_leave(&s->hold);
+    free(s->sources);
     free(s);
 }
 
@@ -507,5 +497,7 @@ const struct dist_ops dist_shm = {
     .sleep = sleep_some,
     .blame = blame,
     .raise = raise_all,
+    .told = told,
+    .suspect = suspect,
     .destroy = destroy,
 };

@@ -51,3 +51,21 @@ void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_t
         return;
     }
 }
+
+/* In blocks that stay in the nearest cache. */
+void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
+               enum dist_op op)
+{
+    enum { BLOCK = 8192 };
+    char acc[BLOCK] __attribute__((aligned(64)));
+    size_t size = dist_size(type), block = BLOCK / size;
+    for (size_t at = 0; at < n; at += block) {
+        size_t k = n - at < block ? n - at : block;
+        const char *sum = x[0] + at * size;
+        for (int i = 1; i < many; i++) {
+            char *into = i == many - 1 ? dst + at * size : acc; /* all have been read by then */
+            dist_combine(into, sum, x[i] + at * size, k, type, op);
+            sum = into;
+        }
+    }
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_dist.c - collectives of 1 to 8 processes: right, in one order, and never an endless wait */
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,9 +23,13 @@
 
 enum { RANKS = 8, REPORT = 504 };
 
-/* What the processes tell the test: memory that all share. */
+/* What the processes tell the test, and each other: memory that all share. */
 struct board {
     volatile int go;
+    struct {
+        volatile int there;
+        char         key[32], value[256];
+    } told[RANKS];
     struct {
         volatile int begun, done;
         int          rc, ms;
@@ -32,8 +38,14 @@ struct board {
     } rank[RANKS];
 };
 
+/* How many nodes the ranks are spread over: all on one, each on its own, or some on each. */
+enum layout { ONE_NODE, EACH_ALONE, TWO_NODES };
+
 static struct board *board;
 static int world;
+static enum layout layout;
+static int node_first[RANKS + 1];
+static struct dist_meet meet_by_board;
 static int64_t init_ms, wait_ms;
 static char name[64];
 
@@ -49,13 +61,49 @@ static void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+/* --- meeting ----------------------------------------------------------------------------- */
+
+static int put(void *arg, const char *key, const char *value, struct err *err)
+{
+    int at = atoi(strchr(key, '.') + 1); /* "tcp.3" */
+    (void)arg;
+    (void)err;
+    snprintf(board->told[at].key, sizeof(board->told[at].key), "%s", key);
+    snprintf(board->told[at].value, sizeof(board->told[at].value), "%s", value);
+    __atomic_store_n(&board->told[at].there, 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static const char *get(void *arg, const char *key)
+{
+    (void)arg;
+    for (int i = 0; i < RANKS; i++)
+        if (__atomic_load_n(&board->told[i].there, __ATOMIC_ACQUIRE) &&
+            strcmp(board->told[i].key, key) == 0)
+            return board->told[i].value;
+    return NULL;
+}
+
+/* Ranks 0 to 2 on the first of two nodes, if there are as many. */
+static const struct dist_meet *meeting(int n)
+{
+    if (layout == ONE_NODE || n == 1)
+        return NULL;
+    int nodes = layout == EACH_ALONE ? n : 2;
+    for (int i = 0; i <= nodes; i++)
+        node_first[i] = layout == EACH_ALONE ? i : i == 0 ? 0 : i == nodes ? n : n < 4 ? 1 : 3;
+    meet_by_board = (struct dist_meet){.nodes = nodes, .first = node_first, .interface = "lo",
+                                       .put = put, .get = get};
+    return &meet_by_board;
+}
+
 /* Each rank is a process that runs `body`; what it returns is its verdict: 0, or a line number. */
 typedef int (*body_fn)(struct dist *d, int rank, struct err *err);
 
 static _Noreturn void be(int rank, body_fn body)
 {
     struct dist_config c = {.rank = rank, .world = world, .name = name, .init_ms = init_ms,
-                            .wait_ms = wait_ms};
+                            .wait_ms = wait_ms, .meet = meeting(world)};
     struct err err = {0};
     struct dist *d = NULL;
     struct dist_fault f = {0};
@@ -104,7 +152,8 @@ static void run(int n, body_fn body)
     reap(pid, n);
     for (int i = 0; i < n; i++)
         if (board->rank[i].rc != 0)
-            fail_msg("rank %d of %d: %d: %s", i, n, board->rank[i].rc, board->rank[i].text);
+            fail_msg("rank %d of %d, layout %d: %d: %s", i, n, (int)layout, board->rank[i].rc,
+                     board->rank[i].text);
 }
 
 static int setup(void **state)
@@ -130,12 +179,19 @@ static float number(int rank, size_t i)
     return (float)(int32_t)(x * 2246822519u) * 1e-3f * (rank % 3 ? 1.0f : 1e-4f);
 }
 
+/* In the order of ranks: on each node, then of nodes. */
 static float sum_in_order(size_t i)
 {
-    float s = number(0, i);
-    for (int r = 1; r < world; r++)
-        s += number(r, i);
-    return s;
+    const struct dist_meet *m = meeting(world);
+    float all = 0;
+    for (int k = 0; k < (m ? m->nodes : 1); k++) {
+        int from = m ? node_first[k] : 0, to = m ? node_first[k + 1] : world;
+        float s = number(from, i);
+        for (int r = from + 1; r < to; r++)
+            s += number(r, i);
+        all = k ? all + s : s;
+    }
+    return all;
 }
 
 static const size_t sizes[] = {0, 1, 2, 15, 16, 17, 1000, 4095, 4096, 4097, 65537, 300001, 1048583};
@@ -338,7 +394,8 @@ static void blamed(int n, enum dist_fault_kind kind, int whom, int within_ms, co
         const struct dist_fault *f = &board->rank[i].fault;
         if (!board->rank[i].done || board->rank[i].rc != -1 || f->kind != kind || f->rank != whom ||
             board->rank[i].ms > within_ms || !strstr(board->rank[i].text, word))
-            fail_msg("rank %d of %d: done %d rc %d kind %d rank %d after %d ms: %s", i, n,
+            fail_msg("layout %d: rank %d of %d: done %d rc %d kind %d rank %d after %d ms: %s",
+                     (int)layout, i, n,
                      board->rank[i].done, board->rank[i].rc, (int)f->kind, f->rank,
                      board->rank[i].ms, board->rank[i].text);
     }
@@ -360,7 +417,7 @@ static void a_stopped_peer_is_named_within_the_deadline(void **state)
 {
     (void)state;
     pid_t pid[RANKS];
-    for (int n = 2; n <= RANKS; n += 3) {
+    for (int n = 2; n <= RANKS; n += layout == ONE_NODE ? 3 : 6) {
         init_ms = 60000;
         wait_ms = 1500;
         spawn(pid, n, victim_stops);
@@ -388,7 +445,7 @@ static void a_peer_stopped_anywhere_is_named(void **state)
 {
     (void)state;
     pid_t pid[RANKS];
-    for (int k = 0; k < 6; k++) {
+    for (int k = layout == ONE_NODE ? 0 : 1; k < 6; k += layout == ONE_NODE ? 1 : 3) {
         int n = 2 + k % 3;
         init_ms = 60000;
         wait_ms = 1500; /* on a busy machine an innocent rank may be put aside for some time */
@@ -516,19 +573,94 @@ static void who_does_not_come_is_named(void **state)
     dist_destroy(second);
 }
 
+static void who_does_not_come_from_another_node_is_named(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct dist *d;
+    struct dist_fault f;
+    memset(board, 0, sizeof(*board));
+    world = 4;
+    struct dist_config c = {.rank = 0, .world = 4, .name = "test.absent", .init_ms = 100,
+                            .meet = meeting(4)};
+    assert_int_equal(dist_connect(&d, &c, &f, &err), -1);
+    assert_int_equal(f.kind, DIST_ABSENT);
+    assert_int_equal(f.rank, 1);
+    assert_non_null(strstr(err.text, "rank 1 of 4 did not come within 0.1 s"));
+}
+
+/* Junk, silence, and a rank of another generation knock before rank 1 does. */
+static void strangers_are_not_let_in(void **state)
+{
+    (void)state;
+    pid_t pid[2];
+    int line[2];
+    char junk[40];
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memset(board, 0, sizeof(*board));
+    memset(junk, 'x', sizeof(junk));
+    world = 2;
+    init_ms = wait_ms = 60000;
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof(name), "test.strangers.%s", i == 1 ? "older" : "now");
+        pid_t p = fork();
+        assert_true(p >= 0);
+        if (p == 0 && i == 1)
+            init_ms = 200;
+        if (p == 0)
+            be(i > 0, parts);
+        if (i != 1)
+            pid[i > 0] = p;
+        if (i == 1)
+            assert_int_equal(waitpid(p, NULL, 0), p); /* it calls rank 0, and is not answered */
+        for (int k = 0; i == 0 && k < 2; k++) {
+            while (!board->told[0].there)
+                nap();
+            a.sin_port = htons((uint16_t)atoi(strchr(board->told[0].value, ':') + 1));
+            line[k] = socket(AF_INET, SOCK_STREAM, 0);
+            assert_int_equal(connect(line[k], (struct sockaddr *)&a, sizeof(a)), 0);
+            if (k == 0)
+                assert_int_equal(write(line[0], junk, sizeof(junk)), sizeof(junk));
+        }
+        if (i == 1) {
+            assert_int_equal(board->rank[1].fault.kind, DIST_ABSENT);
+            assert_int_equal(board->rank[0].done, 0);
+        }
+    }
+    reap(pid, 2);
+    assert_int_equal(read(line[0], junk, 1), 0); /* sent away without a word */
+    close(line[0]);
+    close(line[1]);
+    for (int i = 0; i < 2; i++)
+        if (board->rank[i].rc != 0)
+            fail_msg("rank %d: %d: %s", i, board->rank[i].rc, board->rank[i].text);
+}
+
+static int choose_layout(void **state)
+{
+    layout = (enum layout)(uintptr_t)*state;
+    return 0;
+}
+
 int main(void)
 {
+#define IN(layout, test) \
+    {#test " (" #layout ")", test, choose_layout, NULL, (void *)(uintptr_t)(layout)}
+#define EVERYWHERE(test) IN(ONE_NODE, test), IN(EACH_ALONE, test), IN(TWO_NODES, test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices),
-        cmocka_unit_test(right_numbers),
-        cmocka_unit_test(barriers),
-        cmocka_unit_test(a_killed_peer_is_named_at_once),
-        cmocka_unit_test(a_stopped_peer_is_named_within_the_deadline),
-        cmocka_unit_test(a_peer_stopped_anywhere_is_named),
-        cmocka_unit_test(ranks_that_run_apart_are_told),
-        cmocka_unit_test(a_peer_that_leaves_is_named),
-        cmocka_unit_test(an_abort_wakes_all),
-        cmocka_unit_test(who_does_not_come_is_named),
+        EVERYWHERE(right_numbers),
+        EVERYWHERE(barriers),
+        EVERYWHERE(a_killed_peer_is_named_at_once),
+        EVERYWHERE(a_stopped_peer_is_named_within_the_deadline),
+        EVERYWHERE(a_peer_stopped_anywhere_is_named),
+        EVERYWHERE(ranks_that_run_apart_are_told),
+        EVERYWHERE(a_peer_that_leaves_is_named),
+        EVERYWHERE(an_abort_wakes_all),
+        IN(ONE_NODE, who_does_not_come_is_named),
+        IN(EACH_ALONE, who_does_not_come_from_another_node_is_named),
+        IN(TWO_NODES, who_does_not_come_from_another_node_is_named),
+        IN(EACH_ALONE, strangers_are_not_let_in),
     };
     return cmocka_run_group_tests_name("dist", tests, setup, teardown);
 }
