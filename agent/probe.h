@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h - the facts about this node, as JSON
  *
- *   {"schema":1, "hostname","boot_id","arch","kernel","cpus","cpu_model","memory_bytes",
- *    "memory_limit_bytes"|null, "cgroup_cpus"|null, "shm_bytes","disk_free_bytes","disk",
- *    "notebook"|null, "driver"|null, "cuda_driver"|null, "gpu_note"|null,
- *    "gpus":[{"index","uuid","name","memory_bytes","pci","compute"|null,"mig":bool,
- *             "healthy":bool,"note"|null}]}
- *
- * Facts only: agent/plan.h decides.  A fact that cannot be had is null; finding
- * facts never fails a run.  Recorded facts of real machines are test cases.
+ * docs/FACTS.md lists every key. Facts only: agent/plan.h decides. A fact that
+ * cannot be had is null, and finding facts never fails a run. Recorded facts of
+ * real kinds of machines are test cases (tests/facts).
  */
 #ifndef AGENT_PROBE_H
 #define AGENT_PROBE_H
@@ -16,12 +11,24 @@
 #include <jansson.h>
 
 struct err;
+struct nvml;
+
+enum { FACTS_SCHEMA = 2, PROBE_GPUS_MOST = 64 };
 
 /* disk: the directory whose free space is asked for.  The caller owns it; NULL: no memory. */
 json_t *probe_facts(const char *disk, struct err *err);
 
-/* Its parts.  probe_gpu() sets gpus, driver, cuda_driver and gpu_note. */
-int probe_host(json_t *facts, const char *disk);
-int probe_gpu(json_t *facts);
+/* Its parts; each sets keys of its own. 0, or -1: no memory. */
+int probe_host(json_t *facts, const char *disk); /* processors, memory, disk */
+int probe_kind(json_t *facts);                   /* notebook, container, virtual machine */
+int probe_net(json_t *facts);                    /* interfaces, RDMA ports */
+int probe_gpu(json_t *facts);                    /* driver, NCCL, GPUs, pairs; may block: see probe.c */
+
+/* What joins two GPUs: the value of `pairs`. NULL in gpus: one that does not answer. */
+struct nvml_device;
+json_t *probe_pairs(const struct nvml *n, struct nvml_device *const *gpus, int count);
+
+/* The Xids that the kernel has logged about a GPU since it started, or JSON null. */
+json_t *probe_xids(const char *pci);
 
 #endif

@@ -1,54 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_host.c - processors, memory, disk, and what kind of machine this is */
-#include <sched.h>
+/* probe_host.c - processors, memory, disk, and the limits that this process lives under */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/cpu_list.h"
 #include "agent/probe.h"
+#include "agent/sysroot.h"
 #include "engine/cgroup.h"
 
-/* The first line of a file without its newline; "" when there is none. */
-static void first_line(const char *path, char *out, size_t size)
+static json_t *number_or_null(double v)
 {
-    out[0] = '\0';
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return;
-    if (!fgets(out, (int)size, f))
-        out[0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    fclose(f);
+    return v < 0 ? json_null() : json_real(v);
 }
 
-static int allowed_cpus(void)
+static json_t *integer_or_null(int64_t v)
 {
-    /* More than the 1024 of a plain cpu_set_t. */
-    cpu_set_t *set = CPU_ALLOC(8192);
-    size_t size = CPU_ALLOC_SIZE(8192);
-    int n = 0;
-    if (set && sched_getaffinity(0, size, set) == 0)
-        n = CPU_COUNT_S(size, set);
-    if (set)
-        CPU_FREE(set);
-    return n > 0 ? n : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return v < 0 ? json_null() : json_integer((json_int_t)v);
 }
+
+static json_t *text_or_null(const char *text)
+{
+    return text[0] ? json_string(text) : json_null();
+}
+
+/* --- processors ---------------------------------------------------------------------------- */
+
+static bool add_numa_node(void *arg, const char *name)
+{
+    char path[128], cpus[512];
+    char *end;
+    if (strncmp(name, "node", 4) != 0)
+        return true;
+    long node = strtol(name + 4, &end, 10);
+    if (end == name + 4 || *end)
+        return true;
+    snprintf(path, sizeof(path), "/sys/devices/system/node/%.32s/cpulist", name);
+    sysroot_line(cpus, sizeof(cpus), path);
+    json_array_append_new(arg, json_pack("{s:i, s:s}", "node", (int)node, "cpus", cpus));
+    return true;
+}
+
+static void add_cpus(json_t *facts)
+{
+    char list[1024], model[128];
+    sysroot_value(list, sizeof(list), "/proc/self/status", "Cpus_allowed_list");
+    if (!list[0])
+        sysroot_line(list, sizeof(list), "/sys/devices/system/cpu/online");
+    sysroot_value(model, sizeof(model), "/proc/cpuinfo", "model name");
+    int cpus = cpu_list_count(list);
+    if (cpus <= 0)
+        cpus = sysroot_replayed() ? 1 : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    json_t *numa = json_array();
+    sysroot_each("/sys/devices/system/node", add_numa_node, numa);
+    json_object_set_new(facts, "cpus", json_integer(cpus));
+    json_object_set_new(facts, "cpu_list", text_or_null(list));
+    json_object_set_new(facts, "cpu_model", json_string(model[0] ? model : "unknown"));
+    json_object_set_new(facts, "numa", numa);
+}
+
+/* --- limits -------------------------------------------------------------------------------- */
 
 /* The least value of a limit from our group up to the root; parse() returns < 0 for none. */
 static double least_limit(const char *file, double (*parse)(const char *))
 {
-    char dir[1100], path[1200], line[128];
+    char dir[1100] = "/sys/fs/cgroup", path[1200], line[128];
     double least = -1;
-    cgroup_dir(dir, sizeof(dir));
+    if (!sysroot_replayed()) /* a recorded machine has one group, the root */
+        cgroup_dir(dir, sizeof(dir));
     while (strlen(dir) >= strlen("/sys/fs/cgroup")) {
         snprintf(path, sizeof(path), "%s/%s", dir, file);
-        first_line(path, line, sizeof(line));
+        sysroot_line(line, sizeof(line), path);
         double v = line[0] ? parse(line) : -1;
         if (v >= 0 && (least < 0 || v < least))
             least = v;
@@ -77,83 +104,76 @@ static double cpu_quota(void)
     double v = least_limit("cpu.max", parse_cpu_max);
     if (v >= 0)
         return v;
-    char quota[64], period[64];
-    first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof(quota));
-    first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof(period));
-    return atof(quota) > 0 && atof(period) > 0 ? atof(quota) / atof(period) : -1;
+    int64_t quota = sysroot_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    int64_t period = sysroot_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    return quota > 0 && period > 0 ? (double)quota / (double)period : -1;
 }
 
-static void cpu_model(char *out, size_t size)
+/* A number of bytes, or the word "unlimited". */
+static json_t *memlock(void)
 {
-    char line[256];
-    snprintf(out, size, "unknown");
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        char *colon = strchr(line, ':');
-        if (colon && strncmp(line, "model name", 10) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " "));
-            break;
-        }
-    }
-    if (f)
-        fclose(f);
+    char line[128];
+    sysroot_value(line, sizeof(line), "/proc/self/limits", "Max locked memory");
+    line[strcspn(line, " ")] = '\0';
+    if (strcmp(line, "unlimited") == 0)
+        return json_string(line);
+    return line[0] ? json_integer(strtoll(line, NULL, 10)) : json_null();
 }
 
-static json_int_t free_bytes(const char *path, bool total)
+/* --- memory and disk ----------------------------------------------------------------------- */
+
+static int64_t memory_bytes(void)
+{
+    char line[64];
+    sysroot_value(line, sizeof(line), "/proc/meminfo", "MemTotal");
+    return line[0] ? strtoll(line, NULL, 10) * 1024 : -1;
+}
+
+static int64_t fs_bytes(const char *path, bool total)
 {
     struct statvfs v;
     if (!path || statvfs(path, &v) < 0)
         return -1;
-    return (json_int_t)(total ? v.f_blocks : v.f_bavail) * (json_int_t)v.f_frsize;
+    return (int64_t)(total ? v.f_blocks : v.f_bavail) * (int64_t)v.f_frsize;
 }
 
-/* Signs in the environment may be missing in a daemon, so paths count too. */
-static const char *notebook_kind(void)
+/* Of a recorded machine what its mount says, "size=65536k". */
+static int64_t mounted_bytes(const char *mount)
 {
-    const char *vertex = getenv("VERTEX_PRODUCT");
-    if (vertex && *vertex)
-        return "vertex";
-    if (getenv("KAGGLE_KERNEL_RUN_TYPE") || access("/kaggle/working", F_OK) == 0)
-        return "kaggle";
-    if (getenv("COLAB_RELEASE_TAG") || getenv("COLAB_GPU") ||
-        access("/content/sample_data", F_OK) == 0)
-        return "colab";
-    if (getenv("SM_CURRENT_HOST") || access("/opt/ml/metadata/resource-metadata.json", F_OK) == 0)
-        return "sagemaker";
-    return NULL;
+    char options[512], *end;
+    sysroot_value(options, sizeof(options), "/proc/mounts", mount);
+    const char *size = strstr(options, "size=");
+    int64_t v = size ? strtoll(size + 5, &end, 10) : -1;
+    return !size ? -1 : *end == 'k' ? v << 10 : *end == 'm' ? v << 20 : *end == 'g' ? v << 30 : v;
 }
 
-static json_t *number_or_null(double v)
+static int64_t shm_bytes(void)
 {
-    return v < 0 ? json_null() : json_real(v);
+    return sysroot_replayed() ? mounted_bytes("tmpfs /dev/shm") : fs_bytes("/dev/shm", true);
 }
 
-static json_t *bytes_or_null(json_int_t v)
-{
-    return v < 0 ? json_null() : json_integer(v);
-}
+/* --- all of it ----------------------------------------------------------------------------- */
 
 int probe_host(json_t *facts, const char *disk)
 {
     struct utsname u;
-    struct sysinfo info;
-    char boot[64], model[128];
-    if (uname(&u) < 0 || sysinfo(&info) < 0)
+    char host[128], boot[64], kernel[128];
+    if (uname(&u) < 0)
         return -1;
-    first_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
-    cpu_model(model, sizeof(model));
-    const char *kind = notebook_kind();
-    json_t *host = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:s, s:I, s:o, s:o, s:o, s:o, s:s, s:o}", "hostname", u.nodename,
-        "boot_id", boot, "arch", u.machine, "kernel", u.release, "cpus", allowed_cpus(),
-        "cpu_model", model, "memory_bytes", (json_int_t)info.totalram * (json_int_t)info.mem_unit,
-        "memory_limit_bytes", bytes_or_null((json_int_t)least_limit("memory.max", parse_bytes)),
-        "cgroup_cpus", number_or_null(cpu_quota()), "shm_bytes",
-        bytes_or_null(free_bytes("/dev/shm", true)), "disk_free_bytes",
-        bytes_or_null(free_bytes(disk, false)), "disk", disk ? disk : "", "notebook",
-        kind ? json_string(kind) : json_null());
-    int rc = host ? json_object_update(facts, host) : -1;
-    json_decref(host);
+    sysroot_line(host, sizeof(host), "/proc/sys/kernel/hostname");
+    sysroot_line(boot, sizeof(boot), "/proc/sys/kernel/random/boot_id");
+    sysroot_line(kernel, sizeof(kernel), "/proc/sys/kernel/osrelease");
+    json_t *host_facts = json_pack(
+        "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "hostname",
+        host[0] ? host : u.nodename, "boot_id", boot, "arch", u.machine, "kernel",
+        kernel[0] ? kernel : u.release, "memory_bytes", integer_or_null(memory_bytes()),
+        "memory_limit_bytes",
+        integer_or_null((int64_t)least_limit("memory.max", parse_bytes)), "cgroup_cpus",
+        number_or_null(cpu_quota()), "memlock_bytes", memlock(), "shm_bytes",
+        integer_or_null(shm_bytes()), "disk_free_bytes", integer_or_null(fs_bytes(disk, false)),
+        "disk", disk ? disk : "");
+    int rc = host_facts ? json_object_update(facts, host_facts) : -1;
+    json_decref(host_facts);
+    add_cpus(facts);
     return rc;
 }

@@ -3,7 +3,7 @@
 # same GPU listed twice, one that has fallen off the bus, slices, a driver that fails.
 lib=$WORK/lib
 mkdir "$lib"
-${CC:-cc} -shared -fPIC -o "$lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
 export LD_LIBRARY_PATH=$lib
 
 plan() { # GPUS SPEC: prints the plan or the refusal
@@ -18,7 +18,7 @@ has() { # TEXT...: the last output has each
 
 out=$(FAKE_GPUS=ab jobctl-agent probe)
 has '"uuid": "GPU-a"' '"uuid": "GPU-b"' '"name": "Fake A100"' '"memory_bytes": 45097156608' \
-    '"driver": "580.00"' '"cuda_driver": "13.0"' '"pci": "00000000:0a:00.0"' '"compute": null'
+    '"driver": "580.00"' '"cuda_driver": "13.0"' '"pci": "0000:0a:00.0"' '"compute": null'
 
 out=$(plan a '{"run":"x","resources":{"gpus":"auto","ranks":2}}') && exit 1
 has 'Duplicate GPU detected' 'Set `ranks: auto`' 'here 1' '`share_gpus: true`'
@@ -36,3 +36,5 @@ out=$(plan init '{"run":"x"}')
 has 'ranks: 1 (no GPU is used' 'the NVIDIA driver does not start: Driver Not Loaded'
 out=$(plan crash '{"run":"x"}')
 has 'ranks: 1 (no GPU is used' 'the probe of the GPUs ended without an answer'
+out=$(JOBCTL_GPU_PROBE_MS=300 plan hang '{"run":"x"}')
+has 'ranks: 1 (no GPU is used' 'the NVIDIA driver does not answer: is a GPU failing?'

@@ -5,7 +5,7 @@
 cd "$WORK"
 lib=$WORK/lib
 mkdir "$lib"
-${CC:-cc} -shared -fPIC -o "$lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
 export LD_LIBRARY_PATH=$lib FAKE_GPUS=aab
 
 printf 'run: echo "gpus $CUDA_VISIBLE_DEVICES"; until [ -e go ]; do sleep 0.02; done\n' >one.yaml

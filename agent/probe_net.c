@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe_net.c - network interfaces and the routes over them; RDMA devices and their ports */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/probe.h"
+#include "agent/sysroot.h"
+
+/* --- interfaces ---------------------------------------------------------------------------- */
+
+static bool is_default_route(const char *name)
+{
+    char path[4096], line[256], iface[64];
+    unsigned long destination, gateway, flags;
+    bool found = false;
+    sysroot_path(path, sizeof(path), "/proc/net/route");
+    FILE *f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof(line), f))
+        found = sscanf(line, "%63s %lx %lx %lx", iface, &destination, &gateway, &flags) == 4 &&
+                destination == 0 && gateway != 0 && strcmp(iface, name) == 0;
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* A piece of hardware, not a bridge or a tunnel. */
+static bool has_device(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "/sys/class/net/%.64s/device", name);
+    return sysroot_has(path);
+}
+
+static json_t *speed(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "/sys/class/net/%.64s/speed", name);
+    int64_t mbps = sysroot_number(path); /* -1 also where the driver does not know */
+    return mbps > 0 ? json_integer((json_int_t)mbps) : json_null();
+}
+
+static bool is_up(const char *name)
+{
+    char path[256], state[32];
+    snprintf(path, sizeof(path), "/sys/class/net/%.64s/operstate", name);
+    sysroot_line(state, sizeof(state), path);
+    return strcmp(state, "up") == 0 || strcmp(state, "unknown") == 0;
+}
+
+/* Of this machine; a recorded one tells none. */
+static json_t *addresses(const char *name)
+{
+    struct ifaddrs *list = NULL;
+    json_t *out = json_array();
+    if (sysroot_replayed() || getifaddrs(&list) < 0)
+        return out;
+    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+        char text[INET6_ADDRSTRLEN] = "";
+        if (!i->ifa_addr || strcmp(i->ifa_name, name) != 0)
+            continue;
+        if (i->ifa_addr->sa_family == AF_INET)
+            inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr,
+                      text, sizeof(text));
+        else if (i->ifa_addr->sa_family == AF_INET6)
+            inet_ntop(AF_INET6,
+                      &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr, text,
+                      sizeof(text));
+        if (text[0])
+            json_array_append_new(out, json_string(text));
+    }
+    freeifaddrs(list);
+    return out;
+}
+
+static bool add_interface(void *arg, const char *name)
+{
+    if (strcmp(name, "lo") != 0)
+        json_array_append_new(
+            arg, json_pack("{s:s, s:b, s:b, s:b, s:o, s:o}", "name", name, "up", (int)is_up(name),
+                           "default_route", (int)is_default_route(name), "device",
+                           (int)has_device(name), "speed_mbps", speed(name), "addresses",
+                           addresses(name)));
+    return true;
+}
+
+/* --- RDMA ---------------------------------------------------------------------------------- */
+
+struct rdma_device {
+    json_t     *out;
+    const char *name;
+};
+
+/* "4: ACTIVE" to "active"; "400 Gb/sec (4X NDR)" to 400. */
+static bool add_port(void *arg, const char *port)
+{
+    const struct rdma_device *d = arg;
+    char path[256], state[64], link[64], vendor[32];
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/state", d->name, port);
+    sysroot_line(state, sizeof(state), path);
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/link_layer", d->name,
+             port);
+    sysroot_line(link, sizeof(link), path);
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/%.16s/rate", d->name, port);
+    int64_t rate = sysroot_number(path);
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device/vendor", d->name);
+    sysroot_line(vendor, sizeof(vendor), path);
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device/numa_node", d->name);
+    int64_t numa = sysroot_number(path);
+    json_array_append_new(
+        d->out,
+        json_pack("{s:s, s:i, s:b, s:s, s:o, s:s, s:o}", "name", d->name, "port", atoi(port),
+                  "active", strstr(state, "ACTIVE") != NULL, "link",
+                  strcmp(link, "Ethernet") == 0     ? "ethernet"
+                  : strcmp(link, "InfiniBand") == 0 ? "infiniband"
+                                                    : "unknown",
+                  "rate_gbps", rate > 0 ? json_integer((json_int_t)rate) : json_null(), "vendor",
+                  vendor, "numa", numa < 0 ? json_null() : json_integer((json_int_t)numa)));
+    return true;
+}
+
+static bool add_device(void *arg, const char *name)
+{
+    char path[256];
+    struct rdma_device d = {.out = arg, .name = name};
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports", name);
+    sysroot_each(path, add_port, &d);
+    return true;
+}
+
+/* --- software that the cloud's network needs ----------------------------------------------- */
+
+/* What NCCL is to be told on these networks comes with them, release by release. */
+static json_t *fabric_software(void)
+{
+    static const struct {
+        const char *name, *path;
+    } known[] = {
+        {"gcp-gib", "/usr/local/gib"},
+        {"gcp-fastrak", "/var/lib/tcpxo"},
+        {"gcp-tcpx", "/var/lib/tcpx"},
+        {"aws-efa", "/opt/amazon/efa"},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (sysroot_has(known[i].path))
+            return json_string(known[i].name);
+    return json_null();
+}
+
+int probe_net(json_t *facts)
+{
+    json_t *net = json_array(), *rdma = json_array();
+    sysroot_each("/sys/class/net", add_interface, net);
+    sysroot_each("/sys/class/infiniband", add_device, rdma);
+    json_object_set_new(facts, "net", net);
+    json_object_set_new(facts, "rdma", rdma);
+    json_object_set_new(facts, "fabric_software", fabric_software());
+    return json_object_set_new(facts, "peermem", json_boolean(sysroot_has(
+                                                     "/sys/module/nvidia_peermem")));
+}
