@@ -41,21 +41,27 @@ static void encode_word(float *row, int channels, const char *word, size_t n)
         row[c] *= scale;
 }
 
+/* The next word, lower case, cut to WORD_MAX bytes; moves *p behind it. Returns its length, 0 at
+ * the end of the text. */
+static size_t next_word(const char **p, char word[WORD_MAX])
+{
+    size_t n = 0;
+    for (; **p && !is_letter((unsigned char)**p); ++*p)
+        ;
+    for (; is_letter((unsigned char)**p); ++*p)
+        if (n < WORD_MAX)
+            word[n++] = (char)((unsigned char)**p < 0x80 ? tolower((unsigned char)**p) : **p);
+    return n;
+}
+
 void caption_encode(float *tokens, float *mask, const char *text, int words, int channels)
 {
+    char word[WORD_MAX];
+    size_t n;
     memset(tokens, 0, sizeof(*tokens) * (size_t)words * (size_t)channels);
     memset(mask, 0, sizeof(*mask) * (size_t)words);
     int at = 0;
-    for (const char *p = text; *p && at < words;) {
-        char word[WORD_MAX];
-        size_t n = 0;
-        for (; *p && !is_letter((unsigned char)*p); p++)
-            ;
-        for (; is_letter((unsigned char)*p); p++)
-            if (n < sizeof(word))
-                word[n++] = (char)((unsigned char)*p < 0x80 ? tolower((unsigned char)*p) : *p);
-        if (n == 0)
-            break;
+    while (at < words && (n = next_word(&text, word)) > 0) {
         encode_word(tokens + (size_t)at * (size_t)channels, channels, word, n);
         mask[at++] = 1;
     }
@@ -63,6 +69,15 @@ void caption_encode(float *tokens, float *mask, const char *text, int words, int
         add_signs(tokens, channels, "", 0, 3);
         mask[0] = 1;
     }
+}
+
+int caption_words(const char *text)
+{
+    char word[WORD_MAX];
+    int n = 0;
+    while (next_word(&text, word) > 0)
+        n++;
+    return n;
 }
 
 void caption_null(float *tokens, int words, int channels)

@@ -14,6 +14,9 @@
 /* tokens: [words][channels], mask: [words]. Rows that are not used are 0. */
 void caption_encode(float *tokens, float *mask, const char *text, int words, int channels);
 
+/* How many words a caption has, all of them. */
+int caption_words(const char *text);
+
 /* What stands for "no caption" in every row: the null embedding of guidance. */
 void caption_null(float *tokens, int words, int channels);
 

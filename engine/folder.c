@@ -16,6 +16,13 @@
 
 enum { CAPTION_MAX = 16384, PATH_SIZE = 4096 };
 
+/* A directory on its way to be a folder. */
+struct reading {
+    struct folder f;
+    folder_bad_fn bad; /* or NULL */
+    void         *arg;
+};
+
 void folder_free(struct folder *f)
 {
     for (int i = 0; i < f->len; i++) {
@@ -80,7 +87,17 @@ static int add(struct folder *f, const char *file, const char *caption, struct e
     return 0;
 }
 
-static int read_jsonl(struct folder *f, FILE *in, const char *path, struct err *err)
+/* What is wrong with one sample ends the reading, or is told and forgotten. */
+static int bad_sample(const struct reading *r, const char *where, struct err *err)
+{
+    if (!r->bad || err->code != ERR_DATA)
+        return -1;
+    r->bad(r->arg, where, err->text);
+    *err = (struct err){0};
+    return 0;
+}
+
+static int read_jsonl(struct reading *r, FILE *in, const char *path, struct err *err)
 {
     char *line = NULL;
     size_t room = 0;
@@ -96,8 +113,13 @@ static int read_jsonl(struct folder *f, FILE *in, const char *path, struct err *
             rc = err_set(err, ERR_DATA,
                          "%s:%d: expected {\"file\": \"NAME\", \"text\": \"CAPTION\"}%s%s", path, n,
                          o ? "" : ": ", o ? "" : why.text);
-        else if (add(f, file, text, err) < 0)
+        else if (add(&r->f, file, text, err) < 0)
             rc = err_prefix(err, "%s:%d: ", path, n);
+        if (rc < 0) {
+            char where[48];
+            snprintf(where, sizeof(where), "captions.jsonl:%d", n);
+            rc = bad_sample(r, where, err);
+        }
         json_decref(o);
     }
     free(line);
@@ -135,8 +157,9 @@ static int add_with_txt(struct folder *f, const char *file, struct err *err)
     return add(f, file, text, err);
 }
 
-static int read_dir(struct folder *f, struct err *err)
+static int read_dir(struct reading *r, struct err *err)
 {
+    struct folder *f = &r->f;
     struct dirent **names = NULL;
     int n = scandir(f->path, &names, is_picture, by_name);
     int rc = 0;
@@ -144,34 +167,40 @@ static int read_dir(struct folder *f, struct err *err)
         return err_set(err, ERR_DATA, "cannot read the data folder %s: %s", f->path,
                        strerror(errno));
     for (int i = 0; i < n; i++) {
-        if (rc == 0)
-            rc = add_with_txt(f, names[i]->d_name, err);
+        if (rc == 0 && add_with_txt(f, names[i]->d_name, err) < 0)
+            rc = bad_sample(r, names[i]->d_name, err);
         free(names[i]);
     }
     free(names);
     return rc;
 }
 
-int folder_read(struct folder *out, const char *path, struct err *err)
+int folder_read_all(struct folder *out, const char *path, folder_bad_fn bad, void *arg,
+                    struct err *err)
 {
-    struct folder f = {.path = strdup(path)};
+    struct reading r = {.f.path = strdup(path), .bad = bad, .arg = arg};
     char list[PATH_SIZE];
     *out = (struct folder){0};
-    if (!f.path)
+    if (!r.f.path)
         return err_set(err, ERR_MEMORY, "out of memory for a list of pictures");
     int rc = join(list, path, "captions.jsonl", err);
     FILE *in = rc == 0 ? fopen(list, "re") : NULL;
     if (in) {
-        rc = read_jsonl(&f, in, list, err);
+        rc = read_jsonl(&r, in, list, err);
         fclose(in);
     } else if (rc == 0) {
-        rc = read_dir(&f, err);
+        rc = read_dir(&r, err);
     }
-    if (rc == 0 && f.len == 0)
+    if (rc == 0 && r.f.len == 0)
         rc = err_set(err, ERR_DATA, "%s holds no pictures (.png, .jpg, .jpeg or .webp)", path);
     if (rc == 0)
-        *out = f;
+        *out = r.f;
     else
-        folder_free(&f);
+        folder_free(&r.f);
     return rc;
+}
+
+int folder_read(struct folder *out, const char *path, struct err *err)
+{
+    return folder_read_all(out, path, NULL, NULL, err);
 }

@@ -28,6 +28,11 @@ struct folder {
 
 /* Reads names and captions, not pictures. A failure leaves *out empty. */
 int folder_read(struct folder *out, const char *path, struct err *err);
+
+/* The same, but a sample that is wrong is told to `bad` and left out. */
+typedef void (*folder_bad_fn)(void *arg, const char *where, const char *what);
+int folder_read_all(struct folder *out, const char *path, folder_bad_fn bad, void *arg,
+                    struct err *err);
 void folder_free(struct folder *f);
 
 #endif

@@ -19,6 +19,8 @@ static const struct {
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
     {"verify", command_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] CASE.json...\n"
                                "                       check the engine against golden cases"},
+    {"verify-data", command_verify_data, "--spec FILE [--dir DIR] [--json]\n"
+                                         "                       read all data once; account for a run's samples"},
     {"bench", command_bench, "--config FILE [--case NAME] [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/aspect.h"
+
 struct err;
 struct train_spec;
 
@@ -36,5 +38,8 @@ enum pack_made {
  * names it. */
 int pack_ensure(char *path, enum pack_made *made, const struct train_spec *s, const char *dir,
                 pack_tick_fn tick, void *arg, struct err *err);
+
+/* The size that a picture of height x width is brought to. */
+struct aspect pack_size(int height, int width, const struct train_spec *s);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/aspect.h"
 #include "engine/caption.h"
 #include "engine/dct.h"
 #include "engine/err.h"
@@ -23,15 +22,20 @@ struct picture {
     const struct folder_item *item;
 };
 
-/* To the size that the spec asks for; without one it stays as it is. */
+/* What the spec asks for; without a resolution a picture stays as it is. */
+struct aspect pack_size(int height, int width, const struct train_spec *s)
+{
+    if (s->resolution == 0)
+        return (struct aspect){height, width};
+    if (s->multi_scale)
+        return aspect_nearest(height, width, s->resolution, s->dct_block * s->model.patch);
+    return (struct aspect){s->resolution, s->resolution};
+}
+
 static int resize(struct image *im, const struct train_spec *s, struct err *err)
 {
-    struct aspect to = {s->resolution, s->resolution};
+    struct aspect to = pack_size(im->height, im->width, s);
     struct image fit;
-    if (s->resolution == 0)
-        return 0;
-    if (s->multi_scale)
-        to = aspect_nearest(im->height, im->width, s->resolution, s->dct_block * s->model.patch);
     if (im->height == to.height && im->width == to.width)
         return 0;
     if (image_fit(&fit, im, to.width, to.height, err) < 0)

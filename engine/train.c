@@ -17,6 +17,7 @@
 #include "engine/loader.h"
 #include "engine/metrics.h"
 #include "engine/progress.h"
+#include "engine/sample_log.h"
 #include "engine/schedule.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
@@ -88,8 +89,8 @@ static int save(struct train *t)
     if (t->saved == t->at)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
-    if (train_ranks_same_weights(t) < 0 || (train_is_first(t) && write_checkpoint(t) < 0) ||
-        train_ranks_barrier(t) < 0)
+    if (sample_log_sync(t->samples, &t->err) < 0 || train_ranks_same_weights(t) < 0 ||
+        (train_is_first(t) && write_checkpoint(t) < 0) || train_ranks_barrier(t) < 0)
         return -1;
     t->saved = t->at;
     t->saved_s = train_clock();
@@ -116,7 +117,8 @@ int train_micro(struct train *t, int from, int n, int index, double *loss)
 {
     struct step_input in;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
-    if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0)
+    if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0 ||
+        sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
         return -1;
     flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
     flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
@@ -130,6 +132,7 @@ static int accumulate(struct train *t)
     int micro = t->spec.batch_micro, first, end;
     t->loss = 0;
     step_begin(t->step);
+    sample_log_begin(t->samples);
     train_ranks_begin_step(t);
     train_ranks_slice(t, &first, &end);
     for (int from = first; from < end; from += micro) {
@@ -176,6 +179,10 @@ static int one_step(struct train *t)
     if (step_end(t->step, lr, &grad_norm, &t->err) < 0)
         return isfinite(grad_norm) ? -1 : not_finite(t, "the gradient norm", grad_norm);
     t->at++;
+    if (sample_log_commit(t->samples, t->at, &t->err) < 0) {
+        t->code = EXIT_DISK_FULL;
+        return -1;
+    }
     double took = train_clock() - start;
     flight_step_done(t->flight, (uint64_t)t->at, (uint64_t)(took * 1e9));
     prove_pending(t);
@@ -283,6 +290,7 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     dist_destroy(t->dist);
     exact_destroy(t->exact);
     metrics_close(t->metrics);
+    sample_log_close(t->samples);
     step_destroy(t->step);
     loader_destroy(t->loader);
     json_decref(t->codec);

@@ -15,6 +15,7 @@
 #include "engine/dist.h"
 #include "engine/exact.h"
 #include "engine/flight.h"
+#include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
@@ -104,6 +105,7 @@ static int add_all(struct train *t)
     int first = (int)((int64_t)all * t->env->rank / t->env->world_size);
     int end = (int)((int64_t)all * (t->env->rank + 1) / t->env->world_size);
     exact_begin(t->exact);
+    sample_log_begin(t->samples);
     for (int k = first; k < end; k++) {
         int from = k * micro, n = global - from < micro ? global - from : micro;
         double loss;

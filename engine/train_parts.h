@@ -42,6 +42,7 @@ struct train {
     struct loader   *loader;
     struct step     *step;
     struct metrics  *metrics;
+    struct sample_log *samples; /* data.sample_log: true, else NULL */
     struct exact    *exact; /* reproducible: true, else NULL */
     struct fit       fit;   /* of a batch into memory */
 

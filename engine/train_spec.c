@@ -262,6 +262,7 @@ static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
         word_is(train, "data.encoders", "features") ? ENCODERS_FEATURES : ENCODERS_DCT_HASH;
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
+    s->sample_log = bool_of(train, "data.sample_log", false);
     s->dct_block = (int)int_of(train, "data.dct_block", 0);
     s->caption_words = (int)int_of(train, "data.caption_words", 0);
     s->caption_channels = (int)int_of(train, "data.caption_channels", 0);

@@ -64,6 +64,7 @@ struct train_spec {
     char     data_path[1024];
     int      resolution;         /* pixels; 0 = as the data is */
     bool     multi_scale;        /* samples of several shapes */
+    bool     sample_log;
     enum encoders encoders;
     int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
     int      caption_words, caption_channels;

@@ -62,6 +62,8 @@ static const struct spec_field fields[] = {
              "if multi_scale; auto = as they are, all the same size"},
     {.path = "data.multi_scale", .type = FIELD_BOOL, .def = "false",
      .help = "sort samples into buckets by aspect ratio; a step takes its batch from one of them"},
+    {.path = "data.sample_log", .type = FIELD_BOOL, .def = "false",
+     .help = "write down which samples each step took, for jobctl verify-data to account for"},
     {.path = "data.dct_block", .type = FIELD_INT, .min = 1, .max = 32, .def = "4",
      .help = "edge of a DCT block in pixels; a token gets 3 * dct_block^2 channels"},
     {.path = "data.caption_words", .type = FIELD_INT, .min = 1, .max = 256, .def = "16",

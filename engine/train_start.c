@@ -16,6 +16,7 @@
 #include "engine/loader.h"
 #include "engine/metrics.h"
 #include "engine/progress.h"
+#include "engine/sample_log.h"
 #include "engine/scratch.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
@@ -299,9 +300,21 @@ static void digest_spec(struct train *t)
     free(text);
 }
 
+static int open_logs(struct train *t)
+{
+    char path[CHECKPOINT_PATH + 16];
+    snprintf(path, sizeof(path), "%s/" SAMPLE_LOG_DIR, t->dir);
+    if (t->spec.sample_log && sample_log_open(&t->samples, path, t->env->rank, t->env->world_size,
+                                              t->at, &t->err) < 0)
+        return -1;
+    if (!train_is_first(t))
+        return 0;
+    snprintf(path, sizeof(path), "%s/metrics.jsonl", t->dir);
+    return metrics_open(&t->metrics, path, t->at, t->spec.steps, &t->err);
+}
+
 int train_start(struct train *t)
 {
-    char metrics[CHECKPOINT_PATH + 16];
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
         return -1;
     digest_spec(t);
@@ -315,11 +328,8 @@ int train_start(struct train *t)
     if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 ||
         (t->spec.reproducible && train_exact_open(t) < 0) || resume_or_start(t) < 0)
         return -1;
-    snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", t->dir);
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,
                      layout_params(model_layout(step_model(t->step))), backend_device());
-    if (!train_is_first(t))
-        return 0;
-    return metrics_open(&t->metrics, metrics, t->at, t->spec.steps, &t->err);
+    return open_logs(t);
 }

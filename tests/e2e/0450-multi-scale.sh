@@ -2,25 +2,7 @@
 # Pictures of many shapes train together: buckets by aspect ratio, one of them a step. Three ranks
 # have the losses of one, and the bits of a run that was killed; a rank that takes from another
 # bucket is named within one step.
-python3 - "$WORK/data" <<'PY'
-import os, struct, sys, zlib
-# 53 pictures in six shapes, some of them with a single one
-shapes = [(96, 32, 14), (48, 48, 17), (32, 96, 9), (80, 50, 7), (50, 80, 5), (128, 32, 1)]
-os.mkdir(sys.argv[1])
-lines, n = [], 0
-for width, height, count in shapes:
-    for i in range(count):
-        n += 1
-        rows = b''.join(b'\0' + bytes((x * 5 + i * 31 if c == 0 else y * 7 if c == 1 else n * 4) & 255
-                                      for x in range(width) for c in range(3)) for y in range(height))
-        def chunk(kind, body):
-            return struct.pack('>I', len(body)) + kind + body + struct.pack('>I', zlib.crc32(kind + body))
-        with open(f'{sys.argv[1]}/p{n * 7 % 54:02}.png', 'wb') as f:
-            f.write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)) +
-                    chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
-        lines.append(f'{{"file":"p{n * 7 % 54:02}.png","text":"thing {i} of {width}"}}')
-open(sys.argv[1] + '/captions.jsonl', 'w').write('\n'.join(lines) + '\n')
-PY
+python3 "$TOP/tests/e2e/pictures.py" "$WORK/data"
 
 spec() { # DIR: 53 samples, 8 a step; three epochs are 19 steps or so
     cat >"$1.json" <<JSON
