@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_core.c - see agent_core.h; the phases below are in the order of a life */
-#include "agent/agent_core.h"
+#include "agent/agent_core_parts.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,11 +9,7 @@
 
 #include "agent/agent_effects.h"
 #include "agent/agent_event.h"
-#include "agent/blame.h"
 #include "agent/cause.h"
-#include "agent/pace.h"
-#include "agent/patience.h"
-#include "agent/rank_line.h"
 #include "engine/err.h"
 
 enum {
@@ -21,49 +17,6 @@ enum {
     REPORT_MS = 2500,        /* for a report of a hang: it may use a debugger */
     HANG_GRACE_MS = 1500,    /* then; who hangs will not come to a step boundary */
     KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
-};
-
-/* How far the stopping of a generation has got. */
-enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
-
-/* One rank of the generation. */
-struct rank {
-    int64_t pid;
-    bool alive;
-    char reported[32]; /* cause of its own `failed` line, or "" */
-    char text[224];
-};
-
-struct agent_core {
-    enum agent_phase phase;
-    struct agent_launch job; /* its pointers are not kept */
-    int64_t launched_ms;
-    int64_t timer_at; /* 0 = none */
-
-    int generation;
-    int64_t generation_ms; /* when it was started */
-    struct rank *ranks;
-    int alive;
-    bool setup_done, done_seen;
-
-    struct blame blame; /* the failure that decides */
-    bool not_clean;     /* a sweep found something that would not die */
-
-    /* stopping */
-    enum stage stage;
-    bool stop_asked, preempted;
-    bool grace_over;       /* it was not enough: SIGKILL */
-    int64_t kill_at;       /* when the grace ends */
-    int64_t stop_grace_ms; /* of a stop that came while spawning */
-    char stop_reason[200];
-
-    struct pace pace;
-    struct patience patience;
-
-    /* how the attempt ends */
-    const char *result;
-    char text[400];
-    bool retry_helps, gave_up;
 };
 
 static void set_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
@@ -258,6 +211,15 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     }
 }
 
+static void ask_report(const struct agent_core *c, bool inspect, struct agent_effects *out)
+{
+    struct agent_effect *e = agent_effects_add(out, DO_INCIDENT);
+    e->generation = c->generation;
+    e->rank = c->blame.exit.rank;
+    e->text = c->blame.verdict.text;
+    e->inspect = inspect;
+}
+
 /* Others wait in vain for a rank that has failed: SIGTERM at once, SIGKILL soon. */
 static void stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
                          struct agent_effects *out)
@@ -340,7 +302,7 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
         sweep_generation(c, out);
     } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
         c->phase = AGENT_ENDING;
-        agent_effects_add(out, DO_INCIDENT)->generation = c->generation;
+        ask_report(c, false, out);
         stop_cascade(c, in->now_ms, CASCADE_GRACE_MS, out);
     }
 }
@@ -367,7 +329,7 @@ static void on_hang(struct agent_core *c, const struct agent_input *in, struct a
     c->stage = STAGE_REPORT;
     c->kill_at = in->now_ms + REPORT_MS + HANG_GRACE_MS;
     set_timer(c, out, in->now_ms + REPORT_MS);
-    agent_effects_add(out, DO_INCIDENT)->generation = c->generation;
+    ask_report(c, true, out);
 }
 
 static void on_reported(struct agent_core *c, const struct agent_input *in,
@@ -515,65 +477,6 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
     }
 }
 
-/* --- a rank's own words -----------------------------------------------------------------*/
-
-static void on_first_rank(struct agent_core *c, const char *ev, const json_t *line, int64_t now_ms,
-                          struct agent_effects *out)
-{
-    int g = c->generation;
-    if (strcmp(ev, "started") == 0) {
-        pace_started(&c->pace, line, now_ms);
-    } else if (strcmp(ev, "step") == 0) {
-        json_t *body = pace_step(&c->pace, g, line, now_ms);
-        if (body)
-            agent_effects_step(out, body);
-    } else if (strcmp(ev, "checkpoint") == 0) {
-        if (pace_checkpoint(&c->pace, line, now_ms) == 0)
-            agent_effects_event(out, "checkpoint",
-                                rank_line_relay(g, line, "step path bytes ms digest"));
-    } else if (strcmp(ev, "quarantined") == 0) {
-        agent_effects_event(out, "quarantined", rank_line_relay(g, line, "path reason"));
-    } else if (strcmp(ev, "sample") == 0) {
-        agent_effects_event(out, "sample", rank_line_relay(g, line, "step path"));
-    } else if (strcmp(ev, "done") == 0) {
-        pace_done(&c->pace, line, now_ms);
-        c->done_seen = true;
-    }
-}
-
-static void on_progress(struct agent_core *c, const struct agent_input *in,
-                        struct agent_effects *out)
-{
-    bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
-                in->progress.generation == c->generation && in->progress.rank >= 0 &&
-                in->progress.rank < c->job.np;
-    const json_t *line = in->progress.line;
-    const char *ev = rank_line_text(line, "ev");
-    if (!ours || !ev)
-        return;
-    struct rank *r = &c->ranks[in->progress.rank];
-
-    if (strcmp(ev, "failed") == 0) {
-        const char *cause = rank_line_text(line, "cause"), *text = rank_line_text(line, "text");
-        snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
-        snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
-    } else if (strcmp(ev, "warning") == 0) {
-        json_t *body = rank_line_relay(c->generation, line, "text");
-        if (body)
-            json_object_set_new(body, "rank", json_integer(in->progress.rank));
-        agent_effects_event(out, "warning", body);
-    } else if (strcmp(ev, "started") == 0) {
-        json_t *body = rank_line_relay(c->generation, line, "resume_step steps backend params");
-        if (body) {
-            json_object_set_new(body, "rank", json_integer(in->progress.rank));
-            json_object_set_new(body, "pid", json_integer(r->pid));
-        }
-        agent_effects_event(out, "rank_started", body);
-    }
-    if (in->progress.rank == 0)
-        on_first_rank(c, ev, line, in->now_ms, out);
-}
-
 /* --- the machine ------------------------------------------------------------------------*/
 
 int agent_core_create(struct agent_core **out, struct err *err)
@@ -602,7 +505,7 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
                                     struct agent_effects *) = {
         [INPUT_LAUNCH] = on_launch,      [INPUT_SETUP_EXITED] = on_setup_exited,
         [INPUT_SPAWNED] = on_spawned,    [INPUT_SPAWN_FAILED] = on_spawn_failed,
-        [INPUT_RANK_EXITED] = on_exited, [INPUT_PROGRESS] = on_progress,
+        [INPUT_RANK_EXITED] = on_exited, [INPUT_PROGRESS] = agent_core_hear,
         [INPUT_HANG] = on_hang,          [INPUT_REPORTED] = on_reported,
         [INPUT_TIMER] = on_timer,        [INPUT_STOP] = on_stop,
         [INPUT_SWEPT] = on_swept,

@@ -29,6 +29,9 @@ struct agent_effect {
     bool        droppable;   /* a step: may be thinned out when the spool is full */
     int         generation;
     int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
+    const char *text;        /* DO_INCIDENT: what happened; until the next step */
+    int         rank;        /* DO_INCIDENT: of whom, -1 = all */
+    bool        inspect;     /* DO_INCIDENT: they live and hang: look into them too */
     const char *command;     /* "stop", "checkpoint" */
     int         signo;
     int64_t     at_ms;

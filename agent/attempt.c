@@ -17,7 +17,10 @@
 
 #include "agent/agent_core.h"
 #include "agent/agent_effects.h"
+#include "agent/heartbeat.h"
 #include "agent/identity.h"
+#include "agent/incident.h"
+#include "agent/inspector.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
 #include "agent/payload.h"
@@ -51,6 +54,7 @@ struct attempt {
     struct agent_core *core;
     struct ranks *ranks;
     struct vigil *vigil; /* from LAUNCH on */
+    struct inspector *inspector;
     struct session *session;
     struct spool *spool;
     json_t *facts;
@@ -206,11 +210,33 @@ static void set_timer(struct attempt *a, int64_t at_ms)
     uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
 }
 
-/* Not waited for by whoever has nothing to ask. */
-static void report(struct attempt *a, int generation)
+static void on_inspected(void *arg, int generation, json_t *body)
 {
-    struct agent_input in = {.kind = INPUT_REPORTED, .reported = {.generation = generation}};
-    feed(a, &in);
+    struct agent_input in = {.kind = INPUT_REPORTED,
+                             .reported = {.generation = generation, .body = body}};
+    feed(arg, &in);
+}
+
+/* What can be seen at once; for a hang then what takes a debugger, the one to blame first. */
+static void report(struct attempt *a, const struct agent_effect *e)
+{
+    struct err err = {0};
+    const struct incident incident = {
+        .run_dir = a->o.run_dir,
+        .ckpt_dir = json_string_value(json_object_get(a->launch, "ckpt_dir")),
+        .job = a->o.job,
+        .attempt = a->o.attempt,
+        .generation = e->generation,
+        .np = a->np,
+        .reason = e->text,
+        .ranks = a->ranks,
+    };
+    json_t *body = incident_write(&incident, &err);
+    if (!body)
+        log_warn(a->tag, "no incident report: %s", err.text);
+    int64_t *pids = e->inspect ? ranks_workers(a->ranks, e->rank) : NULL;
+    inspector_begin(a->inspector, e->generation, body, pids, pids ? a->np : 0);
+    free(pids);
 }
 
 static void finish(struct attempt *a)
@@ -239,7 +265,7 @@ static void perform(struct attempt *a, const struct agent_effect *e)
         ranks_signal(a->ranks, e->signo);
         break;
     case DO_INCIDENT:
-        report(a, e->generation);
+        report(a, e);
         break;
     case DO_SWEEP:
         vigil_end(a->vigil);
@@ -307,22 +333,6 @@ static void on_hang(void *arg, int generation, const struct hang_verdict *v)
     feed(arg, &in);
 }
 
-static int64_t seconds_ms(const json_t *map, const char *key)
-{
-    return (int64_t)(1000 * json_number_value(json_object_get(map, key)));
-}
-
-static int watch(struct attempt *a, const json_t *spec, struct err *err)
-{
-    const json_t *hang = json_object_get(spec, "hang");
-    const struct hang_rules rules = {.engine = json_is_true(json_object_get(a->plan, "engine")),
-                                     .step_ms = seconds_ms(hang, "step"),
-                                     .first_step_ms = seconds_ms(hang, "first_step")};
-    const struct vigil_hooks hooks = {.hang = on_hang, .arg = a};
-    return vigil_create(&a->vigil, &a->loop, a->ranks, a->np, &rules,
-                        json_object_get(a->launch, "learned"), &hooks, err);
-}
-
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
@@ -338,7 +348,9 @@ static int prepare(struct attempt *a, struct err *err)
                                                 .workdir = a->payload.workdir,
                                                 .argv = a->payload.argv,
                                                 .setup_argv = a->payload.setup_argv});
-    return watch(a, spec, err);
+    return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
+                        json_object_get(a->launch, "learned"),
+                        &(struct vigil_hooks){.hang = on_hang, .arg = a}, err);
 }
 
 static int64_t launch_int(const json_t *launch, const char *object, const char *key)
@@ -420,31 +432,7 @@ static void on_end_signal(uv_signal_t *handle, int signo)
     feed(handle->data, &in);
 }
 
-/* --- heartbeat and leaving -------------------------------------------------------------- */
-
-static json_t *number(double v)
-{
-    return isfinite(v) ? json_real(v) : json_null();
-}
-
-static json_t *count(int64_t v)
-{
-    return v >= 0 ? json_integer(v) : json_null();
-}
-
-static void heartbeat(struct attempt *a)
-{
-    struct agent_view v;
-    agent_core_view(a->core, &v);
-    const char *phase = v.ranks_alive ? ranks_phase(a->ranks, 0) : NULL;
-    session_heartbeat(a->session,
-                      json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
-                                v.generation, "state", agent_phase_name(v.phase), "step",
-                                count(v.step), "steps", count(v.steps), "phase", phase ? phase : "",
-                                "loss", number(v.loss), "lr", number(v.lr), "samples_per_s",
-                                number(v.samples_per_s), "ranks_alive", v.ranks_alive, "step_ms",
-                                number(v.step_ms)));
-}
+/* --- heartbeats and leaving -------------------------------------------------------------- */
 
 static void on_beat(uv_timer_t *timer)
 {
@@ -458,7 +446,7 @@ static void on_beat(uv_timer_t *timer)
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         leave(a);
     } else if (a->launch && !a->finished_ms) {
-        heartbeat(a);
+        session_heartbeat(a->session, heartbeat_body(a->core, a->ranks));
         if (++a->beats % LEARNED_BEATS == 0)
             store_learned(a);
     }
@@ -472,6 +460,7 @@ static void leave(struct attempt *a)
     a->leaving = true;
     session_close(a->session);
     vigil_close(a->vigil);
+    inspector_close(a->inspector);
     ranks_close(a->ranks);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
@@ -529,7 +518,8 @@ static int open_all(struct attempt *a, struct err *err)
     if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
         ranks_create(&a->ranks, &a->loop,
                      &(struct ranks_hooks){.exited = on_exited, .line = on_line, .arg = a},
-                     err) < 0)
+                     err) < 0 ||
+        inspector_create(&a->inspector, &a->loop, on_inspected, a, err) < 0)
         return -1;
     const char *node = json_string_value(json_object_get(a->facts, "hostname"));
     struct session_id id = {.job = a->o.job,
@@ -579,6 +569,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     }
     session_destroy(a.session);
     vigil_destroy(a.vigil);
+    inspector_destroy(a.inspector);
     ranks_destroy(a.ranks);
     agent_core_destroy(a.core);
     spool_close(a.spool);

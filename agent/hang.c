@@ -263,7 +263,8 @@ static void add_waiting(struct hang_verdict *v, const struct hang *h, const stru
     if (n == 0)
         return;
     add(v->text, sizeof(v->text), "; it never entered %s %llu, in which ",
-        flight_coll_name(one->coll_kind), (unsigned long long)mine->coll_seq + 1);
+        one->coll_seq == mine->coll_seq + 1 ? flight_coll_name(one->coll_kind) : "collective",
+        (unsigned long long)mine->coll_seq + 1);
     if (n == 1)
         add(v->text, sizeof(v->text), "rank %d waits", first);
     else

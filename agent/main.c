@@ -20,6 +20,7 @@
 #include "agent/attempt.h"
 #include "agent/flight_print.h"
 #include "agent/identity.h"
+#include "agent/inspect.h"
 #include "agent/log.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
@@ -284,6 +285,19 @@ static int cmd_flight(int argc, char **argv, struct err *err)
     return flight_print(stdout, argv[1], err);
 }
 
+static int cmd_inspect(int argc, char **argv, struct err *err)
+{
+    int pids[64], n = 0;
+    for (int i = 1; i < argc && n < 64; i++) {
+        int64_t pid;
+        if (parse_number(argv[i], "inspect", &pid, err) < 0)
+            return -1;
+        if (pid > 0)
+            pids[n++] = (int)pid;
+    }
+    return inspect_print(stdout, pids, n, err);
+}
+
 /* For an attempt whose agent is dead: end what it has left behind. */
 static int cmd_sweep(int argc, char **argv, struct err *err)
 {
@@ -333,6 +347,7 @@ static const struct command {
     {"plan", "--spec FILE [--facts FILE] [--json]",
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
+    {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
     {"version", "", "print the version", cmd_version},
     {"help", "", "print this list", cmd_help},

@@ -421,6 +421,28 @@ int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
     return r->procs[rank].pid;
 }
 
+static int64_t worker_of(const struct proc *p)
+{
+    static struct flight_page page; /* 16 KiB; one thread */
+    if (p->flight)
+        flight_read(p->flight, &page);
+    return p->flight && page.pid ? (int64_t)page.pid : p->pid;
+}
+
+int64_t *ranks_workers(const struct ranks *r, int first)
+{
+    int64_t *pids = calloc((size_t)r->n + 1, sizeof(*pids));
+    if (!pids)
+        return NULL;
+    int n = 0;
+    if (first >= 0 && first < r->n)
+        pids[n++] = worker_of(&r->procs[first]);
+    for (int i = 0; i < r->n; i++)
+        if (i != first)
+            pids[n++] = worker_of(&r->procs[i]);
+    return pids;
+}
+
 const char *ranks_last_lines(const struct ranks *r, int rank)
 {
     return rank >= 0 && rank < r->n && r->procs[rank].capture

@@ -57,6 +57,10 @@ void ranks_signal(struct ranks *r, int signo);
  * when that has ended. */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
+/* The processes that write the pages, or else the ranks' own, that of `first` (if any) first;
+ * the caller frees it, NULL when memory ran out. */
+int64_t *ranks_workers(const struct ranks *r, int first);
+
 /* The last lines of its output, or "". */
 const char *ranks_last_lines(const struct ranks *r, int rank);
 

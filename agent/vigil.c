@@ -57,10 +57,20 @@ static void on_look(uv_timer_t *timer)
     v->hooks.hang(v->hooks.arg, v->generation, &verdict);
 }
 
-int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, int np,
-                 const struct hang_rules *rules, const json_t *learned,
-                 const struct vigil_hooks *hooks, struct err *err)
+static int64_t seconds_ms(const json_t *map, const char *key)
 {
+    return (int64_t)(1000 * json_number_value(json_object_get(map, key)));
+}
+
+int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const json_t *plan,
+                 const json_t *spec, const json_t *learned, const struct vigil_hooks *hooks,
+                 struct err *err)
+{
+    const int np = (int)json_integer_value(json_object_get(plan, "np"));
+    const json_t *hang = json_object_get(spec, "hang");
+    const struct hang_rules rules = {.engine = json_is_true(json_object_get(plan, "engine")),
+                                     .step_ms = seconds_ms(hang, "step"),
+                                     .first_step_ms = seconds_ms(hang, "first_step")};
     struct vigil *v = calloc(1, sizeof(*v));
     if (v) {
         v->look = calloc((size_t)np, sizeof(*v->look));
@@ -70,7 +80,7 @@ int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, int n
         vigil_destroy(v);
         return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", np);
     }
-    if (hang_create(&v->hang, np, rules, learned, err) < 0) {
+    if (hang_create(&v->hang, np, &rules, learned, err) < 0) {
         vigil_destroy(v);
         return -1;
     }

@@ -21,8 +21,8 @@ struct vigil_hooks {
 };
 
 /* Nothing is looked at before vigil_begin().  `ranks` must outlive it. */
-int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, int np,
-                 const struct hang_rules *rules, const json_t *learned,
+int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const json_t *plan,
+                 const json_t *spec, const json_t *learned,
                  const struct vigil_hooks *hooks, struct err *err);
 /* Closes the timer; run the loop once more before vigil_destroy().  NULL is fine for both. */
 void vigil_close(struct vigil *v);

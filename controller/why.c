@@ -29,6 +29,7 @@ struct story {
     char       stop[200];
     char       last_text[256], last_death[320];    /* why; why and how it was classified */
     char       advice[200];
+    char       report[600], seen[500]; /* of the last incident: its file, what the ranks did */
     json_t    *evidence;
 };
 
@@ -91,6 +92,9 @@ static int tell(void *ctx, const struct event_row *row)
             s->first_start_ms = row->at_ms;
     } else if (strcmp(row->kind, "generation_ended") == 0) {
         note_death(s, body);
+    } else if (strcmp(row->kind, "incident") == 0) {
+        snprintf(s->report, sizeof(s->report), "%.599s", body_text(body, "path"));
+        snprintf(s->seen, sizeof(s->seen), "%.499s", body_text(body, "text"));
     } else if (strcmp(row->kind, "agent_lost") == 0) {
         s->lost++;
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
@@ -146,6 +150,8 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
         buf_print(text, ".");       /* the sentence before says it */
     else if (s->deaths + s->lost > 0)
         buf_print(text, "; the last time: %s.", s->last_death);
+    if (s->deaths > 0 && s->seen[0])
+        buf_print(text, " Just before, %s (%s).", s->seen, s->report);
     if (s->advice[0])
         buf_print(text, " Advice: %s.", s->advice);
     if (s->checkpoints > 0)

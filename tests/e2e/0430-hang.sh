@@ -35,7 +35,15 @@ echo "at work again after $back ms"
 [ "$back" -lt 10000 ]
 ended=$(await 1 '"kind":"generation_ended".*"generation":1')
 [ "$(echo "$ended" | field cause)" = hang_step ]
-jobctl why 1 >"$WORK/why"
+report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
+echo "$(grep -c '^#[0-9]' "$report" || true) frames of native stacks in $(wc -c <"$report") bytes"
+for want in '^rank 0: step' '^rank 1: step' '^rank 2: step' 'State:.*T (stopped)' 'in [a-z-]* [0-9]* for' \
+    'last phases, seconds ago' '| step [0-9]*/100000' '^node:' 'wchan' "native stacks of process $victim"; do
+    grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }
+done
+! command -v gdb >/dev/null || grep -q '^#[0-9]' "$report" || { cat "$report"; exit 1; }
+jobctl why 1 | tr -s " \n" " " >"$WORK/why"
+grep -q 'Just before, rank 0: step' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 grep -q 'rank 1 stands still in .* (hang_step)' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]

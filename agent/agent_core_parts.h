@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core_parts.h - the inside of an agent's core, shared by agent_core*.c only */
+#ifndef AGENT_AGENT_CORE_PARTS_H
+#define AGENT_AGENT_CORE_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/agent_core.h"
+#include "agent/blame.h"
+#include "agent/pace.h"
+#include "agent/patience.h"
+
+/* How far the stopping of a generation has got. */
+enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
+
+/* One rank of the generation. */
+struct rank {
+    int64_t pid;
+    bool alive;
+    char reported[32]; /* cause of its own `failed` line, or "" */
+    char text[224];
+};
+
+struct agent_core {
+    enum agent_phase phase;
+    struct agent_launch job; /* its pointers are not kept */
+    int64_t launched_ms;
+    int64_t timer_at; /* 0 = none */
+
+    int generation;
+    int64_t generation_ms; /* when it was started */
+    struct rank *ranks;
+    int alive;
+    bool setup_done, done_seen;
+
+    struct blame blame; /* the failure that decides */
+    bool not_clean;     /* a sweep found something that would not die */
+
+    /* stopping */
+    enum stage stage;
+    bool stop_asked, preempted;
+    bool grace_over;       /* it was not enough: SIGKILL */
+    int64_t kill_at;       /* when the grace ends */
+    int64_t stop_grace_ms; /* of a stop that came while spawning */
+    char stop_reason[200];
+
+    struct pace pace;
+    struct patience patience;
+
+    /* how the attempt ends */
+    const char *result;
+    char text[400];
+    bool retry_helps, gave_up;
+};
+
+/* agent_core_words.c: INPUT_PROGRESS, what a rank says of itself. */
+void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heartbeat.h - the body of a heartbeat: how far a run is, and how fast */
+#ifndef AGENT_HEARTBEAT_H
+#define AGENT_HEARTBEAT_H
+
+#include <jansson.h>
+
+struct agent_core;
+struct ranks;
+
+/* A new object, or NULL when memory ran out. */
+json_t *heartbeat_body(const struct agent_core *core, const struct ranks *ranks);
+
+#endif

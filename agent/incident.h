@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* incident.h - what all ranks were doing when one of them failed or hung
+ *
+ * A file for people, RUN_DIR/incident-N.txt, N the generation: per rank its step, phase and
+ * since when, its collectives, its last steps, its threads and last lines; then the node.
+ * Written before anything is stopped, from memory and /proc alone, in about a millisecond a
+ * rank.  What takes longer (native stacks) is appended by agent/inspector.h.
+ */
+#ifndef AGENT_INCIDENT_H
+#define AGENT_INCIDENT_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct err;
+struct ranks;
+
+struct incident {
+    const char         *run_dir, *ckpt_dir;
+    int64_t             job, attempt;
+    int                 generation, np;
+    const char         *reason;
+    const struct ranks *ranks;
+};
+
+enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */
+
+/* The body of the event: {path, text}, a new object; NULL with *err set. */
+json_t *incident_write(const struct incident *i, struct err *err);
+
+#endif

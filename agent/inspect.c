@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inspect.c - see inspect.h */
+#include "agent/inspect.h"
+
+#include <jansson.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/probe.h"
+#include "engine/err.h"
+
+enum { RAS_WAIT_MS = 1000 };
+#define RAS_ADDRESS "localhost:28028"
+
+/* Runs it with our output; false: there is no such program. */
+static bool run(char *const argv[])
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        unsetenv("DEBUGINFOD_URLS"); /* no symbols from the network now */
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid &&
+           !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
+}
+
+static bool is_python(int pid)
+{
+    char path[64], exe[512];
+    snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = '\0';
+    return strstr(exe, "python") != NULL;
+}
+
+static void print_stacks(FILE *out, int pid)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", pid);
+    char *gdb[] = {(char[]){"gdb"},
+                   (char[]){"-nx"},
+                   (char[]){"-batch"},
+                   (char[]){"-p"},
+                   text,
+                   (char[]){"-ex"},
+                   (char[]){"set pagination off"},
+                   (char[]){"-ex"},
+                   (char[]){"thread apply all bt 16"},
+                   NULL};
+    char *spy[] = {(char[]){"py-spy"}, (char[]){"dump"}, (char[]){"--pid"}, text, NULL};
+    fprintf(out, "\nnative stacks of process %d:\n", pid);
+    fflush(out);
+    if (is_python(pid) && run(spy))
+        return;
+    if (!run(gdb))
+        fprintf(out, "  gdb is not installed\n");
+    fflush(out);
+}
+
+/* A connection, or -1. */
+static int dial(const char *address)
+{
+    char host[256];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    const char *colon = strrchr(address, ':');
+    if (!colon || (size_t)(colon - address) >= sizeof(host))
+        return -1;
+    snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
+    if (getaddrinfo(host, colon + 1, &hints, &list) != 0)
+        return -1;
+    int fd = -1;
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct timeval limit = {.tv_sec = RAS_WAIT_MS / 1000};
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(list);
+    return fd;
+}
+
+int inspect_ras(FILE *out, const char *address)
+{
+    static const char ask[] = "CLIENT PROTOCOL 2\nTIMEOUT 1\nVERBOSE STATUS\n";
+    char bytes[4096];
+    if (!address)
+        address = getenv("NCCL_RAS_ADDR");
+    int fd = dial(address && *address ? address : RAS_ADDRESS);
+    if (fd < 0)
+        return -1;
+    fprintf(out, "\nNCCL's RAS service says:\n");
+    if (send(fd, ask, sizeof(ask) - 1, MSG_NOSIGNAL) == (ssize_t)sizeof(ask) - 1)
+        for (struct pollfd p = {.fd = fd, .events = POLLIN}; poll(&p, 1, RAS_WAIT_MS) > 0;) {
+            ssize_t n = read(fd, bytes, sizeof(bytes));
+            if (n <= 0)
+                break;
+            fwrite(bytes, 1, (size_t)n, out);
+        }
+    close(fd);
+    fflush(out);
+    return 0;
+}
+
+static void print_gpus(FILE *out)
+{
+    json_t *facts = probe_facts(".", NULL);
+    size_t i;
+    json_t *gpu;
+    json_array_foreach(json_object_get(facts, "gpus"), i, gpu)
+    {
+        if (i == 0)
+            fprintf(out, "\nGPUs:\n");
+        fputs("  ", out);
+        json_dumpf(gpu, out, JSON_COMPACT);
+        fputc('\n', out);
+    }
+    json_decref(facts);
+    fflush(out);
+}
+
+int inspect_print(FILE *out, const int *pids, int n, struct err *err)
+{
+    inspect_ras(out, NULL);
+    for (int i = 0; i < n; i++)
+        print_stacks(out, pids[i]);
+    print_gpus(out);
+    return fflush(out) == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot write");
+}
