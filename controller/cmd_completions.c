@@ -23,9 +23,15 @@ static void option_names(FILE *f, const struct command *c)
     fprintf(f, "--help");
 }
 
+static bool takes_file(const struct command *c)
+{
+    return c->args == ARGS_FILE || c->args == ARGS_FILE_OR_JOB;
+}
+
 static const char *jobs_of(const struct command *c)
 {
-    return c->args == ARGS_JOB || c->args == ARGS_JOBS || c->args == ARGS_JOBS_OR_NONE
+    return c->args == ARGS_JOB || c->args == ARGS_JOBS || c->args == ARGS_JOBS_OR_NONE ||
+                   c->args == ARGS_FILE_OR_JOB
                ? "$(jobctl status -a -q 2>/dev/null) last" : "";
 }
 
@@ -45,7 +51,7 @@ static void bash(FILE *f)
         fprintf(f, "\"");
         if (jobs_of(*c)[0])
             fprintf(f, "; [ \"${word#-}\" != \"$word\" ] || words=\"%s\"", jobs_of(*c));
-        if ((*c)->args == ARGS_FILE)
+        if (takes_file(*c))
             fprintf(f, "; files=1");
         if (strcmp((*c)->name, "completions") == 0)
             fprintf(f, "; words=\"bash zsh fish\"");
@@ -84,7 +90,7 @@ static void zsh(FILE *f)
         option_names(f, *c);
         if (jobs_of(*c)[0])
             fprintf(f, "\n        compadd -- %s", jobs_of(*c));
-        if ((*c)->args == ARGS_FILE)
+        if (takes_file(*c))
             fprintf(f, "\n        _files");
         if (strcmp((*c)->name, "completions") == 0)
             fprintf(f, "\n        compadd -- bash zsh fish");
@@ -110,7 +116,7 @@ static void fish(FILE *f)
             quoted(f, o->help);
             fprintf(f, "'\n");
         }
-        if ((*c)->args == ARGS_FILE)
+        if (takes_file(*c))
             fprintf(f, "complete -c jobctl -n '__fish_seen_subcommand_from %s' -F\n", (*c)->name);
         if (jobs_of(*c)[0])
             fprintf(f, "complete -c jobctl -n '__fish_seen_subcommand_from %s' -a "

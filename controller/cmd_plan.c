@@ -5,24 +5,17 @@
  * environment; jobctl-train counts memory and batches.  Each is asked, nothing
  * is decided here.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/buf.h"
-#include "controller/autostart.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/output.h"
+#include "controller/program.h"
 #include "controller/spec_file.h"
-
-extern char **environ;
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
@@ -31,49 +24,20 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-/* Run a program and take its standard output; its standard error is ours. */
-static int output_of(char *const argv[], struct buf *out, int *status, struct err *err)
-{
-    int ends[2];
-    pid_t pid;
-    posix_spawn_file_actions_t actions;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (rc == 0) {
-        char piece[4096];
-        ssize_t n;
-        while ((n = read(ends[0], piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
-            if (n > 0 && buf_append(out, piece, (size_t)n) < 0)
-                err_set(err, ERR_MEMORY, "out of memory while reading from %s", argv[0]);
-        while (waitpid(pid, status, 0) < 0 && errno == EINTR)
-            ;
-    } else {
-        err_set(err, ERR_SYSTEM, "cannot run %s: %s", argv[0], strerror(rc));
-    }
-    close(ends[0]);
-    return err->code == ERR_NONE ? 0 : -1;
-}
-
 /* What a program of ours says about the spec: JSON with --json, else its own words as one text. */
 static int ask_program(struct call *call, json_t **answer, const char *program,
                        const char *const *words, const char *spec_path)
 {
-    char path[PATH_MAX];
-    char *argv[8] = {path};
-    int n = 1, status = 0;
+    const char *argv[8];
+    int n = 0, status = 0;
     struct buf out;
     json_error_t why;
     buf_init(&out);
-    autostart_sibling(path, sizeof(path), program);
     for (; *words; words++)
-        argv[n++] = (char *)(uintptr_t)*words;
-    argv[n++] = (char *)(uintptr_t)spec_path;
-    int rc = output_of(argv, &out, &status, &call->err);
+        argv[n++] = *words;
+    argv[n++] = spec_path;
+    argv[n] = NULL;
+    int rc = program_run(program, argv, &out, &status, &call->err);
     memset(&why, 0, sizeof(why));
     if (rc == 0 && !call->json)
         *answer = json_stringn(out.data ? out.data : "", out.size);
@@ -92,21 +56,6 @@ static int ask_program(struct call *call, json_t **answer, const char *program,
     return rc;
 }
 
-static int write_spec(char *path, size_t size, const json_t *spec, struct err *err)
-{
-    const char *dir = getenv("TMPDIR");
-    snprintf(path, size, "%s/jobctl-plan.XXXXXX", dir && dir[0] ? dir : "/tmp");
-    int fd = mkostemp(path, O_CLOEXEC);
-    if (fd < 0)
-        return err_set(err, ERR_SYSTEM, "cannot make a file like %s: %s", path, strerror(errno));
-    int rc = json_dumpfd(spec, fd, JSON_COMPACT);
-    if (close(fd) < 0 || rc < 0) {
-        unlink(path);
-        return err_set(err, ERR_SYSTEM, "cannot write %s", path);
-    }
-    return 0;
-}
-
 static int ask_all(struct call *call, json_t *plan)
 {
     static const char *const text_words[] = {"plan", "--spec", NULL};
@@ -117,8 +66,8 @@ static int ask_all(struct call *call, json_t *plan)
                                       call->json ? "--spec" : NULL, NULL};
     const json_t *spec = json_object_get(plan, "spec");
     json_t *answer;
-    char path[PATH_MAX];
-    if (write_spec(path, sizeof(path), spec, &call->err) < 0)
+    char path[PROGRAM_PATH];
+    if (program_spec_file(path, spec, &call->err) < 0)
         return -1;
     int rc = ask_program(call, &answer, "jobctl-agent", words, path);
     if (rc == 0)

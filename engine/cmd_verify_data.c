@@ -118,10 +118,12 @@ static void print_words(const struct verdict *v, bool run)
            (long long)v->data.errors, (long long)v->data.notices);
     if (run && !v->logged)
         printf("sample log  none; data.sample_log: true keeps one\n");
+    char sizes[48] = "";
+    if (a->sizes > 1)
+        snprintf(sizes, sizeof(sizes), " on %d numbers of ranks", a->sizes);
     if (v->logged)
-        printf("sample log  steps %lld to %lld on %d different numbers of ranks, %lld samples: %s, "
-               "%lld whole epochs\n",
-               (long long)a->first, (long long)a->last, a->sizes, (long long)a->samples,
+        printf("sample log  steps %lld to %lld%s, %lld samples: %s; %lld whole epochs\n",
+               (long long)a->first, (long long)a->last, sizes, (long long)a->samples,
                a->wrong ? "they do not add up" : "each exactly once an epoch",
                (long long)a->epochs);
 }

@@ -47,7 +47,7 @@ finish
 
 code 0 jobctl-train verify-data --spec "$WORK/job.json" --dir "$WORK/run"
 has 'data        53 samples' out
-has 'sample log  steps 1 to 60 on 4 different numbers of ranks, 480 samples: each exactly once an epoch' out
+has 'sample log  steps 1 to 60 on 4 numbers of ranks, 480 samples: each exactly once an epoch' out
 code 0 jobctl-train verify-data --json --spec "$WORK/job.json" --dir "$WORK/run"
 json 'o["good"] and o["sample_log"]["samples"] == 480 and o["sample_log"]["wrong"] == 0'
 
@@ -106,3 +106,25 @@ rm "$WORK/shards/bad.safetensors"
 code 0 jobctl-train verify-data --spec "$WORK/features.json"
 truncate -s 9000 "$WORK/shards/good.safetensors"
 code 65 jobctl-train verify-data --spec "$WORK/features.json"
+
+# By file and by job.
+cat >"$WORK/job.yaml" <<YAML
+train:
+  data: {path: $WORK/shards, encoders: features, multi_scale: true, sample_log: true}
+  batch: {global: 8}
+  steps: 9
+resources: {ranks: 2, gpus: 0}
+checkpoint: {every: 4 steps}
+YAML
+code 65 jobctl verify-data "$WORK/job.yaml"
+has 'error   good.safetensors ' out
+cp "$(ls "$WORK/run/cache"/pack-*.safetensors | head -n 1)" "$WORK/shards/good.safetensors"
+code 0 jobctl verify-data "$WORK/job.yaml"
+code 0 jobctl submit --wait "$WORK/job.yaml"
+code 0 jobctl verify-data last
+has 'sample log  steps 1 to 9, 72 samples: each exactly once an epoch' out
+code 0 jobctl verify-data last --json
+json 'o["good"] and o["sample_log"]["last_step"] == 9'
+code 2 jobctl verify-data last --set train.steps=4
+code 2 jobctl verify-data "$WORK/job.yaml" --set train.data.path=/nowhere
+code 3 jobctl verify-data no-such-job
