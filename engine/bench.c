@@ -74,7 +74,8 @@ static void list_layers(struct bench *b)
         {B, C, C, 1, 3, {0}},            {B, C, 6 * C, 1, 3, {0}},
     };
     for (int i = 0; i < LAYERS_MAX && rows[i].m; i++) {
-        b->layer[b->layers++] = rows[i];
+        b->layer[b->layers] = rows[i];
+        b->layer[b->layers++].times *= b->spec.micros;
         const size_t m = (size_t)rows[i].m, k = (size_t)rows[i].k, n = (size_t)rows[i].n;
         const size_t most = m * k > m * n ? m * k : m * n;
         b->abc_floats = b->abc_floats > most ? b->abc_floats : most;
@@ -178,8 +179,10 @@ static int one_step(struct bench *b, double *ms, double *loss, struct err *err)
     double norm;
     const double start = now_ms();
     step_begin(b->step);
-    if (step_micro(b->step, &b->in, 1.0, loss, NULL, err) < 0 ||
-        step_end(b->step, b->spec.lr, &norm, err) < 0 || backend_check(backend_ops(), err) < 0)
+    for (int i = 0; i < b->spec.micros; i++)
+        if (step_micro(b->step, &b->in, 1.0 / b->spec.micros, loss, NULL, err) < 0)
+            return -1;
+    if (step_end(b->step, b->spec.lr, &norm, err) < 0 || backend_check(backend_ops(), err) < 0)
         return -1;
     *ms = now_ms() - start;
     return 0;
@@ -206,7 +209,7 @@ static int measure(struct bench *b, struct bench_result *r, struct err *err)
     for (int i = 0; i < b->spec.warmup; i++)
         if (one_step(b, &ms, &r->loss, err) < 0)
             return -1;
-    const bool here = backend_ops()->host; /* BLAS of the CPU is no measure of a GPU */
+    const bool here = b->layers > 0;
     if (here) {
         choose_ways(b);
         let_blas_sleep();
@@ -236,9 +239,10 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     struct bench b = {.spec = *spec};
     struct bench_result r = {.steps = spec->steps, .threads = sgemm_thread_count()};
     int rc = -1;
-    if (spec->steps < 1 || spec->warmup < 0)
+    if (spec->steps < 1 || spec->warmup < 0 || spec->micros < 1)
         return err_set(err, ERR_USAGE, "a bench needs at least one step");
-    list_layers(&b);
+    if (backend_ops()->host) /* BLAS of the CPU is no measure of a GPU */
+        list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, err) < 0 ||
         make_batch(&b, err) < 0)
         goto out;
@@ -248,9 +252,11 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     if (measure(&b, &r, err) < 0)
         goto out;
     r.params = layout_params(model_layout(step_model(b.step)));
-    r.samples_per_s = spec->batch.batch / r.ms_median * 1e3;
-    r.gflops = 3 * model_forward_flops(&spec->model, spec->batch.batch, spec->batch.height,
-                                       spec->batch.width, spec->batch.text) / r.ms_median * 1e-6;
+    const double samples = (double)spec->batch.batch * spec->micros;
+    r.samples_per_s = samples / r.ms_median * 1e3;
+    r.gflops = 3 * samples * model_forward_flops(&spec->model, 1, spec->batch.height,
+                                                 spec->batch.width, spec->batch.text) /
+               r.ms_median * 1e-6;
     r.sgemm_gflops = r.sgemm_ms > 0 ? sgemm_flops(&b) / r.sgemm_ms * 1e-6 : 0;
     r.sgemm_share = r.sgemm_ms / r.ms_median;
     *out = r;

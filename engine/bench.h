@@ -19,6 +19,7 @@ struct bench_spec {
     struct model_config model;
     struct model_limits batch;
     struct optim_config optim;
+    int                 micros;           /* micro-batches of a step */
     double              lr, flow_shift;
     int                 steps, warmup;
 };

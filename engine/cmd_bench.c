@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_bench.c - jobctl-train bench: ms per step of a configuration */
+/* cmd_bench.c - jobctl-train bench: ms per step of a configuration, or of a job's spec
+ *
+ * A configuration is in the keys of the golden cases (--config); a spec is canonical
+ * JSON (--spec), whose micro-batches are those that the run would take.
+ */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +12,12 @@
 #include "engine/backend.h"
 #include "engine/bench.h"
 #include "engine/command.h"
+#include "engine/dataset.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
+#include "engine/fit.h"
 #include "engine/schedule.h"
+#include "engine/train_spec.h"
 #include "engine/verify_parts.h"
 #include "kernels/kernels.h"
 
@@ -70,6 +77,52 @@ static int read_spec(struct bench_spec *spec, const char *path, const char *name
     return r;
 }
 
+struct job_bench {
+    struct bench_spec *bench;
+    struct train_spec  spec;
+};
+
+/* The micro-batches of one rank's step, as a run would take them. */
+static int fit_job(void *arg, const char *cache, struct err *err)
+{
+    struct job_bench *j = arg;
+    struct train_spec *s = &j->spec;
+    struct dataset *d = NULL;
+    struct fit fit;
+    if (dataset_open(&d, s, cache, NULL, NULL, err) < 0)
+        return -1;
+    const struct dataset_shape shape = dataset_shape(d);
+    dataset_close(d);
+    s->model.latent_channels = shape.channels;
+    s->model.caption_channels = shape.caption_channels;
+    s->model.caption_len = shape.words;
+    const struct fit_ask ask = {
+        .spec = s, .height = shape.height, .width = shape.width, .text = shape.words, .ranks = 1,
+        .device = !backend_ops()->host, .bf16 = backend_is_bf16(), .room = memory_room(),
+    };
+    if (model_config_check(&s->model, err) < 0 || fit_choose(&fit, &ask, err) < 0)
+        return -1;
+    fprintf(stderr, "bench: micro-batches of %d (%s), grad_checkpointing %s (%s)\n", fit.micro,
+            fit.micro_why, fit.recompute ? "on" : "off", fit.recompute_why);
+    *j->bench = (struct bench_spec){
+        .model = s->model, .optim = s->optim, .lr = s->schedule.lr, .flow_shift = s->flow_shift,
+        .batch = {fit.micro, shape.height, shape.width, shape.words, fit.recompute},
+        .micros = (s->batch_global + fit.micro - 1) / fit.micro, .steps = j->bench->steps,
+        .warmup = j->bench->warmup,
+    };
+    return 0;
+}
+
+static int read_job(struct bench_spec *bench, const char *path, struct err *err)
+{
+    struct job_bench j = {.bench = bench};
+    json_t *job = command_load_spec(path, err);
+    int r = job && train_spec_parse(&j.spec, job, err) == 0 ? command_in_scratch(fit_job, &j, err)
+                                                            : -1;
+    json_decref(job);
+    return r;
+}
+
 static void print_json(const struct bench_result *r)
 {
     printf("{\"version\": 1, \"steps\": %d, \"threads\": %d, \"params\": %lld, "
@@ -100,20 +153,25 @@ static void print_table(const struct bench_result *r)
 
 int command_bench(int argc, char **argv)
 {
-    const char *config = NULL, *name = NULL, *steps = NULL, *backend = NULL, *precision = NULL;
+    const char *config = NULL, *job = NULL, *name = NULL, *steps = NULL, *backend = NULL, *precision = NULL;
     bool json = false;
     const struct command_option options[] = {
-        {"--config", &config, NULL, true}, {"--case", &name, NULL, false},
+        {"--config", &config, NULL, false}, {"--case", &name, NULL, false},
+        {"--spec", &job, NULL, false},
         {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
         {"--backend", &backend, NULL, false}, {"--precision", &precision, NULL, false},
         {NULL, NULL, NULL, false},
     };
-    struct bench_spec spec = {.steps = STEPS, .warmup = WARMUP};
+    struct bench_spec spec = {.steps = STEPS, .warmup = WARMUP, .micros = 1};
     struct bench_result r;
     struct err err = {0};
     const int usage = command_parse(argc, argv, options);
     if (usage)
         return usage;
+    if (!config == !job) {
+        err_set(&err, ERR_USAGE, "expected one of --config FILE and --spec FILE");
+        return command_fail("bench", &err);
+    }
     if (steps) {
         char *end;
         const long n = strtol(steps, &end, 10);
@@ -125,7 +183,8 @@ int command_bench(int argc, char **argv)
         spec.steps = (int)n;
     }
     if (backend_open(backend ? backend : "cpu", precision, &err) < 0 ||
-        read_spec(&spec, config, name, &err) < 0 || bench_run(&r, &spec, &err) < 0)
+        (job ? read_job(&spec, job, &err) : read_spec(&spec, config, name, &err)) < 0 ||
+        bench_run(&r, &spec, &err) < 0)
         return command_fail("bench", &err);
     if (json)
         print_json(&r);

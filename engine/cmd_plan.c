@@ -5,7 +5,6 @@
  * --gpu-memory names.  Pictures are packed, which finds every one that a run would
  * stumble over; without --cache the pack is thrown away: a plan leaves nothing behind.
  */
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,6 @@
 #include "engine/err.h"
 #include "engine/exit_code.h"
 #include "engine/fit.h"
-#include "engine/scratch.h"
 #include "engine/train_spec.h"
 #include "kernels/kernels.h"
 
@@ -35,6 +33,7 @@ struct card {
 
 struct plan {
     const json_t        *job;
+    const char          *gpu_memory; /* --gpu-memory, or NULL */
     struct train_spec    spec;
     struct dataset_shape shape;
     struct batch_report  batches;
@@ -84,12 +83,13 @@ static int count_ranks(const json_t *job)
     return n > 0 && n < 1 << 16 ? (int)n : 1;
 }
 
-static int plan_make(struct plan *p, const char *gpu_memory, const char *cache, struct err *err)
+static int plan_make(void *arg, const char *cache, struct err *err)
 {
+    struct plan *p = arg;
     struct dataset *d = NULL;
     struct train_spec *s = &p->spec;
     int rc = -1;
-    if ((gpu_memory ? parse_cards(p, gpu_memory, err) : find_card(p, err)) < 0 ||
+    if ((p->gpu_memory ? parse_cards(p, p->gpu_memory, err) : find_card(p, err)) < 0 ||
         dataset_open(&d, s, cache, NULL, NULL, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
@@ -197,49 +197,37 @@ static void print_words(const struct plan *p)
     batch_report_print(&p->batches, stdout);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);
-    printf("model       %lld parameters; %.2f GFLOP a step\n",
-           (long long)p->card[0].fit.plan.params, p->flops / 1e9);
+    const bool tera = p->flops >= 1e12;
+    printf("model       %lld parameters; %.2f %s a step\n",
+           (long long)p->card[0].fit.plan.params, p->flops / (tera ? 1e12 : 1e9),
+           tera ? "TFLOP" : "GFLOP");
     for (int i = 0; i < p->cards; i++)
         print_card(p, &p->card[i]);
     printf("checkpoint  %s each, %d kept\n", memory_text(p->card[0].fit.plan.checkpoint, size),
            s->checkpoint_keep);
 }
 
-/* plan_make() with a cache of its own. */
-static int plan_without_trace(struct plan *p, const char *gpu_memory, struct err *err)
-{
-    char dir[SCRATCH_PATH];
-    const char *tmp = getenv("TMPDIR");
-    snprintf(dir, sizeof(dir), "%s/jobctl-plan.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir))
-        return err_set(err, ERR_SYSTEM, "cannot make a directory like %s: %s", dir,
-                       strerror(errno));
-    int rc = plan_make(p, gpu_memory, dir, err);
-    scratch_remove(dir, rc == 0 ? err : NULL);
-    return rc;
-}
-
 int command_plan(int argc, char **argv)
 {
-    const char *file = NULL, *cache = NULL, *gpu_memory = NULL;
+    static struct plan plan;
+    const char *file = NULL, *cache = NULL;
     bool as_json = false;
     const struct command_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--cache", .value = &cache},
-        {.name = "--gpu-memory", .value = &gpu_memory},
+        {.name = "--gpu-memory", .value = &plan.gpu_memory},
         {.name = "--json", .flag = &as_json},
         {.name = NULL},
     };
     struct err err = {0};
-    static struct plan plan;
     int rc = command_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     json_t *job = command_load_spec(file, &err);
     plan.job = job;
     if (job && train_spec_parse(&plan.spec, job, &err) == 0 &&
-        (cache ? plan_make(&plan, gpu_memory, cache, &err)
-               : plan_without_trace(&plan, gpu_memory, &err)) == 0) {
+        (cache ? plan_make(&plan, cache, &err)
+               : command_in_scratch(plan_make, &plan, &err)) == 0) {
         if (as_json)
             print_json(&plan);
         else

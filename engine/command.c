@@ -2,11 +2,14 @@
 /* command.c - options and failures of the subcommands; see command.h */
 #include "engine/command.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/err.h"
 #include "engine/exit_code.h"
+#include "engine/scratch.h"
 
 static const struct command_option *find(const struct command_option *options, const char *arg,
                                          size_t n)
@@ -55,7 +58,26 @@ json_t *command_load_spec(const char *file, struct err *err)
     json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
     if (!job)
         err_set(err, ERR_USAGE, "%s:%d: %s", file, why.line, why.text);
-    return job;
+    json_t *spec = json_object_get(job, "spec");
+    if (!json_is_object(spec))
+        return job;
+    json_incref(spec);
+    json_decref(job);
+    return spec;
+}
+
+int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
+                       struct err *err)
+{
+    char dir[SCRATCH_PATH];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/jobctl-train.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return err_set(err, ERR_SYSTEM, "cannot make a directory like %s: %s", dir,
+                       strerror(errno));
+    int rc = work(arg, dir, err);
+    scratch_remove(dir, rc == 0 ? err : NULL);
+    return rc;
 }
 
 int command_exit_code(const struct err *err)

@@ -32,8 +32,13 @@ struct command_option {
  * error on stderr; returns 0, or EXIT_CONFIG. */
 int command_parse(int argc, char **argv, const struct command_option *options);
 
-/* The job spec in a JSON file; a new reference, or NULL. */
+/* The job spec in a JSON file, or the one in an answer of `jobctl submit --dry-run --json`; a new
+ * reference, or NULL. */
 json_t *command_load_spec(const char *file, struct err *err);
+
+/* Lets `work` put files into a directory that is removed afterwards; returns what it returns. */
+int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
+                       struct err *err);
 
 /* Prints "jobctl-train NAME: sentence" and returns the exit code for it. */
 int command_fail(const char *name, const struct err *err);

@@ -259,6 +259,9 @@ int data_check_run(struct data_check *out, const struct train_spec *s, data_chec
                    void *arg, struct err *err)
 {
     struct check c = {.spec = s, .tell = tell, .arg = arg};
+    if (s->encoders == ENCODERS_SYNTHETIC)
+        return err_set(err, ERR_USAGE, "train.data.encoders: synthetic samples are made, not read; "
+                                       "there is nothing to check");
     int rc = s->encoders == ENCODERS_FEATURES ? check_features(&c, err) : check_pictures(&c, err);
     *out = c.sum;
     return rc;

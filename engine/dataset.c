@@ -18,6 +18,7 @@
 #include "engine/image.h"
 #include "engine/pack.h"
 #include "engine/safetensors.h"
+#include "engine/synthetic.h"
 #include "engine/train_spec.h"
 
 struct source {
@@ -43,6 +44,7 @@ struct dataset {
     char                 digest[DIGEST_TEXT];
     enum pack_made       made;
     int                  block;            /* 0: features */
+    struct synthetic    *synthetic;        /* or NULL */
     json_t              *names, *captions; /* of a pack */
     float               *mean, *deviation;
     char                 label[320];       /* last dataset_name() of a shard */
@@ -56,6 +58,7 @@ void dataset_close(struct dataset *d)
         st_close(d->sources[i].file);
         free(d->sources[i].name);
     }
+    synthetic_destroy(d->synthetic);
     free(d->sources);
     free(d->shards);
     free(d->buckets);
@@ -345,6 +348,36 @@ static int check_resolution(const struct dataset *d, const struct train_spec *s,
     return 0;
 }
 
+/* One bucket of numbers; what they are depends on the shape alone. */
+static int open_synthetic(struct dataset *d, const struct train_spec *s, struct err *err)
+{
+    const int edge = s->resolution / SYNTHETIC_SHRINK;
+    d->buckets = calloc(1, sizeof(*d->buckets));
+    if (!d->buckets)
+        return err_set(err, ERR_MEMORY, "out of memory for a bucket");
+    d->shape = (struct dataset_shape){.samples = SYNTHETIC_SAMPLES, .channels = SYNTHETIC_CHANNELS,
+                                      .height = edge, .width = edge, .buckets = 1,
+                                      .words = s->caption_words,
+                                      .caption_channels = s->caption_channels};
+    *d->buckets = (struct dataset_bucket){.samples = SYNTHETIC_SAMPLES, .height = edge,
+                                          .width = edge};
+    snprintf(d->digest, sizeof(d->digest), "synthetic:%dx%dx%d", edge, s->caption_words,
+             s->caption_channels);
+    return synthetic_create(&d->synthetic, err);
+}
+
+/* Shards, in files or in a pack made of pictures. */
+static int open_shards(struct dataset *d, const struct train_spec *s, const char *cache,
+                       pack_tick_fn tick, void *arg, struct err *err)
+{
+    const bool features = s->encoders == ENCODERS_FEATURES;
+    if ((features ? open_features(d, s->data_path, err)
+                  : open_pack(d, s, cache, tick, arg, err)) < 0 ||
+        make_buckets(d, err) < 0 || (features && check_resolution(d, s, err) < 0))
+        return -1;
+    return digest_shards(d, err);
+}
+
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
                  pack_tick_fn tick, void *arg, struct err *err)
 {
@@ -353,14 +386,8 @@ int dataset_open(struct dataset **out, const struct train_spec *s, const char *c
         return err_set(err, ERR_MEMORY, "out of memory for a data set");
     d->multi_scale = s->multi_scale;
     snprintf(d->path, sizeof(d->path), "%s", s->data_path);
-    int rc = s->encoders == ENCODERS_FEATURES ? open_features(d, s->data_path, err)
-                                              : open_pack(d, s, cache, tick, arg, err);
-    if (rc == 0)
-        rc = make_buckets(d, err);
-    if (rc == 0 && s->encoders == ENCODERS_FEATURES)
-        rc = check_resolution(d, s, err);
-    if (rc == 0)
-        rc = digest_shards(d, err);
+    int rc = s->encoders == ENCODERS_SYNTHETIC ? open_synthetic(d, s, err)
+                                               : open_shards(d, s, cache, tick, arg, err);
     if (rc < 0) {
         dataset_close(d);
         return -1;
@@ -479,6 +506,10 @@ const char *dataset_name(struct dataset *d, int64_t i)
 {
     if (d->names)
         return json_string_value(json_array_get(d->names, (size_t)i));
+    if (d->synthetic) {
+        snprintf(d->label, sizeof(d->label), "synthetic#%lld", (long long)i);
+        return d->label;
+    }
     const struct shard *s = shard_of(d, i);
     long long row = i - s->first;
     if (s->group == 0)
@@ -512,6 +543,15 @@ int dataset_get(const struct dataset *d, int64_t i, float *latent, float *captio
     if (i < 0 || i >= d->shape.samples)
         return err_set(err, ERR_BUG, "sample %lld of %lld", (long long)i,
                        (long long)d->shape.samples);
+    if (d->synthetic) {
+        const struct dataset_shape *z = &d->shape;
+        synthetic_get(d->synthetic, i, latent,
+                      (size_t)z->channels * (size_t)z->height * (size_t)z->width, caption,
+                      (size_t)z->words * (size_t)z->caption_channels);
+        for (int k = 0; mask && k < z->words; k++)
+            mask[k] = 1;
+        return 0;
+    }
     const struct shard *s = shard_of(d, i);
     if (copy_row(latent, s->latent, i - s->first, err) < 0 ||
         copy_row(caption, s->caption, i - s->first, err) < 0 ||
@@ -522,7 +562,7 @@ int dataset_get(const struct dataset *d, int64_t i, float *latent, float *captio
 
 int dataset_null(const struct dataset *d, float *tokens, struct err *err)
 {
-    const struct st_tensor *t = st_find(d->sources[0].file, "null");
+    const struct st_tensor *t = d->synthetic ? NULL : st_find(d->sources[0].file, "null");
     size_t n = (size_t)d->shape.words * (size_t)d->shape.caption_channels;
     if (t && t->count != n)
         return err_set(err, ERR_DATA, "shard %s: 'null' has %zu numbers, not %zu",

@@ -21,7 +21,7 @@ static const struct {
                                "                       check the engine against golden cases"},
     {"verify-data", command_verify_data, "--spec FILE [--dir DIR] [--json]\n"
                                          "                       read all data once; account for a run's samples"},
-    {"bench", command_bench, "--config FILE [--case NAME] [--steps N] [--backend cpu] [--json]\n"
+    {"bench", command_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
 };

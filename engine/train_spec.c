@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/err.h"
+#include "engine/synthetic.h"
 
 struct preset {
     const char *name;
@@ -250,16 +251,29 @@ static int fill_model(struct train_spec *s, const json_t *train, struct err *err
     return 0;
 }
 
+static int fill_synthetic(struct train_spec *s, struct err *err)
+{
+    const int edge = SYNTHETIC_SHRINK * s->model.patch;
+    if (s->data_path[0] || s->multi_scale)
+        return err_set(err, ERR_USAGE, "train.data.%s: synthetic samples are of one size and come "
+                       "from no path; leave the key out", s->data_path[0] ? "path" : "multi_scale");
+    if (s->resolution < edge || s->resolution % edge)
+        return err_set(err, ERR_USAGE, "train.data.resolution: synthetic samples need one, a "
+                       "multiple of %d (%d x model.patch)", edge, SYNTHETIC_SHRINK);
+    return 0;
+}
+
 static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
 {
     json_t *path = value_of(train, "data.path");
     copy_text(s->data_path, sizeof(s->data_path), path);
     json_decref(path);
-    if (!s->data_path[0])
+    s->encoders = word_is(train, "data.encoders", "features")    ? ENCODERS_FEATURES
+                  : word_is(train, "data.encoders", "synthetic") ? ENCODERS_SYNTHETIC
+                                                                 : ENCODERS_DCT_HASH;
+    if (!s->data_path[0] && s->encoders != ENCODERS_SYNTHETIC)
         return err_set(err, ERR_USAGE,
                        "train.data.path: missing; name the folder that holds the training data");
-    s->encoders =
-        word_is(train, "data.encoders", "features") ? ENCODERS_FEATURES : ENCODERS_DCT_HASH;
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
     s->sample_log = bool_of(train, "data.sample_log", false);
@@ -268,6 +282,8 @@ static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
     s->caption_channels = (int)int_of(train, "data.caption_channels", 0);
     if (s->encoders == ENCODERS_FEATURES)
         return 0;
+    if (s->encoders == ENCODERS_SYNTHETIC)
+        return fill_synthetic(s, err);
     s->model.latent_channels = 3 * s->dct_block * s->dct_block;
     s->model.caption_channels = s->caption_channels;
     s->model.caption_len = s->caption_words;
@@ -364,7 +380,7 @@ static int fill_sample(struct train_spec *s, const json_t *train, struct err *er
     s->sample_cfg = number_of(train, "sample.cfg", 0);
     if (!pictures && (s->sample_before || s->sample_after))
         return err_set(err, ERR_USAGE,
-                       "train.sample.%s: precomputed features cannot be decoded to pictures here",
+                       "train.sample.%s: only samples of dct+hash can be decoded to pictures",
                        s->sample_before ? "before" : "after");
     if (s->sample_cfg != 1 && s->model.caption_dropout == 0 &&
         (s->sample_before || s->sample_after))

@@ -52,7 +52,7 @@ struct spec_field {
 /* The rows of the `train:` block, ended by a row whose path is NULL. */
 const struct spec_field *train_spec_fields(void);
 
-enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES };
+enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES, ENCODERS_SYNTHETIC };
 
 /* grad_checkpointing: blocks are computed again in the backward pass. */
 enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };

@@ -51,11 +51,11 @@ static const struct spec_field fields[] = {
 
     {.path = "data", .type = FIELD_MAP, .help = "what to learn from"},
     {.path = "data.path", .type = FIELD_PATH,
-     .help = "folder of images and captions, or of feature shards; required"},
-    {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features",
+     .help = "folder of images and captions, or of feature shards; required unless synthetic"},
+    {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features|synthetic",
      .def = "\"dct+hash\"",
      .help = "dct+hash: built-in block DCT and hashed captions; features: shards of "
-             "precomputed features"},
+             "precomputed features; synthetic: random numbers, to measure speed and memory"},
     {.path = "data.resolution", .type = FIELD_INT, .auto_ok = true, .min = 4, .max = 4096,
      .def = AUTO,
      .help = "images are scaled and cropped to this square, in pixels, or to sizes of its area "
@@ -66,7 +66,7 @@ static const struct spec_field fields[] = {
      .help = "write down which samples each step took, for jobctl verify-data to account for"},
     {.path = "data.dct_block", .type = FIELD_INT, .min = 1, .max = 32, .def = "4",
      .help = "edge of a DCT block in pixels; a token gets 3 * dct_block^2 channels"},
-    {.path = "data.caption_words", .type = FIELD_INT, .min = 1, .max = 256, .def = "16",
+    {.path = "data.caption_words", .type = FIELD_INT, .min = 1, .max = 1024, .def = "16",
      .help = "hashed words kept of a caption"},
     {.path = "data.caption_channels", .type = FIELD_INT, .min = 8, .max = 4096, .def = "64",
      .help = "numbers per hashed word"},

@@ -105,6 +105,8 @@ static void tell_data(const struct train *t)
     printf(", captions of %d words; ", s.words);
     if (t->spec.encoders == ENCODERS_FEATURES)
         printf("precomputed features\n");
+    else if (t->spec.encoders == ENCODERS_SYNTHETIC)
+        printf("random numbers\n");
     else
         printf("block DCT + hashed captions, %s\n", made[dataset_packed(t->data)]);
 }

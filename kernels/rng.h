@@ -21,7 +21,8 @@ enum rng_purpose {
     RNG_CAPTION,    /* which caption, crop, ... */
     RNG_SAMPLING,   /* start noise of pictures drawn from captions */
     RNG_TEST,
-    RNG_BUCKETS     /* id = 0 */
+    RNG_BUCKETS,    /* id = 0 */
+    RNG_SYNTHETIC   /* id = sample; epoch: part */
 };
 
 struct rng {

@@ -313,6 +313,42 @@ static void pictures_of_several_shapes_are_buckets(void **state)
     assert_non_null(strstr(err.text, "to train on several shapes set train.data.multi_scale"));
 }
 
+/* Numbers that depend on the sample's number alone, in Sana's shapes. */
+static void synthetic_samples_follow_from_their_number(void **state)
+{
+    (void)state;
+    struct dataset *d[2];
+    struct err err = {0};
+    const struct train_spec s = {.encoders = ENCODERS_SYNTHETIC, .resolution = 96,
+                                 .caption_words = 5, .caption_channels = 7};
+    enum { LATENT = 32 * 3 * 3, CAPTION = 5 * 7 };
+    float x[2][LATENT], y[2][CAPTION], mask[5], other[LATENT];
+    double sum = 0, squares = 0;
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(dataset_open(&d[k], &s, NULL, NULL, NULL, &err), 0);
+        assert_int_equal(dataset_get(d[k], 65535, x[k], y[k], mask, &err), 0);
+    }
+    const struct dataset_shape z = dataset_shape(d[0]);
+    assert_true(z.samples == 65536 && z.channels == 32 && z.height == 3 && z.width == 3 &&
+                z.words == 5 && z.caption_channels == 7 && z.buckets == 1);
+    assert_memory_equal(x[0], x[1], sizeof(x[0]));
+    assert_memory_equal(y[0], y[1], sizeof(y[0]));
+    assert_true(mask[0] == 1 && mask[4] == 1);
+    assert_int_equal(dataset_get(d[0], 65534, other, NULL, NULL, &err), 0);
+    assert_memory_not_equal(other, x[0], sizeof(other));
+    for (int i = 0; i < LATENT; i++) {
+        sum += (double)x[0][i];
+        squares += (double)x[0][i] * (double)x[0][i];
+    }
+    assert_true(fabs(sum / LATENT) < 0.25 && fabs(squares / LATENT - 1) < 0.4);
+    assert_int_equal(dataset_get(d[0], 65536, other, NULL, NULL, &err), -1);
+    assert_string_equal(dataset_digest(d[0]), dataset_digest(d[1]));
+    assert_string_equal(dataset_name(d[0], 7), "synthetic#7");
+    assert_int_equal(dataset_null(d[0], y[0], &err), 0);
+    dataset_close(d[0]);
+    dataset_close(d[1]);
+}
+
 static bool stop_at_two(void *arg, int64_t done, int64_t total)
 {
     (void)arg;
@@ -503,6 +539,7 @@ int main(void)
         cmocka_unit_test(packing_stops_when_asked),
         cmocka_unit_test(a_pack_of_an_older_format_is_replaced),
         cmocka_unit_test(shards_of_features_count_on),
+        cmocka_unit_test(synthetic_samples_follow_from_their_number),
         cmocka_unit_test(captions_are_the_same_everywhere),
         cmocka_unit_test(only_the_dead_are_swept),
     };

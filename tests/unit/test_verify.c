@@ -235,9 +235,9 @@ static void a_bench_measures(void **state)
     (void)state;
     const struct bench_spec spec = {
         .model = {1, 16, 2, 8, 1, 20, false, false, true, 0.3f, 1e-5f, 4, 6, 5, 0},
-        .batch = {2, 4, 4, 5},
+        .batch = {2, 4, 4, 5, false},
         .optim = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0, 0.1, 1, 0},
-        .lr = 1e-4, .flow_shift = 3, .steps = 12, .warmup = 2,
+        .lr = 1e-4, .flow_shift = 3, .micros = 2, .steps = 12, .warmup = 2,
     };
     struct bench_result r;
     struct err err = {0};
