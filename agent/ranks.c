@@ -62,10 +62,29 @@ struct garbage {
 
 /* --- listening ------------------------------------------------------------------------- */
 
+/* What a rank says to all others, as a command to each. */
+static void relay(struct ranks *r, const json_t *said)
+{
+    char text[PROGRESS_LINE];
+    json_t *line = json_pack("{s:s, s:O?, s:O?}", "cmd", "rendezvous", "key",
+                             json_object_get(said, "key"), "value", json_object_get(said, "value"));
+    size_t n = line ? json_dumpb(line, text, sizeof(text) - 1, JSON_COMPACT) : 0;
+    json_decref(line);
+    if (n == 0 || n >= sizeof(text))
+        return;
+    text[n++] = '\n';
+    for (int i = 0; i < r->n; i++)
+        if (r->procs[i].control_fd >= 0 && write(r->procs[i].control_fd, text, n) < 0)
+            continue; /* gone, or it does not read: its own deadline tells */
+}
+
 static void take_line(struct proc *p, const char *text, size_t size)
 {
     json_t *line = json_loadb(text, size, 0, NULL);
-    if (json_is_object(line))
+    const char *ev = json_string_value(json_object_get(line, "ev"));
+    if (ev && strcmp(ev, "rendezvous") == 0)
+        relay(p->owner, line);
+    else if (json_is_object(line))
         p->owner->hooks.line(p->owner->hooks.arg, p->owner->generation, p->rank, line);
     json_decref(line);
 }

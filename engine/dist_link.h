@@ -33,7 +33,7 @@ enum { WORDS_OUT = 64 };
 struct dist_link {
     int    fd[LINK_CHANNELS]; /* -1: not yet, or no more */
     bool   bye, gone;         /* it said goodbye; its words have ended */
-    size_t in_have, out_have; /* bytes of a word that has come in part; not yet taken by the system */
+    size_t in_have, out_have; /* bytes of a word not yet whole; bytes not yet sent */
     char   in[sizeof(struct dist_word)], out[WORDS_OUT * sizeof(struct dist_word)];
 };
 

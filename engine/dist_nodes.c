@@ -50,8 +50,8 @@ struct nodes {
 /* --- scripts ----------------------------------------------------------------------------- */
 
 /* The numbers of the next step: returns which it is. */
-static int add(struct nodes *s, bool wire, const struct dist_call *c, enum dist_kind kind, size_t from,
-               size_t to, int root, int after)
+static int add(struct nodes *s, bool wire, const struct dist_call *c, enum dist_kind kind,
+               size_t from, size_t to, int root, int after)
 {
     struct dist_call call = *c;
     call.kind = kind;

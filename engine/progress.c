@@ -32,6 +32,8 @@ struct progress {
     char   in[PROGRESS_LINE];
     size_t in_len;
     bool   in_skip;    /* inside a line that was too long */
+    enum progress_command asked; /* the strongest not yet told */
+    json_t *said;      /* key: value, of all ranks; NULL: nothing yet */
 };
 
 static volatile sig_atomic_t term_seen;
@@ -88,6 +90,7 @@ void progress_close(struct progress *p)
         close(p->event_fd);
     if (p->control_fd >= 0)
         close(p->control_fd);
+    json_decref(p->said);
     free(p);
     errno = keep;
 }
@@ -225,7 +228,7 @@ void progress_done(struct progress *p, int64_t step, double loss)
               false);
 }
 
-static enum progress_command command_of(const char *line, size_t n)
+static void take_command(struct progress *p, const char *line, size_t n)
 {
     json_t *o = json_loadb(line, n, 0, NULL);
     const char *cmd = json_string_value(json_object_get(o, "cmd"));
@@ -234,18 +237,23 @@ static enum progress_command command_of(const char *line, size_t n)
         c = CMD_CHECKPOINT;
     else if (cmd && strcmp(cmd, "stop") == 0)
         c = CMD_STOP;
+    const char *key = json_string_value(json_object_get(o, "key"));
+    json_t *value = json_object_get(o, "value");
+    if (cmd && strcmp(cmd, "rendezvous") == 0 && key && json_is_string(value)) {
+        p->said = p->said ? p->said : json_object();
+        json_object_set(p->said, key, value);
+    }
+    p->asked = c > p->asked ? c : p->asked;
     json_decref(o);
-    return c;
 }
 
-static enum progress_command take_lines(struct progress *p)
+static void take_lines(struct progress *p)
 {
-    enum progress_command most = CMD_NONE;
     char *end;
     while ((end = memchr(p->in, '\n', p->in_len))) {
         size_t n = (size_t)(end - p->in);
-        enum progress_command c = p->in_skip ? CMD_NONE : command_of(p->in, n);
-        most = c > most ? c : most;
+        if (!p->in_skip)
+            take_command(p, p->in, n);
         p->in_skip = false;
         p->in_len -= n + 1;
         memmove(p->in, end + 1, p->in_len);
@@ -254,18 +262,15 @@ static enum progress_command take_lines(struct progress *p)
         p->in_skip = true;
         p->in_len = 0;
     }
-    return most;
 }
 
-enum progress_command progress_poll(struct progress *p)
+static void read_commands(struct progress *p)
 {
-    enum progress_command most = term_seen ? CMD_STOP : CMD_NONE;
     while (p->control_fd >= 0) {
         ssize_t n = read(p->control_fd, p->in + p->in_len, sizeof(p->in) - p->in_len);
         if (n > 0) {
             p->in_len += (size_t)n;
-            enum progress_command c = take_lines(p);
-            most = c > most ? c : most;
+            take_lines(p);
         } else if (n < 0 && errno == EINTR) {
             continue;
         } else if (n < 0 && errno == EAGAIN) {
@@ -274,8 +279,35 @@ enum progress_command progress_poll(struct progress *p)
             close(p->control_fd);
             p->control_fd = -1;
             term_seen = 1;
-            most = CMD_STOP;
         }
     }
+}
+
+enum progress_command progress_poll(struct progress *p)
+{
+    read_commands(p);
+    enum progress_command most = term_seen ? CMD_STOP : p->asked;
+    p->asked = CMD_NONE;
     return most;
+}
+
+/* --- rendezvous ---------------------------------------------------------------------------- */
+
+bool progress_has_agent(const struct progress *p)
+{
+    return p->event_fd >= 0 && p->control_fd >= 0;
+}
+
+void progress_rendezvous(struct progress *p, const char *key, const char *value)
+{
+    send_line(p,
+              json_pack("{s:s, s:o, s:o}", "ev", "rendezvous", "key", words(key), "value",
+                        words(value)),
+              false);
+}
+
+const char *progress_rendezvous_find(struct progress *p, const char *key)
+{
+    read_commands(p);
+    return json_string_value(json_object_get(p->said, key));
 }

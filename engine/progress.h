@@ -17,11 +17,13 @@
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"..."}    cause: agent/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
+ *   {"ev":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}    for all ranks of this generation
  *
  * Commands come the other way, one JSON object a line on JOBCTL_CONTROL_FD:
  *
  *   {"cmd":"checkpoint"}        write one at the next step boundary
  *   {"cmd":"stop"}              checkpoint at the next step boundary, then exit 75
+ *   {"cmd":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}   what a rank has said
  *
  * End of file on the control descriptor means that the agent is gone: the same
  * as stop.  SIGTERM means stop too.
@@ -56,6 +58,12 @@ void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text);
 void progress_done(struct progress *p, int64_t step, double loss);
+
+/* Say something to all ranks, by way of the agents; what one has said, or NULL. A value has at most
+ * 1000 characters. See rendezvous.h. */
+void progress_rendezvous(struct progress *p, const char *key, const char *value);
+const char *progress_rendezvous_find(struct progress *p, const char *key);
+bool progress_has_agent(const struct progress *p);
 
 /* What was asked since the last call, the strongest first; never blocks. */
 enum progress_command progress_poll(struct progress *p);

@@ -17,6 +17,7 @@
 #include "engine/loader.h"
 #include "engine/metrics.h"
 #include "engine/progress.h"
+#include "engine/rendezvous.h"
 #include "engine/sample_log.h"
 #include "engine/schedule.h"
 #include "engine/step.h"
@@ -288,6 +289,7 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
     int code = tell_end(t, rc);
     dist_destroy(t->dist);
+    rendezvous_close(t->rendezvous);
     exact_destroy(t->exact);
     metrics_close(t->metrics);
     sample_log_close(t->samples);

@@ -36,6 +36,7 @@ struct train {
 
     struct progress *progress;
     struct flight   *flight;
+    struct rendezvous *rendezvous;
     struct dist     *dist;
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */

@@ -23,6 +23,7 @@
 #include "engine/layout.h"
 #include "engine/loader.h"
 #include "engine/progress.h"
+#include "engine/rendezvous.h"
 #include "engine/schedule.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
@@ -82,10 +83,12 @@ int train_ranks_open(struct train *t)
     if (e->rank >= e->world_size)
         return err_set(&t->err, ERR_USAGE, "RANK is %d; with WORLD_SIZE %d it is at most %d",
                        e->rank, e->world_size, e->world_size - 1);
-    if (e->world_size > 1 && meeting_name(name, &t->err) < 0)
+    if ((e->world_size > 1 && meeting_name(name, &t->err) < 0) ||
+        rendezvous_open(&t->rendezvous, t->progress, e->world_size, &t->err) < 0)
         return -1;
     struct dist_config c = {.rank = e->rank, .world = e->world_size, .name = name,
-                            .init_ms = MEET_MS, .wait_ms = WAIT_MS, .flight = t->flight};
+                            .init_ms = MEET_MS, .wait_ms = WAIT_MS, .flight = t->flight,
+                            .meet = rendezvous_meet(t->rendezvous)};
     if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
         if (e->world_size > 1)
             printf("ranks: this is %d of %d\n", e->rank, e->world_size);
