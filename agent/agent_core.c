@@ -73,6 +73,7 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     c->phase = AGENT_SPAWNING;
     c->generation++;
     c->generation_ms = in->now_ms;
+    c->ranks_ms = 0;
     c->alive = 0;
     c->done_seen = false;
     blame_clear(&c->blame);
@@ -127,6 +128,7 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
         json_array_append_new(pids, json_integer(in->spawn.pids[i]));
     }
     c->alive = c->job.np;
+    c->ranks_ms = in->now_ms;
     c->phase = AGENT_RUNNING;
     bool known = c->pace.checkpoint >= 0;
     agent_effects_event(out, "generation_started",
@@ -232,7 +234,29 @@ static void stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
 
 /* --- how a generation ended --------------------------------------------------------------*/
 
-static void generation_ended(struct agent_core *c, struct agent_effects *out)
+/* Where its time went; NULL when there were no ranks. */
+static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
+{
+    const struct pace *p = &c->pace;
+    const int64_t t0 = c->ranks_ms;
+    if (!t0)
+        return NULL;
+    const struct spell spell = {
+        .wall = now_ms - t0,
+        .started = p->started_ms ? p->started_ms - t0 : -1,
+        .fresh = p->fresh_ms ? p->fresh_ms - t0 : -1,
+        .last = p->last_step_ms ? p->last_step_ms - t0 : -1,
+        .failed = c->blame.failed ? c->blame.at_ms - t0 : -1,
+        .hung = c->blame.verdict.cause == CAUSE_HANG_INIT ||
+                c->blame.verdict.cause == CAUSE_HANG_STEP,
+    };
+    struct spending s = {0};
+    for (int i = 0; i < c->job.np; i++)
+        spending_rank(&s, &spell, &c->ranks[i].time);
+    return spending_print(&s);
+}
+
+static void generation_ended(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     json_t *held = pace_held(&c->pace);
     if (held)
@@ -250,9 +274,13 @@ static void generation_ended(struct agent_core *c, struct agent_effects *out)
     const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
                             : c->grace_over ? "stopped by SIGKILL: SIGTERM was not enough"
                                             : "stopped as asked";
-    agent_effects_event(
-        out, "generation_ended",
-        agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience, otherwise));
+    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience,
+                                                otherwise);
+    json_t *spent = time_spent(c, now_ms);
+    if (body && spent)
+        json_object_set(body, "spent", spent);
+    json_decref(spent);
+    agent_effects_event(out, "generation_ended", body);
 }
 
 /* Did it end as we had asked?  A signal that we have not sent is its own. */
@@ -271,6 +299,8 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
         return;
     struct rank *r = &c->ranks[e->rank];
     r->alive = false;
+    r->time = (struct spell_rank){in->now_ms - c->ranks_ms, e->init_ms, e->data_ms,
+                                  e->checkpoint_ms};
     c->alive--;
     json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
                              "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
@@ -298,7 +328,7 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
         blame_consider(&c->blame, e, &v, in->now_ms);
 
     if (c->alive == 0) {
-        generation_ended(c, out);
+        generation_ended(c, in->now_ms, out);
         sweep_generation(c, out);
     } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
         c->phase = AGENT_ENDING;
@@ -425,7 +455,7 @@ static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
     snprintf(v.detail, sizeof(v.detail), "%s", in->spawn.text ? in->spawn.text : "cannot start");
     snprintf(v.text, sizeof(v.text), "%s", v.detail);
     blame_set(&c->blame, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
-    generation_ended(c, out);
+    generation_ended(c, in->now_ms, out);
     sweep_generation(c, out);
 }
 

@@ -92,6 +92,7 @@ struct agent_exit {
     int         exit_code;
     bool        oom_killed;
     int64_t     after_ms;   /* since it was started */
+    int64_t     init_ms, data_ms, checkpoint_ms; /* of that, in these phases; 0: not known */
     bool        none;       /* it has not ended: this stands for another kind of failure */
     const char *last_lines; /* of its output, or NULL */
     const char *kernel;     /* what the kernel has lately said, or NULL */

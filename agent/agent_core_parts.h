@@ -10,6 +10,7 @@
 #include "agent/blame.h"
 #include "agent/pace.h"
 #include "agent/patience.h"
+#include "agent/spending.h"
 
 /* How far the stopping of a generation has got. */
 enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
@@ -18,6 +19,7 @@ enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
 struct rank {
     int64_t pid;
     bool alive;
+    struct spell_rank time;
     char reported[32]; /* cause of its own `failed` line, or "" */
     char text[224];
 };
@@ -30,6 +32,7 @@ struct agent_core {
 
     int generation;
     int64_t generation_ms; /* when it was started */
+    int64_t ranks_ms;      /* when its ranks were there; 0 = they never were */
     struct rank *ranks;
     int alive;
     bool setup_done, done_seen;

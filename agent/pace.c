@@ -25,7 +25,7 @@ void pace_begin(struct pace *p)
     p->step = -1;
     p->best_before = p->best;
     p->loss = p->lr = p->samples_per_s = p->step_ms = NAN;
-    p->last_step_ms = p->event_ms = 0;
+    p->last_step_ms = p->event_ms = p->started_ms = p->fresh_ms = 0;
 }
 
 int64_t pace_gained(const struct pace *p)
@@ -39,6 +39,8 @@ static void reach(struct pace *p, int64_t step, int64_t now_ms)
         if (p->last_step_ms)
             p->productive_ms += now_ms - p->last_step_ms;
         p->best = step;
+        if (!p->fresh_ms)
+            p->fresh_ms = p->last_step_ms ? p->last_step_ms : now_ms;
     }
     if (step > p->step)
         p->step = step;
@@ -51,7 +53,7 @@ void pace_started(struct pace *p, const json_t *line, int64_t now_ms)
     p->step = rank_line_int(line, "resume_step", p->step);
     if (p->step > 0 && p->step > p->checkpoint)
         p->checkpoint = p->step;
-    p->last_step_ms = now_ms;
+    p->last_step_ms = p->started_ms = now_ms;
 }
 
 json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t now_ms)

@@ -19,6 +19,8 @@ struct pace {
     double  loss, lr, samples_per_s, step_ms; /* NAN = not known */
     int64_t productive_ms; /* spent on steps that were new */
     int64_t last_step_ms, event_ms;
+    int64_t started_ms;    /* of this generation: when it began ... */
+    int64_t fresh_ms;      /* ... and when its steps began to be new; 0 = not yet */
     json_t *held;
 };
 

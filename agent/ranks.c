@@ -137,6 +137,24 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 
 /* --- the end of a process -------------------------------------------------------------- */
 
+/* What its flight page says of where its time went. */
+static void add_phases(struct agent_exit *e, const struct proc *p)
+{
+    static struct flight_page page; /* 16 KiB; one thread */
+    if (!p->flight)
+        return;
+    flight_read(p->flight, &page);
+    if (!page.pid)
+        return;
+    const uint64_t now = uv_hrtime();
+    e->init_ms = (int64_t)(flight_spent_ns(&page, PHASE_INIT, now) / 1000000);
+    e->data_ms = (int64_t)(flight_spent_ns(&page, PHASE_DATA, now) / 1000000);
+    e->checkpoint_ms = (int64_t)(flight_spent_ns(&page, PHASE_CHECKPOINT, now) / 1000000);
+    /* The page does not know how long the process took to get to it. */
+    if (page.attached_ns > p->started_ns)
+        e->init_ms += (int64_t)((page.attached_ns - p->started_ns) / 1000000);
+}
+
 static void tell_exit(struct ranks *r, struct proc *p, int status)
 {
     /* The last words, before the news; bounded, for a grandchild may go on writing. */
@@ -160,6 +178,7 @@ static void tell_exit(struct ranks *r, struct proc *p, int status)
     }
     if (status != 0)
         e.kernel = kernel_log_recent(e.signo == SIGKILL || e.exit_code == 128 + SIGKILL);
+    add_phases(&e, p);
     r->hooks.exited(r->hooks.arg, &e);
 }
 

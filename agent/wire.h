@@ -59,8 +59,10 @@
  *   incident           {generation, path, text}                what was seen before anything was
  *                      stopped; path: the whole report, in the run directory
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
- *                       fingerprint, evidence: [lines], advice}
- *                      cause "none": all ranks exited 0; advice, if any: what to do about it
+ *                       fingerprint, evidence: [lines], advice, spent: {rank_ms, productive, ...}}
+ *                      cause "none": all ranks exited 0; advice, if any: what to do about it;
+ *                      spent: agent/spending.h, since generation_started, missing where no ranks
+ *                      were
  * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
  *                      thinned to at most one a second; first to be dropped when the spool fills

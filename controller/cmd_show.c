@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/spending.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/job_view.h"
@@ -42,6 +43,36 @@ static void print_fields(const struct terminal *t, const json_t *row)
         job_view_field(value, sizeof(value), row, names[i]);
         line(t, titles[i], value);
     }
+}
+
+/* "93% productive, 4% restart, 2% checkpoint, 1% init of 12m04s": the largest first. */
+static void print_ledger(const struct terminal *t, const json_t *ledger)
+{
+    char value[512], part[32];
+    size_t at = 0;
+    const double all = json_number_value(json_object_get(ledger, "rank_s"));
+    bool said[BUCKETS] = { false };
+    if (all < 0.001)
+        return;
+    for (int n = 0; n < BUCKETS; n++) {
+        int most = -1;
+        double share = 0.0005;
+        for (int i = 0; i < BUCKETS; i++) {
+            double s = json_number_value(json_object_get(ledger, bucket_name((enum bucket)i)));
+            if (!said[i] && s / all > share) {
+                most = i;
+                share = s / all;
+            }
+        }
+        if (most < 0)
+            break;
+        said[most] = true;
+        at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%.*f%% %s", n ? ", " : "",
+                               share < 0.0995 ? 1 : 0, 100 * share, bucket_name((enum bucket)most));
+    }
+    job_view_duration(part, sizeof(part), all);
+    snprintf(value + at, sizeof(value) - at, " of %s of ranks", part);
+    line(t, "time", value);
 }
 
 static void print_generation(const struct terminal *t, const json_t *attempt, const json_t *g)
@@ -93,6 +124,7 @@ static void print(struct call *call, const json_t *answer)
     if (reason && reason[0])
         terminal_wrap(t, reason, 2);
     print_fields(t, row);
+    print_ledger(t, json_object_get(answer, "ledger"));
     print_attempts(t, json_object_get(answer, "attempts"));
     json_object_foreach (json_object_get(answer, "paths"), key, path)
         line(t, key, json_string_value(path));

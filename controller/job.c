@@ -107,7 +107,8 @@ void job_row_make(struct job_row *row, const struct job *job)
         .generation = c->generation, .np = c->np, .step = c->step, .steps = c->steps,
         .exit_code = c->state == JOB_DONE ? c->exit_code : -1, .retry_of = job->retry_of,
         .submitted_ms = c->submitted_ms, .started_ms = c->started_ms ? c->started_ms : -1,
-        .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->productive_ms,
+        .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->account.spent.ms[BUCKET_PRODUCTIVE],
+        .busy_ms = account_busy_ms(&c->account.spent),
         .last_seq = job->last_seq, .loss = job->pulse.loss,
         .samples_per_s = job->pulse.samples_per_s,
     };

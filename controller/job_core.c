@@ -78,18 +78,27 @@ static void see_step(struct job_core *c, int64_t step)
         c->best = step;
 }
 
-/* What of this generation's time led to steps that the next one need not repeat. */
-static void close_generation(struct job_core *c, int64_t at_ms, bool all_kept)
+/* What the time since the last event was, where no ranks live. */
+static void account_for(struct job_core *c, int64_t at_ms)
 {
-    if (!c->gen_started_ms)
-        return;
-    int64_t wall = at_ms > c->gen_started_ms ? at_ms - c->gen_started_ms : 0;
-    int64_t from = c->gen_from > 0 ? c->gen_from : 0;
-    int64_t kept = c->checkpoint > from ? c->checkpoint : from;
-    if (!all_kept && c->step > from && kept < c->step)
-        wall = (int64_t)((double)wall * (double)(kept - from) / (double)(c->step - from));
-    c->productive_ms += wall;
-    c->gen_started_ms = 0;
+    struct account *a = &c->account;
+    if (c->state == JOB_PENDING) {
+        account_until(a, at_ms, c->held ? BUCKET_PAUSED : BUCKET_QUEUED);
+    } else if (c->state == JOB_RECOVERING && !c->live) {
+        if (c->not_before_ms > a->mark_ms)
+            account_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms, BUCKET_RESTART);
+        account_until(a, at_ms, BUCKET_QUEUED);
+    } else {
+        account_until(a, at_ms, c->attempt <= 1 && !c->generation ? BUCKET_INIT : BUCKET_RESTART);
+    }
+}
+
+/* Ranks that nobody told the end of: the share of their steps that were new. */
+static void account_lost(struct job_core *c, int64_t at_ms)
+{
+    int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->step - from;
+    int64_t fresh = c->step - (c->gen_best > from ? c->gen_best : from);
+    account_guess(&c->account, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
 }
 
 /* ---- one function per event that changes more than the state ---- */
@@ -98,7 +107,7 @@ static void apply_submitted(struct job_core *c, const struct core_event *e)
 {
     const json_t *retry = json_object_get(e->body, "retry");
     const json_t *backoff = json_object_get(retry, "backoff_ms");
-    c->submitted_ms = e->at_ms;
+    c->submitted_ms = c->account.mark_ms = e->at_ms;
     c->priority = body_int(e->body, "priority", 0);
     c->held = body_is(e->body, "held");
     c->rules = (struct retry_rules){
@@ -139,11 +148,12 @@ static void apply_agent_up(struct job_core *c, const struct core_event *e)
 
 static void apply_generation_started(struct job_core *c, const struct core_event *e)
 {
-    /* Where the end of the one before was never told, its steps were told by nothing that is kept:
-     * it counts as lost. */
+    /* Where the end of the one before was never told, nothing that is kept told its steps. */
+    account_guess(&c->account, e->at_ms, 0);
     c->generation = body_int(e->body, "generation", c->generation + 1);
     c->np = body_int(e->body, "np", -1);
-    c->gen_started_ms = e->at_ms;
+    account_ranks(&c->account, e->at_ms, c->np);
+    c->gen_best = c->best;
     c->gen_from = body_int(e->body, "resume_step", -1);
     if (c->generation == 1 && c->attempt == 1)
         c->reason[0] = 0;
@@ -160,8 +170,14 @@ static void apply_rank_started(struct job_core *c, const struct core_event *e)
 
 static void apply_generation_ended(struct job_core *c, const struct core_event *e)
 {
+    struct spending spent;
     see_step(c, body_int(e->body, "step", -1));
-    close_generation(c, e->at_ms, !failed(e->body));
+    if (spending_parse(&spent, json_object_get(e->body, "spent")) == 0)
+        account_told(&c->account, e->at_ms, &spent);
+    else if (failed(e->body))   /* an older agent does not tell */
+        account_lost(c, e->at_ms);
+    else
+        account_guess(&c->account, e->at_ms, 1);
     if (!failed(e->body))
         return;
     const char *fingerprint = body_text(e->body, "fingerprint");
@@ -199,7 +215,7 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
     see_step(c, body_int(e->body, "step", -1));
-    close_generation(c, e->at_ms, false);
+    account_lost(c, e->at_ms);
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;
@@ -239,6 +255,7 @@ static void apply_done(struct job_core *c, const struct core_event *e)
     c->result = result;
     c->exit_code = (int)body_int(e->body, "exit_code", 1);
     c->ended_ms = e->at_ms;
+    account_close(&c->account);
     c->held = false;
     copy(c->reason, sizeof(c->reason), body_text(e->body, "reason"));
 }
@@ -279,6 +296,9 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
     if (e->from_agent && (!c->live || e->attempt != c->attempt))
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)e->attempt, (long long)c->id);
+    /* While an attempt lives its agent's clock counts: what it tells may come late. */
+    if (e->keep && (!c->live || e->from_agent || strcmp(e->kind, "agent_lost") == 0))
+        account_for(c, e->at_ms);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].name, e->kind) != 0)
             continue;
@@ -330,11 +350,15 @@ int64_t job_core_not_before(const struct job_core *c, int64_t now_ms)
     return c->not_before_ms > now_ms + c->rules.backoff_max_ms ? now_ms : c->not_before_ms;
 }
 
-int64_t job_core_productive_ms(const struct job_core *c, int64_t now_ms)
+void job_core_spent(struct spending *out, const struct job_core *core, int64_t now_ms)
 {
-    if (!c->gen_started_ms || now_ms < c->gen_started_ms)
-        return c->productive_ms;
-    return c->productive_ms + now_ms - c->gen_started_ms;
+    struct job_core c = *core;
+    if (c.state != JOB_DONE) {
+        account_for(&c, now_ms);
+        account_guess(&c.account, now_ms, c.step > c.gen_best || c.gen_from >= c.gen_best);
+        account_close(&c.account);
+    }
+    *out = c.account.spent;
 }
 
 /* ---- inputs to events ---- */

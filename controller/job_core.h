@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "controller/account.h"
 #include "controller/job_fsm.h"
 #include "controller/retry.h"
 
@@ -55,9 +56,9 @@ struct job_core {
     int64_t         attempt_best;       /* `best` when the attempt began */
     int64_t         failures, same;     /* without progress; of these with this fingerprint */
     int64_t         submitted_ms, started_ms, ended_ms;
-    int64_t         productive_ms;      /* of generations that are over */
-    int64_t         gen_started_ms;     /* 0: no ranks live */
-    int64_t         gen_from;           /* the step at which the generation began */
+    struct account  account;            /* where its time went */
+    int64_t         gen_from;           /* the step at which the generation began ... */
+    int64_t         gen_best;           /* ... and `best` then */
     struct retry_rules rules;
     char            nonce[CORE_NONCE];
     char            node[CORE_NODE];
@@ -123,8 +124,8 @@ bool job_core_waits(const struct job_core *core);
 /* When its back-off ends. A clock that was set back does not make it longer than the rules allow. */
 int64_t job_core_not_before(const struct job_core *core, int64_t now_ms);
 
-/* Milliseconds that led somewhere, up to `now_ms`. */
-int64_t job_core_productive_ms(const struct job_core *core, int64_t now_ms);
+/* Where its time went up to now. What ranks that live do counts as productive beyond `best`. */
+void job_core_spent(struct spending *out, const struct job_core *core, int64_t now_ms);
 
 const char *job_result_name(enum job_result result);    /* "" for none */
 int job_result_parse(enum job_result *result, const char *name);

@@ -126,8 +126,8 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
 }
 
 /* The rows besides the event's own that follow from it. */
-static int write_consequences(struct job *job, const struct job_core *was, struct draft *draft,
-                              const struct core_event *e, struct err *err)
+static int write_consequences(struct job *job, struct draft *draft, const struct core_event *e,
+                              struct err *err)
 {
     struct store *s = job->daemon->store;
     struct attempt_row *a = draft->attempt;
@@ -150,11 +150,20 @@ static int write_consequences(struct job *job, const struct job_core *was, struc
         draft->curve_points = -1;
         return metrics_cut(s, job->core.id, body_int(e->body, "resume_step", 0), err);
     }
-    if (was->gen_started_ms && !job->core.gen_started_ms)
-        return ledger_put(s, job->core.id, was->attempt, was->generation,
-                          e->at_ms - was->gen_started_ms,
-                          job->core.productive_ms - was->productive_ms, err);
     return 0;
+}
+
+/* What the account has settled since: to the generation that is the newest now. */
+static int write_spent(struct job *job, const struct job_core *was, struct err *err)
+{
+    const struct job_core *c = &job->core;
+    int64_t ms[BUCKETS];
+    if (c->account.spent.rank_ms == was->account.spent.rank_ms)
+        return 0;
+    for (int i = 0; i < BUCKETS; i++)
+        ms[i] = c->account.spent.ms[i] - was->account.spent.ms[i];
+    return ledger_add(job->daemon->store, c->id, c->attempt, c->generation,
+                      c->account.spent.rank_ms - was->account.spent.rank_ms, ms, err);
 }
 
 static int write_all(struct job *job, const struct job_core *was, struct draft *draft,
@@ -164,9 +173,11 @@ static int write_all(struct job *job, const struct job_core *was, struct draft *
     for (int i = 0; i < out->count; i++) {
         const struct core_event *e = &out->events[i];
         if ((e->keep && write_event(job, draft, e, told, err) < 0) ||
-            write_consequences(job, was, draft, e, err) < 0)
+            write_consequences(job, draft, e, err) < 0)
             return -1;
     }
+    if (write_spent(job, was, err) < 0)
+        return -1;
     if (told)
         draft->attempt->acked = told->seq;
     if (draft->attempt->attempt > 0 && attempts_update(s, draft->attempt, err) < 0)

@@ -17,6 +17,7 @@
 #include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
+#include "db/ledger.h"
 #include "db/metrics.h"
 #include "db/nodes.h"
 #include "engine/err.h"
@@ -181,26 +182,44 @@ static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
                      checkpoints ? checkpoints : "");
 }
 
+/* Where the time of its ranks went, in seconds: what is stored, or of a living job up to now. */
+static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
+{
+    const struct job *job = roster_find(&d->roster, id);
+    struct spending s;
+    if (job)
+        job_core_spent(&s, &job->core, daemon_now_ms());
+    else if (ledger_sum(&s.rank_ms, s.ms, d->store, id, err) < 0)
+        return NULL;
+    json_t *out = json_pack("{s:f}", "rank_s", (double)s.rank_ms / 1000);
+    for (int i = 0; i < BUCKETS && out; i++)
+        json_object_set_new(out, bucket_name((enum bucket)i), json_real((double)s.ms[i] / 1000));
+    return out ? out : (err_set(err, ERR_MEMORY, "out of memory for the ledger"), NULL);
+}
+
 void request_show(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     char *yaml = NULL, *canonical = NULL;
     json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
+    json_t *spent = NULL;
     int64_t id;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
         jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || effect_files(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, attempts, &err) < 0 ||
-        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0) {
+        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0 ||
+        !(spent = spent_of(d, id, &err))) {
         request_fail(r, &err, NULL);
     } else {
         spec = json_loads(canonical, 0, NULL);
-        request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:o}", "job", row, "spec", spec,
-                                         "attempts", attempts, "checkpoints", checkpoints,
-                                         "paths", paths(d, id, spec)));
+        request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o}", "job", row, "spec",
+                                         spec, "attempts", attempts, "checkpoints", checkpoints,
+                                         "ledger", spent, "paths", paths(d, id, spec)));
     }
     json_decref(row);
     json_decref(spec);
+    json_decref(spent);
     json_decref(attempts);
     json_decref(checkpoints);
     free(yaml);

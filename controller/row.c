@@ -39,14 +39,10 @@ static json_t *text_or_null(const char *text)
     return text && text[0] ? json_string(text) : json_null();
 }
 
-/* Productive time over time since the first start. */
-static json_t *goodput(const struct job_row *row, int64_t productive_ms, int64_t now_ms)
+/* The productive share of what its ranks had. */
+static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 {
-    int64_t end = row->ended_ms >= 0 ? row->ended_ms : now_ms;
-    if (row->started_ms < 0 || end <= row->started_ms)
-        return json_null();
-    double share = (double)productive_ms / (double)(end - row->started_ms);
-    return json_real(share > 1 ? 1 : share);
+    return busy_ms > 0 ? json_real((double)productive_ms / (double)busy_ms) : json_null();
 }
 
 static json_t *eta(const struct job *job)
@@ -58,7 +54,7 @@ static json_t *eta(const struct job *job)
 }
 
 static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta_s,
-                        const char *phase, int64_t productive_ms)
+                        const char *phase)
 {
     json_t *after = json_loads(r->after, 0, NULL);
     return json_pack(
@@ -68,7 +64,7 @@ static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta
         text_or_null(r->result), "reason", r->reason, "attempt", (json_int_t)r->attempt,
         "generation", (json_int_t)r->generation, "step", known(r->step), "steps", known(r->steps),
         "loss", number(r->loss), "samples_per_s", number(r->samples_per_s), "goodput",
-        goodput(r, productive_ms, daemon_now_ms()), "eta_s", eta_s, "checkpoint", checkpoint,
+        goodput(r->productive_ms, r->busy_ms), "eta_s", eta_s, "checkpoint", checkpoint,
         "exit_code", known(r->exit_code), "held", (int)r->held, "priority",
         (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
         known(r->retry_of), "submitted_at", row_time(r->submitted_ms), "started_at",
@@ -102,8 +98,11 @@ json_t *row_of_job(const struct job *job)
     if (job->checkpoint_path && c->checkpoint >= 0)
         checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path",
                                job->checkpoint_path);
-    return row_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING ? job->pulse.phase : "",
-                    job_core_productive_ms(c, daemon_now_ms()));
+    struct spending spent;
+    job_core_spent(&spent, c, daemon_now_ms());
+    row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];
+    row.busy_ms = c->started_ms ? account_busy_ms(&spent) : 0;
+    return row_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING ? job->pulse.phase : "");
 }
 
 static int newest_good(void *ctx, const struct checkpoint_row *row)
@@ -119,8 +118,7 @@ json_t *row_of_stored(struct daemon *d, const struct job_row *row)
 {
     json_t *checkpoint = NULL;
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
-    return row_make(row, checkpoint ? checkpoint : json_null(), json_null(), "",
-                    row->productive_ms);
+    return row_make(row, checkpoint ? checkpoint : json_null(), json_null(), "");
 }
 
 json_t *row_of_id(struct daemon *d, int64_t id, struct err *err)

@@ -11,17 +11,17 @@
 #define COLUMNS                                                                               \
     "id, name, state, result, reason, after_json, priority, held, attempt, generation, np, "  \
     "step, steps, exit_code, retry_of, submitted_ms, started_ms, ended_ms, productive_ms, "   \
-    "last_seq, loss, samples_per_s"
+    "last_seq, loss, samples_per_s, busy_ms"
 
 static const char NEXT_ID[] =
     "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0) + 1";
 static const char INSERT[] = "INSERT INTO jobs (" COLUMNS ") "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 static const char INSERT_SPEC[] = "INSERT INTO specs (job, yaml, canonical) VALUES (?,?,?)";
 static const char UPDATE[] =
     "UPDATE jobs SET state=?2, result=?3, reason=?4, priority=?5, held=?6, attempt=?7, "
     "generation=?8, np=?9, step=?10, steps=?11, exit_code=?12, started_ms=?13, ended_ms=?14, "
-    "productive_ms=?15, last_seq=?16, loss=?17, samples_per_s=?18 WHERE id=?1";
+    "productive_ms=?15, last_seq=?16, loss=?17, samples_per_s=?18, busy_ms=?19 WHERE id=?1";
 static const char GET[] = "SELECT " COLUMNS " FROM jobs WHERE id=?";
 static const char SPEC[] = "SELECT yaml, canonical FROM specs WHERE job=?";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
@@ -51,6 +51,7 @@ static void row_read(struct job_row *row, sqlite3_stmt *st)
         *numbers[i] = stmt_int(st, 6 + i, -1);
     row->loss = stmt_real(st, 20);
     row->samples_per_s = stmt_real(st, 21);
+    row->busy_ms = stmt_int(st, 22, 0);
 }
 
 int jobs_next_id(int64_t *id, struct store *s, struct err *err)
@@ -68,11 +69,11 @@ int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
 {
     sqlite3_stmt *st = stmt_get(s, INSERT, err);
     if (!st ||
-        stmt_bind(st, err, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd", row->id, row->name, row->state,
+        stmt_bind(st, err, "ittttt" "iiii" "ooooo" "i" "oo" "ii" "dd" "i", row->id, row->name, row->state,
                   null_if_empty(row->result), row->reason, row->after, row->priority, row->held,
                   row->attempt, row->generation, row->np, row->step, row->steps, row->exit_code,
                   row->retry_of, row->submitted_ms, row->started_ms, row->ended_ms,
-                  row->productive_ms, row->last_seq, row->loss, row->samples_per_s) < 0 ||
+                  row->productive_ms, row->last_seq, row->loss, row->samples_per_s, row->busy_ms) < 0 ||
         stmt_run(st, err) < 0)
         return -1;
     st = stmt_get(s, INSERT_SPEC, err);
@@ -85,11 +86,11 @@ int jobs_update(struct store *s, const struct job_row *row, struct err *err)
 {
     sqlite3_stmt *st = stmt_get(s, UPDATE, err);
     if (!st ||
-        stmt_bind(st, err, "ittt" "iiii" "oooo" "oo" "ii" "dd", row->id, row->state,
+        stmt_bind(st, err, "ittt" "iiii" "oooo" "oo" "ii" "dd" "i", row->id, row->state,
                   null_if_empty(row->result), row->reason, row->priority, row->held, row->attempt,
                   row->generation, row->np, row->step, row->steps, row->exit_code, row->started_ms,
                   row->ended_ms, row->productive_ms, row->last_seq, row->loss,
-                  row->samples_per_s) < 0)
+                  row->samples_per_s, row->busy_ms) < 0)
         return -1;
     return stmt_run(st, err);
 }

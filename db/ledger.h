@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.h - how the time of a job was spent: a row per generation that is over */
+/* ledger.h - how the time of a job's ranks was spent: a row per generation, in buckets that add up
+ *
+ * The names of the buckets are columns, in the order of agent/spending.h. A row whose buckets do
+ * not sum to its rank_ms is refused by the table itself.
+ */
 #ifndef DB_LEDGER_H
 #define DB_LEDGER_H
 
@@ -8,11 +12,13 @@
 struct err;
 struct store;
 
-/* `kept_ms` of `wall_ms` led to steps that were not trained again. The same
- * generation again replaces its row. */
-int ledger_put(struct store *s, int64_t job, int64_t attempt, int64_t generation,
-               int64_t wall_ms, int64_t kept_ms, struct err *err);
-int ledger_sum(int64_t *wall_ms, int64_t *kept_ms, struct store *s, int64_t job,
+enum { LEDGER_BUCKETS = 9 };
+
+/* More of a generation: added to its row. */
+int ledger_add(struct store *s, int64_t job, int64_t attempt, int64_t generation, int64_t rank_ms,
+               const int64_t ms[LEDGER_BUCKETS], struct err *err);
+/* Of the whole job. */
+int ledger_sum(int64_t *rank_ms, int64_t ms[LEDGER_BUCKETS], struct store *s, int64_t job,
                struct err *err);
 
 #endif

@@ -16,8 +16,9 @@
     extern const char symbol[]
 
 SQL_FILE(jobctl_sql_0001, "db/migrate/0001.sql");
+SQL_FILE(jobctl_sql_0002, "db/migrate/0002.sql");
 
-const char *const MIGRATIONS[] = { jobctl_sql_0001 };
+const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002 };
 
 int migrations_count(void)
 {

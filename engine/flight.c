@@ -231,6 +231,8 @@ void flight_enter(struct flight *f, uint64_t step, enum flight_phase phase)
     uint64_t now = now_ns();
     uint64_t was = get(&p->step_phase);
     uint64_t next = step << 8 | (uint64_t)phase;
+    uint64_t *spent = &p->phase_ns[(was & 0xff) % FLIGHT_PHASES];
+    put(spent, get(spent) + (now - get(&p->phase_start_ns)));
     count(p->phase_hist[(was & 0xff) % FLIGHT_PHASES], now - get(&p->phase_start_ns));
     ring_add(p, now, next, phase == PHASE_FORWARD ? get(&p->bucket) : get(&p->phase_done));
     put(&p->phase_done, 0);
@@ -315,6 +317,12 @@ enum flight_phase flight_phase_of(const struct flight_page *p)
 const char *flight_phase_name(enum flight_phase phase)
 {
     return (unsigned)phase < FLIGHT_PHASES ? phase_names[phase] : "unknown";
+}
+
+uint64_t flight_spent_ns(const struct flight_page *p, enum flight_phase phase, uint64_t now_ns)
+{
+    bool lasts = flight_phase_of(p) == phase && now_ns > p->phase_start_ns;
+    return p->phase_ns[phase] + (lasts ? now_ns - p->phase_start_ns : 0);
 }
 
 const char *flight_coll_name(uint64_t kind)

@@ -78,7 +78,8 @@ struct flight_page {
     uint64_t coll_start_ns;
     uint64_t coll_done_seq;   /* collectives completed */
     uint64_t steps_total;     /* steps of the whole run */
-    uint64_t reserved[44];
+    uint64_t phase_ns[FLIGHT_PHASES]; /* spent in each, the one that lasts not counted */
+    uint64_t reserved[35];
     uint64_t step_hist[FLIGHT_BINS];                  /* log2 bins, see flight_bin() */
     uint64_t phase_hist[FLIGHT_PHASES][FLIGHT_BINS];
     uint64_t ring_next;       /* seq the next entry will get */
@@ -116,6 +117,8 @@ uint64_t flight_step(const struct flight_page *p);
 enum flight_phase flight_phase_of(const struct flight_page *p);
 const char *flight_phase_name(enum flight_phase phase);
 const char *flight_coll_name(uint64_t kind);
+/* Spent in a phase up to now, the one that lasts included. */
+uint64_t flight_spent_ns(const struct flight_page *p, enum flight_phase phase, uint64_t now_ns);
 
 /* Histogram: bin b >= 1 holds [2^(b/2), 2^((b+1)/2)) microseconds (two bins an octave),
  * bin 0 what is shorter, the last one also what is longer than 71 minutes. */

@@ -7,7 +7,27 @@
 set -eu
 obj=$1
 bad=0
-pure="controller/job_fsm controller/job_core controller/sched controller/retry agent/plan agent/agent_core agent/agent_core_words agent/agent_effects agent/agent_event agent/rank_line agent/blame agent/pace agent/patience agent/cause agent/rules agent/hang engine/batch_plan"
+pure="
+    controller/job_fsm
+    controller/job_core
+    controller/sched
+    controller/retry
+    controller/account
+    agent/spending
+    agent/plan
+    agent/agent_core
+    agent/agent_core_words
+    agent/agent_effects
+    agent/agent_event
+    agent/rank_line
+    agent/blame
+    agent/pace
+    agent/patience
+    agent/cause
+    agent/rules
+    agent/hang
+    engine/batch_plan
+"
 banned='^(uv_|sqlite3_|MHD_|curl_|fopen|open|open64|read|write|time|clock|clock_gettime|gettimeofday|rand|random|srand|getenv|socket|fork|kill|printf|puts)'
 for f in $pure; do
     [ -f "$obj/$f.o" ] || continue

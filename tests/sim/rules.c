@@ -98,6 +98,31 @@ static void lost_commit(struct world *w, int job)
               (long long)c->failures, (long long)due);
 }
 
+/* Every millisecond of every rank is in one bucket. */
+static void ledger_commit(struct world *w, int job, const struct core_event *e)
+{
+    const struct job_core *c = &w->hub[job].core;
+    const struct account *a = &c->account;
+    struct spending told;
+    if (!spending_adds_up(&a->spent))
+        broke(w, "job %d: the buckets do not sum to %lld rank-ms", job,
+              (long long)a->spent.rank_ms);
+    const json_t *spent = json_object_get(e->body, "spent");
+    if (spent && (spending_parse(&told, spent) < 0 || told.rank_ms % w->truth[job].np))
+        broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job,
+              w->truth[job].np);
+    if (strcmp(e->kind, "generation_ended") == 0 && !spent && a->ranks_since_ms)
+        broke(w, "job %d: a generation does not tell where its time went", job);
+    if (strcmp(e->kind, "done") != 0 || w->jumped)
+        return;
+    if (a->wall_ms != c->ended_ms - c->submitted_ms)
+        broke(w, "job %d: %lld ms are accounted for, and it took %lld", job,
+              (long long)a->wall_ms, (long long)(c->ended_ms - c->submitted_ms));
+    if (a->spent.rank_ms != a->wall_ms * (a->np > 0 ? a->np : 1))
+        broke(w, "job %d: %lld rank-ms in %lld ms", job, (long long)a->spent.rank_ms,
+              (long long)a->wall_ms);
+}
+
 static void done_commit(struct world *w, int job, const struct core_event *e)
 {
     const struct retry_rules *r = &w->truth[job].rules;
@@ -119,6 +144,7 @@ void rules_commit(struct world *w, int job, const struct core_event *e,
                   strcmp(in->nonce, s->nonce[s->live]) != 0))
         broke(w, "job %d believes attempt %lld (%s) while attempt %lld lives", job,
               (long long)in->attempt, e->kind, (long long)s->live);
+    ledger_commit(w, job, e);
     if (strcmp(e->kind, "placed") == 0) {
         const struct job_core *c = &s->latest;
         if (!w->jumped && wall(w) < c->not_before_ms)
@@ -268,10 +294,6 @@ void rules_check(struct world *w)
             broke(w, "job %d runs in %d attempts at once", j, live);
         if (s->done && live > 0)
             broke(w, "job %d is done and still runs", j);
-        if (c->productive_ms < 0 || (!w->jumped && c->started_ms &&
-                                     c->productive_ms > wall(w) - c->started_ms))
-            broke(w, "job %d was productive for %lld ms of %lld", j, (long long)c->productive_ms,
-                  (long long)(wall(w) - c->started_ms));
     }
     if (w->order % LOOK_EVERY == 0)
         wakes(w);

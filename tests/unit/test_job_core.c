@@ -208,7 +208,8 @@ static void lives_of_jobs(void **state)
         again.best = core.best;
         assert_int_equal(again.state, core.state);
         assert_int_equal(again.failures, core.failures);
-        assert_int_equal(again.productive_ms, core.productive_ms);
+        assert_memory_equal(&again.account, &core.account, sizeof(core.account));
+        assert_true(spending_adds_up(&core.account.spent));
         assert_string_equal(again.reason, core.reason);
         assert_string_equal(again.fingerprint, core.fingerprint);
         assert_int_equal(again.ended_ms, core.ended_ms);
@@ -226,15 +227,21 @@ static void goodput(void **state)
         { 'E', "checkpoint", CKPT, JOB_RUNNING, DO_NOTHING, "checkpoint " },
         { 'E', "generation_ended", DIED, JOB_RECOVERING, DO_NOTHING, "generation_ended " },
     };
+    struct spending spent;
     for (int i = 0; i < 4; i++)
-        play(&core, &again, &lines[i], 1000 * i, "goodput");
-    assert_int_equal(job_core_productive_ms(&core, 3000), 0);
-    assert_int_equal(job_core_productive_ms(&core, 4000), 1000);
+        play(&core, &again, &lines[i], 1000 * (i + 1), "goodput");
+    job_core_spent(&spent, &core, 5000);
+    assert_int_equal(spent.rank_ms, 2 * 4000);
+    assert_int_equal(spent.ms[BUCKET_QUEUED], 2 * 1000);
+    assert_int_equal(spent.ms[BUCKET_INIT], 2 * 2000);
+    assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 1000);
     play(&core, &again, &lines[4], 10000, "goodput");
     play(&core, &again, &lines[5], 13000, "goodput");
-    /* 10 s for 40 steps, of which 20 are in the checkpoint. */
-    assert_int_equal(core.productive_ms, 5000);
-    assert_int_equal(job_core_productive_ms(&core, 99000), 5000);
+    job_core_spent(&spent, &core, 20000);
+    assert_int_equal(spent.rank_ms, 2 * 19000);
+    assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 9000);    /* 40 steps, all of them new */
+    assert_int_equal(spent.ms[BUCKET_RESTART], 2 * 7000);
+    assert_true(spending_adds_up(&spent));
 }
 
 static void strange_bodies(void **state)

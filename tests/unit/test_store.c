@@ -304,13 +304,18 @@ static void smaller_tables(void **state)
     assert_int_equal(checkpoints_each(s, 1, 5, last_checkpoint, text, &err), 1);
     assert_string_equal(text, "9 /c/9 quarantined");
 
-    assert_int_equal(ledger_put(s, 1, 1, 1, 10, 5, &err), 0);
-    assert_int_equal(ledger_put(s, 1, 1, 1, 10, 6, &err), 0);
-    assert_int_equal(ledger_put(s, 1, 1, 2, 10, 10, &err), 0);
-    int64_t wall = 0, kept = 0;
-    assert_int_equal(ledger_sum(&wall, &kept, s, 1, &err), 0);
-    assert_int_equal(wall, 20);
-    assert_int_equal(kept, 16);
+    const int64_t gap[LEDGER_BUCKETS] = { 0, 0, 3, 0, 0, 0, 0, 7, 0 };
+    const int64_t ran[LEDGER_BUCKETS] = { 80, 10, 2, 1, 4, 2, 1, 0, 0 };
+    assert_int_equal(ledger_add(s, 1, 1, 1, 10, gap, &err), 0);
+    assert_int_equal(ledger_add(s, 1, 1, 1, 100, ran, &err), 0);
+    assert_int_equal(ledger_add(s, 1, 1, 2, 100, ran, &err), 0);
+    assert_int_equal(ledger_add(s, 1, 1, 2, 99, ran, &err), -1);    /* it does not add up */
+    int64_t all = 0, ms[LEDGER_BUCKETS];
+    assert_int_equal(ledger_sum(&all, ms, s, 1, &err), 0);
+    assert_int_equal(all, 210);
+    assert_int_equal(ms[0], 160);
+    assert_int_equal(ms[2], 7);
+    assert_int_equal(ms[7], 7);
 
     struct node_row node = { .name = "n", .boot_id = "b", .cpus = 2, .facts = "{}" };
     assert_int_equal(nodes_put(s, &node, &err), 0);
