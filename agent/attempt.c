@@ -23,6 +23,7 @@
 #include "agent/inspector.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
+#include "agent/mirror_child.h"
 #include "agent/payload.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
@@ -40,6 +41,7 @@ enum {
     HEARTBEAT_MS = 1000,
     LEARNED_BEATS = 300, /* what was learned is stored so often, in case the node is lost */
     SWEEP_EVERY_MS = 5,
+    LAST_COPY_MS = 10 * 60 * 1000, /* to the mirror, at the end */
     SWEEP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
 };
 
@@ -66,6 +68,7 @@ struct attempt {
     int64_t *pids;
     int np;
     int64_t restarts;
+    struct mirror_child *mirror; /* NULL: the job has none */
 
     int sweep_generation;
     int64_t sweep_since_ms;
@@ -104,6 +107,8 @@ static bool store_event(struct attempt *a, const char *kind, json_t *body, bool 
                    : err_set(&err, ERR_MEMORY, "no memory for an event");
     if (rc < 0)
         log_error(a->tag, "event %s is lost: %s", kind, err.text);
+    if (!droppable)
+        mirror_child_note(a->mirror, kind, body);
     json_decref(event);
     return rc == 0 && !droppable;
 }
@@ -191,6 +196,13 @@ static void on_broom(uv_timer_t *timer)
     sweep_look(timer->data);
 }
 
+static void sweep_begin(struct attempt *a)
+{
+    a->sweep_since_ms = now_ms();
+    uv_timer_start(&a->broom, on_broom, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
+    sweep_look(a);
+}
+
 static void leave(struct attempt *a);
 
 static void on_timer(uv_timer_t *timer)
@@ -270,9 +282,10 @@ static void perform(struct attempt *a, const struct agent_effect *e)
     case DO_SWEEP:
         vigil_end(a->vigil);
         a->sweep_generation = e->generation;
-        a->sweep_since_ms = now_ms();
-        uv_timer_start(&a->broom, on_broom, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
-        sweep_look(a);
+        if (e->generation == 0 && a->mirror)
+            mirror_child_finish(a->mirror, LAST_COPY_MS); /* on_mirror_ended() sweeps */
+        else
+            sweep_begin(a);
         break;
     case DO_TIMER:
         set_timer(a, e->at_ms);
@@ -358,6 +371,67 @@ static int64_t launch_int(const json_t *launch, const char *object, const char *
     return json_integer_value(json_object_get(json_object_get(launch, object), key));
 }
 
+/* `refusal`: NULL, or why ranks may not start. */
+static void feed_launch(struct attempt *a, const char *refusal)
+{
+    const json_t *body = a->launch;
+    const char *fingerprint =
+        json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
+    a->restarts = launch_int(body, "budget", "restarts");
+    struct agent_input in = {
+        .kind = INPUT_LAUNCH,
+        .launch = {.np = a->np,
+                   .engine = json_is_true(json_object_get(a->plan, "engine")),
+                   .has_setup = a->payload.setup_argv[0] != NULL,
+                   .refusal = refusal,
+                   .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
+                              launch_int(body, "budget", "backoff_max_ms"),
+                              launch_int(body, "budget", "no_progress")},
+                   .history = {launch_int(body, "history", "failures_without_progress"),
+                               launch_int(body, "history", "same_fingerprint"),
+                               launch_int(body, "history", "last_step"), fingerprint}}};
+    feed(a, &in);
+}
+
+/* --- the mirror ------------------------------------------------------------------------- */
+
+static void on_mirror_ready(void *arg, const char *refusal)
+{
+    feed_launch(arg, refusal);
+}
+
+static void on_mirror_event(void *arg, const char *kind, json_t *body)
+{
+    struct attempt *a = arg;
+    store_event(a, kind, body, false);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_mirror_lost(void *arg, const char *text)
+{
+    struct agent_input in = {.kind = INPUT_STOP, .stop.reason = text, .jitter = dice()};
+    feed(arg, &in);
+}
+
+static void on_mirror_ended(void *arg)
+{
+    sweep_begin(arg);
+}
+
+static int start_mirror(struct attempt *a, struct err *err)
+{
+    const char *host = json_string_value(json_object_get(a->facts, "hostname"));
+    json_t *task = mirror_child_task(a->launch, host ? host : "");
+    if (!task)
+        return 0;
+    const struct mirror_hooks hooks = {on_mirror_ready, on_mirror_event, on_mirror_lost,
+                                       on_mirror_ended, a};
+    int rc = mirror_child_start(&a->mirror, &a->loop, a->o.run_dir, a->o.nonce, task, &hooks, err);
+    json_decref(task);
+    return rc;
+}
+
 static void on_launch(struct attempt *a, const json_t *body)
 {
     if (a->launch)
@@ -371,23 +445,10 @@ static void on_launch(struct attempt *a, const json_t *body)
         store_event(a, "plan", json_incref(a->plan), false);
     if (sync)
         sync_events(a);
-
-    const char *fingerprint =
-        json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
-    a->restarts = launch_int(body, "budget", "restarts");
-    struct agent_input in = {
-        .kind = INPUT_LAUNCH,
-        .launch = {.np = a->np,
-                   .engine = json_is_true(json_object_get(a->plan, "engine")),
-                   .has_setup = a->payload.setup_argv[0] != NULL,
-                   .refusal = rc < 0 ? err.text : NULL,
-                   .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
-                              launch_int(body, "budget", "backoff_max_ms"),
-                              launch_int(body, "budget", "no_progress")},
-                   .history = {launch_int(body, "history", "failures_without_progress"),
-                               launch_int(body, "history", "same_fingerprint"),
-                               launch_int(body, "history", "last_step"), fingerprint}}};
-    feed(a, &in);
+    if (rc == 0)
+        rc = start_mirror(a, &err);
+    if (rc < 0 || !a->mirror)
+        feed_launch(a, rc < 0 ? err.text : NULL);
 }
 
 static void on_message(void *arg, enum wire_message number, const json_t *body)
@@ -461,6 +522,7 @@ static void leave(struct attempt *a)
     session_close(a->session);
     vigil_close(a->vigil);
     inspector_close(a->inspector);
+    mirror_child_close(a->mirror);
     ranks_close(a->ranks);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
@@ -570,6 +632,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     session_destroy(a.session);
     vigil_destroy(a.vigil);
     inspector_destroy(a.inspector);
+    mirror_child_destroy(a.mirror);
     ranks_destroy(a.ranks);
     agent_core_destroy(a.core);
     spool_close(a.spool);

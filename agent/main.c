@@ -22,6 +22,7 @@
 #include "agent/identity.h"
 #include "agent/inspect.h"
 #include "agent/log.h"
+#include "agent/mirror_run.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
 #include "agent/run_dir.h"
@@ -324,6 +325,15 @@ static int cmd_sweep(int argc, char **argv, struct err *err)
     return err_set(err, ERR_SYSTEM, "these processes do not end: %s", left);
 }
 
+/* --- mirror ------------------------------------------------------------------------------ */
+
+static int cmd_mirror(int argc, char **argv, struct err *err)
+{
+    if (argc != 2)
+        return err_set(err, ERR_USAGE, "mirror needs one file: RUN_DIR/mirror.json");
+    return mirror_run(argv[1], err);
+}
+
 /* --- the table -------------------------------------------------------------------------- */
 
 static int cmd_version(int argc, char **argv, struct err *err)
@@ -348,6 +358,7 @@ static const struct command {
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
+    {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror_run.h)", cmd_mirror},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
     {"version", "", "print the version", cmd_version},
     {"help", "", "print this list", cmd_help},

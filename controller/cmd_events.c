@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "controller/client.h"
 #include "controller/command.h"
@@ -35,6 +36,29 @@ static void print(struct call *call, const json_t *event)
             terminal_style(t, STYLE_PLAIN), number, kind ? kind : "", shown);
 }
 
+/* What happened before the job came here. */
+static void print_past(struct call *call, const json_t *event)
+{
+    const json_t *history = json_object_get(
+        json_object_get(json_object_get(event, "body"), "adopted"), "history");
+    size_t i;
+    json_t *row;
+    json_array_foreach (history, i, row) {
+        const time_t at = (time_t)(json_integer_value(json_object_get(row, "at_ms")) / 1000);
+        const char *host = json_string_value(json_object_get(row, "host"));
+        const char *text = json_string_value(json_object_get(row, "text"));
+        char when[32] = "", shown[1024];
+        struct tm tm;
+        if (localtime_r(&at, &tm))
+            strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
+        terminal_fit(&call->out, shown, sizeof(shown), text ? text : "", 0);
+        fprintf(call->out.file, "%s%s  on %s, job %lld: %s%s\n",
+                terminal_style(&call->out, STYLE_DIM), when, host ? host : "-",
+                (long long)json_integer_value(json_object_get(row, "job")), shown,
+                terminal_style(&call->out, STYLE_PLAIN));
+    }
+}
+
 /* Pages until there are no more; with -f until the job is done. */
 static int fetch(struct call *call, struct client *c, const char *job, json_t *all)
 {
@@ -55,6 +79,8 @@ static int fetch(struct call *call, struct client *c, const char *job, json_t *a
         json_t *events = json_object_get(answer, "events");
         json_array_foreach (events, i, event) {
             after = json_integer_value(json_object_get(event, "seq"));
+            if (!call->json && after == 1)
+                print_past(call, event);
             if (!call->json)
                 print(call, event);
             else

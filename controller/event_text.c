@@ -32,7 +32,11 @@ static void time_of(char *out, size_t size, const json_t *body, const char *key)
 static void submitted(char *out, size_t size, const json_t *b)
 {
     bool held = json_is_true(json_object_get(b, "held"));
-    if (json_is_integer(json_object_get(b, "retry_of")))
+    const json_t *adopted = json_object_get(b, "adopted");
+    if (adopted)
+        snprintf(out, size, "adopted%s from %s: job %lld of %s goes on here", held ? " and held" : "",
+                 text_of(adopted, "dir"), int_of(adopted, "job"), text_of(adopted, "host"));
+    else if (json_is_integer(json_object_get(b, "retry_of")))
         snprintf(out, size, "submitted%s, takes over the checkpoints of job %lld",
                  held ? " and held" : "", int_of(b, "retry_of"));
     else
@@ -167,6 +171,24 @@ static void step(char *out, size_t size, const json_t *b)
              json_number_value(json_object_get(b, "loss")));
 }
 
+static void copied(char *out, size_t size, const json_t *b, const char *how)
+{
+    char took[32];
+    time_of(took, sizeof(took), b, "ms");
+    snprintf(out, size, "checkpoint of step %lld %s (%.1f MB, %s)", int_of(b, "step"), how,
+             (double)int_of(b, "bytes") / 1e6, took);
+}
+
+static void mirrored(char *out, size_t size, const json_t *b)
+{
+    copied(out, size, b, "is copied to the mirror");
+}
+
+static void restored(char *out, size_t size, const json_t *b)
+{
+    copied(out, size, b, "is brought back from the mirror");
+}
+
 static void hang(char *out, size_t size, const json_t *b)
 {
     snprintf(out, size, "hang: %s", text_of(b, "text"));
@@ -215,6 +237,8 @@ static const struct kind {
     {"generation_ended", with_cause, NULL, true},
     {"restart_scheduled", restart_scheduled, NULL, true},
     {"checkpoint", checkpoint, NULL, true},
+    {"mirrored", mirrored, NULL, false},
+    {"restored", restored, NULL, true},
     {"quarantined", quarantined, NULL, true},
     {"sample", sample, NULL, true},
     {"warning", warning, NULL, true},

@@ -2,7 +2,6 @@
 /* request_submit.c - POST /v1/jobs and /retry: from a text to a job that is committed */
 #include "controller/requests.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +10,12 @@
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/jobspec.h"
+#include "controller/order.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "engine/err.h"
 
 enum { SETS_MAX = 256 };
-
-/* What is to become a job. */
-struct order {
-    json_t     *spec;           /* canonical; owned */
-    const char *yaml;
-    const json_t *secrets;      /* borrowed, or NULL */
-    int64_t     retry_of;
-    bool        hold;
-};
 
 static const char *body_text(const json_t *body, const char *key)
 {
@@ -62,27 +53,12 @@ fail:
     return -1;
 }
 
-/* What this machine can never give is refused now, not waited for; the words are the agent's. */
-static int check_fit(const struct job *job, const json_t *spec, struct err *err)
-{
-    const struct fleet *f = &job->daemon->fleet;
-    json_t *plan = NULL;
-    if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
-        return -1;
-    json_decref(plan);
-    if (job->want_cpus > f->cpus)
-        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
-                       "set resources.cpus to at most that", (long long)job->want_cpus,
-                       (long long)f->cpus);
-    return 0;
-}
-
 /* What the plan says beside the spec, for a dry run: {spec, notes}. */
 static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
 {
     json_t *plan = NULL, *notes = NULL, *answer = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
-    if (!job || check_fit(job, o->spec, err) < 0)
+    if (!job || order_fits(job, o->spec, err) < 0)
         goto out;
     if (json_object_size(d->fleet.facts) > 0 && plan_make(&plan, d->fleet.facts, o->spec, err) < 0)
         goto out;
@@ -100,81 +76,6 @@ out:
     json_decref(plan);
     json_decref(notes);
     return answer;
-}
-
-static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
-{
-    char dir[PATH_MAX], path[PATH_MAX + 16];
-    json_t *checkpoint = json_object_get(spec, "checkpoint");
-    if (strcmp(body_text(checkpoint, "dir"), "auto") != 0)
-        return 0;
-    job_dir(dir, sizeof(dir), d, id);
-    snprintf(path, sizeof(path), "%s/checkpoints", dir);
-    if (json_object_set_new(checkpoint, "dir", json_string(path)) < 0)
-        return err_set(err, ERR_MEMORY, "out of memory for a spec");
-    return 0;
-}
-
-/* The body of the event `submitted`. */
-static json_t *submitted_body(const struct order *o)
-{
-    const json_t *retry = json_object_get(o->spec, "retry");
-    const json_t *backoff = json_object_get(retry, "backoff");
-    json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
-    json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
-    return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}}", "name",
-                     body_text(o->spec, "name"), "priority",
-                     json_integer_value(json_object_get(o->spec, "priority")), "held",
-                     (int)o->hold, "retry_of",
-                     o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry", "max",
-                     json_integer_value(json_object_get(retry, "max")), "no_progress",
-                     json_integer_value(json_object_get(retry, "no_progress")), "backoff_ms", low,
-                     high);
-}
-
-static int take_secrets(struct job *job, const struct order *o, struct err *err)
-{
-    const json_t *names = json_object_get(o->spec, "secrets");
-    if (!job->has_secrets)
-        return 0;
-    job->secrets = json_object();
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *name = json_string_value(json_array_get(names, i));
-        json_t *value = name ? json_object_get(o->secrets, name) : NULL;
-        if (!json_is_string(value))
-            return err_set(err, ERR_USAGE, "secrets: %s is not set in the environment of the one "
-                           "who submits", name ? name : "?");
-        json_object_set(job->secrets, name, value);
-    }
-    return 0;
-}
-
-static int order_to_job(int64_t *id, struct daemon *d, const struct order *o, struct err *err)
-{
-    char *canonical = NULL;
-    json_t *body = NULL;
-    struct job *job = job_create(d, d->next_id, o->spec, err);
-    int rc = -1;
-    if (!job || check_fit(job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
-        place_checkpoints(o->spec, d, job->core.id, err) < 0)
-        goto out;
-    job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
-    canonical = json_dumps(o->spec, JSON_COMPACT);
-    body = submitted_body(o);
-    if (!canonical || !body) {
-        err_set(err, ERR_MEMORY, "out of memory for a job");
-        goto out;
-    }
-    *id = job->core.id;
-    if (job_submit(job, body, o->yaml, canonical, err) < 0)
-        goto out;
-    job = NULL;
-    rc = 0;
-out:
-    job_destroy(job);
-    json_decref(body);
-    free(canonical);
-    return rc;
 }
 
 static int sets_of(const char **sets, int *count, const json_t *body, struct err *err)
@@ -197,22 +98,12 @@ static json_t *where_of(const char *file, const struct spec_error *where)
                      where->column);
 }
 
-/* Its batch is committed, or not. */
-static void answer_submitted(struct request *r, int64_t id, int64_t batch)
-{
-    const struct intake *in = &request_daemon(r)->intake;
-    if (batch == in->failed)
-        request_fail(r, &in->err, NULL);
-    else
-        request_answer_row(r, 201, id);
-}
-
 void request_submit(struct request *r)
 {
     struct daemon *d = request_daemon(r);
     int64_t *memo = request_memo(r);
     if (memo[0]) {
-        answer_submitted(r, memo[0], memo[1]);
+        request_answer_submitted(r, memo[0], memo[1]);
         return;
     }
     const json_t *body = request_body(r);
@@ -236,7 +127,7 @@ void request_submit(struct request *r)
             goto fail;
         request_answer(r, 200, answer);
     } else {
-        if (order_to_job(&id, d, &o, &err) < 0)
+        if (order_place(&id, d, &o, &err) < 0)
             goto fail;
         memo[0] = id;
         memo[1] = d->intake.batch;
@@ -275,10 +166,10 @@ void request_retry(struct request *r)
         goto fail;
     }
     json_object_set_new(o.spec, "after", json_array());     /* they were waited for */
-    if (order_to_job(&id, d, &o, &err) < 0)
+    if (order_place(&id, d, &o, &err) < 0)
         goto fail;
     intake_flush(d);
-    answer_submitted(r, id, d->intake.batch);
+    request_answer_submitted(r, id, d->intake.batch);
     goto out;
 fail:
     request_fail(r, &err, NULL);

@@ -37,6 +37,15 @@ void request_answer_row(struct request *r, int status, int64_t id)
         request_fail(r, &err, NULL);
 }
 
+void request_answer_submitted(struct request *r, int64_t id, int64_t batch)
+{
+    const struct intake *in = &request_daemon(r)->intake;
+    if (batch == in->failed)
+        request_fail(r, &in->err, NULL);
+    else
+        request_answer_row(r, 201, id);
+}
+
 /* The job of the path if it is not done. NULL: answered. */
 static struct job *open_job(struct request *r)
 {
@@ -133,6 +142,7 @@ const struct route routes[] = {
     { "GET", "/v1/jobs/JOB/logs", request_logs, NULL },
     { "GET", "/v1/jobs/JOB/metrics", request_metrics, NULL },
     { "GET", "/v1/jobs/JOB/wait", request_wait, NULL },
+    { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b secrets:m" },
     { "GET", "/v1/nodes", request_nodes, NULL },
     { "POST", "/v1/shutdown", shut_down, NULL },
     { NULL, NULL, NULL, NULL },

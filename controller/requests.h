@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requests.h - what each request does; the table of them is in requests.c, docs/API.md is its text
  *
- * request_submit.c makes jobs, request_show.c answers from what is known,
+ * request_submit.c and request_adopt.c make jobs, request_show.c answers from what is known,
  * request_follow.c also waits, requests.c acts on a job that is there.
  */
 #ifndef CONTROLLER_REQUESTS_H
@@ -15,6 +15,7 @@ struct request;
 
 void request_submit(struct request *r);
 void request_retry(struct request *r);
+void request_adopt(struct request *r);
 
 void request_list(struct request *r);
 void request_show(struct request *r);
@@ -32,5 +33,7 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
 
 /* Answer with {job: ROW}. */
 void request_answer_row(struct request *r, int status, int64_t id);
+/* The same for a new job whose batch is committed, or why it is not. */
+void request_answer_submitted(struct request *r, int64_t id, int64_t batch);
 
 #endif

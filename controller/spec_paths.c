@@ -19,6 +19,7 @@ static const struct {
 } paths[] = {
     {"data", "path", "train.data.path", true},
     {"checkpoint", "dir", "checkpoint.dir", false},
+    {"checkpoint", "mirror", "checkpoint.mirror", true},
     {NULL, "load_from", "load_from", true},
     {NULL, "resume", "resume", true},
 };

@@ -97,6 +97,17 @@ static int rule_engine(struct rule_context *c, struct err *err)
     return 0;
 }
 
+static int rule_mirror(struct rule_context *c, struct err *err)
+{
+    const json_t *checkpoint = json_object_get(c->spec, "checkpoint");
+    c->path = "checkpoint.mirror";
+    if (json_is_string(json_object_get(checkpoint, "mirror")) &&
+        !json_is_object(json_object_get(c->spec, "train")))
+        return err_set(err, ERR_USAGE, "checkpoint.mirror: what a run command saves has no form that "
+                       "could be checked; let the command write its own second copy");
+    return 0;
+}
+
 static bool variable_name_ok(const char *name)
 {
     if (!isalpha((unsigned char)name[0]) && name[0] != '_')
@@ -157,7 +168,7 @@ static int rule_after(struct rule_context *c, struct err *err)
 int spec_rules_check(const json_t *spec, const char **path, struct err *err)
 {
     static int (*const rules[])(struct rule_context *, struct err *) = {
-        rule_name, rule_payload, rule_launch, rule_ranks, rule_engine, rule_env, rule_secrets,
+        rule_name, rule_payload, rule_launch, rule_ranks, rule_engine, rule_mirror, rule_env, rule_secrets,
         rule_after,
     };
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};

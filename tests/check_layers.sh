@@ -17,7 +17,7 @@ while read -r dir allowed; do
 done <<'RULES'
 kernels     kernels/
 engine      kernels/ engine/
-agent       agent/ engine/err.h engine/progress.h engine/exit_code.h engine/train_spec.h engine/flight.h engine/snapshot.h engine/manifest.h engine/cgroup.h
+agent       agent/ engine/err.h engine/progress.h engine/exit_code.h engine/train_spec.h engine/flight.h engine/snapshot.h engine/manifest.h engine/scratch.h engine/cgroup.h
 db          db/ engine/err.h
 controller  controller/ db/ agent/ engine/err.h engine/exit_code.h engine/train_spec.h engine/manifest.h
 RULES

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mirror_child.c - see mirror_child.h */
+#include "agent/mirror_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/buf.h"
+#include "agent/child.h"
+#include "agent/log.h"
+#include "engine/err.h"
+
+enum { PATH_SIZE = 4096, READ_BYTES = 4096 };
+
+struct mirror_child {
+    struct mirror_hooks hooks;
+    uv_pipe_t    pipe;
+    uv_timer_t   limit;    /* for the last copy */
+    int          pidfd;    /* -1: the kernel has none */
+    pid_t        pid;
+    int          history;  /* RUN_DIR/history.jsonl */
+    json_t      *who;      /* what every line of it begins with */
+    bool         told;     /* ready() was called */
+    bool         finishing;
+    struct buf   lines;
+    char         room[READ_BYTES];
+};
+
+/* --- what it is to do ------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+/* The spec as another machine is to have it: places inside this machine's state are its own matter. */
+static json_t *portable_spec(const json_t *launch)
+{
+    json_t *spec = json_deep_copy(json_object_get(launch, "spec"));
+    json_t *checkpoint = json_object_get(spec, "checkpoint");
+    const char *job_dir = text_of(launch, "job_dir"), *dir = text_of(checkpoint, "dir");
+    if (job_dir[0] && strncmp(dir, job_dir, strlen(job_dir)) == 0)
+        json_object_set_new(checkpoint, "dir", json_string("auto"));
+    return spec;
+}
+
+json_t *mirror_child_task(const json_t *launch, const char *host)
+{
+    const json_t *checkpoint = json_object_get(json_object_get(launch, "spec"), "checkpoint");
+    const char *mirror = text_of(checkpoint, "mirror"), *origin = text_of(checkpoint, "origin");
+    if (!mirror[0])
+        return NULL;
+    return json_pack("{s:s, s:o, s:s, s:O, s:s, s:{s:i, s:s, s:s, s:O, s:s, s:o}}", "here",
+                     text_of(launch, "ckpt_dir"), "there",
+                     json_sprintf("%s/%s", mirror, text_of(launch, "name")), "job_dir",
+                     text_of(launch, "job_dir"), "keep", json_object_get(checkpoint, "keep"),
+                     "origin", origin, "job", "schema", 1, "origin", origin, "name",
+                     text_of(launch, "name"), "job", json_object_get(launch, "job"), "host", host,
+                     "spec", portable_spec(launch));
+}
+
+static int write_task(const char *path, const json_t *task, struct err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int rc = fd >= 0 && json_dumpfd(task, fd, JSON_COMPACT) == 0
+                 ? 0
+                 : err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* --- its words -------------------------------------------------------------------------- */
+
+static void tell_ready(struct mirror_child *c, const char *refusal)
+{
+    if (c->told)
+        return;
+    c->told = true;
+    c->hooks.ready(c->hooks.arg, refusal);
+}
+
+static json_t *copy_body(const json_t *line)
+{
+    json_t *body = json_copy((json_t *)(uintptr_t)line);
+    json_object_del(body, "ev");
+    return body;
+}
+
+static void take_object(struct mirror_child *c, const json_t *line)
+{
+    const char *ev = text_of(line, "ev"), *text = text_of(line, "text");
+    if (strcmp(ev, "ready") == 0)
+        tell_ready(c, NULL);
+    else if (strcmp(ev, "refused") == 0)
+        tell_ready(c, text);
+    else if (strcmp(ev, "lost") == 0)
+        c->hooks.lost(c->hooks.arg, text);
+    else if (strcmp(ev, "warning") == 0)
+        c->hooks.event(c->hooks.arg, ev, json_pack("{s:n, s:s}", "rank", "text", text));
+    else if (strcmp(ev, "mirrored") == 0 || strcmp(ev, "restored") == 0)
+        c->hooks.event(c->hooks.arg, ev, copy_body(line));
+}
+
+/* What is no JSON is for people: the agent's log. */
+static void take_line(struct mirror_child *c, const char *text, size_t size)
+{
+    json_t *line = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(line))
+        take_object(c, line);
+    else
+        log_warn(NULL, "mirror: %.*s", (int)size, text);
+    json_decref(line);
+}
+
+static void take_lines(struct mirror_child *c)
+{
+    size_t at = 0;
+    for (char *end; (end = memchr(c->lines.data + at, '\n', c->lines.size - at));) {
+        take_line(c, c->lines.data + at, (size_t)(end - c->lines.data) - at);
+        at = (size_t)(end - c->lines.data) + 1;
+    }
+    buf_consume(&c->lines, at);
+}
+
+static void give_room(uv_handle_t *handle, size_t wish, uv_buf_t *out)
+{
+    struct mirror_child *c = handle->data;
+    (void)wish;
+    *out = uv_buf_init(c->room, sizeof(c->room));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
+{
+    struct mirror_child *c = stream->data;
+    if (n > 0 && buf_append(&c->lines, bytes->base, (size_t)n) == 0) {
+        take_lines(c);
+        return;
+    }
+    if (n == 0)
+        return;
+    uv_read_stop(stream);
+    uv_timer_stop(&c->limit);
+    c->pid = 0;
+    tell_ready(c, "the process that keeps the mirror ended before it was ready");
+    if (c->finishing)
+        c->hooks.ended(c->hooks.arg);
+}
+
+/* --- life ------------------------------------------------------------------------------- */
+
+/* Ours plus the mark by which a sweep knows its own. */
+static char **environment(const char *mark)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **env = calloc(n + 2, sizeof(*env));
+    if (!env)
+        return NULL;
+    memcpy(env, environ, n * sizeof(*env));
+    env[n] = (char *)(uintptr_t)mark;
+    return env;
+}
+
+static int launch(struct mirror_child *c, int out, const char *task, const char *nonce,
+                  struct err *err)
+{
+    char self[PATH_SIZE], mark[160];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n < 0)
+        return err_set(err, ERR_SYSTEM, "cannot tell where this program is: %s", strerror(errno));
+    self[n] = '\0';
+    snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
+    const char *const argv[] = {self, "mirror", task, NULL};
+    char **env = environment(mark);
+    if (!env)
+        return err_set(err, ERR_MEMORY, "no memory for an environment");
+    c->pid = child_start(&(struct child){.argv = argv, .envp = env, .out = out}, err);
+    free(env);
+    if (c->pid < 0)
+        return -1;
+    c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+    return 0;
+}
+
+static void open_history(struct mirror_child *c, const char *run_dir, const json_t *task)
+{
+    char path[PATH_SIZE];
+    const json_t *job = json_object_get(task, "job");
+    snprintf(path, sizeof(path), "%s/history.jsonl", run_dir);
+    c->history = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    c->who = json_pack("{s:O, s:O}", "host", json_object_get(job, "host"), "job",
+                       json_object_get(job, "job"));
+}
+
+int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *run_dir,
+                       const char *nonce, const json_t *task, const struct mirror_hooks *hooks,
+                       struct err *err)
+{
+    char path[PATH_SIZE];
+    int fds[2] = {-1, -1};
+    struct mirror_child *c = calloc(1, sizeof(*c));
+    if (!c)
+        return err_set(err, ERR_MEMORY, "no memory for a mirror");
+    c->hooks = *hooks;
+    c->pidfd = c->history = -1;
+    if (snprintf(path, sizeof(path), "%s/mirror.json", run_dir) >= PATH_SIZE) {
+        err_set(err, ERR_USAGE, "the run directory's path is too long");
+        goto fail;
+    }
+    if (write_task(path, task, err) < 0)
+        goto fail;
+    if (pipe2(fds, O_CLOEXEC) < 0) {
+        err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+        goto fail;
+    }
+    if (launch(c, fds[1], path, nonce, err) < 0)
+        goto fail;
+    close(fds[1]);
+    uv_pipe_init(loop, &c->pipe, 0);
+    uv_timer_init(loop, &c->limit);
+    c->pipe.data = c->limit.data = c;
+    uv_pipe_open(&c->pipe, fds[0]);
+    uv_read_start((uv_stream_t *)&c->pipe, give_room, on_read);
+    open_history(c, run_dir, task);
+    *out = c;
+    return 0;
+fail:
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (fds[1] >= 0)
+        close(fds[1]);
+    free(c);
+    return -1;
+}
+
+void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body)
+{
+    struct timespec wall;
+    if (!c || c->history < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_t *line = json_copy(c->who);
+    json_object_set_new(line, "at_ms",
+                        json_integer((json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000));
+    json_object_set_new(line, "kind", json_string(kind));
+    json_object_set(line, "body", (json_t *)(uintptr_t)body);
+    char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    if (text && dprintf(c->history, "%s\n", text) < 0)
+        log_warn(NULL, "a line of the history is lost: %s", strerror(errno));
+    free(text);
+    json_decref(line);
+}
+
+static void send_signal(const struct mirror_child *c, int signo)
+{
+    if (c->pid <= 0)
+        return;
+    if (c->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, c->pidfd, signo, NULL, 0);
+    else
+        kill(c->pid, signo);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    const struct mirror_child *c = timer->data;
+    log_warn(NULL, "the last copy to the mirror takes too long and is given up");
+    send_signal(c, SIGKILL);
+}
+
+void mirror_child_finish(struct mirror_child *c, int64_t patience_ms)
+{
+    c->finishing = true;
+    if (c->pid <= 0) {
+        c->hooks.ended(c->hooks.arg);
+        return;
+    }
+    send_signal(c, SIGTERM);
+    uv_timer_start(&c->limit, on_limit, (uint64_t)patience_ms, 0);
+}
+
+void mirror_child_close(struct mirror_child *c)
+{
+    if (!c)
+        return;
+    send_signal(c, SIGTERM);
+    uv_close((uv_handle_t *)&c->pipe, NULL);
+    uv_close((uv_handle_t *)&c->limit, NULL);
+}
+
+void mirror_child_destroy(struct mirror_child *c)
+{
+    if (!c)
+        return;
+    if (c->pidfd >= 0)
+        close(c->pidfd);
+    if (c->history >= 0)
+        close(c->history);
+    json_decref(c->who);
+    buf_fini(&c->lines);
+    free(c);
+}

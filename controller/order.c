@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* order.c - see order.h */
+#include "controller/order.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/plan.h"
+#include "controller/daemon.h"
+#include "controller/job.h"
+#include "engine/err.h"
+
+static const char *body_text(const json_t *body, const char *key)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    return text ? text : "";
+}
+
+int order_fits(const struct job *job, const json_t *spec, struct err *err)
+{
+    const struct fleet *f = &job->daemon->fleet;
+    json_t *plan = NULL;
+    if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
+        return -1;
+    json_decref(plan);
+    if (job->want_cpus > f->cpus)
+        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
+                       "set resources.cpus to at most that", (long long)job->want_cpus,
+                       (long long)f->cpus);
+    return 0;
+}
+
+/* By which a mirror knows its job, on whatever machine that is: 128 random bits, kept by `retry` and
+ * `adopt`. */
+static int give_origin(json_t *checkpoint, struct err *err)
+{
+    unsigned char bits[16];
+    char text[2 * sizeof(bits) + 1];
+    if (!body_text(checkpoint, "mirror")[0] || body_text(checkpoint, "origin")[0])
+        return 0;
+    if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+        return err_set(err, ERR_SYSTEM, "no random numbers for the mirror's name");
+    for (size_t i = 0; i < sizeof(bits); i++)
+        snprintf(text + 2 * i, 3, "%02x", bits[i]);
+    return json_object_set_new(checkpoint, "origin", json_string(text));
+}
+
+static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 16];
+    json_t *checkpoint = json_object_get(spec, "checkpoint");
+    if (give_origin(checkpoint, err) < 0)
+        return -1;
+    if (strcmp(body_text(checkpoint, "dir"), "auto") != 0)
+        return 0;
+    job_dir(dir, sizeof(dir), d, id);
+    snprintf(path, sizeof(path), "%s/checkpoints", dir);
+    if (json_object_set_new(checkpoint, "dir", json_string(path)) < 0)
+        return err_set(err, ERR_MEMORY, "out of memory for a spec");
+    return 0;
+}
+
+static json_t *submitted_body(const struct order *o)
+{
+    const json_t *retry = json_object_get(o->spec, "retry");
+    const json_t *backoff = json_object_get(retry, "backoff");
+    json_int_t low = (json_int_t)(json_number_value(json_array_get(backoff, 0)) * 1000);
+    json_int_t high = (json_int_t)(json_number_value(json_array_get(backoff, 1)) * 1000);
+    return json_pack("{s:s, s:I, s:b, s:o, s:{s:I, s:I, s:[I, I]}, s:O*}", "name",
+                     body_text(o->spec, "name"), "priority",
+                     json_integer_value(json_object_get(o->spec, "priority")), "held",
+                     (int)o->hold, "retry_of",
+                     o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry", "max",
+                     json_integer_value(json_object_get(retry, "max")), "no_progress",
+                     json_integer_value(json_object_get(retry, "no_progress")), "backoff_ms", low,
+                     high, "adopted", o->adopted);
+}
+
+static int take_secrets(struct job *job, const struct order *o, struct err *err)
+{
+    const json_t *names = json_object_get(o->spec, "secrets");
+    if (!job->has_secrets)
+        return 0;
+    job->secrets = json_object();
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        json_t *value = name ? json_object_get(o->secrets, name) : NULL;
+        if (!json_is_string(value))
+            return err_set(err, ERR_USAGE, "secrets: %s is not set in the environment of the one "
+                           "who submits", name ? name : "?");
+        json_object_set(job->secrets, name, value);
+    }
+    return 0;
+}
+
+int order_place(int64_t *id, struct daemon *d, const struct order *o, struct err *err)
+{
+    char *canonical = NULL;
+    json_t *body = NULL;
+    struct job *job = job_create(d, d->next_id, o->spec, err);
+    int rc = -1;
+    if (!job || order_fits(job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
+        place_checkpoints(o->spec, d, job->core.id, err) < 0)
+        goto out;
+    job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
+    canonical = json_dumps(o->spec, JSON_COMPACT);
+    body = submitted_body(o);
+    if (!canonical || !body) {
+        err_set(err, ERR_MEMORY, "out of memory for a job");
+        goto out;
+    }
+    *id = job->core.id;
+    if (job_submit(job, body, o->yaml, canonical, err) < 0)
+        goto out;
+    job = NULL;
+    rc = 0;
+out:
+    job_destroy(job);
+    json_decref(body);
+    free(canonical);
+    return rc;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* order.h - what is to become a job, however it was asked for: submit, retry, adopt */
+#ifndef CONTROLLER_ORDER_H
+#define CONTROLLER_ORDER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct daemon;
+struct err;
+struct job;
+
+struct order {
+    json_t       *spec;      /* canonical; owned, and completed by order_place() */
+    const char   *yaml;
+    const json_t *secrets;   /* borrowed, or NULL */
+    int64_t       retry_of;
+    bool          hold;
+    json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
+};
+
+/* What this machine can never give is refused now, not waited for; the words are the agent's. */
+int order_fits(const struct job *job, const json_t *spec, struct err *err);
+
+/* Records the job; it is there to stay when the batch of the intake is committed. */
+int order_place(int64_t *id, struct daemon *d, const struct order *o, struct err *err);
+
+#endif

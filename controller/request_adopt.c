@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_adopt.c - POST /v1/adopt: a job goes on here that began on another machine
+ *
+ * All there is of it is its mirror (agent/mirror.h). It becomes a new job of this store,
+ * with the old one's origin; so its agent takes the mirror's lease, and brings the newest
+ * checkpoint here before the ranks start. What happened before goes into the event
+ * `submitted`, the latest lines of it, for people to read.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/daemon.h"
+#include "controller/event_text.h"
+#include "controller/order.h"
+#include "controller/requests.h"
+#include "controller/server.h"
+#include "controller/spec_paths.h"
+#include "engine/err.h"
+
+enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+/* DIR/job.json, checked as far as it is used here. */
+static int read_job(json_t **job, const char *dir, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    json_error_t why;
+    snprintf(path, sizeof(path), "%s/job.json", dir);
+    *job = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    if (!*job)
+        return err_set(err, ERR_NOT_FOUND, "'%s' is not the mirror of a job: %s", dir, why.text);
+    const json_t *spec = json_object_get(*job, "spec");
+    if (json_integer_value(json_object_get(*job, "schema")) != SCHEMA ||
+        !text_of(spec, "name")[0] || !text_of(json_object_get(spec, "checkpoint"), "origin")[0])
+        return err_set(err, ERR_DATA, "'%s' is not a job that this version of jobctl understands",
+                       path);
+    return 0;
+}
+
+/* The mirror lies where it was found, and everything else must be where it was. */
+static int settle(json_t *spec, const char *dir, struct err *err)
+{
+    const char *slash = strrchr(dir, '/'), *key = NULL;
+    if (!slash || strcmp(slash + 1, text_of(spec, "name")) != 0)
+        return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
+                       "'%s'", text_of(spec, "name"), dir);
+    json_object_set_new(json_object_get(spec, "checkpoint"), "mirror",
+                        json_stringn(dir, (size_t)(slash - dir)));
+    json_object_set_new(spec, "after", json_array());
+    if (spec_paths_resolve(spec, "/", &key, err) < 0) {
+        err_prefix(err, "what the job needs must be where it was: ");
+        return -1;
+    }
+    return 0;
+}
+
+/* One line of history.jsonl as a sentence; NULL: not one for people. */
+static json_t *past(const char *line, size_t size)
+{
+    char text[TEXT];
+    json_t *e = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL), *row = NULL;
+    const json_t *body = json_object_get(e, "body");
+    const char *kind = text_of(e, "kind");
+    if (json_is_object(body) && event_is_news(kind, body)) {
+        event_text(text, sizeof(text), kind, body);
+        row = json_pack("{s:O?, s:O?, s:O?, s:s, s:s}", "at_ms", json_object_get(e, "at_ms"), "host",
+                        json_object_get(e, "host"), "job", json_object_get(e, "job"), "kind", kind,
+                        "text", text);
+    }
+    json_decref(e);
+    return row;
+}
+
+/* The newest lines of the history; none is no reason to refuse. */
+static json_t *read_history(const char *dir)
+{
+    char path[PATH_MAX + 16];
+    json_t *rows = json_array();
+    char *bytes = malloc(HISTORY_BYTES);
+    snprintf(path, sizeof(path), "%s/history.jsonl", dir);
+    FILE *f = bytes ? fopen(path, "re") : NULL;
+    size_t n = 0;
+    if (f) {
+        if (fseek(f, -HISTORY_BYTES, SEEK_END) < 0)
+            rewind(f);
+        n = fread(bytes, 1, HISTORY_BYTES, f);
+        fclose(f);
+    }
+    for (size_t at = 0, end; at < n; at = end + 1) {
+        const char *stop = memchr(bytes + at, '\n', n - at);
+        end = stop ? (size_t)(stop - bytes) : n;
+        json_t *row = past(bytes + at, end - at);
+        if (row)
+            json_array_append_new(rows, row);
+        if (json_array_size(rows) > HISTORY_LINES)
+            json_array_remove(rows, 0);
+    }
+    free(bytes);
+    return rows;
+}
+
+static int adopt(int64_t *id, struct daemon *d, const char *dir, const json_t *body,
+                 struct err *err)
+{
+    char *yaml = NULL;
+    json_t *job = NULL;
+    struct order o = { .secrets = json_object_get(body, "secrets"),
+                       .hold = json_is_true(json_object_get(body, "hold")) };
+    int rc = -1;
+    if (read_job(&job, dir, err) < 0)
+        goto out;
+    o.spec = json_deep_copy(json_object_get(job, "spec"));
+    if (!o.spec || settle(o.spec, dir, err) < 0)
+        goto out;
+    o.adopted = json_pack("{s:s, s:O?, s:O?, s:o}", "dir", dir, "host", json_object_get(job, "host"),
+                          "job", json_object_get(job, "job"), "history", read_history(dir));
+    o.yaml = yaml = json_dumps(o.spec, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    if (!o.adopted || !yaml)
+        err_set(err, ERR_MEMORY, "out of memory for a job");
+    else
+        rc = order_place(id, d, &o, err);
+out:
+    json_decref(o.spec);
+    json_decref(o.adopted);
+    json_decref(job);
+    free(yaml);
+    return rc;
+}
+
+void request_adopt(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    const json_t *body = request_body(r);
+    char dir[PATH_MAX];
+    struct err err = { 0 };
+    int64_t id;
+    if (!realpath(text_of(body, "dir"), dir))
+        err_set(&err, ERR_NOT_FOUND, "there is no directory '%.300s'", text_of(body, "dir"));
+    else if (adopt(&id, d, dir, body, &err) == 0) {
+        intake_flush(d);
+        request_answer_submitted(r, id, d->intake.batch);
+        return;
+    }
+    request_fail(r, &err, NULL);
+}

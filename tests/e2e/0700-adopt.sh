@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# checkpoint.mirror and jobctl adopt: the machine that trains is thrown away in the middle, and another
+# goes on from the mirror, to the bits of a run that nobody disturbed. Two cannot train one job.
+. "$TOP/tests/e2e/expect.sh"
+first=$WORK/vm1 second=$WORK/vm2 drive=$WORK/drive
+on() { local home=$1; shift; JOBCTL_HOME=$home "$@"; }
+end() { kill "$(on "$1" jobctl version --json | sed -n 's/.*"daemon".*"pid": *\([0-9]*\).*/\1/p')"; }
+pid_in() { sed -n "s/.*\"pid\":\([0-9]*\).*/\1/p" "$1"; }
+mkdir "$drive"
+cat >"$WORK/icons.yaml" <<YAML
+name: icons
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons}
+  batch: {global: 4}
+  steps: 800
+  sample: {after: false}
+checkpoint: {every: 25 steps, mirror: $drive}
+YAML
+
+# A mirror that is not there is no mirror.
+code 2 jobctl submit --dry-run --set checkpoint.mirror=nowhere "$WORK/icons.yaml"
+has "checkpoint.mirror: there is no" err
+
+# Undisturbed, for the bits.
+on "$first" jobctl submit -q --wait --set name=calm "$WORK/icons.yaml" >/dev/null
+cmp "$drive/calm/checkpoints/step-00000800/model.safetensors" \
+    "$first/jobs/1/checkpoints/step-00000800/model.safetensors"
+grep -q '"released":true' "$drive/calm/lease.json"
+
+# Everything of the first machine dies at once, and its disk goes too.
+on "$first" jobctl submit -q "$WORK/icons.yaml"
+copies() { ls "$drive/icons/checkpoints" 2>/dev/null | grep -c '^step-' || true; }
+for _ in $(seq 600); do [ "$(copies)" -ge 2 ] && break; sleep 0.05; done
+[ "$(copies)" -ge 2 ]
+run=$first/jobs/2/1
+
+# Nobody takes it away from one who lives.
+code 1 on "$second" jobctl adopt "$drive/icons" --wait
+has "stop it there first" out
+
+victims="$(on "$first" jobctl version --json | sed -n 's/.*"daemon".*"pid": *\([0-9]*\).*/\1/p')
+$(pid_in "$run/agent.json") $(pid_in "$drive/icons/lease.json")
+$(on "$first" jobctl events 2 --json | grep -o '"pids":\[[0-9]*' | grep -o '[0-9]*$' | tail -n 1)"
+kill -9 $victims
+for pid in $victims; do while grep -q '^State:.[^ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.02; done; done
+rm -rf "$first"
+
+# What is on the drive may end in the middle of a copy, or be damaged: the one before is taken.
+newest=$(ls -d "$drive"/icons/checkpoints/step-* | tail -n 1)
+truncate -s 1000 "$newest/model.safetensors"
+mkdir "$drive/icons/checkpoints/.tmp-half"
+
+code 0 on "$second" jobctl adopt "$drive/icons" --wait
+code 0 on "$second" jobctl events last
+has "adopted from $drive/icons: job 2 of" out
+has "generation 1 starts" out
+has "is brought back from the mirror" out
+has "is damaged" out
+lacks "from step 0 of" out
+cmp "$drive/calm/checkpoints/step-00000800/model.safetensors" \
+    "$drive/icons/checkpoints/step-00000800/model.safetensors"
+grep -q '"token":2' "$drive/icons/lease.json"
+[ "$(sed -n 's/.*"step":\([0-9]*\).*/\1/p' "$second/jobs/2/checkpoints/metrics.jsonl" | sort -n | uniq -d)" = "" ]
+head -n 1 "$second/jobs/2/checkpoints/metrics.jsonl" | grep -q '"step":1,'
+
+# Another job of that name has another mirror.
+code 1 on "$second" jobctl submit --wait "$WORK/icons.yaml"
+has "mirror of another job" out
+code 3 on "$second" jobctl adopt "$WORK"
+has "is not the mirror of a job" err
+end "$second"
