@@ -122,10 +122,10 @@ static void print_words(const struct verdict *v, bool run)
     if (a->sizes > 1)
         snprintf(sizes, sizeof(sizes), " on %d numbers of ranks", a->sizes);
     if (v->logged)
-        printf("sample log  steps %lld to %lld%s, %lld samples: %s; %lld whole epochs\n",
+        printf("sample log  steps %lld to %lld%s, %lld samples, %.2f epochs: %s\n",
                (long long)a->first, (long long)a->last, sizes, (long long)a->samples,
-               a->wrong ? "they do not add up" : "each exactly once an epoch",
-               (long long)a->epochs);
+               (double)a->samples / (double)v->data.samples,
+               a->wrong ? "they do not add up" : "each exactly once an epoch");
 }
 
 static void print_json(const struct verdict *v)

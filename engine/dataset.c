@@ -329,23 +329,35 @@ static int digest_shards(struct dataset *d, struct err *err)
     return 0;
 }
 
-/* A resolution in pixels says something about features too: that of what they were made from. */
+/* Are all latents those of pictures of the spec's resolution, at so many pixels to a side? */
+static bool resolution_fits(const struct dataset *d, const struct train_spec *s, int pixels)
+{
+    if (s->resolution % pixels != 0)
+        return false;
+    for (int i = 0; i < d->shape.buckets; i++) {
+        int h = d->buckets[i].height * pixels, w = d->buckets[i].width * pixels;
+        if (s->multi_scale ? !aspect_known(h, w, s->resolution, pixels)
+                           : h != s->resolution || w != s->resolution)
+            return false;
+    }
+    return true;
+}
+
+/* A resolution says something about features too: that of the pictures they were made from. */
 static int check_resolution(const struct dataset *d, const struct train_spec *s, struct err *err)
 {
     const struct dataset_shape *shape = &d->shape;
-    int pixels = (int)lround(s->resolution / sqrt((double)shape->height * shape->width));
-    for (int i = 0; i < shape->buckets && s->resolution > 0; i++) {
-        int h = d->buckets[i].height * pixels, w = d->buckets[i].width * pixels;
-        bool fits = s->multi_scale ? aspect_known(h, w, s->resolution, pixels)
-                                   : h == s->resolution && w == s->resolution;
-        if (!fits || pixels < 1)
-            return err_set(err, ERR_USAGE,
-                           "train.data.resolution: latents of %d x %d at %d pixels each are no "
-                           "picture of resolution %d; leave the key out to take features as they "
-                           "are",
-                           d->buckets[i].height, d->buckets[i].width, pixels, s->resolution);
-    }
-    return 0;
+    double about = s->resolution / sqrt((double)shape->height * shape->width);
+    if (s->resolution == 0)
+        return 0;
+    for (int pixels = (int)(about * 0.9); pixels <= about * 1.1 + 1; pixels++)
+        if (pixels > 0 && resolution_fits(d, s, pixels))
+            return 0;
+    return err_set(err, ERR_USAGE,
+                   "train.data.resolution: pictures of resolution %d have no latents of %d x %d%s; "
+                   "leave the key out to take features as they are",
+                   s->resolution, shape->height, shape->width,
+                   shape->buckets > 1 ? ", or not of the other shapes" : "");
 }
 
 /* One bucket of numbers; what they are depends on the shape alone. */

@@ -69,6 +69,17 @@ exec 8<&-
 [[ $last == *'"cause":"preempted","exit_code":75'* ]]
 [ "$(ls -d told/step-* | wc -l)" = 2 ]
 
+# A stop ends the first packing after the picture it is at; the next start packs them all. Here the
+# agent is gone before it begins.
+spec stopped "\"path\":\"$WORK/data\",\"caption_words\":5"
+rc=0
+JOBCTL_CONTROL_FD=7 jobctl-train train --spec stopped.json 7</dev/null >log 2>&1 || rc=$?
+[ $rc = 75 ]
+grep -q 'stopped on request with 1 of 24 pictures packed' log
+[ -z "$(ls -A stopped/cache)" ]
+jobctl-train train --spec stopped.json >log
+grep -q 'packed now' log
+
 # The checkpoint draws without its data.
 rm -r data
 jobctl-train sample --dir pictures --captions "face smile; a thing nobody saw" --out own.png 2>err
