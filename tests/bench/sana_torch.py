@@ -3,12 +3,15 @@
 """sana_torch.py - the peer: SanaMS, its loss and its optimizers in plain PyTorch
 
 The engine is compared with this file and with nothing weaker, so it must be
-right (it passes the golden cases) and it must be at its best (two torch
-threads, one OpenBLAS thread, fused attention mask, foreach AdamW).  It is
-eager fp32 and needs torch and numpy, nothing else.
+right (it passes the golden cases) and it must be at its best: on the CPU two
+torch threads, one OpenBLAS thread, fused attention mask, foreach AdamW; on a GPU
+bf16 autocast around the forward pass, the fused attention of PyTorch, fused
+AdamW, the faster of two memory formats for the convolutions, and at will
+torch.compile.  It needs torch and numpy, nothing else.
 
   sana_torch.py verify CASE.json...
   sana_torch.py bench --case NAME [--config FILE] [--steps N] [--warmup N] [--threads N] [--json]
+                      [--device cuda] [--bf16] [--compile] [--batch N] [--peak TFLOPS]
 """
 import os
 
@@ -80,13 +83,17 @@ class LinearAttention(nn.Module):
         q, k, v = self.qkv(x).view(b, n, 3, c).unbind(2)
         q, k = F.relu(self.q_norm(q)), F.relu(self.k_norm(k))
         q, k, v = (t.transpose(1, 2).reshape(b, self.heads, self.head_dim, n) for t in (q, k, v))
-        vk = F.pad(v, (0, 0, 0, 1), value=1.0) @ k.transpose(-1, -2)
-        out = vk @ q
-        out = out[:, :, :-1] / (out[:, :, -1:] + 1e-8)
+        with torch.autocast(x.device.type, enabled=False):     # as the authors have it
+            q, k, v = (t.to(self.proj.weight.dtype) for t in (q, k, v))
+            vk = F.pad(v, (0, 0, 0, 1), value=1.0) @ k.transpose(-1, -2)
+            out = vk @ q
+            out = out[:, :, :-1] / (out[:, :, -1:] + 1e-8)
         return self.proj(out.reshape(b, c, n).transpose(1, 2))
 
 
 class CrossAttention(nn.Module):
+    fused = False        # torch's own kernel, where it has one
+
     def __init__(self, dim, heads, cross_norm):
         super().__init__()
         self.heads, self.head_dim = heads, dim // heads
@@ -101,6 +108,9 @@ class CrossAttention(nn.Module):
         k, v = self.kv_linear(y).chunk(2, dim=-1)
         q, k = self.q_norm(self.q_linear(x)), self.k_norm(k)
         q, k, v = (t.reshape(b, -1, self.heads, self.head_dim).transpose(1, 2) for t in (q, k, v))
+        if self.fused:
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.view(b, 1, 1, -1) > 0)
+            return self.proj(out.transpose(1, 2).reshape(b, n, c))
         score = q @ k.transpose(-1, -2) * (1.0 / math.sqrt(self.head_dim))
         score = torch.softmax(score + (1.0 - mask.view(b, 1, 1, -1)) * -10000.0, dim=-1)
         return self.proj((score @ v).transpose(1, 2).reshape(b, n, c))
@@ -116,6 +126,8 @@ class ConvLayer(nn.Module):
 
 
 class MixFFN(nn.Module):
+    channels_first = False        # copied to NCHW before the convolutions; else it is NHWC as it lies
+
     def __init__(self, dim, hid):
         super().__init__()
         self.inverted_conv = ConvLayer(dim, 2 * hid, 1)
@@ -125,6 +137,8 @@ class MixFFN(nn.Module):
     def forward(self, x, h, w):
         b, n, c = x.shape
         x = x.transpose(1, 2).reshape(b, c, h, w)
+        if self.channels_first:
+            x = x.contiguous()
         a, g = self.depth_conv(F.silu(self.inverted_conv(x))).chunk(2, dim=1)
         return self.point_conv(a * F.silu(g)).reshape(b, c, n).transpose(1, 2)
 
@@ -180,7 +194,8 @@ class TimestepEmbed(nn.Module):
 
     def forward(self, timestep):
         half = T_WIDTH // 2
-        freqs = torch.exp(-math.log(10000.0) * torch.arange(half, dtype=torch.float32) / half)
+        freqs = torch.exp(-math.log(10000.0) * torch.arange(half, dtype=torch.float32,
+                                                             device=timestep.device) / half)
         arg = timestep.long().to(torch.float32)[:, None] * freqs[None]
         arg = torch.cat([torch.cos(arg), torch.sin(arg)], dim=-1)
         return self.mlp(arg.to(self.mlp[0].weight.dtype))
@@ -260,6 +275,11 @@ class Flow:
         self.alpha = torch.from_numpy((1.0 - sigma).astype(np.float32))
         self.t_model = torch.from_numpy((sigma * steps).astype(np.int64))
 
+    def to(self, device):
+        self.sigma, self.alpha = self.sigma.to(device), self.alpha.to(device)
+        self.t_model = self.t_model.to(device)
+        return self
+
     def loss(self, model, x0, noise, t_index, y, mask, drop=None, keep=None):
         """Per-sample losses; the loss of a step is their mean."""
         at = (slice(None), None, None, None)
@@ -333,11 +353,12 @@ class CAME(torch.optim.Optimizer):
         p.add_(m.view_as(p), alpha=-group["lr"])
 
 
-def optimizer_make(config, params):
+def optimizer_make(config, params, fused=False):
     o = config["train"]["optimizer"]
     if o["type"] == "AdamW":
-        return torch.optim.AdamW(params, lr=o["lr"], betas=tuple(o["betas"]), eps=o["eps"],
-                                 weight_decay=o["weight_decay"], foreach=True)
+        how = {"fused": True} if fused else {"foreach": True}
+        return torch.optim.AdamW(params, lr=o["lr"], betas=tuple(o.get("betas", (0.9, 0.999))),
+                                 eps=o["eps"], weight_decay=o["weight_decay"], **how)
     if o["type"] == "CAMEWrapper":
         return CAME(params, lr=o["lr"], betas=tuple(o["betas"]), eps=tuple(o["eps"]),
                     weight_decay=o["weight_decay"])
@@ -478,46 +499,114 @@ def verify(paths):
 
 # ---- bench -----------------------------------------------------------------------------------
 
+def complete(config):
+    """What a configuration may leave out."""
+    config["model"].setdefault("qk_norm", False)
+    config["model"].setdefault("cross_norm", False)
+    config["text_encoder"].setdefault("norm_eps", 1e-5)
+    config["scheduler"].setdefault("train_sampling_steps", 1000)
+    config["case"].setdefault("text_len", config["text_encoder"]["model_max_length"])
+    return config
+
+
+def forward_flops(config):
+    """Useful work of a sample's forward pass: matrix products and convolutions, 1 MAC = 2."""
+    m, case, text = config["model"], config["case"], config["text_encoder"]
+    c, hid, length = m["hidden_size"], int(m["hidden_size"] * m["mlp_ratio"]), case["text_len"]
+    n = (case["latent_hw"][0] // m["patch_size"]) * (case["latent_hw"][1] // m["patch_size"])
+    patch = config["vae"]["vae_latent_dim"] * m["patch_size"] ** 2
+    block = (2 * n * c * 4 * c + 4 * n * c * (m["linear_head_dim"] + 1) + 4 * n * c * c
+             + 4 * length * c * c + 4 * n * length * c + 4 * n * c * hid + 36 * n * hid
+             + 2 * n * hid * c)
+    rest = (4 * n * patch * c + 2 * T_WIDTH * c + 14 * c * c
+            + 2 * length * text["caption_channels"] * c + 2 * length * c * c)
+    return m["depth"] * block + rest
+
+
+class Bench:
+    """One training step over and over on random numbers."""
+
+    def __init__(self, config, args):
+        case, width = config["case"], config["text_encoder"]["caption_channels"]
+        b, (h, w), length = args.batch or case["batch"], case["latent_hw"], case["text_len"]
+        self.args, self.config, self.batch, self.device = args, config, b, torch.device(args.device)
+        torch.manual_seed(case.get("seed", 1))
+        self.model = SanaMS(config).train().to(self.device)
+        self.params = list(self.model.parameters())
+        self.flow = Flow(config).to(self.device)
+        self.optimizer = optimizer_make(config, self.params, fused=self.device.type == "cuda")
+        self.x0 = torch.randn(b, self.model.channels, h, w, device=self.device)
+        self.noise = torch.randn_like(self.x0)
+        self.y = torch.randn(b, 1, length, width, device=self.device)
+        self.mask = torch.ones(b, 1, 1, length, device=self.device)
+        self.index = torch.randint(0, len(self.flow.sigma), (b,), device=self.device)
+        self.run = torch.compile(self.model) if args.compile else self.model
+
+    def wait(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def step(self):
+        """Milliseconds and the loss."""
+        self.wait()
+        begin = time.perf_counter()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.args.bf16):
+            loss = self.flow.loss(self.run, self.x0, self.noise, self.index, self.y,
+                                  self.mask).mean()
+        loss.backward()
+        clip(self.params, self.config["train"]["gradient_clip"])
+        self.optimizer.step()
+        self.wait()
+        return (time.perf_counter() - begin) * 1e3, loss
+
+    def choose_format(self):
+        """The faster one of two, each tried for some steps."""
+        took = {}
+        for MixFFN.channels_first in (False, True):
+            took[MixFFN.channels_first] = min(self.step()[0] for _ in range(4))
+        MixFFN.channels_first = took[True] < took[False]
+
+
 def bench(args):
     with open(args.config) as f:
         configs = json.load(f)
     if args.case not in configs:
         sys.exit(f"sana_torch.py: no case '{args.case}' in {args.config}; it has: "
                  + ", ".join(configs))
-    config = configs[args.case]
-    case, width = config["case"], config["text_encoder"]["caption_channels"]
-    b, (h, w), length = case["batch"], case["latent_hw"], case["text_len"]
-    torch.manual_seed(case["seed"])
-    model, flow = SanaMS(config).train(), Flow(config)
-    params = list(model.parameters())
-    optimizer = optimizer_make(config, params)
-    x0 = torch.randn(b, model.channels, h, w)
-    noise = torch.randn_like(x0)
-    y, mask = torch.randn(b, 1, length, width), torch.ones(b, 1, 1, length)
-    index = torch.randint(0, len(flow.sigma), (b,))
-
-    times = []
-    for k in range(args.warmup + args.steps):
-        begin = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        loss = flow.loss(model, x0, noise, index, y, mask).mean()
-        loss.backward()
-        clip(params, config["train"]["gradient_clip"])
-        optimizer.step()
-        if k >= args.warmup:
-            times.append((time.perf_counter() - begin) * 1e3)
+    if args.compile and not hasattr(torch, "compile"):
+        sys.exit(f"sana_torch.py: torch {torch.__version__} has no torch.compile; 2.0 has")
+    config = complete(configs[args.case])
+    CrossAttention.fused = args.device == "cuda" and hasattr(F, "scaled_dot_product_attention")
+    if args.device == "cuda":
+        torch.backends.cudnn.benchmark = True
+    b = Bench(config, args)
+    if args.device == "cuda" and not args.compile:
+        b.choose_format()
+    for _ in range(args.warmup):
+        b.step()
+    times, losses = zip(*(b.step() for _ in range(args.steps)))
     ms = statistics.median(times)
-    out = {"case": args.case, "what": "pytorch", "version": torch.__version__,
-           "threads": torch.get_num_threads(), "steps": args.steps, "ms_median": round(ms, 4),
-           "ms_min": round(min(times), 4), "samples_per_s": round(b * 1e3 / ms, 3),
-           "params": sum(p.numel() for p in params), "loss": loss.item()}
+    tflops = 3 * b.batch * forward_flops(config) / ms * 1e-9
+    what = "pytorch" + (" compiled" if args.compile else " eager" if args.device == "cuda" else "")
+    out = {"case": args.case, "what": what, "version": torch.__version__,
+           "threads": torch.get_num_threads(), "steps": args.steps, "batch": b.batch,
+           "bf16": args.bf16, "ms_median": round(ms, 4), "ms_min": round(min(times), 4),
+           "samples_per_s": round(b.batch * 1e3 / ms, 3), "tflops": float(f"{tflops:.6g}"),
+           "params": sum(p.numel() for p in b.params), "loss": losses[-1].item()}
+    if args.peak:
+        out["mfu"] = float(f"{tflops / args.peak:.4g}")
+    if args.device == "cuda":
+        out["device"] = torch.cuda.get_device_name()
+        out["memory_bytes"] = torch.cuda.max_memory_allocated()
     if args.json:
         print(json.dumps(out))
     else:
-        print(f"{out['case']}: {ms:.2f} ms/step (median of {args.steps}; fastest "
-              f"{out['ms_min']:.2f}), {out['samples_per_s']:.1f} samples/s, torch "
-              f"{out['version']}, {out['threads']} threads")
-    return 0
+        print(f"{out['case']}: {what}, {ms:.2f} ms/step (median of {args.steps}; fastest "
+              f"{out['ms_min']:.2f}), {out['samples_per_s']:.1f} samples/s, {tflops:.3g} TFLOP/s"
+              + (f", MFU {100 * out['mfu']:.1f} %" if args.peak else "")
+              + f", torch {out['version']}, {out['threads']} threads")
+    return 0 if math.isfinite(out["loss"]) else 1
 
 
 def main():
@@ -532,6 +621,11 @@ def main():
     r.add_argument("--steps", type=int, default=20)
     r.add_argument("--warmup", type=int, default=3)
     r.add_argument("--threads", type=int, default=2)
+    r.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    r.add_argument("--bf16", action="store_true", help="autocast around the forward pass")
+    r.add_argument("--compile", action="store_true", help="torch.compile the model")
+    r.add_argument("--batch", type=int, help="instead of the case's")
+    r.add_argument("--peak", type=float, help="the device's TFLOP/s, to print the share used (MFU)")
     r.add_argument("--json", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -64,6 +64,25 @@ for name in sana-600m-512 sana-1600m-512 sana-1600m-1024; do
     part "speed of a step: $name" "$bin/jobctl-train" bench --backend cuda --precision bf16 \
         --config tests/gpu/sana.json --case $name --steps 20
 done
+
+# The same steps in PyTorch, eager and compiled, at the same batch, right after ours. That it cannot
+# run one (no torch.compile, no memory) is no failure of ours.
+python=${PYTHON:-python3}
+if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    for name in sana-600m-512 sana-1600m-512 sana-1600m-1024; do
+        for how in "" --compile; do
+            echo
+            echo "== PyTorch${how:+, compiled}: $name"
+            # shellcheck disable=SC2086
+            timeout 300 "$python" tests/bench/sana_torch.py bench --device cuda --bf16 $how \
+                --config tests/gpu/sana.json --case $name --steps 20 --warmup 5 --peak 989 2>&1 |
+                tail -n 3
+        done
+    done
+else
+    echo
+    echo "== $python has no PyTorch that finds the GPU: nothing to compare with"
+fi
 echo
 [ $bad -eq 0 ] && echo "check-gpu: all passed" || echo "check-gpu: FAILED"
 exit $bad
