@@ -130,11 +130,13 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
     c->alive = c->job.np;
     c->ranks_ms = in->now_ms;
     c->phase = AGENT_RUNNING;
-    bool known = c->pace.checkpoint >= 0;
+    int64_t memory = in->spawn.snapshot_step;
+    int64_t from = memory > 0 ? memory : c->pace.checkpoint;
+    bool known = from >= 0;
     agent_effects_event(out, "generation_started",
                         json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
                                   c->job.np, "pids", pids, "resume_step",
-                                  known ? json_integer(c->pace.checkpoint) : json_null(), "fresh",
+                                  known ? json_integer(from) : json_null(), "fresh",
                                   !known));
 }
 

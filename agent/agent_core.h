@@ -108,6 +108,7 @@ struct agent_input {
     struct {
         int            generation;
         const int64_t *pids;      /* np of them */
+        int64_t        snapshot_step; /* what they go on from in memory; 0: a checkpoint */
         const char    *text;      /* INPUT_SPAWN_FAILED: why */
     } spawn;
     struct {

@@ -159,7 +159,10 @@ static void start_processes(struct attempt *a, int generation, int64_t resume_st
     struct err err = {0};
     int rc = ranks_start(a->ranks, &e, a->pids, &err);
     struct agent_input in = {
-        .spawn = {.generation = generation, .pids = a->pids, .text = err.text}};
+        .spawn = {.generation = generation,
+                  .pids = a->pids,
+                  .snapshot_step = e.snapshot_step,
+                  .text = err.text}};
     if (rc < 0)
         log_error(a->tag, "%s", err.text);
     if (generation > 0) {
@@ -346,6 +349,11 @@ static void on_hang(void *arg, int generation, const struct hang_verdict *v)
     feed(arg, &in);
 }
 
+static bool has_engine(const json_t *spec)
+{
+    return json_is_object(json_object_get(spec, "train"));
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
@@ -360,7 +368,8 @@ static int prepare(struct attempt *a, struct err *err)
     ranks_set_job(a->ranks, &(struct ranks_job){.run_dir = a->o.run_dir,
                                                 .workdir = a->payload.workdir,
                                                 .argv = a->payload.argv,
-                                                .setup_argv = a->payload.setup_argv});
+                                                .setup_argv = a->payload.setup_argv,
+                                                .snapshots = has_engine(spec)});
     return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
                         json_object_get(a->launch, "learned"),
                         &(struct vigil_hooks){.hang = on_hang, .arg = a}, err);

@@ -13,7 +13,7 @@
 
 struct err;
 
-enum { CHILD_EXTRA = 3, CHILD_FIRST_FD = 3 };
+enum { CHILD_EXTRA = 160, CHILD_FIRST_FD = 3 };
 
 struct child {
     const char *const *argv;   /* argv[0] is a path */

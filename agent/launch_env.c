@@ -13,6 +13,7 @@
 
 #include "agent/buf.h"
 #include "engine/err.h"
+#include "engine/snapshot.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -111,6 +112,18 @@ static void put_torchrun(struct entries *e, const struct launch_env *l, int rank
     put_int(e, "TORCHELASTIC_MAX_RESTARTS", l->restarts);
 }
 
+static void put_snapshots(struct entries *e, const struct launch_env *l)
+{
+    char list[SNAPSHOT_RANKS * 12] = "";
+    size_t at = 0;
+    if (l->snapshot_fd > 0)
+        put_int(e, "JOBCTL_SNAPSHOT_FD", l->snapshot_fd);
+    for (int i = 0; i < l->old_fds && at < sizeof(list) - 12; i++)
+        at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%d", i ? "," : "", l->old_fd + i);
+    if (at)
+        put(e, "JOBCTL_SNAPSHOT_OLD", list);
+}
+
 static void put_ours(struct entries *e, const struct launch_env *l, int rank)
 {
     put_int(e, "JOBCTL_JOB_ID", l->job);
@@ -131,6 +144,7 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
         put_int(e, "JOBCTL_CONTROL_FD", l->control_fd);
     if (l->resume_step >= 0)
         put_int(e, "JOBCTL_RESUME_STEP", l->resume_step);
+    put_snapshots(e, l);
 }
 
 /* Pointers and text in one block. */

@@ -23,8 +23,11 @@ struct launch_env {
     int           world_size;
     int           master_port;
     int           event_fd, control_fd; /* numbers in the child; -1 = none */
+    int           snapshot_fd;     /* the rank's own; 0 = none */
+    int           old_fd, old_fds; /* those of the last generation: the first, and how many */
     int64_t       restarts;        /* of the budget */
-    int64_t       resume_step;     /* -1 = not known */
+    int64_t       resume_step;     /* of a checkpoint; -1 = not known */
+    int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
     const json_t *plan;
     const json_t *secrets;         /* NAME: value, or NULL */
 };

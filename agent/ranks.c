@@ -17,8 +17,10 @@
 #include "agent/buf.h"
 #include "agent/capture.h"
 #include "agent/child.h"
+#include "agent/keepsake.h"
 #include "agent/kernel_log.h"
 #include "agent/launch_env.h"
+#include "agent/log.h"
 #include "agent/oom.h"
 #include "engine/err.h"
 #include "engine/flight.h"
@@ -49,6 +51,7 @@ struct ranks {
     int generation;
     int n;
     struct proc *procs; /* of the generation */
+    struct keepsake keep;
     int64_t oom_before;
     struct garbage *garbage; /* processes whose handles the loop still holds */
 };
@@ -294,6 +297,8 @@ void ranks_close(struct ranks *r)
 
 void ranks_destroy(struct ranks *r)
 {
+    if (r)
+        keepsake_fini(&r->keep);
     free(r);
 }
 
@@ -318,7 +323,10 @@ static int open_capture(struct ranks *r, struct proc *p, const struct launch_env
     if (capture_open(&p->capture, path, CAPTURE_BYTES, err) < 0)
         return -1;
     if (e->generation > 1) {
-        if (e->resume_step >= 0)
+        if (e->snapshot_step > 0)
+            snprintf(mark, sizeof(mark), "generation %d, from memory of step %lld", e->generation,
+                     (long long)e->snapshot_step);
+        else if (e->resume_step >= 0)
             snprintf(mark, sizeof(mark), "generation %d, from the checkpoint of step %lld",
                      e->generation, (long long)e->resume_step);
         else
@@ -353,13 +361,17 @@ static int start_one(struct ranks *r, struct proc *p, const struct launch_env *e
     if (!env)
         goto out;
     p->started_ns = uv_hrtime();
-    pid_t pid = child_start(&(struct child){.argv = e->generation ? r->job.argv : r->job.setup_argv,
-                                            .envp = env,
-                                            .cwd = r->job.workdir,
-                                            .out = out[1],
-                                            .extra = {event[1], control[0]},
-                                            .n_extra = 2},
-                            err);
+    struct child c = {.argv = e->generation ? r->job.argv : r->job.setup_argv,
+                      .envp = env,
+                      .cwd = r->job.workdir,
+                      .out = out[1],
+                      .extra = {event[1], control[0]},
+                      .n_extra = 2};
+    if (e->snapshot_fd > 0)
+        c.extra[c.n_extra++] = r->keep.now.fd[p->rank];
+    for (int i = 0; i < e->old_fds; i++)
+        c.extra[c.n_extra++] = r->keep.last.fd[i];
+    pid_t pid = child_start(&c, err);
     if (pid < 0)
         goto out;
     p->pid = p->was = pid;
@@ -398,11 +410,30 @@ static void watch(struct ranks *r, struct proc *p)
     p->watched = true;
 }
 
+/* Memory for this generation and from the last one; a machine that has none does without. */
+static void give_snapshots(struct ranks *r, struct launch_env *e)
+{
+    struct err err = {0};
+    e->snapshot_fd = 0;
+    e->snapshot_step = 0;
+    if (!r->job.snapshots || e->generation == 0)
+        return;
+    if (keepsake_begin(&r->keep, e->world_size, &err) < 0)
+        log_warn(e->name, "%s", err.text);
+    else
+        e->snapshot_fd = CHILD_FIRST_FD + 2;
+    e->old_fd = CHILD_FIRST_FD + 2 + (e->snapshot_fd > 0);
+    e->old_fds = r->keep.last.n;
+    int64_t step = keepsake_step(&r->keep);
+    e->snapshot_step = step > 0 && step >= e->resume_step ? step : 0;
+}
+
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err)
 {
     forget_procs(r);
     e->event_fd = CHILD_FIRST_FD;
     e->control_fd = CHILD_FIRST_FD + 1;
+    give_snapshots(r, e);
     e->master_port = e->generation ? launch_env_free_port(err) : 0;
     if (e->master_port < 0)
         return -1;

@@ -11,6 +11,7 @@
 #define AGENT_RANKS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -33,6 +34,7 @@ struct ranks_job {
     const char        *workdir;
     const char *const *argv;      /* of a rank */
     const char *const *setup_argv; /* or NULL */
+    bool               snapshots;  /* ranks get memory that outlives them (keepsake.h) */
 };
 
 int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,

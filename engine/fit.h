@@ -26,7 +26,7 @@ struct fit_ask {
     const struct train_spec *spec;   /* its model with the sizes that follow from the data */
     int                      height, width, text; /* of the largest sample */
     int                      ranks;  /* of the job */
-    enum memory_sharing      sharing;
+    enum sharing             sharing;
     bool                     device, bf16;
     struct memory_room       room;   /* of the device; on the CPU all ranks share it; 0: unknown */
     int                      micro_most; /* it was too much before: no more than this; 0 = no limit */

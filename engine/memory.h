@@ -15,12 +15,9 @@
 #include "engine/backend.h"
 #include "engine/model.h"
 #include "engine/optim.h"
+#include "engine/shard.h"
 
 struct err;
-
-/* How several ranks share the state of a run: each has all of it; each keeps its part of the
- * optimizer's; each keeps its part of everything and gathers a block when it is its turn. */
-enum memory_sharing { SHARING_DDP, SHARING_ZERO1, SHARING_FSDP };
 
 /* A rank of a run. */
 struct memory_ask {
@@ -31,7 +28,7 @@ struct memory_ask {
     bool                bf16;
     bool                exact;   /* reproducible: true */
     int                 ranks;
-    enum memory_sharing sharing;
+    enum sharing        sharing;
 };
 
 struct memory_plan {

@@ -2,7 +2,8 @@
 /* optim.c - see optim.h
  *
  * AdamW and EMA see the trained tensors as ranges of the block, gaps included:
- * a gap's gradient is zero and keeps it zero.  CAME works tensor by tensor.
+ * a gap's gradient is zero and keeps it zero.  CAME works tensor by tensor, and
+ * so takes only shards that are cut at tensors.
  * The clip factor is handed to the kernels, so the gradients are read once.
  */
 #include "engine/optim.h"
@@ -16,10 +17,12 @@
 #include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/layout.h"
+#include "engine/shard.h"
 #include "kernels/kernels.h"
 
+/* Trained numbers that lie together: in blocks of the layout, and in blocks of the state. */
 struct range {
-    size_t offset, count;
+    size_t offset, at, count;
 };
 
 /* A kernel array and its view here; on the CPU one and the same. */
@@ -32,8 +35,11 @@ struct optim {
     struct optim_config    cfg;
     const struct kern_ops *ops;
     const struct layout   *layout;
+    struct optim_share     share;
+    struct shard          *whole;        /* where nothing is shared */
+    size_t                 floats;       /* of a block of state */
     int64_t                count;
-    struct block           m, v, ema;    /* of the layout; v only with AdamW */
+    struct block           m, v, ema;    /* v only with AdamW */
     struct block           factors;      /* CAME: everything but m */
     struct kern_came_state *came;        /* [layout_len], kernel arrays */
     struct range          *range;        /* trained tensors that touch, merged */
@@ -96,28 +102,44 @@ static void free_block(struct optim *o, struct block *b)
 
 static int make_ranges(struct optim *o, struct err *err)
 {
-    const struct layout *l = o->layout;
-    o->range = calloc((size_t)layout_len(l) + 1, sizeof(*o->range));
+    const struct shard *s = o->share.shard;
+    o->range = calloc((size_t)shard_units(s) + 1, sizeof(*o->range));
     if (!o->range)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    for (int i = 0; i < layout_len(l); i++) {
-        const struct tensor *t = layout_at(l, i);
+    for (int u = 0; u < shard_units(s); u++) {
+        const struct shard_part p = shard_part(s, u, o->share.rank);
         struct range *last = o->ranges ? &o->range[o->ranges - 1] : NULL;
-        if (t->kind != TENSOR_PARAM)
+        if (p.to == p.from)
             continue;
-        if (last && padded(last->offset + last->count) == t->offset)
-            last->count = t->offset + t->count - last->offset;
+        if (last && padded(last->offset + last->count) == p.from &&
+            padded(last->at + last->count) == p.at)
+            last->count = p.to - last->offset;
         else
-            o->range[o->ranges++] = (struct range){t->offset, t->count};
+            o->range[o->ranges++] = (struct range){p.from, p.at, p.to - p.from};
     }
     return 0;
 }
 
-static void add_state(struct optim *o, const char *prefix, const char *name, float *data, int ndim,
-                      const int64_t *dim)
+/* Where a range is in a block of weights or gradients. */
+static size_t place(const struct optim *o, const struct range *r)
+{
+    return o->share.packed ? r->at : r->offset;
+}
+
+/* Where all of a tensor is in a block of state; false when it is another rank's. */
+static bool has_tensor(const struct optim *o, const struct tensor *t, size_t *at)
+{
+    size_t from, to;
+    shard_of_tensor(o->share.shard, t, o->share.rank, &from, &to, at);
+    return t->kind == TENSOR_PARAM && to > from;
+}
+
+static struct optim_state *add_state(struct optim *o, const char *prefix, const struct tensor *t,
+                                     float *data, int ndim, const int64_t *dim)
 {
     struct optim_state *s = &o->state[o->states++];
-    snprintf(s->name, sizeof(s->name), "%s.%s", prefix, name);
+    snprintf(s->name, sizeof(s->name), "%s.%s", prefix, t->name);
+    s->tensor = layout_find(o->layout, t->name);
     s->ndim = ndim;
     s->data = data;
     s->count = 1;
@@ -125,6 +147,18 @@ static void add_state(struct optim *o, const char *prefix, const char *name, flo
         s->dim[i] = dim[i];
         s->count *= dim[i];
     }
+    s->to = data ? (size_t)s->count : 0;
+    return s;
+}
+
+/* State that is a number per weight, in a block like `base`. */
+static void add_alike(struct optim *o, const char *prefix, const struct tensor *t, float *base)
+{
+    size_t from, to, at;
+    shard_of_tensor(o->share.shard, t, o->share.rank, &from, &to, &at);
+    struct optim_state *s = add_state(o, prefix, t, base + at, t->ndim, t->dim);
+    s->from = from;
+    s->to = to;
 }
 
 /* Lays CAME's rows and columns out in one block, kernel arrays or views; from NULL it only
@@ -135,14 +169,15 @@ static size_t place_factors(const struct optim *o, struct kern_came_state *to, f
     size_t used = 0, work = 0;
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
-        if (t->kind != TENSOR_PARAM)
+        size_t first;
+        if (!has_tensor(o, t, &first))
             continue;
         const size_t rows = is_factored(t) ? (size_t)t->dim[0] : 0;
         const size_t cols = rows ? t->count / rows : 0;
         float *at = base ? base + used : NULL;
         if (base)
             to[i] = (struct kern_came_state){
-                .rows = (int)rows, .cols = (int)cols, .m = m + t->offset,
+                .rows = (int)rows, .cols = (int)cols, .m = m + first,
                 .v = rows ? NULL : at,
                 .row = rows ? at : NULL,
                 .res_row = rows ? at + padded(rows) : NULL,
@@ -162,25 +197,26 @@ static int make_came(struct optim *o, struct err *err)
     o->came = calloc((size_t)layout_len(o->layout) + 1, sizeof(*o->came));
     if (!o->came)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    if (alloc_block(o, &o->m, layout_floats(o->layout), USE_OPTIMIZER, err) < 0 ||
+    if (alloc_block(o, &o->m, o->floats, USE_OPTIMIZER, err) < 0 ||
         alloc_block(o, &o->factors, place_factors(o, NULL, NULL, NULL), USE_OPTIMIZER, err) < 0)
         return -1;
     place_factors(o, o->came, o->factors.at, o->m.at);
     return 0;
 }
 
+/* `s` is empty where the tensor is another rank's. */
 static void name_came(struct optim *o, const struct tensor *t, const struct kern_came_state *s)
 {
-    const int64_t rows[] = {s->rows}, cols[] = {s->cols};
-    add_state(o, "came.m", t->name, s->m, t->ndim, t->dim);
-    if (!s->rows) {
-        add_state(o, "came.v", t->name, s->v, t->ndim, t->dim);
+    const int64_t rows[] = {t->dim[0]}, cols[] = {(int64_t)t->count / t->dim[0]};
+    add_state(o, "came.m", t, s->m, t->ndim, t->dim);
+    if (!is_factored(t)) {
+        add_state(o, "came.v", t, s->v, t->ndim, t->dim);
         return;
     }
-    add_state(o, "came.r", t->name, s->row, 1, rows);
-    add_state(o, "came.c", t->name, s->col, 1, cols);
-    add_state(o, "came.res_r", t->name, s->res_row, 1, rows);
-    add_state(o, "came.res_c", t->name, s->res_col, 1, cols);
+    add_state(o, "came.r", t, s->row, 1, rows);
+    add_state(o, "came.c", t, s->col, 1, cols);
+    add_state(o, "came.res_r", t, s->res_row, 1, rows);
+    add_state(o, "came.res_c", t, s->res_col, 1, cols);
 }
 
 static int name_states(struct optim *o, struct err *err)
@@ -200,21 +236,37 @@ static int name_states(struct optim *o, struct err *err)
         if (o->cfg.type == OPTIM_CAME) {
             name_came(o, t, &here[i]);
         } else {
-            add_state(o, "adamw.m", t->name, o->m.here + t->offset, t->ndim, t->dim);
-            add_state(o, "adamw.v", t->name, o->v.here + t->offset, t->ndim, t->dim);
+            add_alike(o, "adamw.m", t, o->m.here);
+            add_alike(o, "adamw.v", t, o->v.here);
         }
         if (o->ema.at)
-            add_state(o, "ema", t->name, o->ema.here + t->offset, t->ndim, t->dim);
+            add_alike(o, "ema", t, o->ema.here);
     }
     free(here);
     return 0;
 }
 
+static int take_share(struct optim *o, struct err *err)
+{
+    const enum shard_cut cut = o->cfg.type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
+    if (!o->share.shard) {
+        if (shard_create(&o->whole, o->layout, 1, cut, err) < 0)
+            return -1;
+        o->share = (struct optim_share){o->whole, 0, false};
+        o->floats = layout_floats(o->layout); /* buffers too */
+        return 0;
+    }
+    o->floats = shard_floats(o->share.shard, o->share.rank);
+    if (cut == SHARD_TENSORS && shard_cut(o->share.shard) != cut)
+        return err_set(err, ERR_BUG, "CAME needs whole tensors, and got a share cut within them");
+    return 0;
+}
+
 static int build(struct optim *o, struct err *err)
 {
-    if (make_ranges(o, err) < 0)
+    if (take_share(o, err) < 0 || make_ranges(o, err) < 0)
         return -1;
-    const size_t floats = layout_floats(o->layout);
+    const size_t floats = o->floats;
     if (o->cfg.type == OPTIM_CAME) {
         if (make_came(o, err) < 0)
             return -1;
@@ -228,7 +280,7 @@ static int build(struct optim *o, struct err *err)
 }
 
 int optim_create(struct optim **out, const struct optim_config *cfg, const struct layout *l,
-                 struct err *err)
+                 const struct optim_share *share, struct err *err)
 {
     if (check_config(cfg, err) < 0)
         return -1;
@@ -238,6 +290,8 @@ int optim_create(struct optim **out, const struct optim_config *cfg, const struc
     o->cfg = *cfg;
     o->ops = backend_ops();
     o->layout = l;
+    if (share)
+        o->share = *share;
     if (build(o, err) < 0) {
         optim_destroy(o);
         return -1;
@@ -254,6 +308,7 @@ void optim_destroy(struct optim *o)
     free_block(o, &o->v);
     free_block(o, &o->ema);
     free_block(o, &o->factors);
+    shard_destroy(o->whole);
     free(o->came);
     free(o->range);
     free(o->state);
@@ -281,6 +336,14 @@ double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const
     return sqrt(total);
 }
 
+double optim_share_squares(const struct optim *o, const float *grads)
+{
+    double total = 0;
+    for (int i = 0; i < o->ranges; i++)
+        total += o->ops->sum_squares(grads + place(o, &o->range[i]), o->range[i].count);
+    return total;
+}
+
 static void step_adamw(struct optim *o, float *weights, const float *grads, float clip, double lr)
 {
     const struct optim_config *c = &o->cfg;
@@ -294,9 +357,9 @@ static void step_adamw(struct optim *o, float *weights, const float *grads, floa
         .clip = clip,
     };
     for (int i = 0; i < o->ranges; i++) {
-        const size_t at = o->range[i].offset;
-        o->ops->adamw(weights + at, o->m.at + at, o->v.at + at, grads + at, args,
-                      o->range[i].count);
+        const struct range *r = &o->range[i];
+        const size_t w = place(o, r);
+        o->ops->adamw(weights + w, o->m.at + r->at, o->v.at + r->at, grads + w, args, r->count);
     }
 }
 
@@ -314,8 +377,11 @@ static void step_came(struct optim *o, float *weights, const float *grads, float
     };
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
-        if (t->kind == TENSOR_PARAM)
-            o->ops->came(weights + t->offset, o->came[i], grads + t->offset, args, t->count);
+        size_t at;
+        if (!has_tensor(o, t, &at))
+            continue;
+        const size_t w = o->share.packed ? at : t->offset;
+        o->ops->came(weights + w, o->came[i], grads + w, args, t->count);
     }
 }
 
@@ -324,9 +390,9 @@ void optim_step(struct optim *o, float *weights, float *grads, double grad_norm,
     double clip = o->cfg.clip > 0 ? o->cfg.clip / (grad_norm + 1e-6) : 1;
     clip = clip < 1 ? clip : 1;
     for (int i = 0; o->ema.at && i < o->ranges; i++) {
-        const size_t at = o->range[i].offset;
-        o->ops->ema(o->ema.at + at, weights + at, (float)o->cfg.ema, (float)(1 - o->cfg.ema),
-                    o->range[i].count);
+        const struct range *r = &o->range[i];
+        o->ops->ema(o->ema.at + r->at, weights + place(o, r), (float)o->cfg.ema,
+                    (float)(1 - o->cfg.ema), r->count);
     }
     o->count++;
     if (o->cfg.type == OPTIM_CAME)
@@ -347,17 +413,20 @@ void optim_set_count(struct optim *o, int64_t k)
 
 const float *optim_ema(const struct optim *o)
 {
-    return o->ema.here;
+    return o->whole ? o->ema.here : NULL;
 }
 
-/* The whole block: a buffer's moving average is the buffer. */
 void optim_ema_reset(struct optim *o, const float *weights)
 {
     if (!o->ema.at)
         return;
-    memcpy(o->ema.here, weights, layout_floats(o->layout) * sizeof(float));
+    for (int i = 0; !o->whole && i < o->ranges; i++)
+        memcpy(o->ema.here + o->range[i].at, weights + place(o, &o->range[i]),
+               o->range[i].count * sizeof(float));
+    if (o->whole) /* a buffer's moving average is the buffer */
+        memcpy(o->ema.here, weights, o->floats * sizeof(float));
     if (!o->ops->host)
-        o->ops->upload(o->ema.at, weights, layout_floats(o->layout) * sizeof(float));
+        o->ops->upload(o->ema.at, o->ema.here, o->floats * sizeof(float));
 }
 
 int optim_pull(struct optim *o, struct err *err)

@@ -16,11 +16,14 @@
 #ifndef ENGINE_OPTIM_H
 #define ENGINE_OPTIM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
 struct kern_ops;
 struct layout;
+struct shard;
 
 enum optim_type { OPTIM_ADAMW, OPTIM_CAME };
 
@@ -34,31 +37,46 @@ struct optim_config {
     double          ema;          /* 0 = none */
 };
 
+/* Which part of a layout an optimizer updates. */
+struct optim_share {
+    const struct shard *shard;    /* outlives the optimizer */
+    int                 rank;
+    bool                packed;   /* weights and gradients are this rank's packed memory (shard.h),
+                                     not whole blocks */
+};
+
 /* One named piece of state, as a checkpoint saves it. */
 struct optim_state {
     char    name[128];            /* "adamw.m.<tensor>", "came.r.<tensor>", "ema.<tensor>" */
     int     ndim;
     int64_t dim[4];
-    float  *data;                 /* the view */
-    int64_t count;
+    int64_t count;                /* of the whole piece */
+    int     tensor;               /* of the layout, that it belongs to */
+    size_t  from, to;             /* the numbers that this optimizer has: all, or its share */
+    float  *data;                 /* the view of number `from` */
 };
 
 struct optim;
 
+/* `share` NULL: all of it. Then the state is as large as the share: ranks can divide it. */
 int optim_create(struct optim **out, const struct optim_config *cfg, const struct layout *l,
-                 struct err *err);
+                 const struct optim_share *share, struct err *err);
 void optim_destroy(struct optim *o);
 
 /* Norm of the gradients in a fixed order of summation (double): same bits for any thread count.
  * `grads` is an array of the table. Waits. */
 double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const float *grads);
 
+/* The same for the share of this optimizer, before the root is taken: to be added up over ranks. */
+double optim_share_squares(const struct optim *o, const float *grads);
+
 /* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays. */
 void optim_step(struct optim *o, float *weights, float *grads, double grad_norm, double lr);
 
 int64_t optim_count(const struct optim *o);          /* updates done so far */
 void optim_set_count(struct optim *o, int64_t k);    /* on resume */
-const float *optim_ema(const struct optim *o);       /* view of a block of the layout, or NULL */
+/* View of a block of the layout; NULL where there is none, or only a share of it. */
+const float *optim_ema(const struct optim *o);
 void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights (here): at step 0 */
 
 int optim_pull(struct optim *o, struct err *err);    /* before the views are read */

@@ -15,6 +15,8 @@ struct shard {
     struct shard_part *unit; /* [units] */
     struct shard_part *part; /* [units][world] */
     size_t            *floats; /* [world] */
+    size_t             buffers; /* numbers of the block from the first buffer on */
+    size_t             buffers_from;
 };
 
 static size_t padded(size_t n)
@@ -28,8 +30,11 @@ static void find_units(struct shard *s, const struct layout *l)
     for (int i = 0; i < layout_len(l); i++) {
         const struct tensor *t = layout_at(l, i);
         struct shard_part *u = &s->unit[t->unit];
-        if (t->kind != TENSOR_PARAM)
+        if (t->kind != TENSOR_PARAM) {
+            s->buffers_from = s->buffers ? s->buffers_from : t->offset;
+            s->buffers = layout_floats(l) - s->buffers_from;
             continue;
+        }
         if (u->to == 0)
             u->from = t->offset;
         u->to = t->offset + t->count;
@@ -66,15 +71,17 @@ static void cut_at_tensors(struct shard *s, const struct layout *l, int unit)
     }
 }
 
-/* A rank's parts one after the other; alone, where they are anyway. */
+/* A rank's parts one after the other, and the buffers; alone, where they are anyway. */
 static void pack(struct shard *s)
 {
-    for (int r = 0; r < s->world; r++)
+    for (int r = 0; r < s->world; r++) {
         for (int u = 0; u < s->units; u++) {
             struct shard_part *p = &s->part[u * s->world + r];
             p->at = s->world == 1 ? p->from : s->floats[r];
             s->floats[r] = p->at + padded(p->to - p->from);
         }
+        s->floats[r] += s->buffers;
+    }
 }
 
 int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut,
@@ -161,9 +168,12 @@ void shard_of_tensor(const struct shard *s, const struct tensor *t, int rank, si
     const size_t end = t->offset + t->count;
     const size_t lo = p.from > t->offset ? p.from : t->offset, hi = p.to < end ? p.to : end;
     *from = *to = *at = 0;
-    if (t->kind != TENSOR_PARAM || lo >= hi)
-        return;
-    *from = lo - t->offset;
-    *to = hi - t->offset;
-    *at = p.at + (lo - p.from);
+    if (t->kind != TENSOR_PARAM) {
+        *to = t->count;
+        *at = s->floats[rank] - s->buffers + (t->offset - s->buffers_from);
+    } else if (lo < hi) {
+        *from = lo - t->offset;
+        *to = hi - t->offset;
+        *at = p.at + (lo - p.from);
+    }
 }

@@ -4,10 +4,11 @@
  * The layout's units (a block of the model; what comes before the blocks; what comes after) are
  * each cut into one part per rank, so that a unit can be gathered and reduced when it is its
  * turn.  Cut evenly, a part is the rank's dist_slice() of the unit; cut at tensors, a rank has whole
- * ones, for an optimizer that must see all of a tensor.  Buffers are nobody's: every rank has them.
+ * ones, for an optimizer that must see all of a tensor.  Buffers are in no part: every rank has
+ * all of them.
  *
- * A rank's parts lie one after the other in its packed memory.  With one rank and one part the
- * packed memory is the block itself.
+ * A rank's parts, and then the buffers, lie one after the other in its packed memory.  With one
+ * rank the packed memory is the block itself.
  */
 #ifndef ENGINE_SHARD_H
 #define ENGINE_SHARD_H
@@ -19,6 +20,10 @@ struct layout;
 struct tensor;
 
 enum shard_cut { SHARD_EVEN, SHARD_TENSORS };
+
+/* How several ranks hold the state of a run: each has all of it; each has its part of the
+ * optimizer's; each has its part of everything and gathers a unit when it is its turn. */
+enum sharing { SHARING_DDP, SHARING_ZERO1, SHARING_FSDP };
 
 struct shard_part {
     size_t from, to;  /* numbers of the layout's block */
@@ -42,8 +47,8 @@ struct shard_part shard_part(const struct shard *s, int unit, int rank);
 size_t shard_floats(const struct shard *s, int rank);
 size_t shard_widest(const struct shard *s);
 
-/* The numbers [*from, *to) of a tensor, counted from its first, that `rank` has, and where the first
- * of them is in its packed memory. */
+/* The numbers [*from, *to) of a tensor, counted from its first, that `rank` has (of a buffer: all),
+ * and where the first of them is in its packed memory. */
 void shard_of_tensor(const struct shard *s, const struct tensor *t, int rank, size_t *from,
                      size_t *to, size_t *at);
 

@@ -78,7 +78,7 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
     s->max = *max;
     flow_init(&s->flow, flow_shift);
     if (model_create(&s->model, cfg, max, true, err) < 0 ||
-        optim_create(&s->optim, opt, model_layout(s->model), err) < 0 ||
+        optim_create(&s->optim, opt, model_layout(s->model), NULL, err) < 0 ||
         alloc_scratch(s, err) < 0) {
         step_destroy(s);
         return -1;

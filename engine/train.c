@@ -20,6 +20,7 @@
 #include "engine/rendezvous.h"
 #include "engine/sample_log.h"
 #include "engine/schedule.h"
+#include "engine/shard.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 
@@ -184,6 +185,7 @@ static int one_step(struct train *t)
         t->code = EXIT_DISK_FULL;
         return -1;
     }
+    train_snapshot_save(t);
     double took = train_clock() - start;
     flight_step_done(t->flight, (uint64_t)t->at, (uint64_t)(took * 1e9));
     prove_pending(t);
@@ -290,6 +292,8 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     int code = tell_end(t, rc);
     dist_destroy(t->dist);
     rendezvous_close(t->rendezvous);
+    train_snapshot_close(t);
+    shard_destroy(t->shard);
     exact_destroy(t->exact);
     metrics_close(t->metrics);
     sample_log_close(t->samples);

@@ -16,6 +16,7 @@
 #include "engine/exit_code.h"
 #include "engine/fit.h"
 #include "engine/progress.h"
+#include "engine/state.h"
 #include "engine/train.h"
 #include "engine/train_spec.h"
 
@@ -46,6 +47,8 @@ struct train {
     struct sample_log *samples; /* data.sample_log: true, else NULL */
     struct exact    *exact; /* reproducible: true, else NULL */
     struct fit       fit;   /* of a batch into memory */
+    struct shard    *shard; /* what each rank saves */
+    struct train_snapshot *snapshot;
 
     int64_t at;            /* optimizer steps completed */
     int64_t saved;         /* step of the newest checkpoint, or -1 */
@@ -106,6 +109,17 @@ int train_exact_accumulate(struct train *t);
 int train_memory_choose(struct train *t);
 /* The device's memory did not do: the next start takes less. Says so in t->err. */
 void train_memory_lower(struct train *t);
+/* train_start.c: what this rank holds and saves; the caller frees it. */
+int train_state(struct train *t, struct state *out);
+
+/* train_snapshot.c: memory that outlives this rank. */
+int train_snapshot_open(struct train *t);
+void train_snapshot_close(struct train *t);
+/* The step that a dead generation left whole, or -1; and to go on from it. */
+int64_t train_snapshot_step(struct train *t);
+int train_snapshot_load(struct train *t, int64_t step);
+/* After a step. */
+void train_snapshot_save(struct train *t);
 
 static inline bool train_is_first(const struct train *t)
 {

@@ -18,6 +18,7 @@
 #include "engine/progress.h"
 #include "engine/sample_log.h"
 #include "engine/scratch.h"
+#include "engine/shard.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
@@ -157,6 +158,10 @@ static int create_step(struct train *t)
         step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
                     &t->err) < 0)
         return -1;
+    const enum shard_cut cut = t->spec.optim.type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
+    if (shard_create(&t->shard, model_layout(step_model(t->step)), t->env->world_size, cut,
+                     &t->err) < 0)
+        return -1;
     step_on_backward(t->step, on_backward, t);
     if (t->env->world_size > 1 && !t->spec.reproducible)
         model_on_ready(step_model(t->step), on_ready, t);
@@ -165,6 +170,17 @@ static int create_step(struct train *t)
                (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
                t->spec.model.hidden);
     return 0;
+}
+
+int train_state(struct train *t, struct state *out)
+{
+    struct model *m = step_model(t->step);
+    const struct state_source source = {.layout = model_layout(m),
+                                        .weights = model_weights(m),
+                                        .optim = step_optim(t->step),
+                                        .shard = t->shard,
+                                        .rank = t->env->rank};
+    return state_make(out, &source, &t->err);
 }
 
 /* First weights: drawn from the seed, then the file of load_from over them. */
@@ -192,6 +208,19 @@ static void on_bad(void *arg, const char *path, const char *reason)
     fprintf(stderr, "checkpoint set aside: %s: %s\n", path, reason);
 }
 
+/* The checkpoint or memory that a run goes on from is another's. */
+static void warn_of_change(struct train *t, uint64_t seed, const char *spec, const char *data)
+{
+    long long at = (long long)t->at;
+    if (seed != t->spec.seed)
+        progress_warning(t->progress, "train.seed differs from the checkpoint's: the batches from "
+                                      "step %lld on are not those of the run it belongs to", at);
+    else if (strcmp(data, dataset_digest(t->data)) != 0)
+        progress_warning(t->progress, "the training data has changed since step %lld", at);
+    else if (strcmp(spec, t->spec_digest) != 0)
+        progress_warning(t->progress, "the train block has changed since step %lld", at);
+}
+
 static int load(struct train *t, const char *dir)
 {
     struct checkpoint_state s;
@@ -208,16 +237,7 @@ static int load(struct train *t, const char *dir)
     t->loss = s.loss;
     if (!train_is_first(t))
         return 0;
-    if (s.seed != t->spec.seed)
-        progress_warning(t->progress, "train.seed differs from the checkpoint's: the batches from "
-                                      "step %lld on are not those of the run it belongs to",
-                         (long long)s.step);
-    else if (strcmp(s.data_digest, dataset_digest(t->data)) != 0)
-        progress_warning(t->progress, "the training data has changed since step %lld",
-                         (long long)s.step);
-    else if (strcmp(s.spec_digest, t->spec_digest) != 0)
-        progress_warning(t->progress, "the train block has changed since step %lld",
-                         (long long)s.step);
+    warn_of_change(t, s.seed, s.spec_digest, s.data_digest);
     printf("resumed: step %lld from %s\n", (long long)t->at, dir);
     return 0;
 }
@@ -237,8 +257,23 @@ static int refuse_leftovers(struct train *t, int64_t from)
 /* Where a run goes on from. */
 struct origin {
     char    path[CHECKPOINT_PATH]; /* "" = from nothing */
+    int64_t memory;                /* the step that the last generation left, or -1 */
     int64_t saved;                 /* the step of the newest checkpoint of its own, or -1 */
 };
+
+/* A snapshot is of this very attempt: at least as new as any checkpoint that counts. */
+static bool find_memory(struct train *t, struct origin *o)
+{
+    int64_t step = train_snapshot_step(t);
+    o->saved = checkpoint_newest_step(t->dir);
+    if (step < 0 || step < o->saved) {
+        o->saved = -1;
+        return false;
+    }
+    scratch_sweep(t->dir);
+    o->memory = step;
+    return true;
+}
 
 /* resume: none and resume: PATH say how a job begins; once it has begun, what counts is its own
  * newest checkpoint. */
@@ -247,7 +282,9 @@ static int find_origin(struct train *t, struct origin *o)
     bool latest = strcmp(t->spec.resume, "latest") == 0;
     bool none = strcmp(t->spec.resume, "none") == 0;
     struct checkpoint_info info;
-    *o = (struct origin){.saved = -1};
+    *o = (struct origin){.saved = -1, .memory = -1};
+    if (find_memory(t, o))
+        return 0;
     if (latest || t->env->again) {
         int found = checkpoint_latest(&info, t->dir, on_bad, t, &t->err);
         if (found < 0) {
@@ -273,6 +310,8 @@ static int resume_or_start(struct train *t)
     if ((train_is_first(t) && find_origin(t, &o) < 0) || train_ranks_tell(t, &o, sizeof(o)) < 0)
         return -1;
     t->saved = o.saved;
+    if (o.memory >= 0)
+        return train_snapshot_load(t, o.memory);
     if (!o.path[0])
         return start_fresh(t);
     if (load(t, o.path) < 0)
@@ -328,7 +367,8 @@ int train_start(struct train *t)
         return err_set(&t->err, ERR_USAGE, "training on %d GPUs is not supported yet; use "
                        "resources.gpus: 0 for ranks on the CPU, or one rank", t->env->world_size);
     if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 ||
-        (t->spec.reproducible && train_exact_open(t) < 0) || resume_or_start(t) < 0)
+        (t->spec.reproducible && train_exact_open(t) < 0) || train_snapshot_open(t) < 0 ||
+        resume_or_start(t) < 0)
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,

@@ -41,7 +41,7 @@ static int make_state(void **state)
         layout_add(layout, "a.weight", TENSOR_PARAM, 2, (int64_t[]){7, 5}, NULL) < 0 ||
         layout_add(layout, "a.bias", TENSOR_PARAM, 1, (int64_t[]){7}, NULL) < 0 ||
         layout_add(layout, "table", TENSOR_BUFFER, 2, (int64_t[]){3, 3}, NULL) < 0 ||
-        optim_create(&optim, &cfg, layout, NULL) < 0)
+        optim_create(&optim, &cfg, layout, NULL, NULL) < 0)
         return -1;
     weights = layout_alloc(layout);
     grads = layout_alloc(layout);

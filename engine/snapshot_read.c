@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* snapshot_read.c - what the ranks of a dead generation left; see snapshot.h */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "engine/digest.h"
+#include "engine/err.h"
+#include "engine/snapshot_parts.h"
+#include "engine/state.h"
+
+/* One rank's file. */
+struct file {
+    const struct snapshot_head *head;
+    const struct snapshot_row  *row;
+    size_t                      size;
+};
+
+struct snapshot_set {
+    int         n;
+    struct file file[];
+};
+
+/* Is every offset in it inside it? */
+static bool is_sound(const struct file *f)
+{
+    const struct snapshot_head *h = f->head;
+    const uint64_t data = SNAPSHOT_NOTES + h->floats * sizeof(float);
+    if (atomic_load(&h->magic) != SNAPSHOT_MAGIC || h->size != f->size || h->floats > f->size ||
+        h->rows > (f->size - SNAPSHOT_ROWS) / sizeof(*f->row) || data > f->size)
+        return false;
+    for (int i = 0; i < SNAPSHOT_COPIES; i++)
+        if (h->copy[i].at > f->size - data || h->copy[i].at % sizeof(float) ||
+            h->copy[i].notes > SNAPSHOT_NOTES)
+            return false;
+    for (uint64_t i = 0; i < h->rows; i++) {
+        const struct snapshot_row *r = &f->row[i];
+        if (r->from > r->to || r->at > h->floats || r->to - r->from > h->floats - r->at ||
+            !memchr(r->name, 0, sizeof(r->name)))
+            return false;
+    }
+    return true;
+}
+
+static bool map(struct file *f, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || st.st_size < SNAPSHOT_ROWS)
+        return false;
+    void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return false;
+    f->head = at;
+    f->row = (const struct snapshot_row *)(const void *)((char *)at + SNAPSHOT_ROWS);
+    f->size = (size_t)st.st_size;
+    return is_sound(f);
+}
+
+int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct err *err)
+{
+    struct snapshot_set *set = calloc(1, sizeof(*set) + (size_t)n * sizeof(set->file[0]));
+    *out = NULL;
+    if (!set)
+        return err_set(err, ERR_MEMORY, "no memory for a list of snapshots");
+    for (set->n = 0; set->n < n;) {
+        struct file *f = &set->file[set->n++];
+        if (!map(f, fds[set->n - 1]) || f->head->world != (uint64_t)n ||
+            f->head->rank != (uint64_t)set->n - 1) {
+            snapshot_set_close(set); /* of a rank that died early: nothing to go on from */
+            return 0;
+        }
+    }
+    *out = n > 0 ? set : NULL;
+    if (n == 0)
+        free(set);
+    return 0;
+}
+
+void snapshot_set_close(struct snapshot_set *set)
+{
+    for (int i = 0; set && i < set->n; i++)
+        if (set->file[i].head)
+            munmap((void *)(uintptr_t)set->file[i].head, set->file[i].size);
+    free(set);
+}
+
+static const struct snapshot_copy *copy_of(const struct file *f, int64_t step)
+{
+    for (int i = 0; i < SNAPSHOT_COPIES; i++)
+        if (atomic_load_explicit(&f->head->copy[i].step, memory_order_acquire) == step)
+            return &f->head->copy[i];
+    return NULL;
+}
+
+static const float *numbers(const struct file *f, const struct snapshot_copy *c)
+{
+    return (const float *)(const void *)((const char *)f->head + c->at + SNAPSHOT_NOTES);
+}
+
+/* Has it a copy of that step, with the checksum that was written behind it? */
+static bool has_whole(const struct file *f, int64_t step)
+{
+    const struct snapshot_head *h = f->head;
+    const struct snapshot_copy *c = copy_of(f, step);
+    size_t chunks = 0;
+    if (!c)
+        return false;
+    for (uint64_t i = 0; i < h->rows; i++)
+        chunks += (f->row[i].to - f->row[i].from + SNAPSHOT_CHUNK - 1) / SNAPSHOT_CHUNK;
+    uint64_t *digest = calloc(chunks + 1, sizeof(*digest));
+    if (!digest)
+        return false;
+    size_t k = 0;
+    for (uint64_t i = 0; i < h->rows; i++) {
+        const struct snapshot_row *r = &f->row[i];
+        for (uint64_t at = 0; at < r->to - r->from; at += SNAPSHOT_CHUNK, k++) {
+            uint64_t left = r->to - r->from - at;
+            digest[k] = digest_word(numbers(f, c) + r->at + at,
+                                    sizeof(float) * (left < SNAPSHOT_CHUNK ? left : SNAPSHOT_CHUNK),
+                                    k);
+        }
+    }
+    digest[k] = digest_word((const char *)h + c->at, c->notes, k);
+    bool same = snapshot_checksum(step, digest, k + 1) == c->checksum;
+    free(digest);
+    return same;
+}
+
+int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout)
+{
+    int64_t step[SNAPSHOT_COPIES];
+    for (int i = 0; i < SNAPSHOT_COPIES; i++)
+        step[i] = atomic_load(&set->file[0].head->copy[i].step);
+    if (step[0] < step[1]) {
+        int64_t newer = step[1];
+        step[1] = step[0];
+        step[0] = newer;
+    }
+    for (int i = 0; i < SNAPSHOT_COPIES; i++) {
+        bool whole = step[i] >= 0;
+        for (int r = 0; whole && r < set->n; r++)
+            whole = set->file[r].head->layout == layout && has_whole(&set->file[r], step[i]);
+        if (whole)
+            return step[i];
+    }
+    return -1;
+}
+
+const void *snapshot_set_notes(const struct snapshot_set *set, int64_t step, size_t *size)
+{
+    const struct snapshot_copy *c = copy_of(&set->file[0], step);
+    *size = c ? (size_t)c->notes : 0;
+    return c ? (const char *)set->file[0].head + c->at : NULL;
+}
+
+/* What a file has of a tensor; `hint` is about where its row is. */
+static const struct snapshot_row *find_row(const struct file *f, const char *name, uint64_t hint)
+{
+    const uint64_t rows = f->head->rows;
+    for (uint64_t i = 0; i < rows; i++) {
+        const struct snapshot_row *r = &f->row[(hint + i) % rows];
+        if (strcmp(r->name, name) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+/* Copies what one file has of it; returns how many numbers. */
+static size_t take(const struct file *f, int64_t step, const struct state_part *p, uint64_t hint)
+{
+    const struct snapshot_row *r = find_row(f, p->name, hint);
+    const struct snapshot_copy *c = copy_of(f, step);
+    if (!r || !c)
+        return 0;
+    size_t lo = r->from > p->from ? r->from : p->from, hi = r->to < p->to ? r->to : p->to;
+    if (lo >= hi)
+        return 0;
+    memcpy(p->data + (lo - p->from), numbers(f, c) + r->at + (lo - r->from),
+           (hi - lo) * sizeof(float));
+    return hi - lo;
+}
+
+int snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
+                      struct err *err)
+{
+    for (int i = 0; i < into->len; i++) {
+        const struct state_part *p = &into->part[i];
+        size_t found = 0;
+        for (int r = 0; r < set->n; r++)
+            found += take(&set->file[r], step, p, (uint64_t)i);
+        if (found != p->to - p->from)
+            return err_set(err, ERR_DATA, "the snapshot of step %lld has %zu of %zu numbers of %s",
+                           (long long)step, found, p->to - p->from, p->name);
+    }
+    return 0;
+}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# A rank of four is killed: the next generation goes on from memory, with at most one step lost,
+# though the next checkpoint is far away.  A torn copy in one rank's memory: from the copy before;
+# both torn: from the checkpoint.  The run ends with the bits of one that was left alone.
+cat >"$WORK/icons.yaml" <<YAML
+name: icons
+resources: {ranks: 4, gpus: 0}
+env: {OMP_NUM_THREADS: 1}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
+  batch: {global: 8}
+  steps: 300
+  reproducible: true
+  sample: {after: false}
+checkpoint: {every: 1000000 steps}
+retry: {backoff: 0.05s..0.1s}
+hang: {step: 1h}
+YAML
+
+. "$TOP/tests/e2e/events.sh"
+
+# started N RANK: the pid and first step of the rank in generation N
+started() {
+    await 1 "\"kind\":\"rank_started\".*\"generation\":$1,.*\"rank\":$2[,}]" >"$WORK/event"
+    echo "$(field pid <"$WORK/event") $(field resume_step <"$WORK/event")"
+}
+# step_of RANK
+step_of() { jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank$1.flight" | sed -n 's/^step \([0-9]*\).*/\1/p'; }
+# stop_at VICTIM_PID STEP: the ranks wait for one that stands still, past STEP; sets $at
+stop_at() {
+    until [ "$(step_of 0)" -gt "$2" ]; do sleep 0.01; done
+    kill -STOP "$1"
+    sleep 0.3
+    at=$(step_of 0)
+}
+# memory PID: the memory file that the rank writes (its own is the first one)
+memory() { for f in /proc/"$1"/fd/*; do readlink "$f" | grep -q jobctl-snapshot && { echo "$f"; return; }; done; }
+word() { od -A n -t d8 -j "$2" -N 8 "$1" | tr -d ' '; } # FILE OFFSET
+# tear FILE COPY: one byte of its numbers
+tear() {
+    offset=$(($(word "$1" $((56 + 32 * $2 + 24))) + 65536 + 100))
+    printf '\xa5' | dd of="$1" bs=1 seek="$offset" conv=notrunc status=none
+}
+
+jobctl submit -q "$WORK/icons.yaml"
+
+
+# Killed.
+set -- $(started 1 1)
+[ "$2" = 0 ]
+stop_at "$1" 20
+kill -9 "$1"
+set -- $(started 2 1)
+echo "killed at step $at, on again from step $2"
+[ "$2" -ge $((at - 1)) ]
+grep -q "resumed: step $2 from memory" "$JOBCTL_HOME/jobs/1/1/rank0.log"
+jobctl events 1 | grep -q "generation 2 resumes at step $2 with 4 ranks"
+
+# The newest copy of rank 2 is torn.
+stop_at "$1" $(($2 + 20))
+mine=$(memory "$(started 2 2 | cut -d' ' -f1)")
+one=$(word "$mine" 56) other=$(word "$mine" 88)
+[ "$one" -gt "$other" ] && newest=0 || newest=1
+older=$((one < other ? one : other))
+tear "$mine" $newest
+kill -9 "$1"
+set -- $(started 3 1)
+echo "copies of steps $one and $other, the newer one torn; on again from step $2"
+[ "$2" = "$older" ]
+
+# Both are: only the checkpoint is left, here none. The curve is cut there, too.
+stop_at "$1" $(($2 + 20))
+mine=$(memory "$(started 3 2 | cut -d' ' -f1)")
+tear "$mine" 0
+tear "$mine" 1
+kill -9 "$1"
+set -- $(started 4 1)
+echo "both torn; on again from step $2"
+[ "$2" = 0 ]
+
+jobctl wait 1 --timeout 120
+jobctl show 1 | grep -c 'with 4 ranks'
+jobctl submit -q "$WORK/icons.yaml" --wait
+for f in model optimizer; do
+    cmp "$JOBCTL_HOME"/jobs/[12]/checkpoints/step-00000300/$f.safetensors
+done
