@@ -114,8 +114,9 @@ const char *backend_use_name(enum backend_use use)
         [USE_WEIGHTS] = "weights",         [USE_GRADIENTS] = "gradients",
         [USE_OPTIMIZER] = "optimizer state", [USE_EMA] = "averaged weights",
         [USE_ACTIVATIONS] = "activations", [USE_BACKWARD] = "backward pass",
-        [USE_INPUTS] = "inputs",           [USE_WORKSPACE] = "workspace",
-        [USE_EXCHANGE] = "exchange",       [USE_HERE] = "copies in host memory",
+        [USE_INPUTS] = "inputs",           [USE_PICTURES] = "drawing pictures",
+        [USE_WORKSPACE] = "workspace",     [USE_EXCHANGE] = "exchange",
+        [USE_HERE] = "copies in host memory",
     };
     return names[use];
 }

@@ -39,6 +39,7 @@ enum backend_use {
     USE_ACTIVATIONS, /* kept from the forward pass for the backward pass */
     USE_BACKWARD,    /* gradients on their way back */
     USE_INPUTS,      /* batches, outputs, losses, tables */
+    USE_PICTURES,    /* a model that draws, beside the one that learns */
     USE_WORKSPACE,   /* taken by kernels as they need it */
     USE_EXCHANGE,    /* between ranks */
     USE_HERE,        /* this process's copies of a device's arrays */

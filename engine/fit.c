@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "engine/err.h"
+#include "engine/sampler.h"
 #include "engine/train_spec.h"
 
 struct choice {
@@ -26,6 +27,9 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
         .model = s->model,
         .limits = {c.most, ask->height, ask->width, ask->text, s->recompute == RECOMPUTE_ON},
         .optim = s->optim, .device = ask->device, .bf16 = ask->bf16, .exact = s->reproducible,
+        .pictures = !s->sample_before && !s->sample_after ? 0
+                    : s->sample_count < SAMPLER_BATCH     ? s->sample_count
+                                                          : SAMPLER_BATCH,
         .ranks = ask->ranks, .sharing = ask->sharing,
     };
     *out = (struct fit){.micro = c.most, .recompute = c.memory.limits.recompute, .fits = true};

@@ -95,6 +95,25 @@ static double work_again(const struct memory_ask *a)
     return (all - model_forward_flops(&one, 1, z->height, z->width, z->text)) / (3 * all);
 }
 
+/* What the model of a sampler takes while the step is there, counted as one sum. */
+static int add_pictures(struct memory_plan *p, const struct memory_ask *a, struct err *err)
+{
+    struct backend_count count;
+    struct model *m = NULL;
+    struct model_limits z = a->limits;
+    if (a->pictures == 0)
+        return 0;
+    z.batch = a->pictures;
+    z.recompute = false;
+    backend_count_begin(&count, a->device);
+    const int r = model_create(&m, &a->model, &z, false, err);
+    model_destroy(m);
+    backend_count_end();
+    for (int i = 0; i < USES; i++)
+        p->bytes[i == USE_HERE ? USE_HERE : USE_PICTURES] += count.bytes[i];
+    return r;
+}
+
 static void measure_state(struct memory_plan *p, struct step *step)
 {
     const struct layout *l = model_layout(step_model(step));
@@ -111,11 +130,13 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct er
     struct memory_plan p = {.total = 0};
     struct backend_count count;
     struct step *step = NULL;
+    if (add_pictures(&p, ask, err) < 0)
+        return -1;
     backend_count_begin(&count, ask->device);
     const int r = step_create(&step, &ask->model, &ask->limits, &ask->optim, 1, err);
     if (r == 0) {
         for (int i = 0; i < USES; i++)
-            p.bytes[i] = count.bytes[i];
+            p.bytes[i] += count.bytes[i];
         if (ask->exact) /* sums in 64 bits (exact.h) */
             p.bytes[USE_GRADIENTS] += 2 * p.bytes[USE_GRADIENTS];
         if (ask->device)

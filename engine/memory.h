@@ -27,6 +27,7 @@ struct memory_ask {
     bool                device;  /* a GPU, whose memory is not this process's */
     bool                bf16;
     bool                exact;   /* reproducible: true */
+    int                 pictures; /* drawn at once, before or after training; 0 = none */
     int                 ranks;
     enum sharing        sharing;
 };

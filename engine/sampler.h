@@ -17,6 +17,8 @@
 struct err;
 struct layout;
 
+enum { SAMPLER_BATCH = 16 }; /* pictures at once, at most */
+
 struct sampler_config {
     struct model_config model;
     struct model_limits limits;  /* size of latents and captions; batch: how many at once */

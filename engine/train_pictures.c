@@ -32,7 +32,7 @@ static float *draw(struct train *t, const struct subjects *s, bool first, struct
     const struct layout *l = model_layout(trained);
     struct sampler_config cfg = {
         .model = t->spec.model,
-        .limits = {s->n < 16 ? s->n : 16, shape.height, shape.width, shape.words},
+        .limits = {s->n < SAMPLER_BATCH ? s->n : SAMPLER_BATCH, shape.height, shape.width, shape.words},
         .flow_shift = t->spec.flow_shift,
         .steps = t->spec.sample_steps,
         .cfg = t->spec.sample_cfg,

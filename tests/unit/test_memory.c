@@ -95,6 +95,24 @@ static void the_plan_is_what_a_step_takes(void **state)
     }
 }
 
+static void a_model_that_draws_is_planned_for(void **state)
+{
+    (void)state;
+    struct kern_ops *ops = (struct kern_ops *)(uintptr_t)kern_cpu();
+    struct memory_ask ask = ask_of(10, false);
+    const int64_t without = plan_of(&ask).total;
+    struct model *m = NULL;
+    ask.pictures = 5;
+    const struct model_limits z = {5, ask.limits.height, ask.limits.width, ask.limits.text, false};
+    taken = 0;
+    ops->alloc = counted_alloc;
+    assert_int_equal(model_create(&m, &ask.model, &z, false, NULL), 0);
+    ops->alloc = real_alloc;
+    model_destroy(m);
+    assert_int_equal(plan_of(&ask).total, without + taken);
+    assert_int_equal(plan_of(&ask).bytes[USE_PICTURES], taken);
+}
+
 /* --- a device ------------------------------------------------------------------------------- */
 
 static int64_t used(const struct kern_ops *ops)
@@ -219,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_is_what_a_step_takes),
+        cmocka_unit_test(a_model_that_draws_is_planned_for),
         cmocka_unit_test(computing_again_takes_less),
         cmocka_unit_test(ranks_share_what_they_can),
         cmocka_unit_test(the_largest_micro_batch_fits_and_the_next_does_not),

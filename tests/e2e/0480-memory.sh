@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A run says what memory it takes before it does; with blocks computed again it takes less and ends
+# with the same bits; what was too much before is not tried again on the same device.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+run() { # NAME GRAD_CHECKPOINTING
+    cat >"$1.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny","depth":4},"data":{"path":"$TOP/templates/data/tango-icons",
+ "caption_words":4},"batch":{"global":6,"micro":4},"steps":6,"ema":0.9,"optimizer":{"lr":1e-3},
+ "grad_checkpointing":$2,"sample":{"after":false}},
+ "checkpoint":{"every":{"steps":3},"dir":"$WORK/$1"}}
+JSON
+    jobctl-train train --spec "$1.json" >"$1.log" 2>&1
+}
+size() { # NAME CLASS: bytes planned
+    jobctl-train plan --spec "$1.json" --json |
+        python3 -c 'import json,sys; print(json.load(sys.stdin)["memory"][0]["bytes"][sys.argv[1]])' "$2"
+}
+run keep false
+run again true
+run auto '"auto"'
+for f in model optimizer; do
+    cmp "keep/step-00000006/$f.safetensors" "again/step-00000006/$f.safetensors"
+    cmp "keep/step-00000006/$f.safetensors" "auto/step-00000006/$f.safetensors"
+done
+grep -q 'blocks: computed again in the backward pass, .. % more work (train.grad_checkpointing says so)' again.log
+! grep 'computed again' keep.log auto.log
+grep -q 'batch: 6 samples in 2 micro-batches of 4 (train.batch.micro says so)' keep.log
+[ "$(size again activations)" -lt $(($(size keep activations) * 2 / 3)) ]
+[ "$(size again weights)" = "$(size keep weights)" ]
+
+# A note of an earlier run on this device counts; one of another device does not.
+mkdir noted other
+echo '{"schema":1,"device":"cpu","micro":1,"recompute":true}' >noted/memory.json
+echo '{"schema":1,"device":"NVIDIA X","micro":1,"recompute":true}' >other/memory.json
+run noted '"auto"'
+run other '"auto"'
+grep -q 'batch: 6 samples in 6 micro-batches of 1 (the run ran out of memory with more)' noted.log
+grep -q '(the run ran out of memory with one sample at a time)' noted.log
+grep -q 'batch: 6 samples in 2 micro-batches of 4' other.log
