@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/cpu_list.h"
 #include "engine/err.h"
 
 /* What failed in the child, sent through a pipe that exec closes. */
@@ -61,7 +63,7 @@ static int place_descriptors(const struct child *c, int *report)
     return 0;
 }
 
-static void run_child(const struct child *c, int report, pid_t parent)
+static void run_child(const struct child *c, const cpu_set_t *mask, int report, pid_t parent)
 {
     default_signals();
     setsid();
@@ -70,6 +72,8 @@ static void run_child(const struct child *c, int report, pid_t parent)
         fail(report, 'x');
     if (place_descriptors(c, &report) < 0)
         fail(report, 'f');
+    if (mask)
+        sched_setaffinity(0, CPU_LIST_BYTES, mask); /* better elsewhere than not at all */
     if (c->cwd && chdir(c->cwd) < 0)
         fail(report, 'd');
     execve(c->argv[0], (char *const *)(const void *)c->argv, c->envp);
@@ -79,6 +83,8 @@ static void run_child(const struct child *c, int report, pid_t parent)
 pid_t child_start(const struct child *c, struct err *err)
 {
     int report[2];
+    _Alignas(cpu_set_t) unsigned char cpus[CPU_LIST_BYTES];
+    const cpu_set_t *mask = c->cpus ? cpu_list_mask(cpus, c->cpus) : NULL;
     if (pipe2(report, O_CLOEXEC) < 0)
         return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
     sigset_t all, old;
@@ -86,7 +92,7 @@ pid_t child_start(const struct child *c, struct err *err)
     sigprocmask(SIG_SETMASK, &all, &old); /* no handler of ours may run in the child */
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        run_child(c, report[1], parent);
+        run_child(c, mask, report[1], parent);
     int errnum = errno;
     sigprocmask(SIG_SETMASK, &old, NULL);
     close(report[1]);

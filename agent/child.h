@@ -19,6 +19,7 @@ struct child {
     const char *const *argv;   /* argv[0] is a path */
     char *const       *envp;
     const char        *cwd;    /* NULL = as ours */
+    const char        *cpus;   /* NULL = as ours, else those alone: "0-3,8" */
     int                out;    /* for stdout and stderr */
     int                extra[CHILD_EXTRA];
     int                n_extra;

@@ -2,8 +2,7 @@
 /* cpu_list.c - see cpu_list.h */
 #include "agent/cpu_list.h"
 
-#include <errno.h>
-#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,38 +73,14 @@ int cpu_list_common(char *out, size_t size, const char *a, const char *b)
     return print(out, size, &left);
 }
 
-int cpu_list_part(char *out, size_t size, const char *list, int part, int parts)
+const cpu_set_t *cpu_list_mask(unsigned char *bytes, const char *list)
 {
     struct cpu_set set;
+    cpu_set_t *mask = (cpu_set_t *)(void *)bytes;
     parse(&set, list);
-    int from = set.count * part / parts, to = set.count * (part + 1) / parts, at = 0;
-    for (int i = 0; i < CPU_LIST_MOST; i++) {
-        if (set.has[i]) {
-            set.has[i] = at >= from && at < to;
-            at++;
-        }
-    }
-    set.count = to - from;
-    return print(out, size, &set);
-}
-
-int cpu_list_bind(const char *list)
-{
-    struct cpu_set set;
-    parse(&set, list);
-    if (set.count == 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    cpu_set_t *mask = CPU_ALLOC(CPU_LIST_MOST);
-    size_t size = CPU_ALLOC_SIZE(CPU_LIST_MOST);
-    if (!mask)
-        return -1;
-    CPU_ZERO_S(size, mask);
-    for (int i = 0; i < CPU_LIST_MOST; i++)
+    CPU_ZERO_S(CPU_LIST_BYTES, mask);
+    for (size_t i = 0; i < CPU_LIST_MOST; i++)
         if (set.has[i])
-            CPU_SET_S((size_t)i, size, mask);
-    int rc = sched_setaffinity(0, size, mask);
-    CPU_FREE(mask);
-    return rc;
+            CPU_SET_S(i, CPU_LIST_BYTES, mask);
+    return set.count > 0 ? mask : NULL;
 }

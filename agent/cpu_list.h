@@ -3,10 +3,10 @@
 #ifndef AGENT_CPU_LIST_H
 #define AGENT_CPU_LIST_H
 
-#include <stdbool.h>
+#include <sched.h>
 #include <stddef.h>
 
-enum { CPU_LIST_MOST = 4096 };
+enum { CPU_LIST_MOST = 4096, CPU_LIST_BYTES = CPU_LIST_MOST / 8 };
 
 /* How many are in it; 0 for "" and for what is no such list. */
 int cpu_list_count(const char *list);
@@ -14,10 +14,8 @@ int cpu_list_count(const char *list);
 /* The processors of both lists; "" where there is none, or no room. Returns their count. */
 int cpu_list_common(char *out, size_t size, const char *a, const char *b);
 
-/* Part `part` of `parts` of a list, cut as evenly as it goes, in its order. Returns its count. */
-int cpu_list_part(char *out, size_t size, const char *list, int part, int parts);
-
-/* Restrict this thread, and what it starts, to them. 0 or -1 with errno. */
-int cpu_list_bind(const char *list);
+/* For sched_setaffinity(): `bytes` filled and given back as what it wants, or NULL for a list that
+ * has none. CPU_LIST_BYTES of them, aligned for cpu_set_t. */
+const cpu_set_t *cpu_list_mask(unsigned char *bytes, const char *list);
 
 #endif

@@ -206,39 +206,6 @@ static json_t *load(const char *path, struct err *err)
     return v;
 }
 
-static void print_env(const json_t *plan, const char *list)
-{
-    size_t i;
-    json_t *row;
-    json_array_foreach(json_object_get(plan, list), i, row)
-    {
-        printf("  %s=%s\n      %s\n", json_string_value(json_object_get(row, "name")),
-               json_string_value(json_object_get(row, "value")),
-               json_string_value(json_object_get(row, "why")));
-    }
-}
-
-static void print_plan(const json_t *plan)
-{
-    size_t i;
-    json_t *row;
-    printf("ranks: %d (%s)\n", (int)json_integer_value(json_object_get(plan, "np")),
-           json_string_value(json_object_get(plan, "why")));
-    json_array_foreach(json_object_get(plan, "ranks"), i, row)
-    {
-        const char *gpu = json_string_value(json_object_get(row, "gpu"));
-        printf("  rank %d: %s%s%s\n", (int)i, json_string_value(json_object_get(row, "device")),
-               gpu ? " " : "", gpu ? gpu : "");
-    }
-    printf("environment of every rank:\n");
-    print_env(plan, "env");
-    print_env(plan, "user_env");
-    json_array_foreach(json_object_get(plan, "notes"), i, row)
-    {
-        printf("note: %s\n", json_string_value(row));
-    }
-}
-
 static int cmd_plan(int argc, char **argv, struct err *err)
 {
     static const struct option options[] = {
@@ -269,7 +236,7 @@ static int cmd_plan(int argc, char **argv, struct err *err)
         if (json)
             rc = print_json(plan, err);
         else
-            print_plan(plan);
+            plan_print(stdout, plan);
     }
     json_decref(plan);
     json_decref(facts);

@@ -4,19 +4,22 @@
  * Pure: facts are what probe.h found, here or recorded elsewhere; the spec is
  * canonical (docs/SPEC.md).  The plan is JSON, because it is stored and shown:
  *
- *   {"schema":1, "np":2, "engine":false, "why":"one rank for each of 2 GPUs",
- *    "threads":4,
- *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu"}],
- *    "env":[{"name","value","why"}],            what we set for every rank
+ *   {"schema":1, "hash":"16 hex digits", "np":2, "nodes":1, "engine":false,
+ *    "why":"one rank for each of 2 GPUs", "threads":4, "expects":"NVLink (1 of 1 pairs)",
+ *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu",
+ *              "numa":0, "cpus":"0-31"}],       the last two only where ranks are bound
+ *    "env":[{"name","value","why","fact","confidence"}],  what we set for every rank
  *    "user_env":[{"name","value","why"}],       the job's own words; they win
  *    "notes":["..."]}
  *
- * Nothing is set that the libraries find out by themselves.
+ * np and ranks are those of this node; `nodes` of them make the job.  Nothing is
+ * set that the libraries find out by themselves.
  */
 #ifndef AGENT_PLAN_H
 #define AGENT_PLAN_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 struct err;
 
@@ -26,7 +29,16 @@ enum { PLAN_ENGINE_GPUS = 1 };
 /* 0 and a new object; -1 when it cannot run on this node: the sentence names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
 
+/* Distinct healthy GPUs of a node that jobs can be given. */
+int plan_count_gpus(const json_t *facts);
+
 /* The value planned for a name ("" included), the job's own first; NULL: not set. */
 const char *plan_env(const json_t *plan, const char *name);
+
+/* What is different, a sentence each, as a new array; empty when the hashes are equal. */
+json_t *plan_changes(const json_t *before, const json_t *after);
+
+/* For people. */
+void plan_print(FILE *out, const json_t *plan);
 
 #endif

@@ -348,6 +348,15 @@ static int open_flight(struct ranks *r, struct proc *p, const struct launch_env 
     return flight_open(&p->flight, path, err);
 }
 
+/* Those that the plan binds a rank to, or NULL. */
+static const char *rank_cpus(const struct launch_env *e, int rank)
+{
+    const json_t *ranks = json_object_get(e->plan, "ranks");
+    if (e->generation == 0)
+        return NULL;
+    return json_string_value(json_object_get(json_array_get(ranks, (size_t)rank), "cpus"));
+}
+
 /* Starts one process; what it made is let go by forget_procs(), also after a failure. */
 static int start_one(struct ranks *r, struct proc *p, const struct launch_env *e, struct err *err)
 {
@@ -364,6 +373,7 @@ static int start_one(struct ranks *r, struct proc *p, const struct launch_env *e
     struct child c = {.argv = e->generation ? r->job.argv : r->job.setup_argv,
                       .envp = env,
                       .cwd = r->job.workdir,
+                      .cpus = rank_cpus(e, p->rank),
                       .out = out[1],
                       .extra = {event[1], control[0]},
                       .n_extra = 2};

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/log.h"
+#include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "db/nodes.h"
@@ -27,31 +28,12 @@ static void read_boot_id(char *out, size_t size)
         fclose(f);
 }
 
-/* Distinct healthy GPUs: a driver may list one twice. */
-static int64_t count_gpus(const json_t *facts)
-{
-    const json_t *gpus = json_object_get(facts, "gpus");
-    int64_t count = 0;
-    for (size_t i = 0; i < json_array_size(gpus); i++) {
-        const json_t *g = json_array_get(gpus, i);
-        const char *uuid = json_string_value(json_object_get(g, "uuid"));
-        bool good = uuid && json_is_true(json_object_get(g, "healthy"));
-        for (size_t j = 0; j < i && good; j++) {
-            const char *other =
-                json_string_value(json_object_get(json_array_get(gpus, j), "uuid"));
-            good = !other || strcmp(uuid, other) != 0;
-        }
-        count += good;
-    }
-    return count;
-}
-
 void fleet_take_facts(struct daemon *d, json_t *facts)
 {
     struct fleet *f = &d->fleet;
     json_decref(f->facts);
     f->facts = facts;
-    f->gpus = count_gpus(facts);
+    f->gpus = plan_count_gpus(facts);
     char *text = json_dumps(facts, JSON_COMPACT);
     struct err err = { 0 };
     const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = f->cpus,

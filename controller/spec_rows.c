@@ -26,7 +26,7 @@ static const struct spec_field fields[] = {
     {.path = "resources.ranks", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 1024, .def = AUTO,
      .help = "processes per node; auto = one per GPU, or 1 without a GPU"},
     {.path = "resources.share_gpus", .type = FIELD_BOOL, .def = "false",
-     .help = "permit more ranks than GPUs"},
+     .help = "permit more ranks than GPUs, and GPUs that others use"},
     {.path = "resources.cpus", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 4096, .def = AUTO,
      .help = "CPU slots per node; auto = all for train, 1 per rank for run"},
     {.path = "launch", .type = FIELD_ENUM, .choices = "local|ssh|slurm", .auto_ok = true, .def = AUTO,

@@ -15,6 +15,9 @@ pure="
     controller/account
     agent/spending
     agent/plan
+    agent/plan_gpus
+    agent/plan_nccl
+    agent/plan_user
     agent/agent_core
     agent/agent_core_words
     agent/agent_effects

@@ -31,7 +31,9 @@ has 'ranks: 2' 'rank 1: Fake A100 GPU-b' 'CUDA_VISIBLE_DEVICES=GPU-a,GPU-b'
 out=$(plan '!b' '{"run":"x"}')
 has 'ranks: 1' 'CUDA_VISIBLE_DEVICES=GPU-b' 'GPU 0 is left out: no handle: GPU is lost'
 out=$(plan A '{"run":"x"}')
-has 'ranks: 1 (no GPU is used' 'divided (MIG)'
+has 'ranks: 1 (one rank' 'the job gets one slice of it, MIG-a' 'CUDA_VISIBLE_DEVICES=MIG-a'
+out=$(plan Ab '{"run":"x"}')
+has 'ranks: 1 (one rank' 'GPU 0 (Fake A100) is left out: it is divided (MIG)' 'CUDA_VISIBLE_DEVICES=GPU-b'
 out=$(plan init '{"run":"x"}')
 has 'ranks: 1 (no GPU is used' 'the NVIDIA driver does not start: Driver Not Loaded'
 out=$(plan crash '{"run":"x"}')

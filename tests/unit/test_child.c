@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -70,6 +71,31 @@ static void read_all(int fd, char *out, size_t size)
         n += (size_t)m;
     out[n] = '\0';
     close(fd);
+}
+
+/* The first processor that we may run on, alone. */
+static void a_child_is_bound_to_its_processors(void **state)
+{
+    char want[16], got[64];
+    int fds[2], first = 0;
+    cpu_set_t ours;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+    while (!CPU_ISSET(first, &ours))
+        first++;
+    snprintf(want, sizeof(want), "%d", first);
+    const char *argv[] = {"/bin/sh", "-c",
+                          "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status", NULL};
+    char *env[] = {NULL};
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = child_start(
+        &(struct child){.argv = argv, .envp = env, .out = fds[1], .cpus = want}, NULL);
+    assert_true(pid > 0);
+    close(fds[1]);
+    read_all(fds[0], got, sizeof(got));
+    waitpid(pid, NULL, 0);
+    got[strcspn(got, "\n")] = '\0';
+    assert_string_equal(got, want);
 }
 
 static void a_child_has_what_it_should_and_no_more(void **state)
@@ -290,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_child_has_what_it_should_and_no_more),
+        TEST(a_child_is_bound_to_its_processors),
         TEST(failures_to_start_are_sentences),
         TEST(sweep_finds_those_who_hide),
         TEST(sweep_leaves_what_another_has_marked),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_list.c - lists of processors: read, cut, shared */
+/* test_cpu_list.c - lists of processors: read, shared, bound to */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,19 +38,15 @@ static void two_lists_have_some_in_common(void **state)
     assert_string_equal(out, "");
 }
 
-static void parts_make_up_the_whole(void **state)
+static void a_mask_has_its_processors(void **state)
 {
-    char out[64];
-    int sum = 0;
+    _Alignas(cpu_set_t) unsigned char bytes[CPU_LIST_BYTES];
     (void)state;
-    for (int i = 0; i < 3; i++)
-        sum += cpu_list_part(out, sizeof(out), "0-3,10-15", i, 3);
-    assert_int_equal(sum, 10);
-    assert_string_equal(out, "12-15");
-    assert_int_equal(cpu_list_part(out, sizeof(out), "0-3,10-15", 0, 3), 3);
-    assert_string_equal(out, "0-2");
-    assert_int_equal(cpu_list_part(out, sizeof(out), "7", 0, 2), 0);
-    assert_int_equal(cpu_list_part(out, sizeof(out), "7", 1, 2), 1);
+    const cpu_set_t *mask = cpu_list_mask(bytes, "1,2000-2001");
+    assert_non_null(mask);
+    assert_int_equal(CPU_COUNT_S(CPU_LIST_BYTES, mask), 3);
+    assert_true(CPU_ISSET_S(2001, CPU_LIST_BYTES, mask));
+    assert_null(cpu_list_mask(bytes, ""));
 }
 
 int main(void)
@@ -58,7 +54,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_counted),
         cmocka_unit_test(two_lists_have_some_in_common),
-        cmocka_unit_test(parts_make_up_the_whole),
+        cmocka_unit_test(a_mask_has_its_processors),
     };
     return cmocka_run_group_tests_name("cpu_list", tests, NULL, NULL);
 }

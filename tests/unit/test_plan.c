@@ -61,7 +61,7 @@ static const struct {
     {"no GPU wanted", TWO, "{" RUN ",\"resources\":{\"gpus\":0}}", 1,
      "\"CUDA_VISIBLE_DEVICES\",\"value\":\"\",\"why\":\"the job asked for no GPU"},
     {"listed twice", TWICE, "{" RUN "}", 1, "\"value\":\"GPU-a\""},
-    {"one is sick", SICK, "{" RUN "}", 1, "GPU 0 is left out: lost"},
+    {"one is sick", SICK, "{" RUN "}", 1, "GPU 0 (NVIDIA A100) is left out: lost"},
     {"sliced", SLICED, "{" RUN "}", 1, "divided (MIG)"},
     {"shared on purpose", COLAB, "{" RUN ",\"resources\":{\"ranks\":2,\"share_gpus\":true}}", 2,
      "several ranks share a GPU"},
@@ -71,10 +71,11 @@ static const struct {
     {"user's own", BARE, "{" RUN ",\"env\":{\"A\":\"b\"}}", 1, "\"why\":\"the job says so\""},
 
     {"two ranks on one GPU", COLAB, "{" RUN ",\"resources\":{\"ranks\":2}}", 0,
-     "asks for 2 ranks, but the job has 1 GPU: two ranks on one GPU fail in NCCL with \"Duplicate "
-     "GPU detected\". Set `ranks: auto` (one per GPU, here 1), or `share_gpus: true`"},
+     "asks for 2 ranks, but the job has 1 GPU: NVIDIA A100 (GPU-a). Two ranks on one GPU fail in "
+     "NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one per GPU, here 1), or "
+     "`share_gpus: true`"},
     {"four GPUs of one", COLAB, "{" RUN ",\"resources\":{\"gpus\":4}}", 0,
-     "asks for 4 GPUs, but this machine has 1 healthy one, NVIDIA A100: set `gpus: auto`"},
+     "asks for 4 GPUs, but this machine has 1 healthy one, NVIDIA A100 (GPU-a): set `gpus: auto`"},
     {"a GPU of none", BARE, "{" RUN ",\"resources\":{\"gpus\":1}}", 0, "or `gpus: 0` for the CPU"},
     {"engine's ranks", BARE, "{" TRAIN ",\"resources\":{\"ranks\":2}}", 2,
      "\"value\":\"1\",\"why\":\"the engine uses all 2 CPUs that this process may run on, each rank "
@@ -91,7 +92,7 @@ static const struct {
      "2 GPUs for a `train:` job are not supported yet"},
     {"engine's ranks on GPUs", TWO, "{" TRAIN ",\"resources\":{\"ranks\":2}}", 0,
      "on GPUs are not supported yet: set `ranks: auto` for one GPU, or `gpus: 0`"},
-    {"many nodes", BARE, "{" RUN ",\"resources\":{\"nodes\":2}}", 0, "not supported yet"},
+    {"one node of two", BARE, "{" RUN ",\"resources\":{\"nodes\":2}}", 1, "\"nodes\":2"},
     {"no ranks", BARE, "{" RUN ",\"resources\":{\"ranks\":0}}", 0, "1 to 1024"},
     {"rank by hand", BARE, "{" RUN ",\"env\":{\"RANK\":\"0\"}}", 0, "env.RANK cannot be set"},
     {"our names", BARE, "{" RUN ",\"env\":{\"JOBCTL_NONCE\":\"0\"}}", 0, "cannot be set"},

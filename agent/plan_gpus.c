@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_gpus.c - which GPUs ranks can be given: each once, healthy, free, and visible
+ *
+ * A GPU can be reached twice: listed twice by a driver, through an index and a
+ * UUID, as a whole and as a slice. Two ranks on one GPU end in NCCL's
+ * "Duplicate GPU detected", so everything is brought back to UUIDs first.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/plan_parts.h"
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* What a process may hold without being in our way: a monitor, a display. */
+enum { SMALL_USE_BYTES = 256 << 20 };
+
+/* --- why not ------------------------------------------------------------------------------- */
+
+/* Xids after which a GPU is not to be used again before a reset (NVIDIA's catalogue). */
+static bool xid_is_lasting(json_int_t xid)
+{
+    static const short lasting[] = {46, 48, 62, 64, 74, 79, 95, 119, 120, 140};
+    for (size_t i = 0; i < ARRAY_LEN(lasting); i++)
+        if (lasting[i] == xid)
+            return true;
+    return false;
+}
+
+static bool has_failed(const json_t *gpu, char *why, size_t size)
+{
+    const json_t *remap = json_object_get(gpu, "remap"), *xids = json_object_get(gpu, "xids");
+    const char *recovery = plan_text(gpu, "recovery"), *fabric = plan_text(gpu, "fabric");
+    if (!plan_true(gpu, "healthy"))
+        return snprintf(why, size, "%.100s", plan_text(gpu, "note"));
+    if (recovery[0] && strcmp(recovery, "none") != 0)
+        return snprintf(why, size, "its driver asks for a %s", recovery);
+    if (plan_true(remap, "failed"))
+        return snprintf(why, size, "a bad row of its memory could not be replaced");
+    if (plan_true(remap, "pending") || plan_true(gpu, "retired_pending"))
+        return snprintf(why, size, "bad memory waits for a reset of the GPU to be retired");
+    if (fabric[0] && strcmp(fabric, "completed") != 0)
+        return snprintf(why, size, "its NVSwitch fabric is in the state '%s' (is the fabric "
+                        "manager running?)", fabric);
+    /* A driver that knows of no need for a reset has seen what the log tells of. */
+    for (size_t i = 0; !recovery[0] && i < json_array_size(xids); i++) {
+        json_int_t xid = json_integer_value(json_array_get(xids, i));
+        if (xid_is_lasting(xid))
+            return snprintf(why, size, "the kernel has logged Xid %d about it since it started",
+                            (int)xid);
+    }
+    return false;
+}
+
+static bool is_taken(const json_t *gpu, char *why, size_t size)
+{
+    const char *mode = plan_text(gpu, "compute_mode");
+    const json_t *process;
+    size_t i;
+    if (strcmp(mode, "prohibited") == 0)
+        return snprintf(why, size, "its compute mode prohibits use (nvidia-smi -c 0)");
+    json_array_foreach(json_object_get(gpu, "processes"), i, process)
+    {
+        const json_t *used = json_object_get(process, "memory_bytes");
+        const char *name = plan_text(process, "name");
+        if (plan_true(process, "jobctl") ||
+            (json_is_integer(used) && json_integer_value(used) < SMALL_USE_BYTES))
+            continue;
+        int n = snprintf(why, size, "process %lld%s%.30s%s computes on it",
+                         (long long)json_integer_value(json_object_get(process, "pid")),
+                         name[0] ? " (" : "", name, name[0] ? ")" : "");
+        if (json_is_integer(used))
+            snprintf(why + n, size - (size_t)n, " with %lld MiB",
+                     (long long)(json_integer_value(used) >> 20));
+        return true;
+    }
+    return false;
+}
+
+static void leave_out(struct plan_view *v, const json_t *gpu, const char *why)
+{
+    char text[160];
+    const char *name = plan_text(gpu, "name");
+    snprintf(text, sizeof(text), "GPU %d%s%.40s%s is left out: %.90s",
+             (int)json_integer_value(json_object_get(gpu, "index")), name[0] ? " (" : "", name,
+             name[0] ? ")" : "", why);
+    if (v->left_out++ == 0)
+        snprintf(v->first_left_out, sizeof(v->first_left_out), "%s", text);
+    plan_note(v, "%s", text);
+}
+
+/* --- all that could be used ---------------------------------------------------------------- */
+
+static void add(struct plan_view *v, const json_t *gpu, const char *uuid, bool slice)
+{
+    for (int i = 0; i < v->present; i++)
+        if (strcmp(v->gpu[i].uuid, uuid) == 0)
+            return;
+    if (v->present < PLAN_GPUS_MOST)
+        v->gpu[v->present++] = (struct plan_gpu){.facts = gpu, .uuid = uuid, .slice = slice};
+}
+
+static const json_t *largest_slice(const json_t *gpu)
+{
+    size_t i;
+    const json_t *slice, *best = NULL;
+    json_array_foreach(json_object_get(gpu, "mig_slices"), i, slice)
+    {
+        if (!best || json_integer_value(json_object_get(slice, "memory_bytes")) >
+                         json_integer_value(json_object_get(best, "memory_bytes")))
+            best = slice;
+    }
+    return best;
+}
+
+/* A process sees one slice at most: without a whole GPU the job gets the largest of the first that
+ * is divided. */
+static void add_slices(struct plan_view *v)
+{
+    size_t i;
+    const json_t *gpu;
+    json_array_foreach(json_object_get(v->facts, "gpus"), i, gpu)
+    {
+        const json_t *slice = largest_slice(gpu);
+        if (!plan_true(gpu, "mig"))
+            continue;
+        if (!slice || v->present > 0) {
+            leave_out(v, gpu, "it is divided (MIG)");
+            continue;
+        }
+        add(v, gpu, plan_text(slice, "uuid"), true);
+        plan_note(v, "GPU %zu is divided (MIG): the job gets one slice of it, %.50s; slices of one "
+                  "GPU cannot talk to each other, and a process sees one only", i,
+                  plan_text(slice, "uuid"));
+    }
+}
+
+static void find_usable(struct plan_view *v)
+{
+    size_t i;
+    const json_t *gpu;
+    char why[120];
+    json_array_foreach(json_object_get(v->facts, "gpus"), i, gpu)
+    {
+        if (has_failed(gpu, why, sizeof(why)))
+            leave_out(v, gpu, why);
+        else if (plan_true(gpu, "mig"))
+            continue;
+        else if (!v->share && is_taken(gpu, why, sizeof(why)))
+            leave_out(v, gpu, why);
+        else
+            add(v, gpu, plan_text(gpu, "uuid"), false);
+    }
+    add_slices(v);
+    const char *trouble = plan_text(v->facts, "gpu_note");
+    if (trouble[0])
+        plan_note(v, "%s", trouble);
+}
+
+/* --- CUDA_VISIBLE_DEVICES ------------------------------------------------------------------ */
+
+/* The GPU that a word of the list means, or NULL: an index, or the beginning of a UUID. */
+static const json_t *gpu_named(const struct plan_view *v, const char *word, const char **uuid)
+{
+    char *end;
+    size_t i, k;
+    const json_t *gpu, *slice;
+    long index = strtol(word, &end, 10);
+    bool is_index = isdigit((unsigned char)word[0]) && !*end;
+    json_array_foreach(json_object_get(v->facts, "gpus"), i, gpu)
+    {
+        *uuid = plan_text(gpu, "uuid");
+        if (is_index ? index == json_integer_value(json_object_get(gpu, "index"))
+                     : strlen(word) > 4 && strncmp(*uuid, word, strlen(word)) == 0)
+            return gpu;
+        json_array_foreach(json_object_get(gpu, "mig_slices"), k, slice)
+        {
+            *uuid = plan_text(slice, "uuid");
+            if (!is_index && strcmp(*uuid, word) == 0)
+                return gpu;
+        }
+    }
+    return NULL;
+}
+
+/* The next word of a list, without blanks around it; false at its end. */
+static bool next_word(const char **list, char *word, size_t size)
+{
+    const char *p = *list + strspn(*list, ", \t");
+    size_t n = strcspn(p, ", \t");
+    if (n == 0)
+        return false;
+    snprintf(word, size, "%.*s", (int)n, p);
+    *list = p + n;
+    return true;
+}
+
+static int no_such_gpu(const struct plan_view *v, const char *word, struct err *err)
+{
+    size_t n = json_array_size(json_object_get(v->facts, "gpus"));
+    char have[48] = "no GPU";
+    if (n > 0)
+        snprintf(have, sizeof(have), n == 1 ? "GPU 0 only" : "GPUs 0 to %zu", n - 1);
+    return err_set(err, ERR_CONFLICT,
+                   "env.CUDA_VISIBLE_DEVICES names \"%.60s\", but this machine has %s, and CUDA "
+                   "hides all that stand behind a wrong name: leave the variable away, jobctl sets "
+                   "it by UUID", word, have);
+}
+
+static int gpu_twice(const char *word, const json_t *gpu, struct err *err)
+{
+    return err_set(err, ERR_CONFLICT,
+                   "env.CUDA_VISIBLE_DEVICES reaches one GPU twice: \"%.60s\" is %.60s (%.50s) "
+                   "again, and two ranks on it fail in NCCL with \"Duplicate GPU detected\": name "
+                   "each GPU once", word, plan_text(gpu, "name"), plan_text(gpu, "uuid"));
+}
+
+static bool is_present(const struct plan_view *v, const json_t *gpu)
+{
+    for (int i = 0; i < v->present; i++)
+        if (v->gpu[i].facts == gpu)
+            return true;
+    return false;
+}
+
+/* The job's own list: what it names, in its order, and nothing else. */
+static int take_chosen(struct plan_view *v, const char *list, struct err *err)
+{
+    char word[96], why[120];
+    const char *uuid;
+    v->chosen = true;
+    while (next_word(&list, word, sizeof(word)) && strcmp(word, "-1") != 0) {
+        const json_t *gpu = gpu_named(v, word, &uuid);
+        if (!gpu)
+            return no_such_gpu(v, word, err);
+        if (is_present(v, gpu))
+            return gpu_twice(word, gpu, err);
+        if (has_failed(gpu, why, sizeof(why)))
+            return err_set(err, ERR_CONFLICT, "env.CUDA_VISIBLE_DEVICES names GPU \"%.60s\", but "
+                           "%s: name another one", word, why);
+        add(v, gpu, uuid, strncmp(uuid, "MIG-", 4) == 0);
+        if (v->present > 1 && (v->gpu[0].slice || strncmp(uuid, "MIG-", 4) == 0))
+            return err_set(err, ERR_CONFLICT, "env.CUDA_VISIBLE_DEVICES names more than one device "
+                           "and \"%.60s\" is a slice of one (MIG), but a process sees one slice "
+                           "only: name one", word);
+    }
+    return 0;
+}
+
+/* A list that came with our own environment: what a batch system granted, or a leftover. */
+static void take_inherited(struct plan_view *v, const char *list)
+{
+    char word[96];
+    const char *rest = list, *uuid;
+    const json_t *kept[PLAN_GPUS_MOST];
+    int n = 0, missing = 0;
+    while (next_word(&rest, word, sizeof(word)) && strcmp(word, "-1") != 0) {
+        const json_t *gpu = gpu_named(v, word, &uuid);
+        missing += !gpu;
+        if (gpu && n < PLAN_GPUS_MOST)
+            kept[n++] = gpu;
+    }
+    if (missing > 0)
+        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s of the environment names %d GPU%s that %s not "
+                  "here: a leftover%s", list, missing, missing == 1 ? "" : "s",
+                  missing == 1 ? "is" : "are", n ? "" : ", which is ignored");
+    if (missing > 0 && n == 0)
+        return;
+    int before = v->present, left = 0;
+    for (int i = 0; i < v->present; i++) {
+        bool keep = false;
+        for (int k = 0; k < n; k++)
+            keep = keep || kept[k] == v->gpu[i].facts;
+        if (keep)
+            v->gpu[left++] = v->gpu[i];
+    }
+    v->present = left;
+    if (left < before)
+        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s of the environment permits %d of %d GPUs", list,
+                  left, before);
+}
+
+/* --- one model ----------------------------------------------------------------------------- */
+
+static int same_model(const struct plan_view *v, int i)
+{
+    int n = 0;
+    for (int k = 0; k < v->present; k++)
+        n += strcmp(plan_text(v->gpu[k].facts, "name"), plan_text(v->gpu[i].facts, "name")) == 0;
+    return n;
+}
+
+static json_int_t memory_of(const struct plan_view *v, int i)
+{
+    return json_integer_value(json_object_get(v->gpu[i].facts, "memory_bytes"));
+}
+
+/* The largest group of one model first, the rest behind it: the slowest sets the pace of all. */
+static int order_by_model(struct plan_view *v)
+{
+    struct plan_gpu ordered[PLAN_GPUS_MOST];
+    int best = 0, n = 0;
+    for (int i = 1; i < v->present; i++) {
+        int more = same_model(v, i) - same_model(v, best);
+        if (more > 0 || (more == 0 && memory_of(v, i) > memory_of(v, best)))
+            best = i;
+    }
+    const char *model = v->present ? plan_text(v->gpu[best].facts, "name") : "";
+    int group = v->present ? same_model(v, best) : 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < v->present; i++)
+            if ((strcmp(plan_text(v->gpu[i].facts, "name"), model) == 0) == (pass == 0))
+                ordered[n++] = v->gpu[i];
+    memcpy(v->gpu, ordered, sizeof(*ordered) * (size_t)n);
+    return group;
+}
+
+/* `gpus: auto` takes one model; a number takes what it needs of the others, too. */
+static void keep_one_model(struct plan_view *v)
+{
+    const json_t *asked = json_object_get(v->resources, "gpus");
+    int group = order_by_model(v);
+    if (group == v->present)
+        return;
+    if (json_is_integer(asked)) {
+        if (json_integer_value(asked) > group)
+            plan_note(v, "the GPUs are of different models: the slowest sets the pace of all");
+        return;
+    }
+    for (int i = group; i < v->present; i++)
+        leave_out(v, v->gpu[i].facts,
+                  "another model than the rest, and the slowest would set the pace; `gpus: N` "
+                  "takes it");
+    v->present = group;
+}
+
+int plan_find_gpus(struct plan_view *v, struct err *err)
+{
+    static const char name[] = "CUDA_VISIBLE_DEVICES";
+    const json_t *own = json_object_get(json_object_get(v->spec, "env"), name);
+    const json_t *inherited = json_object_get(json_object_get(v->facts, "environment"), name);
+    if (json_is_string(own) && json_array_size(json_object_get(v->facts, "gpus")) > 0)
+        return take_chosen(v, json_string_value(own), err);
+    find_usable(v);
+    if (json_is_string(inherited))
+        take_inherited(v, json_string_value(inherited));
+    keep_one_model(v);
+    return 0;
+}
+
+/* --- what joins them ----------------------------------------------------------------------- */
+
+static bool in_use(const struct plan_view *v, json_int_t index)
+{
+    for (int i = 0; i < v->gpus; i++)
+        if (json_integer_value(json_object_get(v->gpu[i].facts, "index")) == index)
+            return true;
+    return false;
+}
+
+void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v)
+{
+    size_t i;
+    const json_t *pair;
+    *out = (struct plan_pairs){0};
+    json_array_foreach(json_object_get(v->facts, "pairs"), i, pair)
+    {
+        const char *through = plan_text(pair, "through"), *p2p = plan_text(pair, "p2p");
+        const char *path = plan_text(pair, "path");
+        if (!in_use(v, json_integer_value(json_object_get(pair, "a"))) ||
+            !in_use(v, json_integer_value(json_object_get(pair, "b"))))
+            continue;
+        out->pairs++;
+        if (strcmp(through, "switch") == 0)
+            out->through_switch++;
+        else if (strcmp(through, "gpu") == 0)
+            out->direct++;
+        else if (!p2p[0])
+            out->unknown++;
+        else if (strcmp(p2p, "ok") != 0)
+            out->unreadable++;
+        else if (strcmp(path, "PIX") == 0 || strcmp(path, "PXB") == 0)
+            out->near++;
+        else
+            out->far++;
+    }
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_nccl.c - what NCCL must be told, as a table; and what it will make of the machine
+ *
+ * NCCL finds good paths by itself. A row is one variable: when a fact makes its
+ * own choice wrong, what to say instead, and why. A row that no longer earns
+ * its place is deleted: a forgotten variable keeps costing speed long after its
+ * reason is gone. There is none for GPUDirect or for algorithms: NCCL sees what
+ * is there, and its manual keeps those for debugging.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/plan_parts.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { FAST_ETHERNET_MBPS = 40000, SHM_PER_RANK = 64 << 20 };
+
+/* What a row found: the value, and the fact behind it. */
+struct finding {
+    char value[200];
+    char fact[200];
+};
+
+/* --- facts, asked for ---------------------------------------------------------------------- */
+
+static int ranks_in_all(const struct plan_view *v)
+{
+    return v->np * v->nodes;
+}
+
+static const json_t *default_interface(const struct plan_view *v)
+{
+    size_t i;
+    const json_t *net;
+    json_array_foreach(json_object_get(v->facts, "net"), i, net)
+    {
+        if (plan_true(net, "default_route") && plan_true(net, "up"))
+            return net;
+    }
+    return NULL;
+}
+
+const char *plan_interface(const struct plan_view *v)
+{
+    return plan_text(default_interface(v), "name");
+}
+
+/* 0x1d0f is Amazon: its elastic fabric adapters are no verbs devices for NCCL itself. */
+static bool is_efa(const json_t *port)
+{
+    return strcmp(plan_text(port, "vendor"), "0x1d0f") == 0;
+}
+
+bool plan_has_efa(const struct plan_view *v)
+{
+    size_t i;
+    const json_t *port;
+    json_array_foreach(json_object_get(v->facts, "rdma"), i, port)
+    {
+        if (is_efa(port))
+            return true;
+    }
+    return false;
+}
+
+static int count_ports(const struct plan_view *v, const char *link)
+{
+    size_t i;
+    const json_t *port;
+    int n = 0;
+    json_array_foreach(json_object_get(v->facts, "rdma"), i, port)
+    {
+        n += plan_true(port, "active") && !is_efa(port) &&
+             (!link || strcmp(plan_text(port, "link"), link) == 0);
+    }
+    return n;
+}
+
+int plan_rdma_ports(const struct plan_view *v)
+{
+    return count_ports(v, NULL);
+}
+
+/* The cloud's own settings must be taken whole, and come with each release. */
+static bool has_vendor_script(const struct plan_view *v)
+{
+    return strncmp(plan_text(v->facts, "fabric_software"), "gcp-", 4) == 0;
+}
+
+/* "550.40.07" before "550.54"? Versions that are unknown are before nothing. */
+static bool driver_before(const struct plan_view *v, int major, int minor, int patch)
+{
+    int have[3] = {0, 0, 0};
+    const int limit[3] = {major, minor, patch};
+    if (sscanf(plan_text(v->facts, "driver"), "%d.%d.%d", &have[0], &have[1], &have[2]) < 1)
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (have[i] != limit[i])
+            return have[i] < limit[i];
+    return false;
+}
+
+/* --- the rows ------------------------------------------------------------------------------ */
+
+static bool warnings(const struct plan_view *v, struct finding *f)
+{
+    snprintf(f->value, sizeof(f->value), "WARN");
+    snprintf(f->fact, sizeof(f->fact), "%d ranks on GPUs", ranks_in_all(v));
+    return ranks_in_all(v) > 1;
+}
+
+static bool interface(const struct plan_view *v, struct finding *f)
+{
+    const char *name = plan_interface(v);
+    if (v->nodes < 2 || has_vendor_script(v))
+        return false;
+    if (plan_has_efa(v)) {
+        snprintf(f->value, sizeof(f->value), "^lo,docker");
+        snprintf(f->fact, sizeof(f->fact), "Amazon's fabric adapters are here");
+        return true;
+    }
+    snprintf(f->value, sizeof(f->value), "=%s", name);
+    snprintf(f->fact, sizeof(f->fact), "the default route goes over %s", name);
+    return name[0] != '\0';
+}
+
+static bool several_sockets(const struct plan_view *v, struct finding *f)
+{
+    const json_t *speed = json_object_get(default_interface(v), "speed_mbps");
+    if (v->nodes < 2 || has_vendor_script(v) || plan_has_efa(v) || plan_rdma_ports(v) > 0 ||
+        json_integer_value(speed) < FAST_ETHERNET_MBPS)
+        return false;
+    snprintf(f->value, sizeof(f->value), "4");
+    snprintf(f->fact, sizeof(f->fact), "%s has %lld Gbit/s, and there is no RDMA",
+             plan_interface(v), (long long)(json_integer_value(speed) / 1000));
+    return true;
+}
+
+/* Where both kinds are up, those of InfiniBand carry the data. */
+static bool adapters(const struct plan_view *v, struct finding *f)
+{
+    size_t i, used = 1;
+    const json_t *port;
+    int good = count_ports(v, "infiniband"), others = count_ports(v, "ethernet");
+    if (v->nodes < 2 || good == 0 || others == 0)
+        return false;
+    snprintf(f->value, sizeof(f->value), "=");
+    json_array_foreach(json_object_get(v->facts, "rdma"), i, port)
+    {
+        if (plan_true(port, "active") && strcmp(plan_text(port, "link"), "infiniband") == 0 &&
+            used < sizeof(f->value) - 24)
+            used += (size_t)snprintf(f->value + used, sizeof(f->value) - used, "%s%.16s",
+                                     used > 1 ? "," : "", plan_text(port, "name"));
+    }
+    snprintf(f->fact, sizeof(f->fact), "%d ports of InfiniBand and %d of Ethernet are up", good,
+             others);
+    return true;
+}
+
+static bool host_memory(const struct plan_view *v, struct finding *f)
+{
+    struct plan_pairs p;
+    plan_count_pairs(&p, v);
+    snprintf(f->value, sizeof(f->value), "0");
+    snprintf(f->fact, sizeof(f->fact), "%d of %d pairs of GPUs have no P2P, driver %.20s",
+             p.unreadable, p.pairs, plan_text(v->facts, "driver"));
+    return p.unreadable > 0 && !driver_before(v, 560, 0, 0) && driver_before(v, 580, 0, 0);
+}
+
+static bool peers(const struct plan_view *v, struct finding *f)
+{
+    struct plan_pairs p;
+    plan_count_pairs(&p, v);
+    const char *name = v->gpus ? plan_text(v->gpu[0].facts, "name") : "";
+    snprintf(f->value, sizeof(f->value), "1");
+    snprintf(f->fact, sizeof(f->fact), "%.60s says that P2P works, driver %.20s", name,
+             plan_text(v->facts, "driver"));
+    return strstr(name, "GeForce RTX 40") && p.near + p.far > 0 && driver_before(v, 550, 40, 7);
+}
+
+static const struct row {
+    const char *name;
+    bool      (*when)(const struct plan_view *, struct finding *);
+    const char *why;
+    const char *confidence;
+} rows[] = {
+    {"NCCL_DEBUG", warnings, "its warnings go to the rank's log, where causes are read", "high"},
+    {"NCCL_SOCKET_IFNAME", interface,
+     "NCCL would try every interface, also those that reach no other node", "high"},
+    {"NCCL_SOCKET_NTHREADS", several_sockets, "one thread cannot fill so fast a network",
+     "medium"},
+    {"NCCL_NSOCKS_PERTHREAD", several_sockets, "one connection cannot fill so fast a network",
+     "medium"},
+    {"NCCL_IB_HCA", adapters, "the others are a network of another kind", "medium"},
+    {"NCCL_CUMEM_HOST_ENABLE", host_memory,
+     "drivers 560 to 579 may fail to share host memory this way between GPUs without P2P",
+     "medium"},
+    {"NCCL_P2P_DISABLE", peers,
+     "GeForce RTX 40 before driver 550.40.07 claims P2P, then hangs or copies wrong data",
+     "medium"},
+};
+
+/* --- what NCCL will make of it ------------------------------------------------------------- */
+
+/* NCCL uses P2P up to PCIe switches; on AMD hosts with two GPUs, everywhere. */
+static bool p2p_everywhere(const struct plan_view *v)
+{
+    return v->gpus <= 2 && strstr(plan_text(v->facts, "cpu_model"), "AMD");
+}
+
+static void expect(struct plan_view *v)
+{
+    struct plan_pairs p;
+    char text[240];
+    size_t n = 0;
+    plan_count_pairs(&p, v);
+    bool far_too = p2p_everywhere(v);
+    const struct {
+        int         pairs;
+        const char *how;
+    } ways[] = {
+        {p.through_switch, "NVLink through switches"},
+        {p.direct, "NVLink"},
+        {p.near + (far_too ? p.far : 0), "PCIe, directly"},
+        {p.unreadable + (far_too ? 0 : p.far), "shared memory of the host"},
+        {p.unknown, "a path that cannot be foretold"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+        if (ways[i].pairs > 0)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s (%d of %d pairs)",
+                                  n ? ", " : "", ways[i].how, ways[i].pairs, p.pairs);
+    if (n > 0)
+        json_object_set_new(v->plan, "expects", json_string(text));
+}
+
+/* --- what to heed -------------------------------------------------------------------------- */
+
+static void heed_network(struct plan_view *v)
+{
+    const json_t *lock = json_object_get(v->facts, "memlock_bytes");
+    if (v->nodes < 2)
+        return;
+    if (has_vendor_script(v))
+        plan_note(v, "%s is installed: NCCL's settings for it change with each release, so source "
+                  "its own script in `run:` (under /usr/local/gib/scripts or /var/lib/tcpx*); "
+                  "jobctl adds nothing", plan_text(v->facts, "fabric_software"));
+    else if (plan_has_efa(v))
+        plan_note(v, "Amazon's fabric adapters need the plugin aws-ofi-nccl on the library path; "
+                  "without it NCCL falls back to sockets and says \"Using network Socket\"");
+    else if (!plan_interface(v)[0])
+        plan_note(v, "no interface has a default route: say which one reaches the other nodes by "
+                  "env.NCCL_SOCKET_IFNAME");
+    if (plan_rdma_ports(v) > 0 && json_is_integer(lock))
+        plan_note(v, "only %lld KiB of memory may be locked, and RDMA needs as much as it likes: "
+                  "start containers with --ulimit memlock=-1, or set limits.conf",
+                  (long long)(json_integer_value(lock) >> 10));
+    if (count_ports(v, "infiniband") == 0 && count_ports(v, "ethernet") > 0)
+        plan_note(v, "RDMA over Ethernet stalls where the network drops packets: if the first "
+                  "collective fails, set env.NCCL_IB_DISABLE=1 and compare");
+}
+
+static void heed_shm(struct plan_view *v)
+{
+    const json_t *shm = json_object_get(v->facts, "shm_bytes");
+    const char *container = plan_text(v->facts, "container");
+    if (v->np < 2 || !json_is_integer(shm) || json_integer_value(shm) >= (json_int_t)1 << 30)
+        return;
+    plan_note(v, "/dev/shm has only %lld MiB: data loader workers or NCCL may run out of it (a "
+              "rank then dies of SIGBUS)%s%s",
+              (long long)(json_integer_value(shm) >> 20),
+              json_integer_value(shm) < (json_int_t)SHM_PER_RANK * v->np ? "; that is too little "
+              "for these ranks" : "",
+              container[0] ? "; start the container with --shm-size=1g" : "");
+}
+
+static void heed_gpus(struct plan_view *v)
+{
+    struct plan_pairs p;
+    plan_count_pairs(&p, v);
+    int major = v->gpus ? atoi(plan_text(v->gpu[0].facts, "compute")) : 0;
+    int minor = 0;
+    if (v->gpus)
+        sscanf(plan_text(v->gpu[0].facts, "compute"), "%*d.%d", &minor);
+    if (plan_true(v->facts, "iommu") &&
+        json_is_false(json_object_get(v->facts, "virtual")) && p.near > 0)
+        plan_note(v, "an IOMMU is on and this is no virtual machine: copies between GPUs may be "
+                  "slow or hang although the driver permits them; if they do, switch it off "
+                  "(amd_iommu=off, intel_iommu=off) or set env.NCCL_P2P_DISABLE=1");
+    if (major > 0 && (major < 7 || (major == 7 && minor < 5)))
+        plan_note(v, "compute capability %d.%d: CUDA 13 does not compile for it, and it has no "
+                  "bf16: use programs built with CUDA 12, and fp16 or fp32", major, minor);
+    else if (major == 7)
+        plan_note(v, "compute capability %d.%d has no bf16: use fp16 or fp32", major, minor);
+}
+
+static void heed_session(struct plan_view *v)
+{
+    const json_t *session = json_object_get(v->facts, "session");
+    json_int_t limit = json_integer_value(json_object_get(session, "limit_s"));
+    if (limit > 0)
+        plan_note(v, "this is a %s machine: it is taken away after %lld h at most; what is to "
+                  "survive must be kept elsewhere", plan_text(v->facts, "host_kind"),
+                  (long long)(limit / 3600));
+}
+
+void plan_set_nccl(struct plan_view *v)
+{
+    const json_t *inherited = json_object_get(v->facts, "environment");
+    struct finding f;
+    for (size_t i = 0; i < ARRAY_LEN(rows) && v->gpus > 0; i++)
+        if (!json_object_get(inherited, rows[i].name) && rows[i].when(v, &f))
+            plan_set(v, rows[i].name, f.value, rows[i].why, f.fact, rows[i].confidence);
+    expect(v);
+    heed_network(v);
+    heed_shm(v);
+    heed_gpus(v);
+    heed_session(v);
+}

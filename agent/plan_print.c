@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_print.c - a plan for people, and what has changed since another; see plan.h */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/plan.h"
+#include "agent/plan_parts.h"
+
+static void print_env(FILE *out, const json_t *plan, const char *list)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(json_object_get(plan, list), i, row)
+    {
+        const char *fact = plan_text(row, "fact"), *sure = plan_text(row, "confidence");
+        fprintf(out, "  %s=%s\n      %s", plan_text(row, "name"), plan_text(row, "value"),
+                plan_text(row, "why"));
+        if (fact[0])
+            fprintf(out, " [%s; confidence %s]", fact, sure);
+        fputc('\n', out);
+    }
+}
+
+void plan_print(FILE *out, const json_t *plan)
+{
+    size_t i;
+    const json_t *row;
+    int nodes = (int)json_integer_value(json_object_get(plan, "nodes"));
+    fprintf(out, "ranks: %d%s (%s)\n", (int)json_integer_value(json_object_get(plan, "np")),
+            nodes > 1 ? " on each node" : "", plan_text(plan, "why"));
+    json_array_foreach(json_object_get(plan, "ranks"), i, row)
+    {
+        const char *gpu = plan_text(row, "gpu"), *cpus = plan_text(row, "cpus");
+        fprintf(out, "  rank %d: %s%s%s", (int)i, plan_text(row, "device"), gpu[0] ? " " : "", gpu);
+        if (cpus[0])
+            fprintf(out, ", on CPUs %s of its memory node %d", cpus,
+                    (int)json_integer_value(json_object_get(row, "numa")));
+        fputc('\n', out);
+    }
+    if (plan_text(plan, "expects")[0])
+        fprintf(out, "NCCL is expected to use: %s\n", plan_text(plan, "expects"));
+    fprintf(out, "environment of every rank:\n");
+    print_env(out, plan, "env");
+    print_env(out, plan, "user_env");
+    json_array_foreach(json_object_get(plan, "notes"), i, row)
+    {
+        fprintf(out, "note: %s\n", json_string_value(row));
+    }
+    fprintf(out, "plan %s\n", plan_text(plan, "hash"));
+}
+
+/* --- changes ------------------------------------------------------------------------------- */
+
+static const json_t *find(const json_t *list, const char *key, const char *value)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(list, i, row)
+    {
+        if (strcmp(plan_text(row, key), value) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static void compare_env(json_t *out, const json_t *before, const json_t *after)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(after, i, row)
+    {
+        const char *name = plan_text(row, "name"), *value = plan_text(row, "value");
+        const json_t *was = find(before, "name", name);
+        if (!was)
+            json_array_append_new(out, json_sprintf("%.60s=%.200s is new: %.200s", name, value,
+                                                    plan_text(row, "why")));
+        else if (strcmp(plan_text(was, "value"), value) != 0)
+            json_array_append_new(out, json_sprintf("%.60s was %.200s, is %.200s", name,
+                                                    plan_text(was, "value"), value));
+    }
+    json_array_foreach(before, i, row)
+    {
+        if (!find(after, "name", plan_text(row, "name")))
+            json_array_append_new(out, json_sprintf("%.60s is no longer set", plan_text(row, "name")));
+    }
+}
+
+static void compare_notes(json_t *out, const json_t *before, const json_t *after)
+{
+    size_t i, k;
+    const json_t *row, *was;
+    json_array_foreach(after, i, row)
+    {
+        bool same = false;
+        json_array_foreach(before, k, was)
+        {
+            same = same || json_equal(row, was);
+        }
+        if (!same)
+            json_array_append_new(out, json_sprintf("new: %.300s", json_string_value(row)));
+    }
+}
+
+json_t *plan_changes(const json_t *before, const json_t *after)
+{
+    static const char *const lists[] = {"env", "user_env"};
+    json_t *out = json_array();
+    const char *hash = plan_text(before, "hash");
+    if (hash[0] && strcmp(hash, plan_text(after, "hash")) == 0)
+        return out;
+    json_int_t np = json_integer_value(json_object_get(before, "np"));
+    json_int_t now = json_integer_value(json_object_get(after, "np"));
+    if (np != now)
+        json_array_append_new(out, json_sprintf("ranks were %d, are %d: %.150s", (int)np, (int)now,
+                                                plan_text(after, "why")));
+    for (int i = 0; i < 2; i++)
+        compare_env(out, json_object_get(before, lists[i]), json_object_get(after, lists[i]));
+    compare_notes(out, json_object_get(before, "notes"), json_object_get(after, "notes"));
+    if (json_array_size(out) == 0)
+        json_array_append_new(out, json_string("the ranks have other devices or processors"));
+    return out;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_facts.c - recorded machines and what is planned for them; the plans are golden files
+ *
+ * tests/facts/NAME.json are facts, NAME.plan is the plan as people see it.
+ * FACTS_WRITE=1 in the environment writes the plans anew: read the difference.
+ */
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/plan.h"
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+#define ONE "{\"run\":\"x\"}"
+#define TWO "{\"run\":\"x\",\"resources\":{\"nodes\":2}}"
+
+static const struct {
+    const char *name, *spec;
+} machines[] = {
+    {"colab-a100", ONE},     {"colab-t4", ONE},      {"kaggle-2t4", ONE},
+    {"rtx3090-bridge", ONE}, {"rtx3090", ONE},       {"rtx4090", ONE},
+    {"l4-vm", ONE},          {"a100-pcie", ONE},     {"v100-cube", ONE},
+    {"hgx-a100-ib", TWO},    {"hgx-h100-ib", TWO},   {"aws-p5-efa", TWO},
+    {"gcp-a3-mega", TWO},    {"h100-ethernet", TWO}, {"a100-roce", TWO},
+    {"mig-slices", ONE},     {"wsl2", ONE},          {"small-shm", ONE},
+    {"mixed-models", ONE},   {"sick-gpu", ONE},      {"gpu-in-use", ONE},
+};
+
+/* Settings from forum posts: right, without effect, or harmful - by machine. */
+static const struct {
+    const char *machine, *nodes, *variable, *value;
+    const char *verdict; /* "harmful", "no effect", or "" */
+} folk[] = {
+    {"hgx-h100-ib", "1", "NCCL_P2P_LEVEL", "NVL", "no effect"},
+    {"rtx3090-bridge", "1", "NCCL_P2P_LEVEL", "NVL", "no effect"},
+    {"colab-a100", "1", "NCCL_P2P_LEVEL", "NVL", "no effect"},
+    {"l4-vm", "1", "NCCL_P2P_LEVEL", "NVL", "no effect"},
+    {"rtx3090", "1", "NCCL_P2P_LEVEL", "NVL", "no effect"},
+    {"v100-cube", "1", "NCCL_P2P_LEVEL", "NVL", "harmful"},
+    {"a100-pcie", "1", "NCCL_P2P_LEVEL", "NVL", "harmful"},
+    {"small-shm", "1", "NCCL_P2P_LEVEL", "1", "harmful"},
+    {"a100-pcie", "1", "NCCL_P2P_LEVEL", "SYS", ""},
+    {"hgx-h100-ib", "1", "NCCL_P2P_DISABLE", "1", "harmful"},
+    {"hgx-h100-ib", "1", "NCCL_P2P_DISABLE", "0", ""},
+    {"rtx3090", "1", "NCCL_P2P_DISABLE", "1", "no effect"},
+    {"hgx-h100-ib", "1", "NCCL_IB_DISABLE", "1", "no effect"},
+    {"hgx-h100-ib", "2", "NCCL_IB_DISABLE", "1", "harmful"},
+    {"h100-ethernet", "2", "NCCL_IB_DISABLE", "1", "no effect"},
+    {"aws-p5-efa", "2", "NCCL_IB_DISABLE", "1", "no effect"},
+    {"hgx-h100-ib", "2", "NCCL_SOCKET_IFNAME", "eth0", "harmful"},
+    {"h100-ethernet", "2", "NCCL_SOCKET_IFNAME", "eth0", "harmful"},
+    {"h100-ethernet", "2", "NCCL_SOCKET_IFNAME", "tailscale0", "harmful"},
+    {"h100-ethernet", "2", "NCCL_SOCKET_IFNAME", "=ens5f0np0", ""},
+    {"h100-ethernet", "2", "NCCL_SOCKET_IFNAME", "ens5", ""},
+    {"h100-ethernet", "2", "NCCL_SOCKET_IFNAME", "=ens5", "harmful"},
+    {"h100-ethernet", "2", "NCCL_SOCKET_IFNAME", "^tailscale", ""},
+    {"gcp-a3-mega", "2", "NCCL_SOCKET_IFNAME", "eth0", ""},
+    {"gcp-a3-mega", "1", "NCCL_SOCKET_IFNAME", "eth0", "no effect"},
+    {"l4-vm", "1", "NCCL_SOCKET_IFNAME", "eth0", "harmful"},
+    {"l4-vm", "1", "NCCL_SHM_DISABLE", "1", "harmful"},
+    {"hgx-h100-ib", "1", "NCCL_IGNORE_DISABLED_P2P", "1", "harmful"},
+    {"hgx-h100-ib", "1", "NCCL_PROTO", "Simple", "harmful"},
+    {"hgx-h100-ib", "1", "CUDA_LAUNCH_BLOCKING", "1", "harmful"},
+    {"hgx-h100-ib", "1", "MY_OWN", "1", ""},
+};
+
+static json_t *facts_of(const char *name)
+{
+    char path[256];
+    json_error_t why;
+    snprintf(path, sizeof(path), "tests/facts/%s.json", name);
+    json_t *facts = json_load_file(path, 0, &why);
+    if (!facts)
+        fail_msg("%s: %s", path, why.text);
+    return facts;
+}
+
+static json_t *plan_of(const char *machine, const char *spec_text)
+{
+    json_t *facts = facts_of(machine), *spec = json_loads(spec_text, 0, NULL), *plan = NULL;
+    struct err err = {0};
+    assert_non_null(spec);
+    if (plan_make(&plan, facts, spec, &err) < 0)
+        fail_msg("%s: %s", machine, err.text);
+    json_decref(facts);
+    json_decref(spec);
+    return plan;
+}
+
+static char *golden(const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = fopen(path, "re");
+    if (f && getdelim(&text, &size, '\0', f) < 0)
+        fail_msg("%s cannot be read", path);
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static void every_machine_has_its_plan(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(machines); i++) {
+        char path[256], *text = NULL;
+        size_t size = 0;
+        json_t *plan = plan_of(machines[i].name, machines[i].spec);
+        FILE *out = open_memstream(&text, &size);
+        plan_print(out, plan);
+        fclose(out);
+        snprintf(path, sizeof(path), "tests/facts/%s.plan", machines[i].name);
+        if (getenv("FACTS_WRITE")) {
+            FILE *f = fopen(path, "we");
+            assert_non_null(f);
+            fputs(text, f);
+            fclose(f);
+        }
+        char *want = golden(path);
+        if (!want || strcmp(want, text) != 0)
+            fail_msg("%s is not what is planned now:\n%s", path, text);
+        free(want);
+        free(text);
+        json_decref(plan);
+    }
+}
+
+static void folk_settings_are_judged(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(folk); i++) {
+        char spec[256];
+        snprintf(spec, sizeof(spec), "{\"run\":\"x\",\"resources\":{\"nodes\":%s},\"env\":{\"%s\":\"%s\"}}",
+                 folk[i].nodes, folk[i].variable, folk[i].value);
+        json_t *plan = plan_of(folk[i].machine, spec);
+        const json_t *row = json_array_get(json_object_get(plan, "user_env"), 0);
+        const char *why = json_string_value(json_object_get(row, "why"));
+        bool said = strstr(why, "harmful") || strstr(why, "no effect");
+        if (folk[i].verdict[0] ? !strstr(why, folk[i].verdict) : said)
+            fail_msg("%s=%s on %s is not '%s': %s", folk[i].variable, folk[i].value,
+                     folk[i].machine, folk[i].verdict, why);
+        /* It is taken as it is, whatever we think of it. */
+        assert_string_equal(plan_env(plan, folk[i].variable), folk[i].value);
+        json_decref(plan);
+    }
+}
+
+static void an_inherited_setting_is_kept_and_told(void **state)
+{
+    (void)state;
+    json_t *facts = facts_of("hgx-h100-ib"), *spec = json_loads(TWO, 0, NULL), *plan = NULL;
+    json_t *environment = json_object_get(facts, "environment");
+    json_object_set_new(environment, "NCCL_SOCKET_IFNAME", json_string("eth0"));
+    json_object_set_new(environment, "NCCL_DEBUG", json_string("INFO"));
+    assert_int_equal(plan_make(&plan, facts, spec, NULL), 0);
+    assert_null(plan_env(plan, "NCCL_DEBUG"));
+    assert_null(plan_env(plan, "NCCL_SOCKET_IFNAME"));
+    char *text = json_dumps(json_object_get(plan, "notes"), 0);
+    assert_non_null(strstr(text, "NCCL_SOCKET_IFNAME=eth0 of the environment that the daemon was "
+                                 "started in is likely harmful"));
+    free(text);
+    json_decref(plan);
+    json_decref(facts);
+    json_decref(spec);
+}
+
+static void changes_are_told(void **state)
+{
+    (void)state;
+    json_t *all = plan_of("hgx-h100-ib", ONE), *same = plan_of("hgx-h100-ib", ONE);
+    json_t *sick = plan_of("sick-gpu", ONE);
+    json_t *none = plan_changes(all, same), *some = plan_changes(all, sick);
+    assert_int_equal(json_array_size(none), 0);
+    assert_string_equal(json_string_value(json_object_get(all, "hash")),
+                        json_string_value(json_object_get(same, "hash")));
+    char *text = json_dumps(some, 0);
+    if (!strstr(text, "ranks were 8, are 5: one rank for each of 5 distinct healthy GPUs") ||
+        !strstr(text, "CUDA_VISIBLE_DEVICES was") || !strstr(text, "new: GPU 2"))
+        fail_msg("%s", text);
+    free(text);
+    json_decref(none);
+    json_decref(some);
+    json_decref(all);
+    json_decref(same);
+    json_decref(sick);
+}
+
+/* One GPU reached twice, a wrong name, or one that is no more: refused before NCCL can. */
+static void the_jobs_own_list_is_checked(void **state)
+{
+    static const struct {
+        const char *machine, *list, *says; /* "": permitted */
+    } rows[] = {
+        {"rtx3090", "0,1", ""},
+        {"rtx3090", "1", ""},
+        {"rtx3090", "GPU-0018", ""},
+        {"rtx3090", "0,0", "reaches one GPU twice: \"0\" is NVIDIA GeForce RTX 3090"},
+        {"rtx3090", "0,GPU-0010", "reaches one GPU twice: \"GPU-0010\""},
+        {"rtx3090", "0,5", "names \"5\", but this machine has GPUs 0 to 1"},
+        {"mig-slices", "MIG-5c8f0001-1111-5000-8000-000000000001", ""},
+        {"mig-slices", "0,MIG-5c8f0001-1111-5000-8000-000000000001", "one GPU twice"},
+        {"sick-gpu", "0,5", "no handle: GPU is lost: name another one"},
+        {"sick-gpu", "0,2", "bad memory waits for a reset"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *facts = facts_of(rows[i].machine), *plan = NULL;
+        json_t *spec = json_pack("{s:s, s:{s:s}}", "run", "x", "env", "CUDA_VISIBLE_DEVICES",
+                                 rows[i].list);
+        struct err err = {0};
+        int rc = plan_make(&plan, facts, spec, &err);
+        if (rows[i].says[0] ? rc == 0 || !strstr(err.text, rows[i].says) : rc < 0)
+            fail_msg("%s with %s: %d, %s", rows[i].machine, rows[i].list, rc, err.text);
+        json_decref(plan);
+        json_decref(facts);
+        json_decref(spec);
+    }
+}
+
+static void more_than_fits_is_refused_by_name(void **state)
+{
+    static const struct {
+        const char *machine, *resources, *says;
+    } rows[] = {
+        {"colab-a100", "{\"ranks\":4}", "the job has 1 GPU: NVIDIA A100-SXM4-40GB (GPU-00000000-"},
+        {"colab-a100", "{\"gpus\":2}", "this machine has 1 healthy one, NVIDIA A100-SXM4-40GB"},
+        {"sick-gpu", "{\"gpus\":8}", "has 5 healthy ones"},
+        {"gpu-in-use", "{\"gpus\":2}",
+         "GPU 0 (NVIDIA RTX A6000) is left out: process 31415 (python3) computes on it with 22528 "
+         "MiB"},
+        {"mig-slices", "{\"ranks\":2}", "the job has 1 GPU: NVIDIA A100-SXM4-40GB (MIG-5c8f0002-"},
+        {"gpu-in-use", "{\"gpus\":2,\"share_gpus\":true}", ""},
+        {"colab-a100", "{\"ranks\":4,\"share_gpus\":true}", ""},
+        {"mixed-models", "{\"gpus\":3}", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *facts = facts_of(rows[i].machine), *plan = NULL;
+        json_t *spec = json_pack("{s:s, s:o}", "run", "x", "resources",
+                                 json_loads(rows[i].resources, 0, NULL));
+        struct err err = {0};
+        int rc = plan_make(&plan, facts, spec, &err);
+        if (rows[i].says[0] ? rc == 0 || !strstr(err.text, rows[i].says) : rc < 0)
+            fail_msg("%s with %s: %d, %s", rows[i].machine, rows[i].resources, rc, err.text);
+        json_decref(plan);
+        json_decref(facts);
+        json_decref(spec);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_machine_has_its_plan),
+        cmocka_unit_test(folk_settings_are_judged),
+        cmocka_unit_test(an_inherited_setting_is_kept_and_told),
+        cmocka_unit_test(changes_are_told),
+        cmocka_unit_test(the_jobs_own_list_is_checked),
+        cmocka_unit_test(more_than_fits_is_refused_by_name),
+    };
+    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
+}
