@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "controller/daemon.h"
 #include "controller/event_text.h"
@@ -48,12 +49,15 @@ static int read_job(json_t **job, const char *dir, struct err *err)
 static int settle(json_t *spec, const char *dir, struct err *err)
 {
     const char *slash = strrchr(dir, '/'), *key = NULL;
+    struct stat st;
     if (!slash || strcmp(slash + 1, text_of(spec, "name")) != 0)
         return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
                        "'%s'", text_of(spec, "name"), dir);
     json_object_set_new(json_object_get(spec, "checkpoint"), "mirror",
                         json_stringn(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
+    if (stat(text_of(spec, "workdir"), &st) < 0) /* paths are absolute since it was submitted */
+        json_object_set_new(spec, "workdir", json_string(dir));
     if (spec_paths_resolve(spec, "/", &key, err) < 0) {
         err_prefix(err, "what the job needs must be where it was: ");
         return -1;

@@ -17,7 +17,7 @@ packages=(
     libcurl4-openssl-dev libxxhash-dev
     libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev
 )
-tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl python3)
+tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl python3 python3-nbclient python3-ipykernel)
 # Not every release has these: left out where they are unknown.
 optional=(libclang-rt-14-dev)
 peers=(python3-torch python3-numpy)

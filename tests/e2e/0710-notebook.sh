@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# deploy/colab.ipynb from top to bottom, with a directory for the drive; the "VM" is thrown away in the middle
+# of the training, and on the next one the notebook goes on.
+. "$TOP/tests/e2e/expect.sh"
+python=/usr/bin/python3
+$python -c 'import nbclient, ipykernel' 2>/dev/null || { echo "python3-nbclient is not installed"; exit 77; }
+
+# Each VM has a state, a home and a working directory of its own; all of it goes with the VM.
+on() {
+    local vm=$WORK/$1
+    mkdir -p "$vm/ipython"
+    shift
+    (cd "$vm" && exec env JOBCTL_HOME="$vm/state" HOME="$vm" IPYTHONDIR="$vm/ipython" JOBCTL_REPO="$TOP" \
+        JOBCTL_DRIVE="$WORK/drive" JOBCTL_STEPS=100 PYTHONDONTWRITEBYTECODE=1 setsid "$@")
+}
+# Every process that has this VM in its environment.
+of_vm() { grep -lsz "^JOBCTL_HOME=$WORK/$1/state\$" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' || true; }
+
+on vm1 $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab.ipynb" first.ipynb >"$WORK/first.log" 2>&1 &
+for _ in $(seq 1200); do ls "$WORK"/drive/icons/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.1; done
+ls "$WORK"/drive/icons/checkpoints/step-* >/dev/null || { cat "$WORK/first.log"; exit 1; }
+for _ in 1 2 3; do
+    for pid in $(of_vm vm1); do kill -9 "$pid" 2>/dev/null || true; done
+done
+wait $! || true
+[ -z "$(of_vm vm1)" ]
+rm -rf "$WORK/vm1"
+[ ! -e "$WORK/drive/icons/checkpoints/step-00000100" ]
+
+on vm2 $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab.ipynb" second.ipynb >"$WORK/second.log" 2>&1 ||
+    { tail -n 30 "$WORK/second.log"; exit 1; }
+$python - "$WORK/vm2/second.ipynb" <<'PY'
+import json, sys
+outputs = [o for c in json.load(open(sys.argv[1]))["cells"] for o in c.get("outputs", [])]
+text = "".join("".join(o.get("text", "")) for o in outputs)
+pictures = sum("image/png" in o.get("data", {}) for o in outputs)
+for wanted in ("goes on with what is on the drive", "is brought back from the mirror", "100/100", "succeeded"):
+    assert wanted in text, (wanted, text)
+assert "job 1 begins" not in text and pictures == 2, (pictures, text)
+PY
+for pid in $(of_vm vm2); do kill "$pid"; done
+for _ in $(seq 100); do [ -z "$(of_vm vm2)" ] && break; sleep 0.05; done
