@@ -354,6 +354,13 @@ static bool has_engine(const json_t *spec)
     return json_is_object(json_object_get(spec, "train"));
 }
 
+static void on_slow(void *arg, json_t *body)
+{
+    struct attempt *a = arg;
+    if (body)
+        store_event(a, "straggler", body, false);
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
@@ -372,7 +379,7 @@ static int prepare(struct attempt *a, struct err *err)
                                                 .snapshots = has_engine(spec)});
     return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
                         json_object_get(a->launch, "learned"),
-                        &(struct vigil_hooks){.hang = on_hang, .arg = a}, err);
+                        &(struct vigil_hooks){.hang = on_hang, .slow = on_slow, .arg = a}, err);
 }
 
 static int64_t launch_int(const json_t *launch, const char *object, const char *key)

@@ -70,8 +70,9 @@ int flight_print(FILE *out, const char *path, struct err *err)
             p.steps_total, flight_phase_name(flight_phase_of(&p)), ago(p.phase_start_ns));
     if (p.phase_total)
         fprintf(out, ", %" PRIu64 " of %" PRIu64 " done", p.phase_done, p.phase_total);
-    fprintf(out, "\ncollectives: %" PRIu64 " started, %" PRIu64 " completed\n", p.coll_seq,
+    fprintf(out, "\ncollectives: %" PRIu64 " started, %" PRIu64 " completed", p.coll_seq,
             p.coll_done_seq);
+    fprintf(out, ", %.3f s waited in them for others\n", (double)p.wait_ns / 1e9);
     fprintf(out, "times:\n");
     print_hist(out, "step", p.step_hist);
     for (int i = 0; i < FLIGHT_PHASES; i++)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/ranks.h"
+#include "agent/straggler.h"
 #include "engine/err.h"
 
 enum { LOOK_MS = 200 };
@@ -17,6 +18,7 @@ struct vigil {
     struct ranks      *ranks;
     struct vigil_hooks hooks;
     struct hang       *hang;
+    struct straggler  *straggler;
     uv_timer_t         timer;
     int                np, generation;
     struct hang_rank  *look;
@@ -51,7 +53,10 @@ static void on_look(uv_timer_t *timer)
                                         .state = pid > 0 ? process_state(worker) : (char)0,
                                         .page = &v->pages[i]};
     }
-    if (!hang_look(v->hang, v->look, (int64_t)(uv_hrtime() / 1000000), &verdict))
+    int64_t now = (int64_t)(uv_hrtime() / 1000000);
+    if (straggler_look(v->straggler, v->pages, now))
+        v->hooks.slow(v->hooks.arg, straggler_body(v->straggler));
+    if (!hang_look(v->hang, v->look, now, &verdict))
         return;
     vigil_end(v);
     v->hooks.hang(v->hooks.arg, v->generation, &verdict);
@@ -80,7 +85,8 @@ int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const
         vigil_destroy(v);
         return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", np);
     }
-    if (hang_create(&v->hang, np, &rules, learned, err) < 0) {
+    if (hang_create(&v->hang, np, &rules, learned, err) < 0 ||
+        straggler_create(&v->straggler, np, err) < 0) {
         vigil_destroy(v);
         return -1;
     }
@@ -104,6 +110,7 @@ void vigil_destroy(struct vigil *v)
     if (!v)
         return;
     hang_destroy(v->hang);
+    straggler_destroy(v->straggler);
     json_decref(v->told);
     free(v->look);
     free(v->pages);
@@ -114,6 +121,7 @@ void vigil_begin(struct vigil *v, int generation)
 {
     v->generation = generation;
     hang_begin(v->hang, (int64_t)(uv_hrtime() / 1000000));
+    straggler_begin(v->straggler);
     uv_timer_start(&v->timer, on_look, LOOK_MS, LOOK_MS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vigil.h - looks at the ranks a few times a second, and tells when one hangs
  *
- * The shell around agent/hang.h: a timer, the flight pages, /proc, and what was learned.
+ * The shell around agent/hang.h and agent/straggler.h: a timer, the flight pages, /proc, and what was learned.
  */
 #ifndef AGENT_VIGIL_H
 #define AGENT_VIGIL_H
@@ -17,6 +17,7 @@ struct vigil;
 
 struct vigil_hooks {
     void (*hang)(void *arg, int generation, const struct hang_verdict *v);
+    void (*slow)(void *arg, json_t *body); /* straggler_body(), when it has changed; taken */
     void *arg;
 };
 

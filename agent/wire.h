@@ -55,6 +55,8 @@
  *                      cascade only after the failure that decides
  *   learned            {phase: ms, ..., "HEIGHTxWIDTH": {phase: ms}}    the 99.9th percentiles by
  *                      which a hang is told (agent/hang.h)
+ *   straggler          {rank, phase, percent, text, step_ms, own_ms: [], wait_ms: []} when a rank
+ *                      begins to slow all down; rank null when it has ceased
  *   hang               {generation, rank, cause, text}          rank null: all of them together
  *   incident           {generation, path, text}                what was seen before anything was
  *                      stopped; path: the whole report, in the run directory

@@ -194,6 +194,12 @@ static void hang(char *out, size_t size, const json_t *b)
     snprintf(out, size, "hang: %s", text_of(b, "text"));
 }
 
+static void straggler(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text");
+    snprintf(out, size, "%s", text[0] ? text : "no rank slows the others down any more");
+}
+
 static void incident(char *out, size_t size, const json_t *b)
 {
     snprintf(out, size, "incident report: %s", text_of(b, "path"));
@@ -231,6 +237,7 @@ static const struct kind {
     {"step", step, NULL, false},
     {"hang", hang, NULL, true},
     {"incident", incident, NULL, false},
+    {"straggler", straggler, NULL, true},
     {"learned", NULL, "the usual times of phases are noted", false},
     {"generation_started", generation_started, NULL, true},
     {"rank_exited", rank_exited, NULL, false},

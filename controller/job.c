@@ -136,8 +136,11 @@ void job_note(struct job *job, const char *kind, const json_t *body)
             job->pulse.samples_per_s = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "step_ms")))
             job->pulse.step_ms = json_number_value(v);
+    } else if (strcmp(kind, "straggler") == 0) {
+        const char *text = json_string_value(json_object_get(body, "text"));
+        snprintf(job->pulse.slow, sizeof(job->pulse.slow), "%s", text ? text : "");
     } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
-        job->pulse.phase[0] = 0;
+        job->pulse.phase[0] = job->pulse.slow[0] = 0;
     }
 }
 

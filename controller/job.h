@@ -25,6 +25,7 @@ struct link;
 
 /* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
 struct job_pulse {
+    char    slow[200];          /* which rank slows all down, "" = none */
     double  loss, lr, samples_per_s, step_ms;
     char    phase[16];
     int64_t at_ms;

@@ -76,6 +76,10 @@ void row_reason(char *out, unsigned long size, const struct job *job)
 {
     const struct job_core *c = &job->core;
     const int64_t now_ms = daemon_now_ms();
+    if (c->state == JOB_RUNNING && job->pulse.slow[0]) {
+        snprintf(out, size, "%s", job->pulse.slow);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;

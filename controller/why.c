@@ -43,7 +43,7 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
 {
     static const char *const telling[] = {
         "generation_ended", "restart_scheduled", "retry", "agent_lost", "stop_requested",
-        "quarantined", "warning", "attempt_ended", "done", "setup_done", "placed",
+        "quarantined", "warning", "straggler", "attempt_ended", "done", "setup_done", "placed",
     };
     char text[400], line[520];
     json_t *at = NULL;
@@ -187,8 +187,9 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s)
     buf_print(text, ", attempt %lld, generation %lld.",
               (long long)json_integer_value(json_object_get(row, "attempt")),
               (long long)json_integer_value(json_object_get(row, "generation")));
-    if (reason[0] && strcmp(state, "running") != 0)
-        buf_print(text, " %s.", reason);
+    bool slow = strstr(reason, " slows all down");
+    if (reason[0] && (slow || strcmp(state, "running") != 0))
+        buf_print(text, " %c%s.", slow ? 'R' : reason[0], reason + 1);
 }
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)

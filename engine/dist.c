@@ -315,7 +315,9 @@ int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
         rc = fail(d, f, err);
         break;
     }
-    d->stats.wait_ns += dist_clock_ns() - start;
+    const uint64_t waited = dist_clock_ns() - start;
+    d->stats.wait_ns += waited;
+    flight_waited(d->c.flight, waited);
     return rc < 0 ? -1 : 0;
 }
 

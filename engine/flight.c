@@ -281,6 +281,12 @@ void flight_coll_done(struct flight *f, uint64_t seq)
         put(&f->page->coll_done_seq, seq);
 }
 
+void flight_waited(struct flight *f, uint64_t ns)
+{
+    if (f)
+        put(&f->page->wait_ns, get(&f->page->wait_ns) + ns);
+}
+
 /* step_phase first, with acquire: what is read after it is at least as new. */
 void flight_read(const struct flight *f, struct flight_page *out)
 {

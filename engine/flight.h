@@ -79,7 +79,8 @@ struct flight_page {
     uint64_t coll_done_seq;   /* collectives completed */
     uint64_t steps_total;     /* steps of the whole run */
     uint64_t phase_ns[FLIGHT_PHASES]; /* spent in each, the one that lasts not counted */
-    uint64_t reserved[35];
+    uint64_t wait_ns;         /* spent waiting for other ranks in collectives */
+    uint64_t reserved[34];
     uint64_t step_hist[FLIGHT_BINS];                  /* log2 bins, see flight_bin() */
     uint64_t phase_hist[FLIGHT_PHASES][FLIGHT_BINS];
     uint64_t ring_next;       /* seq the next entry will get */
@@ -110,6 +111,7 @@ void flight_set_total(struct flight *f, uint64_t steps_total);
  * f may be NULL. */
 void flight_coll_begin(struct flight *f, uint64_t seq, uint64_t kind, uint64_t bytes);
 void flight_coll_done(struct flight *f, uint64_t seq);
+void flight_waited(struct flight *f, uint64_t ns); /* f may be NULL */
 
 /* The reader's side: one consistent-enough copy. */
 void flight_read(const struct flight *f, struct flight_page *out);

@@ -29,6 +29,7 @@ pure="
     agent/cause
     agent/rules
     agent/hang
+    agent/straggler
     engine/batch_plan
 "
 banned='^(uv_|sqlite3_|MHD_|curl_|fopen|open|open64|read|write|time|clock|clock_gettime|gettimeofday|rand|random|srand|getenv|socket|fork|kill|printf|puts)'

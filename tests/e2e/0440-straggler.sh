@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# One of three ranks is slow: it is held (SIGSTOP) most of the time. status, show and why name it and
+# its phase within seconds; nothing is restarted for it.
+cat >"$WORK/icons.yaml" <<YAML
+name: icons
+resources: {ranks: 3, cpus: 1}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons}
+  batch: {global: 12}
+  steps: 1000000
+  sample: {after: false}
+checkpoint: {every: 100000 steps}
+YAML
+. "$TOP/tests/e2e/events.sh"
+
+jobctl submit -q "$WORK/icons.yaml"
+until_step 1 20
+victim=$(rank_pid 1 2)
+(
+    while kill -STOP "$victim"; do
+        sleep 0.06
+        kill -CONT "$victim"
+        sleep 0.02
+    done
+) 2>/dev/null &
+holder=$!
+told=$(await 1 '"kind":"straggler"' | tail -n 1)
+kill $holder
+wait $holder || true
+kill -CONT "$victim"
+echo "$told" | field text
+[ "$(echo "$told" | field rank)" = 2 ]
+jobctl show 1 | tr -s ' \n' ' ' | grep -q 'rank 2 slows all down: without it a step would take [0-9]* % less'
+jobctl why 1 | tr -s ' \n' ' ' | grep -q ' Rank 2 slows all down'
+await 1 'no rank slows the others down any more' >/dev/null
+! jobctl why 1 | tr -s ' \n' ' ' | grep -q ' Rank 2 slows all down'
+! jobctl events 1 | grep -q hang
+jobctl cancel 1
+jobctl wait 1 || [ $? = 3 ]
