@@ -59,3 +59,25 @@ await 2 '"kind":"generation_started"' >/dev/null
 kill -STOP "$(await 2 '"kind":"generation_started"' | field pids)"
 await 2 '"kind":"hang"' | field text
 jobctl wait 2
+
+# All that is known, in one file to send to somebody; without what is secret.
+cat >"$WORK/secret.yaml" <<YAML
+name: secretive
+run: echo "my key is \$SAUCE, also token=abcd1234"; exit 3
+secrets: [SAUCE]
+retry: {max: 0}
+YAML
+export SAUCE=tabasco-and-lime
+jobctl submit -q "$WORK/secret.yaml"
+jobctl wait 3 || [ $? = 1 ]
+jobctl report 3 -o "$WORK/3.tgz"
+jobctl report 1 -o "$WORK/1.tgz"
+tar xzf "$WORK/3.tgz" -C "$WORK"
+tar xzf "$WORK/1.tgz" -C "$WORK"
+grep -q 'my key is \[redacted\], also token=\[redacted\]' "$WORK/job-3/attempt-1/rank0.log"
+! grep -rq 'tabasco\|abcd1234' "$WORK/job-3"
+for f in why.json job.json events.jsonl facts.json plan.json spec.yaml attempt-1/agent.log \
+    attempt-1/rank2.log attempt-1/incident-1.txt; do
+    [ -s "$WORK/job-1/$f" ] || { echo "no $f in the report:"; tar tzf "$WORK/1.tgz"; exit 1; }
+done
+grep -q 'native stacks' "$WORK/job-1/attempt-1/incident-1.txt"
