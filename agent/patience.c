@@ -67,9 +67,10 @@ int patience_ask(const struct patience *p, char *why, size_t size)
 void patience_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
                           const char *detail, int64_t step)
 {
+    const bool blank = strcmp(cause, "gpu_oom") != 0;
     uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     for (const unsigned char *p = (const unsigned char *)detail; *p; p++) {
-        unsigned char c = *p >= '0' && *p <= '9' ? '#' : *p;
+        unsigned char c = blank && *p >= '0' && *p <= '9' ? '#' : *p;
         h = (h ^ c) * UINT64_C(0x100000001b3);
     }
     snprintf(out, FINGERPRINT, "%s:%s%d:%08x@%lld", cause, e->signalled ? "signal" : "exit",

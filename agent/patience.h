@@ -39,7 +39,8 @@ int64_t patience_wait_ms(const struct patience *p, double jitter);
 /* 0: try again; -1: enough, and `why` says so in a few words that end in ": " or are "". */
 int patience_ask(const struct patience *p, char *why, size_t size);
 
-/* Cause, code, sentence with its numbers blanked, and the step. */
+/* Cause, code, sentence with its numbers blanked, and the step. The numbers of gpu_oom stay: the
+ * next start takes a smaller micro-batch, and that is another failure. */
 void patience_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
                           const char *detail, int64_t step);
 

@@ -57,15 +57,21 @@ static int choose_for_given(struct choice *c)
 {
     if (plan_micro(c, c->most) < 0)
         return -1;
-    if (c->fit->fits || !may_recompute(c))
+    if (c->fit->fits)
         return 0;
     const struct fit kept = *c->fit;
-    c->memory.limits.recompute = true;
-    if (plan_micro(c, c->most) < 0)
-        return -1;
-    if (!c->fit->fits)
-        *c->fit = kept; /* it would cost time and not help */
-    return 0;
+    if (may_recompute(c)) {
+        c->memory.limits.recompute = true;
+        if (plan_micro(c, c->most) < 0)
+            return -1;
+        if (c->fit->fits)
+            return 0;
+    }
+    struct memory_plan p;
+    c->memory.limits.recompute = kept.recompute; /* it would cost time and not help */
+    *c->fit = kept;
+    c->fit->most = memory_largest_micro(&p, &c->memory, c->most, c->fit->budget, c->err);
+    return c->fit->most < 0 ? -1 : 0;
 }
 
 static int even_out(int all, int most)

@@ -37,6 +37,7 @@ struct fit {
     int                micro;
     bool               recompute;
     bool               fits;      /* or nothing fits, and this is the least there is */
+    int                most;      /* micro-batch that would fit, where the given one does not; or 0 */
     int64_t            budget;    /* bytes of the room that may be used; 0: unknown */
     struct memory_plan plan;      /* of the choice */
     char               micro_why[FIT_WHY], recompute_why[FIT_WHY];

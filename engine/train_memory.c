@@ -110,7 +110,8 @@ int train_memory_choose(struct train *t)
 void train_memory_lower(struct train *t)
 {
     const struct fit *f = &t->fit;
-    struct lowered next = {f->micro / 2, f->recompute};
+    const int half = f->micro / 2;
+    struct lowered next = {f->most > 0 && f->most < half ? f->most : half, f->recompute};
     if (f->micro == 0) /* it happened before there was a choice */
         return;
     if (f->micro == 1 && t->spec.recompute == RECOMPUTE_AUTO && !f->recompute)

@@ -381,6 +381,33 @@ static void some_causes_end_it(void **state)
     expect(field("gave_up"), "false");
 }
 
+/* Each start takes half of the samples at a time: it is not the same failure again. */
+static void smaller_and_smaller_is_not_the_same_failure(void **state)
+{
+    (void)state;
+    char text[200];
+    launch(1, true, false);
+    for (int i = 1; i <= 4; i++) {
+        snprintf(text, sizeof(text),
+                 "{\"ev\":\"failed\",\"cause\":\"gpu_oom\",\"exit_code\":72,\"text\":\"%d were too large\"}",
+                 32 >> (i < 4 ? i : 3));
+        spawned(i);
+        line(i, 0, text);
+        exited(i, 0, 72);
+        assert_memory_equal(swept(true), "restart_scheduled", 17);
+        now += 300000;
+        if (i > 1)
+            timer(now);
+    }
+    spawned(5);
+    line(5, 0, text);
+    exited(5, 0, 72);
+    swept(true);
+    swept(true);
+    expect(field("same_fingerprint"), "3"); /* 4, 4 and 4 */
+    expect(field("gave_up"), "true");
+}
+
 static void a_gpu_fault_is_for_the_controller(void **state)
 {
     (void)state;
@@ -567,6 +594,7 @@ int main(void)
         TEST(a_hang_is_reported_before_anything_is_stopped),
         TEST(a_report_that_takes_too_long_is_not_waited_for),
         TEST(some_causes_end_it),
+        TEST(smaller_and_smaller_is_not_the_same_failure),
         TEST(a_gpu_fault_is_for_the_controller),
         TEST(what_cannot_run_here_ends_at_once),
         TEST(stop_is_a_ladder),

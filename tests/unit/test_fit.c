@@ -101,6 +101,7 @@ static void each_row(void **state)
             fail_msg("%s: micro %d (%s), again %d (%s), fits %d", r->what, f.micro, f.micro_why,
                      f.recompute, f.recompute_why, f.fits);
         assert_true((f.plan.again > 0.2) == r->want_again);
+        assert_int_equal(f.most, strcmp(r->what, "a given one does not") == 0 ? 1 : 0);
         if (f.fits && f.budget > 0)
             assert_true(f.plan.total <= f.budget && f.budget <= room);
     }
