@@ -83,6 +83,8 @@ CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cud
 NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden \
             -Werror all-warnings -Xptxas -v -cudart static -gencode arch=compute_80,code=sm_80 \
             -gencode arch=compute_90,code=[sm_90,compute_90]
+# A stand-in for NCCL, and one that lacks functions.
+FAKE_NCCL := $(OBJ)/tests/fake/libnccl.so.2 $(OBJ)/tests/fake/libnccl-old.so.2
 CUDA_CPU := $(OBJ)/tests/cuda_cpu/libjobctl_cuda.so
 KERNELS  := $(OBJ)/tests/gpu/check_kernels
 CXX      := $(if $(filter default,$(origin CXX)),g++,$(CXX))
@@ -113,8 +115,9 @@ sim: $(SIMS)  ## the pure cores on a virtual clock: SEEDS worlds full of faults
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
 
-cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(OBJ)/tests/unit/test_memory $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
-	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(OBJ)/tests/unit/test_memory,echo "no $(CXX) found: skipped")
+cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(OBJ)/tests/unit/test_memory $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
+	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(OBJ)/tests/unit/test_memory \
+	  $(firstword $(FAKE_NCCL)),echo "no $(CXX) found: skipped")
 
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
@@ -252,6 +255,12 @@ TEST_LIBS := $(call libs,$(DIRS))
 $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
+
+$(OBJ)/tests/unit/test_nccl: $(FAKE_NCCL)
+$(FAKE_NCCL): tests/fake/nccl.c engine/nccl.h
+	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< ($(@F))")
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g $(WARN) $(WERROR) -fPIC -shared -pthread \
+	  $(if $(findstring old,$@),-DFAKE_NCCL_OLD -Wno-unused-function) -o $@ $<
 
 $(OBJ)/tests/sim/%: tests/sim/%.c $(SIM_SRCS) tests/sim/world.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")

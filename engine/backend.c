@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/env.h"
 #include "engine/err.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
@@ -18,6 +19,7 @@
 
 static struct {
     const struct kern_ops *ops;  /* NULL: nothing chosen yet */
+    const struct kern_streams *streams;
     bool                   bf16;
     char                   device[128];
     char                   note[600];
@@ -76,6 +78,11 @@ const struct kern_ops *backend_ops(void)
     if (counting.to)
         return &counting.ops;
     return chosen.ops ? chosen.ops : kern_cpu();
+}
+
+const struct kern_streams *backend_streams(void)
+{
+    return chosen.streams;
 }
 
 bool backend_is_bf16(void)
@@ -208,7 +215,10 @@ static int open_cuda(bool bf16, struct err *err)
         [KERN_CUDA_NO_LIBRARY] = "cuBLASLt is missing",
         [KERN_CUDA_UNUSABLE] = "the GPU cannot be used",
     };
-    struct kern_cuda c = {.ops_size = sizeof(struct kern_ops),
+    int local = 0;
+    if (env_int("LOCAL_RANK", 0, &local, err) < 0)
+        return -1;
+    struct kern_cuda c = {.ops_size = KERN_CUDA_SIZE, .device = local,
                           .precision = bf16 ? KERN_BF16 : KERN_FP32};
     void *lib = load_plugin(err);
     if (!lib)
@@ -223,6 +233,7 @@ static int open_cuda(bool bf16, struct err *err)
         return err_set(err, ERR_NO_DEVICE, "%s: %s", what, c.why);
     }
     chosen.ops = c.ops;
+    chosen.streams = c.streams;
     chosen.bf16 = bf16;
     snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);
     return 0;

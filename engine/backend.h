@@ -2,7 +2,7 @@
 /* backend.h - which device computes: one choice per process, made before any model exists
  *
  * The CPU's kernels are in this program; those of NVIDIA GPUs in
- * libjobctl_cuda.so, looked for in $JOBCTL_CUDA (a file), beside this program,
+ * libjobctl_cuda.so (on the GPU whose number is $LOCAL_RANK), looked for in $JOBCTL_CUDA (a file), beside this program,
  * and in ../lib of it.
  */
 #ifndef ENGINE_BACKEND_H
@@ -14,6 +14,7 @@
 
 struct err;
 struct kern_ops;
+struct kern_streams;
 
 /* "auto", "cpu" or "cuda"; precision "auto", "fp32" or "bf16" (auto: bf16 on a GPU; the CPU
  * has fp32 only). NULL is "auto". auto takes the GPU if there is one that works; else
@@ -23,6 +24,8 @@ int backend_open(const char *backend, const char *precision, struct err *err);
 
 /* The chosen table; the CPU's until backend_open(). */
 const struct kern_ops *backend_ops(void);
+/* Streams beside that of the kernels (kernels/cuda.h); NULL on the CPU. */
+const struct kern_streams *backend_streams(void);
 bool backend_is_bf16(void);       /* whether inputs of products are rounded */
 const char *backend_device(void); /* "cpu", or the GPU's name */
 const char *backend_note(void);   /* a sentence for people, or "" */

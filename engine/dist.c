@@ -52,6 +52,10 @@ static int say(const struct dist *d, struct err *err)
     const struct dist_fault *f = &d->fault;
     char call[80];
     name_call(call, sizeof(call), d, f->seq);
+    if (f->rank < 0 && (f->kind == DIST_ABSENT || f->kind == DIST_LATE))
+        return err_set(err, ERR_SYSTEM, "the GPUs of this job did not %s within %.3g s",
+                       f->kind == DIST_ABSENT ? "connect" : "finish a collective",
+                       (double)(f->kind == DIST_ABSENT ? d->c.init_ms : d->patience_ms) / 1000);
     switch (f->kind) {
     case DIST_ABSENT:
         return err_set(err, ERR_SYSTEM, "rank %d of %d did not come within %.3g s: look at its log",
@@ -78,6 +82,8 @@ static int say(const struct dist *d, struct err *err)
     case DIST_FINE:
         break;
     }
+    if (d->why[0])
+        return err_set(err, ERR_SYSTEM, "%s (%s)", d->why, call);
     return err_set(err, ERR_SYSTEM, "the ranks of this job cannot talk to each other (%s)", call);
 }
 
@@ -97,6 +103,8 @@ static const struct dist_ops *choose_way(const struct dist_config *c)
 {
     if (c->world == 1)
         return &dist_none;
+    if (c->device)
+        return &dist_nccl;
     if (!c->meet || c->meet->nodes == 1)
         return &dist_shm;
     return c->meet->nodes == c->world ? &dist_mesh : &dist_nodes;
@@ -235,6 +243,8 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
         d->moved_ms = dist_clock_ms();
     call.seq = ++d->tail;
     d->queue[(call.seq - 1) % DIST_QUEUE] = call;
+    if (d->ops->begun)
+        d->ops->begun(d, &call);
     d->stats.calls++;
     d->stats.bytes += call.n * dist_size(call.type);
     flight_coll_begin(d->c.flight, call.seq, (uint64_t)call.kind, call.n * dist_size(call.type));

@@ -20,6 +20,7 @@
 #ifndef ENGINE_DIST_H
 #define ENGINE_DIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,12 @@ struct dist_meet {
     void       *arg;
 };
 
+/* For buffers in a GPU's memory: what reaches it (kernels/kernels.h, kernels/cuda.h). */
+struct dist_device {
+    const struct kern_ops     *ops;
+    const struct kern_streams *streams;
+};
+
 struct dist_config {
     int            rank, world;
     const char    *name;     /* unique for (job, attempt, generation); nobody else's ranks meet */
@@ -50,6 +57,9 @@ struct dist_config {
     int64_t        wait_ms;  /* without any progress, unless dist_wait_for() says otherwise */
     struct flight *flight;   /* may be NULL: shows the collective in hand */
     const struct dist_meet *meet; /* NULL: all ranks are on this machine */
+    /* NULL: buffers are this process's memory. Else they are the GPU's, kernels that write them
+     * must have been asked for before the call begins, and `meet` is needed. */
+    const struct dist_device *device;
 };
 
 enum dist_fault_kind {
@@ -117,6 +127,9 @@ int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err);
 
 /* From any thread: make all ranks fail now, this one too. */
 void dist_abort(struct dist *d);
+
+/* A communicator of GPUs could not be ended: only _exit() ends this process for sure. */
+bool dist_is_stuck(void);
 
 const struct dist_fault *dist_fault(const struct dist *d);
 const struct dist_stats *dist_stats(const struct dist *d);

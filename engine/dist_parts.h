@@ -38,6 +38,8 @@ struct dist_ops {
     int  (*begin)(struct dist *d, struct err *err);
     /* 1 connected, 0 not yet, -1. Never blocks for long. */
     int  (*connect)(struct dist *d, struct err *err);
+    /* NULL, or told when a call has been put into the queue. */
+    void (*begun)(struct dist *d, const struct dist_call *call);
     /* Work on `call`: 1 done, 0 blocked, -1 with d->fault set. Adds to d->progress what it did. */
     int  (*advance)(struct dist *d, const struct dist_call *call);
     /* Until something may have changed, at most some milliseconds. */
@@ -65,6 +67,7 @@ struct dist {
     int64_t                began_ms, moved_ms; /* when it began; when something last moved */
     int64_t                patience_ms; /* of the wait in hand, or the last one */
     struct dist_fault      fault;
+    char                   why[256];    /* of DIST_SYSTEM, where more is known; or "" */
     struct dist_stats      stats;
     atomic_bool            aborted;
     /* Of a part of a larger whole (dist_nodes.c), else NULL: */
@@ -73,7 +76,7 @@ struct dist {
     int                    parts;       /*   of so many */
 };
 
-extern const struct dist_ops dist_none, dist_shm, dist_mesh, dist_nodes;
+extern const struct dist_ops dist_none, dist_shm, dist_mesh, dist_nodes, dist_nccl;
 
 /* As others know rank i of d: what a fault says. */
 static inline int dist_name(const struct dist *d, int i)

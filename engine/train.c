@@ -290,6 +290,7 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     if (t->flight)
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
     int code = tell_end(t, rc);
+    dist_destroy(t->gpus);
     dist_destroy(t->dist);
     rendezvous_close(t->rendezvous);
     train_snapshot_close(t);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "engine/checkpoint.h"
+#include "engine/dist.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
 #include "engine/fit.h"
@@ -38,7 +39,9 @@ struct train {
     struct progress *progress;
     struct flight   *flight;
     struct rendezvous *rendezvous;
-    struct dist     *dist;
+    struct dist     *dist;  /* of the ranks' own memory: words, and gradients on the CPU */
+    struct dist_device device;
+    struct dist     *gpus;  /* of gradients in the memory of GPUs, or NULL */
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;

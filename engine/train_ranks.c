@@ -16,21 +16,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/dataset.h"
 #include "engine/digest.h"
 #include "engine/dist.h"
 #include "engine/flight.h"
 #include "engine/layout.h"
 #include "engine/loader.h"
+#include "engine/nccl.h"
 #include "engine/progress.h"
 #include "engine/rendezvous.h"
 #include "engine/schedule.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
+#include "kernels/kernels.h"
 
 enum {
     BUCKET = 1 << 20,    /* floats */
     MEET_MS = 120000,    /* for all processes to come up */
+    GPUS_MS = 60000,     /* then, for their GPUs to connect: kernels may have to be compiled */
     WAIT_MS = 60000,     /* at least; more where steps are long */
     WAIT_STEPS = 10,
     FIRST_MS = 600000,   /* the first step: memory, tables, caches */
@@ -50,6 +54,10 @@ _Static_assert(sizeof(struct record) == DIST_UNIT, "a record is a unit");
 int train_ranks_failed(struct train *t)
 {
     enum dist_fault_kind kind = dist_fault(t->dist)->kind;
+    if (t->gpus && dist_fault(t->gpus)->kind != DIST_FINE) {
+        dist_abort(t->dist); /* the others may wait there */
+        kind = kind == DIST_FINE ? DIST_SYSTEM : kind;
+    }
     if (kind != DIST_FINE && t->code == EXIT_DONE)
         t->code = kind == DIST_MISMATCH ? EXIT_DESYNC : EXIT_COLLECTIVE;
     return -1;
@@ -75,6 +83,35 @@ static int meeting_name(char name[DIST_NAME], struct err *err)
     return 0;
 }
 
+/* All have come: what takes longer than this is not one that is late. */
+static int connect_gpus(struct train *t, const struct dist_config *ranks)
+{
+    const struct nccl *n;
+    struct dist_device device = {backend_ops(), backend_streams()};
+    struct dist_config c = *ranks;
+    if (t->spec.reproducible)
+        return err_set(&t->err, ERR_USAGE, "reproducible: true is not supported on several GPUs yet: "
+                       "use one, or the CPU");
+    t->device = device;
+    c.device = &t->device;
+    c.flight = NULL;
+    c.init_ms = GPUS_MS + 10 * c.world;
+    if (train_ranks_barrier(t) < 0)
+        return -1;
+    if (dist_connect(&t->gpus, &c, NULL, &t->err) < 0) {
+        t->code = t->err.code == ERR_SYSTEM ? EXIT_COLLECTIVE : EXIT_DONE;
+        dist_abort(t->dist);
+        return -1;
+    }
+    if (train_is_first(t) && nccl_load(&n, NULL, NULL) == 0) {
+        printf("gpus: %d, connected by NCCL %d.%d.%d\n", c.world, n->version / 10000,
+               n->version % 10000 / 100, n->version % 100);
+        if (n->note[0])
+            progress_warning(t->progress, "%s", n->note);
+    }
+    return 0;
+}
+
 int train_ranks_open(struct train *t)
 {
     char name[DIST_NAME];
@@ -92,7 +129,7 @@ int train_ranks_open(struct train *t)
     if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
         if (e->world_size > 1)
             printf("ranks: this is %d of %d\n", e->rank, e->world_size);
-        return 0;
+        return backend_ops()->host || e->world_size == 1 ? 0 : connect_gpus(t, &c);
     }
     if (t->err.code == ERR_SYSTEM)
         t->code = EXIT_COLLECTIVE;
@@ -252,6 +289,8 @@ int train_ranks_same_weights(struct train *t)
         return 0;
     struct model *m = step_model(t->step);
     size_t bytes = sizeof(float) * layout_floats(model_layout(m));
+    if (model_pull(m, &t->err) < 0)
+        return -1;
     struct record mine = describe(t);
     struct record *all = calloc((size_t)world, sizeof(*all));
     if (!all)
@@ -280,16 +319,18 @@ void train_ranks_begin_step(struct train *t)
 /* Buckets are cut from the end of the block, where the backward pass begins. */
 int train_ranks_ready(struct train *t, size_t from)
 {
-    float *grads = model_grads(step_model(t->step));
+    struct model *m = step_model(t->step);
+    float *grads = t->gpus ? model_kernel_grads(m) : model_grads(m);
+    struct dist *d = t->gpus ? t->gpus : t->dist;
     if (t->env->world_size == 1)
         return 0;
     while (t->sent_from > 0 && (t->sent_from > BUCKET ? t->sent_from - BUCKET : 0) >= from) {
         size_t n = t->sent_from > BUCKET ? BUCKET : t->sent_from;
-        if (dist_all_reduce(t->dist, grads + t->sent_from - n, n, DIST_F32, DIST_SUM, &t->err) < 0)
+        if (dist_all_reduce(d, grads + t->sent_from - n, n, DIST_F32, DIST_SUM, &t->err) < 0)
             return train_ranks_failed(t);
         t->sent_from -= n;
     }
-    return dist_poll(t->dist, &t->err) < 0 ? train_ranks_failed(t) : 0;
+    return dist_poll(d, &t->err) < 0 ? train_ranks_failed(t) : 0;
 }
 
 int train_ranks_reduce(struct train *t)
@@ -305,6 +346,8 @@ int train_ranks_reduce(struct train *t)
     int rc = train_ranks_ready(t, 0);
     if (rc == 0)
         rc = exchange(t, all, &mine, patience_ms(t));
+    if (rc == 0 && t->gpus && dist_wait_for(t->gpus, patience_ms(t), &t->err) < 0)
+        rc = train_ranks_failed(t);
     t->loss = 0;
     for (int i = 0; rc == 0 && i < world; i++)
         t->loss += all[i].value;

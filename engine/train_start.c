@@ -363,9 +363,6 @@ int train_start(struct train *t)
         return -1;
     if (train_is_first(t))
         tell_device(t);
-    if (t->env->world_size > 1 && !backend_ops()->host)
-        return err_set(&t->err, ERR_USAGE, "training on %d GPUs is not supported yet; use "
-                       "resources.gpus: 0 for ranks on the CPU, or one rank", t->env->world_size);
     if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 ||
         (t->spec.reproducible && train_exact_open(t) < 0) || train_snapshot_open(t) < 0 ||
         resume_or_start(t) < 0)

@@ -27,16 +27,31 @@ enum kern_cuda_result {
     KERN_CUDA_UNUSABLE      /* the GPU refuses: too old, exclusive, broken */
 };
 
+/* What collectives between GPUs need besides memory: a stream of their own beside the kernels', and
+ * marks that say how far a stream has come.  Nothing here waits.  A failure is told by
+ * kern_ops.state(). */
+struct kern_streams {
+    void *(*open)(void);                      /* NULL: it failed */
+    void (*close)(void *stream);
+    void *(*mark)(void *stream);              /* after all asked of it so far; NULL: the kernels' */
+    int (*reached)(void *mark);               /* 1; 0: not yet; -1: the device failed */
+    int (*follow)(void *stream, void *mark);  /* what is asked of it from now on waits for the mark */
+    void (*drop)(void *mark);
+};
+
 /* The first block is filled by the caller, the second by kern_cuda_open(). */
 struct kern_cuda {
-    size_t              ops_size;   /* sizeof(struct kern_ops) */
+    size_t              ops_size;   /* KERN_CUDA_SIZE: of the tables both must know */
     int                 device;     /* number among those CUDA shows */
     enum kern_precision precision;
 
+    const struct kern_streams *streams;
     const struct kern_ops *ops;     /* constant; lives until the process ends */
     char name[128];                 /* "NVIDIA H200" */
     char why[256];                  /* a sentence without full stop, unless READY */
 };
+
+#define KERN_CUDA_SIZE (sizeof(struct kern_ops) + sizeof(struct kern_streams))
 
 /* One device per process: the first call decides, later ones get the same table if they ask for
  * the same. Returns an enum kern_cuda_result. */

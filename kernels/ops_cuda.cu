@@ -12,6 +12,7 @@
 
 #include "kernels/device.cu"
 #include "kernels/gemm.cu"
+#include "kernels/stream.cu"
 
 #include "kernels/adamw.cu"
 #include "kernels/reduce.cu"
@@ -113,7 +114,7 @@ extern "C" __attribute__((visibility("default"))) int kern_cuda_open(struct kern
 {
     c->ops = NULL;
     c->why[0] = c->name[0] = '\0';
-    if (c->ops_size != sizeof(struct kern_ops))
+    if (c->ops_size != KERN_CUDA_SIZE)
         return refuse(c, KERN_CUDA_OTHER_BUILD, "they are of another version; build both together",
                       cudaSuccess);
     if (is_open && (opened.device != c->device || opened.precision != c->precision))
@@ -130,6 +131,7 @@ extern "C" __attribute__((visibility("default"))) int kern_cuda_open(struct kern
         is_open = true;
     }
     memcpy(c->name, opened.name, sizeof(c->name));
+    c->streams = &stream_table;
     c->ops = &table;
     return KERN_CUDA_READY;
 }

@@ -425,9 +425,41 @@ extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t)
     return sticky;
 }
 
+/* Everything has run when its call returns: streams and events are only names. */
 extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-    *s = NULL;
+    *s = (cudaStream_t)&launches;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamDestroy(cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+{
+    return sticky;
+}
+
+extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+    *e = (cudaEvent_t)&launches;
+    return sticky;
+}
+
+extern "C" cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
+{
+    return sticky;
+}
+
+extern "C" cudaError_t cudaEventQuery(cudaEvent_t)
+{
+    return sticky;
+}
+
+extern "C" cudaError_t cudaEventDestroy(cudaEvent_t)
+{
     return cudaSuccess;
 }
 
@@ -454,7 +486,8 @@ extern "C" cudaError_t cudaGetDeviceCount(int *n)
         return cudaErrorInsufficientDriver; /* and *n stays */
     if (fails("device"))
         return cudaErrorNoDevice;
-    *n = 1;
+    const char *many = getenv("CUDA_CPU_DEVICES");
+    *n = many ? atoi(many) : 1;
     return cudaSuccess;
 }
 
@@ -479,6 +512,7 @@ extern "C" const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
+    case cudaErrorNotReady: return "device not ready";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     }

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY - what can be known about the CUDA backend without a GPU
+# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL - the CUDA backend, as far as it goes without a GPU
 #
 # PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
 # file: the same sources, run on the CPU.  Indices, arithmetic, memory and the
 # words for failures are checked; nothing is learned about a GPU.
 set -u
 bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
+nccl=$(realpath "$5")
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
 work=$(mktemp -d)
 log=$work/log
@@ -93,6 +94,47 @@ ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with
 sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
 ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
     env CUDA_CPU_FAIL=memory:46 $small
+
+# Two GPUs, with the stand-in of NCCL: the losses of one; an error of NCCL ends both.
+export JOBCTL_NCCL="$nccl"
+two() { # NAME: both ranks, to the end; their words and how each ended
+    mkdir -p "$work/$1.meet"
+    pids=
+    for r in 0 1; do
+        RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 CUDA_CPU_DEVICES=2 JOBCTL_NONCE="$work/$1" \
+            JOBCTL_RENDEZVOUS="$work/$1.meet" OMP_NUM_THREADS=1 \
+            "$bin/jobctl-train" train --backend cuda --spec "$work/$1.json" \
+            >"$work/$1.$r.log" 2>&1 &
+        pids="$pids $!"
+    done
+    codes=
+    for p in $pids; do
+        wait "$p"
+        codes="$codes $?"
+    done
+    cat "$work/$1".?.log
+    echo "exit$codes"
+}
+losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$work/$1/metrics.jsonl"; }
+near() { # the same losses, step by step, to five digits
+    losses "$1" >"$work/a" && losses "$2" >"$work/b" && paste -d' ' "$work/a" "$work/b" | awk '
+        { n++; d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-5 * $2) bad = bad " " $1 }
+        END { print n " steps, far at:" bad; exit n != 4 || bad != "" }'
+}
+spec pair
+two pair >"$work/pair.out"
+ok "two GPUs are connected" grep 'gpus: 2, connected by NCCL 2.28.9' "$work/pair.out"
+ok "two GPUs end well" grep '^exit 0 0' "$work/pair.out"
+ok "two GPUs have the losses of one" near whole pair
+spec torn
+FAKE_NCCL=async:3 two torn >"$work/torn.out"
+ok "an error of NCCL is told" grep 'NCCL failed in a collective: remote process exited' \
+    "$work/torn.out"
+ok "and ends both" grep '^exit 74 74' "$work/torn.out"
+spec none
+JOBCTL_NCCL=/nowhere.so two none >"$work/none.out"
+ok "without NCCL" grep 'several GPUs need NCCL, which cannot be loaded: /nowhere.so' \
+    "$work/none.out"
 
 verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
 ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify

@@ -556,7 +556,7 @@ static int measure(const struct test *t, const struct kern_ops *cuda, int bf16)
 /* Ends the program when there is nothing to check on, or no way to. */
 static const struct kern_ops *open_plugin(const char *path, int bf16)
 {
-    struct kern_cuda c = {.ops_size = sizeof(struct kern_ops),
+    struct kern_cuda c = {.ops_size = KERN_CUDA_SIZE,
                           .precision = bf16 ? KERN_BF16 : KERN_FP32};
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = lib ? dlsym(lib, "kern_cuda_open") : NULL;

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.cu - streams beside that of the kernels, and marks in them; see cuda.h */
+#include "kernels/device.cuh"
+
+static void *stream_open(void)
+{
+    cudaStream_t s = NULL;
+    const cudaError_t e = cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    return device_ok(e, "a stream for collectives") ? (void *)s : NULL;
+}
+
+static void stream_close(void *stream)
+{
+    cudaStreamDestroy((cudaStream_t)stream); /* what failed on it has been told */
+}
+
+static void *stream_mark(void *stream)
+{
+    cudaEvent_t mark = NULL;
+    if (device.state != KERN_OK ||
+        !device_ok(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming), "a mark"))
+        return NULL;
+    device_ok(cudaEventRecord(mark, stream ? (cudaStream_t)stream : device.stream), "a mark");
+    return (void *)mark;
+}
+
+static int stream_reached(void *mark)
+{
+    const cudaError_t e = cudaEventQuery((cudaEvent_t)mark);
+    if (e == cudaErrorNotReady)
+        return 0;
+    return device_ok(e, "collectives") ? 1 : -1;
+}
+
+static int stream_follow(void *stream, void *mark)
+{
+    const cudaError_t e = cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)mark, 0);
+    return device_ok(e, "collectives") ? 0 : -1;
+}
+
+static void stream_drop(void *mark)
+{
+    cudaEventDestroy((cudaEvent_t)mark);
+}
+
+static const struct kern_streams stream_table = {stream_open,    stream_close,  stream_mark,
+                                                 stream_reached, stream_follow, stream_drop};
