@@ -148,8 +148,7 @@ static int draw(struct drawing *d, struct err *err)
     struct checkpoint_state state;
     struct sampler_config cfg = {
         .model = d->spec.model,
-        .limits = {d->subjects.n < SAMPLER_BATCH ? d->subjects.n : SAMPLER_BATCH, d->shape.height,
-                   d->shape.width, d->shape.words},
+        .limits = subjects_limits(&d->subjects, d->data),
         .flow_shift = d->spec.flow_shift,
         .steps = d->spec.sample_steps,
         .cfg = d->spec.sample_cfg,

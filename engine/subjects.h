@@ -38,6 +38,9 @@ int subjects_of_captions(struct subjects *out, const struct dataset *d,
                          const char *const *captions, int n, struct err *err);
 void subjects_free(struct subjects *s);
 
+/* What a sampler needs to draw them, some at once. */
+struct model_limits subjects_limits(const struct subjects *s, const struct dataset *d);
+
 /* Latents [floats] of all of them; `tick` may be NULL. */
 int subjects_draw(const struct subjects *s, struct sampler *sampler, float *latents,
                   sampler_tick_fn tick, void *arg, struct err *err);

@@ -27,12 +27,11 @@ static void tick(void *arg, double share)
 /* Latents for all subjects; the caller frees. `first`: the weights a run begins with. */
 static float *draw(struct train *t, const struct subjects *s, bool first, struct err *err)
 {
-    struct dataset_shape shape = dataset_shape(t->data);
     struct model *trained = step_model(t->step);
     const struct layout *l = model_layout(trained);
     struct sampler_config cfg = {
         .model = t->spec.model,
-        .limits = {s->n < SAMPLER_BATCH ? s->n : SAMPLER_BATCH, shape.height, shape.width, shape.words},
+        .limits = subjects_limits(s, t->data),
         .flow_shift = t->spec.flow_shift,
         .steps = t->spec.sample_steps,
         .cfg = t->spec.sample_cfg,

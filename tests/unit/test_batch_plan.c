@@ -134,7 +134,8 @@ static void a_step_far_away_is_what_walking_there_gives(void **state)
         batch_plan_slots(near, a, step, 0, 16);
         batch_plan_slots(far, b, step, 0, 7);
         batch_plan_slots(far, b + 7, step, 7, 9);
-        assert_memory_equal(a, b, sizeof(a));
+        for (int i = 0; i < 16; i++)
+            assert_true(a[i].sample == b[i].sample && a[i].epoch == b[i].epoch);
     }
     batch_plan_at(far, 1000000000000); /* as many steps as a spec may ask for */
     batch_plan_destroy(near);

@@ -39,7 +39,7 @@ static struct sampler *make(int batch, double cfg, uint64_t seed)
         .model = {.depth = 1, .hidden = 32, .heads = 2, .linear_head_dim = 16, .patch = 1,
                   .mlp_hidden = 48, .y_norm = true, .y_norm_scale = 1, .y_norm_eps = 1e-5f,
                   .latent_channels = C, .caption_channels = D, .caption_len = L},
-        .limits = {batch, 4, 4, L},
+        .limits = {batch, 4, 4, L, false},
         .flow_shift = 3,
         .steps = 4,
         .cfg = cfg,
