@@ -79,7 +79,7 @@ FUZZ_SECONDS ?= 60
 # CUDA: a plugin that jobctl-train loads when it is there; one translation unit (kernels/device.cuh).
 # The same sources as plain C++ against a stand-in of CUDA, for tests without a GPU.
 CUDA     := $(BUILD)/lib/libjobctl_cuda.so
-CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cuda.h
+CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cuda.h kernels/tile.h
 NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden \
             -Werror all-warnings -Xptxas -v -cudart static -gencode arch=compute_80,code=sm_80 \
             -gencode arch=compute_90,code=[sm_90,compute_90]

@@ -50,11 +50,12 @@ static void no_move(void *to, const void *from, size_t bytes)
     (void)bytes;
 }
 
-void backend_count_begin(struct backend_count *count, bool device)
+void backend_count_begin(struct backend_count *count, bool device, bool bf16)
 {
     *count = (struct backend_count){{0}};
     counting.ops = *backend_ops();
-    counting.ops.host = !device;
+    counting.ops.host = counting.ops.keeps = !device;
+    counting.ops.narrow = device && bf16 ? 2 : sizeof(float);
     counting.ops.alloc = no_alloc;
     counting.ops.release = no_release;
     counting.ops.upload = counting.ops.download = no_move;

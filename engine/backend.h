@@ -63,7 +63,7 @@ void backend_here_free(void *p);
 struct backend_count {
     int64_t bytes[USES];
 };
-void backend_count_begin(struct backend_count *count, bool device);
+void backend_count_begin(struct backend_count *count, bool device, bool bf16);
 void backend_count_end(void);
 
 #endif

@@ -8,12 +8,12 @@
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/step.h"
-#include "engine/timestep_freqs.h"
+#include "kernels/tile.h"
 
-/* What cuBLASLt, rounded operands and sums of chunks may take, from above (kernels/device.cuh). */
+/* What cuBLASLt and sums of chunks may take, from above (kernels/device.cuh). */
 #define GEMM_WORKSPACE ((int64_t)32 << 20)
 #define SCALARS        ((int64_t)64 << 10)
-#define CHUNK_ROWS     128
+#define SUM_ROWS       32 /* rows of a chunk at least */
 
 /* Of a communicator: buffers of NCCL's channels, or the windows of ranks on the CPU. */
 #define EXCHANGE_DEVICE ((int64_t)512 << 20)
@@ -30,14 +30,13 @@ static int64_t device_workspace(const struct memory_ask *a)
     const struct model_config *c = &a->model;
     const struct model_limits *z = &a->limits;
     const int64_t B = z->batch, C = c->hidden, F = c->mlp_hidden;
-    const int64_t M = B * (z->height / c->patch) * (z->width / c->patch), T = B * z->text;
-    const int64_t text = (z->text + 7) / 8 * 8;
-    const int64_t wide = max2(max2(2 * F, 3 * C), 6 * C * B / max2(M, 1));
-    int64_t operand = max2(M * wide, M * c->heads * text);
-    operand = max2(operand, max2(T * max2(2 * C, c->caption_channels), C * max2(6 * C, 2 * F)));
-    operand = max2(operand, max2(C, B) * max2(c->caption_channels, 2 * TIMESTEP_FREQS));
-    const int64_t parts = (M + T + B * CHUNK_ROWS) / CHUNK_ROWS * 10 * 2 * F;
-    return GEMM_WORKSPACE + SCALARS + (a->bf16 ? 2 * 2 * operand : 0) + (int64_t)sizeof(float) * parts;
+    const int height = z->height / c->patch, width = z->width / c->patch;
+    const int64_t M = B * height * width, T = B * z->text;
+    const struct mix_tile tile = mix_back_tile(height, width, a->bf16 ? 2 : 4, TILE_ROOM);
+    const int64_t bands = tile.rows > 0 ? (height + tile.rows - 1) / tile.rows : height;
+    const int64_t rows = (M + T) / SUM_ROWS + B + 1; /* chunks of rows */
+    const int64_t parts = max2(max2(rows * 3 * C, rows * 2 * F), B * bands * 10 * 2 * F);
+    return GEMM_WORKSPACE + SCALARS + (int64_t)sizeof(float) * parts;
 }
 
 static int64_t share_of(int64_t bytes, int ranks)
@@ -105,7 +104,7 @@ static int add_pictures(struct memory_plan *p, const struct memory_ask *a, struc
         return 0;
     z.batch = a->pictures;
     z.recompute = false;
-    backend_count_begin(&count, a->device);
+    backend_count_begin(&count, a->device, a->bf16);
     const int r = model_create(&m, &a->model, &z, false, err);
     model_destroy(m);
     backend_count_end();
@@ -132,7 +131,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct er
     struct step *step = NULL;
     if (add_pictures(&p, ask, err) < 0)
         return -1;
-    backend_count_begin(&count, ask->device);
+    backend_count_begin(&count, ask->device, ask->bf16);
     const int r = step_create(&step, &ask->model, &ask->limits, &ask->optim, 1, err);
     if (r == 0) {
         for (int i = 0; i < USES; i++)

@@ -16,9 +16,7 @@
 #include "engine/model_parts.h"
 #include "engine/timestep_freqs.h"
 
-#define LN_EPS 1e-6f
-
-enum { SHIFT, SCALE, FINAL_ROWS };
+enum { FINAL_ROWS = 2 }; /* shift and scale */
 
 static int check_limits(const struct model_config *c, const struct model_limits *max,
                         struct err *err)
@@ -39,6 +37,10 @@ static int check_device(const struct kern_ops *ops, const struct model_config *c
         return err_set(err, ERR_USAGE, "linear_head_dim is %d, and %s computes linear attention "
                        "with heads of at most %d channels", c->linear_head_dim, backend_device(),
                        ops->lin_attn_dim);
+    if (c->hidden / c->heads > ops->cross_attn_dim)
+        return err_set(err, ERR_USAGE, "num_heads is %d, so that heads of cross attention have %d "
+                       "channels, and %s computes it with at most %d", c->heads,
+                       c->hidden / c->heads, backend_device(), ops->cross_attn_dim);
     return 0;
 }
 
@@ -51,13 +53,17 @@ static int build(struct model *m, struct err *err)
     if (layout_create(&m->layout, err) < 0 || model_declare(m, err) < 0)
         return -1;
     const size_t bytes = layout_floats(m->layout) * sizeof(float);
-    void *weights = NULL, *grads = NULL, *freqs = NULL;
+    void *weights = NULL, *grads = NULL, *freqs = NULL, *narrow = NULL;
     int r = backend_alloc(m->ops, &weights, bytes, USE_WEIGHTS, err);
     if (r == 0 && m->train)
         r = backend_alloc(m->ops, &grads, bytes, USE_GRADIENTS, err);
     if (r == 0)
         r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), USE_INPUTS, err);
+    if (r == 0 && m->ops->narrow < sizeof(float))
+        r = backend_alloc(m->ops, &narrow, bytes / sizeof(float) * m->ops->narrow, USE_WEIGHTS,
+                          err);
     m->weights = weights;
+    m->narrow = narrow ? narrow : weights;
     m->grads = grads;
     m->freqs = freqs;
     if (r < 0)
@@ -93,6 +99,8 @@ void model_destroy(struct model *m)
         return;
     model_free_views(m);
     layout_destroy(m->layout);
+    if (m->narrow != m->weights)
+        m->ops->release(m->narrow);
     m->ops->release(m->weights);
     m->ops->release(m->grads);
     m->ops->release(m->acts);
@@ -116,8 +124,9 @@ const struct layout *model_layout(const struct model *m)
 int64_t model_bytes(const struct model *m)
 {
     const size_t blocks = m->grads ? 2 : 1;
-    return (int64_t)((blocks * layout_floats(m->layout) + m->acts_floats + m->back_floats) *
-                         sizeof(float) +
+    const size_t narrow = m->narrow == m->weights ? 0 : m->ops->narrow;
+    return (int64_t)(layout_floats(m->layout) * (blocks * sizeof(float) + narrow) +
+                     (m->acts_floats + m->back_floats) * sizeof(float) +
                      (size_t)m->cfg.depth * (sizeof(*m->bw) + sizeof(*m->ba)) + sizeof(*m));
 }
 
@@ -161,21 +170,23 @@ static void timestep_forward(struct model *m, const float *timestep)
     const int B = m->batch, C = m->cfg.hidden;
     const size_t n = (size_t)B * (size_t)C;
     k->time_embed(a->emb, timestep, m->freqs, B, TIMESTEP_FREQS);
-    k->linear(a->e1, a->emb, model_w(m, m->w.t0), model_w(m, m->w.t0_b), B, 2 * TIMESTEP_FREQS, C);
+    k->linear_wide(a->e1, a->emb, model_wn(m, m->w.t0), model_w(m, m->w.t0_b), B,
+                   2 * TIMESTEP_FREQS, C);
     k->silu(a->e1s, a->e1, n);
-    k->linear(a->t, a->e1s, model_w(m, m->w.t2), model_w(m, m->w.t2_b), B, C, C);
+    k->linear_wide(a->t, a->e1s, model_wn(m, m->w.t2), model_w(m, m->w.t2_b), B, C, C);
     k->silu(a->ts, a->t, n);
-    k->linear(a->t0, a->ts, model_w(m, m->w.tb), model_w(m, m->w.tb_b), B, C, 6 * C);
+    k->linear_wide(a->t0, a->ts, model_wn(m, m->w.tb), model_w(m, m->w.tb_b), B, C, 6 * C);
 }
 
 static void caption_forward(struct model *m, const float *y)
 {
     const struct kern_ops *k = m->ops;
     struct top_acts *a = &m->top;
-    const int T = m->batch * m->text, C = m->cfg.hidden;
-    k->linear(a->y1, y, model_w(m, m->w.y1), model_w(m, m->w.y1_b), T, m->cfg.caption_channels, C);
+    const int T = m->batch * m->text, C = m->cfg.hidden, D = m->cfg.caption_channels;
+    const void *yn = model_narrow(m, a->yn, y, (size_t)T * (size_t)D);
+    k->linear(a->y1, yn, model_wn(m, m->w.y1), model_wn(m, m->w.y1_b), T, D, C);
     k->gelu(a->y1g, a->y1, (size_t)T * (size_t)C);
-    k->linear(a->y2, a->y1g, model_w(m, m->w.y2), model_w(m, m->w.y2_b), T, C, C);
+    k->linear(a->y2, a->y1g, model_wn(m, m->w.y2), model_wn(m, m->w.y2_b), T, C, C);
     if (m->cfg.y_norm)
         k->rms_norm(a->y, C, a->y_rstd, a->y2, C, model_w(m, m->w.y_norm), T, C,
                     m->cfg.y_norm_eps);
@@ -189,16 +200,15 @@ int model_forward(struct model *m, const struct model_input *in, float *out, str
     struct top_acts *a = &m->top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = patch_width(m);
     k->patch_embed(a->tok, in->x, latent_image(m), m->cfg.patch);
-    k->linear(a->x0, a->tok, model_w(m, m->w.x), model_w(m, m->w.x_b), M, P, C);
+    k->linear_wide(a->x0, a->tok, model_wn(m, m->w.x), model_w(m, m->w.x_b), M, P, C);
     timestep_forward(m, in->timestep);
     caption_forward(m, in->y);
     for (int i = 0; i < m->cfg.depth; i++)
         block_forward(m, i, a->y, in->mask);
     /* The final layer is modulated by t itself: one row for shift and scale. */
     k->mod_add(a->mod, model_w(m, m->w.table), a->t, C, 0, m->batch, FINAL_ROWS, C);
-    k->norm_mod(a->h, a->stats, m->ba[m->cfg.depth - 1].x3, a->mod + SHIFT * C, a->mod + SCALE * C,
-                FINAL_ROWS * C, m->batch, m->tokens, C, LN_EPS);
-    k->linear(a->out, a->h, model_w(m, m->w.out), model_w(m, m->w.out_b), M, C, P);
+    block_leave(m, a->h, a->stats, a->mod, FINAL_ROWS * C);
+    k->linear_wide(a->out, a->h, model_wn(m, m->w.out), model_w(m, m->w.out_b), M, C, P);
     k->unpatchify(out, a->out, latent_image(m), m->cfg.patch);
     return 0;
 }
@@ -210,14 +220,11 @@ static void final_backward(struct model *m, const float *dout)
     struct back_acts *d = &m->back;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = patch_width(m);
     k->patchify(d->dout, dout, latent_image(m), m->cfg.patch);
-    k->linear_back(d->a, 0, model_g(m, m->w.out), model_g(m, m->w.out_b), d->dout, a->h,
-                   model_w(m, m->w.out), M, C, P);
-    k->zero(d->dx, (size_t)M * (size_t)C);
-    k->norm_mod_back(d->dx, d->dmod + SHIFT * C, d->dmod + SCALE * C, d->a,
-                     m->ba[m->cfg.depth - 1].x3, a->stats, a->mod + SCALE * C, FINAL_ROWS * C,
-                     m->batch, m->tokens, C);
+    k->linear_back(d->a, model_g(m, m->w.out), model_g(m, m->w.out_b), d->dout, a->h,
+                   model_wn(m, m->w.out), M, C, P);
+    block_leave_back(m, d->dtop, a->stats, a->mod, FINAL_ROWS * C);
     k->zero(d->dt, (size_t)m->batch * (size_t)C);
-    k->mod_add_back(model_g(m, m->w.table), d->dt, C, 0, d->dmod, m->batch, FINAL_ROWS, C);
+    k->mod_add_back(model_g(m, m->w.table), d->dt, C, 0, d->dtop, m->batch, FINAL_ROWS, C);
 }
 
 static void timestep_backward(struct model *m)
@@ -227,15 +234,16 @@ static void timestep_backward(struct model *m)
     struct back_acts *d = &m->back;
     const int B = m->batch, C = m->cfg.hidden;
     const size_t n = (size_t)B * (size_t)C;
-    k->linear_back(d->ta, 0, model_g(m, m->w.tb), model_g(m, m->w.tb_b), d->dt0, a->ts,
-                   model_w(m, m->w.tb), B, C, 6 * C);
+    k->linear_back(d->ta, model_g(m, m->w.tb), model_g(m, m->w.tb_b),
+                   model_narrow(m, d->dt0n, d->dt0, 6 * n), a->ts, model_wn(m, m->w.tb), B, C,
+                   6 * C);
     k->silu_back(d->ta, d->ta, a->t, n);
     k->add(d->dt, d->dt, d->ta, n);
-    k->linear_back(d->ta, 0, model_g(m, m->w.t2), model_g(m, m->w.t2_b), d->dt, a->e1s,
-                   model_w(m, m->w.t2), B, C, C);
+    k->linear_back(d->ta, model_g(m, m->w.t2), model_g(m, m->w.t2_b),
+                   model_narrow(m, d->dtn, d->dt, n), a->e1s, model_wn(m, m->w.t2), B, C, C);
     k->silu_back(d->ta, d->ta, a->e1, n);
-    k->linear_back(NULL, 0, model_g(m, m->w.t0), model_g(m, m->w.t0_b), d->ta, a->emb,
-                   model_w(m, m->w.t0), B, 2 * TIMESTEP_FREQS, C);
+    k->linear_back(NULL, model_g(m, m->w.t0), model_g(m, m->w.t0_b), d->ta, a->emb,
+                   model_wn(m, m->w.t0), B, 2 * TIMESTEP_FREQS, C);
 }
 
 static void caption_backward(struct model *m, const float *y, float *dy)
@@ -243,15 +251,17 @@ static void caption_backward(struct model *m, const float *y, float *dy)
     const struct kern_ops *k = m->ops;
     const struct top_acts *a = &m->top;
     struct back_acts *d = &m->back;
-    const int T = m->batch * m->text, C = m->cfg.hidden;
+    const int T = m->batch * m->text, C = m->cfg.hidden, D = m->cfg.caption_channels;
+    const void *yn = m->ops->narrow == sizeof(*y) ? y : a->yn;
+    model_narrow(m, d->dyn, d->dy, (size_t)T * (size_t)C);
     if (m->cfg.y_norm)
-        k->rms_norm_back(d->dy, C, model_g(m, m->w.y_norm), d->dy, C, a->y2, C, a->y_rstd,
+        k->rms_norm_back(d->dyn, C, model_g(m, m->w.y_norm), d->dyn, C, a->y2, C, a->y_rstd,
                          model_w(m, m->w.y_norm), T, C);
-    k->linear_back(d->ya, 0, model_g(m, m->w.y2), model_g(m, m->w.y2_b), d->dy, a->y1g,
-                   model_w(m, m->w.y2), T, C, C);
+    k->linear_back(d->ya, model_g(m, m->w.y2), model_g(m, m->w.y2_b), d->dyn, a->y1g,
+                   model_wn(m, m->w.y2), T, C, C);
     k->gelu_back(d->ya, d->ya, a->y1, (size_t)T * (size_t)C);
-    k->linear_back(dy, 0, model_g(m, m->w.y1), model_g(m, m->w.y1_b), d->ya, y,
-                   model_w(m, m->w.y1), T, m->cfg.caption_channels, C);
+    k->linear_back_wide(dy, 0, model_g(m, m->w.y1), model_g(m, m->w.y1_b), d->ya, yn,
+                        model_wn(m, m->w.y1), T, D, C);
 }
 
 void model_on_ready(struct model *m, model_ready_fn fn, void *arg)
@@ -280,58 +290,68 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
     m->ops->zero(m->back.dt0, (size_t)m->batch * 6 * (size_t)C);
     for (int i = m->cfg.depth - 1; i >= 0; i--) {
         if (m->max.recompute && i < m->cfg.depth - 1)
-            block_forward(m, i, m->top.y, in->mask);
-        block_backward(m, i, m->top.y);
+            block_again(m, i, m->top.y, in->mask);
+        block_backward(m, i, m->top.y, in->mask);
         tell_ready(m, m->bw[i].table);
     }
-    m->ops->linear_back(NULL, 0, model_g(m, m->w.x), model_g(m, m->w.x_b), m->back.dx, m->top.tok,
-                        model_w(m, m->w.x), M, patch_width(m), C);
+    m->ops->linear_back(NULL, model_g(m, m->w.x), model_g(m, m->w.x_b),
+                        model_narrow(m, m->back.dxn, m->back.dx, (size_t)M * (size_t)C),
+                        m->top.tok, model_wn(m, m->w.x), M, patch_width(m), C);
     timestep_backward(m);
     caption_backward(m, in->y, dy);
     return 0;
 }
 
-static const float *block_activation(const struct model *m, const char *name, int64_t *count)
+/* An array, fp32 or narrow, that may be asked for by name. */
+struct named {
+    const char  *name;
+    const float *wide;
+    const void  *narrow;
+    int64_t      count;
+};
+
+static const float *see_named(struct model *m, const struct named *rows, int count,
+                              const char *name, int64_t *n, struct err *err)
 {
-    int i, at = 0;
-    if (!m->train || m->max.recompute || sscanf(name, "blocks.%d%n", &i, &at) != 1 || i < 0 || i >= m->cfg.depth)
-        return NULL;
-    const struct block_acts *a = &m->ba[i];
-    const struct {
-        const char  *part;
-        const float *data;
-    } rows[] = {
-        {"", a->x3}, {".attn", a->attn_out}, {".cross_attn", a->cross_out}, {".mlp", a->mlp_out},
-    };
-    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
-        if (strcmp(name + at, rows[r].part) == 0) {
-            *count = (int64_t)m->batch * m->tokens * m->cfg.hidden;
-            return rows[r].data;
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, rows[i].name) == 0 && (rows[i].wide || rows[i].narrow)) {
+            *n = rows[i].count;
+            return rows[i].wide ? model_see(m, rows[i].wide, *n, err)
+                                : model_see_narrow(m, rows[i].narrow, *n, err);
         }
     return NULL;
+}
+
+static const float *block_activation(struct model *m, const char *name, int64_t *count,
+                                     struct err *err)
+{
+    int i, at = 0;
+    if (!m->train || m->max.recompute || sscanf(name, "blocks.%d%n", &i, &at) != 1 || i < 0 ||
+        i >= m->cfg.depth)
+        return NULL;
+    const struct block_acts *a = &m->ba[i];
+    const int64_t n = (int64_t)m->batch * m->tokens * m->cfg.hidden;
+    const struct named rows[] = {
+        {"", a->x3, NULL, n},
+        {".attn", NULL, a->attn_out, n},
+        {".cross_attn", NULL, a->cross_out, n},
+        {".mlp", NULL, a->mlp_out, n},
+    };
+    return see_named(m, rows, sizeof(rows) / sizeof(rows[0]), name + at, count, err);
 }
 
 const float *model_activation(struct model *m, const char *name, int64_t *count, struct err *err)
 {
     const struct top_acts *a = &m->top;
     const int64_t B = m->batch, T = B * m->text, M = B * m->tokens, C = m->cfg.hidden;
-    const struct {
-        const char  *name;
-        const float *data;
-        int64_t      count;
-    } rows[] = {
-        {"x_embedder", m->train ? a->x0 : NULL, M * C},
-        {"t_embedder", a->t, B * C},
-        {"t_block", a->t0, B * 6 * C},
-        {"y_embedder", a->y2, T * C},
-        {"attention_y_norm", m->cfg.y_norm ? a->y : NULL, T * C},
-        {"final_layer", a->out, M * patch_width(m)},
+    const struct named rows[] = {
+        {"x_embedder", m->train ? a->x0 : NULL, NULL, M * C},
+        {"t_embedder", a->t, NULL, B * C},
+        {"t_block", a->t0, NULL, B * 6 * C},
+        {"y_embedder", NULL, a->y2, T * C},
+        {"attention_y_norm", NULL, m->cfg.y_norm ? a->y : NULL, T * C},
+        {"final_layer", a->out, NULL, M * patch_width(m)},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (strcmp(name, rows[i].name) == 0) {
-            *count = rows[i].count;
-            return rows[i].data ? model_see(m, rows[i].data, *count, err) : NULL;
-        }
-    const float *of_block = block_activation(m, name, count);
-    return of_block ? model_see(m, of_block, *count, err) : NULL;
+    const float *top = see_named(m, rows, sizeof(rows) / sizeof(rows[0]), name, count, err);
+    return top ? top : block_activation(m, name, count, err);
 }

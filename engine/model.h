@@ -86,6 +86,9 @@ int model_pull_grads(struct model *m, struct err *err);
 /* Kernel arrays. */
 float *model_kernel_weights(struct model *m);
 float *model_kernel_grads(struct model *m);
+/* The weights as products take them, narrow (kernels.h): who changes the weights changes them too.
+ * The weights themselves where narrow is fp32. */
+void *model_kernel_narrow(struct model *m);
 const struct kern_ops *model_ops(const struct model *m);
 int64_t model_bytes(const struct model *m); /* of the device's memory */
 

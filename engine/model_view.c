@@ -93,7 +93,13 @@ int model_push(struct model *m, struct err *err)
     if (m->ops->host)
         return 0;
     m->ops->upload(m->weights, m->here_weights, block_bytes(m));
+    m->ops->round(m->narrow, m->weights, layout_floats(m->layout));
     return backend_check(m->ops, err);
+}
+
+void *model_kernel_narrow(struct model *m)
+{
+    return m->narrow;
 }
 
 int model_pull(struct model *m, struct err *err)
@@ -130,6 +136,25 @@ const float *model_see(struct model *m, const float *from, int64_t count, struct
     }
     m->ops->download(m->here_act, from, (size_t)count * sizeof(float));
     return backend_check(m->ops, err) < 0 ? NULL : m->here_act;
+}
+
+/* Narrow numbers that are not fp32 are the upper halves of floats. */
+const float *model_see_narrow(struct model *m, const void *from, int64_t count, struct err *err)
+{
+    const size_t n = (size_t)count;
+    if (m->ops->narrow == sizeof(float))
+        return model_see(m, from, count, err);
+    uint16_t *half = malloc(n * sizeof(*half));
+    free(m->here_act);
+    m->here_act = malloc(n * sizeof(*m->here_act));
+    if (half && m->here_act)
+        m->ops->download(half, from, n * sizeof(*half));
+    for (size_t i = 0; half && m->here_act && i < n; i++) {
+        const uint32_t bits = (uint32_t)half[i] << 16;
+        memcpy(&m->here_act[i], &bits, sizeof(bits));
+    }
+    free(half);
+    return m->here_act && backend_check(m->ops, err) == 0 ? m->here_act : NULL;
 }
 
 static const float *stage(const struct model *m, float *to, const float *from, size_t count)

@@ -344,7 +344,14 @@ double optim_share_squares(const struct optim *o, const float *grads)
     return total;
 }
 
-static void step_adamw(struct optim *o, float *weights, const float *grads, float clip, double lr)
+/* The numbers from `at` on of a narrow array. */
+static void *skip(const struct optim *o, void *narrow, size_t at)
+{
+    return (char *)narrow + at * o->ops->narrow;
+}
+
+static void step_adamw(struct optim *o, float *weights, void *narrow, const float *grads,
+                       float clip, double lr)
 {
     const struct optim_config *c = &o->cfg;
     const double k = (double)o->count;
@@ -359,11 +366,13 @@ static void step_adamw(struct optim *o, float *weights, const float *grads, floa
     for (int i = 0; i < o->ranges; i++) {
         const struct range *r = &o->range[i];
         const size_t w = place(o, r);
-        o->ops->adamw(weights + w, o->m.at + r->at, o->v.at + r->at, grads + w, args, r->count);
+        o->ops->adamw(weights + w, skip(o, narrow, w), o->m.at + r->at, o->v.at + r->at, grads + w,
+                      args, r->count);
     }
 }
 
-static void step_came(struct optim *o, float *weights, const float *grads, float clip, double lr)
+static void step_came(struct optim *o, float *weights, void *narrow, const float *grads,
+                      float clip, double lr)
 {
     const struct optim_config *c = &o->cfg;
     const struct kern_came args = {
@@ -381,11 +390,12 @@ static void step_came(struct optim *o, float *weights, const float *grads, float
         if (!has_tensor(o, t, &at))
             continue;
         const size_t w = o->share.packed ? at : t->offset;
-        o->ops->came(weights + w, o->came[i], grads + w, args, t->count);
+        o->ops->came(weights + w, skip(o, narrow, w), o->came[i], grads + w, args, t->count);
     }
 }
 
-void optim_step(struct optim *o, float *weights, float *grads, double grad_norm, double lr)
+void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm,
+                double lr)
 {
     double clip = o->cfg.clip > 0 ? o->cfg.clip / (grad_norm + 1e-6) : 1;
     clip = clip < 1 ? clip : 1;
@@ -396,9 +406,9 @@ void optim_step(struct optim *o, float *weights, float *grads, double grad_norm,
     }
     o->count++;
     if (o->cfg.type == OPTIM_CAME)
-        step_came(o, weights, grads, (float)clip, lr);
+        step_came(o, weights, narrow, grads, (float)clip, lr);
     else
-        step_adamw(o, weights, grads, (float)clip, lr);
+        step_adamw(o, weights, narrow, grads, (float)clip, lr);
 }
 
 int64_t optim_count(const struct optim *o)

@@ -70,8 +70,10 @@ double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const
 /* The same for the share of this optimizer, before the root is taken: to be added up over ranks. */
 double optim_share_squares(const struct optim *o, const float *grads);
 
-/* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays. */
-void optim_step(struct optim *o, float *weights, float *grads, double grad_norm, double lr);
+/* One update: clip by grad_norm, EMA, step. Counts k itself. Kernel arrays; `narrow` gets the new
+ * weights too, narrow (kernels.h), and may be the weights where that is fp32. */
+void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm,
+                double lr);
 
 int64_t optim_count(const struct optim *o);          /* updates done so far */
 void optim_set_count(struct optim *o, int64_t k);    /* on resume */

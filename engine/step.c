@@ -236,6 +236,7 @@ int step_end(struct step *s, double lr, double *grad_norm, struct err *err)
     if (!isfinite(*grad_norm))
         return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
                        *grad_norm);
-    optim_step(s->optim, model_kernel_weights(s->model), grads, *grad_norm, lr);
+    optim_step(s->optim, model_kernel_weights(s->model), model_kernel_narrow(s->model), grads,
+               *grad_norm, lr);
     return backend_check(s->ops, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* adamw_ref.c - AdamW and the moving average of weights, one pass over memory each */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/table.h"
@@ -31,10 +32,13 @@ static void adamw_range(const void *arg, size_t from, size_t to)
     }
 }
 
-static void adamw(float *p, float *m, float *v, const float *g, struct kern_adamw c, size_t n)
+static void adamw(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c,
+                  size_t n)
 {
     const struct adamw_args a = {p, m, v, g, c};
     team_range(n, LINE, 4, adamw_range, &a);
+    if (also != p)
+        memcpy(also, p, n * sizeof(*p));
 }
 
 struct ema_args {

@@ -73,10 +73,17 @@ __global__ void came_momentum_kernel(float *u, float *m, const double *square, s
     }
 }
 
-__global__ void came_update_kernel(float *p, const float *step, float decay, float lr, size_t n)
+/* `also` is NULL where the weights are their own narrow copy. */
+template <typename T>
+__global__ void came_update_kernel(float *p, T *also, const float *step, float decay, float lr,
+                                   size_t n)
 {
-    for EACH(i, n)
-        p[i] = p[i] * decay - lr * step[i];
+    for EACH(i, n) {
+        const float p1 = p[i] * decay - lr * step[i];
+        p[i] = p1;
+        if (also)
+            also[i] = slim<T>(p1);
+    }
 }
 
 static void came_factor(float *row, float *col, const float *x, float scale, float eps, float beta,
@@ -101,8 +108,8 @@ static void came_apply(float *y, const float *x, float scale, const float *row, 
            n, cols);
 }
 
-static void cuda_came(float *p, struct kern_came_state s, const float *g, struct kern_came c,
-                      size_t n)
+static void cuda_came(float *p, void *also, struct kern_came_state s, const float *g,
+                      struct kern_came c, size_t n)
 {
     const float *step = s.m;
     if (s.rows > 0) {
@@ -120,7 +127,11 @@ static void cuda_came(float *p, struct kern_came_state s, const float *g, struct
         came_apply(s.work, s.m, 1.0f, s.res_row, s.res_col, s.rows, s.cols);
         step = s.work;
     }
-    launch("came", came_update_kernel, grid_for(n), dim3(BLOCK), 0, p, step, c.decay, c.lr, n);
+    for_kind(false, [&](auto t, auto) {
+        typedef decltype(t) T;
+        launch("came", came_update_kernel<T>, grid_for(n), dim3(BLOCK), 0, p,
+               also == p ? (T *)NULL : (T *)also, step, c.decay, c.lr, n);
+    });
 }
 
 static void fill_came(struct kern_ops *ops)

@@ -182,7 +182,8 @@ static void update_range(const void *arg, size_t from, size_t to)
         p[i] = p[i] * c.decay - c.lr * step[i];
 }
 
-static void came(float *p, struct kern_came_state s, const float *g, struct kern_came c, size_t n)
+static void came(float *p, void *also, struct kern_came_state s, const float *g,
+                 struct kern_came c, size_t n)
 {
     struct came_args k = {.p = p, .m = s.m, .v = s.v, .u = s.work, .g = g, .step = s.m, .n = n,
                           .c = c};
@@ -201,6 +202,8 @@ static void came(float *p, struct kern_came_state s, const float *g, struct kern
         k.step = k.u;
     }
     team_range(n, LINE, 2, update_range, &k);
+    if (also != p)
+        memcpy(also, p, n * sizeof(*p));
 }
 
 void KERN_FILL(came)(struct kern_ops *ops)

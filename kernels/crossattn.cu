@@ -1,158 +1,540 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crossattn.cu - softmax attention of image tokens to caption tokens
  *
- * Two products per sample for all heads at once, a softmax between them: a warp
- * per row.  In bf16 the products' inputs are rounded once for the whole batch;
- * the softmax and the probabilities that are kept stay fp32.
+ * A block has some queries of a head, or some keys on the way back, and all it
+ * needs of the other side passes by in shared memory; probabilities never leave
+ * it.  A caption's padding behind its last token is not computed: its
+ * probabilities are exactly zero.  Products are 16 x 16 x 16 on tensor cores in
+ * bf16, plain in fp32; softmax and sums are fp32.
  */
 #include <float.h>
+#include <mma.h>
 
 #include "kernels/device.cuh"
 
-enum { ROW_WARPS = BLOCK / WARP };
+enum {
+    ATT_BLOCK = 256, ATT_WARPS = ATT_BLOCK / WARP,
+    ATT_TILE = 16,
+    ATT_QUERIES = 32,  /* of a block */
+    ATT_DIM = 128,     /* the most channels of a head */
+    ATT_PAD = 8        /* numbers between rows of a tile, against bank conflicts */
+};
+#define ATT_MASKED 10000.0f
 
-/* p = softmax(p * scale + (mask - 1) * 10000), rows of `text`; row / rows_each is the sample. */
-__global__ void softmax_kernel(float *p, const float *mask, float scale, size_t rows,
-                               size_t rows_each, int text)
-{
-    const size_t row = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / WARP;
-    const int lane = threadIdx.x % WARP;
-    if (row >= rows)
-        return;
-    float *x = p + row * text, top = -FLT_MAX, sum = 0;
-    const float *m = mask + row / rows_each * text;
-    for (int l = lane; l < text; l += WARP)
-        top = fmaxf(top, x[l] * scale + (m[l] - 1.0f) * 10000.0f);
-    top = warp_max(top);
-    for (int l = lane; l < text; l += WARP) {
-        const float e = expf(x[l] * scale + (m[l] - 1.0f) * 10000.0f - top);
-        x[l] = e;
-        sum += e;
-    }
-    const float share = 1.0f / warp_sum(sum);
-    for (int l = lane; l < text; l += WARP)
-        x[l] *= share;
-}
-
-/* ds = p (dp - sum(dp p)) * scale, in place of dp. */
-__global__ void softmax_back_kernel(float *dp, const float *p, float scale, size_t rows, int text)
-{
-    const size_t row = (size_t)blockIdx.x * ROW_WARPS + threadIdx.x / WARP;
-    const int lane = threadIdx.x % WARP;
-    if (row >= rows)
-        return;
-    float *d = dp + row * text, sum = 0;
-    const float *x = p + row * text;
-    for (int l = lane; l < text; l += WARP)
-        sum += d[l] * x[l];
-    sum = warp_sum(sum);
-    for (int l = lane; l < text; l += WARP)
-        d[l] = x[l] * (d[l] - sum) * scale;
-}
-
-static unsigned row_blocks(size_t rows)
-{
-    return tiles(rows, ROW_WARPS);
-}
-
-/* Arrays as products want them: fp32 as they are, or rounded. */
-struct cross_shape {
-    int    N, L, D, C;
-    size_t B, heads, prob; /* numbers of one sample's probabilities */
+/* Keys at a time. */
+template <typename T> struct att_keys {
+    enum { COUNT = sizeof(T) == 2 ? 64 : 32 };
 };
 
-static struct cross_shape cross_shape(struct kern_heads s, int text)
+/* c[16, 16] += a b of a warp; TA: a is stored [k][m], TB: b is stored [n][k]. */
+template <typename T> struct att_sum;
+
+template <> struct att_sum<bf16> {
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;
+    __device__ att_sum()
+    {
+        nvcuda::wmma::fill_fragment(c, 0.0f);
+    }
+    template <bool TA, bool TB> __device__ void add(const bf16 *a, int lda, const bf16 *b, int ldb)
+    {
+        using namespace nvcuda::wmma;
+        typedef typename std::conditional<TA, col_major, row_major>::type way_a;
+        typedef typename std::conditional<TB, col_major, row_major>::type way_b;
+        fragment<matrix_a, 16, 16, 16, bf16, way_a> fa;
+        fragment<matrix_b, 16, 16, 16, bf16, way_b> fb;
+        load_matrix_sync(fa, a, (unsigned)lda);
+        load_matrix_sync(fb, b, (unsigned)ldb);
+        mma_sync(c, fa, fb, c);
+    }
+    __device__ void put(float *to, int ld) const
+    {
+        nvcuda::wmma::store_matrix_sync(to, c, (unsigned)ld, nvcuda::wmma::mem_row_major);
+    }
+};
+
+/* A lane has half a row. */
+template <> struct att_sum<float> {
+    enum { EACH = ATT_TILE / 2 };
+    float c[EACH];
+    __device__ att_sum()
+    {
+        for (int i = 0; i < EACH; i++)
+            c[i] = 0;
+    }
+    template <bool TA, bool TB>
+    __device__ void add(const float *a, int lda, const float *b, int ldb)
+    {
+        const int row = (int)threadIdx.x % WARP / 2, col = (int)threadIdx.x % 2 * EACH;
+        for (int k = 0; k < ATT_TILE; k++) {
+            const float x = TA ? a[k * lda + row] : a[row * lda + k];
+            for (int i = 0; i < EACH; i++)
+                c[i] += x * (TB ? b[(col + i) * ldb + k] : b[k * ldb + col + i]);
+        }
+    }
+    __device__ void put(float *to, int ld) const
+    {
+        const int row = (int)threadIdx.x % WARP / 2, col = (int)threadIdx.x % 2 * EACH;
+        for (int i = 0; i < EACH; i++)
+            to[row * ld + col + i] = c[i];
+    }
+};
+
+struct att_args {
+    void             *out, *dq, *dk, *dv;
+    float            *kept, *delta; /* top and 1 / sum of each row; sum of p dp of each */
+    const void       *q, *k, *v, *dout;
+    const float      *mask;
+    int               ldk, ldv, lddkv, text;
+    struct kern_heads s;
+};
+
+/* Sizes in numbers; the same for all blocks. */
+struct att_shape {
+    int    dim, ldd, lds; /* whole tiles of a head, rows of q and k here, rows of scores */
+    size_t queries, keys; /* numbers of such tiles */
+};
+
+__host__ __device__ static inline struct att_shape att_shape(int dim, int text, int keys)
 {
-    return (struct cross_shape){s.tokens, text, s.dim, s.heads * s.dim, (size_t)s.batch,
-                                (size_t)s.heads,
-                                (size_t)s.heads * (size_t)s.tokens * (size_t)text};
+    const int whole = (dim + ATT_TILE - 1) / ATT_TILE * ATT_TILE;
+    const int wide = (text + keys - 1) / keys * keys;
+    return {whole, whole + ATT_PAD, wide + ATT_PAD, (size_t)ATT_QUERIES * (whole + ATT_PAD),
+            (size_t)keys * (whole + ATT_PAD)};
 }
 
-/* For each sample, all heads: c[m, n] = op(a) op(b). Strides from sample to sample come with the
- * operands, from head to head here. */
-static void cross_products(const struct gemm *head, struct cross_shape z, size_t a_sample,
-                           size_t b_sample, size_t c_sample)
+/* Where a block's sample and head begin. */
+struct att_head {
+    int    b, h;
+    size_t q, rows; /* in q and out; in kept and delta */
+    __device__ att_head(const struct att_args &a)
+    {
+        b = (int)blockIdx.x / a.s.heads, h = (int)blockIdx.x % a.s.heads;
+        q = (size_t)b * a.s.tokens * a.s.heads * a.s.dim + (size_t)h * a.s.dim;
+        rows = (size_t)blockIdx.x * a.s.tokens;
+    }
+    __device__ size_t text(const struct att_args &a, int ld) const
+    {
+        return (size_t)b * a.text * ld + (size_t)h * a.s.dim;
+    }
+};
+
+/* Rows of `dim` numbers into rows of whole tiles; zeros behind what there is. */
+template <int V, typename T>
+__device__ static inline void att_load(T *to, int ldd, int rows, const T *from, size_t ld, int have,
+                                       int dim)
 {
-    for (size_t b = 0; b < z.B; b++) {
-        struct gemm g = *head;
-        g.a.at = operand_at(head->a, b * a_sample);
-        g.b.at = operand_at(head->b, b * b_sample);
-        g.c = head->c + b * c_sample;
-        gemm_run("cross_attn", &g);
+    const int packs = (ldd - ATT_PAD) / V;
+    for (int i = (int)threadIdx.x; i < rows * packs; i += ATT_BLOCK) {
+        const int r = i / packs, c = i % packs * V;
+        float x[V] = {0};
+        if (r < have && c < dim)
+            load<V>(x, from + (size_t)r * ld + c);
+        store<V>(to + r * ldd + c, x);
     }
 }
 
-static void cuda_cross_attn(float *out, float *prob, const float *q, const float *k, int ldk,
-                            const float *v, int ldv, const float *mask, int text,
+/* Keys up to the last that is not masked; all where there is none. */
+__device__ static inline int att_last(const float *mask, int text)
+{
+    __shared__ float most[ATT_WARPS];
+    float last = 0;
+    for (int l = (int)threadIdx.x; l < text; l += ATT_BLOCK)
+        last = mask[l] != 0.0f ? (float)(l + 1) : last;
+    last = warp_max(last);
+    if (threadIdx.x % WARP == 0)
+        most[threadIdx.x / WARP] = last;
+    __syncthreads();
+    for (int w = 0; w < ATT_WARPS; w++)
+        last = fmaxf(last, most[w]);
+    return last > 0 ? (int)last : text;
+}
+
+/* to[queries, keys] = a b^T of two tiles in shared memory, tile by tile among the warps. */
+template <typename T>
+__device__ static inline void att_scores(float *to, int ld, const T *a, const T *b,
+                                         const struct att_shape &z)
+{
+    const int across = att_keys<T>::COUNT / ATT_TILE, down = ATT_QUERIES / ATT_TILE;
+    for (int i = (int)threadIdx.x / WARP; i < across * down; i += ATT_WARPS) {
+        const int r = i / across * ATT_TILE, c = i % across * ATT_TILE;
+        att_sum<T> sum;
+        for (int d = 0; d < z.dim; d += ATT_TILE)
+            sum.template add<false, true>(a + r * z.ldd + d, z.ldd, b + c * z.ldd + d, z.ldd);
+        sum.put(to + (size_t)r * ld + c, ld);
+    }
+}
+
+/* Softmax of a row of scores by a warp, in place: fp32 becomes T from the row's beginning on. */
+template <typename T>
+__device__ static inline void att_softmax(float *row, float kept[2], const float *mask, float scale,
+                                          int keys, int width)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    float top = -FLT_MAX, sum = 0;
+    for (int l = lane; l < keys; l += WARP) {
+        row[l] = row[l] * scale + (mask[l] - 1.0f) * ATT_MASKED;
+        top = fmaxf(top, row[l]);
+    }
+    top = warp_max(top);
+    for (int l = lane; l < keys; l += WARP) {
+        row[l] = expf(row[l] - top);
+        sum += row[l];
+    }
+    const float share = 1.0f / warp_sum(sum);
+    for (int l0 = 0; l0 < width; l0 += WARP) {
+        const int l = l0 + lane;
+        const float p = l < keys ? row[l] * share : 0.0f;
+        __syncwarp(); /* all have read what the narrower numbers now overwrite */
+        if (l < width)
+            ((T *)row)[l] = slim<T>(p);
+    }
+    if (lane == 0) {
+        kept[0] = top;
+        kept[1] = share;
+    }
+}
+
+/* Numbers of [rows, dim] in shared memory to where they belong. */
+template <int V, typename T>
+__device__ static inline void att_write(T *to, size_t ld, const float *from, int ldf, int rows,
+                                        int dim)
+{
+    const int packs = (dim + V - 1) / V;
+    for (int i = (int)threadIdx.x; i < rows * packs; i += ATT_BLOCK) {
+        float x[V];
+        load<V>(x, from + (i / packs) * ldf + i % packs * V);
+        store<V>(to + (size_t)(i / packs) * ld + i % packs * V, x);
+    }
+}
+
+enum { ATT_EACH = ATT_QUERIES / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS };
+
+template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+att_kernel(struct att_args a, struct att_shape z)
+{
+    enum { KEYS = att_keys<T>::COUNT };
+    const struct att_head at(a);
+    const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
+    const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
+    const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
+    const float *mask = a.mask + (size_t)at.b * a.text;
+    const int keys = att_last(mask, a.text), width = (keys + KEYS - 1) / KEYS * KEYS;
+    DYNAMIC_SHARED(float, scores); /* then the probabilities, then the result */
+    const size_t room = (size_t)ATT_QUERIES * (z.lds > z.ldd ? z.lds : z.ldd);
+    T *q = (T *)(scores + room), *kv = q + z.queries;
+    att_load<V>(q, z.ldd, ATT_QUERIES, (const T *)a.q + at.q + (size_t)first * C, (size_t)C, have,
+                a.s.dim);
+    for (int l = 0; l < width; l += KEYS) {
+        __syncthreads();
+        att_load<V>(kv, z.ldd, KEYS, (const T *)a.k + at.text(a, a.ldk) + (size_t)l * a.ldk,
+                    (size_t)a.ldk, keys - l, a.s.dim);
+        __syncthreads();
+        att_scores<T>(scores + l, z.lds, q, kv, z);
+    }
+    __syncthreads();
+    for (int r = warp; r < have; r += ATT_WARPS)
+        att_softmax<T>(scores + (size_t)r * z.lds, a.kept + 2 * (at.rows + first + r), mask,
+                       1.0f / sqrtf((float)a.s.dim), keys, width);
+    att_sum<T> sum[ATT_EACH];
+    const int ldp = z.lds * (int)(sizeof(float) / sizeof(T));
+    for (int l = 0; l < width; l += KEYS) {
+        __syncthreads();
+        att_load<V>(kv, z.ldd, KEYS, (const T *)a.v + at.text(a, a.ldv) + (size_t)l * a.ldv,
+                    (size_t)a.ldv, keys - l, a.s.dim);
+        __syncthreads();
+        for (int i = 0; i < ATT_EACH; i++) {
+            const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
+            for (int k = 0; r < ATT_QUERIES && k < KEYS; k += ATT_TILE)
+                sum[i].template add<false, false>((const T *)scores + (size_t)r * ldp + l + k, ldp,
+                                                  kv + k * z.ldd + tile % across * ATT_TILE,
+                                                  z.ldd);
+        }
+    }
+    __syncthreads();
+    for (int i = 0; i < ATT_EACH; i++) {
+        const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
+        if (r < ATT_QUERIES)
+            sum[i].put(scores + (size_t)r * z.ldd + tile % across * ATT_TILE, z.ldd);
+    }
+    __syncthreads();
+    att_write<V>((T *)a.out + at.q + (size_t)first * C, (size_t)C, scores, z.ldd, have, a.s.dim);
+}
+
+/* What a block has of one tile of queries and one of keys on the way back. */
+template <typename T> struct att_desk {
+    float *s, *dp;          /* [queries][lds] */
+    T     *p, *ds;          /* the same as T, lds apart */
+    T     *q, *dout, *k, *v;
+    int    lds;
+};
+
+template <typename T>
+__device__ static inline struct att_desk<T> att_furnish(float *room, const struct att_shape &z)
+{
+    const int lds = att_keys<T>::COUNT + ATT_PAD;
+    struct att_desk<T> d;
+    d.lds = lds;
+    d.s = room;
+    d.dp = d.s + ATT_QUERIES * lds;
+    d.p = (T *)(d.dp + ATT_QUERIES * lds);
+    d.ds = d.p + ATT_QUERIES * lds;
+    d.q = d.ds + ATT_QUERIES * lds;
+    d.dout = d.q + z.queries;
+    d.k = d.dout + z.queries;
+    d.v = d.k + z.keys;
+    return d;
+}
+
+template <typename T> static size_t att_desk_bytes(const struct att_shape &z)
+{
+    const size_t tile = (size_t)ATT_QUERIES * (att_keys<T>::COUNT + ATT_PAD);
+    return tile * 2 * (sizeof(float) + sizeof(T)) + 2 * (z.queries + z.keys) * sizeof(T);
+}
+
+/* Scores of the queries and keys that are loaded, and the gradients of their probabilities. */
+template <typename T>
+__device__ static inline void att_both(const struct att_desk<T> &d, const struct att_shape &z)
+{
+    __syncthreads();
+    att_scores<T>(d.s, d.lds, d.q, d.k, z);
+    att_scores<T>(d.dp, d.lds, d.dout, d.v, z);
+    __syncthreads();
+}
+
+/* The probability of a query and a key, from its score. */
+__device__ static inline float att_prob(float score, const struct att_args &a, size_t row,
+                                        float mask)
+{
+    const float s = score * (1.0f / sqrtf((float)a.s.dim)) + (mask - 1.0f) * ATT_MASKED;
+    return expf(s - a.kept[2 * row]) * a.kept[2 * row + 1];
+}
+
+/* delta[row] += sum over these keys of p dp: a warp per row. The sum over the keys of what is left,
+ * p (dp - delta), is zero but for rounding, which dout . out, of rounded numbers, would not give. */
+template <typename T>
+__device__ static inline void att_delta(float *delta, const struct att_desk<T> &d,
+                                        const struct att_args &a, const struct att_head &at,
+                                        int first, int l, int keys)
+{
+    const float *mask = a.mask + (size_t)at.b * a.text + l;
+    const int lane = (int)threadIdx.x % WARP, n = keys - l;
+    for (int r = (int)threadIdx.x / WARP; r < ATT_QUERIES; r += ATT_WARPS) {
+        float sum = 0;
+        if (first + r < a.s.tokens)
+            for (int k = lane; k < att_keys<T>::COUNT && k < n; k += WARP)
+                sum += att_prob(d.s[r * d.lds + k], a, at.rows + first + r, mask[k]) *
+                       d.dp[r * d.lds + k];
+        sum = warp_sum(sum);
+        if (lane == 0)
+            delta[r] += sum;
+    }
+}
+
+/* p and ds of the queries from `first` and the keys from `l`. */
+template <typename T>
+__device__ static inline void att_slopes(const struct att_desk<T> &d, const struct att_args &a,
+                                         const struct att_head &at, const float *delta, int first,
+                                         int l, int keys)
+{
+    enum { KEYS = att_keys<T>::COUNT };
+    const float *mask = a.mask + (size_t)at.b * a.text, scale = 1.0f / sqrtf((float)a.s.dim);
+    for (int i = (int)threadIdx.x; i < ATT_QUERIES * KEYS; i += ATT_BLOCK) {
+        const int r = i / KEYS, k = i % KEYS, to = r * d.lds + k;
+        float p = 0, ds = 0;
+        if (first + r < a.s.tokens && l + k < keys) {
+            p = att_prob(d.s[to], a, at.rows + first + r, mask[l + k]);
+            ds = p * (d.dp[to] - delta[r]) * scale;
+        }
+        d.p[to] = slim<T>(p);
+        d.ds[to] = slim<T>(ds);
+    }
+    __syncthreads();
+}
+
+template <typename T, int V>
+__device__ static inline void att_load_queries(const struct att_desk<T> &d,
+                                               const struct att_args &a, const struct att_head &at,
+                                               const struct att_shape &z, int first)
+{
+    const int have = a.s.tokens - first, C = a.s.heads * a.s.dim;
+    const size_t from = at.q + (size_t)first * C;
+    att_load<V>(d.q, z.ldd, ATT_QUERIES, (const T *)a.q + from, (size_t)C, have, a.s.dim);
+    att_load<V>(d.dout, z.ldd, ATT_QUERIES, (const T *)a.dout + from, (size_t)C, have, a.s.dim);
+}
+
+template <typename T, int V>
+__device__ static inline void att_load_keys(const struct att_desk<T> &d, const struct att_args &a,
+                                            const struct att_head &at, const struct att_shape &z,
+                                            int l, int keys)
+{
+    att_load<V>(d.k, z.ldd, att_keys<T>::COUNT,
+                (const T *)a.k + at.text(a, a.ldk) + (size_t)l * a.ldk, (size_t)a.ldk, keys - l,
+                a.s.dim);
+    att_load<V>(d.v, z.ldd, att_keys<T>::COUNT,
+                (const T *)a.v + at.text(a, a.ldv) + (size_t)l * a.ldv, (size_t)a.ldv, keys - l,
+                a.s.dim);
+}
+
+/* dq = ds k: a block has queries, keys pass by, twice: the first time for delta. */
+template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
+att_query_back_kernel(struct att_args a, struct att_shape z)
+{
+    enum { KEYS = att_keys<T>::COUNT };
+    DYNAMIC_SHARED(float, room);
+    const struct att_desk<T> d = att_furnish<T>(room, z);
+    const struct att_head at(a);
+    const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
+    const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
+    const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
+    const int keys = att_last(a.mask + (size_t)at.b * a.text, a.text);
+    __shared__ float delta[ATT_QUERIES];
+    att_sum<T> sum[ATT_EACH];
+    if (threadIdx.x < ATT_QUERIES)
+        delta[threadIdx.x] = 0;
+    att_load_queries<T, V>(d, a, at, z, first);
+    for (int l = 0; l < keys; l += KEYS) {
+        __syncthreads();
+        att_load_keys<T, V>(d, a, at, z, l, keys);
+        att_both<T>(d, z);
+        att_delta<T>(delta, d, a, at, first, l, keys);
+    }
+    for (int l = 0; l < keys; l += KEYS) {
+        __syncthreads();
+        if (keys > KEYS)
+            att_load_keys<T, V>(d, a, at, z, l, keys);
+        att_both<T>(d, z);
+        att_slopes<T>(d, a, at, delta, first, l, keys);
+        for (int i = 0; i < ATT_EACH; i++) {
+            const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
+            for (int k = 0; r < ATT_QUERIES && k < KEYS; k += ATT_TILE)
+                sum[i].template add<false, false>(d.ds + r * d.lds + k, d.lds,
+                                                  d.k + k * z.ldd + tile % across * ATT_TILE,
+                                                  z.ldd);
+        }
+    }
+    __syncthreads();
+    if ((int)threadIdx.x < have)
+        a.delta[at.rows + first + threadIdx.x] = delta[threadIdx.x];
+    float *to = (float *)d.q; /* queries and keys are used up: fp32 rows over them */
+    for (int i = 0; i < ATT_EACH; i++) {
+        const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
+        if (r < ATT_QUERIES)
+            sum[i].put(to + r * z.ldd + tile % across * ATT_TILE, z.ldd);
+    }
+    __syncthreads();
+    att_write<V>((T *)a.dq + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
+}
+
+/* A tile [keys, dim] of sums, through shared memory to rows of dk or dv. */
+template <typename T, int V, int EACH>
+__device__ static inline void att_put_keys(T *to, int ld, float *room, const att_sum<T> *sum,
+                                           const struct att_shape &z, int have, int dim)
+{
+    const int across = z.dim / ATT_TILE, warp = (int)threadIdx.x / WARP;
+    __syncthreads();
+    for (int i = 0; i < EACH; i++) {
+        const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
+        if (r < att_keys<T>::COUNT)
+            sum[i].put(room + r * z.ldd + tile % across * ATT_TILE, z.ldd);
+    }
+    __syncthreads();
+    att_write<V>(to, (size_t)ld, room, z.ldd, have, dim);
+}
+
+/* dv = p^T dout, dk = ds^T q: a block has keys, queries pass by. */
+template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK)
+att_key_back_kernel(struct att_args a, struct att_shape z)
+{
+    enum {
+        KEYS = att_keys<T>::COUNT, EACH = KEYS / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS
+    };
+    DYNAMIC_SHARED(float, room);
+    const struct att_desk<T> d = att_furnish<T>(room, z);
+    const struct att_head at(a);
+    const int l = (int)blockIdx.y * KEYS, warp = (int)threadIdx.x / WARP;
+    const int have = a.text - l < KEYS ? a.text - l : KEYS, across = z.dim / ATT_TILE;
+    const int keys = att_last(a.mask + (size_t)at.b * a.text, a.text);
+    att_sum<T> dv[EACH], dk[EACH];
+    att_load_keys<T, V>(d, a, at, z, l, keys);
+    for (int first = 0; l < keys && first < a.s.tokens; first += ATT_QUERIES) {
+        __syncthreads();
+        att_load_queries<T, V>(d, a, at, z, first);
+        att_both<T>(d, z);
+        att_slopes<T>(d, a, at, a.delta + at.rows + first, first, l, keys);
+        for (int i = 0; i < EACH; i++) {
+            const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
+            const int c = tile % across * ATT_TILE;
+            for (int k = 0; r < KEYS && k < ATT_QUERIES; k += ATT_TILE)
+                dv[i].template add<true, false>(d.p + k * d.lds + r, d.lds, d.dout + k * z.ldd + c,
+                                                z.ldd);
+            for (int k = 0; r < KEYS && k < ATT_QUERIES; k += ATT_TILE)
+                dk[i].template add<true, false>(d.ds + k * d.lds + r, d.lds, d.q + k * z.ldd + c,
+                                                z.ldd);
+        }
+    }
+    const size_t to = at.text(a, a.lddkv) + (size_t)l * a.lddkv;
+    att_put_keys<T, V, EACH>((T *)a.dv + to, a.lddkv, (float *)d.q, dv, z, have, a.s.dim);
+    att_put_keys<T, V, EACH>((T *)a.dk + to, a.lddkv, (float *)d.q, dk, z, have, a.s.dim);
+}
+
+static bool att_fits(size_t bytes, int text)
+{
+    if (bytes > device.shared_most && device.state == KERN_OK) {
+        device.state = KERN_FAULT;
+        snprintf(device.why, sizeof(device.why),
+                 "captions of %d tokens do not fit into shared memory", text);
+    }
+    return bytes <= device.shared_most;
+}
+
+static void cuda_cross_attn(void *out, float *kept, const void *q, const void *k, int ldk,
+                            const void *v, int ldv, const float *mask, int text,
                             struct kern_heads s)
 {
-    const struct cross_shape z = cross_shape(s, text);
-    const size_t rows = z.B * z.heads * (size_t)z.N, M = z.B * (size_t)z.N, T = z.B * (size_t)text;
-    struct operand a = operand_take(SCRATCH_A, q, M, z.C, z.C);
-    struct operand b = operand_take(SCRATCH_B, k, T, z.C, ldk);
-    struct gemm g = {.m = z.N, .n = text, .k = z.D, .ta = false, .tb = true, .a = a, .b = b,
-                     .c = prob, .ldc = text, .beta = 0, .bias = NULL, .batch = s.heads,
-                     .stride_a = z.D, .stride_b = z.D,
-                     .stride_c = (int64_t)z.N * text};
-    cross_products(&g, z, (size_t)z.N * (size_t)a.ld, (size_t)text * (size_t)b.ld, z.prob);
-    launch("softmax", softmax_kernel, dim3(row_blocks(rows)), dim3(BLOCK), 0, prob, mask,
-           1.0f / sqrtf((float)z.D), rows, z.heads * (size_t)z.N, text);
-    a = operand_take(SCRATCH_A, prob, rows, text, text);
-    b = operand_take(SCRATCH_B, v, T, z.C, ldv);
-    g = (struct gemm){.m = z.N, .n = z.D, .k = text, .ta = false, .tb = false, .a = a, .b = b,
-                      .c = out, .ldc = z.C, .beta = 0, .bias = NULL, .batch = s.heads,
-                      .stride_a = (int64_t)z.N * a.ld, .stride_b = z.D, .stride_c = z.D};
-    cross_products(&g, z, z.heads * (size_t)z.N * (size_t)a.ld, (size_t)text * (size_t)b.ld,
-                   (size_t)z.N * (size_t)z.C);
+    struct att_args a = {};
+    a.out = out, a.kept = kept, a.q = q, a.k = k, a.v = v, a.mask = mask;
+    a.ldk = ldk, a.ldv = ldv, a.text = text, a.s = s;
+    const dim3 grid((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, ATT_QUERIES));
+    for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v),
+             [&](auto kind, auto fours) {
+        typedef decltype(kind) T;
+        const struct att_shape z = att_shape(s.dim, text, att_keys<T>::COUNT);
+        const size_t bytes = sizeof(float) * ATT_QUERIES * (size_t)(z.lds > z.ldd ? z.lds : z.ldd) +
+                             sizeof(T) * (z.queries + z.keys);
+        if (att_fits(bytes, text))
+            launch("cross_attn", att_kernel<T, decltype(fours)::value>, grid, dim3(ATT_BLOCK),
+                   bytes, a, z);
+    });
 }
 
-/* dp = dout v^T, then ds of it in `work`; meanwhile dv = p^T dout. */
-static void cross_back_values(float *dv, int lddkv, float *work, const float *dout,
-                              const float *prob, const float *v, int ldv, struct kern_heads s,
-                              struct cross_shape z)
+static void cuda_cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work,
+                                 const void *dout, const float *kept, const void *q,
+                                 const void *k, int ldk, const void *v, int ldv,
+                                 const float *mask, int text, struct kern_heads s)
 {
-    const size_t rows = z.B * z.heads * (size_t)z.N, M = z.B * (size_t)z.N;
-    const struct operand d = operand_take(SCRATCH_A, dout, M, z.C, z.C);
-    struct operand b = operand_take(SCRATCH_B, v, z.B * (size_t)z.L, z.C, ldv);
-    struct gemm g = {.m = z.N, .n = z.L, .k = z.D, .ta = false, .tb = true, .a = d, .b = b,
-                     .c = work, .ldc = z.L, .beta = 0, .bias = NULL, .batch = s.heads,
-                     .stride_a = z.D, .stride_b = z.D, .stride_c = (int64_t)z.N * z.L};
-    cross_products(&g, z, (size_t)z.N * (size_t)d.ld, (size_t)z.L * (size_t)b.ld, z.prob);
-    b = operand_take(SCRATCH_B, prob, rows, z.L, z.L);
-    g = (struct gemm){.m = z.L, .n = z.D, .k = z.N, .ta = true, .tb = false, .a = b, .b = d,
-                      .c = dv, .ldc = lddkv, .beta = 0, .bias = NULL, .batch = s.heads,
-                      .stride_a = (int64_t)z.N * b.ld, .stride_b = z.D, .stride_c = z.D};
-    cross_products(&g, z, z.heads * (size_t)z.N * (size_t)b.ld, (size_t)z.N * (size_t)d.ld,
-                   (size_t)z.L * (size_t)lddkv);
-    launch("softmax_back", softmax_back_kernel, dim3(row_blocks(rows)), dim3(BLOCK), 0, work, prob,
-           1.0f / sqrtf((float)z.D), rows, z.L);
-}
-
-static void cuda_cross_attn_back(float *dq, float *dk, float *dv, int lddkv, float *work,
-                                 const float *dout, const float *prob, const float *q,
-                                 const float *k, int ldk, const float *v, int ldv, int text,
-                                 struct kern_heads s)
-{
-    const struct cross_shape z = cross_shape(s, text);
-    const size_t rows = z.B * z.heads * (size_t)z.N, M = z.B * (size_t)z.N, T = z.B * (size_t)text;
-    cross_back_values(dv, lddkv, work, dout, prob, v, ldv, s, z);
-    const struct operand ds = operand_take(SCRATCH_A, work, rows, text, text);
-    struct operand b = operand_take(SCRATCH_B, k, T, z.C, ldk);
-    struct gemm g = {.m = z.N, .n = z.D, .k = text, .ta = false, .tb = false, .a = ds, .b = b,
-                     .c = dq, .ldc = z.C, .beta = 0, .bias = NULL, .batch = s.heads,
-                     .stride_a = (int64_t)z.N * ds.ld, .stride_b = z.D, .stride_c = z.D};
-    cross_products(&g, z, z.heads * (size_t)z.N * (size_t)ds.ld, (size_t)text * (size_t)b.ld,
-                   (size_t)z.N * (size_t)z.C);
-    b = operand_take(SCRATCH_B, q, M, z.C, z.C);
-    g = (struct gemm){.m = text, .n = z.D, .k = z.N, .ta = true, .tb = false, .a = ds, .b = b,
-                      .c = dk, .ldc = lddkv, .beta = 0, .bias = NULL, .batch = s.heads,
-                      .stride_a = (int64_t)z.N * ds.ld, .stride_b = z.D, .stride_c = z.D};
-    cross_products(&g, z, z.heads * (size_t)z.N * (size_t)ds.ld, (size_t)z.N * (size_t)b.ld,
-                   (size_t)text * (size_t)lddkv);
+    const unsigned heads = (unsigned)(s.batch * s.heads);
+    struct att_args a = {};
+    a.dq = dq, a.dk = dk, a.dv = dv, a.kept = (float *)(uintptr_t)kept, a.delta = work;
+    a.q = q, a.k = k, a.v = v, a.dout = dout, a.mask = mask;
+    a.ldk = ldk, a.ldv = ldv, a.lddkv = lddkv, a.text = text, a.s = s;
+    for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q,
+                     k, v),
+             [&](auto kind, auto fours) {
+        typedef decltype(kind) T;
+        const struct att_shape z = att_shape(s.dim, text, att_keys<T>::COUNT);
+        const size_t bytes = att_desk_bytes<T>(z);
+        if (!att_fits(bytes, text))
+            return;
+        launch("cross_attn_back", att_query_back_kernel<T, decltype(fours)::value>,
+               dim3(heads, tiles((size_t)s.tokens, ATT_QUERIES)), dim3(ATT_BLOCK), bytes, a, z);
+        launch("cross_attn_back", att_key_back_kernel<T, decltype(fours)::value>,
+               dim3(heads, tiles((size_t)text, att_keys<T>::COUNT)), dim3(ATT_BLOCK), bytes, a, z);
+    });
 }
 
 static void fill_crossattn(struct kern_ops *ops)
 {
+    ops->cross_attn_dim = ATT_DIM;
     ops->cross_attn = cuda_cross_attn;
     ops->cross_attn_back = cuda_cross_attn_back;
 }

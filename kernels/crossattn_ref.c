@@ -95,8 +95,8 @@ static void cross_heads(const void *arg, size_t from, size_t to)
     }
 }
 
-static void cross_attn(float *out, float *prob, const float *q, const float *k, int ldk,
-                       const float *v, int ldv, const float *mask, int text, struct kern_heads s)
+static void cross_attn(void *out, float *prob, const void *q, const void *k, int ldk,
+                       const void *v, int ldv, const float *mask, int text, struct kern_heads s)
 {
     const struct cross_args a = {
         .out = out, .prob = prob, .q = q, .k = k, .v = v, .mask = mask, .ldk = ldk, .ldv = ldv,
@@ -125,10 +125,13 @@ static void cross_heads_back(const void *arg, size_t from, size_t to)
     }
 }
 
-static void cross_attn_back(float *dq, float *dk, float *dv, int lddkv, float *work,
-                            const float *dout, const float *prob, const float *q, const float *k,
-                            int ldk, const float *v, int ldv, int text, struct kern_heads s)
+/* The probabilities are at hand: no need of the mask. */
+static void cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work, const void *dout,
+                            const float *prob, const void *q, const void *k, int ldk,
+                            const void *v, int ldv, const float *mask, int text,
+                            struct kern_heads s)
 {
+    (void)mask;
     const struct cross_args a = {
         .dq = dq, .dk = dk, .dv = dv, .work = work, .q = q, .k = k, .v = v, .dout = dout,
         .prob_in = prob, .ldk = ldk, .ldv = ldv, .lddkv = lddkv, .text = text, .s = s,
@@ -139,6 +142,7 @@ static void cross_attn_back(float *dq, float *dk, float *dv, int lddkv, float *w
 
 void KERN_FILL(crossattn)(struct kern_ops *ops)
 {
+    ops->cross_attn_dim = 1 << 16;
     ops->cross_attn = cross_attn;
     ops->cross_attn_back = cross_attn_back;
 }

@@ -108,6 +108,8 @@ static void device_copy(float *y, const float *x, size_t n)
 static void fill_device(struct kern_ops *ops)
 {
     ops->host = false;
+    ops->narrow = device.precision == KERN_FP32 ? sizeof(float) : sizeof(bf16);
+    ops->keeps = false;
     ops->alloc = device_alloc;
     ops->release = device_release;
     ops->upload = device_upload;

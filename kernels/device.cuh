@@ -16,15 +16,16 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include <initializer_list>
+#include <type_traits>
+
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
-enum { WARP = 32, BLOCK = 256, GRID_MAX = 8192 };
+enum { WARP = 32, BLOCK = 256, GRID_MAX = 8192, SHARED_FREE = 48 * 1024 };
 
 /* Blocks of memory that grow when first needed and are reused in stream order. */
 enum scratch {
-    SCRATCH_A,       /* inputs of a product, rounded */
-    SCRATCH_B,
     SCRATCH_PARTS,   /* sums of chunks */
     SCRATCH_SCALARS, /* sums of sums */
     SCRATCH_GEMM,    /* cuBLASLt's workspace */
@@ -34,6 +35,7 @@ enum scratch {
 struct device {
     enum kern_precision precision;
     cudaStream_t        stream;
+    size_t              shared_most; /* bytes of shared memory that a block may ask for */
     enum kern_state     state;    /* of the first failure; nothing runs after it */
     char                why[200];
     void               *scratch[SCRATCHES];
@@ -51,7 +53,7 @@ static void *device_scratch(enum scratch which, size_t bytes);
 #define DYNAMIC_SHARED(type, name) type *name = (type *)cuda_cpu_shared()
 #else
 #define DYNAMIC_SHARED(type, name)                        \
-    extern __shared__ __align__(16) unsigned char name##_bytes[]; \
+    extern __shared__ __align__(128) unsigned char name##_bytes[]; \
     type *name = reinterpret_cast<type *>(name##_bytes)
 #endif
 
@@ -70,6 +72,11 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
     device_ok(cuda_cpu_launch(name, grid, block, shared, [&] { kernel(args...); }), name);
 #else
     void *list[] = {(void *)&args...};
+    if (shared > SHARED_FREE &&
+        !device_ok(cudaFuncSetAttribute((const void *)kernel,
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
+                   name))
+        return;
     device_ok(cudaLaunchKernel((const void *)kernel, grid, block, list, shared, device.stream),
               name);
 #endif
@@ -85,6 +92,71 @@ static inline dim3 grid_for(size_t n)
 static inline unsigned tiles(size_t n, size_t tile)
 {
     return (unsigned)((n + tile - 1) / tile);
+}
+
+/* --- numbers, fp32 or bf16 ----------------------------------------------------------------- */
+
+using bf16 = __nv_bfloat16;
+
+__device__ static inline float wide(float x)
+{
+    return x;
+}
+
+__device__ static inline float wide(bf16 x)
+{
+    return __bfloat162float(x);
+}
+
+template <typename T> __device__ static inline T slim(float x)
+{
+    if constexpr (std::is_same<T, float>::value)
+        return x;
+    else
+        return __float2bfloat16_rn(x);
+}
+
+/* V numbers that are read and written at once. */
+template <typename T, int V> struct alignas(sizeof(T) * V) pack {
+    T at[V];
+};
+
+template <int V, typename T> __device__ static inline void load(float *to, const T *from)
+{
+    const pack<T, V> p = *reinterpret_cast<const pack<T, V> *>(from);
+    for (int i = 0; i < V; i++)
+        to[i] = wide(p.at[i]);
+}
+
+template <int V, typename T> __device__ static inline void store(T *to, const float *from)
+{
+    pack<T, V> p;
+    for (int i = 0; i < V; i++)
+        p.at[i] = slim<T>(from[i]);
+    *reinterpret_cast<pack<T, V> *>(to) = p;
+}
+
+/* Whether packs of four fit: sizes and distances in numbers, and where the arrays begin. */
+template <typename... P>
+static bool by_four(std::initializer_list<size_t> sizes, const P *... arrays)
+{
+    bool fit = true;
+    for (const size_t n : sizes)
+        fit = fit && n % 4 == 0;
+    for (const void *p : std::initializer_list<const void *>{arrays...})
+        fit = fit && (uintptr_t)p % 16 == 0;
+    return fit;
+}
+
+/* fn(T(), V): T is what narrow arrays are made of, V (a constant) how many numbers make a pack. */
+template <typename F> static void for_kind(bool fours, F fn)
+{
+    const std::integral_constant<int, 4> four;
+    const std::integral_constant<int, 1> one;
+    if (device.precision == KERN_FP32)
+        fours ? fn(float(), four) : fn(float(), one);
+    else
+        fours ? fn(bf16(), four) : fn(bf16(), one);
 }
 
 /* for (size_t i = first number of this thread; i < n; i += threads of the grid) */
@@ -153,7 +225,7 @@ __global__ void column_parts(float *part, F f, int rows, int cols, int chunks)
         float total = 0;
         for (int l = 0; l < COL_LANES; l++)
             total += tile[k][l][threadIdx.x];
-        part[(((size_t)blockIdx.z * F::SUMS + k) * chunks + blockIdx.y) * cols + col] = total;
+        part[(((size_t)blockIdx.z * chunks + blockIdx.y) * F::SUMS + k) * cols + col] = total;
     }
 }
 
@@ -164,6 +236,7 @@ struct column_to {
     float  keep, scale, eps;
 };
 
+/* part: [groups][chunks][sums][cols] */
 __global__ void column_finish(struct column_to to, const float *part, int which, int sums,
                               int groups, int cols, int chunks)
 {
@@ -171,7 +244,7 @@ __global__ void column_finish(struct column_to to, const float *part, int which,
         const size_t g = i / cols, c = i % cols;
         float total = 0;
         for (int k = 0; k < chunks; k++)
-            total += part[((g * sums + which) * chunks + k) * cols + c];
+            total += part[((g * chunks + k) * sums + which) * cols + c];
         float *y = to.to + g * to.ld + c;
         const float old = to.keep != 0 ? *y * to.keep : 0.0f;
         *y = old + total * to.scale + to.eps;

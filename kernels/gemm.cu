@@ -32,7 +32,7 @@ struct gemm_key {
     int      m, n, k, lda, ldb, ldc, batch;
     int64_t  stride_a, stride_b, stride_c;
     unsigned align_a, align_b, align_c;
-    bool     ta, tb, bias, keep;
+    bool     ta, tb, bias, keep, wide;
 };
 
 struct gemm_plan {
@@ -93,82 +93,44 @@ static bool gemm_open(char *why, size_t size)
     return true;
 }
 
-/* --- inputs ------------------------------------------------------------------------------- */
-
-__global__ void round_kernel(__nv_bfloat16 *y, int ldy, const float *x, int ldx, size_t n, int cols)
-{
-    for EACH(i, n)
-        y[i / cols * ldy + i % cols] = __float2bfloat16_rn(x[i / cols * ldx + i % cols]);
-}
-
-static struct operand operand_take(enum scratch to, const float *x, size_t rows, int cols, int ld)
-{
-    if (device.precision == KERN_FP32)
-        return (struct operand){x, ld};
-    const int wide = (cols + 7) / 8 * 8; /* rows of whole 16-byte pieces */
-    const size_t n = rows * (size_t)cols;
-    void *y = device_scratch(to, rows * (size_t)wide * sizeof(__nv_bfloat16));
-    if (y)
-        launch("round", round_kernel, grid_for(n), dim3(BLOCK), 0, (__nv_bfloat16 *)y, wide, x, ld,
-               n, cols);
-    return (struct operand){y, wide};
-}
-
-static size_t operand_size(void)
-{
-    return device.precision == KERN_FP32 ? sizeof(float) : sizeof(__nv_bfloat16);
-}
-
-static const void *operand_at(struct operand o, size_t numbers)
-{
-    return (const char *)o.at + numbers * operand_size();
-}
-
 /* --- our own product ---------------------------------------------------------------------- */
 
-__device__ static inline float number_of(float x)
-{
-    return x;
-}
-
-__device__ static inline float number_of(__nv_bfloat16 x)
-{
-    return __bfloat162float(x);
-}
-
 /* A tile of c per block, tiles of a and b in shared memory. */
-template <typename T> __global__ void plain_gemm_kernel(struct gemm g)
+template <typename T, typename C> __global__ void plain_gemm_kernel(struct gemm g)
 {
     __shared__ float as[TILE][TILE + 1], bs[TILE][TILE + 1];
-    const T *a = (const T *)g.a.at + blockIdx.z * g.stride_a;
-    const T *b = (const T *)g.b.at + blockIdx.z * g.stride_b;
+    const T *a = (const T *)g.a + blockIdx.z * g.stride_a;
+    const T *b = (const T *)g.b + blockIdx.z * g.stride_b;
     const int x = (int)threadIdx.x, y = (int)threadIdx.y;
     const int row = (int)blockIdx.y * TILE + y, col = (int)blockIdx.x * TILE + x;
     float sum = 0;
     for (int k0 = 0; k0 < g.k; k0 += TILE) {
         const int ka = k0 + x, kb = k0 + y;
         __syncthreads();
-        const size_t at = g.ta ? (size_t)ka * g.a.ld + row : (size_t)row * g.a.ld + ka;
-        const size_t bt = g.tb ? (size_t)col * g.b.ld + kb : (size_t)kb * g.b.ld + col;
-        as[y][x] = row < g.m && ka < g.k ? number_of(a[at]) : 0.0f;
-        bs[y][x] = col < g.n && kb < g.k ? number_of(b[bt]) : 0.0f;
+        const size_t at = g.ta ? (size_t)ka * g.lda + row : (size_t)row * g.lda + ka;
+        const size_t bt = g.tb ? (size_t)col * g.ldb + kb : (size_t)kb * g.ldb + col;
+        as[y][x] = row < g.m && ka < g.k ? wide(a[at]) : 0.0f;
+        bs[y][x] = col < g.n && kb < g.k ? wide(b[bt]) : 0.0f;
         __syncthreads();
         for (int i = 0; i < TILE; i++)
             sum += as[y][i] * bs[i][x];
     }
     if (row >= g.m || col >= g.n)
         return;
-    float *c = g.c + blockIdx.z * g.stride_c + (size_t)row * g.ldc + col;
-    *c = (g.beta != 0 ? g.beta * *c : 0.0f) + sum + (g.bias ? g.bias[col] : 0.0f);
+    C *c = (C *)g.c + blockIdx.z * g.stride_c + (size_t)row * g.ldc + col;
+    *c = slim<C>((g.beta != 0 ? g.beta * wide(*c) : 0.0f) + sum + (g.bias ? wide(((const C *)g.bias)[col]) : 0.0f));
 }
 
 static void plain_gemm(const char *name, const struct gemm *g)
 {
     const dim3 grid(tiles((size_t)g->n, TILE), tiles((size_t)g->m, TILE), (unsigned)g->batch);
-    if (device.precision == KERN_FP32)
-        launch(name, plain_gemm_kernel<float>, grid, dim3(TILE, TILE), 0, *g);
-    else
-        launch(name, plain_gemm_kernel<__nv_bfloat16>, grid, dim3(TILE, TILE), 0, *g);
+    for_kind(false, [&](auto t, auto) {
+        typedef decltype(t) T;
+        if (g->wide)
+            launch(name, plain_gemm_kernel<T, float>, grid, dim3(TILE, TILE), 0, *g);
+        else
+            launch(name, plain_gemm_kernel<T, T>, grid, dim3(TILE, TILE), 0, *g);
+    });
 }
 
 /* --- cuBLASLt ------------------------------------------------------------------------------ */
@@ -182,18 +144,28 @@ static unsigned alignment(const void *at, int64_t stride, int batch, size_t size
     return (unsigned)(bits & (~bits + 1));
 }
 
+static cudaDataType_t kind_of(bool fp32)
+{
+    return fp32 || device.precision == KERN_FP32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+static size_t size_of(cudaDataType_t kind)
+{
+    return kind == CUDA_R_32F ? sizeof(float) : sizeof(bf16);
+}
+
 static struct gemm_key key_of(const struct gemm *g)
 {
     struct gemm_key k;
     memset(&k, 0, sizeof(k)); /* the gaps too: keys are compared as bytes */
     k.m = g->m, k.n = g->n, k.k = g->k;
-    k.lda = g->a.ld, k.ldb = g->b.ld, k.ldc = g->ldc;
+    k.lda = g->lda, k.ldb = g->ldb, k.ldc = g->ldc;
     k.batch = g->batch;
     k.stride_a = g->stride_a, k.stride_b = g->stride_b, k.stride_c = g->stride_c;
-    k.align_a = alignment(g->a.at, g->stride_a, g->batch, operand_size());
-    k.align_b = alignment(g->b.at, g->stride_b, g->batch, operand_size());
-    k.align_c = alignment(g->c, g->stride_c, g->batch, sizeof(float));
-    k.ta = g->ta, k.tb = g->tb, k.bias = g->bias != NULL, k.keep = g->beta != 0;
+    k.align_a = alignment(g->a, g->stride_a, g->batch, size_of(kind_of(false)));
+    k.align_b = alignment(g->b, g->stride_b, g->batch, size_of(kind_of(false)));
+    k.align_c = alignment(g->c, g->stride_c, g->batch, size_of(kind_of(g->wide)));
+    k.ta = g->ta, k.tb = g->tb, k.bias = g->bias != NULL, k.keep = g->beta != 0, k.wide = g->wide;
     return k;
 }
 
@@ -212,7 +184,7 @@ static bool plan_matrix(cublasLtMatrixLayout_t *out, cudaDataType_t type, int ro
 
 static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
 {
-    const cudaDataType_t type = device.precision == KERN_FP32 ? CUDA_R_32F : CUDA_R_16BF;
+    const cudaDataType_t type = kind_of(false);
     const cublasOperation_t op_a = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t op_b = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t end = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -223,11 +195,11 @@ static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
                                                    sizeof(op_b)), "transpose") &&
            lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &end,
                                                    sizeof(end)), "epilogue") &&
-           plan_matrix(&p->a, type, g->tb ? g->k : g->n, g->tb ? g->n : g->k, g->b.ld, g->batch,
+           plan_matrix(&p->a, type, g->tb ? g->k : g->n, g->tb ? g->n : g->k, g->ldb, g->batch,
                        g->stride_b) &&
-           plan_matrix(&p->b, type, g->ta ? g->m : g->k, g->ta ? g->k : g->m, g->a.ld, g->batch,
+           plan_matrix(&p->b, type, g->ta ? g->m : g->k, g->ta ? g->k : g->m, g->lda, g->batch,
                        g->stride_a) &&
-           plan_matrix(&p->c, CUDA_R_32F, g->n, g->m, g->ldc, g->batch, g->stride_c);
+           plan_matrix(&p->c, kind_of(g->wide), g->n, g->m, g->ldc, g->batch, g->stride_c);
 }
 
 /* The first algorithm offered for these sizes and alignments. */
@@ -300,6 +272,6 @@ static void gemm_run(const char *name, const struct gemm *g)
     if (bias && !lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                          &bias, sizeof(bias)), name))
         return;
-    lt_ok(lt.cublasLtMatmul(lt.handle, p->desc, &one, g->b.at, p->a, g->a.at, p->b, &g->beta, g->c,
+    lt_ok(lt.cublasLtMatmul(lt.handle, p->desc, &one, g->b, p->a, g->a, p->b, &g->beta, g->c,
                             p->c, g->c, p->c, &p->algo, room, GEMM_WORKSPACE, device.stream), name);
 }

@@ -2,27 +2,24 @@
 /* gemm.cuh - row-major matrix products by cuBLASLt, loaded when the backend is opened
  *
  * c[m, n] = op(a)[m, k] op(b)[k, n] + beta c + bias[n], `batch` times with strides.
- * fp32 with fp32 inputs, or bf16 inputs summed in fp32; c and bias are fp32.
+ * a and b are narrow (kernels.h), c narrow or fp32, bias as c (cuBLASLt
+ * wants it so), sums fp32.
  */
 #ifndef KERNELS_GEMM_CUH
 #define KERNELS_GEMM_CUH
 
 #include "kernels/device.cuh"
 
-/* A matrix as a product reads it. */
-struct operand {
-    const void *at; /* float, or bf16 with KERN_BF16 */
-    int         ld;
-};
-
 struct gemm {
     int            m, n, k;
     bool           ta, tb;   /* a is stored [k, m], b is stored [n, k] */
-    struct operand a, b;
-    float         *c;
+    const void    *a, *b;
+    int            lda, ldb;
+    void          *c;
+    bool           wide;     /* c is fp32 */
     int            ldc;
     float          beta;
-    const float   *bias;     /* or NULL */
+    const void    *bias;     /* or NULL */
     int            batch;
     int64_t        stride_a, stride_b, stride_c; /* in numbers */
 };
@@ -30,10 +27,5 @@ struct gemm {
 /* The library and its workspace; on failure `why` has a sentence. */
 static bool gemm_open(char *why, size_t size);
 static void gemm_run(const char *name, const struct gemm *g);
-
-/* x [rows, cols] with row distance ld, for the precision in force: as it is, or rounded into the
- * scratch memory named (good until that is taken again). */
-static struct operand operand_take(enum scratch to, const float *x, size_t rows, int cols, int ld);
-static const void *operand_at(struct operand o, size_t numbers);
 
 #endif

@@ -8,8 +8,12 @@
  * return before it has run: download() and sum_squares() wait.  What failed on
  * the way is told by state(), and from then on results mean nothing.
  *
- * All arrays are fp32 and row-major; sizes are at least 1 unless said; outputs may not overlap
- * inputs unless said; "+=" adds to what is there, "=" overwrites it.
+ * Arrays are row-major and of two kinds.  `float *` is fp32: the residual stream
+ * and its gradient, what belongs to a sample, sums, statistics, weights and all
+ * that an optimizer touches.  `void *` is narrow: what enters and leaves matrix
+ * products, `narrow` bytes a number, fp32 or bf16 as the table has it; sums over
+ * narrow numbers are fp32.  Sizes are at least 1 unless said; outputs may not
+ * overlap inputs unless said; "+=" adds to what is there, "=" overwrites it.
  *
  * Rows: an activation is [rows, cols] with a leading dimension `ld` where it can
  * be part of a wider one.  Tokens of a batch are rows b * tokens + n.
@@ -36,10 +40,15 @@ struct kern_heads {
     int batch, tokens, heads, dim;
 };
 
-/* What linear attention keeps for its backward pass. */
+/* What is kept for the backward pass of linear attention ... */
 struct kern_lin_attn {
     float *vk;   /* [batch, heads, dim + 1, dim]: sum over tokens of (v, 1)^T k */
-    float *den;  /* [batch, tokens, heads]: the divisor, eps included */
+    float *den;  /* [batch, tokens, heads]: the divisor, eps included; where the table keeps */
+};
+
+/* ... and of mix(), both [batch*tokens, 2F]; not used by a table that does not keep. */
+struct kern_mix {
+    void *s, *d; /* after SiLU, after the convolution */
 };
 
 /* rest = 1 - beta, computed in double: in float it would be off by 5e-5 for 0.999. */
@@ -72,6 +81,10 @@ struct kern_ops {
 
     /* --- memory ------------------------------------------------------------------- */
     bool host; /* arrays are this process's memory: it may read and write them in place */
+    size_t narrow; /* bytes of a number in a narrow array: 4 (fp32) or 2 (bf16) */
+    /* Whether fused operations keep what their backward pass could compute again. If not, arrays
+     * that are said to be kept may be NULL. */
+    bool keeps;
     void *(*alloc)(size_t bytes);   /* zeroed, 64-byte aligned; NULL: no room */
     void (*release)(void *p);       /* NULL too */
     void (*upload)(void *to, const void *from, size_t bytes);   /* `from` is free at once */
@@ -82,35 +95,36 @@ struct kern_ops {
     bool (*room)(size_t *free_bytes, size_t *all);
     void (*zero)(float *y, size_t n);
     void (*copy)(float *y, const float *x, size_t n);
+    void (*round)(void *y, const float *x, size_t n); /* x as a narrow array; y may be x */
 
     /* --- matrix products ---------------------------------------------------------- */
     /* y[m,n] = x[m,k] w[n,k]^T + b[n]; b may be NULL. */
-    void (*linear)(float *y, const float *x, const float *w, const float *b, int m, int k, int n);
-    /* dx[m,k] = keep * dx + dy[m,n] w[n,k] (dx may be NULL; keep is 0 or 1);
+    void (*linear)(void *y, const void *x, const void *w, const void *b, int m, int k, int n);
+    void (*linear_wide)(float *y, const void *x, const void *w, const float *b, int m, int k,
+                        int n);
+    /* dx[m,k] = dy[m,n] w[n,k] (dx may be NULL);
      * dw[n,k] += dy^T x;  db[n] += column sums of dy (db may be NULL). */
-    void (*linear_back)(float *dx, int keep, float *dw, float *db, const float *dy,
-                        const float *x, const float *w, int m, int k, int n);
+    void (*linear_back)(void *dx, float *dw, float *db, const void *dy, const void *x,
+                        const void *w, int m, int k, int n);
+    /* The same with dx = keep * dx + dy w, keep 0 or 1. */
+    void (*linear_back_wide)(float *dx, int keep, float *dw, float *db, const void *dy,
+                             const void *x, const void *w, int m, int k, int n);
 
     /* --- patches: p x p pixels are one token; token h * (W/p) + w ------------------- */
     /* tok[b*N + n][c*p*p + i*p + j] = img[b][c][h*p + i][w*p + j] */
-    void (*patch_embed)(float *tok, const float *img, struct kern_image s, int p);
+    void (*patch_embed)(void *tok, const float *img, struct kern_image s, int p);
     /* img[b][c][h*p + i][w*p + j] = tok[b*N + n][(i*p + j)*channels + c], and back */
     void (*unpatchify)(float *img, const float *tok, struct kern_image s, int p);
-    void (*patchify)(float *tok, const float *img, struct kern_image s, int p);
+    void (*patchify)(void *tok, const float *img, struct kern_image s, int p);
 
     /* --- pointwise; y may be x, dx may be dy -------------------------------------- */
-    void (*silu)(float *y, const float *x, size_t n);                    /* x * sigmoid(x) */
-    void (*silu_back)(float *dx, const float *dy, const float *x, size_t n);
-    void (*gelu)(float *y, const float *x, size_t n);                    /* tanh form */
-    void (*gelu_back)(float *dx, const float *dy, const float *x, size_t n);
-    void (*add)(float *y, const float *a, const float *b, size_t n);     /* y may be a or b */
-    /* y[i,j] = max(x[i,j], 0) */
-    void (*relu)(float *y, int ldy, const float *x, int ldx, int rows, int cols);
-    /* y[m,h] = a * silu(g), a = x[m, 0..h), g = x[m, h..2h);  dx[m,2h] from dy[m,h] */
-    void (*glu)(float *y, const float *x, int rows, int half);
-    void (*glu_back)(float *dx, const float *dy, const float *x, int rows, int half);
+    void (*silu)(void *y, const float *x, size_t n);                     /* x * sigmoid(x) */
+    void (*silu_back)(void *dx, const void *dy, const float *x, size_t n);
+    void (*gelu)(void *y, const void *x, size_t n);                      /* tanh form */
+    void (*gelu_back)(void *dx, const void *dy, const void *x, size_t n);
+    void (*add)(float *y, const float *a, const void *b, size_t n);      /* y may be a or b */
     /* emb[b] = cos(t f_0..f_k-1), sin(t f_0..f_k-1) with t truncated to an integer */
-    void (*time_embed)(float *emb, const float *t, const float *freqs, int batch, int half);
+    void (*time_embed)(void *emb, const float *t, const float *freqs, int batch, int half);
 
     /* --- modulation: one row of `cols` per sample ----------------------------------- */
     /* mod[b][r][c] = table[r][c] + t[b*ldt + r*row + c];  row is cols, or 0 to share one row */
@@ -119,57 +133,79 @@ struct kern_ops {
     /* dtable[r][c] += sum over b of dmod;  dt[b*ldt + r*row + c] += dmod[b][r][c] */
     void (*mod_add_back)(float *dtable, float *dt, int ldt, int row, const float *dmod, int batch,
                          int rows, int cols);
-    /* y = x + gate[b*ldg + c] * a, tokens rows per sample; y may be x */
-    void (*gate)(float *y, const float *x, const float *gate, int ldg, const float *a, int batch,
-                 int tokens, int cols);
+    /* y = x + gate[b*ldg + c] * a, tokens rows per sample, and `also` = y, narrow; y may be x,
+     * also may be y */
+    void (*gate)(float *y, void *also, const float *x, const float *gate, int ldg, const void *a,
+                 int batch, int tokens, int cols);
     /* da = gate * dy;  dgate[b*ldg + c] = sum over tokens of dy * a */
-    void (*gate_back)(float *da, float *dgate, const float *dy, const float *gate, int ldg,
-                      const float *a, int batch, int tokens, int cols);
+    void (*gate_back)(void *da, float *dgate, const float *dy, const float *gate, int ldg,
+                      const void *a, int batch, int tokens, int cols);
 
     /* --- norms -------------------------------------------------------------------- */
     /* h = LN(x) * (1 + scale[b*ldm + c]) + shift[b*ldm + c]; stats[row] = mean, 1/std */
-    void (*norm_mod)(float *h, float *stats, const float *x, const float *shift,
+    void (*norm_mod)(void *h, float *stats, const float *x, const float *shift,
                      const float *scale, int ldm, int batch, int tokens, int cols, float eps);
     /* dx += through LN;  dshift[b*ldm + c] = sum of dh;  dscale = sum of dh * LN(x) */
-    void (*norm_mod_back)(float *dx, float *dshift, float *dscale, const float *dh,
+    void (*norm_mod_back)(float *dx, float *dshift, float *dscale, const void *dh,
                           const float *x, const float *stats, const float *scale, int ldm,
                           int batch, int tokens, int cols);
+    /* y = x + gate[b*ldg + c] * a (gate NULL: x + a), then norm_mod() of y. y may be x. */
+    void (*gate_norm)(float *y, void *h, float *stats, const float *x, const float *gate, int ldg,
+                      const void *a, const float *shift, const float *scale, int ldm, int batch,
+                      int tokens, int cols, float eps);
+    /* norm_mod_back() with x = y, then of its dx gate_back(), or with gate NULL da = dx, narrow,
+     * and neither dgate nor a. da may be dh; with gate NULL it may be dx. */
+    void (*gate_norm_back)(float *dx, void *da, float *dgate, float *dshift, float *dscale,
+                           const void *dh, const float *y, const float *stats, const float *scale,
+                           int ldm, const float *gate, int ldg, const void *a, int batch,
+                           int tokens, int cols);
     /* y = x * rstd * w, rstd = 1/sqrt(mean(x^2) + eps) of a row; y may be x */
-    void (*rms_norm)(float *y, int ldy, float *rstd, const float *x, int ldx, const float *w,
+    void (*rms_norm)(void *y, int ldy, float *rstd, const void *x, int ldx, const float *w,
                      int rows, int cols, float eps);
     /* dx = through the norm (dx may be dy);  dw += sum over rows of dy * x * rstd */
-    void (*rms_norm_back)(float *dx, int lddx, float *dw, const float *dy, int lddy,
-                          const float *x, int ldx, const float *rstd, const float *w, int rows,
-                          int cols);
+    void (*rms_norm_back)(void *dx, int lddx, float *dw, const void *dy, int lddy, const void *x,
+                          int ldx, const float *rstd, const float *w, int rows, int cols);
 
     /* --- attention ---------------------------------------------------------------- */
-    int lin_attn_dim; /* the most channels that a head of lin_attn() may have */
-    /* q and k are after ReLU (values >= 0). out = (v k^T q) / (1 k^T q + 1e-8). */
-    void (*lin_attn)(float *out, int ldo, struct kern_lin_attn keep, const float *q,
-                     const float *k, int ldqk, const float *v, int ldv, struct kern_heads s);
-    /* dq, dk, dv with the ReLU's gradient applied to dq and dk (0 where q or k is 0).
-     * Uses up dout and what lin_attn() kept. */
-    void (*lin_attn_back)(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
-                          const float *out, struct kern_lin_attn keep, const float *q,
-                          const float *k, int ldqk, const float *v, int ldv,
-                          struct kern_heads s);
+    int lin_attn_dim, cross_attn_dim; /* the most channels that a head may have */
+    /* q = relu(q), k = relu(k);  out = (v k^T q) / (1 k^T q + 1e-8). The arrays q and k may be
+     * changed to what relu made of them, or not. */
+    void (*lin_attn)(void *out, int ldo, struct kern_lin_attn keep, void *q, void *k, int ldqk,
+                     const void *v, int ldv, struct kern_heads s);
+    /* dq, dk, dv, with 0 where relu made q or k 0. Uses up dout and what lin_attn() kept. */
+    void (*lin_attn_back)(void *dq, void *dk, void *dv, int ldd, void *dout, int ldo,
+                          const void *out, struct kern_lin_attn keep, const void *q, const void *k,
+                          int ldqk, const void *v, int ldv, struct kern_heads s);
     /* prob[b,h,n,l] = softmax over l of (q k^T / sqrt(dim) + (mask[b,l] - 1) * 10000);
-     * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: [batch*text], ldk, ldv. */
-    void (*cross_attn)(float *out, float *prob, const float *q, const float *k, int ldk,
-                       const float *v, int ldv, const float *mask, int text,
-                       struct kern_heads s);
-    /* work: [batch, heads, tokens, text] */
-    void (*cross_attn_back)(float *dq, float *dk, float *dv, int lddkv, float *work,
-                            const float *dout, const float *prob, const float *q, const float *k,
-                            int ldk, const float *v, int ldv, int text, struct kern_heads s);
+     * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: [batch*text], ldk, ldv.
+     * kept: prob [batch, heads, tokens, text] where the table keeps, else two numbers of each row
+     * of it, [batch, heads, tokens, 2]. */
+    void (*cross_attn)(void *out, float *kept, const void *q, const void *k, int ldk,
+                       const void *v, int ldv, const float *mask, int text, struct kern_heads s);
+    /* work: as large as what was kept */
+    void (*cross_attn_back)(void *dq, void *dk, void *dv, int lddkv, float *work, const void *dout,
+                            const float *kept, const void *q, const void *k, int ldk,
+                            const void *v, int ldv, const float *mask, int text,
+                            struct kern_heads s);
 
-    /* --- convolution -------------------------------------------------------------- */
+    /* --- the image's part of the Mix-FFN -------------------------------------------- */
+    /* s = silu(u), d = depthwise(s), g = glu(d);  u: an image of 2F channels, g: of F */
+    void (*mix)(void *g, struct kern_mix kept, const void *u, const float *w, const float *b,
+                struct kern_image s);
+    /* du =;  dw +=, db +=.  work: as u; used where the table keeps */
+    void (*mix_back)(void *du, float *dw, float *db, void *work, const void *dg, const void *u,
+                     struct kern_mix kept, const float *w, const float *b, struct kern_image s);
+
+    /* --- parts: what fused operations are made of; on the CPU, NULL elsewhere --------- */
     /* 3x3 per channel, zero padding 1, w[c][3][3], on channels-last images */
     void (*depthwise)(float *y, const float *x, const float *w, const float *b,
                       struct kern_image s);
     /* dx =;  dw +=, db += */
     void (*depthwise_back)(float *dx, float *dw, float *db, const float *dy, const float *x,
                            const float *w, struct kern_image s);
+    /* y[m,h] = a * silu(g), a = x[m, 0..h), g = x[m, h..2h);  dx[m,2h] from dy[m,h] */
+    void (*glu)(float *y, const float *x, int rows, int half);
+    void (*glu_back)(float *dx, const float *dy, const float *x, int rows, int half);
 
     /* --- rectified flow ------------------------------------------------------------- */
     /* x_t = alpha[b] * x0 + sigma[b] * noise, n numbers per sample */
@@ -182,9 +218,11 @@ struct kern_ops {
 
     /* --- optimizer ------------------------------------------------------------------ */
     double (*sum_squares)(const float *x, size_t n); /* waits */
-    void (*adamw)(float *p, float *m, float *v, const float *g, struct kern_adamw c, size_t n);
-    void (*came)(float *p, struct kern_came_state s, const float *g, struct kern_came c,
-                 size_t n);
+    /* `also` = p, narrow; it may be p */
+    void (*adamw)(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c,
+                  size_t n);
+    void (*came)(float *p, void *also, struct kern_came_state s, const float *g,
+                 struct kern_came c, size_t n);
     /* ema = rate * ema + rest * p, rest = 1 - rate computed in double */
     void (*ema)(float *ema, const float *p, float rate, float rest, size_t n);
 };

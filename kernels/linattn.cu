@@ -1,194 +1,271 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* linattn.cu - ReLU linear attention; the formulas stand in linattn_ref.c
  *
- * Two kernels: the sums over tokens of a head (vk and its row of sums, a block
- * per head), and what each token does with such sums (a warp per token).
- * Everything fp32, as the authors have it.
+ * A block has a head: it sums over all tokens, which pass by in shared memory,
+ * and then goes over them again with the sums at hand, a warp per token.
+ * Backward makes numerator and divisor of a token again instead of reading what
+ * was rounded.  All arithmetic is fp32, as the authors have it.
  */
 #include "kernels/device.cuh"
 
-/* LIN_DIM: what fits into the shared memory that a block has without asking, 48 KB. */
-enum { LIN_TOKENS = 32, LIN_WARPS = BLOCK / WARP, LIN_DIM = 109 };
+/* LIN_DIM: what fits into 99 KB of shared memory, which every GPU since sm_80 grants. */
+enum { LIN_TOKENS = 32, LIN_WARPS = BLOCK / WARP, LIN_DIM = 128 };
+#define LIN_EPS 1e-8f
 
-struct lin_head {
+struct lin_args {
+    void             *out, *dq, *dk, *dv;
+    float            *vk;
+    const void       *q, *k, *v, *dout;
+    int               ldo, ldqk, ldv, ldd;
     struct kern_heads s;
-    __device__ size_t row(int b, int h, int t, int ld) const
+};
+
+/* A block's head, and its shared memory: the sums with rows dim + 1 apart, so that a warp can walk
+ * columns; two tiles of tokens, dim + 1 and dim wide. DIM 0: known when it runs. */
+template <int DIM> struct lin_head {
+    int    dim, b, h, tokens, heads;
+    float *sums, *left, *right;
+    __device__ lin_head(const struct lin_args &a, float *room)
     {
-        return ((size_t)b * s.tokens + t) * ld + (size_t)h * s.dim;
+        dim = DIM ? DIM : a.s.dim;
+        b = (int)blockIdx.x / a.s.heads, h = (int)blockIdx.x % a.s.heads;
+        tokens = a.s.tokens, heads = a.s.heads;
+        sums = room;
+        left = sums + (dim + 1) * (dim + 1);
+        right = left + LIN_TOKENS * (dim + 1);
     }
-    __device__ size_t sums(int b, int h) const
+    __device__ size_t row(int t, int ld) const
     {
-        return ((size_t)b * s.heads + h) * (size_t)(s.dim + 1) * s.dim;
+        return ((size_t)b * tokens + t) * ld + (size_t)h * dim;
     }
-    __device__ size_t den(int b, int h, int t) const
+    __device__ float *own(float *vk) const
     {
-        return ((size_t)b * s.tokens + t) * s.heads + h;
+        return vk + ((size_t)b * heads + h) * (size_t)(dim + 1) * dim;
+    }
+    __device__ int some(int t0) const
+    {
+        return tokens - t0 < LIN_TOKENS ? tokens - t0 : LIN_TOKENS;
+    }
+    __device__ int turns(int each) const
+    {
+        return ((dim + 1) * dim + BLOCK * each - 1) / (BLOCK * each);
     }
 };
 
-/* vk[d][j] = sum over tokens of v[t][d] k[t][j], and vk[dim][j] = sum of weight[t] k[t][j]
- * (weight NULL: 1). A thread has one (d, j) of gridDim.y parts of them; tokens pass by in
- * shared memory, LIN_TOKENS at a time. */
-__global__ void lin_sums_kernel(float *vk, const float *k, int ldk, const float *v, int ldv,
-                                const float *weight, struct lin_head f)
+__device__ static inline float relu(float x)
 {
-    const int dim = f.s.dim, b = (int)blockIdx.x / f.s.heads, h = (int)blockIdx.x % f.s.heads;
-    const int at = (int)(blockIdx.y * BLOCK + threadIdx.x), count = (dim + 1) * dim;
-    const int d = at / dim, j = at % dim;
-    DYNAMIC_SHARED(float, tile); /* k, then v with its weight: [LIN_TOKENS][dim], [..][dim + 1] */
-    float *tile_v = tile + LIN_TOKENS * dim;
-    float sum = 0;
-    for (int t0 = 0; t0 < f.s.tokens; t0 += LIN_TOKENS) {
-        const int n = f.s.tokens - t0 < LIN_TOKENS ? f.s.tokens - t0 : LIN_TOKENS;
-        __syncthreads();
-        for (int i = (int)threadIdx.x; i < n * dim; i += BLOCK)
-            tile[i] = k[f.row(b, h, t0 + i / dim, ldk) + i % dim];
-        for (int i = (int)threadIdx.x; i < n * (dim + 1); i += BLOCK) {
-            const int t = t0 + i / (dim + 1), e = i % (dim + 1);
-            tile_v[i] = e < dim ? v[f.row(b, h, t, ldv) + e]
-                                : weight ? weight[f.den(b, h, t)] : 1.0f;
-        }
-        __syncthreads();
-        if (at < count)
-            for (int t = 0; t < n; t++)
-                sum += tile_v[t * (dim + 1) + d] * tile[t * dim + j];
-    }
-    if (at < count)
-        vk[f.sums(b, h) + at] = sum;
+    return x < 0.0f ? 0.0f : x;
 }
 
-/* The sums of a head in shared memory, rows dim + 1 apart so that a warp can walk columns. */
-__device__ static inline void lin_load(float *to, const float *vk, int dim)
+/* Tokens from t0 on as rows `step` wide; `last` is the number behind each row, if step has room. */
+template <bool RELU, typename T, int DIM>
+__device__ static inline void lin_take(float *to, int step, const T *from, int ld, float last,
+                                       const struct lin_head<DIM> &f, int t0)
 {
-    for (int i = (int)threadIdx.x; i < (dim + 1) * dim; i += BLOCK)
-        to[i / dim * (dim + 1) + i % dim] = vk[i];
+    for (int i = (int)threadIdx.x; i < f.some(t0) * step; i += BLOCK) {
+        const int t = i / step, e = i % step;
+        const float x = e < f.dim ? wide(from[f.row(t0 + t, ld) + e]) : last;
+        to[i] = RELU ? relu(x) : x;
+    }
+}
+
+/* Some of sums[d][j] += left[t][d] right[t][j], (dim + 1) x dim in all; a thread has EACH of a
+ * turn. */
+template <int DIM> struct lin_sum {
+    enum { EACH = DIM == 32 ? 5 : 8 };
+    float at[EACH];
+    int   first, count, dim;
+    __device__ lin_sum(const struct lin_head<DIM> &f, int turn)
+        : first(turn * BLOCK * EACH + (int)threadIdx.x), count((f.dim + 1) * f.dim), dim(f.dim)
+    {
+        for (int i = 0; i < EACH; i++)
+            at[i] = 0;
+    }
+    __device__ void add(const struct lin_head<DIM> &f, int tokens)
+    {
+        for (int t = 0; t < tokens; t++)
+            for (int i = 0; i < EACH; i++) {
+                const int p = first + i * BLOCK < count ? first + i * BLOCK : 0;
+                at[i] += f.left[t * (dim + 1) + p / dim] * f.right[t * dim + p % dim];
+            }
+    }
+    __device__ void put(float *to) const
+    {
+        for (int i = 0; i < EACH; i++)
+            if (first + i * BLOCK < count)
+                to[first + i * BLOCK] = at[i];
+    }
+};
+
+/* Sums from memory into shared memory. */
+template <int DIM>
+__device__ static inline void lin_load(const struct lin_head<DIM> &f, const float *vk)
+{
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < (f.dim + 1) * f.dim; i += BLOCK)
+        f.sums[i / f.dim * (f.dim + 1) + i % f.dim] = vk[i];
     __syncthreads();
 }
 
-__global__ void lin_out_kernel(float *out, int ldo, float *den, const float *vk, const float *q,
-                               int ldq, struct lin_head f)
+/* x . row e of the sums, for x of one token; row dim gives the divisor without eps. */
+template <int DIM>
+__device__ static inline float lin_dot(const struct lin_head<DIM> &f, const float *x, int e)
 {
-    const int dim = f.s.dim, b = (int)blockIdx.x / f.s.heads, h = (int)blockIdx.x % f.s.heads;
-    const int t = (int)(blockIdx.y * LIN_WARPS + threadIdx.x / WARP), lane = threadIdx.x % WARP;
-    DYNAMIC_SHARED(float, sums);
-    lin_load(sums, vk + f.sums(b, h), dim);
-    if (t >= f.s.tokens)
-        return;
-    const float *x = q + f.row(b, h, t, ldq), *ksum = sums + dim * (dim + 1);
+    float sum = 0;
+    for (int j = 0; j < f.dim; j++)
+        sum += x[j] * f.sums[e * (f.dim + 1) + j];
+    return sum;
+}
+
+/* x . column j of the sums without their last row. */
+template <int DIM>
+__device__ static inline float lin_across(const struct lin_head<DIM> &f, const float *x, int j)
+{
+    float sum = 0;
+    for (int e = 0; e < f.dim; e++)
+        sum += x[e] * f.sums[e * (f.dim + 1) + j];
+    return sum;
+}
+
+template <int DIM>
+__device__ static inline float lin_divisor(const struct lin_head<DIM> &f, const float *q, int lane)
+{
     float d = 0;
-    for (int j = lane; j < dim; j += WARP)
-        d += x[j] * ksum[j];
-    d = warp_sum(d) + 1e-8f;
-    if (lane == 0)
-        den[f.den(b, h, t)] = d;
-    for (int e = lane; e < dim; e += WARP) {
-        float num = 0;
-        for (int j = 0; j < dim; j++)
-            num += x[j] * sums[e * (dim + 1) + j];
-        out[f.row(b, h, t, ldo) + e] = num * (1.0f / d);
-    }
+    for (int j = lane; j < f.dim; j += WARP)
+        d += q[j] * f.sums[f.dim * (f.dim + 1) + j];
+    return warp_sum(d) + LIN_EPS;
 }
 
-/* dout becomes dnum = dout / den, den becomes dden = -dnum . out;
- * dq = dnum vk + dden ksum where relu let q through. */
-__global__ void lin_query_back_kernel(float *dq, int ldd, float *dout, const float *out, int ldo,
-                                      float *den, const float *vk, const float *q, int ldq,
-                                      struct lin_head f)
+template <typename T, int DIM> __global__ void __launch_bounds__(BLOCK, 2)
+lin_kernel(struct lin_args a)
 {
-    const int dim = f.s.dim, b = (int)blockIdx.x / f.s.heads, h = (int)blockIdx.x % f.s.heads;
-    const int t = (int)(blockIdx.y * LIN_WARPS + threadIdx.x / WARP), lane = threadIdx.x % WARP;
-    DYNAMIC_SHARED(float, sums);
-    lin_load(sums, vk + f.sums(b, h), dim);
-    if (t >= f.s.tokens)
-        return;
-    float *dnum = dout + f.row(b, h, t, ldo);
-    const float *o = out + f.row(b, h, t, ldo), *ksum = sums + dim * (dim + 1);
-    const float share = 1.0f / den[f.den(b, h, t)];
-    float w = 0;
-    for (int e = lane; e < dim; e += WARP) {
-        const float d = dnum[e] * share;
-        dnum[e] = d;
-        w -= d * o[e];
-    }
-    w = warp_sum(w); /* after it, every lane sees all of dnum: */
-    __syncwarp();
-    if (lane == 0)
-        den[f.den(b, h, t)] = w;
-    for (int j = lane; j < dim; j += WARP) {
-        float sum = w * ksum[j];
-        for (int e = 0; e < dim; e++)
-            sum += dnum[e] * sums[e * (dim + 1) + j];
-        dq[f.row(b, h, t, ldd) + j] = q[f.row(b, h, t, ldq) + j] > 0.0f ? sum : 0.0f;
-    }
-}
-
-/* With dvk and dksum in place of the sums: dk = v dvk + dksum where relu let k through,
- * dv = k dvk^T. */
-__global__ void lin_key_back_kernel(float *dk, float *dv, int ldd, const float *dvk, const float *k,
-                                    int ldk, const float *v, int ldv, struct lin_head f)
-{
-    const int dim = f.s.dim, b = (int)blockIdx.x / f.s.heads, h = (int)blockIdx.x % f.s.heads;
-    const int t = (int)(blockIdx.y * LIN_WARPS + threadIdx.x / WARP), lane = threadIdx.x % WARP;
-    DYNAMIC_SHARED(float, sums);
-    lin_load(sums, dvk + f.sums(b, h), dim);
-    if (t >= f.s.tokens)
-        return;
-    const float *x = k + f.row(b, h, t, ldk), *y = v + f.row(b, h, t, ldv);
-    for (int j = lane; j < dim; j += WARP) {
-        float from_v = sums[dim * (dim + 1) + j], from_k = 0;
-        for (int e = 0; e < dim; e++) {
-            from_v += y[e] * sums[e * (dim + 1) + j];
-            from_k += x[e] * sums[j * (dim + 1) + e];
+    DYNAMIC_SHARED(float, room);
+    const struct lin_head<DIM> f(a, room);
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    for (int turn = 0; turn < f.turns(lin_sum<DIM>::EACH); turn++) {
+        struct lin_sum<DIM> sum(f, turn);
+        for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {
+            __syncthreads();
+            lin_take<true>(f.right, f.dim, (const T *)a.k, a.ldqk, 0, f, t0);
+            lin_take<false>(f.left, f.dim + 1, (const T *)a.v, a.ldv, 1, f, t0);
+            __syncthreads();
+            sum.add(f, f.some(t0));
         }
-        dk[f.row(b, h, t, ldd) + j] = x[j] > 0.0f ? from_v : 0.0f;
-        dv[f.row(b, h, t, ldd) + j] = from_k;
+        sum.put(f.own(a.vk));
+    }
+    lin_load(f, f.own(a.vk));
+    for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {
+        __syncthreads();
+        lin_take<true>(f.right, f.dim, (const T *)a.q, a.ldqk, 0, f, t0);
+        __syncthreads();
+        for (int t = warp; t < f.some(t0); t += LIN_WARPS) {
+            const float *q = f.right + t * f.dim;
+            const float share = 1.0f / lin_divisor(f, q, lane);
+            for (int e = lane; e < f.dim; e += WARP)
+                ((T *)a.out)[f.row(t0 + t, a.ldo) + e] = slim<T>(lin_dot(f, q, e) * share);
+        }
     }
 }
 
-static size_t lin_tile_bytes(int dim)
+/* A token on its way back, by a warp: dout in f.left becomes dnum = dout / den with
+ * dden = -dnum . out behind it, and dq = dnum vk + dden ksum where relu let q through. */
+template <typename T, int DIM>
+__device__ static inline void lin_query_back(const struct lin_head<DIM> &f, T *dq, int t, int lane)
 {
-    return sizeof(float) * LIN_TOKENS * (size_t)(2 * dim + 1);
+    const float *q = f.right + t * f.dim, share = 1.0f / lin_divisor(f, q, lane);
+    float *dnum = f.left + t * (f.dim + 1), w = 0;
+    for (int e = lane; e < f.dim; e += WARP) {
+        dnum[e] *= share;
+        w -= dnum[e] * (lin_dot(f, q, e) * share);
+    }
+    w = warp_sum(w);
+    if (lane == 0)
+        dnum[f.dim] = w;
+    __syncwarp(); /* all of dnum is there */
+    for (int j = lane; j < f.dim; j += WARP) {
+        const float d = w * f.sums[f.dim * (f.dim + 1) + j] + lin_across(f, dnum, j);
+        dq[j] = slim<T>(q[j] > 0.0f ? d : 0.0f);
+    }
 }
 
-static size_t lin_sums_bytes(int dim)
+/* With dvk and dksum for sums: dk = v dvk + dksum where relu let k through, dv = k dvk^T. */
+template <typename T, int DIM>
+__device__ static inline void lin_key_back(const struct lin_head<DIM> &f, T *dk, T *dv, int t,
+                                           int lane)
 {
-    return sizeof(float) * (size_t)(dim + 1) * (size_t)(dim + 1);
+    const float *k = f.right + t * f.dim, *v = f.left + t * (f.dim + 1);
+    for (int j = lane; j < f.dim; j += WARP) {
+        const float d = f.sums[f.dim * (f.dim + 1) + j] + lin_across(f, v, j);
+        dk[j] = slim<T>(k[j] > 0.0f ? d : 0.0f);
+        dv[j] = slim<T>(lin_dot(f, k, j));
+    }
 }
 
-static void lin_sums(float *vk, const float *k, int ldk, const float *v, int ldv,
-                     const float *weight, struct lin_head f)
+template <typename T, int DIM> __global__ void __launch_bounds__(BLOCK, 2)
+lin_back_kernel(struct lin_args a)
 {
-    const size_t count = (size_t)(f.s.dim + 1) * (size_t)f.s.dim;
-    const dim3 grid((unsigned)(f.s.batch * f.s.heads), tiles(count, BLOCK));
-    launch("lin_attn", lin_sums_kernel, grid, dim3(BLOCK), lin_tile_bytes(f.s.dim), vk,
-           k, ldk, v, ldv, weight, f);
+    DYNAMIC_SHARED(float, room);
+    const struct lin_head<DIM> f(a, room);
+    const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+    lin_load(f, f.own(a.vk));
+    for (int turn = 0; turn < f.turns(lin_sum<DIM>::EACH); turn++) {
+        struct lin_sum<DIM> sum(f, turn);
+        for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {
+            __syncthreads();
+            lin_take<true>(f.right, f.dim, (const T *)a.q, a.ldqk, 0, f, t0);
+            lin_take<false>(f.left, f.dim + 1, (const T *)a.dout, a.ldo, 0, f, t0);
+            __syncthreads();
+            for (int t = warp; t < f.some(t0); t += LIN_WARPS)
+                lin_query_back(f, (T *)a.dq + f.row(t0 + t, a.ldd), t, lane);
+            __syncthreads();
+            sum.add(f, f.some(t0));
+        }
+        sum.put(f.own(a.vk)); /* the sums they replace are in shared memory */
+    }
+    lin_load(f, f.own(a.vk));
+    for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {
+        __syncthreads();
+        lin_take<true>(f.right, f.dim, (const T *)a.k, a.ldqk, 0, f, t0);
+        lin_take<false>(f.left, f.dim + 1, (const T *)a.v, a.ldv, 0, f, t0);
+        __syncthreads();
+        for (int t = warp; t < f.some(t0); t += LIN_WARPS)
+            lin_key_back(f, (T *)a.dk + f.row(t0 + t, a.ldd), (T *)a.dv + f.row(t0 + t, a.ldd), t,
+                         lane);
+    }
 }
 
-static dim3 lin_grid(struct kern_heads s)
+static size_t lin_bytes(int dim)
 {
-    return dim3((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, LIN_WARPS));
+    return sizeof(float) * ((size_t)(dim + 1) * (size_t)(dim + 1) +
+                            (size_t)LIN_TOKENS * (size_t)(2 * dim + 1));
 }
 
-static void cuda_lin_attn(float *out, int ldo, struct kern_lin_attn keep, const float *q,
-                          const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
+static void cuda_lin_attn(void *out, int ldo, struct kern_lin_attn keep, void *q, void *k, int ldqk,
+                          const void *v, int ldv, struct kern_heads s)
 {
-    const struct lin_head f = {s};
-    lin_sums(keep.vk, k, ldqk, v, ldv, NULL, f);
-    launch("lin_attn", lin_out_kernel, lin_grid(s), dim3(BLOCK), lin_sums_bytes(s.dim), out, ldo,
-           keep.den, keep.vk, q, ldqk, f);
+    struct lin_args a = {};
+    a.out = out, a.vk = keep.vk, a.q = q, a.k = k, a.v = v;
+    a.ldo = ldo, a.ldqk = ldqk, a.ldv = ldv, a.s = s;
+    for_kind(false, [&](auto kind, auto) {
+        typedef decltype(kind) T;
+        launch("lin_attn", s.dim == 32 ? lin_kernel<T, 32> : lin_kernel<T, 0>,
+               dim3((unsigned)(s.batch * s.heads)), dim3(BLOCK), lin_bytes(s.dim), a);
+    });
 }
 
-static void cuda_lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
-                               const float *out, struct kern_lin_attn keep, const float *q,
-                               const float *k, int ldqk, const float *v, int ldv,
+static void cuda_lin_attn_back(void *dq, void *dk, void *dv, int ldd, void *dout, int ldo,
+                               const void *, struct kern_lin_attn keep, const void *q,
+                               const void *k, int ldqk, const void *v, int ldv,
                                struct kern_heads s)
 {
-    const struct lin_head f = {s};
-    launch("lin_attn_back", lin_query_back_kernel, lin_grid(s), dim3(BLOCK), lin_sums_bytes(s.dim),
-           dq, ldd, dout, out, ldo, keep.den, keep.vk, q, ldqk, f);
-    lin_sums(keep.vk, q, ldqk, dout, ldo, keep.den, f);
-    launch("lin_attn_back", lin_key_back_kernel, lin_grid(s), dim3(BLOCK), lin_sums_bytes(s.dim),
-           dk, dv, ldd, keep.vk, k, ldqk, v, ldv, f);
+    struct lin_args a = {};
+    a.dq = dq, a.dk = dk, a.dv = dv, a.vk = keep.vk, a.q = q, a.k = k, a.v = v, a.dout = dout;
+    a.ldo = ldo, a.ldqk = ldqk, a.ldv = ldv, a.ldd = ldd, a.s = s;
+    for_kind(false, [&](auto kind, auto) {
+        typedef decltype(kind) T;
+        launch("lin_attn_back", s.dim == 32 ? lin_back_kernel<T, 32> : lin_back_kernel<T, 0>,
+               dim3((unsigned)(s.batch * s.heads)), dim3(BLOCK), lin_bytes(s.dim), a);
+    });
 }
 
 static void fill_linattn(struct kern_ops *ops)

@@ -106,12 +106,20 @@ static void lin_attn_head(float *out, int ldo, float *vk, float *den, int ldden,
 }
 
 struct lin_args {
-    float               *out, *dq, *dk, *dv, *dout;
+    float               *out, *q_io, *k_io, *dq, *dk, *dv, *dout;
     const float         *q, *k, *v, *out_in;
     int                  ldo, ldqk, ldv, ldd;
     struct kern_lin_attn keep;
     struct kern_heads    s;
 };
+
+/* In place. A NaN stays one. */
+static void relu_rows(float *x, int ld, int tokens, int dim)
+{
+    for (int t = 0; t < tokens; t++, x += ld)
+        for (int j = 0; j < dim; j += LANES)
+            lane_store_at(x, j, dim, lane_max(lane_load_at(x, j, dim), lane_all(0.0f)));
+}
 
 /* Item i is a sample and a head. */
 static void lin_heads(const void *arg, size_t from, size_t to)
@@ -120,17 +128,19 @@ static void lin_heads(const void *arg, size_t from, size_t to)
     for (size_t i = from; i < to; i++) {
         const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
         const size_t at = head_at(a->s, b, h, a->ldqk);
+        relu_rows(a->q_io + at, a->ldqk, a->s.tokens, a->s.dim);
+        relu_rows(a->k_io + at, a->ldqk, a->s.tokens, a->s.dim);
         lin_attn_head(a->out + head_at(a->s, b, h, a->ldo), a->ldo, vk_at(a->keep, a->s, b, h),
                       den_at(a->keep, a->s, b, h), a->s.heads, a->q + at, a->k + at, a->ldqk,
                       a->v + head_at(a->s, b, h, a->ldv), a->ldv, a->s.tokens, a->s.dim);
     }
 }
 
-static void lin_attn(float *out, int ldo, struct kern_lin_attn keep, const float *q,
-                     const float *k, int ldqk, const float *v, int ldv, struct kern_heads s)
+static void lin_attn(void *out, int ldo, struct kern_lin_attn keep, void *q, void *k, int ldqk,
+                     const void *v, int ldv, struct kern_heads s)
 {
     const struct lin_args a = {
-        .out = out, .q = q, .k = k, .v = v, .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .keep = keep,
+        .out = out, .q_io = q, .k_io = k, .q = q, .k = k, .v = v, .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .keep = keep,
         .s = s,
     };
     team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 4), lin_heads, &a);
@@ -185,10 +195,9 @@ static void lin_heads_back(const void *arg, size_t from, size_t to)
     }
 }
 
-static void lin_attn_back(float *dq, float *dk, float *dv, int ldd, float *dout, int ldo,
-                          const float *out, struct kern_lin_attn keep, const float *q,
-                          const float *k, int ldqk, const float *v, int ldv,
-                          struct kern_heads s)
+static void lin_attn_back(void *dq, void *dk, void *dv, int ldd, void *dout, int ldo,
+                          const void *out, struct kern_lin_attn keep, const void *q, const void *k,
+                          int ldqk, const void *v, int ldv, struct kern_heads s)
 {
     const struct lin_args a = {
         .dq = dq, .dk = dk, .dv = dv, .dout = dout, .q = q, .k = k, .v = v, .out_in = out,

@@ -2,62 +2,74 @@
 /* matmul.cu - linear layers, forward and backward, as products of gemm.cuh */
 #include "kernels/gemm.cuh"
 
-static struct gemm one_product(int m, int n, int k, bool ta, struct operand a, bool tb,
-                               struct operand b, float *c, float beta, const float *bias)
+/* c[m, n] of fp32 or narrow numbers from op(a)[m, k] op(b)[k, n]; all rows are dense. */
+static void product(const char *name, void *c, bool fp32, float beta, const void *bias,
+                    const void *a, bool ta, const void *b, bool tb, int m, int n, int k)
 {
-    struct gemm g;
-    memset(&g, 0, sizeof(g));
+    struct gemm g = {};
     g.m = m, g.n = n, g.k = k;
     g.ta = ta, g.tb = tb;
-    g.a = a, g.b = b;
-    g.c = c, g.ldc = n;
-    g.beta = beta;
-    g.bias = bias;
+    g.a = a, g.lda = ta ? m : k;
+    g.b = b, g.ldb = tb ? k : n;
+    g.c = c, g.wide = fp32, g.ldc = n;
+    g.beta = beta, g.bias = bias;
     g.batch = 1;
-    return g;
+    gemm_run(name, &g);
 }
 
-static void cuda_linear(float *y, const float *x, const float *w, const float *b, int m, int k,
-                        int n)
+static void cuda_linear(void *y, const void *x, const void *w, const void *b, int m, int k, int n)
 {
-    const struct operand in = operand_take(SCRATCH_A, x, (size_t)m, k, k);
-    const struct operand by = operand_take(SCRATCH_B, w, (size_t)n, k, k);
-    const struct gemm g = one_product(m, n, k, false, in, true, by, y, 0, b);
-    gemm_run("linear", &g);
+    product("linear", y, false, 0, b, x, false, w, true, m, n, k);
 }
 
-struct plain_columns {
+static void cuda_linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k,
+                             int n)
+{
+    product("linear_wide", y, true, 0, b, x, false, w, true, m, n, k);
+}
+
+template <typename T> struct plain_columns {
     enum { SUMS = 1 };
-    const float *x;
-    int          cols;
+    const T *x;
+    int      cols;
     __device__ void get(float *out, size_t row, int col) const
     {
-        out[0] = x[row * cols + col];
+        out[0] = wide(x[row * cols + col]);
     }
 };
 
-static void cuda_linear_back(float *dx, int keep, float *dw, float *db, const float *dy,
-                             const float *x, const float *w, int m, int k, int n)
+static void weight_back(float *dw, float *db, const void *dy, const void *x, int m, int k, int n)
 {
-    const struct operand d = operand_take(SCRATCH_A, dy, (size_t)m, n, n);
-    if (dx) {
-        const struct operand by = operand_take(SCRATCH_B, w, (size_t)n, k, k);
-        const struct gemm g = one_product(m, k, n, false, d, false, by, dx, keep ? 1.0f : 0.0f,
-                                          NULL);
-        gemm_run("linear_back", &g);
-    }
-    const struct operand in = operand_take(SCRATCH_B, x, (size_t)m, k, k);
-    const struct gemm g = one_product(n, k, m, true, d, false, in, dw, 1, NULL);
-    gemm_run("linear_back", &g);
-    if (db) {
-        const struct plain_columns f = {dy, n};
-        const struct column_to to = {db, 0, 1, 1, 0};
-        column_sums("linear_back", f, &to, 1, m, n);
-    }
+    const struct column_to to = {db, 0, 1, 1, 0};
+    product("linear_back", dw, true, 1, NULL, dy, true, x, false, n, k, m);
+    if (db)
+        for_kind(false, [&](auto t, auto) {
+            typedef decltype(t) T;
+            const struct plain_columns<T> f = {(const T *)dy, n};
+            column_sums("linear_back", f, &to, 1, m, n);
+        });
+}
+
+static void cuda_linear_back(void *dx, float *dw, float *db, const void *dy, const void *x,
+                             const void *w, int m, int k, int n)
+{
+    if (dx)
+        product("linear_back", dx, false, 0, NULL, dy, false, w, false, m, k, n);
+    weight_back(dw, db, dy, x, m, k, n);
+}
+
+static void cuda_linear_back_wide(float *dx, int keep, float *dw, float *db, const void *dy,
+                                  const void *x, const void *w, int m, int k, int n)
+{
+    if (dx)
+        product("linear_back", dx, true, keep ? 1.0f : 0.0f, NULL, dy, false, w, false, m, k, n);
+    weight_back(dw, db, dy, x, m, k, n);
 }
 
 static void fill_matmul(struct kern_ops *ops)
 {
     ops->linear = cuda_linear;
+    ops->linear_wide = cuda_linear_wide;
     ops->linear_back = cuda_linear_back;
+    ops->linear_back_wide = cuda_linear_back_wide;
 }

@@ -78,10 +78,16 @@ static void linear_part(const void *arg, int part)
                 a->grid.cols);
 }
 
-static void linear(float *y, const float *x, const float *w, const float *b, int m, int k, int n)
+static void linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k,
+                        int n)
 {
     const struct linear_args a = {y, x, w, b, k, grid_for(m, n, k)};
     team_run(grid_parts(a.grid), linear_part, &a);
+}
+
+static void linear(void *y, const void *x, const void *w, const void *b, int m, int k, int n)
+{
+    linear_wide(y, x, w, b, m, k, n);
 }
 
 /* sum[j] += column sums; blocks of rows first, so that long sums stay accurate. */
@@ -148,8 +154,8 @@ static void back_part(const void *arg, int part)
         weight_part(a, index);
 }
 
-static void linear_back(float *dx, int keep, float *dw, float *db, const float *dy,
-                        const float *x, const float *w, int m, int k, int n)
+static void linear_back_wide(float *dx, int keep, float *dw, float *db, const void *dy,
+                             const void *x, const void *w, int m, int k, int n)
 {
     const struct back_args a = {dx, dw, db, dy, x, w, keep, m, k, n, grid_for(m, k, n),
                                 grid_for(n, k, m)};
@@ -162,8 +168,16 @@ static void linear_back(float *dx, int keep, float *dw, float *db, const float *
         back_part(&a, i);
 }
 
+static void linear_back(void *dx, float *dw, float *db, const void *dy, const void *x,
+                        const void *w, int m, int k, int n)
+{
+    linear_back_wide(dx, 0, dw, db, dy, x, w, m, k, n);
+}
+
 void KERN_FILL(matmul)(struct kern_ops *ops)
 {
     ops->linear = linear;
+    ops->linear_wide = linear_wide;
     ops->linear_back = linear_back;
+    ops->linear_back_wide = linear_back_wide;
 }

@@ -37,6 +37,8 @@ static enum kern_state state(char *why, size_t size)
 void KERN_FILL(memory)(struct kern_ops *ops)
 {
     ops->host = true;
+    ops->narrow = sizeof(float);
+    ops->keeps = true;
     ops->alloc = alloc;
     ops->release = release;
     ops->upload = move;

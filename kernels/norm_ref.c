@@ -62,7 +62,7 @@ static void norm_mod_rows(const void *arg, size_t from, size_t to)
     }
 }
 
-static void norm_mod(float *h, float *stats, const float *x, const float *shift,
+static void norm_mod(void *h, float *stats, const float *x, const float *shift,
                      const float *scale, int ldm, int batch, int tokens, int cols, float eps)
 {
     const struct norm_args k = {
@@ -133,7 +133,7 @@ static void norm_mod_back_sums(const void *arg, size_t from, size_t to)
     }
 }
 
-static void norm_mod_back(float *dx, float *dshift, float *dscale, const float *dh, const float *x,
+static void norm_mod_back(float *dx, float *dshift, float *dscale, const void *dh, const float *x,
                           const float *stats, const float *scale, int ldm, int batch, int tokens,
                           int cols)
 {
@@ -176,7 +176,7 @@ static void rms_rows(const void *arg, size_t from, size_t to)
     }
 }
 
-static void rms_norm(float *y, int ldy, float *rstd, const float *x, int ldx, const float *w,
+static void rms_norm(void *y, int ldy, float *rstd, const void *x, int ldx, const float *w,
                      int rows, int cols, float eps)
 {
     const struct rms_args k = {
@@ -232,9 +232,8 @@ static void rms_back_rows(const void *arg, size_t from, size_t to)
                      k->cols);
 }
 
-static void rms_norm_back(float *dx, int lddx, float *dw, const float *dy, int lddy,
-                          const float *x, int ldx, const float *rstd, const float *w, int rows,
-                          int cols)
+static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int lddy, const void *x,
+                          int ldx, const float *rstd, const float *w, int rows, int cols)
 {
     const struct rms_args k = {
         .y = dx, .dw = dw, .x = x, .dy = dy, .rstd = rstd, .w = w, .ldy = (size_t)lddx,

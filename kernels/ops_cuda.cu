@@ -17,7 +17,6 @@
 #include "kernels/adamw.cu"
 #include "kernels/reduce.cu"
 #include "kernels/came.cu"
-#include "kernels/conv.cu"
 #include "kernels/crossattn.cu"
 #include "kernels/linattn.cu"
 #include "kernels/loss.cu"
@@ -25,6 +24,8 @@
 #include "kernels/norm.cu"
 #include "kernels/patch.cu"
 #include "kernels/pointwise.cu"
+#include "kernels/residual.cu"
+#include "kernels/mix.cu"
 
 static struct kern_ops table;
 static struct kern_cuda opened;
@@ -90,6 +91,7 @@ static int start_device(struct kern_cuda *c)
     if (!gemm_open(c->why, sizeof(c->why)))
         return KERN_CUDA_NO_LIBRARY;
     device.precision = c->precision;
+    device.shared_most = about.sharedMemPerBlockOptin;
     return KERN_CUDA_READY;
 }
 
@@ -103,7 +105,8 @@ static void fill_table(enum kern_precision precision)
     fill_norm(&table);
     fill_linattn(&table);
     fill_crossattn(&table);
-    fill_conv(&table);
+    fill_mix(&table);
+    fill_residual(&table);
     fill_loss(&table);
     fill_reduce(&table);
     fill_adamw(&table);

@@ -5,39 +5,45 @@
 /* Orders inside a token: (channel, row, column) or (row, column, channel); which way. */
 enum patch_way { PATCH_EMBED, PATCH_IN, PATCH_OUT };
 
-__global__ void patch_kernel(float *to, const float *from, struct kern_image s, int p,
+template <typename To, typename From>
+__global__ void patch_kernel(To *to, const From *from, struct kern_image s, int p,
                              enum patch_way way, size_t n)
 {
-    const size_t wide = s.width / p, high = s.height / p, ch = s.channels;
+    const size_t across = s.width / p, down = s.height / p, ch = s.channels;
     for EACH(i, n) {
         const size_t w = i % s.width, h = i / s.width % s.height;
         const size_t c = i / s.width / s.height % ch, b = i / s.width / s.height / ch;
-        const size_t token = (b * high + h / p) * wide + w / p;
+        const size_t token = (b * down + h / p) * across + w / p;
         const size_t in = way == PATCH_EMBED ? (c * p + h % p) * p + w % p
                                              : (h % p * p + w % p) * ch + c;
         const size_t at = token * ch * p * p + in;
         if (way == PATCH_OUT)
-            to[i] = from[at];
+            to[i] = slim<To>(wide(from[at]));
         else
-            to[at] = from[i];
+            to[at] = slim<To>(wide(from[i]));
     }
 }
 
-static void patch(const char *name, float *to, const float *from, struct kern_image s, int p,
+template <typename To, typename From>
+static void patch(const char *name, To *to, const From *from, struct kern_image s, int p,
                   enum patch_way way)
 {
     const size_t n = (size_t)s.batch * (size_t)s.channels * (size_t)s.height * (size_t)s.width;
-    launch(name, patch_kernel, grid_for(n), dim3(BLOCK), 0, to, from, s, p, way, n);
+    launch(name, patch_kernel<To, From>, grid_for(n), dim3(BLOCK), 0, to, from, s, p, way, n);
 }
 
-static void cuda_patch_embed(float *tok, const float *img, struct kern_image s, int p)
+static void cuda_patch_embed(void *tok, const float *img, struct kern_image s, int p)
 {
-    patch("patch_embed", tok, img, s, p, PATCH_EMBED);
+    for_kind(false, [&](auto t, auto) {
+        patch("patch_embed", (decltype(t) *)tok, img, s, p, PATCH_EMBED);
+    });
 }
 
-static void cuda_patchify(float *tok, const float *img, struct kern_image s, int p)
+static void cuda_patchify(void *tok, const float *img, struct kern_image s, int p)
 {
-    patch("patchify", tok, img, s, p, PATCH_IN);
+    for_kind(false, [&](auto t, auto) {
+        patch("patchify", (decltype(t) *)tok, img, s, p, PATCH_IN);
+    });
 }
 
 static void cuda_unpatchify(float *img, const float *tok, struct kern_image s, int p)

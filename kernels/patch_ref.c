@@ -57,7 +57,7 @@ static void each_row(team_range_fn fn, float *to, const float *from, struct kern
                (size_t)s.channels * (size_t)p * (size_t)s.width, fn, &a);
 }
 
-static void patch_embed(float *tok, const float *img, struct kern_image s, int p)
+static void patch_embed(void *tok, const float *img, struct kern_image s, int p)
 {
     each_row(embed_rows, tok, img, s, p);
 }
@@ -67,7 +67,7 @@ static void unpatchify(float *img, const float *tok, struct kern_image s, int p)
     each_row(unpatchify_rows, img, tok, s, p);
 }
 
-static void patchify(float *tok, const float *img, struct kern_image s, int p)
+static void patchify(void *tok, const float *img, struct kern_image s, int p)
 {
     each_row(patchify_rows, tok, img, s, p);
 }

@@ -43,6 +43,13 @@ static void copy(float *y, const float *x, size_t n)
     team_range(n, LINE, 1, copy_range, &m);
 }
 
+/* Narrow arrays are fp32 here. */
+static void round_to(void *y, const float *x, size_t n)
+{
+    if (y != x)
+        copy(y, x, n);
+}
+
 LANE_FN v16 silu16(v16 x)
 {
     return x * lane_sigmoid(x);
@@ -74,7 +81,7 @@ LANE_FN v16 gelu16_back(v16 dy, v16 x)
 }
 
 /* A kernel from a function of one v16, or of two. */
-#define MAP1(name, fn)                                                             \
+#define MAP1(name, Y, X, fn)                                                       \
     static void name##_range(const void *arg, size_t i, size_t end)                \
     {                                                                              \
         const struct map_args *m = arg;                                            \
@@ -83,13 +90,13 @@ LANE_FN v16 gelu16_back(v16 dy, v16 x)
         if (i < end)                                                               \
             lane_store_n(m->y + i, fn(lane_load_n(m->a + i, end - i)), end - i);   \
     }                                                                              \
-    static void name(float *y, const float *x, size_t n)                           \
+    static void name(Y *y, const X *x, size_t n)                                   \
     {                                                                              \
         const struct map_args m = {y, x, NULL};                                    \
         team_range(n, LINE, 4, name##_range, &m);                                  \
     }
 
-#define MAP2(name, fn)                                                             \
+#define MAP2(name, Y, A, B, fn)                                                    \
     static void name##_range(const void *arg, size_t i, size_t end)                \
     {                                                                              \
         const struct map_args *m = arg;                                            \
@@ -99,7 +106,7 @@ LANE_FN v16 gelu16_back(v16 dy, v16 x)
             lane_store_n(m->y + i, fn(lane_load_n(m->a + i, end - i),              \
                                       lane_load_n(m->b + i, end - i)), end - i);   \
     }                                                                              \
-    static void name(float *y, const float *a, const float *b, size_t n)           \
+    static void name(Y *y, const A *a, const B *b, size_t n)                       \
     {                                                                              \
         const struct map_args m = {y, a, b};                                       \
         team_range(n, LINE, 4, name##_range, &m);                                  \
@@ -110,36 +117,11 @@ LANE_FN v16 add16(v16 a, v16 b)
     return a + b;
 }
 
-MAP1(silu, silu16)
-MAP1(gelu, gelu16)
-MAP2(silu_back, silu16_back)
-MAP2(gelu_back, gelu16_back)
-MAP2(add, add16)
-
-struct relu_args {
-    float       *y;
-    const float *x;
-    size_t       ldy, ldx;
-    int          cols;
-};
-
-static void relu_rows(const void *arg, size_t from, size_t to)
-{
-    const struct relu_args *a = arg;
-    for (size_t r = from; r < to; r++) {
-        float *y = a->y + r * a->ldy;
-        const float *x = a->x + r * a->ldx;
-#pragma omp simd
-        for (int c = 0; c < a->cols; c++)
-            y[c] = x[c] < 0.0f ? 0.0f : x[c];
-    }
-}
-
-static void relu(float *y, int ldy, const float *x, int ldx, int rows, int cols)
-{
-    const struct relu_args a = {y, x, (size_t)ldy, (size_t)ldx, cols};
-    team_range((size_t)rows, 1, (size_t)cols, relu_rows, &a);
-}
+MAP1(silu, void, float, silu16)
+MAP1(gelu, void, void, gelu16)
+MAP2(silu_back, void, void, float, silu16_back)
+MAP2(gelu_back, void, void, void, gelu16_back)
+MAP2(add, float, float, void, add16)
 
 struct glu_args {
     float       *y;
@@ -208,8 +190,9 @@ static void glu_back(float *dx, const float *dy, const float *x, int rows, int h
     team_range((size_t)rows, 1, 8 * (size_t)half, glu_back_rows, &a);
 }
 
-static void time_embed(float *emb, const float *t, const float *freqs, int batch, int half)
+static void time_embed(void *to, const float *t, const float *freqs, int batch, int half)
 {
+    float *emb = to;
     for (int b = 0; b < batch; b++)
         for (int i = 0; i < half; i++) {
             float angle = truncf(t[b]) * freqs[i];
@@ -267,11 +250,12 @@ static void gate_rows(const void *arg, size_t from, size_t to)
     }
 }
 
-static void gate(float *y, const float *x, const float *g, int ldg, const float *a, int batch,
-                 int tokens, int cols)
+static void gate(float *y, void *also, const float *x, const float *g, int ldg, const void *a,
+                 int batch, int tokens, int cols)
 {
     const struct gate_args k = {y, NULL, x, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols, 0};
     team_range((size_t)(batch * tokens), 1, 2 * (size_t)cols, gate_rows, &k);
+    round_to(also, y, (size_t)(batch * tokens) * (size_t)cols);
 }
 
 /* Column sums of dy * a of one sample, LANES columns from c on. */
@@ -314,8 +298,8 @@ static void gate_back_sums(const void *arg, size_t from, size_t to)
     }
 }
 
-static void gate_back(float *da, float *dgate, const float *dy, const float *g, int ldg,
-                      const float *a, int batch, int tokens, int cols)
+static void gate_back(void *da, float *dgate, const float *dy, const float *g, int ldg,
+                      const void *a, int batch, int tokens, int cols)
 {
     const struct gate_args k = {da,  dgate, dy, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols,
                                 (size_t)(cols + LANES - 1) / LANES};
@@ -330,12 +314,12 @@ void KERN_FILL(pointwise)(struct kern_ops *ops)
 {
     ops->zero = zero;
     ops->copy = copy;
+    ops->round = round_to;
     ops->silu = silu;
     ops->silu_back = silu_back;
     ops->gelu = gelu;
     ops->gelu_back = gelu_back;
     ops->add = add;
-    ops->relu = relu;
     ops->glu = glu;
     ops->glu_back = glu_back;
     ops->time_embed = time_embed;

@@ -14,7 +14,7 @@
 struct cuda_cpu_desc {
     cublasOperation_t  ta, tb;
     cublasLtEpilogue_t end;
-    const float       *bias;
+    const void        *bias;
 };
 
 struct cuda_cpu_layout {
@@ -171,10 +171,15 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
     for (int64_t z = 0; z < lc->batch; z++)
         for (int64_t j = 0; j < n; j++)
             for (int64_t i = 0; i < m; i++) {
-                float *y = (float *)e + z * lc->stride + j * lc->ld + i;
+                const int64_t at = z * lc->stride + j * lc->ld + i;
                 const float sum = al * dot(d, a, la, b, lb, i, j, k, z);
-                const float bias = d->end == CUBLASLT_EPILOGUE_BIAS ? d->bias[i] : 0.0f;
-                *y = sum + (be != 0 ? be * *y : 0.0f) + bias;
+                const bool biased = d->end == CUBLASLT_EPILOGUE_BIAS;
+                const float bias = biased ? number(d->bias, lc->type, i) : 0.0f;
+                const float y = sum + (be != 0 ? be * number(e, lc->type, at) : 0.0f) + bias;
+                if (lc->type == CUDA_R_32F)
+                    ((float *)e)[at] = y;
+                else
+                    ((__nv_bfloat16 *)e)[at] = __float2bfloat16_rn(y);
             }
     cuda_cpu_close_memory();
     return CUBLAS_STATUS_SUCCESS;

@@ -25,7 +25,8 @@
 #include <map>
 
 enum {
-    THREADS_MAX = 1024, WARP_SIZE = 32, STACK = 64 * 1024, SHARED_MAX = 227 * 1024, FENCE = 256
+    THREADS_MAX = 1024, WARP_SIZE = 32, STACK = 64 * 1024, SHARED_MAX = 99 * 1024, /* what every GPU since sm_80 grants */
+    FENCE = 256
 };
 #define REGION ((size_t)64 << 30)
 
@@ -34,7 +35,7 @@ dim3 gridDim, blockDim, blockIdx, threadIdx;
 static cudaError_t sticky;
 static long        launches;
 
-static void die(const char *what)
+void cuda_cpu_die(const char *what)
 {
     fprintf(stderr, "cuda_cpu: %s (block %u %u %u, thread %u %u)\n", what, blockIdx.x, blockIdx.y,
             blockIdx.z, threadIdx.x, threadIdx.y);
@@ -76,7 +77,7 @@ static bool guarded(void)
 static void protect(int how)
 {
     if (guarded() && region_used && mprotect(region, region_used, how) < 0)
-        die("mprotect failed");
+        cuda_cpu_die("mprotect failed");
 }
 
 void cuda_cpu_open_memory(void)
@@ -95,7 +96,7 @@ static void check_fences(void)
     for (const auto &p : live)
         for (int i = 0; i < FENCE; i++)
             if ((unsigned char)region[p.first + p.second.size + i] != 0xff)
-                die("a kernel wrote past the end of its array");
+                cuda_cpu_die("a kernel wrote past the end of its array");
     cuda_cpu_close_memory();
 }
 
@@ -128,7 +129,7 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
         region = (char *)mmap(NULL, REGION, guarded() ? PROT_NONE : PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (region == MAP_FAILED)
-            die("no address space for device memory");
+            cuda_cpu_die("no address space for device memory");
     }
     const size_t need = whole(bytes);
     if (bytes > REGION || region_used + need > REGION ||
@@ -153,7 +154,7 @@ extern "C" cudaError_t cudaFree(void *p)
     const size_t at = (size_t)((char *)p - region);
     const auto found = live.find(at);
     if (found == live.end())
-        die("cudaFree of what is not allocated");
+        cuda_cpu_die("cudaFree of what is not allocated");
     const size_t need = whole(found->second.size);
     cuda_cpu_open_memory();
     madvise(region + at, need, MADV_DONTNEED);
@@ -194,7 +195,7 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
     if (sticky)
         return sticky;
     if (!is_device(p, bytes))
-        die("cudaMemset outside of device memory");
+        cuda_cpu_die("cudaMemset outside of device memory");
     cuda_cpu_open_memory();
     memset(p, value, bytes);
     cuda_cpu_close_memory();
@@ -208,7 +209,7 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         return sticky;
     if (is_device(to, bytes) != (kind != cudaMemcpyDeviceToHost) ||
         is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
-        die("cudaMemcpy: the direction does not fit the pointers");
+        cuda_cpu_die("cudaMemcpy: the direction does not fit the pointers");
     cuda_cpu_open_memory();
     memcpy(to, from, bytes);
     cuda_cpu_close_memory();
@@ -240,14 +241,14 @@ static jmp_buf          scheduler;
 static ucontext_t       first_way_back;
 static int              current, threads, block_came;
 static long             block_passed;
-alignas(64) static char shared_memory[SHARED_MAX];
+alignas(128) static char shared_memory[SHARED_MAX];
 static size_t           shared_bytes;
 static const std::function<void()> *body_now;
 
 void *cuda_cpu_shared(void)
 {
     if (shared_bytes == 0)
-        die("this kernel was launched without shared memory");
+        cuda_cpu_die("this kernel was launched without shared memory");
     return shared_memory;
 }
 
@@ -287,7 +288,7 @@ void __syncthreads(void)
     await(&block_passed, until);
 }
 
-static int lane_now(void)
+int cuda_cpu_lane(void)
 {
     return current % WARP_SIZE;
 }
@@ -313,7 +314,7 @@ void __syncwarp(void)
 uint64_t cuda_cpu_exchange(uint64_t bits, int mask)
 {
     struct warp_desk *d = &desks[current / WARP_SIZE];
-    const int lane = lane_now(), from = lane ^ mask;
+    const int lane = cuda_cpu_lane(), from = lane ^ mask;
     const long turn = d->calls[lane]++ & 1;
     d->bits[turn][lane] = bits;
     __syncwarp();
@@ -327,7 +328,7 @@ static void begin(int i)
         f->stack = (char *)mmap(NULL, STACK, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (f->stack == MAP_FAILED)
-            die("no memory for a thread");
+            cuda_cpu_die("no memory for a thread");
         getcontext(&f->start);
         f->start.uc_stack.ss_sp = f->stack;
         f->start.uc_stack.ss_size = STACK;
@@ -372,10 +373,10 @@ static void run_block(bool reverse)
             left -= fibers[i].done;
         }
         if (moved == 0)
-            die("the block is stuck: some threads wait at a barrier that others have passed by");
+            cuda_cpu_die("the block is stuck: some threads wait at a barrier that others have passed by");
     }
     if (block_came)
-        die("threads have come to a barrier that not all came to");
+        cuda_cpu_die("threads have come to a barrier that not all came to");
 }
 
 static bool fails_now(const char *name)
@@ -397,7 +398,7 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
     if (fails_now(name))
         return sticky = cudaErrorIllegalAddress;
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
-        grid.z > 65535 || grid.x > 0x7fffffff || shared > 48 * 1024)
+        grid.z > 65535 || grid.x > 0x7fffffff || shared > SHARED_MAX)
         return cudaErrorInvalidConfiguration;
     gridDim = grid;
     blockDim = block;
@@ -496,6 +497,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
     *p = {};
     snprintf(p->name, sizeof(p->name), "CUDA on the CPU (for tests)");
     p->major = 8;
+    p->sharedMemPerBlockOptin = SHARED_MAX;
     return cudaSuccess;
 }
 

@@ -27,6 +27,7 @@
 #define __device__
 #define __host__
 #define __shared__ static
+#define __launch_bounds__(...)
 
 struct dim3 {
     unsigned x, y, z;
@@ -60,6 +61,7 @@ typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
 struct cudaDeviceProp {
     char name[256];
     int  major, minor;
+    size_t sharedMemPerBlockOptin;
 };
 
 extern "C" {
@@ -90,6 +92,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
                             const std::function<void()> &body);
 void *cuda_cpu_shared(void);
+int cuda_cpu_lane(void);
+void cuda_cpu_die(const char *what);
 
 /* Device memory is open between these two; for what works on it outside of a launch. */
 void cuda_cpu_open_memory(void);

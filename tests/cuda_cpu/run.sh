@@ -88,12 +88,12 @@ cat >"$work/small.json" <<JSON
 JSON
 small="$bin/jobctl-train train --backend cuda --spec $work/small.json"
 ends 72 'micro-batches of 8 were too large, the next start takes 4: out of GPU memory' \
-    env CUDA_CPU_FAIL=memory:42 $small
+    env CUDA_CPU_FAIL=memory:40 $small
 ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with more)' \
-    env CUDA_CPU_FAIL=memory:42 $small
+    env CUDA_CPU_FAIL=memory:40 $small
 sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
 ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
-    env CUDA_CPU_FAIL=memory:46 $small
+    env CUDA_CPU_FAIL=memory:45 $small
 
 # Two GPUs, with the stand-in of NCCL: the losses of one; an error of NCCL ends both.
 export JOBCTL_NCCL="$nccl"
@@ -146,9 +146,9 @@ ends 72 'out of GPU memory' env CUDA_CPU_FAIL=memory:1 $verify
 ends 73 'the GPU failed' env CUDA_CPU_FAIL=launch:40 $verify
 ends 73 'the GPU failed: adamw' env CUDA_CPU_FAIL=kernel:adamw "$bin/jobctl-train" bench \
     --backend cuda --config tests/golden/sana/bench_configs.json --case tiny-base-b8 --steps 1
-sed 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":128/' "$work/whole.json" \
+sed 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":256/' "$work/whole.json" \
     >"$work/wide.json"
-ends 64 'linear_head_dim is 128' "$bin/jobctl-train" train --backend cuda --spec "$work/wide.json"
+ends 64 'linear_head_dim is 256' "$bin/jobctl-train" train --backend cuda --spec "$work/wide.json"
 ends 0 'running on the CPU: no GPU' env CUDA_CPU_FAIL=device \
     "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
 exit $bad

@@ -8,10 +8,10 @@
  *
  * Both sides get the same random arrays, run one kernel, and every array is
  * compared: outputs, and inputs that must not change.  fp32 differs by the order
- * of sums only: relative L2 below 1e-5.  In bf16 what enters a product is rounded
- * beforehand for both sides, so that the same bound holds; only where a kernel
- * rounds something that it computed itself (LOOSE) half a unit of bf16, 4e-3,
- * is the bound.
+ * of sums only: relative L2 below 1e-5.  In bf16 narrow arrays are rounded
+ * beforehand for both sides, so that the same bound holds for fp32 results; a
+ * narrow result, or one of something that a kernel rounded on its way (LOOSE),
+ * may be off by half a unit of bf16, 4e-3.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -24,15 +24,16 @@
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 
-enum { ARRAYS = 12, DIMS = 6, SIZES = 8, NO_DEVICE = 67 };
+enum { ARRAYS = 14, DIMS = 6, SIZES = 8, NO_DEVICE = 67 };
 enum {
-    ROUNDED = 1, /* enters a product */
+    NARROW = 1,  /* kernels.h: fp32 or bf16 */
     LOOSE = 2,   /* comes from a number that a kernel rounded in between */
     ABOVE = 4,   /* 0.5 to 1.5 */
     RELU = 8,    /* half of it zero, none below */
     MASK = 16,   /* 1 or 0, the first of 64 always 1 */
     DOUBLES = 32,
-    TIMES = 64   /* 0 to 999 */
+    TIMES = 64,  /* 0 to 999 */
+    OWN = 128    /* each table's own affair: not compared */
 };
 
 struct want {
@@ -53,30 +54,36 @@ struct test {
 
 static void linear_arrays(struct want *w, const int *z)
 {
-    w[0] = (struct want){"y", N(z[0] * z[2]), 0};
-    w[1] = (struct want){"x", N(z[0] * z[1]), ROUNDED};
-    w[2] = (struct want){"w", N(z[2] * z[1]), ROUNDED};
-    w[3] = (struct want){"b", z[3] ? N(z[2]) : 0, 0};
+    w[0] = (struct want){"y", N(z[0] * z[2]), NARROW};
+    w[1] = (struct want){"x", N(z[0] * z[1]), NARROW};
+    w[2] = (struct want){"w", N(z[2] * z[1]), NARROW};
+    w[3] = (struct want){"b", z[3] ? N(z[2]) : 0, NARROW};
+    w[4] = (struct want){"wide y", N(z[0] * z[2]), 0};
+    w[5] = (struct want){"wide b", z[3] ? N(z[2]) : 0, 0};
 }
 
 static void linear_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     k->linear(a[0], a[1], a[2], a[3], z[0], z[1], z[2]);
+    k->linear_wide(a[4], a[1], a[2], a[5], z[0], z[1], z[2]);
 }
 
+/* z[3]: 1 the wide dx is added to, 2 there are dx, 4 there is db */
 static void linear_back_arrays(struct want *w, const int *z)
 {
-    w[0] = (struct want){"dx", z[3] & 2 ? N(z[0] * z[1]) : 0, 0};
+    w[0] = (struct want){"dx", z[3] & 2 ? N(z[0] * z[1]) : 0, NARROW};
     w[1] = (struct want){"dw", N(z[2] * z[1]), 0};
     w[2] = (struct want){"db", z[3] & 4 ? N(z[2]) : 0, 0};
-    w[3] = (struct want){"dy", N(z[0] * z[2]), ROUNDED};
-    w[4] = (struct want){"x", N(z[0] * z[1]), ROUNDED};
-    w[5] = (struct want){"w", N(z[2] * z[1]), ROUNDED};
+    w[3] = (struct want){"dy", N(z[0] * z[2]), NARROW};
+    w[4] = (struct want){"x", N(z[0] * z[1]), NARROW};
+    w[5] = (struct want){"w", N(z[2] * z[1]), NARROW};
+    w[6] = (struct want){"wide dx", z[3] & 2 ? N(z[0] * z[1]) : 0, 0};
 }
 
 static void linear_back_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    k->linear_back(a[0], z[3] & 1, a[1], a[2], a[3], a[4], a[5], z[0], z[1], z[2]);
+    k->linear_back(a[0], a[1], a[2], a[3], a[4], a[5], z[0], z[1], z[2]);
+    k->linear_back_wide(a[6], z[3] & 1, a[1], a[2], a[3], a[4], a[5], z[0], z[1], z[2]);
 }
 
 static struct kern_image image_of(const int *z)
@@ -86,21 +93,25 @@ static struct kern_image image_of(const int *z)
 
 static void patch_arrays(struct want *w, const int *z)
 {
-    for (int i = 0; i < 4; i++)
-        w[i] = (struct want){i == 3 ? "img" : "tok", N(z[0] * z[1] * z[2] * z[3]), 0};
+    static const char *const names[] = {"tok", "tok", "img", "img", "tok"};
+    for (int i = 0; i < 5; i++)
+        w[i] = (struct want){names[i], N(z[0] * z[1] * z[2] * z[3]), i < 2 ? NARROW : 0};
 }
 
 static void patch_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     k->patch_embed(a[0], a[3], image_of(z), z[4]);
     k->patchify(a[1], a[3], image_of(z), z[4]);
-    k->unpatchify(a[2], a[1], image_of(z), z[4]);
+    k->unpatchify(a[2], a[4], image_of(z), z[4]);
 }
 
 static void map_arrays(struct want *w, const int *z)
 {
-    for (int i = 0; i < 8; i++)
-        w[i] = (struct want){"x", N(z[0]), 0};
+    static const char *const names[] = {"silu", "silu_back", "gelu", "gelu_back", "add", "add",
+                                        "x", "narrow", "narrow", "copy", "zero", "round"};
+    for (int i = 0; i < 12; i++)
+        w[i] = (struct want){names[i], N(z[0]),
+                             i < 4 || i == 7 || i == 8 || i == 11 ? NARROW : 0};
 }
 
 static void map_run(const struct kern_ops *k, float *const *a, const int *z)
@@ -108,43 +119,19 @@ static void map_run(const struct kern_ops *k, float *const *a, const int *z)
     const size_t n = (size_t)z[0];
     k->silu(a[0], a[6], n);
     k->silu_back(a[1], a[7], a[6], n);
-    k->gelu(a[2], a[6], n);
-    k->gelu_back(a[3], a[7], a[6], n);
+    k->gelu(a[2], a[7], n);
+    k->gelu_back(a[3], a[8], a[7], n);
     k->add(a[4], a[6], a[7], n);
     k->add(a[5], a[5], a[7], n); /* in place */
-    k->copy(a[0], a[6], n / 2);
-    k->zero(a[1], n / 3);
-}
-
-static void relu_arrays(struct want *w, const int *z)
-{
-    w[0] = (struct want){"y", N(z[0] * (z[1] + 3)), 0};
-    w[1] = (struct want){"x", N(z[0] * (z[1] + 5)), 0};
-}
-
-static void relu_run(const struct kern_ops *k, float *const *a, const int *z)
-{
-    k->relu(a[0], z[1] + 3, a[1], z[1] + 5, z[0], z[1]);
-    k->relu(a[1], z[1] + 5, a[1], z[1] + 5, z[0], z[1] / 2);
-}
-
-static void glu_arrays(struct want *w, const int *z)
-{
-    w[0] = (struct want){"y", N(z[0] * z[1]), 0};
-    w[1] = (struct want){"dx", N(z[0] * z[1] * 2), 0};
-    w[2] = (struct want){"dy", N(z[0] * z[1]), 0};
-    w[3] = (struct want){"x", N(z[0] * z[1] * 2), 0};
-}
-
-static void glu_run(const struct kern_ops *k, float *const *a, const int *z)
-{
-    k->glu(a[0], a[3], z[0], z[1]);
-    k->glu_back(a[1], a[2], a[3], z[0], z[1]);
+    k->copy(a[9], a[6], n / 2);
+    k->zero(a[10], n / 3);
+    k->round(a[11], a[6], n);
+    k->silu_back(a[8], a[8], a[6], n); /* in place */
 }
 
 static void time_arrays(struct want *w, const int *z)
 {
-    w[0] = (struct want){"emb", N(z[0] * 2 * z[1]), 0};
+    w[0] = (struct want){"emb", N(z[0] * 2 * z[1]), NARROW};
     w[1] = (struct want){"t", N(z[0]), TIMES};
     w[2] = (struct want){"freqs", N(z[1]), ABOVE};
 }
@@ -173,35 +160,37 @@ static void mod_run(const struct kern_ops *k, float *const *a, const int *z)
     k->mod_add_back(a[3], a[4], ld, row, a[5], z[0], z[1], z[2]);
 }
 
-/* batch, tokens, cols */
+/* batch, tokens, cols, more numbers in a row of modulation */
 static void gate_arrays(struct want *w, const int *z)
 {
-    const size_t n = N(z[0] * z[1] * z[2]), g = N(z[0]) * (N(z[2]) + 3);
+    const size_t n = N(z[0] * z[1] * z[2]), g = N(z[0]) * (N(z[2]) + N(z[3]));
     w[0] = (struct want){"y", n, 0};
     w[1] = (struct want){"x", n, 0};
     w[2] = (struct want){"gate", g, 0};
-    w[3] = (struct want){"a", n, 0};
-    w[4] = (struct want){"da", n, 0};
+    w[3] = (struct want){"a", n, NARROW};
+    w[4] = (struct want){"da", n, NARROW};
     w[5] = (struct want){"dgate", g, 0};
     w[6] = (struct want){"dy", n, 0};
+    w[7] = (struct want){"also", n, NARROW};
 }
 
 static void gate_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    k->gate(a[0], a[1], a[2], z[2] + 3, a[3], z[0], z[1], z[2]);
-    k->gate_back(a[4], a[5], a[6], a[2], z[2] + 3, a[3], z[0], z[1], z[2]);
+    const int ld = z[2] + z[3];
+    k->gate(a[0], a[7], a[1], a[2], ld, a[3], z[0], z[1], z[2]);
+    k->gate_back(a[4], a[5], a[6], a[2], ld, a[3], z[0], z[1], z[2]);
 }
 
 static void norm_arrays(struct want *w, const int *z)
 {
     const size_t n = N(z[0] * z[1] * z[2]), m = N(z[0] * 3 * z[2]), rows = N(z[0] * z[1]);
-    w[0] = (struct want){"h", n, 0};
+    w[0] = (struct want){"h", n, NARROW};
     w[1] = (struct want){"stats", 2 * rows, 0};
     w[2] = (struct want){"x", n, 0};
     w[3] = (struct want){"mod", m, 0};
     w[4] = (struct want){"dx", n, 0};
     w[5] = (struct want){"dmod", m, 0};
-    w[6] = (struct want){"dh", n, 0};
+    w[6] = (struct want){"dh", n, NARROW};
 }
 
 static void norm_run(const struct kern_ops *k, float *const *a, const int *z)
@@ -211,20 +200,51 @@ static void norm_run(const struct kern_ops *k, float *const *a, const int *z)
     k->norm_mod_back(a[4], a[5], a[5] + C, a[6], a[2], a[1], a[3] + C, ld, z[0], z[1], C);
 }
 
+/* The same, and whether there is a gate. */
+static void gate_norm_arrays(struct want *w, const int *z)
+{
+    const size_t n = N(z[0] * z[1] * z[2]), m = N(z[0] * 3 * z[2]), rows = N(z[0] * z[1]);
+    w[0] = (struct want){"y", n, 0};
+    w[1] = (struct want){"h", n, NARROW};
+    w[2] = (struct want){"stats", 2 * rows, 0};
+    w[3] = (struct want){"x", n, 0};
+    w[4] = (struct want){"mod", m, 0};
+    w[5] = (struct want){"a", n, NARROW};
+    w[6] = (struct want){"dx", n, 0};
+    w[7] = (struct want){"da", n, NARROW};
+    w[8] = (struct want){"dmod", m, 0};
+    w[9] = (struct want){"dh", n, NARROW};
+    w[10] = (struct want){"dx of the second", n, 0};
+    w[11] = (struct want){"dmod of the second", m, 0};
+}
+
+static void gate_norm_run(const struct kern_ops *k, float *const *a, const int *z)
+{
+    const int C = z[2], ld = 3 * C;
+    const float *gate = z[3] ? a[4] + 2 * C : NULL;
+    k->gate_norm(a[0], a[1], a[2], a[3], gate, ld, a[5], a[4], a[4] + C, ld, z[0], z[1], C, 1e-6f);
+    k->gate_norm_back(a[6], a[7], a[8] + 2 * C, a[8], a[8] + C, a[9], a[0], a[2], a[4] + C, ld,
+                      gate, ld, a[5], z[0], z[1], C);
+    k->gate_norm(a[3], a[1], a[2], a[3], gate, ld, a[5], a[4], a[4] + C, ld, z[0], z[1], C, 1e-6f);
+    k->gate_norm_back(a[10], a[9], a[11] + 2 * C, a[11], a[11] + C, a[9], a[3], a[2], a[4] + C, ld,
+                      gate, ld, a[5], z[0], z[1], C); /* x is y, da is dh */
+}
+
+/* rows, cols, more numbers between rows */
 static void rms_arrays(struct want *w, const int *z)
 {
-    w[0] = (struct want){"y", N(z[0] * (z[1] + 5)), 0};
+    w[0] = (struct want){"y", N(z[0] * (z[1] + z[2])), NARROW};
     w[1] = (struct want){"rstd", N(z[0]), 0};
-    w[2] = (struct want){"x", N(z[0] * (z[1] + 3)), 0};
+    w[2] = (struct want){"x", N(z[0] * (z[1] + 2 * z[2])), NARROW};
     w[3] = (struct want){"w", N(z[1]), 0};
-    w[4] = (struct want){"dx", N(z[0] * (z[1] + 3)), 0};
+    w[4] = (struct want){"dx", N(z[0] * (z[1] + 2 * z[2])), NARROW};
     w[5] = (struct want){"dw", N(z[1]), 0};
-    w[6] = (struct want){"dy", N(z[0] * (z[1] + 5)), 0};
+    w[6] = (struct want){"dy", N(z[0] * (z[1] + z[2])), NARROW};
 }
 
 static void rms_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    const int ldy = z[1] + 5, ldx = z[1] + 3;
+    const int ldy = z[1] + z[2], ldx = z[1] + 2 * z[2];
     k->rms_norm(a[0], ldy, a[1], a[2], ldx, a[3], z[0], z[1], 1e-5f);
     k->rms_norm_back(a[4], ldx, a[5], a[6], ldy, a[2], ldx, a[1], a[3], z[0], z[1]);
     k->rms_norm_back(a[6], ldy, a[5], a[6], ldy, a[2], ldx, a[1], a[3], z[0], z[1]);
@@ -234,13 +254,18 @@ static void rms_run(const struct kern_ops *k, float *const *a, const int *z)
 static void lin_arrays(struct want *w, const int *z)
 {
     const size_t rows = N(z[0] * z[1]), C = N(z[2] * z[3]);
-    w[0] = (struct want){"out", rows * C, 0};
+    w[0] = (struct want){"out", rows * C, NARROW};
     w[1] = (struct want){"vk", N(z[0] * z[2]) * N((z[3] + 1) * z[3]), 0};
-    w[2] = (struct want){"den", rows * N(z[2]), 0};
-    w[3] = (struct want){"qk", rows * 2 * C, RELU};
-    w[4] = (struct want){"v", rows * (C + 1), 0};
-    w[5] = (struct want){"dqkv", rows * 3 * C, 0};
-    w[6] = (struct want){"dout", rows * C, 0};
+    w[2] = (struct want){"den", rows * N(z[2]), OWN};
+    w[3] = (struct want){"qk", rows * 2 * C, NARROW | OWN};
+    w[4] = (struct want){"v", rows * C, NARROW};
+    w[5] = (struct want){"dqkv", rows * 3 * C, NARROW};
+    w[6] = (struct want){"dout", rows * C, NARROW | OWN};
+}
+
+static void *skip(const struct kern_ops *k, void *narrow, int n)
+{
+    return (char *)narrow + (size_t)n * k->narrow;
 }
 
 static void lin_run(const struct kern_ops *k, float *const *a, const int *z)
@@ -248,52 +273,61 @@ static void lin_run(const struct kern_ops *k, float *const *a, const int *z)
     const struct kern_heads s = {z[0], z[1], z[2], z[3]};
     const struct kern_lin_attn keep = {a[1], a[2]};
     const int C = z[2] * z[3];
-    k->lin_attn(a[0], C, keep, a[3], a[3] + C, 2 * C, a[4], C + 1, s);
-    k->lin_attn_back(a[5], a[5] + C, a[5] + 2 * C, 3 * C, a[6], C, a[0], keep, a[3], a[3] + C,
-                     2 * C, a[4], C + 1, s);
+    void *key = skip(k, a[3], C);
+    k->lin_attn(a[0], C, keep, a[3], key, 2 * C, a[4], C, s);
+    k->lin_attn_back(a[5], skip(k, a[5], C), skip(k, a[5], 2 * C), 3 * C, a[6], C, a[0], keep, a[3],
+                     key, 2 * C, a[4], C, s);
 }
 
 /* batch, tokens, heads, dim, text */
 static void cross_arrays(struct want *w, const int *z)
 {
     const size_t M = N(z[0] * z[1]), T = N(z[0] * z[4]), C = N(z[2] * z[3]);
-    w[0] = (struct want){"out", M * C, LOOSE};
-    w[1] = (struct want){"prob", N(z[0] * z[2]) * N(z[1] * z[4]), 0};
-    w[2] = (struct want){"q", M * C, ROUNDED};
-    w[3] = (struct want){"kv", T * 2 * C, ROUNDED};
+    const size_t kept = N(z[0] * z[2]) * N(z[1] * (z[4] > 2 ? z[4] : 2));
+    w[0] = (struct want){"out", M * C, NARROW};
+    w[1] = (struct want){"kept", kept, OWN};
+    w[2] = (struct want){"q", M * C, NARROW};
+    w[3] = (struct want){"kv", T * 2 * C, NARROW};
     w[4] = (struct want){"mask", T, MASK};
-    w[5] = (struct want){"dq", M * C, LOOSE};
-    w[6] = (struct want){"dkv", T * 2 * C, LOOSE};
-    w[7] = (struct want){"work", N(z[0] * z[2]) * N(z[1] * z[4]), LOOSE};
-    w[8] = (struct want){"dout", M * C, ROUNDED};
+    w[5] = (struct want){"dq", M * C, NARROW};
+    w[6] = (struct want){"dkv", T * 2 * C, NARROW};
+    w[7] = (struct want){"work", kept, OWN};
+    w[8] = (struct want){"dout", M * C, NARROW};
 }
 
 static void cross_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     const struct kern_heads s = {z[0], z[1], z[2], z[3]};
     const int C = z[2] * z[3];
-    k->cross_attn(a[0], a[1], a[2], a[3], 2 * C, a[3] + C, 2 * C, a[4], z[4], s);
-    k->cross_attn_back(a[5], a[6], a[6] + C, 2 * C, a[7], a[8], a[1], a[2], a[3], 2 * C, a[3] + C,
-                       2 * C, z[4], s);
+    void *v = skip(k, a[3], C);
+    k->cross_attn(a[0], a[1], a[2], a[3], 2 * C, v, 2 * C, a[4], z[4], s);
+    k->cross_attn_back(a[5], a[6], skip(k, a[6], C), 2 * C, a[7], a[8], a[1], a[2], a[3], 2 * C,
+                       v, 2 * C, a[4], z[4], s);
 }
 
-static void conv_arrays(struct want *w, const int *z)
+/* batch, height, width, channels of a half */
+static void mix_arrays(struct want *w, const int *z)
 {
     const size_t n = N(z[0] * z[1] * z[2]) * N(z[3]);
-    w[0] = (struct want){"y", n, 0};
-    w[1] = (struct want){"x", n, 0};
-    w[2] = (struct want){"w", N(z[3] * 9), 0};
-    w[3] = (struct want){"b", N(z[3]), 0};
-    w[4] = (struct want){"dx", n, 0};
-    w[5] = (struct want){"dw", N(z[3] * 9), 0};
-    w[6] = (struct want){"db", N(z[3]), 0};
-    w[7] = (struct want){"dy", n, 0};
+    w[0] = (struct want){"g", n, NARROW};
+    w[1] = (struct want){"u", 2 * n, NARROW};
+    w[2] = (struct want){"w", N(2 * z[3] * 9), 0};
+    w[3] = (struct want){"b", N(2 * z[3]), 0};
+    w[4] = (struct want){"du", 2 * n, NARROW | LOOSE};
+    w[5] = (struct want){"dw", N(2 * z[3] * 9), LOOSE};
+    w[6] = (struct want){"db", N(2 * z[3]), LOOSE};
+    w[7] = (struct want){"dg", n, NARROW};
+    w[8] = (struct want){"s", 2 * n, OWN};
+    w[9] = (struct want){"d", 2 * n, OWN};
+    w[10] = (struct want){"work", 2 * n, OWN};
 }
 
-static void conv_run(const struct kern_ops *k, float *const *a, const int *z)
+static void mix_run(const struct kern_ops *k, float *const *a, const int *z)
 {
-    k->depthwise(a[0], a[1], a[2], a[3], image_of(z));
-    k->depthwise_back(a[4], a[5], a[6], a[7], a[1], a[2], image_of(z));
+    const struct kern_image s = {z[0], z[1], z[2], 2 * z[3]};
+    const struct kern_mix kept = {a[8], a[9]};
+    k->mix(a[0], kept, a[1], a[2], a[3], s);
+    k->mix_back(a[4], a[5], a[6], a[10], a[7], a[1], kept, a[2], a[3], s);
 }
 
 static void flow_arrays(struct want *w, const int *z)
@@ -321,16 +355,16 @@ static void flow_run(const struct kern_ops *k, float *const *a, const int *z)
 
 static void adamw_arrays(struct want *w, const int *z)
 {
-    static const char *const names[] = {"p", "m", "v", "g", "ema"};
-    for (int i = 0; i < 5; i++)
-        w[i] = (struct want){names[i], N(z[0]), i == 2 ? ABOVE : 0};
+    static const char *const names[] = {"p", "m", "v", "g", "ema", "also"};
+    for (int i = 0; i < 6; i++)
+        w[i] = (struct want){names[i], N(z[0]), i == 2 ? ABOVE : i == 5 ? NARROW : 0};
 }
 
 static void adamw_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     const struct kern_adamw c = {0.9f, 0.1f, 0.999f, 0.001f, 1e-8f, 0.999f, 0.01f, 3.2f, 0.5f};
     k->ema(a[4], a[0], 0.99f, 0.01f, (size_t)z[0]);
-    k->adamw(a[0], a[1], a[2], a[3], c, (size_t)z[0]);
+    k->adamw(a[0], a[5], a[1], a[2], a[3], c, (size_t)z[0]);
 }
 
 /* rows, cols, factored */
@@ -341,6 +375,7 @@ static void came_arrays(struct want *w, const int *z)
     for (int i = 0; i < 9; i++)
         w[i] = (struct want){names[i], i < 5 ? N(z[0] * z[1]) : i < 7 ? N(z[0]) : N(z[1]),
                              i == 2 || i > 4 ? ABOVE : 0};
+    w[9] = (struct want){"also", N(z[0] * z[1]), NARROW};
 }
 
 static void came_run(const struct kern_ops *k, float *const *a, const int *z)
@@ -349,7 +384,7 @@ static void came_run(const struct kern_ops *k, float *const *a, const int *z)
                                 1e-30f, 1e-16f, 0.01f,  0.999f, 0.8f,    0.5f};
     const struct kern_came_state s = {z[2] ? z[0] : 0, z[1], a[1], a[2], a[5], a[7], a[6], a[8],
                                       a[4]};
-    k->came(a[0], s, a[3], c, N(z[0] * z[1]));
+    k->came(a[0], a[9], s, a[3], c, N(z[0] * z[1]));
 }
 
 static const struct test tests[] = {
@@ -362,25 +397,30 @@ static const struct test tests[] = {
     {"patch", patch_arrays, patch_run,
      {{1, 1, 1, 1, 1}, {2, 4, 6, 3, 2}, {3, 3, 9, 5, 3}, {2, 5, 7, 32, 1}}, {8, 32, 32, 32, 1}},
     {"silu gelu add", map_arrays, map_run, {{1}, {2}, {31}, {1000}, {4097}}, {8192 * 2240}},
-    {"relu", relu_arrays, relu_run, {{1, 1}, {3, 7}, {33, 130}}, {8192, 4480}},
-    {"glu", glu_arrays, glu_run, {{1, 1}, {3, 7}, {33, 130}}, {8192, 5600}},
     {"time_embed", time_arrays, time_run, {{1, 1}, {3, 7}, {2, 128}}, {8, 128}},
     {"mod_add", mod_arrays, mod_run, {{1, 1, 1, 1}, {3, 2, 7, 0}, {2, 6, 130, 1}},
      {8, 6, 2240, 1}},
-    {"gate", gate_arrays, gate_run, {{1, 1, 1}, {2, 3, 5}, {3, 33, 40}, {2, 300, 65}},
-     {8, 1024, 2240}},
+    {"gate", gate_arrays, gate_run,
+     {{1, 1, 1, 3}, {2, 3, 5, 1}, {3, 33, 40, 4}, {2, 70, 65, 3}, {1, 2, 5000, 0}},
+     {8, 1024, 2240, 0}},
     {"norm_mod", norm_arrays, norm_run,
-     {{1, 1, 2}, {2, 3, 5}, {3, 33, 16}, {1, 40, 130}, {2, 200, 300}}, {8, 1024, 2240}},
-    {"rms_norm", rms_arrays, rms_run, {{1, 2}, {6, 5}, {99, 16}, {40, 130}, {200, 300}},
-     {8192, 2240}},
+     {{1, 1, 2}, {2, 3, 5}, {3, 33, 16}, {1, 40, 130}, {2, 70, 300}, {1, 2, 4100}},
+     {8, 1024, 2240}},
+    {"gate_norm", gate_norm_arrays, gate_norm_run,
+     {{1, 1, 2, 1}, {2, 3, 5, 0}, {3, 33, 16, 1}, {1, 40, 130, 0}, {2, 70, 300, 1}, {2, 34, 24, 0},
+      {1, 2, 4100, 1}}, {8, 1024, 2240, 1}},
+    {"rms_norm", rms_arrays, rms_run,
+     {{1, 2, 1}, {6, 5, 3}, {99, 16, 4}, {40, 130, 5}, {200, 300, 8}}, {8192, 2240, 0}},
     {"lin_attn", lin_arrays, lin_run,
-     {{1, 2, 1, 1}, {2, 5, 3, 4}, {1, 33, 2, 32}, {2, 70, 1, 33}, {1, 9, 1, 100}},
+     {{1, 2, 1, 1}, {2, 5, 3, 4}, {1, 33, 2, 32}, {2, 70, 1, 33}, {1, 9, 1, 100},
+      {1, 3, 1, 128}},
      {8, 1024, 70, 32}},
     {"cross_attn", cross_arrays, cross_run,
-     {{1, 1, 1, 1, 1}, {2, 3, 2, 4, 5}, {2, 33, 2, 8, 33}, {1, 20, 3, 7, 70}, {3, 16, 1, 72, 12}},
-     {8, 1024, 20, 112, 300}},
-    {"depthwise", conv_arrays, conv_run,
-     {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 33}, {1, 7, 5, 40}, {3, 8, 8, 65}}, {8, 32, 32, 11200}},
+     {{1, 1, 1, 1, 1}, {2, 3, 2, 4, 5}, {2, 33, 2, 8, 33}, {1, 20, 3, 7, 70}, {2, 40, 1, 112, 130},
+      {3, 16, 1, 72, 12}}, {8, 1024, 20, 112, 300}},
+    {"mix", mix_arrays, mix_run,
+     {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 36}, {1, 50, 20, 33}, {2, 8, 8, 64}, {1, 7, 5, 40}},
+     {8, 32, 32, 5600}},
     {"flow sum_squares", flow_arrays, flow_run, {{1, 1}, {3, 7}, {2, 5000}, {5, 300}}, {8, 32768}},
     {"adamw ema", adamw_arrays, adamw_run, {{1}, {33}, {4097}}, {1 << 26}},
     {"came", came_arrays, came_run,
@@ -414,9 +454,45 @@ static void fill(float *p, const struct want *w, int bf16, uint64_t id)
                : w->flags & MASK  ? (float)(i % 64 == 0 || x > 0)
                : w->flags & TIMES ? 999 * p[i]
                                   : x;
-        if (bf16 && w->flags & ROUNDED)
+        if (bf16 && w->flags & NARROW)
             p[i] = to_bf16(p[i]);
     }
+}
+
+/* A narrow array of n numbers here, into one of the table, and back. */
+static void put(const struct side *s, void *to, const float *from, const struct want *w)
+{
+    if (!(w->flags & NARROW) || s->k->narrow == sizeof(float)) {
+        s->k->upload(to, from, w->n * sizeof(float));
+        return;
+    }
+    uint16_t *half = malloc(w->n * sizeof(*half));
+    if (!half)
+        abort();
+    for (size_t i = 0; i < w->n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof(bits));
+        half[i] = (uint16_t)(bits >> 16);
+    }
+    s->k->upload(to, half, w->n * sizeof(*half));
+    free(half);
+}
+
+static void get(const struct side *s, float *to, const void *from, const struct want *w)
+{
+    if (!(w->flags & NARROW) || s->k->narrow == sizeof(float)) {
+        s->k->download(to, from, w->n * sizeof(float));
+        return;
+    }
+    uint16_t *half = malloc(w->n * sizeof(*half));
+    if (!half)
+        abort();
+    s->k->download(half, from, w->n * sizeof(*half));
+    for (size_t i = 0; i < w->n; i++) {
+        const uint32_t bits = (uint32_t)half[i] << 16;
+        memcpy(&to[i], &bits, sizeof(bits));
+    }
+    free(half);
 }
 
 static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
@@ -426,13 +502,13 @@ static int setup(struct side *s, const struct want *w, int bf16, uint64_t id)
         if (!w[i].n)
             continue;
         float *here = malloc(w[i].n * sizeof(float));
-        s->a[i] = s->k->alloc(w[i].n * sizeof(float));
+        s->a[i] = s->k->alloc(w[i].n * (w[i].flags & NARROW ? s->k->narrow : sizeof(float)));
         if (!here || !s->a[i]) {
             fprintf(stderr, "check_kernels: out of memory\n");
             return -1;
         }
         fill(here, &w[i], bf16, id + (uint64_t)i);
-        s->k->upload(s->a[i], here, w[i].n * sizeof(float));
+        put(s, s->a[i], here, &w[i]);
         free(here);
     }
     return 0;
@@ -467,14 +543,14 @@ static void compare(struct score *s, const struct side *cuda, const struct side 
                     const struct want *w, int bf16, const int *z)
 {
     for (int i = 0; i < ARRAYS; i++) {
-        if (!w[i].n)
+        if (!w[i].n || w[i].flags & OWN)
             continue;
         float *here = malloc(w[i].n * sizeof(float));
         if (!here)
             abort();
-        cuda->k->download(here, cuda->a[i], w[i].n * sizeof(float));
+        get(cuda, here, cuda->a[i], &w[i]);
         const double e = difference(here, cpu->a[i], &w[i]);
-        const double bound = bf16 && w[i].flags & LOOSE ? 4e-3 : 1e-5;
+        const double bound = bf16 && w[i].flags & (LOOSE | NARROW) ? 4e-3 : 1e-5;
         if (!(e / bound <= s->worst)) {
             s->worst = e / bound;
             s->error = e;

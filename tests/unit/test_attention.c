@@ -142,18 +142,21 @@ static void check_linear_attention(const struct kern_ops *k, struct kern_heads s
         array_new((size_t)(M * s.heads), 1),
     };
     struct reference ref = reference_new(n, n);
-    k->relu(qkv, ld, qkv, ld, M, 2 * C);
     for (int i = 0; i < s.dim; i++)
         qkv[i] = 0; /* a query that attends to nothing */
+    float *raw = array_copy(qkv, 3 * n); /* before relu, which the kernel applies */
+    for (size_t i = 0; i < 3 * n; i++)
+        if ((int)i % ld < 2 * C && qkv[i] < 0)
+            qkv[i] = 0;
     reference_run(&ref, s, s.tokens, qkv, ld, qkv + C, ld, qkv + 2 * C, ld, NULL, dout);
     for (int r = 0; r < M; r++)
         for (int c = 0; c < C; c++) { /* the kernel applies the slope of relu too */
             ref.dq[r * C + c] *= qkv[r * ld + c] > 0;
             ref.dk[r * C + c] *= qkv[r * ld + C + c] > 0;
         }
-    k->lin_attn(out, C, keep, qkv, qkv + C, ld, qkv + 2 * C, ld, s);
+    k->lin_attn(out, C, keep, raw, raw + C, ld, raw + 2 * C, ld, s);
     near("lin_attn", k->name, out, ref.out, n, 3e-6);
-    k->lin_attn_back(d, d + C, d + 2 * C, ld, dout, C, out, keep, qkv, qkv + C, ld, qkv + 2 * C,
+    k->lin_attn_back(d, d + C, d + 2 * C, ld, dout, C, out, keep, raw, raw + C, ld, raw + 2 * C,
                      ld, s);
     near("lin_attn_back dq", k->name, columns(d, M, ld, C), ref.dq, n, 1e-5);
     near("lin_attn_back dk", k->name, columns(d + C, M, ld, C), ref.dk, n, 1e-5);
@@ -181,7 +184,8 @@ static void check_cross_attention(const struct kern_ops *k, struct kern_heads s,
         for (int i = 0; i < s.heads * s.tokens * text; i++)
             if (mask[b * text + i % text] == 0)
                 assert_true(prob[b * s.heads * s.tokens * text + i] == 0);
-    k->cross_attn_back(dq, dkv, dkv + C, ld, work, dout, prob, q, kv, ld, kv + C, ld, text, s);
+    k->cross_attn_back(dq, dkv, dkv + C, ld, work, dout, prob, q, kv, ld, kv + C, ld, mask, text,
+                       s);
     near("cross_attn_back dq", k->name, dq, ref.dq, n, 1e-5);
     near("cross_attn_back dk", k->name, columns(dkv, T, ld, C), ref.dk, (size_t)(T * C), 1e-5);
     near("cross_attn_back dv", k->name, columns(dkv + C, T, ld, C), ref.dv, (size_t)(T * C), 1e-5);

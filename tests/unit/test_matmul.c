@@ -53,14 +53,14 @@ static void check_linear_back(const struct kern_ops *k, int m, int K, int n, int
             ww[j * K + l] = s;
         }
     }
-    k->linear_back(dx, keep, dw, db, dy, x, w, m, K, n);
+    k->linear_back_wide(dx, keep, dw, db, dy, x, w, m, K, n);
     near("linear_back dx", k->name, dx, wx, mk, 1e-6);
     near("linear_back dw", k->name, dw, ww, nk, 1e-6);
     near("linear_back db", k->name, db, wb, (size_t)n, 1e-6);
     /* Without dx and db: dw gets its share again. */
     for (size_t i = 0; i < nk; i++)
         ww[i] = 2 * ww[i] - (double)before[i];
-    k->linear_back(NULL, 0, dw, NULL, dy, x, w, m, K, n);
+    k->linear_back(NULL, dw, NULL, dy, x, w, m, K, n);
     near("linear_back dw alone", k->name, dw, ww, nk, 1e-6);
     free(wx);
     free(ww);
@@ -93,12 +93,12 @@ static void bits_repeat(void **state)
     float *y = array_new(M * N, 0), *again = array_new(M * N, 0);
     float *dw = array_new(N * K, 0), *dw2 = array_new(N * K, 0), *dx = array_new(M * K, 0);
     k->linear(y, x, w, b, M, K, N);
-    k->linear_back(dx, 0, dw, NULL, y, x, w, M, K, N);
+    k->linear_back(dx, dw, NULL, y, x, w, M, K, N);
     for (int i = 0; i < 5; i++) {
         k->linear(again, x, w, b, M, K, N);
         assert_memory_equal(y, again, sizeof(float) * M * N);
         k->zero(dw2, N * K);
-        k->linear_back(dx, 0, dw2, NULL, y, x, w, M, K, N);
+        k->linear_back(dx, dw2, NULL, y, x, w, M, K, N);
         assert_memory_equal(dw, dw2, sizeof(float) * N * K);
     }
     arrays_end("bits_repeat");

@@ -36,7 +36,7 @@ static void check_flow(const struct kern_ops *k, int B, size_t n)
 static void check_adamw(const struct kern_ops *k, size_t n)
 {
     float *p = array_new(n, 1), *m = array_new(n, 0.1), *v = array_new(n, 0.1);
-    float *g = array_new(n, 1), *avg = array_new(n, 1);
+    float *g = array_new(n, 1), *avg = array_new(n, 1), *also = array_new(n, 1);
     double *wp = doubles_new(n), *wm = doubles_new(n), *wv = doubles_new(n), *wa = doubles_new(n);
     const double lr = 1e-2, b1 = 0.9, b2 = 0.999, clip = 0.25, wd = 0.1, eps = 1e-8;
     const int step = 7;
@@ -57,10 +57,11 @@ static void check_adamw(const struct kern_ops *k, size_t n)
     };
     k->ema(avg, p, 0.9999f, 0.0001f, n);
     near("ema", k->name, avg, wa, n, 3e-7);
-    k->adamw(p, m, v, g, c, n);
+    k->adamw(p, also, m, v, g, c, n);
     near("adamw m", k->name, m, wm, n, 3e-7);
     near("adamw v", k->name, v, wv, n, 3e-7);
     near("adamw p", k->name, p, wp, n, 1e-6);
+    assert_memory_equal(also, p, n * sizeof(*p));
     free(wp);
     free(wm);
     free(wv);
@@ -86,6 +87,7 @@ static void check_came(const struct kern_ops *k, int rows, int cols)
     const int R = rows ? rows : 1;
     const size_t n = (size_t)(R * cols), nr = (size_t)R, nc = (size_t)cols;
     float *p = array_new(n, 1), *g = array_new(n, 1), *work = array_new(n, 1);
+    float *also = array_new(n, 1);
     struct kern_came_state s = {
         rows, rows ? cols : 0, array_new(n, 0.1), array_new(n, 0.1), array_new(nr, 0.1),
         array_new(nc, 0.1), array_new(nr, 0.1), array_new(nc, 0.1), work,
@@ -135,9 +137,10 @@ static void check_came(const struct kern_ops *k, int rows, int cols)
         (float)b1, (float)(1 - b1), (float)b2, (float)(1 - b2), (float)b3, (float)(1 - b3),
         (float)e1, (float)e2, (float)lr, (float)(1 - lr * wd), (float)threshold, (float)clip,
     };
-    k->came(p, s, g, args, n);
+    k->came(p, also, s, g, args, n);
     near("came m", k->name, s.m, wm, n, 2e-6);
     near("came p", k->name, p, wp, n, 2e-6);
+    assert_memory_equal(also, p, n * sizeof(*p));
     if (rows) {
         near("came row", k->name, s.row, r, nr, 1e-6);
         near("came col", k->name, s.col, c, nc, 1e-6);

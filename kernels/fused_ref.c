@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fused_ref.c - operations that another device fuses, as what they are: the plain ones in a row */
+#include "kernels/kernels.h"
+#include "kernels/table.h"
+
+static const struct kern_ops *own; /* the table that these functions are in */
+
+static void gate_norm(float *y, void *h, float *stats, const float *x, const float *gate, int ldg,
+                      const void *a, const float *shift, const float *scale, int ldm, int batch,
+                      int tokens, int cols, float eps)
+{
+    if (gate)
+        own->gate(y, y, x, gate, ldg, a, batch, tokens, cols);
+    else
+        own->add(y, x, a, (size_t)batch * (size_t)tokens * (size_t)cols);
+    own->norm_mod(h, stats, y, shift, scale, ldm, batch, tokens, cols, eps);
+}
+
+static void gate_norm_back(float *dx, void *da, float *dgate, float *dshift, float *dscale,
+                           const void *dh, const float *y, const float *stats, const float *scale,
+                           int ldm, const float *gate, int ldg, const void *a, int batch,
+                           int tokens, int cols)
+{
+    own->norm_mod_back(dx, dshift, dscale, dh, y, stats, scale, ldm, batch, tokens, cols);
+    if (gate)
+        own->gate_back(da, dgate, dx, gate, ldg, a, batch, tokens, cols);
+    else
+        own->round(da, dx, (size_t)batch * (size_t)tokens * (size_t)cols);
+}
+
+static void mix(void *g, struct kern_mix kept, const void *u, const float *w, const float *b,
+                struct kern_image s)
+{
+    const int rows = s.batch * s.height * s.width;
+    own->silu(kept.s, u, (size_t)rows * (size_t)s.channels);
+    own->depthwise(kept.d, kept.s, w, b, s);
+    own->glu(g, kept.d, rows, s.channels / 2);
+}
+
+static void mix_back(void *du, float *dw, float *db, void *work, const void *dg, const void *u,
+                     struct kern_mix kept, const float *w, const float *b, struct kern_image s)
+{
+    const int rows = s.batch * s.height * s.width;
+    (void)b;
+    own->glu_back(work, dg, kept.d, rows, s.channels / 2);
+    own->depthwise_back(du, dw, db, work, kept.s, w, s);
+    own->silu_back(du, du, u, (size_t)rows * (size_t)s.channels);
+}
+
+void KERN_FILL(fused)(struct kern_ops *ops)
+{
+    own = ops;
+    ops->gate_norm = gate_norm;
+    ops->gate_norm_back = gate_norm_back;
+    ops->mix = mix;
+    ops->mix_back = mix_back;
+}

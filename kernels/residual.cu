@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* residual.cu - one pass over the residual stream: add, gate, norm, modulate, and all of it back
+ *
+ * A block has a row (forward) or some rows of a sample (backward), a thread some
+ * columns of each: it sees its own earlier writes, so a row is read from memory
+ * once and from cache after that.  gate(), norm_mod() and gate_norm() are one
+ * kernel with more or less to do, and so are their backward passes.
+ */
+#include "kernels/device.cuh"
+
+enum { RESIDUAL_ROWS = 32, RESIDUAL_SUMS = 3 };
+
+struct residual {
+    float       *y;     /* x + gate * a; NULL: x is taken as it is */
+    void        *also;  /* y narrow, or NULL */
+    void        *h;     /* the norm, or NULL */
+    float       *stats;
+    const float *x, *gate, *shift, *scale;
+    const void  *a;
+    int          ldg, ldm, tokens, cols;
+    float        eps;
+};
+
+template <typename T, int V> __global__ void residual_kernel(struct residual r)
+{
+    const size_t row = blockIdx.x, at = row * r.cols, b = row / r.tokens;
+    const float *in = r.y ? r.y : r.x;
+    float sum = 0, squares = 0;
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        float x[V], a[V], g[V];
+        load<V>(x, r.x + at + c);
+        if (r.y) {
+            load<V>(a, (const T *)r.a + at + c);
+            if (r.gate)
+                load<V>(g, r.gate + b * r.ldg + c);
+            for (int i = 0; i < V; i++)
+                x[i] += r.gate ? g[i] * a[i] : a[i];
+            store<V>(r.y + at + c, x);
+        }
+        if (r.also)
+            store<V>((T *)r.also + at + c, x);
+        for (int i = 0; i < V; i++)
+            sum += x[i];
+    }
+    if (!r.h)
+        return;
+    const float mean = block_sum(sum) / (float)r.cols;
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        float x[V];
+        load<V>(x, in + at + c);
+        for (int i = 0; i < V; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+    }
+    const float rstd = 1.0f / sqrtf(block_sum(squares) / (float)r.cols + r.eps);
+    if (threadIdx.x == 0) {
+        r.stats[2 * row] = mean;
+        r.stats[2 * row + 1] = rstd;
+    }
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        float x[V], shift[V], scale[V];
+        load<V>(x, in + at + c);
+        load<V>(shift, r.shift + b * r.ldm + c);
+        load<V>(scale, r.scale + b * r.ldm + c);
+        for (int i = 0; i < V; i++)
+            x[i] = (x[i] - mean) * rstd * (1.0f + scale[i]) + shift[i];
+        store<V>((T *)r.h + at + c, x);
+    }
+}
+
+static void residual_forward(const char *name, struct residual r, int batch)
+{
+    const bool fours = by_four({(size_t)r.cols, (size_t)r.ldg, (size_t)r.ldm}, r.y, r.also, r.h,
+                               r.x, r.gate, r.shift, r.scale, r.a);
+    for_kind(fours, [&](auto t, auto v) {
+        launch(name, residual_kernel<decltype(t), decltype(v)::value>,
+               dim3((unsigned)(batch * r.tokens)), dim3(BLOCK), 0, r);
+    });
+}
+
+/* dx is the gradient of y on entry, with what h adds to it on leaving. */
+struct residual_back {
+    float       *dx;
+    void        *da;    /* gate * dx, or with gate NULL dx; NULL: nobody asks */
+    const void  *dh, *a; /* dh NULL: there is no norm; a NULL: no gradient of the gate */
+    const float *y, *stats, *scale, *gate;
+    float       *part;  /* [blocks][RESIDUAL_SUMS][cols]: shift, scale, gate */
+    int          ldg, ldm, tokens, cols, chunks;
+    bool         shared; /* sums fit into shared memory */
+};
+
+/* g = dh (1 + scale), n = LN(y):  mean g and mean g n over a row */
+template <typename T, int V>
+__device__ static inline void residual_means(float mean[2], const struct residual_back &r,
+                                             size_t row, size_t b)
+{
+    const float m = r.stats[2 * row], rstd = r.stats[2 * row + 1];
+    const size_t at = row * r.cols;
+    float sum_g = 0, sum_gn = 0;
+    for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+        float dh[V], y[V], scale[V];
+        load<V>(dh, (const T *)r.dh + at + c);
+        load<V>(y, r.y + at + c);
+        load<V>(scale, r.scale + b * r.ldm + c);
+        for (int i = 0; i < V; i++) {
+            const float g = dh[i] * (1.0f + scale[i]);
+            sum_g += g;
+            sum_gn += g * ((y[i] - m) * rstd);
+        }
+    }
+    mean[0] = block_sum(sum_g) / (float)r.cols;
+    mean[1] = block_sum(sum_gn) / (float)r.cols;
+}
+
+/* Columns c.. of a row: dx and da, and what they add to the sums. */
+template <typename T, int V>
+__device__ static inline void residual_columns(float *sums, const struct residual_back &r,
+                                               const float mean[2], size_t row, size_t b, int c)
+{
+    const size_t at = row * r.cols + c;
+    float dx[V], add[V];
+    load<V>(dx, r.dx + at);
+    if (r.dh) {
+        const float m = r.stats[2 * row], rstd = r.stats[2 * row + 1];
+        float dh[V], y[V], scale[V], shifts[V], scales[V];
+        load<V>(dh, (const T *)r.dh + at);
+        load<V>(y, r.y + at);
+        load<V>(scale, r.scale + b * r.ldm + c);
+        load<V>(shifts, sums + c);
+        load<V>(scales, sums + r.cols + c);
+        for (int i = 0; i < V; i++) {
+            const float n = (y[i] - m) * rstd;
+            dx[i] += rstd * (dh[i] * (1.0f + scale[i]) - mean[0] - n * mean[1]);
+            shifts[i] += dh[i];
+            scales[i] += dh[i] * n;
+        }
+        store<V>(r.dx + at, dx);
+        store<V>(sums + c, shifts);
+        store<V>(sums + r.cols + c, scales);
+    }
+    if (r.a) {
+        float a[V];
+        load<V>(a, (const T *)r.a + at);
+        load<V>(add, sums + 2 * r.cols + c);
+        for (int i = 0; i < V; i++)
+            add[i] += dx[i] * a[i];
+        store<V>(sums + 2 * r.cols + c, add);
+    }
+    if (r.gate) {
+        load<V>(add, r.gate + b * r.ldg + c);
+        for (int i = 0; i < V; i++)
+            dx[i] *= add[i];
+    }
+    if (r.da)
+        store<V>((T *)r.da + at, dx);
+}
+
+template <typename T, int V> __global__ void residual_back_kernel(struct residual_back r)
+{
+    const int b = (int)blockIdx.x / r.chunks, t0 = (int)blockIdx.x % r.chunks * RESIDUAL_ROWS;
+    const int t1 = t0 + RESIDUAL_ROWS < r.tokens ? t0 + RESIDUAL_ROWS : r.tokens;
+    float *part = r.part + (size_t)blockIdx.x * RESIDUAL_SUMS * r.cols;
+    DYNAMIC_SHARED(float, here);
+    float *sums = r.shared ? here : part; /* a column belongs to one thread, wherever it is */
+    for (int k = 0; k < RESIDUAL_SUMS; k++)
+        for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+            const float none[V] = {0};
+            store<V>(sums + (size_t)k * r.cols + c, none);
+        }
+    for (int t = t0; t < t1; t++) {
+        const size_t row = (size_t)b * r.tokens + t;
+        float mean[2] = {0, 0};
+        if (r.dh)
+            residual_means<T, V>(mean, r, row, (size_t)b);
+        for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V)
+            residual_columns<T, V>(sums, r, mean, row, (size_t)b, c);
+    }
+    for (int k = 0; r.shared && k < RESIDUAL_SUMS; k++)
+        for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
+            float x[V];
+            load<V>(x, sums + (size_t)k * r.cols + c);
+            store<V>(part + (size_t)k * r.cols + c, x);
+        }
+}
+
+/* to[k]: where the sums of shift, scale and gate go, [batch] rows `ld` apart; NULL: nowhere. */
+static void residual_backward(const char *name, struct residual_back r, int batch,
+                              float *const to[RESIDUAL_SUMS])
+{
+    const size_t cols = (size_t)r.cols, bytes = sizeof(float) * RESIDUAL_SUMS * cols;
+    const bool fours = by_four({cols, (size_t)r.ldg, (size_t)r.ldm}, r.dx, r.da, r.dh, r.a, r.y,
+                               r.scale, r.gate);
+    r.chunks = (int)tiles((size_t)r.tokens, RESIDUAL_ROWS);
+    const unsigned blocks = (unsigned)(batch * r.chunks);
+    r.part = (float *)device_scratch(SCRATCH_PARTS, blocks * bytes);
+    r.shared = bytes <= SHARED_FREE;
+    if (!r.part)
+        return;
+    for_kind(fours, [&](auto t, auto v) {
+        launch(name, residual_back_kernel<decltype(t), decltype(v)::value>, dim3(blocks),
+               dim3(BLOCK), r.shared ? bytes : 16, r);
+    });
+    for (int k = 0; k < RESIDUAL_SUMS; k++)
+        if (to[k]) {
+            const struct column_to c = {to[k], k < 2 ? r.ldm : r.ldg, 0, 1, 0};
+            launch(name, column_finish, grid_for((size_t)batch * cols), dim3(BLOCK), 0, c, r.part, k,
+                   RESIDUAL_SUMS, batch, r.cols, r.chunks);
+        }
+}
+
+static void cuda_gate(float *y, void *also, const float *x, const float *gate, int ldg,
+                      const void *a, int batch, int tokens, int cols)
+{
+    struct residual r = {};
+    r.y = y, r.also = also == y ? NULL : also, r.x = x, r.gate = gate, r.a = a;
+    r.ldg = ldg, r.tokens = tokens, r.cols = cols;
+    residual_forward("gate", r, batch);
+}
+
+static void cuda_norm_mod(void *h, float *stats, const float *x, const float *shift,
+                          const float *scale, int ldm, int batch, int tokens, int cols, float eps)
+{
+    struct residual r = {};
+    r.h = h, r.stats = stats, r.x = x, r.shift = shift, r.scale = scale;
+    r.ldm = ldm, r.tokens = tokens, r.cols = cols, r.eps = eps;
+    residual_forward("norm_mod", r, batch);
+}
+
+static void cuda_gate_norm(float *y, void *h, float *stats, const float *x, const float *gate,
+                           int ldg, const void *a, const float *shift, const float *scale, int ldm,
+                           int batch, int tokens, int cols, float eps)
+{
+    struct residual r = {};
+    r.y = y, r.h = h, r.stats = stats, r.x = x, r.gate = gate, r.a = a, r.shift = shift;
+    r.scale = scale, r.ldg = ldg, r.ldm = ldm, r.tokens = tokens, r.cols = cols, r.eps = eps;
+    residual_forward("gate_norm", r, batch);
+}
+
+static void cuda_gate_back(void *da, float *dgate, const float *dy, const float *gate, int ldg,
+                           const void *a, int batch, int tokens, int cols)
+{
+    struct residual_back r = {};
+    float *const to[RESIDUAL_SUMS] = {NULL, NULL, dgate};
+    r.dx = (float *)(uintptr_t)dy; /* without a norm it is only read */
+    r.da = da, r.a = a, r.gate = gate, r.ldg = ldg, r.tokens = tokens, r.cols = cols;
+    residual_backward("gate_back", r, batch, to);
+}
+
+static void cuda_norm_mod_back(float *dx, float *dshift, float *dscale, const void *dh,
+                               const float *x, const float *stats, const float *scale, int ldm,
+                               int batch, int tokens, int cols)
+{
+    struct residual_back r = {};
+    float *const to[RESIDUAL_SUMS] = {dshift, dscale, NULL};
+    r.dx = dx, r.dh = dh, r.y = x, r.stats = stats, r.scale = scale;
+    r.ldm = ldm, r.tokens = tokens, r.cols = cols;
+    residual_backward("norm_mod_back", r, batch, to);
+}
+
+static void cuda_gate_norm_back(float *dx, void *da, float *dgate, float *dshift, float *dscale,
+                                const void *dh, const float *y, const float *stats,
+                                const float *scale, int ldm, const float *gate, int ldg,
+                                const void *a, int batch, int tokens, int cols)
+{
+    struct residual_back r = {};
+    float *const to[RESIDUAL_SUMS] = {dshift, dscale, gate ? dgate : NULL};
+    r.dx = dx, r.da = gate || da != dx ? da : NULL, r.dh = dh, r.a = gate ? a : NULL;
+    r.y = y, r.stats = stats, r.scale = scale, r.gate = gate;
+    r.ldg = ldg, r.ldm = ldm, r.tokens = tokens, r.cols = cols;
+    residual_backward("gate_norm_back", r, batch, to);
+}
+
+static void fill_residual(struct kern_ops *ops)
+{
+    ops->gate = cuda_gate;
+    ops->gate_back = cuda_gate_back;
+    ops->norm_mod = cuda_norm_mod;
+    ops->norm_mod_back = cuda_norm_mod_back;
+    ops->gate_norm = cuda_gate_norm;
+    ops->gate_norm_back = cuda_gate_norm_back;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile.h - how CUDA kernels cut their work: sizes that a host can check at every shape */
+#ifndef KERNELS_TILE_H
+#define KERNELS_TILE_H
+
+#include <stddef.h>
+
+#ifdef __CUDACC__
+#define TILE_FN __host__ __device__ static inline
+#else
+#define TILE_FN static inline __attribute__((unused))
+#endif
+
+/* An image as a block has it in shared memory: `rows` rows of results (all rows of the image where
+ * they fit), and of each half of the channels a slice. rows == 0: not even one row fits. */
+struct mix_tile {
+    int channels, rows;
+};
+
+/* Bytes of one tile: rows * planes + halo rows of both slices. */
+TILE_FN size_t mix_bytes(struct mix_tile z, int width, int planes, int halo, size_t number)
+{
+    return ((size_t)z.rows * (size_t)planes + (size_t)halo) * (size_t)width * 2 *
+           (size_t)z.channels * number;
+}
+
+/* The widest slice of at most `channels` (a power of two, halved down to 4) that leaves room for
+ * the image or for eight rows of it. */
+TILE_FN struct mix_tile mix_tile(int height, int width, int channels, int planes, int halo,
+                                 size_t number, size_t room)
+{
+    struct mix_tile z = {channels, 0};
+    for (;; z.channels /= 2) {
+        const size_t row = (size_t)width * 2 * (size_t)z.channels * number;
+        const size_t have = room / row;
+        const size_t most = have > (size_t)halo ? (have - (size_t)halo) / (size_t)planes : 0;
+        z.rows = most < (size_t)height ? (int)most : height;
+        if (z.rows == height || z.rows >= 8 || z.channels <= 4)
+            break;
+    }
+    if (z.rows > 0) { /* bands of nearly equal height */
+        const int bands = (height + z.rows - 1) / z.rows;
+        z.rows = (height + bands - 1) / bands;
+    }
+    return z;
+}
+
+/* mix_back(): planes of s and of the gradient of d, with four and two rows around; beside them the
+ * sums of ten numbers per channel and warp. */
+enum { MIX_BACK_SLICE = 16, MIX_BACK_HALO = 6, MIX_WARPS = 16, MIX_SUMS = 10 };
+#define MIX_DESK (sizeof(float) * MIX_WARPS * MIX_SUMS * MIX_BACK_SLICE)
+
+TILE_FN struct mix_tile mix_back_tile(int height, int width, size_t number, size_t room)
+{
+    return mix_tile(height, width, MIX_BACK_SLICE, 2, MIX_BACK_HALO, number, room - MIX_DESK);
+}
+
+/* Shared memory that every GPU since sm_80 grants a block. */
+#define TILE_ROOM ((size_t)99 << 10)
+
+#endif
