@@ -47,7 +47,7 @@ FLAGS_engine  := -O2 -ffp-contract=off
 # Top of the house first: the linker resolves downwards.
 DIRS     := controller db agent engine kernels
 HDRS     := $(wildcard $(DIRS:=/*.h))
-SRCS     := $(filter-out %/main.c,$(wildcard $(DIRS:=/*.c)))
+SRCS     := $(filter-out %/main.c agent/ncclprof.c,$(wildcard $(DIRS:=/*.c)))
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
 lib       = $(OBJ)/lib$(1).a
 have      = $(patsubst %/,%,$(sort $(dir $(SRCS))))
@@ -90,13 +90,16 @@ KERNELS  := $(OBJ)/tests/gpu/check_kernels
 CXX      := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 have_cxx := $(shell command -v $(CXX))
 
-all: $(PROGRAMS) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
+# NCCL's profiler plugin: loaded by any NCCL, so it depends on nothing but libc.
+NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
+
+all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 
 check: units layers pure resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
 
-units: $(UNITS) $(PROGRAMS)
+units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
 
 layers: $(OBJ)/flags
 	@tests/check_layers.sh
@@ -185,7 +188,8 @@ install: all  ## copy programs, templates and manuals below PREFIX (default /usr
 	  $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BIN)/jobctl help man >$(DESTDIR)$(PREFIX)/share/man/man1/jobctl.1
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	$(if $(NVCC),install -d $(DESTDIR)$(PREFIX)/lib && install -m 755 $(CUDA) $(DESTDIR)$(PREFIX)/lib)
+	install -d $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(DESTDIR)$(PREFIX)/lib
 	cp -R templates $(DESTDIR)$(PREFIX)/share/jobctl/
 
 clean:  ## remove build/
@@ -236,6 +240,10 @@ $(BIN)/jobctl-agent: $(OBJ)/agent/main.o $(call libs,agent engine)
 $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
+
+$(NCCLPROF): agent/ncclprof.c engine/flight.c engine/err.c engine/flight.h engine/err.h $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
 
 $(CUDA): $(CUDA_SRC)
 	@mkdir -p $(@D); $(if $(V),,echo "  NVCC $@")

@@ -344,7 +344,9 @@ static void on_hang(struct agent_core *c, const struct agent_input *in, struct a
 {
     if (c->phase != AGENT_RUNNING || in->hang.generation != c->generation)
         return;
-    struct verdict v = {.cause = in->hang.init ? CAUSE_HANG_INIT : CAUSE_HANG_STEP,
+    struct verdict v = {.cause = in->hang.value  ? CAUSE_NAN_LOSS
+                                 : in->hang.init ? CAUSE_HANG_INIT
+                                                 : CAUSE_HANG_STEP,
                         .retry_helps = true};
     const char *text = in->hang.text ? in->hang.text : "a rank stands still";
     snprintf(v.text, sizeof(v.text), "%s", text);

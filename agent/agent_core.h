@@ -118,6 +118,7 @@ struct agent_input {
     struct {
         int         generation, rank; /* rank -1: all of them together */
         bool        init;             /* before the first step */
+        bool        value;            /* what it computes is wrong, such as a loss of NaN */
         const char *text;
     } hang;
     struct {

@@ -341,12 +341,26 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
     feed(arg, &in);
 }
 
-static void on_hang(void *arg, int generation, const struct hang_verdict *v)
+static void on_trouble(void *arg, const struct vigil_trouble *t)
 {
-    struct agent_input in = {
-        .kind = INPUT_HANG,
-        .hang = {.generation = generation, .rank = v->rank, .init = v->init, .text = v->text}};
+    struct agent_input in = {.kind = INPUT_HANG,
+                             .hang = {.generation = t->generation,
+                                      .rank = t->rank,
+                                      .init = t->init,
+                                      .value = t->value,
+                                      .text = t->text}};
     feed(arg, &in);
+}
+
+static void on_warning(void *arg, const char *text)
+{
+    store_event(arg, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+}
+
+static void on_output(void *arg, int rank, const char *bytes, size_t size)
+{
+    struct attempt *a = arg;
+    vigil_output(a->vigil, rank, bytes, size);
 }
 
 static bool has_engine(const json_t *spec)
@@ -379,7 +393,11 @@ static int prepare(struct attempt *a, struct err *err)
                                                 .snapshots = has_engine(spec)});
     return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
                         json_object_get(a->launch, "learned"),
-                        &(struct vigil_hooks){.hang = on_hang, .slow = on_slow, .arg = a}, err);
+                        &(struct vigil_hooks){.trouble = on_trouble,
+                                              .warning = on_warning,
+                                              .slow = on_slow,
+                                              .arg = a},
+                        err);
 }
 
 static int64_t launch_int(const json_t *launch, const char *object, const char *key)
@@ -595,7 +613,7 @@ static int open_all(struct attempt *a, struct err *err)
     char path[4096];
     if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
         ranks_create(&a->ranks, &a->loop,
-                     &(struct ranks_hooks){.exited = on_exited, .line = on_line, .arg = a},
+                     &(struct ranks_hooks){.exited = on_exited, .line = on_line, .output = on_output, .arg = a},
                      err) < 0 ||
         inspector_create(&a->inspector, &a->loop, on_inspected, a, err) < 0)
         return -1;

@@ -11,32 +11,54 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* One row a cause: its name, and whether the same run again may end differently. */
+/* One row a cause: its name, whether the same run again may end differently, and what it means. */
 static const struct {
     const char *name;
     bool retry_helps;
+    const char *meaning;
 } causes[CAUSES] = {
-    [CAUSE_NONE] = {"none", false},
-    [CAUSE_RANK_CRASH] = {"rank_crash", true},
-    [CAUSE_HANG_INIT] = {"hang_init", true},
-    [CAUSE_HANG_STEP] = {"hang_step", true},
-    [CAUSE_DESYNC] = {"desync", true},
-    [CAUSE_NCCL_ERROR] = {"nccl_error", true},
-    [CAUSE_DUPLICATE_GPU] = {"duplicate_gpu", false},
-    [CAUSE_GPU_OOM] = {"gpu_oom", true},
-    [CAUSE_HOST_OOM] = {"host_oom", true},
-    [CAUSE_GPU_FAULT] = {"gpu_fault", true},
-    [CAUSE_NODE_LOST] = {"node_lost", true},
-    [CAUSE_PREEMPTED] = {"preempted", true},
-    [CAUSE_TIME_LIMIT] = {"time_limit", true},
-    [CAUSE_NAN_LOSS] = {"nan_loss", true},
-    [CAUSE_DATA_ERROR] = {"data_error", false},
-    [CAUSE_CHECKPOINT_ERROR] = {"checkpoint_error", true},
-    [CAUSE_DISK_FULL] = {"disk_full", true},
-    [CAUSE_CONFIG_ERROR] = {"config_error", false},
-    [CAUSE_USER_EXIT] = {"user_exit", true},
-    [CAUSE_AGENT_LOST] = {"agent_lost", true},
-    [CAUSE_UNKNOWN] = {"unknown", true},
+    [CAUSE_NONE] = {"none", false,
+        "it did not fail"},
+    [CAUSE_RANK_CRASH] = {"rank_crash", true,
+        "a signal that nobody of ours sent"},
+    [CAUSE_HANG_INIT] = {"hang_init", true,
+        "a rank stands still before the first step"},
+    [CAUSE_HANG_STEP] = {"hang_step", true,
+        "a rank stands still, or the output ceased"},
+    [CAUSE_DESYNC] = {"desync", true,
+        "the ranks disagree on what the step is"},
+    [CAUSE_NCCL_ERROR] = {"nccl_error", true,
+        "a collective failed: the network, or a peer"},
+    [CAUSE_DUPLICATE_GPU] = {"duplicate_gpu", false,
+        "two ranks on one GPU"},
+    [CAUSE_GPU_OOM] = {"gpu_oom", true,
+        "out of GPU memory"},
+    [CAUSE_HOST_OOM] = {"host_oom", true,
+        "out of host memory"},
+    [CAUSE_GPU_FAULT] = {"gpu_fault", true,
+        "a GPU, or its link, is broken"},
+    [CAUSE_NODE_LOST] = {"node_lost", true,
+        "the node is gone"},
+    [CAUSE_PREEMPTED] = {"preempted", true,
+        "somebody else ended it"},
+    [CAUSE_TIME_LIMIT] = {"time_limit", true,
+        "its time was over"},
+    [CAUSE_NAN_LOSS] = {"nan_loss", true,
+        "loss or gradients are NaN or infinite, or a number of `watch:` is too high"},
+    [CAUSE_DATA_ERROR] = {"data_error", false,
+        "the data is missing or damaged"},
+    [CAUSE_CHECKPOINT_ERROR] = {"checkpoint_error", true,
+        "a checkpoint cannot be written or read"},
+    [CAUSE_DISK_FULL] = {"disk_full", true,
+        "no room on a disk"},
+    [CAUSE_CONFIG_ERROR] = {"config_error", false,
+        "it can never work like this"},
+    [CAUSE_USER_EXIT] = {"user_exit", true,
+        "a command's own exit code"},
+    [CAUSE_AGENT_LOST] = {"agent_lost", true,
+        "the agent is gone"},
+    [CAUSE_UNKNOWN] = {"unknown", true,
+        "none of the above"},
 };
 
 /* Exit codes with a meaning (engine/exit_code.h), for whoever uses them. */
@@ -63,6 +85,11 @@ static const struct {
 const char *cause_name(enum cause cause)
 {
     return (unsigned)cause < CAUSES ? causes[cause].name : "unknown";
+}
+
+const char *cause_meaning(enum cause cause)
+{
+    return (unsigned)cause < CAUSES ? causes[cause].meaning : "";
 }
 
 int cause_parse(enum cause *cause, const char *name)

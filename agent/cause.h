@@ -66,6 +66,7 @@ void cause_classify(struct verdict *out, const struct evidence *e, int rank);
 bool cause_retry_helps(enum cause cause);
 
 const char *cause_name(enum cause cause);
+const char *cause_meaning(enum cause cause); /* in a few words */
 int cause_parse(enum cause *cause, const char *name); /* -1: no such cause */
 
 #endif

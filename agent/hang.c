@@ -15,6 +15,7 @@ enum {
     BUCKETS = 64,        /* the first of them is for all together */
     TIMES = 4,           /* deadline = so many times the 99.9th percentile */
     STOPPED_MS = 5000,   /* of a process that is known to be stopped */
+    STEP_COLLS = 50,     /* so many collectives mean that a step was done */
     LOOK_MAX_MS = 1000,  /* no more quiet than that from one look to the next: the agent itself,
                             or the whole machine, may have been put aside */
 };
@@ -45,7 +46,7 @@ struct seen {
     uint64_t mark[8]; /* what changes when it does anything */
     int64_t  quiet_ms;
     bool     at_work, stepped; /* has left init; has done a step since */
-    uint64_t base_step;
+    uint64_t base_step, base_coll;
     uint64_t learned_seq; /* of the ring: entries up to here are counted */
     uint64_t size;        /* bucket of the batch in hand at that entry */
 };
@@ -359,9 +360,12 @@ static void look_at(struct hang *h, struct seen *s, const struct hang_rank *r, i
     if (!s->at_work && flight_phase_of(p) != PHASE_INIT) {
         s->at_work = true;
         s->base_step = flight_step(p);
+        s->base_coll = p->coll_done_seq;
     }
     learn(h, s, p);
-    s->stepped = s->stepped || (s->at_work && flight_step(p) > s->base_step);
+    /* A command of which only NCCL tells has no steps, but collectives. */
+    s->stepped = s->stepped || (s->at_work && (flight_step(p) > s->base_step ||
+                                               p->coll_done_seq > s->base_coll + STEP_COLLS));
 }
 
 bool hang_look(struct hang *h, const struct hang_rank *ranks, int64_t now_ms,

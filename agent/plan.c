@@ -267,6 +267,15 @@ static void set_output(struct plan_view *v)
                  "a command of the user's, perhaps Python", "high");
 }
 
+static void set_profiler(struct plan_view *v)
+{
+    const char *path = plan_text(v->facts, "nccl_profiler");
+    if (!v->engine && v->gpus > 0 && path[0])
+        plan_set(v, "NCCL_PROFILER_PLUGIN", path,
+                 "NCCL then tells which collective each rank is in, so that a hang is seen and named",
+                 "a command that may use NCCL", "high");
+}
+
 /* --- the whole ----------------------------------------------------------------------------- */
 
 /* FNV-1a: it tells plans of one job apart, nobody else's. */
@@ -298,6 +307,7 @@ static int fill(struct plan_view *v, struct err *err)
     set_backend(v);
     set_output(v);
     plan_set_nccl(v);
+    set_profiler(v);
     if (plan_take_user_env(v, err) < 0)
         return -1;
     set_hash(v->plan);

@@ -102,6 +102,19 @@ static void probe_gpu_apart(json_t *facts)
     }
 }
 
+/* libjobctl_ncclprof.so is installed beside this program: ../lib. */
+static void find_profiler(json_t *facts)
+{
+    char path[4200];
+    ssize_t n = readlink("/proc/self/exe", path, 4095);
+    path[n > 0 ? n : 0] = '\0';
+    for (int i = 0; i < 2 && strrchr(path, '/'); i++)
+        *strrchr(path, '/') = '\0';
+    strcat(path, "/lib/libjobctl_ncclprof.so");
+    json_object_set_new(facts, "nccl_profiler",
+                        access(path, R_OK) == 0 ? json_string(path) : json_null());
+}
+
 json_t *probe_facts(const char *disk, struct err *err)
 {
     json_t *facts = json_pack("{s:i}", "schema", FACTS_SCHEMA);
@@ -110,6 +123,7 @@ json_t *probe_facts(const char *disk, struct err *err)
         err_set(err, ERR_MEMORY, "no memory for the facts of this node");
         return NULL;
     }
+    find_profiler(facts);
     void *nvml = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (nvml) {
         dlclose(nvml);

@@ -108,6 +108,13 @@ static void take_events(struct proc *p, const char *bytes, size_t size)
         buf_clear(&p->lines); /* no line of ours is that long */
 }
 
+static void take_output(struct proc *p, const char *bytes, size_t size)
+{
+    capture_write(p->capture, bytes, size);
+    if (p->owner->generation > 0 && p->owner->hooks.output)
+        p->owner->hooks.output(p->owner->hooks.arg, p->rank, bytes, size);
+}
+
 /* Reads what is there, at most `most` bytes: 1 if more may come, 0 at the end. */
 static int drain(struct proc *p, int fd, size_t most)
 {
@@ -122,7 +129,7 @@ static int drain(struct proc *p, int fd, size_t most)
             return 0;
         total += (size_t)n;
         if (fd == p->out_fd)
-            capture_write(p->capture, bytes, (size_t)n);
+            take_output(p, bytes, (size_t)n);
         else
             take_events(p, bytes, (size_t)n);
     }

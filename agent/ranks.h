@@ -25,6 +25,7 @@ struct ranks;
 struct ranks_hooks {
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
+    void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not the setup's */
     void *arg;
 };
 

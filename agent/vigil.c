@@ -10,15 +10,24 @@
 
 #include "agent/ranks.h"
 #include "agent/straggler.h"
+#include "agent/watch.h"
 #include "engine/err.h"
 
-enum { LOOK_MS = 200 };
+enum { LOOK_MS = 200, LINE_BYTES = 4096 };
+
+/* The line that a rank is printing. */
+struct partial {
+    char   text[LINE_BYTES];
+    size_t size;
+};
 
 struct vigil {
     struct ranks      *ranks;
     struct vigil_hooks hooks;
     struct hang       *hang;
     struct straggler  *straggler;
+    struct watch      *watch;
+    struct partial    *partial; /* of each rank; NULL when nothing is watched */
     uv_timer_t         timer;
     int                np, generation;
     struct hang_rank  *look;
@@ -41,6 +50,33 @@ static char process_state(int64_t pid)
     return after && after[1] == ' ' ? after[2] : 0;
 }
 
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+static void tell_trouble(struct vigil *v, int rank, bool init, bool value, const char *text)
+{
+    vigil_end(v);
+    v->hooks.trouble(v->hooks.arg, &(struct vigil_trouble){.generation = v->generation,
+                                                           .rank = rank,
+                                                           .init = init,
+                                                           .value = value,
+                                                           .text = text});
+}
+
+static void look_at_rules(struct vigil *v, int64_t now)
+{
+    struct watch_verdict broken;
+    while (watch_look(v->watch, now, &broken)) {
+        if (broken.restart) {
+            tell_trouble(v, -1, broken.init, broken.value, broken.text);
+            return;
+        }
+        v->hooks.warning(v->hooks.arg, broken.text);
+    }
+}
+
 static void on_look(uv_timer_t *timer)
 {
     struct vigil *v = timer->data;
@@ -53,13 +89,21 @@ static void on_look(uv_timer_t *timer)
                                         .state = pid > 0 ? process_state(worker) : (char)0,
                                         .page = &v->pages[i]};
     }
-    int64_t now = (int64_t)(uv_hrtime() / 1000000);
+    int64_t now = now_ms();
     if (straggler_look(v->straggler, v->pages, now))
         v->hooks.slow(v->hooks.arg, straggler_body(v->straggler));
-    if (!hang_look(v->hang, v->look, now, &verdict))
-        return;
-    vigil_end(v);
-    v->hooks.hang(v->hooks.arg, v->generation, &verdict);
+    if (hang_look(v->hang, v->look, now, &verdict))
+        tell_trouble(v, verdict.rank, verdict.init, false, verdict.text);
+    else
+        look_at_rules(v, now);
+}
+
+static int make_partial(struct vigil *v, int np, struct err *err)
+{
+    if (!watch_has_rules(v->watch))
+        return 0;
+    v->partial = calloc((size_t)np, sizeof(*v->partial));
+    return v->partial ? 0 : err_set(err, ERR_MEMORY, "no memory to watch the output of %d ranks", np);
 }
 
 static int64_t seconds_ms(const json_t *map, const char *key)
@@ -86,7 +130,8 @@ int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const
         return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", np);
     }
     if (hang_create(&v->hang, np, &rules, learned, err) < 0 ||
-        straggler_create(&v->straggler, np, err) < 0) {
+        straggler_create(&v->straggler, np, err) < 0 ||
+        watch_create(&v->watch, json_object_get(spec, "watch"), err) < 0 || make_partial(v, np, err) < 0) {
         vigil_destroy(v);
         return -1;
     }
@@ -111,6 +156,8 @@ void vigil_destroy(struct vigil *v)
         return;
     hang_destroy(v->hang);
     straggler_destroy(v->straggler);
+    watch_destroy(v->watch);
+    free(v->partial);
     json_decref(v->told);
     free(v->look);
     free(v->pages);
@@ -120,8 +167,11 @@ void vigil_destroy(struct vigil *v)
 void vigil_begin(struct vigil *v, int generation)
 {
     v->generation = generation;
-    hang_begin(v->hang, (int64_t)(uv_hrtime() / 1000000));
+    hang_begin(v->hang, now_ms());
     straggler_begin(v->straggler);
+    watch_begin(v->watch, now_ms());
+    for (int i = 0; v->partial && i < v->np; i++)
+        v->partial[i].size = 0;
     uv_timer_start(&v->timer, on_look, LOOK_MS, LOOK_MS);
 }
 
@@ -129,6 +179,25 @@ void vigil_end(struct vigil *v)
 {
     if (v)
         uv_timer_stop(&v->timer);
+}
+
+/* A line that is longer than LINE_BYTES is cut. */
+void vigil_output(struct vigil *v, int rank, const char *bytes, size_t size)
+{
+    if (!v || !v->partial || rank < 0 || rank >= v->np)
+        return;
+    struct partial *p = &v->partial[rank];
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != '\n' && bytes[i] != '\r') {
+            if (p->size < sizeof(p->text) - 1)
+                p->text[p->size++] = bytes[i];
+            continue;
+        }
+        p->text[p->size] = '\0';
+        if (p->size)
+            watch_line(v->watch, rank, p->text, now_ms());
+        p->size = 0;
+    }
 }
 
 json_t *vigil_learned(struct vigil *v)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vigil.h - looks at the ranks a few times a second, and tells when one hangs
  *
- * The shell around agent/hang.h and agent/straggler.h: a timer, the flight pages, /proc, and what was learned.
+ * The shell around agent/hang.h, agent/straggler.h and agent/watch.h: a timer, the flight pages, /proc, and what was learned.
  */
 #ifndef AGENT_VIGIL_H
 #define AGENT_VIGIL_H
@@ -15,8 +15,16 @@ struct err;
 struct ranks;
 struct vigil;
 
+/* A generation that must end. */
+struct vigil_trouble {
+    int         generation, rank; /* -1: no rank in particular */
+    bool        init, value;      /* see hang.h and watch.h */
+    const char *text;
+};
+
 struct vigil_hooks {
-    void (*hang)(void *arg, int generation, const struct hang_verdict *v);
+    void (*trouble)(void *arg, const struct vigil_trouble *t);
+    void (*warning)(void *arg, const char *text);
     void (*slow)(void *arg, json_t *body); /* straggler_body(), when it has changed; taken */
     void *arg;
 };
@@ -32,6 +40,9 @@ void vigil_destroy(struct vigil *v);
 /* A generation runs; a hang ends the watch over it, and so does vigil_end(). */
 void vigil_begin(struct vigil *v, int generation);
 void vigil_end(struct vigil *v);
+
+/* What a rank has printed, for the rules of `watch:`. */
+void vigil_output(struct vigil *v, int rank, const char *bytes, size_t size);
 
 /* What was learned since this was asked last, for the next attempt (hang_learned()); NULL: nothing
  * new. */

@@ -46,6 +46,79 @@ static int unknown(const char *map, const struct yaml_node *node, struct spec_pl
 static int check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
                      struct spec_place *place, struct err *err);
 
+/* One map of a list of maps; its rows are those of "LIST[]". */
+static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
+                          struct spec_place *place, struct err *err)
+{
+    char path[SPEC_PATH * 2], prefix[SPEC_PATH];
+    struct spec_row row;
+    size_t cursor = 0;
+    json_t *given = json_object(), *out = json_object();
+    snprintf(prefix, sizeof(prefix), "%.60s[]", list);
+    for (const struct yaml_node *n = item->first; n; n = n->next) {
+        snprintf(path, sizeof(path), "%s.%.60s", prefix, n->key);
+        const struct spec_field *field = strchr(n->key, '.') ? NULL : spec_row_find(path);
+        if (!field) {
+            unknown(prefix, n, place, err);
+            goto failed;
+        }
+        snprintf(path, sizeof(path), "%s.%.60s", where, n->key);
+        json_t *value = spec_check_value(field, path, n, place, err);
+        if (!value)
+            goto failed;
+        json_object_set_new(given, n->key, value);
+    }
+    size_t len = strlen(prefix);
+    while (spec_row_next(&row, &cursor)) {
+        if (strncmp(row.path, prefix, len) != 0 || row.path[len] != '.')
+            continue;
+        const char *leaf = spec_row_leaf(row.path);
+        json_t *value = json_object_get(given, leaf);
+        if (!value && !row.field->def) {
+            *place = (struct spec_place){.node = item};
+            err_set(err, ERR_USAGE, "%s: %s is missing", where, leaf);
+            goto failed;
+        }
+        json_object_set_new(out, leaf,
+                            value ? json_incref(value)
+                                  : json_loads(row.field->def, JSON_DECODE_ANY, NULL));
+    }
+    json_decref(given);
+    return out;
+failed:
+    json_decref(given);
+    json_decref(out);
+    return NULL;
+}
+
+static json_t *check_items(const struct yaml_node *node, const char *path,
+                           struct spec_place *place, struct err *err)
+{
+    enum { MOST = 32 };
+    char where[SPEC_PATH];
+    int i = 0;
+    *place = (struct spec_place){.node = node};
+    if (node->kind != YAML_LIST || node->count > MOST) {
+        err_set(err, ERR_USAGE, "%s: expected a list of at most %d maps", path, MOST);
+        return NULL;
+    }
+    json_t *list = json_array();
+    for (const struct yaml_node *e = node->first; e; e = e->next, i++) {
+        snprintf(where, sizeof(where), "%.60s[%d]", path, i);
+        json_t *item = NULL;
+        *place = (struct spec_place){.node = e};
+        if (e->kind != YAML_MAP)
+            err_set(err, ERR_USAGE, "%s: expected a map such as {name: loss, pattern: '...'}", where);
+        else
+            item = check_item(e, path, where, place, err);
+        if (!item || json_array_append_new(list, item) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 /* One entry of the file; its canonical value goes into `flat` under its whole path. */
 static int check_entry(json_t *flat, const struct yaml_node *node, const char *map,
                        struct spec_place *place, struct err *err)
@@ -77,7 +150,8 @@ static int check_entry(json_t *flat, const struct yaml_node *node, const char *m
             return spec_check_value(row, path, node, place, err) ? 0 : -1;
         return check_map(flat, node, path, place, err);
     }
-    json_t *value = spec_check_value(row, path, node, place, err);
+    json_t *value = row->type == FIELD_ITEMS ? check_items(node, path, place, err)
+                                             : spec_check_value(row, path, node, place, err);
     if (!value)
         return -1;
     bool refused = row->later && !equals_default(row, value);

@@ -3,6 +3,7 @@
 #include "controller/spec_rules.h"
 
 #include <ctype.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -151,6 +152,28 @@ static int rule_secrets(struct rule_context *c, struct err *err)
     return 0;
 }
 
+static int rule_watch(struct rule_context *c, struct err *err)
+{
+    size_t i;
+    json_t *entry;
+    c->path = "watch";
+    json_array_foreach (json_object_get(c->spec, "watch"), i, entry) {
+        regex_t re;
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        const char *pattern = json_string_value(json_object_get(entry, "pattern"));
+        int rc = regcomp(&re, pattern ? pattern : "(", REG_EXTENDED);
+        if (rc != 0)
+            return err_set(err, ERR_USAGE, "watch[%zu].pattern: \"%.60s\" is no extended regular "
+                           "expression", i, pattern ? pattern : "");
+        size_t groups = re.re_nsub;
+        regfree(&re);
+        if (json_is_number(json_object_get(entry, "below")) && groups == 0)
+            return err_set(err, ERR_USAGE, "watch[%zu]: below needs a number, but the pattern of "
+                           "%.60s has no group, such as loss:([0-9.]+)", i, name ? name : "");
+    }
+    return 0;
+}
+
 static int rule_after(struct rule_context *c, struct err *err)
 {
     size_t i;
@@ -169,7 +192,7 @@ int spec_rules_check(const json_t *spec, const char **path, struct err *err)
 {
     static int (*const rules[])(struct rule_context *, struct err *) = {
         rule_name, rule_payload, rule_launch, rule_ranks, rule_engine, rule_mirror, rule_env, rule_secrets,
-        rule_after,
+        rule_after, rule_watch,
     };
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)

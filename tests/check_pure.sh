@@ -30,6 +30,7 @@ pure="
     agent/rules
     agent/hang
     agent/straggler
+    agent/watch
     engine/batch_plan
 "
 banned='^(uv_|sqlite3_|MHD_|curl_|fopen|open|open64|read|write|time|clock|clock_gettime|gettimeofday|rand|random|srand|getenv|socket|fork|kill|printf|puts)'

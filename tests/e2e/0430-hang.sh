@@ -6,7 +6,7 @@ cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 3, cpus: 1}
 train:
-  model: {preset: icons, depth: 4}
+  model: {preset: icons, depth: 1}
   data: {path: $TOP/templates/data/tango-icons}
   batch: {global: 6}
   steps: 100000

@@ -153,7 +153,10 @@ static const char *stop(int64_t grace_ms, bool checkpoint)
 static const char *hang(int generation, int rank, bool init)
 {
     return feed((struct agent_input){.kind = INPUT_HANG,
-                                     .hang = {generation, rank, init, "rank 1 stands still"}});
+                                     .hang = {.generation = generation,
+                                              .rank = rank,
+                                              .init = init,
+                                              .text = "rank 1 stands still"}});
 }
 
 static const char *reported(int generation)

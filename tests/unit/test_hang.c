@@ -280,6 +280,25 @@ static void commands_are_given_more_time_and_need_no_page(void **state)
     assert_int_equal(verdict.rank, 1);
 }
 
+static void collectives_count_where_there_are_no_steps(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.engine = false, .step_ms = 10000}, NULL, 2);
+    for (int r = 0; r < 2; r++)
+        enter(r, 0, PHASE_FORWARD); /* as NCCL's plugin does, once */
+    for (int i = 1; i < 200; i++) {
+        page[0].coll_seq = page[0].coll_done_seq = page[1].coll_seq = page[1].coll_done_seq =
+            (uint64_t)i;
+        now += 50;
+        assert_false(hang_look(h, ranks, now, &verdict));
+    }
+    page[0].coll_seq++; /* rank 1 does not come */
+    assert_false(look_for(9000));
+    assert_true(look_for(2000));
+    assert_int_equal(verdict.rank, 1);
+    assert_non_null(strstr(verdict.text, "it never entered all-reduce 200, in which rank 0 waits"));
+}
+
 static void ranks_that_never_come_up_are_named(void **state)
 {
     (void)state;
@@ -310,6 +329,7 @@ int main(void)
         TEST(the_spec_may_set_the_deadline),
         TEST(an_agent_put_aside_blames_nobody),
         TEST(commands_are_given_more_time_and_need_no_page),
+        TEST(collectives_count_where_there_are_no_steps),
         TEST(ranks_that_never_come_up_are_named),
     };
     return cmocka_run_group_tests_name("hang", tests, NULL, NULL);

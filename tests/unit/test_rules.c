@@ -18,10 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/buf.h"
 #include "agent/cause.h"
 #include "agent/rules.h"
 
-#define FOLDER "tests/causes"
+#define FOLDER   "tests/causes"
+#define DOCUMENT "docs/RECOVERY.md"
+#define DRAWN    "<!-- drawn: causes -->\n\n"
 
 struct ending {
     struct evidence evidence;
@@ -137,12 +140,54 @@ static void strange_text_is_survived(void **state)
     assert_ptr_equal(line, text);
 }
 
+/* The table of docs/RECOVERY.md, as causes and rules have it. */
+static void draw(struct buf *out)
+{
+    buf_print(out, "| cause | what it means | another try | told by output or kernel |\n|---|---|---|---|\n");
+    for (int c = CAUSE_NONE + 1; c < CAUSES; c++) {
+        buf_print(out, "| `%s` | %s | %s |", cause_name((enum cause)c), cause_meaning((enum cause)c),
+                  cause_retry_helps((enum cause)c) ? "yes" : "no");
+        for (const struct rule *r = rules_all(); r->name; r++)
+            if (r->cause == (enum cause)c)
+                buf_print(out, " %s%s", r->name,
+                          r->kind == RULE_ECHO ? " (echo)" : r->kind == RULE_AGAIN ? " (yes)" : "");
+        buf_print(out, " |\n");
+    }
+}
+
+static void the_document_has_this_table(void **state)
+{
+    (void)state;
+    static char doc[65536];
+    struct buf table;
+    FILE *f = fopen(DOCUMENT, "r");
+    assert_non_null(f);
+    size_t n = fread(doc, 1, sizeof(doc) - 1, f);
+    doc[n] = '\0';
+    fclose(f);
+    buf_init(&table);
+    draw(&table);
+    char *begin = strstr(doc, DRAWN), *end = begin ? strstr(begin, "\n\n<!-- end -->") : NULL;
+    assert_non_null(end);
+    begin += strlen(DRAWN);
+    bool same = (size_t)(end + 1 - begin) == table.size && memcmp(begin, table.data, table.size) == 0;
+    if (!same && getenv("JOBCTL_DRAW")) {
+        f = fopen(DOCUMENT, "w");
+        fprintf(f, "%.*s%s%s", (int)(begin - doc), doc, table.data, end + 1);
+        fclose(f);
+    } else if (!same) {
+        fail_msg("%s has another table; JOBCTL_DRAW=1 writes it anew:\n%s", DOCUMENT, table.data);
+    }
+    buf_fini(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_ending_has_its_cause_and_its_line),
         cmocka_unit_test(every_pattern_is_valid_and_has_a_cause),
         cmocka_unit_test(strange_text_is_survived),
+        cmocka_unit_test(the_document_has_this_table),
     };
     return cmocka_run_group_tests_name("rules", tests, NULL, NULL);
 }
