@@ -11,7 +11,7 @@ mkdir bin lib
 cp "$BIN"/jobctl* bin
 cp "$plugin" lib/libjobctl_cuda.so
 ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
-${CC:-cc} -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
 export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=ab
 cp -r "$TOP/templates" .
 
