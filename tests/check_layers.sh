@@ -19,7 +19,7 @@ kernels     kernels/
 engine      kernels/ engine/
 agent       agent/ engine/err.h engine/progress.h engine/exit_code.h engine/train_spec.h engine/flight.h engine/snapshot.h engine/manifest.h engine/scratch.h engine/cgroup.h
 db          db/ engine/err.h
-controller  controller/ db/ agent/ engine/err.h engine/exit_code.h engine/train_spec.h engine/manifest.h
+controller  controller/ db/ agent/ engine/err.h engine/exit_code.h engine/flight.h engine/train_spec.h engine/manifest.h
 RULES
 # One SPDX line per source file.
 for f in $(find controller agent engine kernels db tests deploy \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh' -o -name '*.py' \)); do
