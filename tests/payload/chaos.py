@@ -163,14 +163,15 @@ FAULTS = {
 def harm(job, seconds, pause, dice):
     end, worst, count = time.time() + seconds, 0, 0
     bag = []
-    at = job.at_work()
+    job.at_work()
     while time.time() < end:
         bag = bag or dice.sample(sorted(FAULTS), len(FAULTS))   # every kind, before any comes again
         what, rank = bag.pop(), dice.randrange(RANKS)
         start = time.time()
         FAULTS[what](job, rank)
-        time.sleep(0.1)
-        at = job.at_work(at)
+        time.sleep(0.2)     # whoever stands still has come to his stop by now
+        job.look()
+        at = job.at_work(((job.attempt, job.generation), job.step()))
         took = time.time() - start
         print(f"{start - end + seconds:6.1f} s  {what} (rank {rank}): at step {at[1]} of "
               f"{at[0][0]}.{at[0][1]} after {took:.2f} s", flush=True)
