@@ -173,6 +173,9 @@ bench: $(BIN)/jobctl-train  ## the engine against PyTorch on the same model, tur
 bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durable submits, latency of commands
 	@tests/bench/submits.sh $(BIN) $(OBJ)/tests/bench/load
 
+bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a controller of 1,000 agents and 100,000 finished jobs
+	@tests/bench/scale.sh $(BIN) $(OBJ)/tests/bench/agents
+
 bench-dist: $(OBJ)/tests/bench/dist  ## collectives of 2 and 4 ranks here, beside plain copies
 	@$<
 
@@ -281,8 +284,8 @@ $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TE
 
 $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
-	$(Q)$(CC) $(FLAGS) -o $@ $< $(TEST_LIBS) $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
 -include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-dist bootstrap demo install clean help FORCE

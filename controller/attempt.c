@@ -62,6 +62,10 @@ static void hear_hello(struct job *job, const json_t *hello)
     log_info(TAG(job), "agent is here, pid %lld, last event %lld",
              (long long)json_integer_value(json_object_get(hello, "pid")),
              (long long)json_integer_value(json_object_get(hello, "last_seq")));
+    const char *version = json_string_value(json_object_get(hello, "version"));
+    if (version && strcmp(version, JOBCTL_VERSION) != 0)
+        log_warn(TAG(job), "its agent is of version %.40s, this controller of %s: the attempt goes "
+                 "on as it is, the next one gets an agent of ours", version, JOBCTL_VERSION);
     if (!body || job_apply(job, &in, NULL, &err) < 0) {
         log_error(TAG(job), "hello: %s", body ? err.text : "out of memory");
         start_over(job, "its hello could not be stored");

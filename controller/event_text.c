@@ -207,7 +207,11 @@ static void incident(char *out, size_t size, const json_t *b)
 
 static void agent_up(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "agent %lld on %s answers", int_of(b, "pid"), text_of(b, "node"));
+    const char *version = text_of(b, "version");
+    bool other = version[0] && strcmp(version, JOBCTL_VERSION) != 0;
+    snprintf(out, size, "agent %lld on %s answers%s%s%s", int_of(b, "pid"), text_of(b, "node"),
+             other ? "; it is of version " : "", other ? version : "",
+             other ? ", its attempt goes on as it is, the next one is ours" : "");
 }
 
 static void text_only(char *out, size_t size, const json_t *b)

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agents.c - many simulated agents, each at its own socket, for measuring the controller
+ *
+ *   agents fill  HOME SPEC RUNNING DONE    a store with so many jobs; SPEC is a canonical spec (JSON)
+ *   agents serve HOME FIRST COUNT SECONDS  be the agents of those jobs: listen, greet, and send a
+ *                                          heartbeat each second; a JSON line at the end
+ *
+ * All agents are this one process: their identity is its pid. Only the local machine's part of an
+ * agent is played; frames, messages and the store are the real ones.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/frame.h"
+#include "agent/identity.h"
+#include "agent/run_dir.h"
+#include "agent/unix_socket.h"
+#include "db/attempts.h"
+#include "db/events.h"
+#include "db/jobs.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+static const int64_t BASE_MS = INT64_C(1790000000000);
+
+static void check(int rc, const struct err *err)
+{
+    if (rc >= 0)
+        return;
+    fprintf(stderr, "agents: %s\n", err->text);
+    exit(1);
+}
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char *text = calloc(1, 1 << 16);
+    if (!f || !text || fread(text, 1, (1 << 16) - 1, f) == 0) {
+        fprintf(stderr, "agents: cannot read %s\n", path);
+        exit(1);
+    }
+    fclose(f);
+    return text;
+}
+
+static void nonce_of(char out[33], int64_t job)
+{
+    snprintf(out, 33, "%032llx", (unsigned long long)job * 7919);
+}
+
+/* ---- fill ---- */
+
+static void event(struct store *s, int64_t job, int64_t seq, const char *kind, bool agent,
+                  const char *body)
+{
+    struct err err = { 0 };
+    struct event_row row = { .job = job, .seq = seq, .at_ms = BASE_MS + seq,
+                             .source = agent ? "agent" : "controller", .kind = kind,
+                             .attempt = seq > 1, .agent_seq = -1, .incarnation = -1, .body = body };
+    if (agent) {
+        row.node = "here";
+        row.incarnation = 1;
+        row.agent_seq = seq - 3;
+    }
+    check(events_append(s, &row, &err), &err);
+}
+
+static void insert(struct store *s, int64_t id, const char *spec, bool runs, const char *home)
+{
+    struct err err = { 0 };
+    struct job_row row = { .id = id, .name = "scale", .attempt = 1, .generation = 1, .np = 1,
+                           .step = 10, .steps = 1000, .exit_code = runs ? -1 : 0, .retry_of = -1,
+                           .submitted_ms = BASE_MS, .started_ms = BASE_MS + 2,
+                           .ended_ms = runs ? -1 : BASE_MS + 9, .last_seq = runs ? 4 : 6,
+                           .loss = 0.5, .samples_per_s = 1, .after = "[]" };
+    struct attempt_row a = { .job = id, .attempt = 1, .node = "here", .pid = getpid(),
+                             .acked = runs ? 1 : 2, .incarnation = 1, .started_ms = BASE_MS + 2,
+                             .ended_ms = runs ? -1 : BASE_MS + 8 };
+    char placed[160];
+    snprintf(row.state, sizeof(row.state), "%s", runs ? "running" : "done");
+    snprintf(row.result, sizeof(row.result), "%s", runs ? "" : "succeeded");
+    nonce_of(a.nonce, id);
+    snprintf(a.run_dir, sizeof(a.run_dir), "%s/jobs/%lld/1", home, (long long)id);
+    check(jobs_insert(s, &row, "name: scale\nrun: 'true'\n", spec, &err), &err);
+    check(attempts_insert(s, &a, &err), &err);
+    check(attempts_update(s, &a, &err), &err);
+    snprintf(placed, sizeof(placed), "{\"nonce\":\"%s\",\"node\":\"here\",\"cpus\":0,\"gpus\":0}",
+             a.nonce);
+    event(s, id, 1, "submitted", false,
+          "{\"name\":\"scale\",\"retry\":{\"max\":10,\"no_progress\":3,\"backoff_ms\":[5000,300000]}}");
+    event(s, id, 2, "placed", false, placed);
+    event(s, id, 3, "agent_up", false, "{\"node\":\"here\",\"pid\":1,\"version\":\"x\"}");
+    event(s, id, 4, "generation_started", true,
+          "{\"generation\":1,\"np\":1,\"pids\":[1],\"resume_step\":null,\"fresh\":true}");
+    if (runs)
+        return;
+    event(s, id, 5, "attempt_ended", true, "{\"result\":\"succeeded\",\"text\":\"complete\"}");
+    event(s, id, 6, "done", false,
+          "{\"result\":\"succeeded\",\"reason\":\"complete\",\"exit_code\":0}");
+}
+
+static int fill(const char *home, const char *spec_file, long running, long done)
+{
+    struct err err = { 0 };
+    struct store *s;
+    char path[4096], *spec = read_file(spec_file);
+    snprintf(path, sizeof(path), "%s/jobs.db", home);
+    check(store_open(&s, path, &err), &err);
+    check(store_begin(s, &err), &err);
+    for (long i = 1; i <= running + done; i++)
+        insert(s, i, spec, i > done, home);
+    check(store_commit(s, &err), &err);
+    store_close(s);
+    free(spec);
+    return 0;
+}
+
+/* ---- serve ---- */
+
+struct agent {
+    int64_t job;
+    int     listener, fd;
+    struct frame_reader *reader;
+    bool    launched;
+    void   *beat;               /* always the same message */
+    size_t  beat_size;
+};
+
+static long hellos, beats, stops, missed;
+
+static void send_all(struct agent *a, const void *bytes, size_t size)
+{
+    if (send(a->fd, bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+        missed++;
+}
+
+static void *message(enum wire_message number, const struct agent *a, json_t *more, size_t *size)
+{
+    struct err err = { 0 };
+    char nonce[33];
+    nonce_of(nonce, a->job);
+    json_t *body = json_pack("{s:I, s:i, s:s}", "job", (json_int_t)a->job, "attempt", 1, "nonce",
+                             nonce);
+    json_object_update(body, more);
+    json_decref(more);
+    void *frame = frame_make(number, body, size, &err);
+    check(frame ? 0 : -1, &err);
+    json_decref(body);
+    return frame;
+}
+
+static void greet(struct agent *a, const struct identity *who)
+{
+    size_t size;
+    void *hello = message(WIRE_HELLO, a, json_pack(
+        "{s:s, s:s, s:I, s:I, s:i, s:s, s:b, s:i, s:i, s:{}}", "node", "here", "boot_id",
+        who->boot_id, "pid", (json_int_t)who->pid, "start_time", (json_int_t)who->start_time,
+        "incarnation", 1, "version", JOBCTL_VERSION, "launched", 1, "first_seq", 0, "last_seq", 1,
+        "facts"), &size);
+    send_all(a, hello, size);
+    free(hello);
+    hellos++;
+}
+
+static void begin(struct agent *a, const char *home, int64_t job, struct identity *who)
+{
+    struct err err = { 0 };
+    char dir[4096], path[4200];
+    *a = (struct agent){ .job = job, .fd = -1 };
+    snprintf(dir, sizeof(dir), "%s/jobs/%lld", home, (long long)job);
+    mkdir(dir, 0700);
+    snprintf(dir, sizeof(dir), "%s/jobs/%lld/1", home, (long long)job);
+    mkdir(dir, 0700);
+    who->job = job;
+    who->attempt = 1;
+    who->incarnation = 1;
+    nonce_of(who->nonce, job);
+    check(identity_write(who, dir, &err), &err);
+    snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, dir);
+    a->listener = unix_socket_listen(path, &err);
+    check(a->listener, &err);
+    a->beat = message(WIRE_HEARTBEAT, a, json_pack(
+        "{s:i, s:s, s:i, s:i, s:s, s:f, s:n, s:f, s:i, s:f}", "generation", 1, "state", "running",
+        "step", 12, "steps", 1000, "phase", "forward", "loss", 0.5, "lr", "samples_per_s", 10.0,
+        "ranks_alive", 1, "step_ms", 100.0), &a->beat_size);
+}
+
+static void hear(struct agent *a)
+{
+    static char bytes[1 << 16];
+    ssize_t n = recv(a->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (n <= 0) {
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        close(a->fd);
+        a->fd = -1;
+        a->launched = false;
+        return;
+    }
+    for (ssize_t at = 0; at < n;) {
+        const struct wire_row *row;
+        struct err err = { 0 };
+        json_t *body;
+        int used = frame_read(a->reader, bytes + at, (size_t)(n - at), &row, &body, &err);
+        check(used, &err);
+        at += used;
+        if (body && row->number == WIRE_LAUNCH)
+            a->launched = true;
+        if (body && row->number == WIRE_STOP)
+            stops++;
+        json_decref(body);
+    }
+}
+
+static void welcome(struct agent *a, const struct identity *who)
+{
+    struct err err = { 0 };
+    int fd = accept4(a->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (a->fd >= 0)
+        close(a->fd);
+    frame_reader_destroy(a->reader);
+    check(frame_reader_create(&a->reader, TO_AGENT, &err), &err);
+    a->fd = fd;
+    greet(a, who);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int serve(const char *home, long first, long count, double seconds)
+{
+    struct err err = { 0 };
+    struct identity who = { .pid = 0 };
+    struct agent *agents = calloc((size_t)count, sizeof(*agents));
+    struct pollfd *p = calloc((size_t)count * 2, sizeof(*p));
+    snprintf(who.version, sizeof(who.version), "%s", JOBCTL_VERSION);
+    check(agents && p ? identity_self(&who, &err) : -1, &err);
+    for (long i = 0; i < count; i++)
+        begin(&agents[i], home, first + i, &who);
+    printf("ready\n");
+    fflush(stdout);
+    const double end = now_s() + seconds;
+    double tick = now_s();
+    long turn = 0;
+    while (now_s() < end) {
+        for (long i = 0; i < count; i++) {
+            p[2 * i] = (struct pollfd){ .fd = agents[i].listener, .events = POLLIN };
+            p[2 * i + 1] = (struct pollfd){ .fd = agents[i].fd, .events = POLLIN };
+        }
+        poll(p, (nfds_t)count * 2, 10);
+        for (long i = 0; i < count; i++) {
+            if (p[2 * i].revents)
+                welcome(&agents[i], &who);
+            else if (p[2 * i + 1].revents)
+                hear(&agents[i]);
+        }
+        /* A hundredth of them every hundredth of a second. */
+        for (; tick < now_s(); tick += 0.01, turn++) {
+            for (long i = turn % 100; i < count; i += 100) {
+                if (agents[i].fd >= 0 && agents[i].launched) {
+                    send_all(&agents[i], agents[i].beat, agents[i].beat_size);
+                    beats++;
+                }
+            }
+        }
+    }
+    long up = 0;
+    for (long i = 0; i < count; i++)
+        up += agents[i].launched;
+    printf("{\"agents\":%ld,\"connected\":%ld,\"hellos\":%ld,\"heartbeats\":%ld,\"stops\":%ld,"
+           "\"missed\":%ld}\n", count, up, hellos, beats, stops, missed);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 6 && strcmp(argv[1], "fill") == 0)
+        return fill(argv[2], argv[3], atol(argv[4]), atol(argv[5]));
+    if (argc == 6 && strcmp(argv[1], "serve") == 0)
+        return serve(argv[2], atol(argv[3]), atol(argv[4]), atof(argv[5]));
+    fprintf(stderr, "usage: agents fill HOME SPEC RUNNING DONE | agents serve HOME FIRST COUNT "
+            "SECONDS\n");
+    return 2;
+}
