@@ -5,12 +5,14 @@
  * JSON (--spec), whose micro-batches are those that the run would take.
  */
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/backend.h"
 #include "engine/bench.h"
+#include "engine/cluster.h"
 #include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/err.h"
@@ -21,7 +23,7 @@
 #include "engine/verify_parts.h"
 #include "kernels/kernels.h"
 
-enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000 };
+enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000, CLUSTER_MOST = 4096 };
 
 /* A file is one configuration, or several by name. */
 static const json_t *choose_case(const json_t *file, const char *name, struct err *err)
@@ -151,15 +153,53 @@ static void print_table(const struct bench_result *r)
            (long long)r->rss_growth / 1024);
 }
 
+/* "64x8": nodes and GPUs of each. */
+static int parse_cluster(int *nodes, int *gpus, const char *text, struct err *err)
+{
+    char end;
+    if (sscanf(text, "%dx%d%c", nodes, gpus, &end) == 2 && *nodes >= 1 && *gpus >= 1 &&
+        *nodes <= CLUSTER_MOST && *gpus <= CLUSTER_MOST)
+        return 0;
+    return err_set(err, ERR_USAGE, "--model-cluster is \"%.20s\"; expected nodes x GPUs of each, "
+                   "like 64x8", text);
+}
+
+static int parse_amount(double *out, const char *option, const char *text, struct err *err)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (*end || !isfinite(*out) || *out <= 0)
+        return err_set(err, ERR_USAGE, "%s is \"%.20s\"; expected a number above 0", option, text);
+    return 0;
+}
+
+/* Of a job that need not run: --params and --step-ms say what running it would. */
+static int model_only(int nodes, int gpus, const char *params, const char *step_ms, struct err *err)
+{
+    struct cluster_job job;
+    if (!params || !step_ms)
+        return err_set(err, ERR_USAGE, "expected --params and --step-ms together");
+    if (parse_amount(&job.params, "--params", params, err) < 0 ||
+        parse_amount(&job.step_s, "--step-ms", step_ms, err) < 0)
+        return -1;
+    job.step_s /= 1000;
+    cluster_print(&job, nodes, gpus);
+    return 0;
+}
+
 int command_bench(int argc, char **argv)
 {
-    const char *config = NULL, *job = NULL, *name = NULL, *steps = NULL, *backend = NULL, *precision = NULL;
+    const char *config = NULL, *job = NULL, *name = NULL, *steps = NULL, *backend = NULL;
+    const char *precision = NULL, *cluster = NULL, *params = NULL, *step_ms = NULL;
+    int nodes = 0, gpus = 0;
     bool json = false;
     const struct command_option options[] = {
         {"--config", &config, NULL, false}, {"--case", &name, NULL, false},
         {"--spec", &job, NULL, false},
         {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
         {"--backend", &backend, NULL, false}, {"--precision", &precision, NULL, false},
+        {"--model-cluster", &cluster, NULL, false},
+        {"--params", &params, NULL, false}, {"--step-ms", &step_ms, NULL, false},
         {NULL, NULL, NULL, false},
     };
     struct bench_spec spec = {.steps = STEPS, .warmup = WARMUP, .micros = 1};
@@ -168,6 +208,11 @@ int command_bench(int argc, char **argv)
     const int usage = command_parse(argc, argv, options);
     if (usage)
         return usage;
+    if (cluster && parse_cluster(&nodes, &gpus, cluster, &err) < 0)
+        return command_fail("bench", &err);
+    if (cluster && (params || step_ms))
+        return model_only(nodes, gpus, params, step_ms, &err) < 0 ? command_fail("bench", &err)
+                                                                  : EXIT_DONE;
     if (!config == !job) {
         err_set(&err, ERR_USAGE, "expected one of --config FILE and --spec FILE");
         return command_fail("bench", &err);
@@ -190,5 +235,7 @@ int command_bench(int argc, char **argv)
         print_json(&r);
     else
         print_table(&r);
+    if (cluster && !json)
+        cluster_print(&(struct cluster_job){(double)r.params, r.ms_median / 1000}, nodes, gpus);
     return EXIT_DONE;
 }

@@ -19,7 +19,7 @@ struct err;
 
 struct door_config {
     int                     rank, world;
-    const int              *names;  /* keys of `meet` are "tcp.<name>"; NULL: the ranks themselves */
+    const int              *names;  /* keys of `meet` are "tcp.<name>"; NULL: the ranks */
     uint64_t                key[2];
     const struct dist_meet *meet;
     struct dist_link       *links;  /* [world], the caller's; filled here */

@@ -95,6 +95,16 @@ int train_ranks_ready(struct train *t, size_t from);
 /* The rest of the gradients, and the loss, summed over all ranks. */
 int train_ranks_reduce(struct train *t);
 
+/* What the ranks have said to each other so far, and what that took. */
+struct train_talk {
+    int64_t  step;
+    double   at_s, wait_s; /* now; spent in waits that no computing hid */
+    uint64_t moved, wire;  /* bytes to other ranks; of which to other nodes */
+};
+struct train_talk train_ranks_talk(const struct train *t);
+/* Prints what it took since `before`. */
+void train_ranks_summary(const struct train *t, const struct train_talk *before);
+
 /* Until nothing is outstanding. */
 int train_ranks_wait(struct train *t);
 

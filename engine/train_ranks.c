@@ -90,8 +90,8 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
     struct dist_device device = {backend_ops(), backend_streams()};
     struct dist_config c = *ranks;
     if (t->spec.reproducible)
-        return err_set(&t->err, ERR_USAGE, "reproducible: true is not supported on several GPUs yet: "
-                       "use one, or the CPU");
+        return err_set(&t->err, ERR_USAGE, "reproducible: true is not supported on several GPUs "
+                       "yet: use one, or the CPU");
     t->device = device;
     c.device = &t->device;
     c.flight = NULL;
@@ -307,6 +307,36 @@ int train_ranks_same_weights(struct train *t)
 int train_ranks_wait(struct train *t)
 {
     return dist_wait_for(t->dist, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
+}
+
+/* --- what it took ------------------------------------------------------------------------ */
+
+struct train_talk train_ranks_talk(const struct train *t)
+{
+    const struct dist_stats none = {0}, *s = dist_stats(t->dist);
+    const struct dist_stats *g = t->gpus ? dist_stats(t->gpus) : &none;
+    return (struct train_talk){t->at, train_clock(), 1e-9 * (double)(s->wait_ns + g->wait_ns),
+                               s->moved + g->moved, s->wire};
+}
+
+void train_ranks_summary(const struct train *t, const struct train_talk *before)
+{
+    struct train_talk now = train_ranks_talk(t);
+    double steps = (double)(now.step - before->step), mib = steps * (1 << 20);
+    if (t->env->world_size == 1 || steps < 1)
+        return;
+    printf("ranks: %.1f %% of the time in communication that nothing hid; %.2f MiB a step to "
+           "others",
+           100 * (now.wait_s - before->wait_s) / (now.at_s - before->at_s),
+           (double)(now.moved - before->moved) / mib);
+    const struct dist_meet *m = rendezvous_meet(t->rendezvous);
+    double here = (double)m->first[1] / t->env->world_size; /* of the sums are made on this node */
+    if (m->nodes > 1 && !t->gpus)
+        printf(", %.2f MiB of it to other nodes (gradients need %.2f)",
+               (double)(now.wire - before->wire) / mib,
+               (1 - here + here * (m->nodes - 1)) * sizeof(float) *
+                   (double)layout_floats(model_layout(step_model(t->step))) / (1 << 20));
+    printf("\n");
 }
 
 /* --- gradients --------------------------------------------------------------------------- */

@@ -48,6 +48,7 @@ for layout in 1,1 2,2 3,1 1,2,1; do
     echo "ranks on nodes $layout:$codes"
     [ -z "$(tr -d ' 0' <<<"$codes")" ] || { cat "$d".*.log; exit 1; }
     near "$WORK/one" "$d"
+    grep "^ranks: .* that nothing hid; .* to other nodes" "$d.0.log"
 done
 
 # One on the second node is killed, another time stopped; all others end and name it.

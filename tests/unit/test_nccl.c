@@ -234,11 +234,13 @@ static void faults(void **state)
     } cases[] = {
         {"endless", 300, 60000, many, DIST_ABSENT, "the GPUs of this job did not connect within",
          false, 10000},
-        {"late:1:3000", 300, 60000, many, DIST_ABSENT, "did not connect within 0.3 s", false, 10000},
+        {"late:1:3000", 300, 60000, many, DIST_ABSENT, "did not connect within 0.3 s", false,
+         10000},
         {"async:5", 60000, 60000, many, DIST_SYSTEM,
          "NCCL failed in a collective: remote process exited or there was a network error; "
          "fake_net.c:7 connection reset (", false, 10000},
-        {"async:1", 60000, 60000, many, DIST_SYSTEM, "connection reset (the beginning)", false, 10000},
+        {"async:1", 60000, 60000, many, DIST_SYSTEM, "connection reset (the beginning)", false,
+         10000},
         {"hang:1:1", 500, 60000, many, DIST_ABSENT, "did not connect", false, 10000},
         {"hang:1:7", 60000, 400, many, DIST_LATE, "did not finish a collective within 0.4 s", false,
          10000},
@@ -285,7 +287,8 @@ static void libraries(void **state)
     (void)state;
     snprintf(old, sizeof(old), "%s", fake);
     snprintf(strrchr(old, '/'), 64, "/libnccl-old.so.2");
-    refused("/nowhere/libnccl.so.2", "", "several GPUs need NCCL, which cannot be loaded: /nowhere");
+    refused("/nowhere/libnccl.so.2", "",
+            "several GPUs need NCCL, which cannot be loaded: /nowhere");
     refused(old, "", "lacks ncclGetLastError, ncclCommInitRankConfig: it is no NCCL from 2.18 on");
     refused(fake, "version:21703", "NCCL 2.17.3 (");
     refused(fake, "version:21703", "is too old: several GPUs need 2.18 or newer");
