@@ -19,7 +19,7 @@
 enum { DATA_WRONG = 65 }; /* exit code of jobctl-train, and ours */
 
 static const struct option_row options[] = {
-    {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.data.path=pictures"},
+    {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.data.path=DIR"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -90,9 +90,9 @@ static int run(struct call *call)
 const struct command cmd_verify_data = {
     .name = "verify-data", .args = ARGS_FILE_OR_JOB,
     .summary = "read all training data once and tell everything that is wrong with it",
-    .help = "Lists pictures that cannot be read, captions that are missing, empty or too long, sizes that "
-            "do not fit, numbers that are not finite. For a job also whether the data has changed under "
-            "it and, with data.sample_log: true, whether it took every sample exactly once an epoch. "
-            "Exit code 65 when something is wrong.",
+    .help = "Lists pictures that cannot be read, captions that are missing, empty or too long, "
+            "sizes that do not fit, numbers that are not finite. For a job also whether the data "
+            "has changed under it and, with data.sample_log: true, whether it took every sample "
+            "exactly once an epoch. Exit code 65 when something is wrong.",
     .options = options, .run = run,
 };

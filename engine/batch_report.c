@@ -69,8 +69,8 @@ void batch_report_print(const struct batch_report *r, FILE *to)
 {
     char text[WARNING];
     if (r->leftover > 0)
-        fprintf(to, "leftovers   %lld samples do not fill %s of an epoch: they are carried into the "
-                    "next one\n", (long long)r->leftover,
+        fprintf(to, "leftovers   %lld samples do not fill %s of an epoch: they are carried into "
+                    "the next one\n", (long long)r->leftover,
                 r->buckets == 1 ? "the last batch" : "the last batches of their buckets");
     if (r->buckets > 1)
         fprintf(to, "buckets     %d, each batch is from one:   size   samples  batches of the run"

@@ -97,8 +97,9 @@ int subjects_of_captions(struct subjects *out, const struct dataset *d,
 struct model_limits subjects_limits(const struct subjects *s, const struct dataset *d)
 {
     struct dataset_shape shape = dataset_shape(d);
-    return (struct model_limits){.batch = s->n < SAMPLER_BATCH ? s->n : SAMPLER_BATCH, .height = shape.height,
-                                 .width = shape.width, .text = shape.words};
+    return (struct model_limits){.batch = s->n < SAMPLER_BATCH ? s->n : SAMPLER_BATCH,
+                                 .height = shape.height, .width = shape.width,
+                                 .text = shape.words};
 }
 
 /* The ticks of one drawing as a part of all. */

@@ -128,3 +128,17 @@ json 'o["good"] and o["sample_log"]["last_step"] == 9'
 code 2 jobctl verify-data last --set train.steps=4
 code 2 jobctl verify-data "$WORK/job.yaml" --set train.data.path=/nowhere
 code 3 jobctl verify-data no-such-job
+
+# A rank of a job is killed, and the job goes on from memory: still each sample once.
+. "$TOP/tests/e2e/events.sh"
+sed -i 's/steps: 9/steps: 400/; s/every: 4 steps/every: 1000000 steps/' "$WORK/job.yaml"
+printf 'retry: {backoff: 0.05s..0.1s}\nhang: {step: 1h}\n' >>"$WORK/job.yaml"
+jobctl submit -q "$WORK/job.yaml"
+until_step 2 30
+kill -9 "$(rank_pid 2 1)"
+code 0 jobctl wait 2
+await 2 '"kind":"rank_started".*"generation":2,' >"$WORK/event"
+[ "$(field resume_step <"$WORK/event")" -ge 29 ]
+code 0 jobctl verify-data 2
+has 'sample log  steps 1 to 400, 3200 samples, ' out
+has 'each exactly once an epoch' out

@@ -153,6 +153,17 @@ static void epochs_and_seeds_have_orders_of_their_own(void **state)
         same_epoch += batch_plan_at(p, i).bucket == batch_plan_at(p, n + i).bucket;
         same_seed += batch_plan_at(p, i).bucket == batch_plan_at(q, i).bucket;
     }
+    /* nor do buckets of one size share an order */
+    int64_t order[3][64];
+    for (int i = 0; i < n; i++) {
+        struct batch b = batch_plan_at(p, i);
+        struct batch_slot s[8];
+        batch_plan_slots(p, s, i, 0, 8);
+        for (int k = 0; k < 8; k++)
+            order[b.bucket][b.turn * 8 + k] = s[k].sample - 64 * b.bucket;
+    }
+    assert_memory_not_equal(order[0], order[1], sizeof(order[0]));
+    assert_memory_not_equal(order[1], order[2], sizeof(order[0]));
     assert_in_range(same_epoch, 1, 16);
     assert_in_range(same_seed, 1, 16);
     batch_plan_destroy(p);

@@ -304,7 +304,7 @@ static void pictures_of_several_shapes_are_buckets(void **state)
     dataset_close(d);
     s.resolution = 36; /* no whole number of pixels makes these latents of it */
     assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), -1);
-    assert_non_null(strstr(err.text, "train.data.resolution: pictures of resolution 36 have no latents"));
+    assert_non_null(strstr(err.text, "data.resolution: pictures of resolution 36 have no"));
     assert_int_equal(err.code, ERR_USAGE);
     err = (struct err){0};
     s.resolution = 0;
