@@ -4,8 +4,28 @@
 
 #include <errno.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+void link_end(struct dist_link *l)
+{
+    link_flush(l);
+    for (int i = 0; i < LINK_CHANNELS; i++)
+        if (l->fd[i] >= 0)
+            shutdown(l->fd[i], SHUT_WR);
+}
+
+bool link_sent(const struct dist_link *l)
+{
+    for (int i = 0; i < LINK_CHANNELS; i++) {
+        int waiting = 0;
+        if (l->fd[i] >= 0 && ioctl(l->fd[i], SIOCOUTQ, &waiting) == 0 && waiting > 0)
+            return false;
+    }
+    return true;
+}
 
 void link_close(struct dist_link *l)
 {

@@ -37,6 +37,11 @@ struct dist_link {
     char   in[sizeof(struct dist_word)], out[WORDS_OUT * sizeof(struct dist_word)];
 };
 
+/* Nothing more is said; what was said still goes. A close throws away what the other side's system
+ * has not taken yet, so who leaves in peace waits for link_sent() first. */
+void link_end(struct dist_link *l);
+/* Has the other side's system all that was said (or will it never)? */
+bool link_sent(const struct dist_link *l);
 void link_close(struct dist_link *l);
 
 /* Puts a word on its way; what the system does not take now goes with link_flush(). False: there is

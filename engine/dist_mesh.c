@@ -34,7 +34,7 @@
 #include "engine/err.h"
 
 enum { DIRECT = 16384, CHUNK_MIN = 65536, CHUNK_MAX = 524288, INBOX = 16 << 20, SLOTS = 4,
-       SLEEP_MS = 20 };
+       SLEEP_MS = 20, LEAVE_MS = 2000 };
 
 enum stage { PUT = 1, RESULT };
 
@@ -401,8 +401,8 @@ static int work_with(struct mesh *m, const struct dist_call *c, int i, bool *mov
         m->d->fault = (struct dist_fault){DIST_MISMATCH, dist_name(m->d, i), c->seq};
         return -1;
     }
-    if (!p->broken && !p->link->gone)
-        return 0;
+    if (!p->broken)
+        return 0; /* also when its words have ended: its numbers may still be on their way */
     hear(m, i); /* its last words may have come after we listened */
     if (!is_even(m, c, i)) {
         m->d->fault = (struct dist_fault){p->link->bye ? DIST_LEFT : DIST_DIED,
@@ -518,12 +518,20 @@ static struct dist_fault raise_all(struct dist *d, struct dist_fault f)
 static void destroy(struct dist *d)
 {
     struct mesh *m = d->way;
-    bool fine = atomic_load(&m->fault) == 0;
-    for (int i = 0; m->links && i < d->c.world; i++) {
-        if (is_peer(m, i) && fine && d->connected)
-            say(m, i, WORD_BYE, m->seq, 0, 0);
-        link_close(&m->links[i]);
+    bool fine = atomic_load(&m->fault) == 0 && d->connected;
+    for (int i = 0; m->links && i < d->c.world; i++)
+        if (is_peer(m, i) && fine && say(m, i, WORD_BYE, m->seq, 0, 0))
+            link_end(&m->links[i]);
+    for (int64_t until = dist_clock_ms() + LEAVE_MS; fine && m->links && dist_clock_ms() < until;) {
+        bool sent = true;
+        for (int i = 0; i < d->c.world; i++)
+            sent = sent && link_sent(&m->links[i]);
+        if (sent)
+            break;
+        poll(NULL, 0, 1);
     }
+    for (int i = 0; m->links && i < d->c.world; i++)
+        link_close(&m->links[i]);
     door_close(m->door);
     if (m->bell >= 0)
         close(m->bell);
