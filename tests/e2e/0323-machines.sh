@@ -30,7 +30,7 @@ import json, os, sys
 found, kept, write = sys.argv[1:]
 for name in sorted(os.listdir(found)):
     f = json.load(open(os.path.join(found, name)))
-    for key in 'arch', 'disk', 'disk_free_bytes', 'hostname', 'kernel', 'nccl':   # of this machine
+    for key in 'arch', 'disk', 'disk_free_bytes', 'hostname', 'kernel', 'nccl', 'nccl_profiler':   # of this machine
         del f[key]
     text = json.dumps(f, indent=1) + '\n'
     path = os.path.join(kept, name)

@@ -21,9 +21,9 @@ plan sana-1600m 'all(m["planned_bytes"] <= m["budget_bytes"] for m in t["memory"
 plan sana-600m 't["params"] == 591747872 and abs(t["flops_per_step"] / 128 / 1e12 - 0.9469) < 0.01'
 plan sana-600m 'all(m["fits"] for m in t["memory"])'
 [ -z "$(ls tmp)" ]
-jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory 16,141 >out
+jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory 16,80 >out
 has 'of 16.00 GiB free on a GPU with 16 GiB: this does not fit' out
-has 'the most that fits into 85 % of the 141.00 GiB that are free' out
+has 'the most that fits into 85 % of the 80.00 GiB that are free' out
 has '284.80 TFLOP a step' out
 code 2 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory much
 has '--gpu-memory is "much"; expected up to 8 sizes in GiB' err
