@@ -82,6 +82,9 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     struct agent_effect *e = agent_effects_add(out, DO_SPAWN);
     e->generation = c->generation;
     e->resume_step = c->pace.checkpoint;
+    e->skip_step = c->skip.any ? c->skip.step : -1;
+    e->forget = c->skip.back;
+    c->skip.back = false;
 }
 
 static void start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
@@ -391,6 +394,9 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     if (c->pace.checkpoint >= 0)
         at += snprintf(text + at, n - (size_t)at, "; the checkpoint of step %lld is resumed",
                        (long long)c->pace.checkpoint);
+    if (c->skip.back)
+        at += snprintf(text + at, n - (size_t)at, "; the batch of step %lld will be left out",
+                       (long long)c->skip.step + 1);
     if (delay)
         snprintf(text + at, n - (size_t)at, "; it failed %lld times without progress",
                  (long long)c->patience.failures);
@@ -403,6 +409,15 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     }
     c->phase = AGENT_BACKOFF;
     set_timer(c, out, in->now_ms + delay);
+}
+
+/* A second NaN of the engine near the first. */
+static bool diverges(struct agent_core *c)
+{
+    const int rank = c->blame.exit.rank;
+    if (c->blame.verdict.cause != CAUSE_NAN_LOSS || !c->job.engine || c->blame.exit.none)
+        return false;
+    return !skip_ask(&c->skip, c->ranks[rank].failed_step);
 }
 
 /* A generation, or the setup, failed, and nothing of it is left. */
@@ -418,6 +433,10 @@ static void decide(struct agent_core *c, const struct agent_input *in, struct ag
         size_t n = strlen(text);
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
         close_attempt(c, out, "failed", false, true, text);
+    } else if (diverges(c)) {
+        snprintf(text, sizeof(text), "%s; this was so once before, and its batch was left out then",
+                 c->blame.verdict.text);
+        close_attempt(c, out, "failed", false, false, text);
     } else {
         again(c, in, out);
     }
@@ -556,29 +575,4 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
         c->phase = AGENT_ENDING;
         stop_processes(c, in->now_ms, c->stop_grace_ms, false, out);
     }
-}
-
-void agent_core_view(const struct agent_core *c, struct agent_view *out)
-{
-    *out = (struct agent_view){
-        .phase = c->phase,
-        .generation = c->generation,
-        .ranks_alive = c->alive,
-        .step = c->pace.step,
-        .steps = c->pace.steps,
-        .loss = c->pace.loss,
-        .lr = c->pace.lr,
-        .samples_per_s = c->pace.samples_per_s,
-        .step_ms = c->pace.step_ms,
-    };
-}
-
-const char *agent_phase_name(enum agent_phase phase)
-{
-    static const char *const names[AGENT_PHASES] = {
-        [AGENT_IDLE] = "idle",       [AGENT_SETUP] = "setup",   [AGENT_SPAWNING] = "spawning",
-        [AGENT_RUNNING] = "running", [AGENT_ENDING] = "ending", [AGENT_BACKOFF] = "backoff",
-        [AGENT_CLOSING] = "closing", [AGENT_OVER] = "over",
-    };
-    return (unsigned)phase < AGENT_PHASES ? names[phase] : "?";
 }

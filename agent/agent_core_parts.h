@@ -10,6 +10,7 @@
 #include "agent/blame.h"
 #include "agent/pace.h"
 #include "agent/patience.h"
+#include "agent/skip.h"
 #include "agent/spending.h"
 
 /* How far the stopping of a generation has got. */
@@ -22,6 +23,7 @@ struct rank {
     struct spell_rank time;
     char reported[32]; /* cause of its own `failed` line, or "" */
     char text[224];
+    int64_t failed_step; /* of that line, -1 = none */
 };
 
 struct agent_core {
@@ -50,6 +52,7 @@ struct agent_core {
 
     struct pace pace;
     struct patience patience;
+    struct skip skip;
 
     /* how the attempt ends */
     const char *result;

@@ -29,6 +29,8 @@ struct agent_effect {
     bool        droppable;   /* a step: may be thinned out when the spool is full */
     int         generation;
     int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
+    int64_t     skip_step;   /* DO_SPAWN: this step is left out, -1 = none */
+    bool        forget;      /* DO_SPAWN: what is in memory is not to be resumed from */
     const char *text;        /* DO_INCIDENT: what happened; until the next step */
     int         rank;        /* DO_INCIDENT: of whom, -1 = all */
     bool        inspect;     /* DO_INCIDENT: they live and hang: look into them too */

@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt.c - see attempt.h */
-#include "agent/attempt.h"
+#include "agent/attempt_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
-#include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
-#include <uv.h>
 
-#include "agent/agent_core.h"
 #include "agent/agent_effects.h"
 #include "agent/heartbeat.h"
-#include "agent/identity.h"
 #include "agent/incident.h"
 #include "agent/inspector.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
 #include "agent/mirror_child.h"
-#include "agent/payload.h"
-#include "agent/plan.h"
 #include "agent/probe.h"
 #include "agent/ranks.h"
 #include "agent/run_dir.h"
@@ -45,45 +37,13 @@ enum {
     SWEEP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
 };
 
-struct attempt {
-    struct attempt_options o;
-    struct identity identity;
-    uv_loop_t loop;
-    uv_timer_t timer; /* the core's */
-    uv_timer_t beat;  /* heartbeats, and patience with the controller */
-    uv_timer_t broom; /* between two looks of a sweep */
-    uv_signal_t sigterm, sigint;
-    struct agent_core *core;
-    struct ranks *ranks;
-    struct vigil *vigil; /* from LAUNCH on */
-    struct inspector *inspector;
-    struct session *session;
-    struct spool *spool;
-    json_t *facts;
-
-    /* from LAUNCH */
-    json_t *launch, *plan;
-    char tag[48]; /* "7.1", for the log */
-    struct payload payload;
-    int64_t *pids;
-    int np;
-    int64_t restarts;
-    struct mirror_child *mirror; /* NULL: the job has none */
-
-    int sweep_generation;
-    int64_t sweep_since_ms;
-    int64_t started_ms, finished_ms; /* finished: 0 = not yet */
-    int64_t beats;
-    bool leaving;
-};
-
 static int64_t now_ms(void)
 {
     return (int64_t)(uv_hrtime() / 1000000);
 }
 
 /* [0, 1), for the jitter of the back-off. */
-static double dice(void)
+double attempt_dice(void)
 {
     uint32_t v = 0;
     if (getrandom(&v, sizeof(v), GRND_NONBLOCK) != (ssize_t)sizeof(v))
@@ -94,7 +54,7 @@ static double dice(void)
 /* --- events ---------------------------------------------------------------------------- */
 
 /* Stores one event; true if it must be on disk before anything else happens. Takes the body. */
-static bool store_event(struct attempt *a, const char *kind, json_t *body, bool droppable)
+bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
 {
     struct err err = {0};
     struct timespec wall;
@@ -113,7 +73,7 @@ static bool store_event(struct attempt *a, const char *kind, json_t *body, bool 
     return rc == 0 && !droppable;
 }
 
-static void sync_events(struct attempt *a)
+void attempt_sync(struct attempt *a)
 {
     struct err err = {0};
     if (spool_sync(a->spool, &err) < 0)
@@ -124,7 +84,7 @@ static void store_learned(struct attempt *a)
 {
     json_t *learned = vigil_learned(a->vigil);
     if (learned)
-        store_event(a, "learned", learned, false);
+        attempt_store(a, "learned", learned, false);
 }
 
 /* One line of the agent's own log per event that a person would ask for. */
@@ -137,11 +97,10 @@ static void log_event(const struct attempt *a, const struct agent_effect *e)
 
 /* --- effects --------------------------------------------------------------------------- */
 
-static void feed(struct attempt *a, struct agent_input *in);
-
-static void start_processes(struct attempt *a, int generation, int64_t resume_step)
+static void start_processes(struct attempt *a, const struct agent_effect *by)
 {
     const char *ckpt = json_string_value(json_object_get(a->launch, "ckpt_dir"));
+    const int generation = by->kind == DO_SETUP ? 0 : by->generation;
     struct launch_env e = {
         .job = a->o.job,
         .attempt = a->o.attempt,
@@ -152,7 +111,9 @@ static void start_processes(struct attempt *a, int generation, int64_t resume_st
         .ckpt_dir = ckpt,
         .world_size = a->np,
         .restarts = a->restarts,
-        .resume_step = resume_step,
+        .resume_step = generation ? by->resume_step : -1,
+        .skip_step = generation ? by->skip_step : -1,
+        .forget = by->forget,
         .plan = a->plan,
         .secrets = json_object_get(a->launch, "secrets"),
     };
@@ -167,13 +128,13 @@ static void start_processes(struct attempt *a, int generation, int64_t resume_st
         log_error(a->tag, "%s", err.text);
     if (generation > 0) {
         in.kind = rc < 0 ? INPUT_SPAWN_FAILED : INPUT_SPAWNED;
-        feed(a, &in);
+        attempt_feed(a, &in);
         if (rc == 0)
             vigil_begin(a->vigil, generation);
     } else if (rc < 0) {
         in.kind = INPUT_SETUP_EXITED;
         in.exited = (struct agent_exit){.exit_code = 126, .last_lines = err.text};
-        feed(a, &in);
+        attempt_feed(a, &in);
     }
 }
 
@@ -188,10 +149,10 @@ static void sweep_look(struct attempt *a)
     if (n > 0 && waited < SWEEP_WARN_MS)
         return; /* the broom comes again */
     uv_timer_stop(&a->broom);
-    struct agent_input in = {.kind = INPUT_SWEPT, .jitter = dice()};
+    struct agent_input in = {.kind = INPUT_SWEPT, .jitter = attempt_dice()};
     in.swept.clean = n == 0;
     in.swept.left = n < 0 ? "/proc cannot be read" : left;
-    feed(a, &in);
+    attempt_feed(a, &in);
 }
 
 static void on_broom(uv_timer_t *timer)
@@ -199,7 +160,7 @@ static void on_broom(uv_timer_t *timer)
     sweep_look(timer->data);
 }
 
-static void sweep_begin(struct attempt *a)
+void attempt_sweep(struct attempt *a)
 {
     a->sweep_since_ms = now_ms();
     uv_timer_start(&a->broom, on_broom, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
@@ -211,7 +172,7 @@ static void leave(struct attempt *a);
 static void on_timer(uv_timer_t *timer)
 {
     struct agent_input in = {.kind = INPUT_TIMER};
-    feed(timer->data, &in);
+    attempt_feed(timer->data, &in);
 }
 
 static void set_timer(struct attempt *a, int64_t at_ms)
@@ -229,7 +190,7 @@ static void on_inspected(void *arg, int generation, json_t *body)
 {
     struct agent_input in = {.kind = INPUT_REPORTED,
                              .reported = {.generation = generation, .body = body}};
-    feed(arg, &in);
+    attempt_feed(arg, &in);
 }
 
 /* What can be seen at once; for a hang then what takes a debugger, the one to blame first. */
@@ -268,10 +229,10 @@ static void perform(struct attempt *a, const struct agent_effect *e)
     case DO_EVENT:
         break; /* stored already */
     case DO_SETUP:
-        start_processes(a, 0, -1);
+        start_processes(a, e);
         break;
     case DO_SPAWN:
-        start_processes(a, e->generation, e->resume_step);
+        start_processes(a, e);
         break;
     case DO_CONTROL:
         ranks_control(a->ranks, e->command);
@@ -288,7 +249,7 @@ static void perform(struct attempt *a, const struct agent_effect *e)
         if (e->generation == 0 && a->mirror)
             mirror_child_finish(a->mirror, LAST_COPY_MS); /* on_mirror_ended() sweeps */
         else
-            sweep_begin(a);
+            attempt_sweep(a);
         break;
     case DO_TIMER:
         set_timer(a, e->at_ms);
@@ -300,7 +261,7 @@ static void perform(struct attempt *a, const struct agent_effect *e)
 }
 
 /* One step of the core. Performing an effect may lead to the next step. */
-static void feed(struct attempt *a, struct agent_input *in)
+void attempt_feed(struct attempt *a, struct agent_input *in)
 {
     struct agent_effects out = {.n = 0};
     in->now_ms = now_ms();
@@ -312,11 +273,11 @@ static void feed(struct attempt *a, struct agent_input *in)
                 store_learned(a);
             log_event(a, &out.list[i]);
             json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
-            if (store_event(a, out.list[i].event, body, out.list[i].droppable))
+            if (attempt_store(a, out.list[i].event, body, out.list[i].droppable))
                 sync = true;
         }
     if (sync)
-        sync_events(a);
+        attempt_sync(a);
     if (out.n && !a->leaving)
         session_pump(a->session); /* stored: the news goes out before the work begins */
     for (int i = 0; i < out.n; i++)
@@ -330,31 +291,15 @@ static void on_exited(void *arg, const struct agent_exit *e)
 {
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
-                             .jitter = dice()};
-    feed(arg, &in);
+                             .jitter = attempt_dice()};
+    attempt_feed(arg, &in);
 }
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
 {
     struct agent_input in = {.kind = INPUT_PROGRESS,
                              .progress = {.generation = generation, .rank = rank, .line = line}};
-    feed(arg, &in);
-}
-
-static void on_trouble(void *arg, const struct vigil_trouble *t)
-{
-    struct agent_input in = {.kind = INPUT_HANG,
-                             .hang = {.generation = t->generation,
-                                      .rank = t->rank,
-                                      .init = t->init,
-                                      .value = t->value,
-                                      .text = t->text}};
-    feed(arg, &in);
-}
-
-static void on_warning(void *arg, const char *text)
-{
-    store_event(arg, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+    attempt_feed(arg, &in);
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
@@ -363,146 +308,24 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
     vigil_output(a->vigil, rank, bytes, size);
 }
 
-static bool has_engine(const json_t *spec)
-{
-    return json_is_object(json_object_get(spec, "train"));
-}
-
-static void on_slow(void *arg, json_t *body)
-{
-    struct attempt *a = arg;
-    if (body)
-        store_event(a, "straggler", body, false);
-}
-
-/* Everything that can refuse a launch before a process is started. */
-static int prepare(struct attempt *a, struct err *err)
-{
-    const json_t *spec = json_object_get(a->launch, "spec");
-    if (payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
-        plan_make(&a->plan, a->facts, spec, err) < 0)
-        return -1;
-    a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
-    a->pids = calloc((size_t)(a->np > 0 ? a->np : 1), sizeof(*a->pids));
-    if (!a->pids)
-        return err_set(err, ERR_MEMORY, "no memory for %d ranks", a->np);
-    ranks_set_job(a->ranks, &(struct ranks_job){.run_dir = a->o.run_dir,
-                                                .workdir = a->payload.workdir,
-                                                .argv = a->payload.argv,
-                                                .setup_argv = a->payload.setup_argv,
-                                                .snapshots = has_engine(spec)});
-    return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
-                        json_object_get(a->launch, "learned"),
-                        &(struct vigil_hooks){.trouble = on_trouble,
-                                              .warning = on_warning,
-                                              .slow = on_slow,
-                                              .arg = a},
-                        err);
-}
-
-static int64_t launch_int(const json_t *launch, const char *object, const char *key)
-{
-    return json_integer_value(json_object_get(json_object_get(launch, object), key));
-}
-
-/* `refusal`: NULL, or why ranks may not start. */
-static void feed_launch(struct attempt *a, const char *refusal)
-{
-    const json_t *body = a->launch;
-    const char *fingerprint =
-        json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
-    a->restarts = launch_int(body, "budget", "restarts");
-    struct agent_input in = {
-        .kind = INPUT_LAUNCH,
-        .launch = {.np = a->np,
-                   .engine = json_is_true(json_object_get(a->plan, "engine")),
-                   .has_setup = a->payload.setup_argv[0] != NULL,
-                   .refusal = refusal,
-                   .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
-                              launch_int(body, "budget", "backoff_max_ms"),
-                              launch_int(body, "budget", "no_progress")},
-                   .history = {launch_int(body, "history", "failures_without_progress"),
-                               launch_int(body, "history", "same_fingerprint"),
-                               launch_int(body, "history", "last_step"), fingerprint}}};
-    feed(a, &in);
-}
-
-/* --- the mirror ------------------------------------------------------------------------- */
-
-static void on_mirror_ready(void *arg, const char *refusal)
-{
-    feed_launch(arg, refusal);
-}
-
-static void on_mirror_event(void *arg, const char *kind, json_t *body)
-{
-    struct attempt *a = arg;
-    store_event(a, kind, body, false);
-    if (!a->leaving)
-        session_pump(a->session);
-}
-
-static void on_mirror_lost(void *arg, const char *text)
-{
-    struct agent_input in = {.kind = INPUT_STOP, .stop.reason = text, .jitter = dice()};
-    feed(arg, &in);
-}
-
-static void on_mirror_ended(void *arg)
-{
-    sweep_begin(arg);
-}
-
-static int start_mirror(struct attempt *a, struct err *err)
-{
-    const char *host = json_string_value(json_object_get(a->facts, "hostname"));
-    json_t *task = mirror_child_task(a->launch, host ? host : "");
-    if (!task)
-        return 0;
-    const struct mirror_hooks hooks = {on_mirror_ready, on_mirror_event, on_mirror_lost,
-                                       on_mirror_ended, a};
-    int rc = mirror_child_start(&a->mirror, &a->loop, a->o.run_dir, a->o.nonce, task, &hooks, err);
-    json_decref(task);
-    return rc;
-}
-
-static void on_launch(struct attempt *a, const json_t *body)
-{
-    if (a->launch)
-        return; /* repeated after a reconnect */
-    struct err err = {0};
-    a->launch = json_deep_copy(body);
-    session_set_launched(a->session);
-    bool sync = store_event(a, "facts", json_incref(a->facts), false);
-    int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
-    if (rc == 0)
-        store_event(a, "plan", json_incref(a->plan), false);
-    if (sync)
-        sync_events(a);
-    if (rc == 0)
-        rc = start_mirror(a, &err);
-    if (rc < 0 || !a->mirror)
-        feed_launch(a, rc < 0 ? err.text : NULL);
-}
-
 static void on_message(void *arg, enum wire_message number, const json_t *body)
 {
     struct attempt *a = arg;
-    struct agent_input in = {.jitter = dice()};
+    struct agent_input in = {.jitter = attempt_dice()};
     switch (number) {
     case WIRE_LAUNCH:
-        on_launch(a, body);
+        attempt_on_launch(a, body);
         break;
     case WIRE_STOP:
         in.kind = INPUT_STOP;
         in.stop.reason = json_string_value(json_object_get(body, "reason"));
         in.stop.grace_ms = json_integer_value(json_object_get(body, "grace_ms"));
         in.stop.checkpoint = json_is_true(json_object_get(body, "checkpoint"));
-        feed(a, &in);
+        attempt_feed(a, &in);
         break;
     case WIRE_CHECKPOINT:
         in.kind = INPUT_CHECKPOINT;
-        feed(a, &in);
+        attempt_feed(a, &in);
         break;
     default:
         break;
@@ -524,7 +347,7 @@ static void on_end_signal(uv_signal_t *handle, int signo)
     in.stop.reason = signo == SIGTERM ? "the agent got SIGTERM" : "the agent was interrupted";
     in.stop.grace_ms = 10000;
     in.stop.checkpoint = in.stop.preempted = true;
-    feed(handle->data, &in);
+    attempt_feed(handle->data, &in);
 }
 
 /* --- heartbeats and leaving -------------------------------------------------------------- */
@@ -613,7 +436,10 @@ static int open_all(struct attempt *a, struct err *err)
     char path[4096];
     if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
         ranks_create(&a->ranks, &a->loop,
-                     &(struct ranks_hooks){.exited = on_exited, .line = on_line, .output = on_output, .arg = a},
+                     &(struct ranks_hooks){.exited = on_exited,
+                                           .line = on_line,
+                                           .output = on_output,
+                                           .arg = a},
                      err) < 0 ||
         inspector_create(&a->inspector, &a->loop, on_inspected, a, err) < 0)
         return -1;

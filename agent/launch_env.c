@@ -144,6 +144,8 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
         put_int(e, "JOBCTL_CONTROL_FD", l->control_fd);
     if (l->resume_step >= 0)
         put_int(e, "JOBCTL_RESUME_STEP", l->resume_step);
+    if (l->skip_step >= 0)
+        put_int(e, "JOBCTL_SKIP_STEP", l->skip_step);
     put_snapshots(e, l);
 }
 

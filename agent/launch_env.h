@@ -9,6 +9,7 @@
 #define AGENT_LAUNCH_ENV_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -27,6 +28,8 @@ struct launch_env {
     int           old_fd, old_fds; /* those of the last generation: the first, and how many */
     int64_t       restarts;        /* of the budget */
     int64_t       resume_step;     /* of a checkpoint; -1 = not known */
+    int64_t       skip_step;       /* to be left out; -1 = none */
+    bool          forget;          /* do not resume from memory */
     int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
     const json_t *plan;
     const json_t *secrets;         /* NAME: value, or NULL */

@@ -442,7 +442,7 @@ static void give_snapshots(struct ranks *r, struct launch_env *e)
     e->old_fd = CHILD_FIRST_FD + 2 + (e->snapshot_fd > 0);
     e->old_fds = r->keep.last.n;
     int64_t step = keepsake_step(&r->keep);
-    e->snapshot_step = step > 0 && step >= e->resume_step ? step : 0;
+    e->snapshot_step = step > 0 && step >= e->resume_step && !e->forget ? step : 0;
 }
 
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err)

@@ -33,7 +33,7 @@ int command_train(int argc, char **argv)
     } else {
         rc = command_fail("train", &err);
         if (progress)
-            progress_failed(progress, "config_error", rc, err.text);
+            progress_failed(progress, "config_error", rc, err.text, -1);
     }
     json_decref(job);
     progress_close(progress);

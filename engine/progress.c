@@ -212,12 +212,14 @@ void progress_warning(struct progress *p, const char *fmt, ...)
     send_line(p, json_pack("{s:s, s:o}", "ev", "warning", "text", words(text)), false);
 }
 
-void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text)
+void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
+                     int64_t step)
 {
-    send_line(p,
-              json_pack("{s:s, s:o, s:i, s:o}", "ev", "failed", "cause", words(cause),
-                        "exit_code", exit_code, "text", words(text)),
-              false);
+    json_t *line = json_pack("{s:s, s:o, s:i, s:o}", "ev", "failed", "cause", words(cause),
+                             "exit_code", exit_code, "text", words(text));
+    if (line && step >= 0)
+        json_object_set_new(line, "step", json_integer(step));
+    send_line(p, line, false);
 }
 
 void progress_done(struct progress *p, int64_t step, double loss)

@@ -15,7 +15,7 @@
  *   {"ev":"quarantined","path":"/...","reason":"..."}
  *   {"ev":"sample","step":40,"path":"/..."}
  *   {"ev":"warning","text":"..."}
- *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"..."}    cause: agent/cause.h
+ *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
  *   {"ev":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}    for all ranks of this generation
  *
@@ -56,7 +56,8 @@ void progress_quarantined(struct progress *p, const char *path, const char *reas
 void progress_sample(struct progress *p, int64_t step, const char *path);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text);
+void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
+                     int64_t step); /* at which; -1 = none */
 void progress_done(struct progress *p, int64_t step, double loss);
 
 /* Say something to all ranks, by way of the agents; what one has said, or NULL. A value has at most

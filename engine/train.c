@@ -170,8 +170,21 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     }
 }
 
+/* The agent wants this step left out: its loss was not finite before. */
+static int skip_step(struct train *t)
+{
+    if (train_is_first(t))
+        progress_warning(t->progress, "step %lld is left out: its loss or gradient was not finite",
+                         (long long)t->at + 1);
+    t->at++;
+    flight_step_done(t->flight, (uint64_t)t->at, 0);
+    return 0;
+}
+
 static int one_step(struct train *t)
 {
+    if (t->at == t->env->skip_step)
+        return skip_step(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
     if ((t->exact ? train_exact_accumulate(t) : accumulate(t)) < 0)
@@ -268,7 +281,8 @@ static int tell_end(struct train *t, int rc)
     if (t->err.code == ERR_DEVICE_MEMORY && t->code == EXIT_DONE)
         train_memory_lower(t);
     const int code = t->code != EXIT_DONE ? (int)t->code : command_exit_code(&t->err);
-    progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text);
+    progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text,
+                    code == EXIT_NAN ? t->at : -1);
     fprintf(stderr, "jobctl-train: %s\n", t->err.text);
     return code;
 }

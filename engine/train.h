@@ -25,6 +25,7 @@ struct train_env {
     const char *backend;     /* --backend, JOBCTL_BACKEND, or NULL: auto */
     int         rank;        /* RANK, or 0 */
     int         world_size;  /* WORLD_SIZE, or 1 */
+    int         skip_step;   /* JOBCTL_SKIP_STEP: no step is taken from here to the next; or -1 */
     int         desync_at;   /* JOBCTL_TEST_DESYNC: take the wrong batch from this step on; or 0 */
     bool        again;       /* JOBCTL_ATTEMPT or JOBCTL_GENERATION above 1: the job ran before */
 };

@@ -26,9 +26,10 @@
 int train_env_read(struct train_env *env, struct err *err)
 {
     int attempt = 1, generation = 1;
-    *env = (struct train_env){.world_size = 1};
+    *env = (struct train_env){.world_size = 1, .skip_step = -1};
     if (env_int("RANK", 0, &env->rank, err) < 0 ||
         env_int("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
+        env_int("JOBCTL_SKIP_STEP", 0, &env->skip_step, err) < 0 ||
         env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
         env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
         env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)

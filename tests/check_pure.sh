@@ -20,6 +20,7 @@ pure="
     agent/plan_user
     agent/agent_core
     agent/agent_core_words
+    agent/agent_core_view
     agent/agent_effects
     agent/agent_event
     agent/rank_line
@@ -31,6 +32,7 @@ pure="
     agent/hang
     agent/straggler
     agent/watch
+    agent/skip
     engine/batch_plan
 "
 banned='^(uv_|sqlite3_|MHD_|curl_|fopen|open|open64|read|write|time|clock|clock_gettime|gettimeofday|rand|random|srand|getenv|socket|fork|kill|printf|puts)'

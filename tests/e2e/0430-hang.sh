@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A rank of three is stopped (SIGSTOP) in steps of about 50 ms: named in less than 6 s, a report is made
-# before anything is ended, and all are at the next step again in less than 10 s. Slow phases that make
-# progress (a checkpoint that waits, a first step that takes long) raise no alarm.
+# before anything is ended, and all are at the next step again in less than 10 s. A command that is stopped
+# is seen as well. jobctl report packs what was written, without what is secret.
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 3, cpus: 1}

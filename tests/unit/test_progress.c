@@ -72,7 +72,7 @@ static void every_kind_of_line_reaches_the_agent(void **state)
     char longer[3000];
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
-    progress_failed(p, "nan_loss", 76, longer);
+    progress_failed(p, "nan_loss", 76, longer, 17);
     progress_done(p, 40, 0.1);
     progress_close(p);
     FILE *f = fdopen(a.events, "r");

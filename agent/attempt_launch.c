@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror */
+#include <stdlib.h>
+
+#include "agent/attempt_parts.h"
+#include "agent/mirror_child.h"
+#include "agent/plan.h"
+#include "agent/ranks.h"
+#include "agent/session.h"
+#include "agent/vigil.h"
+#include "engine/err.h"
+
+static void on_trouble(void *arg, const struct vigil_trouble *t)
+{
+    struct agent_input in = {.kind = INPUT_HANG,
+                             .hang = {.generation = t->generation,
+                                      .rank = t->rank,
+                                      .init = t->init,
+                                      .value = t->value,
+                                      .text = t->text}};
+    attempt_feed(arg, &in);
+}
+
+static void on_warning(void *arg, const char *text)
+{
+    attempt_store(arg, "warning", json_pack("{s:n, s:s}", "rank", "text", text), false);
+}
+
+static bool has_engine(const json_t *spec)
+{
+    return json_is_object(json_object_get(spec, "train"));
+}
+
+static void on_slow(void *arg, json_t *body)
+{
+    struct attempt *a = arg;
+    if (body)
+        attempt_store(a, "straggler", body, false);
+}
+
+/* Everything that can refuse a launch before a process is started. */
+static int prepare(struct attempt *a, struct err *err)
+{
+    const json_t *spec = json_object_get(a->launch, "spec");
+    if (payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
+        plan_make(&a->plan, a->facts, spec, err) < 0)
+        return -1;
+    a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
+    a->pids = calloc((size_t)(a->np > 0 ? a->np : 1), sizeof(*a->pids));
+    if (!a->pids)
+        return err_set(err, ERR_MEMORY, "no memory for %d ranks", a->np);
+    ranks_set_job(a->ranks, &(struct ranks_job){.run_dir = a->o.run_dir,
+                                                .workdir = a->payload.workdir,
+                                                .argv = a->payload.argv,
+                                                .setup_argv = a->payload.setup_argv,
+                                                .snapshots = has_engine(spec)});
+    return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
+                        json_object_get(a->launch, "learned"),
+                        &(struct vigil_hooks){.trouble = on_trouble,
+                                              .warning = on_warning,
+                                              .slow = on_slow,
+                                              .arg = a},
+                        err);
+}
+
+static int64_t launch_int(const json_t *launch, const char *object, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(launch, object), key));
+}
+
+/* `refusal`: NULL, or why ranks may not start. */
+static void feed_launch(struct attempt *a, const char *refusal)
+{
+    const json_t *body = a->launch;
+    const char *fingerprint =
+        json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
+    a->restarts = launch_int(body, "budget", "restarts");
+    struct agent_input in = {
+        .kind = INPUT_LAUNCH,
+        .launch = {.np = a->np,
+                   .engine = json_is_true(json_object_get(a->plan, "engine")),
+                   .has_setup = a->payload.setup_argv[0] != NULL,
+                   .refusal = refusal,
+                   .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
+                              launch_int(body, "budget", "backoff_max_ms"),
+                              launch_int(body, "budget", "no_progress")},
+                   .history = {launch_int(body, "history", "failures_without_progress"),
+                               launch_int(body, "history", "same_fingerprint"),
+                               launch_int(body, "history", "last_step"), fingerprint}}};
+    attempt_feed(a, &in);
+}
+
+/* --- the mirror ------------------------------------------------------------------------- */
+
+static void on_mirror_ready(void *arg, const char *refusal)
+{
+    feed_launch(arg, refusal);
+}
+
+static void on_mirror_event(void *arg, const char *kind, json_t *body)
+{
+    struct attempt *a = arg;
+    attempt_store(a, kind, body, false);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+static void on_mirror_lost(void *arg, const char *text)
+{
+    struct agent_input in = {.kind = INPUT_STOP, .stop.reason = text, .jitter = attempt_dice()};
+    attempt_feed(arg, &in);
+}
+
+static void on_mirror_ended(void *arg)
+{
+    attempt_sweep(arg);
+}
+
+static int start_mirror(struct attempt *a, struct err *err)
+{
+    const char *host = json_string_value(json_object_get(a->facts, "hostname"));
+    json_t *task = mirror_child_task(a->launch, host ? host : "");
+    if (!task)
+        return 0;
+    const struct mirror_hooks hooks = {on_mirror_ready, on_mirror_event, on_mirror_lost,
+                                       on_mirror_ended, a};
+    int rc = mirror_child_start(&a->mirror, &a->loop, a->o.run_dir, a->o.nonce, task, &hooks, err);
+    json_decref(task);
+    return rc;
+}
+
+void attempt_on_launch(struct attempt *a, const json_t *body)
+{
+    if (a->launch)
+        return; /* repeated after a reconnect */
+    struct err err = {0};
+    a->launch = json_deep_copy(body);
+    session_set_launched(a->session);
+    bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
+    int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
+    if (rc == 0)
+        attempt_store(a, "plan", json_incref(a->plan), false);
+    if (sync)
+        attempt_sync(a);
+    if (rc == 0)
+        rc = start_mirror(a, &err);
+    if (rc < 0 || !a->mirror)
+        feed_launch(a, rc < 0 ? err.text : NULL);
+}

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# A loss that is not finite: back to the newest checkpoint, once more without that batch, and then no more:
+# a run that diverges is not tried ten times.
+cat >"$WORK/nan.yaml" <<YAML
+name: diverges
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons}
+  batch: {global: 4}
+  steps: 400
+  optimizer: {lr: 10, clip: 0}
+  sample: {after: false}
+checkpoint: {every: 1 steps}
+YAML
+. "$TOP/tests/e2e/events.sh"
+jobctl submit -q "$WORK/nan.yaml"
+jobctl wait 1 || [ $? = 1 ]
+jobctl events 1 | grep -v 'checkpoint of'
+[ "$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -c '"kind":"generation_ended"')" = 2 ]
+jobctl events 1 | grep -q 'warning of rank 0: step [0-9]* is left out: its loss or gradient was not finite'
+jobctl why 1 | tr -s ' \n' ' ' | grep -q 'this was so once before, and its batch was left out then'
