@@ -25,12 +25,17 @@ enum {
 static const struct {
     int  engine_s, command_s;
     bool of_step; /* hang.step means this one */
+    bool files;   /* it reads or writes: that is a sign of life */
 } phases[FLIGHT_PHASES] = {
-    [PHASE_INIT] = {300, 300, false},       [PHASE_DATA] = {20, 300, true},
-    [PHASE_FORWARD] = {5, 300, true},       [PHASE_BACKWARD] = {5, 300, true},
-    [PHASE_REDUCE] = {5, 300, true},        [PHASE_OPTIMIZER] = {5, 300, true},
-    [PHASE_CHECKPOINT] = {600, 1800, false}, [PHASE_VALIDATE] = {600, 1800, false},
-    [PHASE_IDLE] = {0, 0, false},
+    [PHASE_INIT] = {300, 300, false, true},
+    [PHASE_DATA] = {20, 300, true, true},
+    [PHASE_FORWARD] = {5, 300, true, false},
+    [PHASE_BACKWARD] = {5, 300, true, false},
+    [PHASE_REDUCE] = {5, 300, true, false},
+    [PHASE_OPTIMIZER] = {5, 300, true, false},
+    [PHASE_CHECKPOINT] = {600, 1800, false, true},
+    [PHASE_VALIDATE] = {600, 1800, false, true},
+    [PHASE_IDLE] = {0, 0, false, false},
 };
 
 /* What was learned of the batches of one size. */
@@ -43,7 +48,7 @@ struct bucket {
 /* The last look at a rank. */
 struct seen {
     bool     begun;   /* there was one */
-    uint64_t mark[8]; /* what changes when it does anything */
+    uint64_t mark[9]; /* what changes when it does anything */
     int64_t  quiet_ms;
     bool     at_work, stepped; /* has left init; has done a step since */
     uint64_t base_step, base_coll;
@@ -349,8 +354,10 @@ static bool judge(const struct hang *h, const struct hang_rank *ranks, struct ha
 static void look_at(struct hang *h, struct seen *s, const struct hang_rank *r, int64_t passed_ms)
 {
     const struct flight_page *p = r->page;
-    const uint64_t mark[8] = {p->step_phase, p->phase_start_ns, p->phase_done, p->micro_batch,
-                              p->coll_seq,   p->coll_done_seq,  p->ring_next,  p->pid};
+    const uint64_t mark[9] = {p->step_phase,    p->phase_start_ns, p->phase_done,
+                              p->micro_batch,   p->coll_seq,       p->coll_done_seq,
+                              p->ring_next,     p->pid,
+                              phases[flight_phase_of(p)].files ? r->io_mib : 0};
     bool same = s->begun && memcmp(mark, s->mark, sizeof(mark)) == 0;
     s->quiet_ms = same && r->alive ? s->quiet_ms + passed_ms : 0;
     memcpy(s->mark, mark, sizeof(mark));

@@ -9,7 +9,8 @@
  *
  * learned from the ring of the pages, and from what an earlier attempt had learned.  Before
  * the first step is done the deadline is at least first_step.  Phases with work of their own
- * to count (packing, pictures) are not quiet while it grows.
+ * to count (packing, pictures) are not quiet while it grows, and outside of the computing
+ * phases neither is a process that reads or writes a MiB now and then (a large checkpoint).
  *
  * A rank that waits for others is never to blame: whoever has begun the fewest collectives
  * is judged, by its own phase.  So a slow checkpoint of one rank does not make the others
@@ -42,6 +43,7 @@ enum { HANG_FIRST_STEP_MS = 5 * 60 * 1000 };
 struct hang_rank {
     bool                      alive;
     char                      state; /* of /proc/PID/stat, 0 = not known */
+    uint64_t                  io_mib; /* read and written so far, in MiB; 0 = not known */
     const struct flight_page *page;  /* pid 0: it has never attached */
 };
 

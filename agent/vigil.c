@@ -50,6 +50,24 @@ static char process_state(int64_t pid)
     return after && after[1] == ' ' ? after[2] : 0;
 }
 
+/* All that it has read and written, from disk or not, in MiB; 0 when it cannot be told. */
+static uint64_t process_io_mib(int64_t pid)
+{
+    char path[40], line[128];
+    uint64_t all = 0;
+    snprintf(path, sizeof(path), "/proc/%lld/io", (long long)pid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        unsigned long long n;
+        if (sscanf(line, "rchar: %llu", &n) == 1 || sscanf(line, "wchar: %llu", &n) == 1 ||
+            sscanf(line, "read_bytes: %llu", &n) == 1)
+            all += n;
+    }
+    if (f)
+        fclose(f);
+    return all >> 20;
+}
+
 static int64_t now_ms(void)
 {
     return (int64_t)(uv_hrtime() / 1000000);
@@ -87,6 +105,7 @@ static void on_look(uv_timer_t *timer)
         int64_t worker = v->pages[i].pid ? (int64_t)v->pages[i].pid : pid;
         v->look[i] = (struct hang_rank){.alive = pid > 0,
                                         .state = pid > 0 ? process_state(worker) : (char)0,
+                                        .io_mib = pid > 0 ? process_io_mib(worker) : 0,
                                         .page = &v->pages[i]};
     }
     int64_t now = now_ms();

@@ -148,6 +148,24 @@ static void work_that_grows_is_no_hang(void **state)
     assert_true(verdict.init);
 }
 
+static void reading_a_large_checkpoint_is_no_hang(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.engine = true, .first_step_ms = 20000}, NULL, 1);
+    for (int i = 0; i < 60; i++) { /* ten minutes of a slow disk */
+        ranks[0].io_mib++;
+        assert_false(look_for(10000));
+    }
+    steps(1, 0, 20, 40);
+    enter(0, 20, PHASE_FORWARD); /* where nothing is to be read, it is no sign of life */
+    bool found = false;
+    for (int i = 0; i < 60 && !found; i++) {
+        ranks[0].io_mib++;
+        found = look_for(100);
+    }
+    assert_true(found);
+}
+
 static void the_first_step_may_take_long(void **state)
 {
     (void)state;
@@ -319,6 +337,7 @@ int main(void)
         TEST(a_silent_rank_is_named_after_five_seconds),
         TEST(waiting_for_a_slow_checkpoint_is_no_hang),
         TEST(work_that_grows_is_no_hang),
+        TEST(reading_a_large_checkpoint_is_no_hang),
         TEST(the_first_step_may_take_long),
         TEST(slow_phases_have_later_deadlines),
         TEST(what_an_earlier_attempt_learned_counts),
