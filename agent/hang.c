@@ -317,15 +317,25 @@ static bool all_wait(const struct hang *h, const struct hang_rank *ranks, uint64
     return h->n > 1;
 }
 
-/* Of those who may be to blame, the one that is furthest beyond its deadline. */
+static bool any_stopped(const struct hang *h, const struct hang_rank *ranks)
+{
+    for (int i = 0; i < h->n; i++)
+        if (ranks[i].alive && ranks[i].state == 'T')
+            return true;
+    return false;
+}
+
+/* Of those who may be to blame, the one that is furthest beyond its deadline.  A stopped process
+ * explains all other quiet; its own deadline is a short one, so it is worth waiting for. */
 static bool judge(const struct hang *h, const struct hang_rank *ranks, struct hang_verdict *out)
 {
     uint64_t least = fewest(h, ranks);
+    bool stopped = any_stopped(h, ranks);
     double worst = 1;
     int culprit = -1;
     for (int i = 0; i < h->n; i++) {
         const struct hang_rank *r = &ranks[i];
-        if (!r->alive || (r->state != 'T' && r->page->coll_seq > least))
+        if (!r->alive || (stopped ? r->state != 'T' : r->page->coll_seq > least))
             continue;
         int64_t deadline = hang_deadline_ms(h, i, r->page, r->state);
         double far = deadline > 0 ? (double)h->seen[i].quiet_ms / (double)deadline : 0;

@@ -234,6 +234,24 @@ static void a_stopped_process_needs_no_other_sign(void **state)
     assert_non_null(strstr(verdict.text, "its process is stopped (SIGSTOP)"));
 }
 
+/* It was stopped inside of the collective in which the others wait, a moment after they began to. */
+static void who_waits_for_a_stopped_one_is_not_to_blame(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    steps(RANKS, 0, 20, 40);
+    for (int r = 0; r < RANKS; r++) {
+        enter(r, 20, PHASE_REDUCE);
+        page[r].coll_seq = 21;
+    }
+    assert_false(look_for(1000));
+    page[1].phase_done++;
+    ranks[1].state = 'T';
+    assert_false(look_for(4800));
+    assert_true(look_for(800));
+    assert_int_equal(verdict.rank, 1);
+}
+
 static void a_debugger_stops_the_clock(void **state)
 {
     (void)state;
@@ -343,6 +361,7 @@ int main(void)
         TEST(what_an_earlier_attempt_learned_counts),
         TEST(buckets_have_their_own_deadlines),
         TEST(a_stopped_process_needs_no_other_sign),
+        TEST(who_waits_for_a_stopped_one_is_not_to_blame),
         TEST(a_debugger_stops_the_clock),
         TEST(all_in_one_collective_blame_nobody),
         TEST(the_spec_may_set_the_deadline),
