@@ -4,7 +4,9 @@
  *   check_kernels PLUGIN fp32|bf16           compare; a line per kernel, exit 1 on any difference
  *   check_kernels PLUGIN fp32|bf16 --time    time them at the sizes of Sana-1600M, 1024 px
  *
- * Exit 67, in silence, where there is no driver or no GPU.
+ * Exit 67, in silence, where there is no driver or no GPU.  After a fault of the
+ * device no kernel of this process can run any more: the program starts itself
+ * again for those that are left.
  *
  * Both sides get the same random arrays, run one kernel, and every array is
  * compared: outputs, and inputs that must not change.  fp32 differs by the order
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
@@ -653,21 +656,38 @@ static const struct kern_ops *open_plugin(const char *path, int bf16)
     return c.ops;
 }
 
+/* Goes on with test `next` in a new process, if the device is lost to this one. */
+static void leave_if_lost(char **argv, const struct kern_ops *cuda, int timed, int next, int failed)
+{
+    char why[256], from[16], bad[16];
+    if (cuda->state(why, sizeof(why)) != KERN_FAULT)
+        return;
+    snprintf(from, sizeof(from), "%d", next);
+    snprintf(bad, sizeof(bad), "%d", failed);
+    char way[] = "--time", plain[] = "--check";
+    char *const args[] = {argv[0], argv[1], argv[2], timed ? way : plain, from, bad, NULL};
+    execv(argv[0], args);
+    perror("check_kernels: cannot start again");
+}
+
 int main(int argc, char **argv)
 {
-    const int bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0, timed = argc > 3;
-    int failed = 0;
+    const int bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0;
+    const int timed = argc > 3 && strcmp(argv[3], "--time") == 0;
+    int failed = argc > 5 ? atoi(argv[5]) : 0;
     if (argc < 3) {
         fprintf(stderr, "usage: check_kernels PLUGIN fp32|bf16 [--time]\n");
         return 2;
     }
     const struct kern_ops *cuda = open_plugin(argv[1], bf16);
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+    const size_t count = sizeof(tests) / sizeof(tests[0]);
+    for (size_t i = argc > 4 ? (size_t)atoi(argv[4]) : 0; i < count; i++) {
         failed += timed ? measure(&tests[i], cuda, bf16) : check(&tests[i], cuda, bf16);
         fflush(stdout);
+        leave_if_lost(argv, cuda, timed, (int)i + 1, failed);
     }
     if (!timed)
         printf("check_kernels: %d passed, %d failed\n",
-               (int)(sizeof(tests) / sizeof(tests[0])) - failed, failed);
+               (int)count - failed, failed);
     return failed ? 1 : 0;
 }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tile.c - the tiles of CUDA kernels cover what they must and fit where they must */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kernels/tile.h"
+
+static const size_t rooms[] = {(size_t)99 << 10, (size_t)163 << 10, (size_t)227 << 10};
+
+/* Bands cover the image once, the tile fits, and it is not smaller than it must be. */
+static void check(struct mix_tile z, int height, int width, int channels, int planes, int halo,
+                  size_t number, size_t room)
+{
+    const int bands = (height + z.rows - 1) / z.rows;
+    assert_true(z.rows >= 1 && z.rows <= height);
+    assert_true(z.channels >= 4 && z.channels <= channels);
+    assert_true((bands - 1) * z.rows < height && bands * z.rows >= height);
+    assert_true(mix_bytes(z, width, planes, halo, number) <= room);
+    const struct mix_tile wider = {2 * z.channels, height < 8 ? height : 8};
+    if (z.channels < channels)
+        assert_true(mix_bytes(wider, width, planes, halo, number) > room);
+}
+
+static void tiles_fit_and_cover(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++)
+        for (size_t number = 2; number <= 4; number += 2)
+            for (int height = 1; height <= 130; height += height < 40 ? 1 : 7)
+                for (int width = 1; width <= 130; width += width < 40 ? 1 : 7) {
+                    check(mix_tile(height, width, 32, 1, 2, number, rooms[r]), height, width, 32,
+                          1, 2, number, rooms[r]);
+                    check(mix_back_tile(height, width, number, rooms[r]), height, width,
+                          MIX_BACK_SLICE, 2, MIX_BACK_HALO, number, rooms[r] - MIX_DESK);
+                }
+}
+
+/* What the kernels were drawn for: a 32 x 32 image of 32 + 32 channels in bf16 is one tile. */
+static void a_whole_image_of_1024_px_fits(void **state)
+{
+    (void)state;
+    const struct mix_tile forward = mix_tile(32, 32, 32, 1, 2, 2, rooms[1]);
+    const struct mix_tile back = mix_back_tile(32, 32, 2, rooms[1]);
+    assert_int_equal(forward.rows, 32);
+    assert_int_equal(forward.channels, 32);
+    assert_int_equal(back.rows, 32);
+    assert_int_equal(back.channels, 16);
+}
+
+static void too_wide_is_said(void **state)
+{
+    (void)state;
+    assert_int_equal(mix_back_tile(8, 100000, 4, rooms[0]).rows, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_fit_and_cover),
+        cmocka_unit_test(a_whole_image_of_1024_px_fits),
+        cmocka_unit_test(too_wide_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
