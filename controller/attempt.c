@@ -39,7 +39,7 @@ static json_t *envelope(const struct job *job)
 static void send_message(struct job *job, enum wire_message number, json_t *body)
 {
     if (job->link)
-        job->daemon->remote->send(job->link, number, body);
+        job->remote->send(job->link, number, body);
     else
         json_decref(body);
 }
@@ -192,7 +192,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                     .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
                                     .may_start = may_start, .delay_ms = delay_ms };
     const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked, .arg = job };
-    if (job->daemon->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
+    if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);
 }
 
@@ -204,7 +204,7 @@ void attempt_open(struct job *job, bool may_start)
 void attempt_close(struct job *job)
 {
     if (job->link)
-        job->daemon->remote->close(job->link);
+        job->remote->close(job->link);
     job->link = NULL;
 }
 

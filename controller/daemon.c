@@ -19,7 +19,6 @@
 #include "agent/unix_socket.h"
 #include "controller/farewell.h"
 #include "controller/home.h"
-#include "controller/remote.h"
 #include "controller/replay.h"
 #include "controller/server.h"
 #include "db/store.h"
@@ -222,7 +221,6 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of the request */
     many_descriptors();
-    d->remote = &remote_local;
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
     if (home_open(d, err) < 0)

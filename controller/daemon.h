@@ -19,7 +19,6 @@
 
 struct err;
 struct farewell;
-struct remote;
 struct server;
 struct store;
 
@@ -31,7 +30,6 @@ struct daemon {
     struct fleet         fleet;
     struct server       *server;
     struct intake        intake;
-    const struct remote *remote;        /* where attempts run */
     struct farewell     *farewells;     /* agents that are to hear that they may go */
     int64_t              next_id;
     int64_t              started_ms;

@@ -29,7 +29,7 @@ static void forget(struct farewell *f)
             break;
         }
     }
-    f->daemon->remote->close(f->link);
+    remote_local.close(f->link);
     free(f);
 }
 
@@ -45,7 +45,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
                             (json_int_t)f->attempt.attempt, "nonce", f->attempt.nonce, "seq",
                             json_object_get(body, "last_seq"));
     if (ack)
-        f->daemon->remote->send(f->link, WIRE_ACK, ack);
+        remote_local.send(f->link, WIRE_ACK, ack);
     forget(f);
 }
 
@@ -76,7 +76,7 @@ static int look_after(void *ctx, const struct attempt_row *row)
     const struct link_spec spec = { .job = row->job, .attempt = row->attempt,
                                     .nonce = f->attempt.nonce, .run_dir = f->attempt.run_dir };
     const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked, .arg = f };
-    if (d->remote->open(&f->link, &d->loop, &spec, &hooks, &err) < 0) {
+    if (remote_local.open(&f->link, &d->loop, &spec, &hooks, &err) < 0) {
         log_warn(NULL, "%s", err.text);
         free(f);
         return 0;

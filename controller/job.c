@@ -13,6 +13,7 @@
 #include "controller/effects.h"
 #include "controller/intake.h"
 #include "controller/record.h"
+#include "controller/remote.h"
 #include "controller/server.h"
 #include "engine/err.h"
 
@@ -54,6 +55,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
         return NULL;
     }
     job->daemon = d;
+    job->remote = remote_of_spec(spec);
     job_core_init(&job->core, id);
     job->retry_of = -1;
     job->curve_stride = 1;

@@ -22,6 +22,7 @@
 struct daemon;
 struct err;
 struct link;
+struct remote;
 
 /* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
 struct job_pulse {
@@ -53,6 +54,7 @@ struct job {
     char               *checkpoint_path;
     int64_t             curve_stride, curve_points;
     struct attempt_row *attempt;        /* the newest one, NULL before the first */
+    const struct remote *remote;        /* where its attempts run */
     struct link        *link;           /* while the attempt lives */
     struct sched_job    verdict;        /* why it waits */
 };

@@ -52,6 +52,9 @@ struct remote {
 
 extern const struct remote remote_local;
 
+/* Where a job runs, from `launch` of its canonical spec: auto is local. */
+const struct remote *remote_of_spec(const json_t *spec);
+
 /* The path of the agent that belongs to this program. */
 void remote_agent_program(char *out, size_t size);
 

@@ -8,7 +8,7 @@
  *                               the attempt's nonce is left, read the spool to its end, lost
  *
  * Each step is called by the timer, so no hook is called from within open().
- * The link is freed when its timer and its stream are closed.
+ * The link is freed when its timer is closed.
  */
 #include "controller/remote.h"
 
@@ -21,13 +21,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/frame.h"
 #include "agent/identity.h"
 #include "agent/log.h"
 #include "agent/run_dir.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
+#include "agent/wire.h"
+#include "controller/agent_stream.h"
 #include "engine/err.h"
 
 enum {
@@ -37,14 +38,6 @@ enum {
     SWEEP_GRACE_MS = 5000,      /* ranks of a dead agent write a checkpoint and leave by themselves */
     STARTS = 3,
     EXIT_LOCKED = 3
-};
-
-struct stream {
-    uv_pipe_t            pipe;
-    struct link         *link;      /* NULL: forgotten, only to be freed */
-    struct frame_reader *reader;
-    bool                 greeted;
-    char                 bytes[65536];
 };
 
 struct start {
@@ -57,11 +50,10 @@ struct link {
     uv_loop_t        *loop;
     uv_timer_t        timer;
     struct link_hooks hooks;
-    struct stream    *stream;
+    struct agent_stream *stream;
     struct start     *start;
     bool              closed;
     bool              may_start;
-    int               handles;      /* not yet closed; 0 after close(): free */
     int               starts, looks;
     uint64_t          bury_until;
     int64_t           job, attempt;
@@ -74,14 +66,6 @@ struct link {
 
 static void look(struct link *link);
 static void bury(struct link *link);
-
-static void link_release(struct link *link)
-{
-    if (--link->handles > 0)
-        return;
-    free(link->run_dir);
-    free(link);
-}
 
 static void timer_fired(uv_timer_t *timer)
 {
@@ -105,163 +89,25 @@ static void path_in(char *out, size_t size, const struct link *link, const char 
 
 /* ---- the stream ---- */
 
-static void stream_closed(uv_handle_t *handle)
+static void heard(void *arg, enum wire_message number, const json_t *body)
 {
-    struct stream *s = handle->data;
-    frame_reader_destroy(s->reader);
-    if (s->link)
-        link_release(s->link);
-    free(s);
-}
-
-static void stream_close(struct stream *s)
-{
-    if (!uv_is_closing((uv_handle_t *)&s->pipe))
-        uv_close((uv_handle_t *)&s->pipe, stream_closed);
-}
-
-static void stream_ended(struct stream *s)
-{
-    struct link *link = s->link;
-    stream_close(s);
-    if (link && link->stream == s) {
-        link->stream = NULL;
-        later(link, LOOK_AGAIN_MS, look);
-    }
-}
-
-struct parcel {
-    uv_write_t write;
-    void      *bytes;
-};
-
-static void parcel_sent(uv_write_t *write, int status)
-{
-    struct parcel *p = write->data;
-    (void)status;               /* a broken stream is seen by its reader */
-    free(p->bytes);
-    free(p);
-}
-
-static void stream_send(struct stream *s, enum wire_message number, const json_t *body)
-{
-    struct err err = { 0 };
-    size_t size = 0;
-    struct parcel *p = calloc(1, sizeof(*p));
-    if (!p || !(p->bytes = frame_make(number, body, &size, &err))) {
-        log_error(s->link->tag, "message %d not sent: %s", (int)number,
-                  p ? err.text : "out of memory");
-        free(p);
-        return;
-    }
-    p->write.data = p;
-    uv_buf_t buf = uv_buf_init(p->bytes, (unsigned)size);
-    if (uv_write(&p->write, (uv_stream_t *)&s->pipe, &buf, 1, parcel_sent) != 0) {
-        free(p->bytes);
-        free(p);
-    }
-}
-
-static bool is_ours(const struct link *link, const json_t *body)
-{
-    const struct wire_id ours = { link->job, link->attempt, link->nonce };
-    const struct wire_id said = wire_id_of(body);
-    return wire_id_same(&ours, &said);
-}
-
-/* The fence: who speaks for another attempt must not go on. */
-static void send_away(struct stream *s, const json_t *body)
-{
-    json_t *stop = json_pack("{s:O, s:O, s:O, s:s, s:i, s:b}", "job",
-                             json_object_get(body, "job"), "attempt",
-                             json_object_get(body, "attempt"), "nonce",
-                             json_object_get(body, "nonce"), "reason",
-                             "another attempt has taken its place", "grace_ms", 0, "checkpoint", 0);
-    log_warn(s->link->tag, "an agent of another attempt answered; told it to stop");
-    if (stop)
-        stream_send(s, WIRE_STOP, stop);
-    json_decref(stop);
-}
-
-/* False: the stream is done for. */
-static bool message_taken(struct stream *s, const struct wire_row *row, const json_t *body)
-{
-    struct link *link = s->link;
-    struct err err = { 0 };
-    if (wire_check(row, body, &err) < 0) {
-        log_error(link->tag, "%s", err.text);
-        return false;
-    }
-    if (!is_ours(link, body)) {
-        send_away(s, body);
-        return false;
-    }
-    if (!s->greeted && row->number != WIRE_HELLO) {
-        log_error(link->tag, "the agent does not begin with hello");
-        return false;
-    }
-    s->greeted = true;
+    struct link *link = arg;
     link->looks = 0;
-    link->hooks.message(link->hooks.arg, row->number, body);
-    return true;
+    link->hooks.message(link->hooks.arg, number, body);
 }
 
-static void stream_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buf)
+static void stream_ended(void *arg)
 {
-    struct stream *s = handle->data;
-    struct err err = { 0 };
-    size_t at = 0;
-    if (n < 0) {
-        stream_ended(s);
-        return;
-    }
-    while (at < (size_t)n && s->link && s->link->stream == s) {
-        const struct wire_row *row = NULL;
-        json_t *body = NULL;
-        int used = frame_read(s->reader, buf->base + at, (size_t)n - at, &row, &body, &err);
-        if (used < 0) {
-            log_error(s->link->tag, "%s", err.text);
-            stream_ended(s);
-            return;
-        }
-        at += (size_t)used;
-        bool go_on = !body || message_taken(s, row, body);
-        json_decref(body);
-        if (!go_on && s->link && s->link->stream == s) {
-            stream_ended(s);
-            return;
-        }
-    }
-}
-
-static void stream_room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf)
-{
-    struct stream *s = handle->data;
-    (void)wanted;
-    *buf = uv_buf_init(s->bytes, sizeof(s->bytes));
+    struct link *link = arg;
+    link->stream = NULL;
+    later(link, LOOK_AGAIN_MS, look);
 }
 
 static int stream_open(struct link *link, int fd, struct err *err)
 {
-    struct stream *s = calloc(1, sizeof(*s));
-    if (!s || frame_reader_create(&s->reader, TO_CONTROLLER, err) < 0) {
-        free(s);
-        close(fd);
-        return err_set(err, ERR_MEMORY, "out of memory for a stream");
-    }
-    s->link = link;
-    uv_pipe_init(link->loop, &s->pipe, 0);
-    s->pipe.data = s;
-    link->handles++;
-    link->stream = s;
-    if (uv_pipe_open(&s->pipe, fd) != 0) {
-        close(fd);
-        stream_ended(s);
-        return err_set(err, ERR_SYSTEM, "cannot use the agent's socket");
-    }
-    if (uv_read_start((uv_stream_t *)&s->pipe, stream_room, stream_read) != 0)
-        stream_ended(s);
-    return 0;
+    const struct wire_id id = { link->job, link->attempt, link->nonce };
+    const struct agent_stream_hooks hooks = { heard, stream_ended, link };
+    return agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, err);
 }
 
 /* ---- starting an agent ---- */
@@ -376,7 +222,9 @@ static int give_spooled(void *arg, const json_t *event)
     struct link *link = arg;
     struct err err = { 0 };
     const struct wire_row *row = wire_find(WIRE_EVENT, TO_CONTROLLER);
-    if (wire_check(row, event, &err) < 0 || !is_ours(link, event)) {
+    const struct wire_id ours = { link->job, link->attempt, link->nonce };
+    const struct wire_id said = wire_id_of(event);
+    if (wire_check(row, event, &err) < 0 || !wire_id_same(&ours, &said)) {
         log_error(link->tag, "the spool holds something else than its events: %s", err.text);
         return 1;
     }
@@ -479,7 +327,6 @@ static int local_open(struct link **out, uv_loop_t *loop, const struct link_spec
              (long long)spec->attempt);
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
-    link->handles = 1;
     later(link, spec->delay_ms, look);
     *out = link;
     return 0;
@@ -488,20 +335,15 @@ static int local_open(struct link **out, uv_loop_t *loop, const struct link_spec
 static void local_send(struct link *link, enum wire_message number, json_t *body)
 {
     if (link->stream)
-        stream_send(link->stream, number, body);
+        agent_stream_send(link->stream, number, body);
     json_decref(body);
 }
 
 static void timer_closed(uv_handle_t *handle)
 {
-    link_release(handle->data);
-}
-
-static void stream_flushed(uv_shutdown_t *request, int status)
-{
-    (void)status;
-    stream_close(request->data);
-    free(request);
+    struct link *link = handle->data;
+    free(link->run_dir);
+    free(link);
 }
 
 static void local_close(struct link *link)
@@ -512,18 +354,8 @@ static void local_close(struct link *link)
         link->start->link = NULL;
         uv_unref((uv_handle_t *)&link->start->process);
     }
-    struct stream *s = link->stream;
-    if (!s)
-        return;
+    agent_stream_close(link->stream);
     link->stream = NULL;
-    uv_read_stop((uv_stream_t *)&s->pipe);
-    uv_shutdown_t *request = calloc(1, sizeof(*request));
-    if (request)
-        request->data = s;
-    if (!request || uv_shutdown(request, (uv_stream_t *)&s->pipe, stream_flushed) != 0) {
-        free(request);
-        stream_close(s);
-    }
 }
 
 const struct remote remote_local = {
