@@ -110,7 +110,9 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     c->job.history.fingerprint = c->job.refusal = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
-    if (in->launch.refusal || !c->ranks) {
+    int known = suspect_init(&c->suspect, in->launch.plan, in->launch.facts);
+    c->job.plan = c->job.facts = NULL;
+    if (in->launch.refusal || !c->ranks || known < 0) {
         c->blame.verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
         close_attempt(c, out, "failed", false, false,
                       in->launch.refusal ? in->launch.refusal : "no memory for the ranks");
@@ -272,6 +274,7 @@ static void generation_ended(struct agent_core *c, int64_t now_ms, struct agent_
         patience_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
                              c->blame.verdict.detail, c->pace.step);
         patience_failure(&c->patience, now, gained);
+        suspect_failure(&c->suspect, &c->blame.verdict, &c->blame.exit, gained);
     } else if (gained > 0) {
         patience_progress(&c->patience);
     }
@@ -411,6 +414,24 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     set_timer(c, out, in->now_ms + delay);
 }
 
+/* Not here: on another GPU or node, which is the controller's choice. */
+static void elsewhere(struct agent_core *c, struct agent_effects *out)
+{
+    char text[400];
+    const char *gpu = suspect_guilty(&c->suspect);
+    const char *often = c->suspect.proof ? "" : " twice in a row";
+    int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
+    if (gpu) {
+        snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is left out from now on", often, gpu);
+        agent_effects_event(out, "excluded",
+                            json_pack("{s:i, s:s, s:i, s:s, s:s+}", "generation", c->generation,
+                                      "gpu", gpu, "rank", c->suspect.guilty, "cause",
+                                      cause_name(c->blame.verdict.cause), "text",
+                                      c->blame.verdict.text, often));
+    }
+    close_attempt(c, out, "failed", true, false, text);
+}
+
 /* A second NaN of the engine near the first. */
 static bool diverges(struct agent_core *c)
 {
@@ -426,9 +447,9 @@ static void decide(struct agent_core *c, const struct agent_input *in, struct ag
     char text[400];
     if (!c->blame.verdict.retry_helps) {
         close_attempt(c, out, "failed", false, false, c->blame.verdict.text);
-    } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean) {
-        /* Not here: on another GPU or node, which is the controller's choice. */
-        close_attempt(c, out, "failed", true, false, c->blame.verdict.text);
+    } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean ||
+               suspect_guilty(&c->suspect)) {
+        elsewhere(c, out);
     } else if (patience_ask(&c->patience, text, sizeof(text)) < 0) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
@@ -548,6 +569,7 @@ void agent_core_destroy(struct agent_core *c)
         return;
     blame_clear(&c->blame);
     pace_fini(&c->pace);
+    suspect_fini(&c->suspect);
     free(c->ranks);
     free(c);
 }

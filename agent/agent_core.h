@@ -16,6 +16,9 @@
  * ENDING: report (after a hang), flag, SIGTERM, grace, SIGKILL, sweep; CLOSING sweeps
  * once more, for everything of the attempt.  attempt_ended is always the last event.
  *
+ * A GPU that failed (agent/suspect.h) ends the attempt: `excluded` names it, and the controller
+ * begins another one without it.
+ *
  * A generation made progress when its last step, or its newest checkpoint, is
  * beyond anything seen before in this job (agent/pace.h).  Only failures without
  * progress count against the budget (agent/patience.h).
@@ -80,6 +83,7 @@ struct agent_launch {
     const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
     struct agent_budget  budget;
     struct agent_history history;
+    const json_t        *plan, *facts; /* agent/plan.h; NULL: its ranks have no GPUs */
 };
 
 /* How a process ended. */

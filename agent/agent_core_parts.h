@@ -12,6 +12,7 @@
 #include "agent/patience.h"
 #include "agent/skip.h"
 #include "agent/spending.h"
+#include "agent/suspect.h"
 
 /* How far the stopping of a generation has got. */
 enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
@@ -53,6 +54,7 @@ struct agent_core {
     struct pace pace;
     struct patience patience;
     struct skip skip;
+    struct suspect suspect;
 
     /* how the attempt ends */
     const char *result;

@@ -86,7 +86,9 @@ static void feed_launch(struct attempt *a, const char *refusal)
                               launch_int(body, "budget", "no_progress")},
                    .history = {launch_int(body, "history", "failures_without_progress"),
                                launch_int(body, "history", "same_fingerprint"),
-                               launch_int(body, "history", "last_step"), fingerprint}}};
+                               launch_int(body, "history", "last_step"), fingerprint},
+                   .plan = a->plan,
+                   .facts = a->facts}};
     attempt_feed(a, &in);
 }
 
@@ -136,6 +138,8 @@ void attempt_on_launch(struct attempt *a, const json_t *body)
     struct err err = {0};
     a->launch = json_deep_copy(body);
     session_set_launched(a->session);
+    if (json_object_get(a->launch, "excluded"))
+        json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
     bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
     int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
     if (rc == 0)

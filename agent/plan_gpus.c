@@ -283,6 +283,35 @@ static void take_inherited(struct plan_view *v, const char *list)
                   left, before);
 }
 
+/* --- what failed in this job before -------------------------------------------------------- */
+
+static const char *excluded_why(const struct plan_view *v, int i)
+{
+    return json_string_value(
+        json_object_get(json_object_get(v->facts, "excluded"), v->gpu[i].uuid));
+}
+
+/* Without any other they are tried again: a fault may have been a passing one. */
+static void drop_excluded(struct plan_view *v)
+{
+    int left = 0, failed = 0;
+    for (int i = 0; i < v->present; i++)
+        failed += excluded_why(v, i) != NULL;
+    if (failed > 0 && failed == v->present) {
+        plan_note(v, "every GPU that could be used has failed in this job before; without another "
+                  "one %s tried again", failed == 1 ? "it is" : "they are");
+        return;
+    }
+    for (int i = 0; i < v->present; i++) {
+        const char *why = excluded_why(v, i);
+        if (why)
+            leave_out(v, v->gpu[i].facts, why);
+        else
+            v->gpu[left++] = v->gpu[i];
+    }
+    v->present = left;
+}
+
 /* --- one model ----------------------------------------------------------------------------- */
 
 static int same_model(const struct plan_view *v, int i)
@@ -342,11 +371,16 @@ int plan_find_gpus(struct plan_view *v, struct err *err)
     static const char name[] = "CUDA_VISIBLE_DEVICES";
     const json_t *own = json_object_get(json_object_get(v->spec, "env"), name);
     const json_t *inherited = json_object_get(json_object_get(v->facts, "environment"), name);
-    if (json_is_string(own) && json_array_size(json_object_get(v->facts, "gpus")) > 0)
-        return take_chosen(v, json_string_value(own), err);
+    if (json_is_string(own) && json_array_size(json_object_get(v->facts, "gpus")) > 0) {
+        if (take_chosen(v, json_string_value(own), err) < 0)
+            return -1;
+        drop_excluded(v);
+        return 0;
+    }
     find_usable(v);
     if (json_is_string(inherited))
         take_inherited(v, json_string_value(inherited));
+    drop_excluded(v);
     keep_one_model(v);
     return 0;
 }

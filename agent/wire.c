@@ -25,7 +25,7 @@ static const struct wire_row rows[] = {
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
              "budget.no_progress:i "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
-             "history.last_step:i history.fingerprint:s learned:o?"},
+             "history.last_step:i history.fingerprint:s learned:o? excluded:o?"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},

@@ -36,7 +36,8 @@
  *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
  *               backoff_max_ms, no_progress},
  *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint},
- *               learned: the body of the job's newest `learned` event, if there is one}
+ *               learned: the body of the job's newest `learned` event, if there is one,
+ *               excluded: {UUID: why} the GPUs that failed in this job before, if any did}
  *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
@@ -74,6 +75,8 @@
  *   sample             {step, path}
  *   warning            {rank, text}
  *   stop_asked         {reason, checkpoint}
+ *   excluded           {generation, gpu, rank, cause, text}    a GPU by its UUID: no attempt of
+ *                      this job after this one is to use it (agent/suspect.h)
  * * attempt_ended      {result: "succeeded"|"failed"|"stopped", cause, text, step, exit_code,
  *                       generations, clean: bool, productive_ms, wall_ms, fingerprint,
  *                       same_fingerprint, failures_without_progress, retry_helps: bool,

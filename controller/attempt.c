@@ -272,6 +272,33 @@ static int add_learned(json_t *body, const struct job *job)
     return rc;
 }
 
+static int take_excluded(void *arg, const struct event_row *row)
+{
+    if (strcmp(row->kind, "excluded") != 0)
+        return 0;
+    json_t *body = json_loads(row->body, 0, NULL);
+    const char *gpu = json_string_value(json_object_get(body, "gpu"));
+    if (gpu)
+        json_object_set(arg, gpu, json_object_get(body, "text"));
+    json_decref(body);
+    return 0;
+}
+
+/* The GPUs that failed in earlier attempts. */
+static int add_excluded(json_t *body, const struct job *job)
+{
+    if (job->core.attempt < 2 || job->attempt->acked > 0)
+        return 0;
+    json_t *excluded = json_object();
+    int rc = excluded ? events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_excluded,
+                                    excluded, NULL)
+                      : -1;
+    if (rc == 0 && json_object_size(excluded) > 0)
+        rc = json_object_set(body, "excluded", excluded);
+    json_decref(excluded);
+    return rc;
+}
+
 static json_t *launch_body(const struct job *job, json_t *spec)
 {
     char dir[PATH_MAX], hash[32];
@@ -291,7 +318,8 @@ static json_t *launch_body(const struct job *job, json_t *spec)
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
         (json_int_t)c->best, "fingerprint", c->fingerprint);
     json_t *body = envelope(job);
-    if (!body || !more || json_object_update(body, more) < 0 || add_learned(body, job) < 0) {
+    if (!body || !more || json_object_update(body, more) < 0 || add_learned(body, job) < 0 ||
+        add_excluded(body, job) < 0) {
         json_decref(body);
         body = NULL;
     }

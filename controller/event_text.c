@@ -200,6 +200,12 @@ static void straggler(char *out, size_t size, const json_t *b)
     snprintf(out, size, "%s", text[0] ? text : "no rank slows the others down any more");
 }
 
+static void excluded(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "%s, the GPU of rank %lld, is left out from now on: %s", text_of(b, "gpu"),
+             int_of(b, "rank"), text_of(b, "text"));
+}
+
 static void incident(char *out, size_t size, const json_t *b)
 {
     snprintf(out, size, "incident report: %s", text_of(b, "path"));
@@ -242,6 +248,7 @@ static const struct kind {
     {"hang", hang, NULL, true},
     {"incident", incident, NULL, false},
     {"straggler", straggler, NULL, true},
+    {"excluded", excluded, NULL, true},
     {"learned", NULL, "the usual times of phases are noted", false},
     {"generation_started", generation_started, NULL, true},
     {"rank_exited", rank_exited, NULL, false},

@@ -28,7 +28,7 @@ struct story {
     int64_t    first_start_ms, end_ms;
     char       stop[200];
     char       last_text[256], last_death[320];    /* why; why and how it was classified */
-    char       advice[200];
+    char       advice[200], excluded[200];     /* the UUIDs that are left out */
     char       report[600], seen[500]; /* of the last incident: its file, what the ranks did */
     json_t    *evidence;
 };
@@ -43,7 +43,8 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
 {
     static const char *const telling[] = {
         "generation_ended", "restart_scheduled", "retry", "agent_lost", "stop_requested",
-        "quarantined", "warning", "straggler", "attempt_ended", "done", "setup_done", "placed",
+        "quarantined", "warning", "straggler", "excluded", "attempt_ended", "done", "setup_done",
+        "placed",
     };
     char text[400], line[520];
     json_t *at = NULL;
@@ -95,6 +96,10 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (strcmp(row->kind, "incident") == 0) {
         snprintf(s->report, sizeof(s->report), "%.599s", body_text(body, "path"));
         snprintf(s->seen, sizeof(s->seen), "%.499s", body_text(body, "text"));
+    } else if (strcmp(row->kind, "excluded") == 0) {
+        size_t n = strlen(s->excluded);
+        snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "",
+                 body_text(body, "gpu"));
     } else if (strcmp(row->kind, "agent_lost") == 0) {
         s->lost++;
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
@@ -154,6 +159,8 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
         buf_print(text, " Just before, %s (%s).", s->seen, s->report);
     if (s->advice[0])
         buf_print(text, " Advice: %s.", s->advice);
+    if (s->excluded[0])
+        buf_print(text, " Left out since they failed in it: %s.", s->excluded);
     if (s->checkpoints > 0)
         buf_print(text, " The newest of %d checkpoints is of step %lld.", s->checkpoints,
                   (long long)s->last_checkpoint);

@@ -71,6 +71,87 @@ static void an_echo_does_not_hide_the_cause(void **state)
     expect(field("rank"), "1");
 }
 
+/* Ranks 0 and 1 on GPU-a and GPU-b; `excluded`: a fact of an earlier attempt, or "". */
+static void launch_on_gpus(const char *excluded)
+{
+    char text[400];
+    json_t *plan = json_loads("{\"ranks\":[{\"gpu\":\"GPU-a\"},{\"gpu\":\"GPU-b\"}]}", 0, NULL);
+    snprintf(text, sizeof(text), "{\"gpus\":[{\"uuid\":\"GPU-a\",\"pci\":\"0000:0a:00.0\"},"
+             "{\"uuid\":\"GPU-b\",\"pci\":\"0000:0b:00.0\"}]%s}", excluded);
+    json_t *facts = json_loads(text, 0, NULL);
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.np = 2,
+                                         .plan = plan,
+                                         .facts = facts,
+                                         .budget = {10, 5000, 300000, 9},
+                                         .history = {0, 0, 0, ""}}});
+    json_decref(plan);
+    json_decref(facts);
+}
+
+/* Rank 0 or 1 of a generation fails and the other one in its wake. */
+static void one_of_two_fails(int generation, int rank, struct agent_exit e)
+{
+    spawned(generation);
+    e.generation = generation;
+    e.rank = rank;
+    feed((struct agent_input){.kind = INPUT_RANK_EXITED, .exited = e});
+    killed(generation, !rank, 15);
+}
+
+static void a_gpu_that_failed_is_left_out(void **state)
+{
+    static const char none[] = "", before[] = ",\"excluded\":{\"GPU-c\":\"it failed\"}";
+    static const struct agent_exit ecc = {
+        .exit_code = 1, .last_lines = "RuntimeError: CUDA error: uncorrectable ECC error encountered"};
+    static const struct agent_exit segv = {.signalled = true, .signo = 11};
+    static const struct agent_exit killed_by_hand = {.signalled = true, .signo = 9};
+    static const struct agent_exit xid_of_a = {
+        .exit_code = 1, .kernel = "NVRM: Xid (PCI:0000:0A:00): 79, GPU has fallen off the bus."};
+    static const struct agent_exit xid_of_others = {
+        .exit_code = 1, .kernel = "NVRM: Xid (PCI:0000:0c:00): 79, GPU has fallen off the bus."};
+    static const struct {
+        const char *what, *before;
+        const struct agent_exit *exit;
+        int rank[2];          /* who fails, in each generation */
+        int generations;      /* before the attempt ends */
+        const char *gpu;      /* that is left out, NULL: none */
+    } rows[] = {
+        {"its own word", none, &ecc, {1, 1}, 1, "\"GPU-b\""},
+        {"the kernel names another", none, &xid_of_a, {1, 1}, 1, "\"GPU-a\""},
+        {"the kernel names a GPU that is not ours", none, &xid_of_others, {1, 1}, 1, NULL},
+        {"twice the same rank", none, &segv, {1, 1}, 2, "\"GPU-b\""},
+        {"twice, but another rank", none, &segv, {0, 1}, 0, NULL},
+        {"twice, by hand", none, &killed_by_hand, {1, 1}, 0, NULL},
+        {"twice, and one is left out already", before, &segv, {1, 1}, 0, NULL},
+        {"its own word, and one is left out already", before, &ecc, {0, 0}, 1, "\"GPU-a\""},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        launch_on_gpus(rows[i].before);
+        int g = 1;
+        for (; g <= 2 && g != rows[i].generations + 1; g++) {
+            one_of_two_fails(g, rows[i].rank[g - 1], *rows[i].exit);
+            swept(true);
+            if (g == 2 && !rows[i].generations)
+                timer(now + 10000);
+        }
+        const bool over = rows[i].generations > 0;
+        if (over != (strstr(said.data, "SWEEP(0)") != NULL))
+            fail_msg("%s: %s", rows[i].what, said.data);
+        if (rows[i].gpu)
+            assert_string_equal(field("gpu"), rows[i].gpu);
+        assert_int_equal(strstr(said.data, "excluded") != NULL, rows[i].gpu != NULL);
+        if (over)
+            swept(true);
+        if (rows[i].gpu)
+            assert_non_null(strstr(field("text"), "is left out from now on"));
+        down(NULL);
+        last_event = NULL;
+        said = (struct buf){0};
+        up(state);
+    }
+}
+
 static void the_same_failure_three_times_is_enough(void **state)
 {
     (void)state;
@@ -304,6 +385,7 @@ int main(void)
         TEST(some_causes_end_it),
         TEST(smaller_and_smaller_is_not_the_same_failure),
         TEST(a_gpu_fault_is_for_the_controller),
+        TEST(a_gpu_that_failed_is_left_out),
         TEST(a_start_that_fails_is_a_failure),
         TEST(a_failing_setup_is_retried_within_the_budget),
         cmocka_unit_test(patience_doubles_up_to_its_limit),

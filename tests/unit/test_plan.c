@@ -30,6 +30,9 @@
 #define COLAB   MACHINE("12", "", GPU("GPU-a", "true", "false"))
 #define TWO     MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
 #define TWICE   MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-a", "true", "false"))
+#define OUT(gpus)                                                                                  \
+    MACHINE("16", ",\"excluded\":{" gpus "}",                                                      \
+            GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
 #define SICK    MACHINE("16", "", GPU("GPU-a", "false", "false") "," GPU("GPU-b", "true", "false"))
 #define SLICED  MACHINE("16", "", GPU("GPU-a", "true", "true"))
 #define SMALL                                                                                      \
@@ -62,6 +65,16 @@ static const struct {
      "\"CUDA_VISIBLE_DEVICES\",\"value\":\"\",\"why\":\"the job asked for no GPU"},
     {"listed twice", TWICE, "{" RUN "}", 1, "\"value\":\"GPU-a\""},
     {"one is sick", SICK, "{" RUN "}", 1, "GPU 0 (NVIDIA A100) is left out: lost"},
+    {"one failed in this job before", OUT("\"GPU-b\":\"rank 1 crashed twice in a row\""), "{" RUN "}", 1,
+     "GPU 0 (NVIDIA A100) is left out: rank 1 crashed twice in a row"},
+    {"and the job names it", OUT("\"GPU-a\":\"ECC\""),
+     "{" RUN ",\"env\":{\"CUDA_VISIBLE_DEVICES\":\"GPU-a,GPU-b\"}}", 1, "is left out: ECC"},
+    {"all have failed in this job", OUT("\"GPU-a\":\"x\",\"GPU-b\":\"y\""), "{" RUN "}", 2,
+     "without another one they are tried again"},
+    {"the engine moves to the other one", OUT("\"GPU-a\":\"ECC\""), "{" TRAIN "}", 1,
+     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-b\""},
+    {"a number is a promise", OUT("\"GPU-b\":\"ECC\""), "{" RUN ",\"resources\":{\"gpus\":2}}", 0,
+     "GPU 0 (NVIDIA A100) is left out: ECC: set `gpus: auto` to use what is there"},
     {"sliced", SLICED, "{" RUN "}", 1, "divided (MIG)"},
     {"shared on purpose", COLAB, "{" RUN ",\"resources\":{\"ranks\":2,\"share_gpus\":true}}", 2,
      "several ranks share a GPU"},

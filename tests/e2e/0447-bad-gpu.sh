@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A GPU that fails is left out and the job goes on with the others: at once after its own word, after
+# two crashes of its rank without one. The GPUs are those of a stand-in for NVML.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+mkdir lib
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+export LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=abc
+
+# $FAIL is what a rank does on GPU-b.
+cat >job.yaml <<'YAML'
+resources: {cpus: 1}
+retry: {backoff: 10ms..20ms}
+env: {FAIL: "exit 1"}
+run: |
+  gpu=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f$((LOCAL_RANK + 1)))
+  echo "rank $RANK of $WORLD_SIZE is on $gpu"
+  [ "$gpu" != GPU-b ] || eval "$FAIL"
+YAML
+
+# its own word, once
+jobctl submit job.yaml --set name=ecc \
+    --set 'env.FAIL=echo uncorrectable ECC error encountered; exit 1' -q
+jobctl wait 1 --timeout 60 >/dev/null
+jobctl why 1 >out
+has 'succeeded' out
+has 'Left out since they failed in it: GPU-b' out
+jobctl events 1 >out
+has 'GPU-b, the GPU of rank 1, is left out from now on: rank 1 exited with code 1' out
+has 'generation 1 starts with 3 ranks' out
+has 'generation 1 starts with 2 ranks' out
+jobctl logs 1 --rank 1 >out
+has 'rank 1 of 2 is on GPU-c' out
+jobctl events 1 --json | grep -q 'GPU 1 (Fake A100) is left out: rank 1 exited'
+
+# a rank that crashes there, twice
+jobctl submit job.yaml --set name=crash --set 'env.FAIL=kill -SEGV $$' -q
+jobctl wait 2 --timeout 60 >/dev/null
+jobctl events 2 >out
+has 'generation 2 starts again with 3 ranks' out
+has 'rank 1 was killed by SIGSEGV (11) twice in a row' out
+has 'generation 1 starts with 2 ranks' out
+
+# a program that fails on rank 1 wherever that is: one GPU is tried, then it is the program
+jobctl submit job.yaml --set name=bug --set 'run=test $RANK != 1 || kill -SEGV $$' -q
+code 93 jobctl wait 3 --timeout 60
+jobctl events 3 >out
+[ "$(grep -c 'is left out from now on: ' out)" = 1 ]
+
+# a number of GPUs is a promise to a command: it ends, and is told what would do
+jobctl submit job.yaml --set name=three --set resources.gpus=3 \
+    --set 'env.FAIL=echo uncorrectable ECC error encountered; exit 1' -q
+code 1 jobctl wait 4 --timeout 60
+jobctl why 4 >out
+has 'asks for 3 GPUs, but this machine has 2 healthy ones' out
+has 'set `gpus: auto` to use what is there' out
