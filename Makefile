@@ -43,6 +43,13 @@ FLAGS_kernels := -O3 -fopenmp-simd -ffp-contract=off -fno-math-errno -fno-trappi
                  $(if $(X86),-DKERN_X86)
 FLAGS_clang   := -fopenmp-simd
 FLAGS_engine  := -O2 -ffp-contract=off
+$(OBJ)/controller/slurm/%.o: FLAGS += $(SLURM_CFLAGS)
+
+# The controller's helper for clusters, where libslurm is; SLURM_CFLAGS and SLURM_LIBS for one
+# outside of the compiler's paths.
+SLURM_LIBS ?= -lslurm
+HAVE_SLURM := $(shell printf '\043include <slurm/slurm.h>' | $(CC) $(SLURM_CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1)
+SLURM_SRCS := $(wildcard controller/slurm/*.c)
 
 # Top of the house first: the linker resolves downwards.
 DIRS     := controller db agent engine kernels
@@ -67,6 +74,7 @@ ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lpng16 -lz -ljp
 PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \
             $(if $(wildcard engine/main.c),$(BIN)/jobctl-train)
+PROGRAMS += $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
 SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
@@ -95,6 +103,7 @@ NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 
 all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
+	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 
 check: units layers pure resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
@@ -144,7 +153,7 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 
 clang: $(OBJ)/flags  ## every source and header once more through clang's warnings
 	@command -v clang >/dev/null || { echo "no clang found: skipped"; exit 0; }; \
-	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)); do \
+	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(if $(HAVE_SLURM),$(SLURM_SRCS)); do \
 	  clang $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
 	done; \
 	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
@@ -244,6 +253,10 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
 
+$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(OBJ)/engine/err.o
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SLURM_LIBS) -ljansson
+
 $(NCCLPROF): agent/ncclprof.c engine/flight.c engine/err.c engine/flight.h engine/err.h $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
@@ -286,6 +299,6 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
+-include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
 .PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-dist bootstrap demo install clean help FORCE

@@ -38,7 +38,7 @@ end() {
     local pid
     if alive "$2"; then
         read -r pid _ <"$dir/$2.pid"
-        kill "-$1" "$pid"
+        kill "-$1" "$pid" 2>/dev/null
         for _ in $(seq 100); do alive "$2" || break; sleep 0.05; done
         ! alive "$2" || kill -KILL "$pid"
     fi
@@ -108,7 +108,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2
 SlurmdTimeout=10
-KillWait=5
+KillWait=2
 MinJobAge=${SLURM_MIN_JOB_AGE:-300}
 CONF
         for k in $(seq "$n"); do
@@ -125,9 +125,9 @@ CONF
 munged_up() {
     spawn munged munged --foreground --socket="$dir/munge/sock" --key-file="$dir/munge/key" \
         --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed" --log-file="$dir/munge/log" \
-        --num-threads=2
+        --num-threads=2 --force     # it would rather have directories that everybody may enter
     for _ in $(seq 200); do [ ! -S "$dir/munge/sock" ] || return 0; sleep 0.02; done
-    die "munged did not start: $(tail -n 2 "$dir/munge/log")"
+    die "munged did not start: $(tail -n 3 "$dir/log/munged.out")"
 }
 ctl_up() { alive slurmctld || spawn slurmctld slurmctld -D -f "$SLURM_CONF"; }
 slurmd_up() { alive "slurmd$1" || spawn "slurmd$1" slurmd -D -N "node$1" -f "$SLURM_CONF"; }

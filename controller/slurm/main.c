@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* main.c - jobctl-slurm: what Slurm is asked and what it says, as lines of JSON
+ *
+ * libslurm blocks for ten seconds when slurmctld is away, ends the process when
+ * it finds no slurm.conf, and belongs to one release of Slurm.  Here, in a
+ * process of its own, that harms nobody: the daemon goes on, and starts another.
+ *
+ * A request is a line on standard input, its answer a line on standard output,
+ * one after the other; it ends with its input.
+ *
+ *   {"id", "op":"jobs"}                     jobs of ours: {"jobs":[{job, comment, state, phase,
+ *                                           reason, nodes, exit_code, signal, start_s, end_s}]}
+ *   {"id", "op":"submit", "script"}         {"job", "found"}: found, it was there already
+ *   {"id", "op":"cancel", "job", "comment"} {}: only a job with this comment is cancelled
+ *   {"id", "op":"nodes"}                    {"nodes":[{node, state, cpus, gres, reason}]}
+ *
+ * An answer is {"id", "ok":true, ...} or {"id", "ok":false, "away", "error"}; away: Slurm could not
+ * be asked, and whether it has done what was asked is not known.
+ *
+ * A submit is known by its comment, which must begin with "jobctl ": one that was lost on the way,
+ * or is asked for twice, never makes two jobs.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "controller/slurm/script.h"
+#include "controller/slurm/words.h"
+#include "engine/err.h"
+
+#define OURS "jobctl "
+
+extern char **environ;
+
+/* ---- answers ---- */
+
+static void say(const json_t *id, json_t *answer)
+{
+    char *text;
+    if (!answer || json_object_set(answer, "id", (json_t *)(uintptr_t)id) < 0 ||
+        !(text = json_dumps(answer, JSON_COMPACT))) {
+        fputs("jobctl-slurm: out of memory\n", stderr);
+        exit(70);
+    }
+    puts(text);
+    fflush(stdout);
+    free(text);
+    json_decref(answer);
+}
+
+static json_t *refusal(const char *error, bool away)
+{
+    return json_pack("{s:b, s:b, s:s}", "ok", 0, "away", (int)away, "error", error);
+}
+
+/* Did it not reach slurmctld, or not hear from it? */
+static bool is_away(int error)
+{
+    return error < 2000 || error >= SLURM_PROTOCOL_SOCKET_IMPL_ZERO_RECV_LENGTH ||
+           error == ESLURM_IN_STANDBY_MODE;
+}
+
+static json_t *slurm_failed(void)
+{
+    int error = slurm_get_errno();
+    const char *text = slurm_strerror(error);
+    return refusal(text && text[0] ? text : "unknown error of libslurm", is_away(error));
+}
+
+/* ---- jobs ---- */
+
+static bool is_ours(const slurm_job_info_t *j)
+{
+    return j->user_id == getuid() && j->comment && strncmp(j->comment, OURS, strlen(OURS)) == 0;
+}
+
+/* An id is given out again when slurmctld lost a job: the comment tells which one is meant. */
+static const slurm_job_info_t *find(const job_info_msg_t *m, const char *comment)
+{
+    const slurm_job_info_t *found = NULL;
+    for (uint32_t i = 0; i < m->record_count; i++) {
+        const slurm_job_info_t *j = &m->job_array[i];
+        if (is_ours(j) && strcmp(j->comment, comment) == 0 && (!found || j->job_id > found->job_id))
+            found = j;
+    }
+    return found;
+}
+
+static json_t *job_object(const slurm_job_info_t *j)
+{
+    char reason[200];
+    int status = (int)j->exit_code;
+    words_reason(reason, sizeof(reason), j->state_reason, j->state_desc);
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "job",
+                     (json_int_t)j->job_id, "comment", j->comment, "state",
+                     words_state(j->job_state), "phase", words_phase(j->job_state), "reason",
+                     reason, "nodes", j->nodes ? j->nodes : "", "exit_code",
+                     WIFEXITED(status) ? WEXITSTATUS(status) : 0, "signal",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : 0, "start_s",
+                     (json_int_t)j->start_time, "end_s", (json_int_t)j->end_time);
+}
+
+static json_t *list_jobs(const json_t *request)
+{
+    job_info_msg_t *m = NULL;
+    json_t *jobs = json_array();
+    (void)request;
+    if (slurm_load_job_user(&m, getuid(), 0) != SLURM_SUCCESS) {
+        json_decref(jobs);
+        return slurm_failed();
+    }
+    for (uint32_t i = 0; i < m->record_count; i++)
+        if (is_ours(&m->job_array[i]))
+            json_array_append_new(jobs, job_object(&m->job_array[i]));
+    slurm_free_job_info_msg(m);
+    return json_pack("{s:b, s:o}", "ok", 1, "jobs", jobs);
+}
+
+static json_t *submitted(uint32_t job, bool found)
+{
+    return json_pack("{s:b, s:I, s:b}", "ok", 1, "job", (json_int_t)job, "found", (int)found);
+}
+
+static json_t *submit_new(job_desc_msg_t *job, const char *script)
+{
+    submit_response_msg_t *made = NULL;
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char *text = strdup(script);
+    if (!text)
+        return refusal("out of memory", false);
+    job->script = text;
+    job->environment = environ;
+    job->env_size = (uint32_t)n;
+    job->user_id = getuid();
+    job->group_id = getgid();
+    int rc = slurm_submit_batch_job(job, &made);
+    free(text);
+    if (rc != SLURM_SUCCESS)
+        return slurm_failed();
+    uint32_t id = made->job_id;
+    slurm_free_submit_response_response_msg(made);
+    return submitted(id, false);
+}
+
+static json_t *submit(const json_t *request)
+{
+    const char *script = json_string_value(json_object_get(request, "script"));
+    struct err err = { 0 };
+    job_desc_msg_t job;
+    job_info_msg_t *m = NULL;
+    json_t *answer = NULL;
+    char *copy = NULL;
+    if (!script)
+        return refusal("submit needs a script", false);
+    if (script_read(&job, &copy, script, &err) < 0) {
+        answer = refusal(err.text, false);
+        goto out;
+    }
+    if (!job.comment || strncmp(job.comment, OURS, strlen(OURS)) != 0 || !job.work_dir) {
+        answer = refusal("a script needs --chdir, and a --comment that begins with \"jobctl \"",
+                         false);
+        goto out;
+    }
+    if (slurm_load_job_user(&m, getuid(), 0) != SLURM_SUCCESS) {
+        answer = slurm_failed();
+        goto out;
+    }
+    const slurm_job_info_t *there = find(m, job.comment);
+    answer = there ? submitted(there->job_id, true) : submit_new(&job, script);
+out:
+    if (m)
+        slurm_free_job_info_msg(m);
+    free(copy);
+    return answer;
+}
+
+static json_t *cancel(const json_t *request)
+{
+    const char *comment = json_string_value(json_object_get(request, "comment"));
+    uint32_t id = (uint32_t)json_integer_value(json_object_get(request, "job"));
+    job_info_msg_t *m = NULL;
+    if (!comment)
+        return refusal("cancel needs a comment", false);
+    if (slurm_load_job_user(&m, getuid(), 0) != SLURM_SUCCESS)
+        return slurm_failed();
+    const slurm_job_info_t *there = find(m, comment);
+    bool same = there && there->job_id == id;
+    slurm_free_job_info_msg(m);
+    if (!same)
+        return refusal("Slurm has no such job with this comment", false);
+    if (slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS &&
+        slurm_get_errno() != ESLURM_ALREADY_DONE)
+        return slurm_failed();
+    return json_pack("{s:b}", "ok", 1);
+}
+
+/* ---- nodes ---- */
+
+static json_t *list_nodes(const json_t *request)
+{
+    node_info_msg_t *m = NULL;
+    json_t *nodes = json_array();
+    (void)request;
+    if (slurm_load_node(0, &m, SHOW_ALL) != SLURM_SUCCESS) {
+        json_decref(nodes);
+        return slurm_failed();
+    }
+    for (uint32_t i = 0; i < m->record_count; i++) {
+        const node_info_t *n = &m->node_array[i];
+        char state[40];
+        words_node(state, sizeof(state), n->node_state);
+        json_array_append_new(
+            nodes, json_pack("{s:s, s:s, s:i, s:s, s:s}", "node", n->name ? n->name : "", "state",
+                             state, "cpus", (int)n->cpus, "gres", n->gres ? n->gres : "", "reason",
+                             n->reason ? n->reason : ""));
+    }
+    slurm_free_node_info_msg(m);
+    return json_pack("{s:b, s:o}", "ok", 1, "nodes", nodes);
+}
+
+/* ---- the loop ---- */
+
+static const struct {
+    const char *op;
+    json_t   *(*answer)(const json_t *request);
+} ops[] = {
+    { "jobs", list_jobs }, { "submit", submit }, { "cancel", cancel }, { "nodes", list_nodes },
+};
+
+static void serve(const json_t *request)
+{
+    const char *op = json_string_value(json_object_get(request, "op"));
+    const json_t *id = json_object_get(request, "id");
+    for (size_t i = 0; op && i < sizeof(ops) / sizeof(ops[0]); i++) {
+        if (strcmp(ops[i].op, op) == 0) {
+            say(id ? id : json_null(), ops[i].answer(request));
+            return;
+        }
+    }
+    say(id ? id : json_null(), refusal("there is no such op: jobs, submit, cancel, nodes", false));
+}
+
+int main(int argc, char **argv)
+{
+    char *line = NULL;
+    size_t room = 0;
+    if (argc > 1) {
+        printf("jobctl-slurm " JOBCTL_VERSION ", for Slurm %d.%02d\n",
+               SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER), SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER));
+        return strcmp(argv[1], "version") == 0 ? 0 : 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    slurm_init(NULL);
+    while (getline(&line, &room, stdin) > 0) {
+        json_error_t why;
+        json_t *request = json_loads(line, JSON_REJECT_DUPLICATES, &why);
+        if (request)
+            serve(request);
+        else
+            say(json_null(), refusal("the request is not JSON", false));
+        json_decref(request);
+    }
+    free(line);
+    return 0;
+}

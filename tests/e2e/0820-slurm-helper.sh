@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# jobctl-slurm against a real Slurm: each of its requests, a submit asked for twice, mistakes told
+# by name, and slurmctld killed in the middle.
+[ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
+cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
+trap 'cluster stop' EXIT
+rc=0
+cluster start 1 || rc=$?
+[ "$rc" = 0 ] || exit "$rc"
+export SLURM_CONF=$WORK/slurm/slurm.conf WORK
+cat >"$WORK/talk.py" <<'PY'
+import json, os, subprocess, sys, time
+work = os.environ["WORK"]
+p = subprocess.Popen(["jobctl-slurm"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+n = 0
+def ask(op, **more):
+    global n
+    n += 1
+    p.stdin.write(json.dumps({"id": n, "op": op, **more}) + "\n")
+    p.stdin.flush()
+    answer = json.loads(p.stdout.readline())
+    assert answer["id"] == n, answer
+    return answer
+def script(name, body, *lines):
+    head = [f"--job-name={name}", f"--comment=jobctl {name}", f"--chdir={work}", "--nodes=1",
+            "--ntasks-per-node=1", "--time=5", f"--output={work}/{name}.out", "--no-requeue", *lines]
+    return "#!/bin/bash\n" + "".join(f"#SBATCH {l}\n" for l in head) + "#SBATCH not an option\n" + body
+def job(name):
+    found = [j for j in ask("jobs")["jobs"] if j["comment"] == "jobctl " + name]
+    assert len(found) == 1, found
+    return found[0]
+def until(name, phase, seconds=60):
+    for _ in range(seconds * 20):
+        j = job(name)
+        if j["phase"] == phase:
+            return j
+        time.sleep(0.05)
+    raise Exception(f"{name} is not {phase}: {j}")
+
+# A submit that is asked for again is the same job.
+one = ask("submit", script=script("one", "exit 5\n"))
+again = ask("submit", script=script("one", "exit 5\n"))
+assert one["ok"] and not one["found"] and again["found"] and again["job"] == one["job"], (one, again)
+j = until("one", "ended")
+assert j["state"] == "FAILED" and j["exit_code"] == 5 and j["nodes"] == "node1", j
+# Its number given out again by a Slurm that lost it: without the comment nothing is cancelled.
+a = ask("cancel", job=one["job"], comment="jobctl another")
+assert not a["ok"] and not a["away"], a
+
+# One that waits says why, and is cancelled.
+long = ask("submit", script=script("long", "sleep 600\n", "--exclusive"))
+until("long", "running")
+wait = ask("submit", script=script("wait", "sleep 600\n", "--exclusive"))
+for _ in range(200):
+    j = job("wait")
+    if j["reason"].startswith("Resources (no node is free"):
+        break
+    time.sleep(0.05)
+assert j["phase"] == "pending" and "Resources (no node is free" in j["reason"], j
+assert ask("cancel", job=wait["job"], comment="jobctl wait")["ok"]
+assert until("wait", "ended")["state"] == "CANCELLED"
+
+# What cannot be right is refused in Slurm's words or ours.
+for want, bad in [("nvalid partition", script("p", "true\n", "--partition=nowhere")),
+                  ("not known", script("o", "true\n", "--array=1-9")),
+                  ("a whole number", script("t", "true\n", "--time=soon")),
+                  ("a value", script("v", "true\n", "--qos")),
+                  ("begins with", "#!/bin/sh\n#SBATCH --comment=mine\n#SBATCH --chdir=/\ntrue\n")]:
+    a = ask("submit", script=bad)
+    assert not a["ok"] and not a["away"] and want in a["error"], (want, a)
+assert not ask("dance")["ok"]
+# Everything that a spec may ask for is taken.
+a = ask("submit", script=script("all", "true\n", "--constraint=none", "--mem=1G", "--exclude=node1",
+                                "--cpus-per-task=2", "--signal=B:USR2@60", "--open-mode=append"))
+assert not a["ok"] and "feature" in a["error"], a
+nodes = ask("nodes")["nodes"]
+assert [(x["node"], x["cpus"]) for x in nodes] == [("node1", 4)], nodes
+
+# slurmctld is away: that is an answer, and afterwards all is there.  Its state is saved every 5 s.
+time.sleep(5)
+subprocess.run([os.environ["TOP"] + "/tests/slurm/cluster.sh", work + "/slurm", "killctl"], check=True)
+a = ask("jobs")
+assert not a["ok"] and a["away"], a
+subprocess.run([os.environ["TOP"] + "/tests/slurm/cluster.sh", work + "/slurm", "startctl"], check=True)
+for _ in range(10):
+    a = ask("jobs")
+    if a["ok"]:
+        break
+assert [x["phase"] for x in a["jobs"] if x["job"] == long["job"]] == ["running"], a
+assert ask("cancel", job=long["job"], comment="jobctl long")["ok"]
+until("long", "ended")
+p.stdin.close()
+assert p.wait(20) == 0
+PY
+python3 "$WORK/talk.py"
+# Without a configuration it ends and says so: that is why it is a process of its own.
+code=0
+echo '{"id": 1, "op": "jobs"}' | SLURM_CONF=/nowhere timeout 2 jobctl-slurm >"$WORK/out" 2>"$WORK/err" || code=$?
+[ "$code" != 0 ]
