@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/attempt_parts.h"
+#include "agent/doctor.h"
 #include "agent/mirror_child.h"
 #include "agent/plan.h"
 #include "agent/ranks.h"
@@ -38,12 +39,24 @@ static void on_slow(void *arg, json_t *body)
         attempt_store(a, "straggler", body, false);
 }
 
+/* The preflight: what is not as it should be is told before anything starts. */
+static int look_before(struct attempt *a, const json_t *spec, struct err *err)
+{
+    int rc;
+    const char *dir = json_string_value(json_object_get(a->launch, "ckpt_dir"));
+    json_t *body = doctor_preflight(&rc, a->o.train, a->facts, spec,
+                                    dir && dir[0] ? dir : a->o.run_dir, err);
+    if (body)
+        attempt_store(a, "preflight", body, false);
+    return rc;
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
     if (payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
-        plan_make(&a->plan, a->facts, spec, err) < 0)
+        plan_make(&a->plan, a->facts, spec, err) < 0 || look_before(a, spec, err) < 0)
         return -1;
     a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
     a->pids = calloc((size_t)(a->np > 0 ? a->np : 1), sizeof(*a->pids));

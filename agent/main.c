@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/attempt.h"
+#include "agent/doctor.h"
 #include "agent/flight_print.h"
 #include "agent/identity.h"
 #include "agent/inspect.h"
@@ -244,6 +245,44 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     return rc;
 }
 
+/* Is this node fit?  The answer is JSON for `jobctl doctor`. */
+static int cmd_doctor(int argc, char **argv, struct err *err)
+{
+    static const struct option options[] = {
+        {"spec", required_argument, NULL, 's'},
+        {"facts", required_argument, NULL, 'f'},
+        {"dir", required_argument, NULL, 'd'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *spec_path = NULL, *facts_path = NULL, *dir = ".";
+    char train[4096];
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 's')
+            spec_path = optarg;
+        else if (c == 'f')
+            facts_path = optarg;
+        else if (c == 'd')
+            dir = optarg;
+        else
+            return err_set(err, ERR_USAGE, "see `jobctl-agent help`");
+    }
+    if (optind != argc || find_train(train, sizeof(train), err) < 0)
+        return err_set(err, ERR_USAGE, "doctor takes --spec FILE, --facts FILE and --dir DIR only");
+    json_t *spec = spec_path ? load(spec_path, err) : NULL;
+    if (spec_path && !spec)
+        return -1;
+    json_t *facts = facts_path ? load(facts_path, err) : probe_facts(dir, err);
+    json_t *looked = facts ? doctor_look(train, spec, spec_path, dir) : NULL;
+    json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
+    int rc = answer ? print_json(answer, err)
+                    : err_set(err, ERR_MEMORY, "no memory to look at this node");
+    json_decref(answer);
+    json_decref(looked);
+    json_decref(facts);
+    json_decref(spec);
+    return rc;
+}
+
 /* --- flight and sweep ------------------------------------------------------------------- */
 
 static int cmd_flight(int argc, char **argv, struct err *err)
@@ -323,6 +362,8 @@ static const struct command {
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--json]",
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
+    {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR]",
+     "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror_run.h)", cmd_mirror},

@@ -46,6 +46,7 @@
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
  *   facts              what `jobctl-agent probe` prints
+ *   preflight          {text, rows}: what is not as it should be (agent/doctor.h); absent if all is well
  *   plan               what `jobctl-agent plan` prints: np, devices, environment, reasons
  *   setup_started      {}
  *   setup_done         {exit_code, ms}

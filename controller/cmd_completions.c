@@ -25,7 +25,7 @@ static void option_names(FILE *f, const struct command *c)
 
 static bool takes_file(const struct command *c)
 {
-    return c->args == ARGS_FILE || c->args == ARGS_FILE_OR_JOB;
+    return c->args == ARGS_FILE || c->args == ARGS_FILE_OR_NONE || c->args == ARGS_FILE_OR_JOB;
 }
 
 static const char *jobs_of(const struct command *c)

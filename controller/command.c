@@ -7,9 +7,9 @@
 
 static const struct command *const commands[] = {
     &cmd_submit, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_events, &cmd_wait,
-    &cmd_cancel, &cmd_retry, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_plan, &cmd_verify_data,
-    &cmd_drill, &cmd_nodes, &cmd_adopt, &cmd_daemon, &cmd_version, &cmd_help, &cmd_completions,
-    NULL,
+    &cmd_cancel, &cmd_retry, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_plan, &cmd_doctor,
+    &cmd_verify_data, &cmd_drill, &cmd_nodes, &cmd_adopt, &cmd_daemon, &cmd_version, &cmd_help,
+    &cmd_completions, NULL,
 };
 
 const struct command *const *command_list(void)
@@ -40,6 +40,7 @@ void command_usage(char *out, size_t size, const struct command *command)
 {
     static const char *const args[] = {
         [ARGS_NONE] = "", [ARGS_FILE] = " FILE", [ARGS_FILE_OR_JOB] = " FILE|JOB",
+        [ARGS_FILE_OR_NONE] = " [FILE]",
         [ARGS_JOB] = " JOB", [ARGS_JOBS] = " JOB...",
         [ARGS_JOBS_OR_NONE] = " [JOB...]", [ARGS_WORD] = " [WORD]",
     };

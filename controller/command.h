@@ -15,7 +15,8 @@
 #include "engine/err.h"
 
 /* What the arguments of a command are, for help and completion. */
-enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_JOB, ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD };
+enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
+                    ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD };
 
 enum { COMMAND_TIMEOUT = 124 }; /* exit code of `wait --timeout` */
 
@@ -45,8 +46,8 @@ struct call {
 
 extern const struct command cmd_submit, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,
     cmd_retry, cmd_hold, cmd_release, cmd_checkpoint, cmd_why, cmd_report, cmd_events, cmd_plan,
-    cmd_verify_data, cmd_drill, cmd_nodes, cmd_daemon, cmd_adopt, cmd_version, cmd_help,
-    cmd_completions;
+    cmd_doctor, cmd_verify_data, cmd_drill, cmd_nodes, cmd_daemon, cmd_adopt, cmd_version,
+    cmd_help, cmd_completions;
 
 /* The rows, in the order of help, ended by NULL; lookup by name or alias. */
 const struct command *const *command_list(void);

@@ -240,6 +240,7 @@ static const struct kind {
     {"agent_up", agent_up, NULL, false},
     {"agent_lost", text_only, NULL, true},
     {"facts", NULL, "the node was probed", false},
+    {"preflight", text_only, NULL, true},
     {"plan", NULL, "the launch was planned", false},
     {"setup_started", NULL, "setup starts", true},
     {"setup_done", setup_done, NULL, true},

@@ -21,6 +21,7 @@ static int check_args(struct call *call)
     } counts[] = {
         [ARGS_NONE] = {0, 0, "no argument"},
         [ARGS_FILE] = {1, 1, "one FILE"},
+        [ARGS_FILE_OR_NONE] = {0, 1, "at most one FILE"},
         [ARGS_FILE_OR_JOB] = {1, 1, "one FILE, or one JOB: an id, a name, or last"},
         [ARGS_JOB] = {1, 1, "one JOB: an id, a name, or last"},
         [ARGS_JOBS] = {1, 1000, "at least one JOB: an id, a range such as 3-5, a name, or last"},

@@ -12,6 +12,7 @@
  *   links A B COUNT | switch COUNT             NVLinks of a pair; of every GPU to a switch
  *   p2p A B STATUS | path A B LEVEL            NVML's numbers; * for A and B: every pair
  *   fail FUNCTION RC | hang FUNCTION | crash FUNCTION
+ *   anything else                              for others (tests/facts)
  *
  * Without one, FAKE_GPUS says what it shows, a letter per GPU: a, b, ... healthy
  * ones with that letter in the UUID; A, B, ... the same, divided by MIG; ! one
@@ -131,7 +132,8 @@ static void read_line(char *line)
         for (int k = 0; k < KEYS; k++)
             if (strcmp(key_names[k], w[2]) == 0)
                 m.gpu[gpu].value[k] = atoi(w[3]);
-    } else if (m.faults < FAULTS) {
+    } else if (m.faults < FAULTS && (strcmp(w[0], "fail") == 0 || strcmp(w[0], "hang") == 0 ||
+                                     strcmp(w[0], "crash") == 0)) {
         snprintf(m.fault[m.faults].what, sizeof(m.fault[0].what), "%.7s", w[0]);
         snprintf(m.fault[m.faults].function, sizeof(m.fault[0].function), "%.47s", w[1]);
         m.fault[m.faults++].rc = atoi(w[2]);

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.c - see doctor.h; a function per check, in the order in which they are shown */
+#include "agent/doctor.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/plan.h"
+#include "agent/plan_parts.h"
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+enum status { OK, WARN, FAIL, UNKNOWN, STATUSES };
+static const char *const status_names[STATUSES] = {"ok", "warn", "fail", "unknown"};
+
+enum { KIB = 1 << 10, DISK_LOW = 2 };
+
+struct checkup {
+    const json_t *facts, *spec, *looked;
+    json_t       *plan;     /* for the spec; NULL: none, or refused */
+    struct err    refusal;  /* then */
+    json_t       *rows;
+    int           count[STATUSES];
+};
+
+/* --- rows ---------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 5, 6))) static void
+row(struct checkup *c, const char *check, enum status status, const char *todo, const char *fmt, ...)
+{
+    char seen[520];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(seen, sizeof(seen), fmt, ap);
+    va_end(ap);
+    err_make_printable(seen);
+    c->count[status]++;
+    json_array_append_new(c->rows, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "status",
+                                             status_names[status], "seen", seen, "todo",
+                                             status == OK ? "" : todo));
+}
+
+static json_int_t number(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    return json_is_integer(v) ? json_integer_value(v) : -1;
+}
+
+static double gib(json_int_t bytes)
+{
+    return (double)bytes / (double)(1 << 30);
+}
+
+/* --- programs, processors, memory ---------------------------------------------------------- */
+
+static void check_programs(struct checkup *c)
+{
+    const json_t *versions = json_object_get(c->looked, "versions");
+    const char *agent = plan_text(versions, "jobctl-agent");
+    const char *train = plan_text(versions, "jobctl-train");
+    if (!train[0])
+        row(c, "programs", FAIL, "put jobctl-train beside jobctl-agent: make builds both",
+            "jobctl-agent %s, and jobctl-train does not start", agent);
+    else if (strcmp(agent, train) != 0)
+        row(c, "programs", FAIL, "install all programs of one version",
+            "jobctl-agent is %s and jobctl-train %s", agent, train);
+    else
+        row(c, "programs", OK, "", "jobctl-agent and jobctl-train are %s", agent);
+}
+
+static void check_processors(struct checkup *c)
+{
+    json_int_t cpus = number(c->facts, "cpus");
+    const json_t *quota = json_object_get(c->facts, "cgroup_cpus");
+    if (json_is_number(quota) && json_number_value(quota) < (double)cpus)
+        row(c, "processors", OK, "", "%.4g of %lld, by the control group's limit",
+            json_number_value(quota), (long long)cpus);
+    else
+        row(c, "processors", OK, "", "%lld, %s", (long long)cpus,
+            plan_text(c->facts, "cpu_model"));
+}
+
+static void check_memory(struct checkup *c)
+{
+    json_int_t all = number(c->facts, "memory_bytes");
+    json_int_t limit = number(c->facts, "memory_limit_bytes");
+    if (all < 0)
+        row(c, "memory", UNKNOWN, "", "the kernel does not say how much there is");
+    else if (limit >= 0 && limit < all)
+        row(c, "memory", OK, "", "%.1f of %.1f GiB, by the control group's limit", gib(limit),
+            gib(all));
+    else
+        row(c, "memory", OK, "", "%.1f GiB", gib(all));
+}
+
+static void check_shm(struct checkup *c)
+{
+    json_int_t shm = number(c->facts, "shm_bytes");
+    if (shm < 0)
+        row(c, "/dev/shm", UNKNOWN, "", "its size is not known");
+    else if (shm < (json_int_t)1 << 30)
+        row(c, "/dev/shm", WARN,
+            plan_text(c->facts, "container")[0]
+                ? "start the container with --shm-size=1g"
+                : "mount -o remount,size=8g /dev/shm",
+            "%lld MiB: NCCL and data loaders of several ranks may run out of it (SIGBUS)",
+            (long long)(shm >> 20));
+    else
+        row(c, "/dev/shm", OK, "", "%.1f GiB", gib(shm));
+}
+
+static void check_disk(struct checkup *c)
+{
+    json_int_t left = number(c->facts, "disk_free_bytes");
+    const char *disk = plan_text(c->facts, "disk");
+    if (left < 0)
+        row(c, "disk", UNKNOWN, "", "the room in %s is not known", disk);
+    else
+        row(c, "disk", left < (json_int_t)DISK_LOW << 30 ? WARN : OK,
+            "make room: checkpoints and logs go there", "%.1f GiB free in %s", gib(left), disk);
+}
+
+/* --- GPUs ---------------------------------------------------------------------------------- */
+
+static void check_driver(struct checkup *c)
+{
+    const char *driver = plan_text(c->facts, "driver"), *trouble = plan_text(c->facts, "gpu_note");
+    if (trouble[0])
+        row(c, "driver", FAIL, "look at nvidia-smi and the kernel's log; a restart often helps",
+            "%s", trouble);
+    else if (!driver[0])
+        row(c, "driver", UNKNOWN, "", "no NVIDIA driver: jobs run on the CPU");
+    else
+        row(c, "driver", OK, "", "%s, for CUDA up to %s", driver,
+            plan_text(c->facts, "cuda_driver"));
+}
+
+/* The plan's words on one that is left out: its note begins with "GPU N ". */
+static const char *why_left_out(const json_t *plan, int index)
+{
+    char begin[24];
+    size_t i;
+    const json_t *note;
+    int n = snprintf(begin, sizeof(begin), "GPU %d ", index);
+    json_array_foreach(json_object_get(plan, "notes"), i, note)
+    {
+        const char *text = json_string_value(note);
+        const char *reason = strstr(text, " is left out: ");
+        if (strncmp(text, begin, (size_t)n) == 0 && reason)
+            return reason + strlen(" is left out: ");
+    }
+    return NULL;
+}
+
+static void check_gpus(struct checkup *c)
+{
+    size_t i;
+    const json_t *gpu;
+    json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
+    plan_make(&plan, c->facts, any, NULL);
+    json_array_foreach(json_object_get(c->facts, "gpus"), i, gpu)
+    {
+        char name[24];
+        int index = (int)number(gpu, "index");
+        const char *why = why_left_out(plan, index);
+        snprintf(name, sizeof(name), "GPU %d", index);
+        if (why && !json_is_true(json_object_get(gpu, "healthy")))
+            row(c, name, FAIL, "a restart of the machine may bring it back; if not, replace it",
+                "%s", why);
+        else if (why)
+            row(c, name, WARN, "jobs do not use it until that is over", "%.60s: %s",
+                plan_text(gpu, "name"), why);
+        else
+            row(c, name, OK, "", "%.60s, %.1f GiB%s%s", plan_text(gpu, "name"),
+                gib(number(gpu, "memory_bytes")),
+                plan_text(gpu, "compute")[0] ? ", compute capability " : "",
+                plan_text(gpu, "compute"));
+    }
+    json_decref(plan);
+    json_decref(any);
+}
+
+/* NVLinks between two GPUs of which one may not read the other: a fault of the machine. */
+static void check_pairs(struct checkup *c)
+{
+    size_t i, blocked = 0, broken = 0;
+    const json_t *pair, *pairs = json_object_get(c->facts, "pairs"), *bad = NULL;
+    if (json_array_size(pairs) == 0)
+        return;
+    json_array_foreach(pairs, i, pair)
+    {
+        const char *p2p = plan_text(pair, "p2p");
+        bool refused = p2p[0] && strcmp(p2p, "ok") != 0;
+        blocked += refused;
+        if (refused && number(pair, "nvlinks") > 0) {
+            broken++;
+            bad = pair;
+        }
+    }
+    if (broken)
+        row(c, "GPU pairs", FAIL, "restart the machine, or the fabric manager; do not hide it by "
+            "NCCL_IGNORE_DISABLED_P2P", "%zu of %zu pairs have NVLink but may not use it, such as "
+            "GPU %lld and %lld (%s)", broken, json_array_size(pairs), (long long)number(bad, "a"),
+            (long long)number(bad, "b"), plan_text(bad, "p2p"));
+    else if (blocked)
+        row(c, "GPU pairs", OK, "", "%zu of %zu pairs cannot read each other: NCCL copies through "
+            "the host", blocked, json_array_size(pairs));
+    else
+        row(c, "GPU pairs", OK, "", "%zu, none of them refused", json_array_size(pairs));
+}
+
+/* Versions of NCCL with faults that stop training; only the first three numbers are compared. */
+static void check_nccl(struct checkup *c)
+{
+    static const struct {
+        const char *version, *fault;
+    } bad[] = {
+        {"2.17.1", "an abort of a collective can hang"},
+        {"2.25.1", "an abort can hang"},
+        {"2.26.", "its non-blocking mode hangs now and then"},
+    };
+    const char *version = plan_text(c->facts, "nccl");
+    if (!plan_text(c->facts, "driver")[0])
+        return; /* it was not looked for */
+    if (!version[0]) {
+        row(c, "NCCL", UNKNOWN, "", "no libnccl.so.2 is found here; PyTorch brings its own");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (strncmp(version, bad[i].version, strlen(bad[i].version)) == 0) {
+            row(c, "NCCL", WARN, "install a newer one", "%s: %s", version, bad[i].fault);
+            return;
+        }
+    row(c, "NCCL", OK, "", "%s", version);
+}
+
+/* --- network ------------------------------------------------------------------------------- */
+
+static void check_network(struct checkup *c)
+{
+    size_t i;
+    const json_t *net;
+    json_array_foreach(json_object_get(c->facts, "net"), i, net)
+    {
+        json_int_t mbps = number(net, "speed_mbps");
+        if (!plan_true(net, "default_route"))
+            continue;
+        if (mbps > 0)
+            row(c, "network", OK, "", "the default route goes over %s, %g Gbit/s",
+                plan_text(net, "name"), (double)mbps / 1000);
+        else
+            row(c, "network", OK, "", "the default route goes over %s", plan_text(net, "name"));
+        return;
+    }
+    row(c, "network", UNKNOWN, "", "no interface has a default route: only jobs of one node");
+}
+
+static void check_rdma(struct checkup *c)
+{
+    size_t i, down = 0;
+    const json_t *port, *ports = json_object_get(c->facts, "rdma");
+    const json_t *lock = json_object_get(c->facts, "memlock_bytes");
+    if (json_array_size(ports) == 0)
+        return;
+    json_array_foreach(ports, i, port)
+    {
+        down += !plan_true(port, "active");
+    }
+    row(c, "RDMA ports", down == json_array_size(ports) ? WARN : OK,
+        "ibstat tells what is wrong with them", "%zu of %zu are up",
+        json_array_size(ports) - down, json_array_size(ports));
+    if (json_is_integer(lock))
+        row(c, "locked memory", WARN, "ulimit -l unlimited; containers: --ulimit memlock=-1",
+            "%lld KiB: RDMA between nodes fails to register memory",
+            (long long)(json_integer_value(lock) / KIB));
+}
+
+/* --- the machine --------------------------------------------------------------------------- */
+
+static void check_clock(struct checkup *c)
+{
+    const json_t *good = json_object_get(c->looked, "clock_synchronised");
+    if (!json_is_boolean(good))
+        row(c, "clock", UNKNOWN, "", "whether it is synchronised cannot be told");
+    else
+        row(c, "clock", json_is_true(good) ? OK : WARN, "start chrony or systemd-timesyncd",
+            json_is_true(good) ? "synchronised" : "not synchronised: times of events of several "
+            "nodes may be out of order");
+}
+
+static void check_session(struct checkup *c)
+{
+    const json_t *session = json_object_get(c->facts, "session");
+    json_int_t limit = number(session, "limit_s"), age = number(session, "age_s");
+    const char *kind = plan_text(c->facts, "host_kind");
+    if (limit < 0)
+        row(c, "machine", OK, "", "%s%s%s", kind[0] ? kind : "plain",
+            plan_text(c->facts, "container")[0] ? ", in a container of " : "",
+            plan_text(c->facts, "container"));
+    else
+        row(c, "machine", WARN, "keep checkpoints elsewhere: checkpoint.mirror",
+            "%s: taken away after %lld h at most, up for %.1f h", kind, (long long)(limit / 3600),
+            (double)(age > 0 ? age : 0) / 3600);
+}
+
+/* --- the job ------------------------------------------------------------------------------- */
+
+static void check_plan(struct checkup *c)
+{
+    size_t i;
+    const json_t *note;
+    if (!c->plan) {
+        row(c, "plan", FAIL, "change the spec as it says", "%s", c->refusal.text);
+        return;
+    }
+    row(c, "plan", OK, "", "%lld rank%s: %s", (long long)number(c->plan, "np"),
+        number(c->plan, "np") == 1 ? "" : "s", plan_text(c->plan, "why"));
+    json_array_foreach(json_object_get(c->plan, "notes"), i, note)
+    {
+        if (strstr(json_string_value(note), "likely harmful"))
+            row(c, "environment", WARN, "take it out, or compare with and without",
+                "%s", json_string_value(note));
+    }
+}
+
+static void check_data(struct checkup *c)
+{
+    const json_t *train = json_object_get(c->looked, "train");
+    const char *wrong = plan_text(c->looked, "train_error");
+    if (!json_is_object(json_object_get(c->spec, "train")))
+        return;
+    if (!train)
+        row(c, "data", wrong[0] ? FAIL : UNKNOWN, "change what it names, then look again", "%s",
+            wrong[0] ? wrong : "the engine was not asked");
+    else
+        row(c, "data", OK, "", "%lld samples, %lld steps", (long long)number(train, "samples"),
+            (long long)number(train, "steps"));
+}
+
+static void check_fits(struct checkup *c)
+{
+    size_t i;
+    const json_t *device, *best = NULL;
+    json_array_foreach(json_object_get(json_object_get(c->looked, "train"), "memory"), i, device)
+    {
+        best = json_is_false(json_object_get(device, "fits")) || !best ? device : best;
+    }
+    if (!best || number(best, "planned_bytes") < 0)
+        return;
+    row(c, "fits", json_is_false(json_object_get(best, "fits")) ? FAIL : OK,
+        "a smaller train.batch.micro, or grad_checkpointing: true",
+        "%.2f GiB of memory on %s, %.2f GiB may be used", gib(number(best, "planned_bytes")),
+        plan_text(best, "device"), gib(number(best, "budget_bytes")));
+}
+
+/* `keep` of them, and the one being written before the oldest goes. */
+static void check_checkpoints(struct checkup *c)
+{
+    json_int_t told = number(json_object_get(c->looked, "train"), "checkpoint_bytes");
+    json_int_t each = told < 0 ? number(c->looked, "checkpoint_bytes") : told;
+    json_int_t left = number(c->looked, "checkpoint_free_bytes");
+    json_int_t keep = number(json_object_get(c->spec, "checkpoint"), "keep");
+    if (each < 0 || left < 0)
+        return;
+    keep = keep > 0 ? keep : 1;
+    row(c, "checkpoints", left < each ? FAIL : left < each * (keep + 1) ? WARN : OK,
+        "make room, or lower checkpoint.keep",
+        "%lld of %.2f GiB each and one being written, %.2f GiB free in %s", (long long)keep,
+        gib(each), gib(left), plan_text(c->looked, "checkpoint_dir"));
+}
+
+static void check_time(struct checkup *c)
+{
+    const json_t *session = json_object_get(c->facts, "session");
+    const json_t *wanted = json_object_get(c->spec, "max_duration");
+    json_int_t limit = number(session, "limit_s"), age = number(session, "age_s");
+    if (limit < 0 || !json_is_number(wanted))
+        return;
+    double left = (double)(limit - (age > 0 ? age : 0));
+    row(c, "time", json_number_value(wanted) > left ? WARN : OK,
+        "the rest must go on elsewhere: jobctl adopt", "%.1f h are asked for, the machine has "
+        "%.1f h left", json_number_value(wanted) / 3600, left / 3600);
+}
+
+/* What an attempt is told of: failures, and what concerns this job. */
+static bool concerns_attempt(const json_t *r)
+{
+    static const char *const checks[] = {"checkpoints", "time", "environment"};
+    if (strcmp(plan_text(r, "status"), "fail") == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(checks); i++)
+        if (strcmp(plan_text(r, "check"), checks[i]) == 0)
+            return strcmp(plan_text(r, "status"), "warn") == 0;
+    return false;
+}
+
+/* A program that does not start at all says so better when it is started. */
+static bool of_two_versions(const json_t *looked)
+{
+    return plan_text(json_object_get(looked, "versions"), "jobctl-train")[0];
+}
+
+json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec,
+                         const char *dir, struct err *err)
+{
+    size_t i;
+    json_t *r, *rows = json_array();
+    json_t *looked = doctor_look(train, spec, NULL, dir);
+    json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
+    *rc = 0;
+    json_array_foreach(json_object_get(answer, "rows"), i, r)
+    {
+        if (concerns_attempt(r))
+            json_array_append(rows, r);
+        if (strcmp(plan_text(r, "check"), "programs") == 0 &&
+            strcmp(plan_text(r, "status"), "fail") == 0 && of_two_versions(looked) &&
+            json_is_object(json_object_get(spec, "train")))
+            *rc = err_set(err, ERR_CONFLICT, "%s: %s", plan_text(r, "seen"), plan_text(r, "todo"));
+    }
+    json_decref(looked);
+    json_decref(answer);
+    const json_t *first = json_array_get(rows, 0);
+    json_t *body = first ? json_pack("{s:o, s:O}", "text",
+                                     json_sprintf("%s: %s", plan_text(first, "check"),
+                                                  plan_text(first, "seen")), "rows", rows)
+                         : NULL;
+    json_decref(rows);
+    return body;
+}
+
+json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked)
+{
+    static void (*const of_node[])(struct checkup *) = {
+        check_programs, check_processors, check_memory,  check_shm,  check_disk,    check_driver,
+        check_gpus,     check_pairs,      check_nccl,    check_network, check_rdma, check_clock,
+        check_session,
+    };
+    static void (*const of_job[])(struct checkup *) = {
+        check_plan, check_data, check_fits, check_checkpoints, check_time,
+    };
+    struct checkup c = {.facts = facts, .spec = spec, .looked = looked, .rows = json_array()};
+    if (!c.rows)
+        return NULL;
+    for (size_t i = 0; i < ARRAY_LEN(of_node); i++)
+        of_node[i](&c);
+    if (spec && plan_make(&c.plan, facts, spec, &c.refusal) < 0)
+        c.plan = NULL;
+    for (size_t i = 0; spec && i < ARRAY_LEN(of_job); i++)
+        of_job[i](&c);
+    json_decref(c.plan);
+    return json_pack("{s:o, s:i, s:i, s:i}", "rows", c.rows, "fail", c.count[FAIL], "warn",
+                     c.count[WARN], "unknown", c.count[UNKNOWN]);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.h - is this node fit for a job?  Every check is a row, from facts alone
+ *
+ *   {"rows":[{"check":"GPU 0", "status":"ok"|"warn"|"fail"|"unknown", "seen":"...", "todo":"..."}],
+ *    "fail":0, "warn":1, "unknown":2}
+ *
+ * `fail`: a job will not run, or not rightly. `warn`: it will, but look at this.
+ * `unknown`: what was asked cannot be told here, which is no fault.
+ */
+#ifndef AGENT_DOCTOR_H
+#define AGENT_DOCTOR_H
+
+#include <jansson.h>
+
+struct err;
+
+/* What the checks know beside the facts of probe.h:
+ *   {"versions":{"jobctl-agent":"0.1.0","jobctl-train":"0.1.0"|null},
+ *    "train":{..what `jobctl-train plan --json` says..}|null, "train_error":"..."|null,
+ *    "checkpoint_dir":"/..."|null, "checkpoint_free_bytes":N|null,
+ *    "checkpoint_bytes":N|null,                 of one that is already there
+ *    "clock_synchronised":true|false|null}
+ * Any of them may be absent. */
+
+/* Pure; spec NULL: only the node. A new object, or NULL: no memory. */
+json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked);
+
+/* doctor_look.c: finds what doctor_check() wants. `train` is the engine's program; it is asked about
+ * the spec in the file spec_path, which may take long, or not: NULL. dir: where checkpoints go that
+ * the spec does not place. A new object, or NULL: no memory. */
+json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
+
+/* Before an attempt, in a moment: the body of an event {text, rows} on what is not as it should be,
+ * or NULL. -1 in *rc, with a sentence: it must not be launched. */
+json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec,
+                         const char *dir, struct err *err);
+
+#endif

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# jobctl doctor on a healthy machine and on a sick one, both replayed: rows with what was seen and what to
+# do, an exit code, JSON; with a spec its plan, its data and the room that it needs. No daemon is started.
+# What is wrong just before an attempt is an event of the job.
+. "$TOP/tests/e2e/expect.sh"
+mkdir "$WORK/lib"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$WORK/lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
+export LD_LIBRARY_PATH=$WORK/lib
+cd "$WORK"
+squeeze() { sed -i 's/  */ /g' "$WORK/out"; }     # columns are not what is tested
+
+export FAKE_NVML=$TOP/tests/facts/hgx-h100-ib.machine
+code 0 jobctl doctor; squeeze
+has 'ok programs' out
+has 'ok GPU 7 NVIDIA H100 80GB HBM3, 79.6 GiB, compute capability 9.0' out
+has 'ok GPU pairs 28, none of them refused' out
+has 'ok driver 570.86.15, for CUDA up to 12.8' out
+has 'nothing stands in the way' out
+lacks 'fail' out
+[ ! -e "$JOBCTL_HOME" ]
+
+export FAKE_NVML=$TOP/tests/facts/sick-gpu.machine
+code 1 jobctl doctor; squeeze
+has 'warn GPU 2 NVIDIA A100-SXM4-80GB: bad memory waits for a reset' out
+has 'fail GPU 5 no handle: GPU is lost' out
+has '-> a restart of the machine may bring it back' out
+has '1 of ' out
+code 1 jobctl doctor --json
+json 'o["fail"] == 1 and o["warn"] >= 1 and [r["status"] for r in o["rows"] if r["check"] == "GPU 5"] == ["fail"]'
+printf 'run: "true"\nresources: {gpus: 8}\nenv: {NCCL_SHM_DISABLE: "1"}\n' >eight.yaml
+code 1 jobctl doctor eight.yaml; squeeze
+has 'fail plan resources.gpus asks for 8 GPUs, but this machine has 6 healthy ones' out
+
+# NVLinks that may not be used are a fault, not a detour; a driver that does not answer is told as such.
+{ cat "$TOP/tests/facts/rtx3090-bridge.machine"; echo 'p2p 0 1 4'; } >broken
+FAKE_NVML=broken code 1 jobctl doctor; squeeze
+has 'have NVLink but may not use it, such as GPU 0 and 1 (disabled by registry)' out
+echo 'hang nvmlDeviceGetMemoryInfo' >>broken
+FAKE_NVML=broken JOBCTL_GPU_PROBE_MS=200 code 1 jobctl doctor; squeeze
+has 'fail driver the NVIDIA driver does not answer' out
+
+# A job: its data, the room for its checkpoints, settings that do harm.
+unset FAKE_NVML LD_LIBRARY_PATH
+cp "$TOP/templates/sana-icons.yaml" icons.yaml
+cp -r "$TOP/templates/data" data
+code 0 jobctl doctor icons.yaml; squeeze
+has 'ok plan 1 rank' out
+has 'ok data 24 samples, 400 steps' out
+has 'ok checkpoints 2 of 0.06 GiB each and one being written' out
+for f in data/*/*.png; do echo broken >"$f"; done
+code 1 jobctl doctor icons.yaml; squeeze
+has 'fail data' out
+code 2 jobctl doctor icons.yaml --set train.stepz=4
+has 'did you mean' err
+
+# Before an attempt: told as an event, and by why.
+export LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$TOP/tests/facts/sick-gpu.machine
+printf 'run: "true"\nresources: {gpus: 0}\n' >one.yaml
+code 0 jobctl submit one.yaml --wait
+code 0 jobctl events 1
+has 'GPU 5: no handle: GPU is lost' out
