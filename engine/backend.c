@@ -20,6 +20,8 @@
 static struct {
     const struct kern_ops *ops;  /* NULL: nothing chosen yet */
     const struct kern_streams *streams;
+    const struct kern_graphs *graphs;
+    void (*remember)(const char *file);
     bool                   bf16;
     char                   device[128];
     char                   note[600];
@@ -84,6 +86,17 @@ const struct kern_ops *backend_ops(void)
 const struct kern_streams *backend_streams(void)
 {
     return chosen.streams;
+}
+
+const struct kern_graphs *backend_graphs(void)
+{
+    return chosen.graphs;
+}
+
+void backend_remember(const char *file)
+{
+    if (chosen.remember)
+        chosen.remember(file);
 }
 
 bool backend_is_bf16(void)
@@ -235,6 +248,8 @@ static int open_cuda(bool bf16, struct err *err)
     }
     chosen.ops = c.ops;
     chosen.streams = c.streams;
+    chosen.graphs = c.graphs;
+    chosen.remember = c.remember;
     chosen.bf16 = bf16;
     snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);
     return 0;

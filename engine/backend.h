@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct err;
+struct kern_graphs;
 struct kern_ops;
 struct kern_streams;
 
@@ -26,6 +27,10 @@ int backend_open(const char *backend, const char *precision, struct err *err);
 const struct kern_ops *backend_ops(void);
 /* Streams beside that of the kernels (kernels/cuda.h); NULL on the CPU. */
 const struct kern_streams *backend_streams(void);
+/* Recordings of calls (kernels/cuda.h); NULL on the CPU, or where they are not wanted. */
+const struct kern_graphs *backend_graphs(void);
+/* Keep what is found out about products in this file, and use what it says; see kernels/cuda.h. */
+void backend_remember(const char *file);
 bool backend_is_bf16(void);       /* whether inputs of products are rounded */
 const char *backend_device(void); /* "cpu", or the GPU's name */
 const char *backend_note(void);   /* a sentence for people, or "" */

@@ -131,7 +131,7 @@ int64_t model_bytes(const struct model *m)
 }
 
 /* Takes the sizes of the batch in hand, or says why they do not fit. */
-static int take_sizes(struct model *m, const struct model_input *in, struct err *err)
+int model_set_sizes(struct model *m, const struct model_input *in, struct err *err)
 {
     const int p = m->cfg.patch;
     if (in->batch < 1 || in->height < 1 || in->width < 1 || in->text < 1 || in->height % p ||
@@ -194,7 +194,7 @@ static void caption_forward(struct model *m, const float *y)
 
 int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err)
 {
-    if (take_sizes(m, in, err) < 0)
+    if (model_set_sizes(m, in, err) < 0)
         return -1;
     const struct kern_ops *k = m->ops;
     struct top_acts *a = &m->top;
@@ -268,6 +268,11 @@ void model_on_ready(struct model *m, model_ready_fn fn, void *arg)
 {
     m->on_ready = fn;
     m->on_ready_arg = arg;
+}
+
+bool model_has_on_ready(const struct model *m)
+{
+    return m->on_ready != NULL;
 }
 
 static void tell_ready(struct model *m, weight_at from)

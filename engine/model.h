@@ -97,6 +97,10 @@ int64_t model_bytes(const struct model *m); /* of the device's memory */
  * weights, whatever the platform's threads. Writes the view: push afterwards. */
 void model_init_weights(struct model *m, uint64_t seed);
 
+/* The sizes that the next passes are of, until others are set: for who replays a pass that was
+ * recorded (graph.h); the passes do it themselves. */
+int model_set_sizes(struct model *m, const struct model_input *in, struct err *err);
+
 /* out: [B, channels, H, W], a kernel array. Keeps what model_backward() needs. */
 int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err);
 /* The same with input and output in this process's memory, and errors of the device told. */
@@ -112,6 +116,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
  * after it are complete for this batch. With NULL nobody is. */
 typedef void (*model_ready_fn)(void *arg, size_t from);
 void model_on_ready(struct model *m, model_ready_fn fn, void *arg);
+bool model_has_on_ready(const struct model *m);
 
 /* Useful FLOPs of one forward (matrix products and convolutions, 1 MAC = 2). */
 double model_forward_flops(const struct model_config *cfg, int batch, int height, int width,

@@ -7,6 +7,7 @@
 
 #include "engine/backend.h"
 #include "engine/err.h"
+#include "engine/graph.h"
 #include "engine/layout.h"
 #include "kernels/kernels.h"
 
@@ -30,6 +31,7 @@ struct step {
     size_t                 out_count;        /* its numbers */
     step_backward_fn       on_backward;
     void                  *on_backward_arg;
+    struct graphs         *graphs;           /* NULL: every call by itself */
 };
 
 static int add(struct step *s, float **to, size_t count, struct err *err)
@@ -76,6 +78,7 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
         return err_set(err, ERR_MEMORY, "no memory for a training step");
     s->ops = backend_ops();
     s->max = *max;
+    s->graphs = graphs_create(backend_graphs());
     flow_init(&s->flow, flow_shift);
     if (model_create(&s->model, cfg, max, true, err) < 0 ||
         optim_create(&s->optim, opt, model_layout(s->model), NULL, err) < 0 ||
@@ -94,6 +97,7 @@ void step_destroy(struct step *s)
 {
     if (!s)
         return;
+    graphs_destroy(s->graphs);
     optim_destroy(s->optim);
     model_destroy(s->model);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
@@ -182,6 +186,49 @@ static double take_losses(struct step *s, int batch, float *per_sample)
     return total / batch;
 }
 
+/* A micro-batch where the kernels can read it. */
+struct pass {
+    struct step       *step;
+    struct model_input input;
+    const float       *x0, *noise;
+    size_t             numbers; /* of a sample */
+    double             weight;
+};
+
+enum { FORWARD, BACKWARD };
+
+static int forward(void *arg, struct err *err)
+{
+    const struct pass *p = arg;
+    struct step *s = p->step;
+    const int batch = p->input.batch;
+    s->ops->flow_noise(s->x_t, p->x0, p->noise, s->alpha, s->sigma, batch, p->numbers);
+    if (model_forward(s->model, &p->input, s->out, err) < 0)
+        return -1;
+    s->ops->flow_loss(s->per_sample, s->dout, s->out, p->x0, p->noise, p->weight, batch,
+                      p->numbers);
+    return 0;
+}
+
+static int backward(void *arg, struct err *err)
+{
+    const struct pass *p = arg;
+    return model_backward(p->step->model, &p->input, p->step->dout, NULL, err);
+}
+
+/* Who is told of gradients in the middle of a pass must see its calls made one by one. */
+static int run(struct pass *p, int part, struct err *err)
+{
+    struct step *s = p->step;
+    const struct model_input *in = &p->input;
+    const struct graph_key key = {
+        .part = part, .batch = in->batch, .height = in->height, .width = in->width,
+        .text = in->text, .weight = p->weight, .captions = in->y,
+    };
+    return graphs_run(model_has_on_ready(s->model) ? NULL : s->graphs, &key,
+                      part == FORWARD ? forward : backward, p, err);
+}
+
 int step_micro(struct step *s, const struct step_input *in, double weight, double *loss,
                float *per_sample, struct err *err)
 {
@@ -193,21 +240,22 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
     stage_times(s, s->alpha, s->flow.alpha, in);
     stage_times(s, s->sigma, s->flow.sigma, in);
     stage_times(s, s->timestep, s->flow.t_model, in);
-    const float *x0 = stage(s, s->x0, in->x0, all), *noise = stage(s, s->noise, in->noise, all);
-    s->ops->flow_noise(s->x_t, x0, noise, s->alpha, s->sigma, in->batch, n);
-    const struct model_input input = {
-        .batch = in->batch, .height = in->height, .width = in->width, .text = in->text,
-        .x = s->x_t, .timestep = s->timestep, .y = drop_captions(s, in),
-        .mask = stage(s, s->mask, in->mask, (size_t)in->batch * (size_t)in->text),
+    struct pass p = {
+        .step = s, .x0 = stage(s, s->x0, in->x0, all), .noise = stage(s, s->noise, in->noise, all),
+        .numbers = n, .weight = weight,
+        .input = {
+            .batch = in->batch, .height = in->height, .width = in->width, .text = in->text,
+            .x = s->x_t, .timestep = s->timestep, .y = drop_captions(s, in),
+            .mask = stage(s, s->mask, in->mask, (size_t)in->batch * (size_t)in->text),
+        },
     };
-    if (model_forward(s->model, &input, s->out, err) < 0)
-        return -1;
     s->out_count = all;
-    s->ops->flow_loss(s->per_sample, s->dout, s->out, x0, noise, weight, in->batch, n);
+    if (model_set_sizes(s->model, &p.input, err) < 0 || run(&p, FORWARD, err) < 0)
+        return -1;
     if (s->on_backward)
         s->on_backward(s->on_backward_arg);
     /* The loss is read after backward has been asked for: a device need not stand still. */
-    if (model_backward(s->model, &input, s->dout, NULL, err) < 0)
+    if (run(&p, BACKWARD, err) < 0)
         return -1;
     *loss = take_losses(s, in->batch, per_sample);
     return backend_check(s->ops, err);

@@ -61,6 +61,15 @@ static int find_dir(struct train *t)
     return 0;
 }
 
+/* Algorithms of products are chosen once in a run's life, on each rank: whoever goes on with it has
+ * the same bits, and need not choose again. */
+static void remember_products(const struct train *t)
+{
+    char path[CHECKPOINT_PATH + 32];
+    snprintf(path, sizeof(path), "%s/products.%d-of-%d", t->dir, t->env->rank, t->env->world_size);
+    backend_remember(path);
+}
+
 /* Stops the packing when the run is asked to stop. */
 static bool on_packed(void *arg, int64_t done, int64_t total)
 {
@@ -364,7 +373,10 @@ int train_start(struct train *t)
         return -1;
     if (train_is_first(t))
         tell_device(t);
-    if (train_ranks_open(t) < 0 || find_dir(t) < 0 || open_data(t) < 0 || create_step(t) < 0 ||
+    if (train_ranks_open(t) < 0 || find_dir(t) < 0)
+        return -1;
+    remember_products(t);
+    if (open_data(t) < 0 || create_step(t) < 0 ||
         (t->spec.reproducible && train_exact_open(t) < 0) || train_snapshot_open(t) < 0 ||
         resume_or_start(t) < 0)
         return -1;

@@ -39,6 +39,16 @@ struct kern_streams {
     void (*drop)(void *mark);
 };
 
+/* Calls of kernels written down once, to be asked for at once: a CUDA graph. What is written down
+ * are addresses and numbers, so it is good only for the same of both, and until `moves` changes. */
+struct kern_graphs {
+    int (*begin)(void);        /* from here on calls are written down, not run; -1: they cannot be */
+    void *(*end)(void);        /* NULL: they could not; nothing has run, and all is well */
+    void (*run)(void *graph);  /* in the kernels' stream, after all before */
+    void (*drop)(void *graph);
+    unsigned (*moves)(void);
+};
+
 /* The first block is filled by the caller, the second by kern_cuda_open(). */
 struct kern_cuda {
     size_t              ops_size;   /* KERN_CUDA_SIZE: of the tables both must know */
@@ -46,12 +56,18 @@ struct kern_cuda {
     enum kern_precision precision;
 
     const struct kern_streams *streams;
+    const struct kern_graphs *graphs; /* NULL: not wanted */
+    /* From now on algorithms of matrix products are taken from this file, and what is found by
+     * trying is added to it: who goes on with a run then has its bits. NULL: forget the file. */
+    void (*remember)(const char *file);
     const struct kern_ops *ops;     /* constant; lives until the process ends */
     char name[128];                 /* "NVIDIA H200" */
     char why[256];                  /* a sentence without full stop, unless READY */
 };
 
-#define KERN_CUDA_SIZE (sizeof(struct kern_ops) + sizeof(struct kern_streams))
+#define KERN_CUDA_SIZE \
+    (sizeof(struct kern_ops) + sizeof(struct kern_streams) + sizeof(struct kern_graphs) + \
+     sizeof(struct kern_cuda))
 
 /* One device per process: the first call decides, later ones get the same table if they ask for
  * the same. Returns an enum kern_cuda_result. */

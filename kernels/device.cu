@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.cu - the GPU's memory, and what went wrong on it */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/device.cuh"
@@ -9,6 +10,10 @@ static bool device_ok(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
         return device.state == KERN_OK;
+    if (device.recording) { /* nothing has run: graph.cu gives up, and the device is well */
+        device.record_lost = true;
+        return false;
+    }
     if (device.state == KERN_OK) {
         device.state = e == cudaErrorMemoryAllocation ? KERN_NO_MEMORY : KERN_FAULT;
         snprintf(device.why, sizeof(device.why), "%s: %s (CUDA error %d)", what,
@@ -17,12 +22,29 @@ static bool device_ok(cudaError_t e, const char *what)
     return false;
 }
 
+static bool device_way(const char *way)
+{
+    const char *list = getenv("JOBCTL_CUDA_WAYS");
+    const size_t n = strlen(way);
+    for (const char *at = list; at && *at; at += strcspn(at, " ,")) {
+        at += strspn(at, " ,");
+        if (strncmp(at, way, n) == 0 && strchr(" ,", at[n])) /* the end, too */
+            return true;
+    }
+    return !list;
+}
+
 static void *device_scratch(enum scratch which, size_t bytes)
 {
     if (device.state != KERN_OK)
         return NULL;
     if (device.scratch_bytes[which] >= bytes)
         return device.scratch[which];
+    if (device.recording) { /* memory cannot be had now */
+        device.record_lost = true;
+        return NULL;
+    }
+    device.moves++;
     if (device.scratch[which])
         device_ok(cudaFree(device.scratch[which]), "scratch memory"); /* waits for its users */
     device.scratch[which] = NULL;

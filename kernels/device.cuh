@@ -40,6 +40,9 @@ struct device {
     char                why[200];
     void               *scratch[SCRATCHES];
     size_t              scratch_bytes[SCRATCHES];
+    unsigned            moves;     /* how often scratch has moved: recordings from before are void */
+    bool                recording; /* calls are written down, not run (graph.cu) */
+    bool                record_lost; /* one of them could not be: the recording is of no use */
 };
 
 static struct device device;
@@ -48,6 +51,9 @@ static struct device device;
 static bool device_ok(cudaError_t e, const char *what);
 /* At least `bytes`, or NULL with the failure noted. */
 static void *device_scratch(enum scratch which, size_t bytes);
+/* Whether one of the faster ways to do the same is wanted: all are, unless $JOBCTL_CUDA_WAYS lists
+ * those that are ("tune graph tensor"; empty: none). */
+static bool device_way(const char *way);
 
 #ifdef CUDA_ON_CPU
 #define DYNAMIC_SHARED(type, name) type *name = (type *)cuda_cpu_shared()
@@ -69,7 +75,7 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
     if (device.state != KERN_OK)
         return;
 #ifdef CUDA_ON_CPU
-    device_ok(cuda_cpu_launch(name, grid, block, shared, [&] { kernel(args...); }), name);
+    device_ok(cuda_cpu_launch(name, grid, block, shared, [=] { kernel(args...); }), name);
 #else
     void *list[] = {(void *)&args...};
     if (shared > SHARED_FREE &&

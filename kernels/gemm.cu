@@ -2,7 +2,8 @@
 /* gemm.cu - see gemm.cuh
  *
  * cuBLASLt counts columns first: it is asked for c^T = op(b)^T op(a)^T.  What it
- * needs to know about a product (descriptors, algorithm) is found once and kept.
+ * needs to know about a product (descriptors, algorithm) is found once and kept;
+ * which of the algorithms it offers is the fastest, gemm_tune.cuh finds out.
  * A product that it has no algorithm for (odd shapes, bad alignment) runs in a
  * plain kernel of our own.
  */
@@ -14,7 +15,7 @@
 
 #include "kernels/gemm.cuh"
 
-enum { PLANS_MAX = 512, TILE = 16 };
+enum { PLANS_MAX = 4096, PLANS_FULL = 3072, OFFERS = 8, TILE = 16 };
 #define GEMM_WORKSPACE ((size_t)32 << 20)
 #define TEXT2(x)       #x
 #define TEXT(x)        TEXT2(x)
@@ -23,6 +24,7 @@ enum { PLANS_MAX = 512, TILE = 16 };
 #define CUBLASLT(X)                                                                       \
     X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic)                 \
     X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute)                         \
+    X(cublasLtMatmulDescDestroy) X(cublasLtMatrixLayoutDestroy) X(cublasLtGetVersion)     \
     X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutSetAttribute)                     \
     X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)             \
     X(cublasLtMatmulPreferenceDestroy)
@@ -39,8 +41,10 @@ struct gemm_plan {
     struct gemm_key        key;
     cublasLtMatmulDesc_t   desc;
     cublasLtMatrixLayout_t a, b, c; /* in cuBLASLt's order: a is our b */
-    cublasLtMatmulAlgo_t   algo;
-    bool                   usable;  /* false: our own kernel */
+    cublasLtMatmulAlgo_t   offer[OFFERS]; /* the first is used */
+    int                    offers;  /* 0: our own kernel */
+    bool                   used;    /* this place of the table */
+    bool                   chosen;  /* the first is the fastest, or none other was to be tried */
 };
 
 static struct {
@@ -48,14 +52,20 @@ static struct {
     CUBLASLT(X)
 #undef X
     cublasLtHandle_t  handle;
-    struct gemm_plan *plan; /* [PLANS_MAX] */
+    struct gemm_plan *plan; /* [PLANS_MAX], each at its hash or behind it */
     int               plans;
+    bool              tune;
+    char              gpu[128];
 } lt;
 
 static bool lt_ok(cublasStatus_t s, const char *what)
 {
     if (s == CUBLAS_STATUS_SUCCESS)
         return device.state == KERN_OK;
+    if (device.recording) {
+        device.record_lost = true;
+        return false;
+    }
     if (device.state == KERN_OK) {
         device.state = s == CUBLAS_STATUS_ALLOC_FAILED ? KERN_NO_MEMORY : KERN_FAULT;
         snprintf(device.why, sizeof(device.why), "%s: cuBLASLt status %d", what, (int)s);
@@ -63,7 +73,7 @@ static bool lt_ok(cublasStatus_t s, const char *what)
     return false;
 }
 
-static bool gemm_open(char *why, size_t size)
+static bool gemm_open(const char *gpu, char *why, size_t size)
 {
     static const char *const names[] = {
         "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), "libcublasLt.so",
@@ -90,6 +100,8 @@ static bool gemm_open(char *why, size_t size)
         snprintf(why, size, "cuBLASLt does not start");
         return false;
     }
+    snprintf(lt.gpu, sizeof(lt.gpu), "%.127s", gpu);
+    lt.tune = device_way("tune");
     return true;
 }
 
@@ -202,76 +214,115 @@ static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
            plan_matrix(&p->c, kind_of(g->wide), g->n, g->m, g->ldc, g->batch, g->stride_c);
 }
 
-/* The first algorithm offered for these sizes and alignments. */
-static bool plan_algorithm(struct gemm_plan *p, const struct gemm_key *k)
+/* Algorithms for these sizes and alignments, the likeliest first. Sums of parts of k are made in
+ * fp32 and in one order, or not at all. */
+static bool plan_offers(struct gemm_plan *p, const struct gemm_key *k)
 {
     cublasLtMatmulPreference_t want;
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found[OFFERS];
     int count = 0;
     const size_t room = GEMM_WORKSPACE;
+    const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
-        uint32_t                             bytes;
-    } align[] = {
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, k->align_b},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k->align_a},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k->align_c},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k->align_c},
+        const void                          *value;
+        size_t                               size;
+    } wishes[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof(room)},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof(sums)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->align_b, sizeof(uint32_t)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->align_a, sizeof(uint32_t)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->align_c, sizeof(uint32_t)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->align_c, sizeof(uint32_t)},
     };
     if (!lt_ok(lt.cublasLtMatmulPreferenceCreate(&want), "preference"))
         return false;
-    bool ok = lt_ok(lt.cublasLtMatmulPreferenceSetAttribute(
-                        want, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof(room)),
-                    "workspace");
-    for (size_t i = 0; ok && i < sizeof(align) / sizeof(align[0]); i++)
-        ok = lt_ok(lt.cublasLtMatmulPreferenceSetAttribute(want, align[i].what, &align[i].bytes,
-                                                           sizeof(align[i].bytes)), "alignment");
-    if (ok) {
-        const cublasStatus_t s = lt.cublasLtMatmulAlgoGetHeuristic(
-            lt.handle, p->desc, p->a, p->b, p->c, p->c, want, 1, &found, &count);
-        p->usable = s == CUBLAS_STATUS_SUCCESS && count > 0 &&
-                    found.state == CUBLAS_STATUS_SUCCESS;
-        p->algo = found.algo;
-    }
+    bool ok = true;
+    for (size_t i = 0; ok && i < sizeof(wishes) / sizeof(wishes[0]); i++)
+        ok = lt_ok(lt.cublasLtMatmulPreferenceSetAttribute(want, wishes[i].what, wishes[i].value,
+                                                           wishes[i].size), "preference");
+    if (ok && lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, p->desc, p->a, p->b, p->c, p->c, want,
+                                                lt.tune ? OFFERS : 1, found, &count) ==
+                  CUBLAS_STATUS_SUCCESS)
+        for (int i = 0; i < count; i++)
+            if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= room)
+                p->offer[p->offers++] = found[i].algo;
     lt.cublasLtMatmulPreferenceDestroy(want);
     return ok;
 }
 
-/* NULL: our own kernel shall do it, or something failed. */
+static void plan_free(struct gemm_plan *p)
+{
+    if (p->desc)
+        lt.cublasLtMatmulDescDestroy(p->desc);
+    for (const cublasLtMatrixLayout_t l : {p->a, p->b, p->c})
+        if (l)
+            lt.cublasLtMatrixLayoutDestroy(l);
+    memset(p, 0, sizeof(*p));
+}
+
+/* The place of a product, or the one where it would be: there is always a free one. */
+static struct gemm_plan *plan_place(const struct gemm_key *key)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < sizeof(*key); i++)
+        hash = (hash ^ ((const unsigned char *)key)[i]) * 1099511628211u;
+    size_t at = hash % PLANS_MAX;
+    while (lt.plan[at].used && memcmp(&lt.plan[at].key, key, sizeof(*key)) != 0)
+        at = (at + 1) % PLANS_MAX;
+    return &lt.plan[at];
+}
+
+/* NULL: something failed. */
 static struct gemm_plan *plan_for(const struct gemm *g)
 {
     const struct gemm_key key = key_of(g);
-    for (int i = 0; i < lt.plans; i++)
-        if (memcmp(&lt.plan[i].key, &key, sizeof(key)) == 0)
-            return lt.plan[i].usable ? &lt.plan[i] : NULL;
-    if (lt.plans == PLANS_MAX)
+    struct gemm_plan *p = plan_place(&key);
+    if (p->used)
+        return p;
+    if (lt.plans >= PLANS_FULL) { /* a run of very many shapes: begin anew */
+        for (int i = 0; i < PLANS_MAX; i++)
+            plan_free(&lt.plan[i]);
+        lt.plans = 0;
+        p = plan_place(&key);
+    }
+    if (!plan_shapes(p, g) || !plan_offers(p, &key)) {
+        plan_free(p);
         return NULL;
-    struct gemm_plan *p = &lt.plan[lt.plans];
-    memset(p, 0, sizeof(*p));
-    if (!plan_shapes(p, g) || !plan_algorithm(p, &key))
-        return NULL;
+    }
     memcpy(&p->key, &key, sizeof(key));
+    p->used = true;
     lt.plans++;
-    return p->usable ? p : NULL;
+    return p;
 }
+
+/* One of a plan's algorithms; the result goes to `to`, which is where g's is, or another place. */
+static cublasStatus_t plan_run(const struct gemm_plan *p, const struct gemm *g,
+                               const cublasLtMatmulAlgo_t *algo, void *to, void *room)
+{
+    const float one = 1;
+    return lt.cublasLtMatmul(lt.handle, p->desc, &one, g->b, p->a, g->a, p->b, &g->beta, g->c,
+                             p->c, to, p->c, algo, room, GEMM_WORKSPACE, device.stream);
+}
+
+#include "kernels/gemm_tune.cuh"
 
 static void gemm_run(const char *name, const struct gemm *g)
 {
-    const float one = 1;
     void *room = device_scratch(SCRATCH_GEMM, GEMM_WORKSPACE);
     if (!room || device.state != KERN_OK)
         return;
-    const struct gemm_plan *p = plan_for(g);
-    if (device.state != KERN_OK)
+    struct gemm_plan *p = plan_for(g);
+    if (!p)
         return;
-    if (!p) {
-        plain_gemm(name, g);
-        return;
-    }
     const void *bias = g->bias;
     if (bias && !lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                          &bias, sizeof(bias)), name))
         return;
-    lt_ok(lt.cublasLtMatmul(lt.handle, p->desc, &one, g->b, p->a, g->a, p->b, &g->beta, g->c,
-                            p->c, g->c, p->c, &p->algo, room, GEMM_WORKSPACE, device.stream), name);
+    if (p->offers > 0 && !p->chosen && !device.recording)
+        tune_choose(p, g, room);
+    if (p->offers > 0)
+        lt_ok(plan_run(p, g, &p->offer[0], g->c, room), name);
+    else
+        plain_gemm(name, g);
 }

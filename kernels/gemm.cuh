@@ -24,8 +24,9 @@ struct gemm {
     int64_t        stride_a, stride_b, stride_c; /* in numbers */
 };
 
-/* The library and its workspace; on failure `why` has a sentence. */
-static bool gemm_open(char *why, size_t size);
+/* The library; on failure `why` has a sentence. */
+static bool gemm_open(const char *gpu, char *why, size_t size);
+static void gemm_remember(const char *file); /* see cuda.h */
 static void gemm_run(const char *name, const struct gemm *g);
 
 #endif

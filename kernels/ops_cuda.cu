@@ -12,6 +12,7 @@
 
 #include "kernels/device.cu"
 #include "kernels/gemm.cu"
+#include "kernels/graph.cu"
 #include "kernels/stream.cu"
 
 #include "kernels/adamw.cu"
@@ -88,7 +89,7 @@ static int start_device(struct kern_cuda *c)
     if ((e = cudaSetDevice(c->device)) != cudaSuccess ||
         (e = cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking)) != cudaSuccess)
         return refuse(c, KERN_CUDA_UNUSABLE, about.name, e);
-    if (!gemm_open(c->why, sizeof(c->why)))
+    if (!gemm_open(about.name, c->why, sizeof(c->why)))
         return KERN_CUDA_NO_LIBRARY;
     device.precision = c->precision;
     device.shared_most = about.sharedMemPerBlockOptin;
@@ -135,6 +136,8 @@ extern "C" __attribute__((visibility("default"))) int kern_cuda_open(struct kern
     }
     memcpy(c->name, opened.name, sizeof(c->name));
     c->streams = &stream_table;
+    c->graphs = device_way("graph") ? &graph_table : NULL;
+    c->remember = gemm_remember;
     c->ops = &table;
     return KERN_CUDA_READY;
 }

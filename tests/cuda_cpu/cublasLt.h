@@ -28,11 +28,14 @@ typedef enum {
 } cublasLtMatrixLayoutAttribute_t;
 typedef enum {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
 } cublasLtMatmulPreferenceAttributes_t;
+
+enum { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 
 typedef struct cuda_cpu_lt *cublasLtHandle_t;
 typedef struct cuda_cpu_desc *cublasLtMatmulDesc_t;
@@ -40,6 +43,7 @@ typedef struct cuda_cpu_layout *cublasLtMatrixLayout_t;
 typedef struct cuda_cpu_preference *cublasLtMatmulPreference_t;
 
 typedef struct {
+    int      number;   /* of those that were offered */
     unsigned align[4]; /* what the algorithm was promised for A, B, C, D */
 } cublasLtMatmulAlgo_t;
 
@@ -51,6 +55,9 @@ typedef struct {
 
 extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *h);
+size_t cublasLtGetVersion(void);
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d);
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l);
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute,
                                         cudaDataType_t scale);
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,

@@ -4,6 +4,10 @@
  * An algorithm holds for the alignments it was asked for: a product whose
  * pointers are aligned less ends the program, as it would be wrong on a GPU.
  * CUDA_CPU_FAIL=algorithm: there is none for any product.
+ *
+ * Of several algorithms that are asked for, the first does not work, the second is
+ * slow, the third is the fastest one.  CUDA_CPU_REPORT set: at the end a line says
+ * how often each of them has been run.
  */
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -27,6 +31,16 @@ struct cuda_cpu_preference {
     uint32_t align[4];
 };
 
+enum { OFFERS = 3, BROKEN = 0 };
+static const float cost[OFFERS] = {0.1f, 3.0f, 1.0f};
+static long        runs[OFFERS];
+
+static void report(void)
+{
+    fprintf(stderr, "cublaslt_cpu: run: the slow algorithm %ld times, the fast one %ld times\n",
+            runs[1], runs[2]);
+}
+
 static void die(const char *what)
 {
     fprintf(stderr, "cublaslt_cpu: %s\n", what);
@@ -36,6 +50,25 @@ static void die(const char *what)
 extern "C" cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
     *h = NULL;
+    if (getenv("CUDA_CPU_REPORT"))
+        atexit(report);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" size_t cublasLtGetVersion(void)
+{
+    return 130000;
+}
+
+extern "C" cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
+{
+    delete d;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+extern "C" cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+    delete l;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -92,6 +125,8 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
                                      size_t size)
 {
     const int which = (int)what - (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+    if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        return size == sizeof(uint32_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
     if (which < 0)
         return size == sizeof(size_t) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
     if (size != sizeof(uint32_t))
@@ -109,18 +144,21 @@ extern "C" cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreferen
 extern "C" cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                               cublasLtMatrixLayout_t, cublasLtMatmulPreference_t p, int,
+                               cublasLtMatrixLayout_t, cublasLtMatmulPreference_t p, int wanted,
                                cublasLtMatmulHeuristicResult_t *found, int *count)
 {
     const char *fail = getenv("CUDA_CPU_FAIL");
     *count = 0;
     if (fail && strcmp(fail, "algorithm") == 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    *found = {};
-    for (int i = 0; i < 4; i++)
-        found->algo.align[i] = p->align[i];
-    found->state = CUBLAS_STATUS_SUCCESS;
-    *count = 1;
+    const int first = wanted > 1 ? BROKEN : OFFERS - 1;
+    for (int n = first; n < OFFERS && *count < wanted; n++, ++*count) {
+        found[*count] = {};
+        found[*count].algo.number = n;
+        for (int i = 0; i < 4; i++)
+            found[*count].algo.align[i] = p->align[i];
+        found[*count].state = CUBLAS_STATUS_SUCCESS;
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -151,6 +189,36 @@ static void check_alignment(const cublasLtMatmulAlgo_t *algo, const void *a, con
         die("the algorithm was chosen for better aligned matrices");
 }
 
+/* A product with all that it was asked with: a capture keeps it. */
+struct product {
+    cuda_cpu_desc   d;
+    cuda_cpu_layout la, lb, lc;
+    float           alpha, beta;
+    const void     *a, *b, *c;
+    void           *e;
+    void run() const;
+};
+
+void product::run() const
+{
+    const int64_t depth = d.ta == CUBLAS_OP_N ? la.cols : la.rows;
+    cuda_cpu_open_memory();
+    for (int64_t z = 0; z < lc.batch; z++)
+        for (int64_t j = 0; j < lc.cols; j++)
+            for (int64_t i = 0; i < lc.rows; i++) {
+                const int64_t at = z * lc.stride + j * lc.ld + i;
+                const float sum = alpha * dot(&d, a, &la, b, &lb, i, j, depth, z);
+                const bool biased = d.end == CUBLASLT_EPILOGUE_BIAS;
+                const float bias = biased ? number(d.bias, lc.type, i) : 0.0f;
+                const float y = sum + (beta != 0 ? beta * number(c, lc.type, at) : 0.0f) + bias;
+                if (lc.type == CUDA_R_32F)
+                    ((float *)e)[at] = y;
+                else
+                    ((__nv_bfloat16 *)e)[at] = __float2bfloat16_rn(y);
+            }
+    cuda_cpu_close_memory();
+}
+
 extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d,
                                          const void *alpha, const void *a,
                                          cublasLtMatrixLayout_t la, const void *b,
@@ -159,28 +227,19 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
                                          const cublasLtMatmulAlgo_t *algo, void *, size_t,
                                          cudaStream_t)
 {
-    const float al = *(const float *)alpha, be = *(const float *)beta;
     const int64_t m = lc->rows, n = lc->cols, k = d->ta == CUBLAS_OP_N ? la->cols : la->rows;
     if ((d->ta == CUBLAS_OP_N ? la->rows : la->cols) != m ||
         (d->tb == CUBLAS_OP_N ? lb->rows : lb->cols) != k ||
         (d->tb == CUBLAS_OP_N ? lb->cols : lb->rows) != n || la->batch != lc->batch ||
-        lb->batch != lc->batch || c != e)
+        lb->batch != lc->batch)
         die("the shapes of a product do not fit");
     check_alignment(algo, a, b, e);
-    cuda_cpu_open_memory();
-    for (int64_t z = 0; z < lc->batch; z++)
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t i = 0; i < m; i++) {
-                const int64_t at = z * lc->stride + j * lc->ld + i;
-                const float sum = al * dot(d, a, la, b, lb, i, j, k, z);
-                const bool biased = d->end == CUBLASLT_EPILOGUE_BIAS;
-                const float bias = biased ? number(d->bias, lc->type, i) : 0.0f;
-                const float y = sum + (be != 0 ? be * number(e, lc->type, at) : 0.0f) + bias;
-                if (lc->type == CUDA_R_32F)
-                    ((float *)e)[at] = y;
-                else
-                    ((__nv_bfloat16 *)e)[at] = __float2bfloat16_rn(y);
-            }
-    cuda_cpu_close_memory();
+    if (algo->number == BROKEN)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    runs[algo->number]++;
+    cuda_cpu_pass(cost[algo->number]);
+    const product p = {*d, *la, *lb, *lc, *(const float *)alpha, *(const float *)beta, a, b, c, e};
+    if (!cuda_cpu_record([p] { p.run(); }))
+        p.run();
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -9,9 +9,11 @@
  * CUDA_CPU_GUARD set: device memory is closed while no kernel or copy runs, so
  * that a program that touches it ends at once; it costs much system time.
  *
+ * CUDA_CPU_REPORT set: at the end a line says how many graphs were recorded and run.
+ *
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
  * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
- * "kernel:NAME" the first launch of that name.
+ * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
  */
 #include <cuda_runtime.h>
 
@@ -23,6 +25,7 @@
 #include <ucontext.h>
 
 #include <map>
+#include <vector>
 
 enum {
     THREADS_MAX = 1024, WARP_SIZE = 32, STACK = 64 * 1024, SHARED_MAX = 99 * 1024, /* what every GPU since sm_80 grants */
@@ -40,6 +43,91 @@ void cuda_cpu_die(const char *what)
     fprintf(stderr, "cuda_cpu: %s (block %u %u %u, thread %u %u)\n", what, blockIdx.x, blockIdx.y,
             blockIdx.z, threadIdx.x, threadIdx.y);
     abort();
+}
+
+/* --- graphs ------------------------------------------------------------------------------- */
+
+struct cuda_cpu_graph {
+    std::vector<std::function<void()>> calls;
+};
+
+static cuda_cpu_graph *recording;
+static long            graphs_made, graphs_run, graphs_live;
+static float           clock_ms;
+
+static bool fails(const char *how);
+
+bool cuda_cpu_record(const std::function<void()> &what)
+{
+    if (recording)
+        recording->calls.push_back(what);
+    return recording != NULL;
+}
+
+/* What a capture forbids would be an error on a GPU. */
+static void not_recorded(const char *what)
+{
+    if (recording)
+        cuda_cpu_die(what);
+}
+
+void cuda_cpu_pass(float ms)
+{
+    clock_ms += ms;
+}
+
+static void report(void)
+{
+    fprintf(stderr, "cuda_cpu: %ld graphs recorded, %ld left, run %ld times\n", graphs_made,
+            graphs_live, graphs_run);
+}
+
+extern "C" cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode)
+{
+    static bool told;
+    if (!told && getenv("CUDA_CPU_REPORT"))
+        atexit(report);
+    told = true;
+    not_recorded("a capture within a capture");
+    recording = new cuda_cpu_graph;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
+{
+    *g = recording;
+    recording = NULL;
+    return fails("capture") ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
+{
+    *e = new cuda_cpu_graph(*g);
+    graphs_made++;
+    graphs_live++;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+    delete g;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e)
+{
+    delete e;
+    graphs_live--;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t)
+{
+    not_recorded("a graph within a capture");
+    graphs_run++;
+    for (const auto &call : e->calls)
+        call();
+    return sticky;
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -123,6 +211,7 @@ static size_t take(size_t need)
 extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     const size_t most = limit_of("memory:");
+    not_recorded("cudaMalloc within a capture");
     if (sticky)
         return sticky;
     if (!region) {
@@ -150,6 +239,7 @@ extern "C" cudaError_t cudaFree(void *p)
 {
     if (!p)
         return cudaSuccess;
+    not_recorded("cudaFree within a capture");
     check_fences();
     const size_t at = (size_t)((char *)p - region);
     const auto found = live.find(at);
@@ -196,6 +286,8 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
         return sticky;
     if (!is_device(p, bytes))
         cuda_cpu_die("cudaMemset outside of device memory");
+    if (cuda_cpu_record([=] { cudaMemsetAsync(p, value, bytes, NULL); }))
+        return cudaSuccess;
     cuda_cpu_open_memory();
     memset(p, value, bytes);
     cuda_cpu_close_memory();
@@ -210,6 +302,10 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
     if (is_device(to, bytes) != (kind != cudaMemcpyDeviceToHost) ||
         is_device(from, bytes) != (kind != cudaMemcpyHostToDevice))
         cuda_cpu_die("cudaMemcpy: the direction does not fit the pointers");
+    if (kind != cudaMemcpyDeviceToDevice)
+        not_recorded("a copy from or to the host within a capture");
+    if (cuda_cpu_record([=] { cudaMemcpyAsync(to, from, bytes, kind, NULL); }))
+        return cudaSuccess;
     cuda_cpu_open_memory();
     memcpy(to, from, bytes);
     cuda_cpu_close_memory();
@@ -395,6 +491,8 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
     const size_t count = (size_t)block.x * block.y * block.z;
     if (sticky)
         return sticky;
+    if (cuda_cpu_record([=] { cuda_cpu_launch(name, grid, block, shared, body); }))
+        return cudaSuccess;
     if (fails_now(name))
         return sticky = cudaErrorIllegalAddress;
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
@@ -421,6 +519,7 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
 
 extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
+    not_recorded("cudaStreamSynchronize within a capture");
     if (region)
         check_fences();
     return sticky;
@@ -443,14 +542,25 @@ extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
     return sticky;
 }
 
-extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+struct cuda_cpu_event {
+    float at;
+};
+
+extern "C" cudaError_t cudaEventCreate(cudaEvent_t *e)
 {
-    *e = (cudaEvent_t)&launches;
+    *e = new cuda_cpu_event{0};
     return sticky;
 }
 
-extern "C" cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
+extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
+    return cudaEventCreate(e);
+}
+
+extern "C" cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
+{
+    not_recorded("an event within a capture");
+    e->at = clock_ms;
     return sticky;
 }
 
@@ -459,8 +569,20 @@ extern "C" cudaError_t cudaEventQuery(cudaEvent_t)
     return sticky;
 }
 
-extern "C" cudaError_t cudaEventDestroy(cudaEvent_t)
+extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
+    return sticky;
+}
+
+extern "C" cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    *ms = to->at - from->at;
+    return sticky;
+}
+
+extern "C" cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    delete e;
     return cudaSuccess;
 }
 
@@ -516,6 +638,7 @@ extern "C" const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient";
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when capturing";
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     }
     return "unknown error";

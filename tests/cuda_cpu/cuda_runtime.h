@@ -44,7 +44,8 @@ typedef enum {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorNotReady = 600,
-    cudaErrorIllegalAddress = 700
+    cudaErrorIllegalAddress = 700,
+    cudaErrorStreamCaptureUnsupported = 900
 } cudaError_t;
 
 enum cudaMemcpyKind {
@@ -56,6 +57,8 @@ enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 
 typedef struct cuda_cpu_stream *cudaStream_t;
 typedef struct cuda_cpu_event *cudaEvent_t;
+typedef struct cuda_cpu_graph *cudaGraph_t, *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
 
 struct cudaDeviceProp {
@@ -77,6 +80,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t s);
 cudaError_t cudaStreamSynchronize(cudaStream_t s);
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags);
+cudaError_t cudaEventCreate(cudaEvent_t *e);
+cudaError_t cudaEventSynchronize(cudaEvent_t e);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t e, cudaStream_t s);
+cudaError_t cudaGraphDestroy(cudaGraph_t g);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t e);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s);
 cudaError_t cudaEventQuery(cudaEvent_t e);
 cudaError_t cudaEventDestroy(cudaEvent_t e);
@@ -91,6 +103,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 /* Runs body once per thread of the grid. */
 cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
                             const std::function<void()> &body);
+/* Between begin and end of a capture: writes `what` down and returns true. */
+bool cuda_cpu_record(const std::function<void()> &what);
+/* The clock that events read, in milliseconds: it goes only where somebody lets it. */
+void cuda_cpu_pass(float ms);
 void *cuda_cpu_shared(void);
 int cuda_cpu_lane(void);
 void cuda_cpu_die(const char *what);

@@ -9,6 +9,8 @@ set -u
 bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
 nccl=$(realpath "$5")
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
+export JOBCTL_CUDA_WAYS= # plain, but where it says otherwise: trying algorithms takes its time here
+every="tune graph tensor"
 work=$(mktemp -d)
 log=$work/log
 trap 'rm -rf "$work"' EXIT
@@ -50,7 +52,7 @@ for precision in fp32 bf16; do
     ok "kernels $precision, no algorithm in cuBLASLt" \
         env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" $precision
     # shellcheck disable=SC2086
-    ok "golden cases $precision" \
+    ok "golden cases $precision, every way" env JOBCTL_CUDA_WAYS="$every" \
         "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
 done
 for precision in fp32 bf16; do
@@ -72,6 +74,30 @@ spec whole
 spec half
 ok "a run on the device" \
     env CUDA_CPU_GUARD=1 "$bin/jobctl-train" train --backend cuda --spec "$work/whole.json"
+
+# The same run with every faster way: the same bits, whole and from its middle. The second process
+# finds in a file which algorithms were chosen, and the steps after the second are recordings.
+spec quick
+spec back
+quick="env JOBCTL_CUDA_WAYS=graph,tune CUDA_CPU_REPORT=1 $bin/jobctl-train train --backend cuda"
+ok "a run with recorded steps and chosen algorithms" $quick --spec "$work/quick.json"
+ok "its steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' "$log"
+ok "its algorithms were tried" grep 'the slow algorithm [1-9]' "$log"
+mkdir "$work/back"
+cp -r "$work/quick/step-00000002" "$work/quick/products.0-of-1" "$work/back/" || bad=1
+ok "the same from its middle" $quick --spec "$work/back.json"
+ok "without trying again" grep 'the slow algorithm 0 times' "$log"
+for other in quick back; do
+    for f in model optimizer; do
+        ok "the same bits as without: $f of $other" cmp \
+            "$work/whole/step-00000004/$f.safetensors" "$work/$other/step-00000004/$f.safetensors"
+    done
+done
+spec lost
+ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
+ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
+    "$work/lost/step-00000004/model.safetensors"
+
 mkdir "$work/half"
 cp -r "$work/whole/step-00000002" "$work/half/" || bad=1
 ok "the same from its middle" "$bin/jobctl-train" train --backend cuda --spec "$work/half.json"

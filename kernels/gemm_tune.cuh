@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemm_tune.cuh - the fastest of the algorithms that cuBLASLt offers for a product; part of gemm.cu
+ *
+ * Each is run some times, once in the life of a process; with gemm_remember()
+ * once in the life of a run, since which one is the fastest by a hair depends on
+ * the moment, and another algorithm gives other last bits.  The one that cuBLASLt
+ * names first stays where no other is clearly faster.
+ */
+#define TUNE_GAIN 0.98f
+
+enum { TUNE_RUNS = 3 };
+
+/* A line of the file: what was chosen for a product. The head tells for which machine. */
+struct tune_head {
+    char     what[16];
+    char     gpu[128];
+    uint64_t version, key_bytes, algo_bytes;
+    uint32_t fp32, zero;
+};
+
+struct tune_choice {
+    struct gemm_key      key;
+    cublasLtMatmulAlgo_t algo;
+};
+
+static struct {
+    char                file[1024]; /* "": none */
+    struct tune_choice *known;
+    int                 count;
+    cudaEvent_t         from, to;
+} tune;
+
+static struct tune_head tune_head_now(void)
+{
+    struct tune_head h;
+    memset(&h, 0, sizeof(h));
+    snprintf(h.what, sizeof(h.what), "products 1");
+    memcpy(h.gpu, lt.gpu, sizeof(h.gpu));
+    h.version = lt.cublasLtGetVersion();
+    h.key_bytes = sizeof(struct gemm_key);
+    h.algo_bytes = sizeof(cublasLtMatmulAlgo_t);
+    h.fp32 = device.precision == KERN_FP32;
+    return h;
+}
+
+/* What a file of this machine knows; a line that was cut off is ignored, and so is another
+ * machine's file: the first choice made here begins it anew. */
+static void gemm_remember(const char *file)
+{
+    const struct tune_head ours = tune_head_now();
+    struct tune_head head;
+    struct tune_choice next;
+    tune.count = 0;
+    const int n = snprintf(tune.file, sizeof(tune.file), "%s", file ? file : "");
+    if (n >= (int)sizeof(tune.file))
+        tune.file[0] = '\0';
+    FILE *f = tune.file[0] && lt.tune ? fopen(tune.file, "re") : NULL;
+    if (!f)
+        return;
+    const bool fits = fread(&head, sizeof(head), 1, f) == 1 &&
+                      memcmp(&head, &ours, sizeof(head)) == 0;
+    while (fits && fread(&next, sizeof(next), 1, f) == 1) {
+        struct tune_choice *more = (struct tune_choice *)realloc(
+            tune.known, sizeof(next) * (size_t)(tune.count + 1));
+        if (!more)
+            break;
+        tune.known = more;
+        memcpy(&tune.known[tune.count++], &next, sizeof(next));
+    }
+    fclose(f);
+    if (!fits)
+        remove(tune.file);
+}
+
+/* As far as it goes: a choice that cannot be written is made again by the next process. */
+static void tune_write(const struct gemm_plan *p)
+{
+    FILE *f = tune.file[0] ? fopen(tune.file, "ae") : NULL;
+    if (!f)
+        return;
+    const struct tune_head head = tune_head_now();
+    struct tune_choice c;
+    memset(&c, 0, sizeof(c));
+    memcpy(&c.key, &p->key, sizeof(c.key));
+    c.algo = p->offer[0];
+    if (fseek(f, 0, SEEK_END) == 0 && ftell(f) == 0)
+        fwrite(&head, sizeof(head), 1, f);
+    fwrite(&c, sizeof(c), 1, f);
+    fclose(f);
+}
+
+static bool tune_known(struct gemm_plan *p)
+{
+    for (int i = 0; i < tune.count; i++)
+        if (memcmp(&tune.known[i].key, &p->key, sizeof(p->key)) == 0) {
+            p->offer[0] = tune.known[i].algo;
+            return true;
+        }
+    return false;
+}
+
+/* Milliseconds of some runs; below 0: this algorithm does not do it. */
+static float tune_time(const struct gemm_plan *p, const struct gemm *g,
+                       const cublasLtMatmulAlgo_t *algo, void *to, void *room)
+{
+    float ms = -1;
+    if (plan_run(p, g, algo, to, room) != CUBLAS_STATUS_SUCCESS)
+        return -1;
+    if (!device_ok(cudaEventRecord(tune.from, device.stream), "a product's time"))
+        return -1;
+    for (int i = 0; i < TUNE_RUNS; i++)
+        if (plan_run(p, g, algo, to, room) != CUBLAS_STATUS_SUCCESS)
+            return -1;
+    if (!device_ok(cudaEventRecord(tune.to, device.stream), "a product's time") ||
+        !device_ok(cudaEventSynchronize(tune.to), "a product's time") ||
+        !device_ok(cudaEventElapsedTime(&ms, tune.from, tune.to), "a product's time"))
+        return -1;
+    return ms;
+}
+
+/* Puts the fastest one first. A product that adds to its result must not do so many times: its
+ * results go to memory that is had for the moment; without it, the first algorithm stays. */
+static void tune_choose(struct gemm_plan *p, const struct gemm *g, void *room)
+{
+    void *to = g->c;
+    int best = -1;
+    float least = 0;
+    p->chosen = true;
+    if (!lt.tune || p->offers < 2 || tune_known(p))
+        return;
+    if (!tune.from && (!device_ok(cudaEventCreate(&tune.from), "an event") ||
+                       !device_ok(cudaEventCreate(&tune.to), "an event")))
+        return;
+    const size_t rows = (size_t)g->ldc * (size_t)g->m;
+    const size_t all = (size_t)(g->batch - 1) * (size_t)g->stride_c + rows;
+    if (g->beta != 0 && cudaMalloc(&to, all * size_of(kind_of(g->wide))) != cudaSuccess) {
+        cudaGetLastError();
+        return;
+    }
+    for (int i = 0; i < p->offers && device.state == KERN_OK; i++) {
+        const float ms = tune_time(p, g, &p->offer[i], to, room);
+        if (ms >= 0 && (best < 0 || ms < least * TUNE_GAIN)) {
+            best = i;
+            least = ms;
+        }
+    }
+    if (best > 0) {
+        const cublasLtMatmulAlgo_t first = p->offer[0];
+        p->offer[0] = p->offer[best];
+        p->offer[best] = first;
+    }
+    if (to != g->c)
+        device_ok(cudaFree(to), "a product's time");
+    if (best >= 0)
+        tune_write(p);
+}
