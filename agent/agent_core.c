@@ -19,7 +19,7 @@ enum {
     KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
 };
 
-static void set_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
+void agent_core_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms)
 {
     if (c->timer_at == at_ms)
         return;
@@ -35,7 +35,7 @@ static void send_signal(struct agent_effects *out, int signo)
 /* --- the end of the attempt ------------------------------------------------------------ */
 
 /* Everything that can be said is known: sweep, then say it. */
-static void close_attempt(struct agent_core *c, struct agent_effects *out, const char *result,
+void agent_core_close(struct agent_core *c, struct agent_effects *out, const char *result,
                           bool retry_helps, bool gave_up, const char *text)
 {
     if (c->preempted && c->blame.verdict.cause == CAUSE_NONE && strcmp(result, "stopped") == 0)
@@ -45,7 +45,7 @@ static void close_attempt(struct agent_core *c, struct agent_effects *out, const
     c->retry_helps = retry_helps;
     c->gave_up = gave_up;
     snprintf(c->text, sizeof(c->text), "%s", text);
-    set_timer(c, out, 0);
+    agent_core_timer(c, out, 0);
     agent_effects_add(out, DO_SWEEP)->generation = 0;
 }
 
@@ -84,10 +84,11 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     e->resume_step = c->pace.checkpoint;
     e->skip_step = c->skip.any ? c->skip.step : -1;
     e->forget = c->skip.back;
+    e->remedies = c->remedy.used;
     c->skip.back = false;
 }
 
-static void start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (!c->job.has_setup || c->setup_done) {
         spawn(c, in, out);
@@ -107,6 +108,8 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     c->launched_ms = in->now_ms;
     pace_init(&c->pace, in->launch.history.last_step);
     patience_init(&c->patience, &in->launch.budget, &in->launch.history);
+    remedy_init(&c->remedy, json_object_get(in->launch.plan, "remedies"),
+                in->launch.history.remedies);
     c->job.history.fingerprint = c->job.refusal = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
@@ -114,11 +117,11 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     c->job.plan = c->job.facts = NULL;
     if (in->launch.refusal || !c->ranks || known < 0) {
         c->blame.verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
-        close_attempt(c, out, "failed", false, false,
+        agent_core_close(c, out, "failed", false, false,
                       in->launch.refusal ? in->launch.refusal : "no memory for the ranks");
         return;
     }
-    start(c, in, out);
+    agent_core_start(c, in, out);
 }
 
 static void on_spawned(struct agent_core *c, const struct agent_input *in,
@@ -151,7 +154,7 @@ static void sweep_generation(struct agent_core *c, struct agent_effects *out)
 {
     c->phase = AGENT_ENDING;
     c->stage = STAGE_SWEEP;
-    set_timer(c, out, 0);
+    agent_core_timer(c, out, 0);
     agent_effects_add(out, DO_SWEEP)->generation = c->generation;
 }
 
@@ -161,12 +164,12 @@ static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects 
     if (c->stage == STAGE_FLAG && now_ms < c->kill_at) {
         c->stage = STAGE_TERM;
         send_signal(out, SIGTERM);
-        set_timer(c, out, c->kill_at);
+        agent_core_timer(c, out, c->kill_at);
         return;
     }
     c->stage = STAGE_KILL;
     send_signal(out, SIGKILL);
-    set_timer(c, out, now_ms + KILL_REPEAT_MS);
+    agent_core_timer(c, out, now_ms + KILL_REPEAT_MS);
 }
 
 /* The person's or the controller's wish.  The engine gets half of the grace to act on the flag;
@@ -178,7 +181,7 @@ static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_m
     c->stage = STAGE_FLAG;
     agent_effects_add(out, DO_CONTROL)->command = "stop";
     if (gently && grace_ms > 1)
-        set_timer(c, out, now_ms + grace_ms / 2);
+        agent_core_timer(c, out, now_ms + grace_ms / 2);
     else
         escalate(c, now_ms, out);
 }
@@ -200,7 +203,7 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     switch (c->phase) {
     case AGENT_IDLE:
     case AGENT_BACKOFF:
-        close_attempt(c, out, "stopped", false, false, c->stop_reason);
+        agent_core_close(c, out, "stopped", false, false, c->stop_reason);
         break;
     case AGENT_SETUP:
     case AGENT_RUNNING:
@@ -236,7 +239,7 @@ static void stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
     c->kill_at = now_ms + grace_ms;
     c->stage = STAGE_TERM;
     send_signal(out, SIGTERM);
-    set_timer(c, out, c->kill_at);
+    agent_core_timer(c, out, c->kill_at);
 }
 
 /* --- how a generation ended --------------------------------------------------------------*/
@@ -274,7 +277,8 @@ static void generation_ended(struct agent_core *c, int64_t now_ms, struct agent_
         patience_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
                              c->blame.verdict.detail, c->pace.step);
         patience_failure(&c->patience, now, gained);
-        suspect_failure(&c->suspect, &c->blame.verdict, &c->blame.exit, gained);
+        if (!agent_core_has_remedy(c))
+            suspect_failure(&c->suspect, &c->blame.verdict, &c->blame.exit, gained);
     } else if (gained > 0) {
         patience_progress(&c->patience);
     }
@@ -368,7 +372,7 @@ static void on_hang(struct agent_core *c, const struct agent_input *in, struct a
     c->phase = AGENT_ENDING;
     c->stage = STAGE_REPORT;
     c->kill_at = in->now_ms + REPORT_MS + HANG_GRACE_MS;
-    set_timer(c, out, in->now_ms + REPORT_MS);
+    agent_core_timer(c, out, in->now_ms + REPORT_MS);
     ask_report(c, true, out);
 }
 
@@ -386,82 +390,7 @@ static void on_reported(struct agent_core *c, const struct agent_input *in,
         stop_cascade(c, in->now_ms, HANG_GRACE_MS, out);
 }
 
-/* --- again, or no more ------------------------------------------------------------------*/
-
-static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
-{
-    int64_t delay = patience_wait_ms(&c->patience, in->jitter);
-    char text[400];
-    size_t n = sizeof(text);
-    int at = snprintf(text, n, "%s", c->blame.verdict.text);
-    if (c->pace.checkpoint >= 0)
-        at += snprintf(text + at, n - (size_t)at, "; the checkpoint of step %lld is resumed",
-                       (long long)c->pace.checkpoint);
-    if (c->skip.back)
-        at += snprintf(text + at, n - (size_t)at, "; the batch of step %lld will be left out",
-                       (long long)c->skip.step + 1);
-    if (delay)
-        snprintf(text + at, n - (size_t)at, "; it failed %lld times without progress",
-                 (long long)c->patience.failures);
-    agent_effects_event(out, "restart_scheduled",
-                        json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
-                                  (json_int_t)delay, "text", text));
-    if (delay == 0) {
-        start(c, in, out);
-        return;
-    }
-    c->phase = AGENT_BACKOFF;
-    set_timer(c, out, in->now_ms + delay);
-}
-
-/* Not here: on another GPU or node, which is the controller's choice. */
-static void elsewhere(struct agent_core *c, struct agent_effects *out)
-{
-    char text[400];
-    const char *gpu = suspect_guilty(&c->suspect);
-    const char *often = c->suspect.proof ? "" : " twice in a row";
-    int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
-    if (gpu) {
-        snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is left out from now on", often, gpu);
-        agent_effects_event(out, "excluded",
-                            json_pack("{s:i, s:s, s:i, s:s, s:s+}", "generation", c->generation,
-                                      "gpu", gpu, "rank", c->suspect.guilty, "cause",
-                                      cause_name(c->blame.verdict.cause), "text",
-                                      c->blame.verdict.text, often));
-    }
-    close_attempt(c, out, "failed", true, false, text);
-}
-
-/* A second NaN of the engine near the first. */
-static bool diverges(struct agent_core *c)
-{
-    const int rank = c->blame.exit.rank;
-    if (c->blame.verdict.cause != CAUSE_NAN_LOSS || !c->job.engine || c->blame.exit.none)
-        return false;
-    return !skip_ask(&c->skip, c->ranks[rank].failed_step);
-}
-
-/* A generation, or the setup, failed, and nothing of it is left. */
-static void decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
-{
-    char text[400];
-    if (!c->blame.verdict.retry_helps) {
-        close_attempt(c, out, "failed", false, false, c->blame.verdict.text);
-    } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean ||
-               suspect_guilty(&c->suspect)) {
-        elsewhere(c, out);
-    } else if (patience_ask(&c->patience, text, sizeof(text)) < 0) {
-        size_t n = strlen(text);
-        snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
-        close_attempt(c, out, "failed", false, true, text);
-    } else if (diverges(c)) {
-        snprintf(text, sizeof(text), "%s; this was so once before, and its batch was left out then",
-                 c->blame.verdict.text);
-        close_attempt(c, out, "failed", false, false, text);
-    } else {
-        again(c, in, out);
-    }
-}
+/* --- when nothing of it is left ---------------------------------------------------------*/
 
 static void on_swept(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
@@ -477,15 +406,15 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
     if (c->phase != AGENT_ENDING || c->stage != STAGE_SWEEP)
         return;
     if (c->done_seen && !c->blame.failed) {
-        close_attempt(c, out, "succeeded", false, false, "the run is complete");
+        agent_core_close(c, out, "succeeded", false, false, "the run is complete");
     } else if (c->stop_asked) {
-        close_attempt(c, out, "stopped", false, false, c->stop_reason);
+        agent_core_close(c, out, "stopped", false, false, c->stop_reason);
     } else if (c->blame.failed) {
-        decide(c, in, out);
+        agent_core_decide(c, in, out);
     } else {
         if (c->pace.step < 0) /* no step lines: all of the run that ended well was of use */
             c->pace.productive_ms += in->now_ms - c->generation_ms;
-        close_attempt(c, out, "succeeded", false, false, "every rank exited with code 0");
+        agent_core_close(c, out, "succeeded", false, false, "every rank exited with code 0");
     }
 }
 
@@ -513,7 +442,7 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
     agent_event_add_exit(body, e);
     agent_effects_event(out, "setup_done", body);
     if (c->stop_asked) {
-        close_attempt(c, out, "stopped", false, false, c->stop_reason);
+        agent_core_close(c, out, "stopped", false, false, c->stop_reason);
         return;
     }
     if (!e->signalled && e->exit_code == 0) {
@@ -533,7 +462,7 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
     char now[FINGERPRINT];
     patience_fingerprint(now, "setup", e, v.detail, -1);
     patience_failure(&c->patience, now, 0);
-    decide(c, in, out);
+    agent_core_decide(c, in, out);
 }
 
 static void on_timer(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
@@ -542,7 +471,7 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
         return;
     c->timer_at = 0;
     if (c->phase == AGENT_BACKOFF)
-        start(c, in, out);
+        agent_core_start(c, in, out);
     else if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT)
         stop_cascade(c, in->now_ms, HANG_GRACE_MS, out);
     else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
@@ -570,6 +499,7 @@ void agent_core_destroy(struct agent_core *c)
     blame_clear(&c->blame);
     pace_fini(&c->pace);
     suspect_fini(&c->suspect);
+    remedy_fini(&c->remedy);
     free(c->ranks);
     free(c);
 }

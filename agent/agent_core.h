@@ -74,6 +74,7 @@ struct agent_history {
     int64_t     same_fingerprint;
     int64_t     last_step;   /* the furthest ever */
     const char *fingerprint; /* of the last failure, "" = none */
+    int         remedies;    /* that were in use */
 };
 
 struct agent_launch {

@@ -10,6 +10,7 @@
 #include "agent/blame.h"
 #include "agent/pace.h"
 #include "agent/patience.h"
+#include "agent/remedy.h"
 #include "agent/skip.h"
 #include "agent/spending.h"
 #include "agent/suspect.h"
@@ -55,12 +56,26 @@ struct agent_core {
     struct patience patience;
     struct skip skip;
     struct suspect suspect;
+    struct remedy remedy;
 
     /* how the attempt ends */
     const char *result;
     char text[400];
     bool retry_helps, gave_up;
 };
+
+/* The one timer; 0 = none. */
+void agent_core_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms);
+/* The next generation, or the setup before it. */
+void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+/* Everything that can be said is known: sweep, then say it. */
+void agent_core_close(struct agent_core *c, struct agent_effects *out, const char *result,
+                      bool retry_helps, bool gave_up, const char *text);
+
+/* agent_core_again.c: a generation, or the setup, failed, and nothing of it is left. */
+void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+/* What failed was a hang for which the plan has something left to try. */
+bool agent_core_has_remedy(const struct agent_core *c);
 
 /* agent_core_words.c: INPUT_PROGRESS, what a rank says of itself. */
 void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);

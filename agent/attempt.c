@@ -83,8 +83,15 @@ void attempt_sync(struct attempt *a)
 static void store_learned(struct attempt *a)
 {
     json_t *learned = vigil_learned(a->vigil);
-    if (learned)
-        attempt_store(a, "learned", learned, false);
+    if (a->remedies > 0 && (learned || (learned = json_object())))
+        json_object_set_new(learned, "remedies", json_integer(a->remedies));
+    if (!learned || (a->learned && json_equal(learned, a->learned))) {
+        json_decref(learned);
+        return;
+    }
+    json_decref(a->learned);
+    a->learned = json_incref(learned);
+    attempt_store(a, "learned", learned, false);
 }
 
 /* One line of the agent's own log per event that a person would ask for. */
@@ -115,9 +122,14 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
         .plan = a->plan,
+        .remedies = generation ? by->remedies : 0,
         .secrets = json_object_get(a->launch, "secrets"),
     };
     struct err err = {0};
+    if (e.remedies > a->remedies) {
+        a->remedies = e.remedies;
+        store_learned(a); /* at once: should this agent be lost, the next one begins with it */
+    }
     int rc = ranks_start(a->ranks, &e, a->pids, &err);
     struct agent_input in = {
         .spawn = {.generation = generation,
@@ -499,6 +511,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     json_decref(a.facts);
     json_decref(a.launch);
     json_decref(a.plan);
+    json_decref(a.learned);
     free(a.pids);
     return rc;
 }

@@ -99,7 +99,8 @@ static void feed_launch(struct attempt *a, const char *refusal)
                               launch_int(body, "budget", "no_progress")},
                    .history = {launch_int(body, "history", "failures_without_progress"),
                                launch_int(body, "history", "same_fingerprint"),
-                               launch_int(body, "history", "last_step"), fingerprint},
+                               launch_int(body, "history", "last_step"), fingerprint,
+                               (int)launch_int(body, "learned", "remedies")},
                    .plan = a->plan,
                    .facts = a->facts}};
     attempt_feed(a, &in);

@@ -43,6 +43,8 @@ struct attempt {
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
     bool leaving;
+    int remedies;    /* of the plan that are in use */
+    json_t *learned; /* as it was stored last, or NULL */
 };
 
 /* One step of the core; performing an effect may lead to the next step. */

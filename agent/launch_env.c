@@ -77,7 +77,8 @@ static void put_int(struct entries *e, const char *name, int64_t value)
     put(e, name, text);
 }
 
-static void put_rows(struct entries *e, const json_t *plan, const char *list)
+/* At most so many of them. */
+static void put_rows(struct entries *e, const json_t *plan, const char *list, size_t most)
 {
     size_t i;
     json_t *row;
@@ -85,7 +86,7 @@ static void put_rows(struct entries *e, const json_t *plan, const char *list)
     {
         const char *name = json_string_value(json_object_get(row, "name"));
         const char *value = json_string_value(json_object_get(row, "value"));
-        if (name && value)
+        if (name && value && i < most)
             put(e, name, value);
     }
 }
@@ -176,11 +177,12 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
         if (!is_foreign(inherited[i]) &&
             buf_append(&e.text, inherited[i], strlen(inherited[i]) + 1) < 0)
             e.failed = true;
-    put_rows(&e, l->plan, "env");
+    put_rows(&e, l->plan, "env", SIZE_MAX);
+    put_rows(&e, l->plan, "remedies", (size_t)l->remedies);
     if (l->generation > 0)
         put_torchrun(&e, l, rank);
     put_ours(&e, l, rank);
-    put_rows(&e, l->plan, "user_env");
+    put_rows(&e, l->plan, "user_env", SIZE_MAX);
     const char *name;
     json_t *value;
     json_t *secrets = (json_t *)(uintptr_t)l->secrets; /* iterating changes nothing */

@@ -32,6 +32,7 @@ struct launch_env {
     bool          forget;          /* do not resume from memory */
     int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
     const json_t *plan;
+    int           remedies;        /* of the plan: so many, from the first on (agent/remedy.h) */
     const json_t *secrets;         /* NAME: value, or NULL */
 };
 

@@ -310,6 +310,7 @@ static int fill(struct plan_view *v, struct err *err)
     set_profiler(v);
     if (plan_take_user_env(v, err) < 0)
         return -1;
+    plan_add_remedies(v);
     set_hash(v->plan);
     return 0;
 }

@@ -83,6 +83,11 @@ int plan_rdma_ports(const struct plan_view *v)
     return count_ports(v, NULL);
 }
 
+bool plan_rdma_is_ethernet(const struct plan_view *v)
+{
+    return count_ports(v, "infiniband") == 0 && count_ports(v, "ethernet") > 0;
+}
+
 /* The cloud's own settings must be taken whole, and come with each release. */
 static bool has_vendor_script(const struct plan_view *v)
 {
@@ -204,8 +209,7 @@ static const struct row {
 
 /* --- what NCCL will make of it ------------------------------------------------------------- */
 
-/* NCCL uses P2P up to PCIe switches; on AMD hosts with two GPUs, everywhere. */
-static bool p2p_everywhere(const struct plan_view *v)
+bool plan_p2p_everywhere(const struct plan_view *v)
 {
     return v->gpus <= 2 && strstr(plan_text(v->facts, "cpu_model"), "AMD");
 }
@@ -216,7 +220,7 @@ static void expect(struct plan_view *v)
     char text[240];
     size_t n = 0;
     plan_count_pairs(&p, v);
-    bool far_too = p2p_everywhere(v);
+    bool far_too = plan_p2p_everywhere(v);
     const struct {
         int         pairs;
         const char *how;
@@ -256,7 +260,7 @@ static void heed_network(struct plan_view *v)
         plan_note(v, "only %lld KiB of memory may be locked, and RDMA needs as much as it likes: "
                   "start containers with --ulimit memlock=-1, or set limits.conf",
                   (long long)(json_integer_value(lock) >> 10));
-    if (count_ports(v, "infiniband") == 0 && count_ports(v, "ethernet") > 0)
+    if (plan_rdma_is_ethernet(v))
         plan_note(v, "RDMA over Ethernet stalls where the network drops packets: if the first "
                   "collective fails, set env.NCCL_IB_DISABLE=1 and compare");
 }

@@ -63,7 +63,13 @@ void plan_set_nccl(struct plan_view *v);
 const char *plan_interface(const struct plan_view *v);
 /* RDMA ports that are up. */
 int plan_rdma_ports(const struct plan_view *v);
+bool plan_rdma_is_ethernet(const struct plan_view *v); /* there is some, and none of InfiniBand */
 bool plan_has_efa(const struct plan_view *v);
+/* NCCL uses P2P up to PCIe switches; on AMD hosts with two GPUs, everywhere. */
+bool plan_p2p_everywhere(const struct plan_view *v);
+
+/* plan_remedy.c: what the next start would change after a hang before the first step. */
+void plan_add_remedies(struct plan_view *v);
 
 /* plan_user.c: the job's own variables and inherited ones, judged. -1: one of them cannot be. */
 int plan_take_user_env(struct plan_view *v, struct err *err);

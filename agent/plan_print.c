@@ -42,6 +42,9 @@ void plan_print(FILE *out, const json_t *plan)
     fprintf(out, "environment of every rank:\n");
     print_env(out, plan, "env");
     print_env(out, plan, "user_env");
+    if (json_object_get(plan, "remedies"))
+        fprintf(out, "if it hangs before its first step, the next start adds, one after the other:\n");
+    print_env(out, plan, "remedies");
     json_array_foreach(json_object_get(plan, "notes"), i, row)
     {
         fprintf(out, "note: %s\n", json_string_value(row));

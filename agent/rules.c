@@ -198,6 +198,9 @@ static const struct rule rules[] = {
      NULL},
 
     /* --- echoes: somebody else had failed, or hangs --- */
+    {"torch.first", RULE_ECHO, CAUSE_HANG_INIT,
+     "Watchdog caught collective operation timeout: WorkNCCL\\(SeqNum=1,",
+     "the first collective stood still: the path between the GPUs, or a rank that never came to it"},
     {"torch.watchdog", RULE_ECHO, CAUSE_HANG_STEP,
      "Watchdog caught collective operation timeout|watchdog got stuck for|Timeout at NCCL work|"
      "is stuck or far behind",

@@ -32,7 +32,6 @@ struct vigil {
     int                np, generation;
     struct hang_rank  *look;
     struct flight_page *pages;
-    json_t            *told; /* what vigil_learned() gave last */
 };
 
 /* The letter of /proc/PID/stat, 0 when it cannot be read. */
@@ -177,7 +176,6 @@ void vigil_destroy(struct vigil *v)
     straggler_destroy(v->straggler);
     watch_destroy(v->watch);
     free(v->partial);
-    json_decref(v->told);
     free(v->look);
     free(v->pages);
     free(v);
@@ -219,14 +217,7 @@ void vigil_output(struct vigil *v, int rank, const char *bytes, size_t size)
     }
 }
 
-json_t *vigil_learned(struct vigil *v)
+json_t *vigil_learned(const struct vigil *v)
 {
-    json_t *learned = v ? hang_learned(v->hang) : NULL;
-    if (!learned || (v->told && json_equal(learned, v->told))) {
-        json_decref(learned);
-        return NULL;
-    }
-    json_decref(v->told);
-    v->told = json_incref(learned);
-    return learned;
+    return v ? hang_learned(v->hang) : NULL;
 }

@@ -44,8 +44,7 @@ void vigil_end(struct vigil *v);
 /* What a rank has printed, for the rules of `watch:`. */
 void vigil_output(struct vigil *v, int rank, const char *bytes, size_t size);
 
-/* What was learned since this was asked last, for the next attempt (hang_learned()); NULL: nothing
- * new. */
-json_t *vigil_learned(struct vigil *v);
+/* What was learned so far, for the next attempt (hang_learned()); NULL: nothing. */
+json_t *vigil_learned(const struct vigil *v);
 
 #endif

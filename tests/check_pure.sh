@@ -18,8 +18,10 @@ pure="
     agent/plan_gpus
     agent/plan_nccl
     agent/plan_user
+    agent/plan_remedy
     agent/agent_core
     agent/agent_core_words
+    agent/agent_core_again
     agent/agent_core_view
     agent/agent_effects
     agent/agent_event
@@ -27,6 +29,7 @@ pure="
     agent/blame
     agent/pace
     agent/patience
+    agent/remedy
     agent/cause
     agent/rules
     agent/hang

@@ -59,6 +59,8 @@ static inline void say(const struct agent_effect *e)
         buf_print(&said, "SPAWN(%d,%d)", e->generation, (int)e->resume_step);
         if (e->skip_step >= 0)
             buf_print(&said, " without %d%s", (int)e->skip_step, e->forget ? ", from disk" : "");
+        if (e->remedies)
+            buf_print(&said, " remedies %d", e->remedies);
         break;
     case DO_CONTROL:
         buf_print(&said, "CONTROL(%s)", e->command);

@@ -175,6 +175,49 @@ static void the_same_failure_three_times_is_enough(void **state)
            "\"the same failure 3 times without progress: rank 0 exited with code 3: b\"");
 }
 
+/* Each hang before the first step puts one more to what is set; a step proves the path good. */
+static void a_hang_before_the_first_step_gets_a_remedy(void **state)
+{
+    (void)state;
+    json_t *two = json_loads("{\"remedies\":[{\"name\":\"A\",\"value\":\"1\",\"why\":\"w\",\"fact\":\"f\"},"
+                             "{\"name\":\"B\",\"value\":\"2\",\"why\":\"x\",\"fact\":\"g\"}]}", 0, NULL);
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.np = 2, .budget = {10, 10, 10, 0}, .plan = two}});
+    json_decref(two);
+    spawned(1);
+    hang(1, 1, true);
+    reported(1);
+    killed(1, 0, 15);
+    killed(1, 1, 15);
+    expect(swept(true), "restart_scheduled SPAWN(2,-1) remedies 1");
+    expect(field("text"), "\"rank 1 stands still; the next start adds A=1: w (f)\"");
+    spawned(2);
+    hang(2, 1, true);
+    reported(2);
+    killed(2, 0, 15);
+    killed(2, 1, 15);
+    swept(true);
+    expect(timer(now + 10), "SPAWN(3,-1) remedies 2");
+    spawned(3);
+    line(3, 0, "{\"ev\":\"step\",\"step\":1}"); /* so that was it */
+    hang(3, 1, false);
+    reported(3);
+    killed(3, 0, 15);
+    killed(3, 1, 15);
+    expect(swept(true), "restart_scheduled SPAWN(4,-1) remedies 2");
+}
+
+static void what_helped_before_is_set_from_the_start(void **state)
+{
+    (void)state;
+    json_t *one = json_loads("{\"remedies\":[{\"name\":\"A\",\"value\":\"1\"}]}", 0, NULL);
+    expect(feed((struct agent_input){.kind = INPUT_LAUNCH,
+                                     .launch = {.np = 1, .budget = {10, 10, 10, 0}, .plan = one,
+                                                .history = {0, 0, 0, "", 7}}}),
+           "SPAWN(1,-1) remedies 1");
+    json_decref(one);
+}
+
 static void history_counts(void **state)
 {
     (void)state;
@@ -377,6 +420,8 @@ int main(void)
         TEST(stubborn_ranks_are_killed),
         TEST(an_echo_does_not_hide_the_cause),
         TEST(the_same_failure_three_times_is_enough),
+        TEST(a_hang_before_the_first_step_gets_a_remedy),
+        TEST(what_helped_before_is_set_from_the_start),
         TEST(history_counts),
         TEST(only_new_steps_are_progress),
         TEST(a_hang_is_reported_before_anything_is_stopped),

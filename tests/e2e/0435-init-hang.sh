@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two GPUs whose driver permits copies over PCIe, and a program that stands still before its first step
+# unless NCCL is kept from them: the next start adds the variable that the plan had ready, says why, and
+# an attempt after that begins with it.
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+. "$TOP/tests/e2e/events.sh"
+export FAKE_NVML=$WORK/gpus LD_LIBRARY_PATH=$WORK/lib
+mkdir "$WORK/lib"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$WORK/lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
+cat >"$FAKE_NVML" <<'END'
+driver 580.95.05
+cuda 13000
+gpu GPU-00100010-0000-4000-8000-000000000000 00000000:10:00.0 24564 8.9 NVIDIA GeForce RTX 4090
+gpu GPU-00180018-0000-4000-8000-000000000001 00000000:18:00.0 24564 8.9 NVIDIA GeForce RTX 4090
+path * * 20
+END
+cp "$TOP/templates/jobctl_progress.py" "$WORK"
+cat >"$WORK/train.py" <<'PY'
+import os, time
+from jobctl_progress import enter
+enter(0, "init")
+while os.environ.get("NCCL_P2P_DISABLE") != "1":
+    time.sleep(0.1)
+for step in range(3):
+    enter(step)
+    time.sleep(0.02)
+print("P2P is off in attempt", os.environ["JOBCTL_ATTEMPT"])
+if os.environ["JOBCTL_ATTEMPT"] == "1":     # until somebody ends the agent
+    while True:
+        enter(step)
+        time.sleep(0.05)
+        step += 1
+PY
+cat >"$WORK/job.yaml" <<YAML
+name: pipeline
+run: exec python3 train.py
+workdir: $WORK
+hang: {first_step: 2s}
+YAML
+jobctl plan "$WORK/job.yaml" >"$WORK/plan"
+grep -q 'if it hangs before its first step, the next start adds' "$WORK/plan" || { cat "$WORK/plan"; exit 1; }
+jobctl submit -q "$WORK/job.yaml"
+hang=$(await 1 '"kind":"hang"')
+[ "$(echo "$hang" | field cause)" = hang_init ]
+await 1 '"kind":"restart_scheduled"' | tee "$WORK/again" | field text
+grep -q 'the next start adds NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can stand still' "$WORK/again"
+until jobctl logs 1 --rank 0 | grep -q 'P2P is off in attempt 1'; do sleep 0.1; done
+
+# What helped is set from the start in the attempt after this one: it has no hang of its own.
+kill -9 "$(await 1 '"kind":"agent_up"' | field pid)"
+jobctl wait 1 --timeout 60
+jobctl logs 1 | grep -q 'P2P is off in attempt 2'
+[ "$(jobctl events 1 | grep -c ' hang: ')" = 1 ]
