@@ -51,9 +51,13 @@ SLURM_LIBS ?= -lslurm
 HAVE_SLURM := $(shell printf '\043include <slurm/slurm.h>' | $(CC) $(SLURM_CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1)
 SLURM_SRCS := $(wildcard controller/slurm/*.c)
 
+# The controller's helper for other machines, where libssh is.
+HAVE_SSH := $(shell pkg-config --exists libssh 2>/dev/null && echo 1)
+SSH_SRCS := $(wildcard controller/ssh/*.c)
+
 # Top of the house first: the linker resolves downwards.
 DIRS     := controller db agent engine kernels
-HDRS     := $(wildcard $(DIRS:=/*.h))
+HDRS     := $(wildcard $(DIRS:=/*.h)) $(if $(HAVE_SSH),$(wildcard controller/ssh/*.h))
 SRCS     := $(filter-out %/main.c agent/ncclprof.c,$(wildcard $(DIRS:=/*.c)))
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
 lib       = $(OBJ)/lib$(1).a
@@ -75,6 +79,7 @@ PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \
             $(if $(wildcard engine/main.c),$(BIN)/jobctl-train)
 PROGRAMS += $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)
+PROGRAMS += $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)
 UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
 SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
@@ -104,6 +109,7 @@ NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
+	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")
 
 check: units layers pure resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
@@ -153,7 +159,7 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 
 clang: $(OBJ)/flags  ## every source and header once more through clang's warnings
 	@command -v clang >/dev/null || { echo "no clang found: skipped"; exit 0; }; \
-	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(if $(HAVE_SLURM),$(SLURM_SRCS)); do \
+	for f in $(SRCS) $(wildcard $(DIRS:=/main.c)) $(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS)); do \
 	  clang $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-unknown-warning-option $(FLAGS_clang) -fsyntax-only $$f || exit 1; \
 	done; \
 	for h in $(HDRS); do clang $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h || exit 1; done
@@ -257,6 +263,10 @@ $(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(OBJ)/engine/err.o
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SLURM_LIBS) -ljansson
 
+$(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
+	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
+	$(Q)$(CC) $(FLAGS) -o $@ $^ -lssh -ljansson -luv -lpthread -ldl -lm -lrt
+
 $(NCCLPROF): agent/ncclprof.c engine/flight.c engine/err.c engine/flight.h engine/err.h $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
@@ -299,6 +309,6 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
+-include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
 .PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-dist bootstrap demo install clean help FORCE

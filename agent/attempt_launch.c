@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror */
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/attempt_parts.h"
 #include "agent/doctor.h"
@@ -51,11 +52,30 @@ static int look_before(struct attempt *a, const json_t *spec, struct err *err)
     return rc;
 }
 
+/* On a machine that is not the controller's, "hosted/KEY/checkpoints" is below the state directory
+ * in which our own run directory is hosted/KEY/ATTEMPT (agent/attach.h). */
+static int settle_checkpoints(struct attempt *a, struct err *err)
+{
+    json_t *checkpoint = json_object_get(json_object_get(a->launch, "spec"), "checkpoint");
+    const char *dir = json_string_value(json_object_get(checkpoint, "dir"));
+    if (!dir || strncmp(dir, "hosted/", 7) != 0)
+        return 0;
+    const char *end = a->o.run_dir + strlen(a->o.run_dir);
+    for (int up = 0; up < 3 && end > a->o.run_dir; up += *end == '/')
+        end--;
+    json_t *path = json_sprintf("%.*s/%s", (int)(end - a->o.run_dir), a->o.run_dir, dir);
+    if (!path || json_object_set(checkpoint, "dir", path) < 0 ||
+        json_object_set_new(a->launch, "ckpt_dir", path) < 0)
+        return err_set(err, ERR_MEMORY, "no memory for the launch");
+    return 0;
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
-    if (payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
+    if (settle_checkpoints(a, err) < 0 ||
+        payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
         plan_make(&a->plan, a->facts, spec, err) < 0 || look_before(a, spec, err) < 0)
         return -1;
     a->np = (int)json_integer_value(json_object_get(a->plan, "np"));

@@ -17,8 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/attach.h"
 #include "agent/attempt.h"
 #include "agent/doctor.h"
+#include "agent/file_digest.h"
 #include "agent/flight_print.h"
 #include "agent/identity.h"
 #include "agent/inspect.h"
@@ -340,6 +342,35 @@ static int cmd_mirror(int argc, char **argv, struct err *err)
     return mirror_run(argv[1], err);
 }
 
+/* --- on other machines ------------------------------------------------------------------- */
+
+static int cmd_attach(int argc, char **argv, struct err *err)
+{
+    (void)argv;
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (argc != 1)
+        return err_set(err, ERR_USAGE, "attach takes no arguments: the controller speaks to it");
+    if (n < 0)
+        return err_set(err, ERR_SYSTEM, "cannot tell where this program is: %s", strerror(errno));
+    self[n] = '\0';
+    umask(077);
+    return attach_run(0, 1, self, err);
+}
+
+static int cmd_digest(int argc, char **argv, struct err *err)
+{
+    char digest[FILE_DIGEST];
+    if (argc < 2)
+        return err_set(err, ERR_USAGE, "digest needs files");
+    for (int i = 1; i < argc; i++) {
+        if (file_digest(digest, argv[i], err) < 0)
+            return -1;
+        puts(digest);
+    }
+    return 0;
+}
+
 /* --- the table -------------------------------------------------------------------------- */
 
 static int cmd_version(int argc, char **argv, struct err *err)
@@ -368,6 +399,8 @@ static const struct command {
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror_run.h)", cmd_mirror},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
+    {"attach", "", "speak for a controller on another machine (agent/attach.h)", cmd_attach},
+    {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},
     {"version", "", "print the version", cmd_version},
     {"help", "", "print this list", cmd_help},
 };

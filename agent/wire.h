@@ -23,6 +23,12 @@
  *   agent       HEARTBEAT  once a second while ranks live; may be dropped
  *   controller  STOP, CHECKPOINT
  *
+ * On another machine `jobctl-agent attach` (agent/attach.h) stands between the two. The controller's
+ * first word, ATTACH, is for it; then it hands on what both say, and adds to the agent's words
+ *
+ *   LOG   bytes of a log of this attempt, before any event that is younger than they are
+ *   LOST  the agent is gone and nothing of the attempt lives; what it had spooled came before
+ *
  * Every body carries job, attempt and nonce; a message of another attempt is
  * refused and its sender told STOP.
  *
@@ -42,6 +48,10 @@
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
+ *   ATTACH     {job, attempt, nonce, key, may_start, acked, logs: {FILE: bytes that are here}}
+ *               key names the job on a machine that serves several controllers
+ *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
+ *   LOST       {job, attempt, nonce, text}
  *
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
@@ -103,10 +113,13 @@ enum wire_message {
     WIRE_HELLO      = 1,
     WIRE_EVENT      = 2,
     WIRE_HEARTBEAT  = 3,
+    WIRE_LOG        = 4,
+    WIRE_LOST       = 5,
     WIRE_LAUNCH     = 33,
     WIRE_ACK        = 34,
     WIRE_STOP       = 35,
-    WIRE_CHECKPOINT = 36
+    WIRE_CHECKPOINT = 36,
+    WIRE_ATTACH     = 37
 };
 
 enum wire_direction { TO_CONTROLLER, TO_AGENT };

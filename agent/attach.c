@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach.c - see attach.h; one thread that waits, for one conversation */
+#include "agent/attach.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/frame.h"
+#include "agent/identity.h"
+#include "agent/log_feed.h"
+#include "agent/run_dir.h"
+#include "agent/spool.h"
+#include "agent/sweep.h"
+#include "agent/unix_socket.h"
+#include "engine/err.h"
+
+enum {
+    LOOK_MS = 20,
+    LOGS_MS = 200,          /* how late a line of output may be */
+    SWEEP_MS = 50,
+    SWEEP_GRACE_MS = 5000,  /* ranks of a dead agent write a checkpoint and leave by themselves */
+    REACH_MS = 30000,       /* an agent that lives and does not answer */
+    DYING_MS = 500,
+    STARTS = 3,
+    EXIT_LOCKED = 3,
+    FRAMES = 512 * 1024     /* the largest message of an agent fits */
+};
+
+struct attach {
+    int out;
+    const char *program;
+    json_t *order; /* the body of ATTACH */
+    struct wire_id id;
+    char key_dir[PATH_MAX], run_dir[PATH_MAX + 24];
+    struct log_feed *logs;
+    char *bytes;
+    size_t held; /* of a frame that is not whole yet */
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+static int write_all(int fd, const void *bytes, size_t size)
+{
+    for (const char *p = bytes; size;) {
+        ssize_t n = write(fd, p, size);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        p += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* ---- to the controller ---- */
+
+/* A message of our own. Takes the body. */
+static int say(struct attach *a, enum wire_message number, json_t *body, struct err *err)
+{
+    size_t size = 0;
+    char *frame = NULL;
+    int rc = -1;
+    if (!body || json_object_set_new(body, "job", json_integer(a->id.job)) < 0 ||
+        json_object_set_new(body, "attempt", json_integer(a->id.attempt)) < 0 ||
+        json_object_set_new(body, "nonce", json_string(a->id.nonce)) < 0)
+        err_set(err, ERR_MEMORY, "no memory for a message");
+    else if ((frame = frame_make(number, body, &size, err)) &&
+             (rc = write_all(a->out, frame, size)) < 0)
+        err_set(err, ERR_SYSTEM, "the controller is gone: %s", strerror(errno));
+    free(frame);
+    json_decref(body);
+    return rc;
+}
+
+static int say_logs(struct attach *a, struct err *err)
+{
+    for (json_t *body; (body = log_feed_next(a->logs));)
+        if (say(a, WIRE_LOG, body, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- the order ---- */
+
+/* Byte by byte: what follows it is for the agent. */
+static int read_order(struct attach *a, int in, struct err *err)
+{
+    struct frame_reader *reader;
+    const struct wire_row *row = NULL;
+    int rc = 0;
+    if (frame_reader_create(&reader, TO_AGENT, err) < 0)
+        return -1;
+    while (rc == 0 && !a->order) {
+        char byte;
+        ssize_t n = read(in, &byte, 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n != 1)
+            rc = err_set(err, ERR_SYSTEM, "the controller left before it said what it wants");
+        else if (frame_read(reader, &byte, 1, &row, &a->order, err) < 0)
+            rc = -1;
+    }
+    frame_reader_destroy(reader);
+    if (rc < 0)
+        return -1;
+    if (row->number != WIRE_ATTACH)
+        return err_set(err, ERR_DATA, "the first message must be attach, not %s", row->name);
+    if (wire_check(row, a->order, err) < 0)
+        return -1;
+    a->id = wire_id_of(a->order);
+    return 0;
+}
+
+static int make_path(const char *path, struct err *err)
+{
+    char part[PATH_MAX + 24];
+    struct stat st;
+    snprintf(part, sizeof(part), "%s", path);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+            return err_set(err, ERR_SYSTEM, "cannot make the directory '%s': %s", part,
+                           strerror(errno));
+        *p = was;
+        if (!was)
+            break;
+    }
+    /* Whoever could write here could make an agent of ours run commands. */
+    if (stat(path, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))
+        return err_set(err, ERR_SYSTEM, "'%s' must belong to this user, and be writable by nobody "
+                       "else", path);
+    return 0;
+}
+
+static int make_run_dir(struct attach *a, struct err *err)
+{
+    const char *key = json_string_value(json_object_get(a->order, "key"));
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    bool xdg = state && state[0] == '/';
+    if (!key[0] || strspn(key, "0123456789abcdef-") != strlen(key) || a->id.attempt < 1)
+        return err_set(err, ERR_DATA, "the controller's key of the job is not one");
+    if (!xdg && (!home || home[0] != '/'))
+        return err_set(err, ERR_SYSTEM, "HOME is not set on this machine");
+    int n = snprintf(a->key_dir, sizeof(a->key_dir), "%s%s/jobctl/hosted/%s", xdg ? state : home,
+                     xdg ? "" : "/.local/state", key);
+    if (n < 0 || (size_t)n >= sizeof(a->key_dir))
+        return err_set(err, ERR_SYSTEM, "the path of this machine's state directory is too long");
+    snprintf(a->run_dir, sizeof(a->run_dir), "%s/%lld", a->key_dir, (long long)a->id.attempt);
+    if (make_path(a->key_dir, err) < 0)
+        return -1;
+    return make_path(a->run_dir, err);
+}
+
+/* ---- the end of an attempt ---- */
+
+static void sweep_all(const char *nonce)
+{
+    const int64_t patient_until = now_ms() + SWEEP_GRACE_MS;
+    struct sweep s = {.nonce = nonce};
+    while (sweep_run(&s, NULL, 0) > 0) {
+        s.kill = now_ms() > patient_until;
+        pause_ms(SWEEP_MS);
+    }
+}
+
+/* When it returns nothing of the attempt lives, and nothing of it will come. */
+static void bury(const char *run_dir, const char *nonce)
+{
+    int lock;
+    struct err err = {0};
+    while ((lock = run_dir_lock(run_dir, &err)) < 0 && err.code == ERR_CONFLICT) {
+        err = (struct err){0};
+        pause_ms(LOOK_MS);
+    }
+    if (lock >= 0) {
+        run_dir_fence(run_dir, NULL);
+        close(lock);
+    }
+    sweep_all(nonce);
+}
+
+/* An attempt of this job that the controller has given up. Its agent is ended by its identity. */
+static void dismiss(const char *run_dir)
+{
+    struct identity who;
+    if (identity_read(&who, run_dir, NULL) < 0)
+        return;
+    if (identity_alive(&who))
+        kill((pid_t)who.pid, SIGKILL);
+    bury(run_dir, who.nonce);
+}
+
+static void dismiss_older(const struct attach *a)
+{
+    DIR *d = opendir(a->key_dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char dir[PATH_MAX + 300], *end;
+        long long attempt = strtoll(e->d_name, &end, 10);
+        if (*end || attempt < 1 || attempt >= a->id.attempt)
+            continue;
+        snprintf(dir, sizeof(dir), "%s/%s", a->key_dir, e->d_name);
+        dismiss(dir);
+    }
+    if (d)
+        closedir(d);
+}
+
+static int give_spooled(void *arg, const json_t *event)
+{
+    return say(arg, WIRE_EVENT, json_deep_copy(event), NULL) < 0;
+}
+
+/* All that the attempt has left, and that this is all. */
+static int give_remains(struct attach *a, const char *text, struct err *err)
+{
+    char spool[PATH_MAX + 64];
+    const json_int_t acked = json_integer_value(json_object_get(a->order, "acked"));
+    bury(a->run_dir, a->id.nonce);
+    snprintf(spool, sizeof(spool), "%s/" RUN_DIR_SPOOL, a->run_dir);
+    if (say_logs(a, err) < 0)
+        return -1;
+    if (access(spool, R_OK) == 0)
+        spool_read(spool, acked, give_spooled, a, NULL);
+    return say(a, WIRE_LOST, json_pack("{s:s}", "text", text), err);
+}
+
+/* ---- an agent that lives ---- */
+
+static char **environment(const char *nonce)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **env = calloc(n + 2, sizeof(*env));
+    if (env)
+        memcpy(env, environ, n * sizeof(*env));
+    if (env && asprintf(&env[n], "JOBCTL_AGENT_NONCE=%s", nonce) < 0)
+        env[n] = NULL;
+    return env;
+}
+
+/* Returns once it listens. -1: what it said instead. */
+static int start_agent(const struct attach *a, struct err *err)
+{
+    char job[24], attempt[24], said[300] = "";
+    int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC), status = 0;
+    char **env = environment(a->id.nonce);
+    pid_t pid = -1;
+    posix_spawn_file_actions_t files;
+    snprintf(job, sizeof(job), "%lld", (long long)a->id.job);
+    snprintf(attempt, sizeof(attempt), "%lld", (long long)a->id.attempt);
+    const char *const args[] = {a->program, "run", "--dir", a->run_dir, "--job", job, "--attempt",
+                                attempt, NULL};
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, fd, 1);
+    posix_spawn_file_actions_adddup2(&files, fd, 2);
+    int rc = env ? posix_spawn(&pid, a->program, &files, NULL, (char **)(uintptr_t)args, env)
+                 : ENOMEM;
+    posix_spawn_file_actions_destroy(&files);
+    while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    ssize_t n = pread(fd, said, sizeof(said) - 1, 0);
+    said[n > 0 ? n : 0] = '\0';
+    for (size_t i = 0; env && env[i]; i++)
+        if (!env[i + 1])
+            free(env[i]);
+    free(env);
+    close(fd);
+    if (rc != 0)
+        return err_set(err, ERR_SYSTEM, "its agent could not be started: %s", strerror(rc));
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == EXIT_LOCKED))
+        return 0;
+    return err_set(err, ERR_SYSTEM, "its agent could not be started (status %d): %s", status, said);
+}
+
+/* From the agent: whole frames, and before them what was logged until now. */
+static int pass_frames(struct attach *a, int agent, struct err *err)
+{
+    ssize_t n = read(agent, a->bytes + a->held, FRAMES - a->held);
+    if (n < 0 && errno == EINTR)
+        return 1;
+    if (n <= 0)
+        return 0;
+    a->held += (size_t)n;
+    size_t whole = 0;
+    while (a->held - whole >= FRAME_HEADER) {
+        const unsigned char *p = (const unsigned char *)a->bytes + whole;
+        size_t size = FRAME_HEADER + ((size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 |
+                                      (size_t)p[3] << 24);
+        if (size > FRAMES)
+            return err_set(err, ERR_DATA, "the agent sent a message of %zu bytes", size);
+        if (a->held - whole < size)
+            break;
+        whole += size;
+    }
+    if (whole == 0)
+        return 1;
+    if (say_logs(a, err) < 0 || write_all(a->out, a->bytes, whole) < 0)
+        return -1;
+    memmove(a->bytes, a->bytes + whole, a->held - whole);
+    a->held -= whole;
+    return 1;
+}
+
+static int pass_back(int in, int agent)
+{
+    char bytes[65536];
+    ssize_t n = read(in, bytes, sizeof(bytes));
+    if (n < 0 && errno == EINTR)
+        return 1;
+    if (n <= 0)
+        return 0;
+    return write_all(agent, bytes, (size_t)n) == 0 ? 1 : 2; /* 2: its end is read as well */
+}
+
+enum ended { CONTROLLER_ENDED, AGENT_ENDED, BROKEN };
+
+static enum ended converse(struct attach *a, int in, int agent, struct err *err)
+{
+    a->held = 0;
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = in, .events = POLLIN}, {.fd = agent, .events = POLLIN}};
+        int n = poll(fds, 2, LOGS_MS), rc = 1;
+        if (n < 0 && errno != EINTR)
+            return BROKEN;
+        if (n == 0 && say_logs(a, err) < 0)
+            return BROKEN;
+        if (n > 0 && fds[1].revents && (rc = pass_frames(a, agent, err)) <= 0)
+            return rc == 0 ? AGENT_ENDED : BROKEN;
+        if (n > 0 && fds[0].revents && pass_back(in, agent) == 0)
+            return CONTROLLER_ENDED;
+    }
+}
+
+static bool dies(const struct identity *who)
+{
+    for (const int64_t until = now_ms() + DYING_MS; now_ms() < until; pause_ms(LOOK_MS))
+        if (!identity_alive(who))
+            return true;
+    return false;
+}
+
+static int serve(struct attach *a, int in, struct err *err)
+{
+    char socket[PATH_MAX + 64], text[400];
+    const int64_t give_up = now_ms() + REACH_MS;
+    const bool may_start = json_is_true(json_object_get(a->order, "may_start"));
+    int starts = 0;
+    snprintf(socket, sizeof(socket), "%s/" RUN_DIR_SOCKET, a->run_dir);
+    snprintf(text, sizeof(text), "the agent of attempt %lld died", (long long)a->id.attempt);
+    for (;;) {
+        struct identity who;
+        struct err why = {0};
+        bool known = identity_read(&who, a->run_dir, NULL) == 0 &&
+                     strcmp(who.nonce, a->id.nonce) == 0;
+        if (!known && may_start && !run_dir_fenced(a->run_dir) && starts++ < STARTS) {
+            if (start_agent(a, &why) < 0)
+                return give_remains(a, why.text, err);
+            continue;
+        }
+        if (!known)
+            snprintf(text, sizeof(text), "the agent of attempt %lld never started",
+                     (long long)a->id.attempt);
+        if (!known || !identity_alive(&who))
+            return give_remains(a, text, err);
+        int agent = unix_socket_connect(socket, false, &why);
+        if (agent < 0 && now_ms() > give_up)
+            return err_set(err, ERR_SYSTEM, "the agent lives (pid %lld) and cannot be reached: %s",
+                           (long long)who.pid, why.text);
+        if (agent < 0) {
+            pause_ms(LOOK_MS);
+            continue;
+        }
+        enum ended ended = converse(a, in, agent, err);
+        close(agent);
+        if (ended == CONTROLLER_ENDED || (ended == AGENT_ENDED && !dies(&who)))
+            return 0;
+        if (ended == BROKEN)
+            return err_set(err, ERR_SYSTEM, "the connection broke");
+    }
+}
+
+int attach_run(int in, int out, const char *program, struct err *err)
+{
+    struct attach a = {.out = out, .program = program};
+    int rc = -1;
+    signal(SIGPIPE, SIG_IGN);
+    a.bytes = malloc(FRAMES);
+    if (!a.bytes) {
+        err_set(err, ERR_MEMORY, "no memory for a conversation");
+        goto out;
+    }
+    if (write_all(out, ATTACH_READY, strlen(ATTACH_READY)) < 0 || read_order(&a, in, err) < 0 ||
+        make_run_dir(&a, err) < 0 ||
+        log_feed_open(&a.logs, a.run_dir, json_object_get(a.order, "logs"), err) < 0)
+        goto out;
+    dismiss_older(&a);
+    rc = serve(&a, in, err);
+out:
+    log_feed_close(a.logs);
+    json_decref(a.order);
+    free(a.bytes);
+    return rc;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.c - see command.h */
+#include "controller/ssh/command.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "controller/ssh/login.h"
+#include "engine/err.h"
+
+enum { PIECE = 64 * 1024, WAIT_MS = 1000 };
+
+static ssh_channel start(ssh_session s, const char *command, struct err *err)
+{
+    ssh_channel c = ssh_channel_new(s);
+    if (c && ssh_channel_open_session(c) == SSH_OK && ssh_channel_request_exec(c, command) == SSH_OK)
+        return c;
+    err_set(err, ERR_SYSTEM, "cannot run a command: %s", ssh_get_error(s));
+    if (c)
+        ssh_channel_free(c);
+    return NULL;
+}
+
+/* Keeps what fits. */
+static void keep(char *text, size_t size, const char *bytes, int n)
+{
+    size_t at = strlen(text);
+    size_t room = size - 1 - at, take = (size_t)n < room ? (size_t)n : room;
+    memcpy(text + at, bytes, take);
+    text[at + take] = '\0';
+}
+
+static void one_line(char *text)
+{
+    size_t n = strlen(text);
+    while (n > 0 && text[n - 1] == '\n')
+        text[--n] = '\0';
+    err_make_printable(text);
+}
+
+static int finish(ssh_channel c, int *status)
+{
+    *status = ssh_channel_get_exit_status(c);
+    ssh_channel_close(c);
+    ssh_channel_free(c);
+    return 0;
+}
+
+int command_run(ssh_session s, const char *command, char *out, size_t out_size, char *wrong,
+                size_t wrong_size, int *status, struct err *err)
+{
+    char bytes[4096];
+    int n;
+    out[0] = wrong[0] = '\0';
+    ssh_channel c = start(s, command, err);
+    if (!c)
+        return -1;
+    while ((n = ssh_channel_read(c, bytes, sizeof(bytes), 0)) > 0)
+        keep(out, out_size, bytes, n);
+    while ((n = ssh_channel_read(c, bytes, sizeof(bytes), 1)) > 0)
+        keep(wrong, wrong_size, bytes, n);
+    one_line(wrong);
+    return finish(c, status);
+}
+
+static int write_all(const char *bytes, size_t size)
+{
+    while (size) {
+        ssize_t n = write(STDOUT_FILENO, bytes, size);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        bytes += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Looks for the line in what a login may have printed before. *n is what is left behind it. */
+struct opening {
+    const char *ready;
+    size_t      matched;
+    bool        began;
+};
+
+static const char *await_ready(struct opening *o, const char *bytes, int *n)
+{
+    const char *end = bytes + *n;
+    while (!o->began && bytes < end) {
+        o->matched = *bytes == o->ready[o->matched] ? o->matched + 1 : *bytes == o->ready[0];
+        o->began = !o->ready[o->matched];
+        bytes++;
+    }
+    *n = (int)(end - bytes);
+    return bytes;
+}
+
+enum flow { QUIET, FLOWED, ENDED, BROKEN };
+
+static enum flow from_host(ssh_channel c, struct opening *o, char *wrong, size_t wrong_size)
+{
+    static char bytes[PIECE];
+    enum flow flow = QUIET;
+    int n = ssh_channel_read_nonblocking(c, bytes, sizeof(bytes), 1);
+    if (n > 0) {
+        keep(wrong, wrong_size, bytes, n);
+        flow = FLOWED;
+    }
+    n = ssh_channel_read_nonblocking(c, bytes, sizeof(bytes), 0);
+    if (n == SSH_EOF || (n <= 0 && ssh_channel_is_eof(c)))
+        return flow == FLOWED ? FLOWED : ENDED;
+    if (n < 0)
+        return BROKEN;
+    if (n == 0)
+        return flow;
+    const char *rest = await_ready(o, bytes, &n);
+    if (o->began)
+        login_deadline("", 0);
+    return write_all(rest, (size_t)n) == 0 ? FLOWED : ENDED;
+}
+
+static enum flow to_host(ssh_channel c)
+{
+    static char bytes[PIECE];
+    ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+    if (n < 0 && errno == EINTR)
+        return QUIET;
+    if (n <= 0)
+        return ENDED;
+    for (ssize_t at = 0; at < n;) {
+        int m = ssh_channel_write(c, bytes + at, (uint32_t)(n - at));
+        if (m <= 0)
+            return BROKEN;
+        at += m;
+    }
+    return FLOWED;
+}
+
+static enum flow pass(ssh_session s, ssh_channel c, struct opening *o, char *wrong,
+                      size_t wrong_size)
+{
+    for (;;) {
+        enum flow flow = from_host(c, o, wrong, wrong_size);
+        if (flow == ENDED || flow == BROKEN)
+            return flow;
+        if (flow == FLOWED)
+            continue;
+        struct pollfd fds[2] = {{.fd = ssh_get_fd(s), .events = POLLIN},
+                                {.fd = o->began ? STDIN_FILENO : -1, .events = POLLIN}};
+        if (poll(fds, 2, WAIT_MS) > 0 && fds[1].revents) {
+            flow = to_host(c);
+            if (flow == ENDED || flow == BROKEN)
+                return flow;
+        }
+    }
+}
+
+int command_pass(ssh_session s, const char *host, const char *command, const char *ready,
+                 bool *began, char *wrong, size_t wrong_size, int *status, struct err *err)
+{
+    struct opening o = {.ready = ready};
+    wrong[0] = '\0';
+    login_deadline(host, LOGIN_STEP_S);
+    ssh_channel c = start(s, command, err);
+    if (!c)
+        return -1;
+    enum flow flow = pass(s, c, &o, wrong, wrong_size);
+    *began = o.began;
+    if (flow == BROKEN || !ssh_is_connected(s)) {
+        const char *why = ssh_get_error(s);
+        err_set(err, ERR_SYSTEM, "the connection to %s broke: %s", host, why[0] ? why : "closed");
+        ssh_channel_free(c);
+        return -1;
+    }
+    if (!ssh_channel_is_eof(c)) { /* our own input ended */
+        *status = 0;
+        ssh_channel_close(c);
+        ssh_channel_free(c);
+        return 0;
+    }
+    return finish(c, status);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* login.c - see login.h */
+#include "controller/ssh/login.h"
+
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+enum { SILENT_MS = 10000 }; /* a connection on which nothing is acknowledged for so long is dead */
+
+/* ---- the deadline ---- */
+
+static char deadline_text[400];
+
+static void deadline_came(int signo)
+{
+    (void)signo;
+    if (write(STDERR_FILENO, deadline_text, strlen(deadline_text)) < 0)
+        _exit(4);
+    _exit(4);
+}
+
+void login_deadline(const char *host, unsigned seconds)
+{
+    if (seconds) {
+        snprintf(deadline_text, sizeof(deadline_text), "jobctl-ssh: %.200s did not answer within "
+                 "%u s\n", host, seconds);
+        signal(SIGALRM, deadline_came);
+    }
+    alarm(seconds);
+}
+
+/* ---- options ---- */
+
+/* libssh makes of ProxyJump a call of ssh, which would ask, and read another user's file where HOME
+ * was changed. */
+static int tame_jump(ssh_session s, const char *config, struct err *err)
+{
+    char *command = NULL, *ours = NULL;
+    int rc = 0;
+    if (ssh_options_get(s, SSH_OPTIONS_PROXYCOMMAND, &command) != SSH_OK || !command)
+        return 0;
+    if (strncmp(command, "ssh ", 4) == 0 && strstr(command, " -W ")) {
+        if (asprintf(&ours, "ssh %s%s%s -o BatchMode=yes -o StrictHostKeyChecking=yes %s",
+                     config ? "-F '" : "", config ? config : "", config ? "'" : "",
+                     command + 4) < 0 ||
+            ssh_options_set(s, SSH_OPTIONS_PROXYCOMMAND, ours) != SSH_OK)
+            rc = err_set(err, ERR_MEMORY, "out of memory for a jump host");
+        free(ours);
+    }
+    ssh_string_free_char(command);
+    return rc;
+}
+
+static int set_options(ssh_session s, const char *host, struct err *err)
+{
+    char dir[PATH_MAX], config[PATH_MAX + 16];
+    const char *home = getenv("HOME");
+    const int no = 0, yes = 1;
+    const long limit = LOGIN_CONNECT_S;
+    if (!home || home[0] != '/')
+        return err_set(err, ERR_USAGE, "HOME is not set: it says where .ssh/config is");
+    snprintf(dir, sizeof(dir), "%s/.ssh", home);
+    snprintf(config, sizeof(config), "%s/config", dir);
+    bool own = access(config, R_OK) == 0 && !strchr(config, '\'');
+    if (ssh_options_set(s, SSH_OPTIONS_PROCESS_CONFIG, &no) != SSH_OK ||
+        ssh_options_set(s, SSH_OPTIONS_SSH_DIR, dir) != SSH_OK ||
+        ssh_options_set(s, SSH_OPTIONS_TIMEOUT, &limit) != SSH_OK ||    /* ConnectTimeout wins */
+        ssh_options_set(s, SSH_OPTIONS_HOST, host) != SSH_OK)
+        return err_set(err, ERR_USAGE, "'%.100s' cannot be the name of a host", host);
+    if (own && ssh_options_parse_config(s, config) != SSH_OK)
+        return err_set(err, ERR_USAGE, "%s: %s", config, ssh_get_error(s));
+    if (access("/etc/ssh/ssh_config", R_OK) == 0)
+        ssh_options_parse_config(s, "/etc/ssh/ssh_config");
+    ssh_options_set(s, SSH_OPTIONS_NODELAY, &yes);
+    return tame_jump(s, own ? config : NULL, err);
+}
+
+/* A machine that vanishes says nothing: without these it would be missed after a quarter of an hour. */
+static void watch_connection(ssh_session s)
+{
+    const int fd = ssh_get_fd(s), yes = 1, idle = 3, interval = 2, count = 3, limit = SILENT_MS;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
+
+/* ---- who is it? ---- */
+
+static void fingerprint(char *out, size_t size, ssh_session s)
+{
+    ssh_key key = NULL;
+    unsigned char *hash = NULL;
+    size_t length = 0;
+    snprintf(out, size, "unknown");
+    if (ssh_get_server_publickey(s, &key) != SSH_OK)
+        return;
+    if (ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &length) == SSH_OK) {
+        char *text = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, length);
+        if (text)
+            snprintf(out, size, "%s %s", ssh_key_type_to_char(ssh_key_type(key)), text);
+        ssh_string_free_char(text);
+    }
+    ssh_clean_pubkey_hash(&hash);
+    ssh_key_free(key);
+}
+
+static int check_host(ssh_session s, const char *host, struct err *err)
+{
+    char print[120];
+    enum ssh_known_hosts_e known = ssh_session_is_known_server(s);
+    if (known == SSH_KNOWN_HOSTS_OK)
+        return 0;
+    fingerprint(print, sizeof(print), s);
+    if (known == SSH_KNOWN_HOSTS_CHANGED)
+        return err_set(err, ERR_USAGE, "the key of %s has CHANGED: it now shows %s. Somebody may "
+                       "stand between, or the machine was installed anew; if you know that it was, "
+                       "`ssh-keygen -R %s` and `ssh %s` once", host, print, host, host);
+    if (known == SSH_KNOWN_HOSTS_OTHER)
+        return err_set(err, ERR_USAGE, "%s shows a key of another kind (%s) than the one in "
+                       "known_hosts; `ssh %s` once and compare", host, print, host);
+    if (known == SSH_KNOWN_HOSTS_ERROR)
+        return err_set(err, ERR_USAGE, "known_hosts cannot be read: %s", ssh_get_error(s));
+    return err_set(err, ERR_USAGE, "%s is not in known_hosts: `ssh %s` once, compare the key it "
+                   "shows (%s) and say yes", host, host, print);
+}
+
+static int let_in(ssh_session s, const char *host, struct err *err)
+{
+    char *user = NULL;
+    int rc = ssh_userauth_publickey_auto(s, NULL, NULL);
+    if (rc == SSH_AUTH_SUCCESS)
+        return 0;
+    if (!ssh_is_connected(s))
+        return err_set(err, ERR_SYSTEM, "%s ended the connection: %s", host, ssh_get_error(s));
+    ssh_options_get(s, SSH_OPTIONS_USER, &user);
+    err_set(err, ERR_USAGE, "%s does not let %s in with the keys at hand%s: `ssh -o BatchMode=yes %s` "
+            "must work without a question; a key with a passphrase belongs into ssh-agent", host,
+            user ? user : "this user", getenv("SSH_AUTH_SOCK") ? "" : " (no ssh-agent)", host);
+    ssh_string_free_char(user);
+    return -1;
+}
+
+ssh_session login_open(const char *host, struct err *err)
+{
+    ssh_session s = ssh_new();
+    if (!s) {
+        err_set(err, ERR_MEMORY, "out of memory for a session");
+        return NULL;
+    }
+    login_deadline(host, LOGIN_STEP_S);
+    if (set_options(s, host, err) < 0)
+        goto fail;
+    if (ssh_connect(s) != SSH_OK) {
+        err_set(err, ERR_SYSTEM, "%s cannot be reached: %s", host, ssh_get_error(s));
+        goto fail;
+    }
+    watch_connection(s);
+    if (check_host(s, host, err) < 0 || let_in(s, host, err) < 0)
+        goto fail;
+    return s;
+fail:
+    if (ssh_is_connected(s))
+        ssh_disconnect(s);
+    ssh_free(s);
+    return NULL;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - jobctl-ssh: a connection of the controller to one host
+ *
+ *   jobctl-ssh attach HOST   input and output are those of `jobctl-agent attach` on the host
+ *   jobctl-ssh probe HOST    what `jobctl-agent probe` says there
+ *   jobctl-ssh digest        of the programs that would be sent
+ *
+ * The programs are sent first where they are missing. A process per connection: libssh blocks, and
+ * one that hangs or dies takes nobody along. It ends with its input. Exit code: 0 the conversation
+ * ended, 2 somebody must change something first, 4 it may work later; the reason is the last line
+ * on stderr.
+ */
+#include <libssh/libssh.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/attach.h"
+#include "controller/ssh/command.h"
+#include "controller/ssh/login.h"
+#include "controller/ssh/programs.h"
+#include "engine/err.h"
+
+#define CACHE_WORD "jobctl-cache:"
+
+enum { NOT_THERE = 117, COMMAND = 1024 };
+
+/* Any shell of a login can read it: one word in single quotes. */
+static void compose(char out[COMMAND], const struct programs *p, const char *verb)
+{
+    snprintf(out, COMMAND, "exec sh -c 'd=${XDG_CACHE_HOME:-$HOME/.cache}/jobctl; "
+             "p=$d/%s/bin/jobctl-agent; test -x \"$p\" && exec \"$p\" %s; "
+             "echo \"" CACHE_WORD "$d\" >&2; exit %d'", p->digest, verb, NOT_THERE);
+}
+
+/* Where the host wants them, from what the command said. */
+static int send_programs(const struct programs *p, ssh_session s, const char *host,
+                         const char *said, struct err *err)
+{
+    char cache[PATH_MAX];
+    const char *word = strstr(said, CACHE_WORD);
+    if (!word)
+        return err_set(err, ERR_SYSTEM, "the login shell of %s says something else than it was "
+                       "asked: %.200s", host, said);
+    word += strlen(CACHE_WORD);
+    snprintf(cache, sizeof(cache), "%.*s", (int)strcspn(word, "\n"), word);
+    if (cache[0] != '/')
+        return err_set(err, ERR_USAGE, "HOME is not set for logins on %s", host);
+    return programs_send(p, s, host, cache, err);
+}
+
+static int no_answer(const char *host, int status, const char *wrong, struct err *err)
+{
+    return err_set(err, ERR_SYSTEM, "jobctl-agent on %s ended with status %d%s%s", host, status,
+                   wrong[0] ? ": " : "", wrong);
+}
+
+static int attach(ssh_session s, const struct programs *p, const char *host, struct err *err)
+{
+    char command[COMMAND], wrong[2048];
+    compose(command, p, "attach");
+    for (int i = 0; i < 2; i++) {
+        bool began = false;
+        int status = -1;
+        if (command_pass(s, host, command, ATTACH_READY, &began, wrong, sizeof(wrong), &status,
+                         err) < 0)
+            return -1;
+        if (began || status != NOT_THERE || i == 1)
+            return began && status == 0 ? 0 : no_answer(host, status, wrong, err);
+        if (send_programs(p, s, host, wrong, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int probe(ssh_session s, const struct programs *p, const char *host, struct err *err)
+{
+    static char out[256 * 1024];
+    char command[COMMAND], wrong[2048];
+    compose(command, p, "probe /");
+    for (int i = 0; i < 2; i++) {
+        int status = -1;
+        login_deadline(host, LOGIN_STEP_S);
+        if (command_run(s, command, out, sizeof(out), wrong, sizeof(wrong), &status, err) < 0)
+            return err_prefix(err, "%s: ", host);
+        const char *facts = strchr(out, '{');
+        if (status == 0 && facts) {
+            fputs(facts, stdout);
+            return 0;
+        }
+        if (status != NOT_THERE || i == 1)
+            return no_answer(host, status, wrong, err);
+        if (send_programs(p, s, host, wrong, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static const struct verb {
+    const char *name;
+    int (*run)(ssh_session s, const struct programs *p, const char *host, struct err *err);
+} verbs[] = {
+    {"attach", attach},
+    {"probe", probe},
+};
+
+static int run(const char *verb, const char *host, struct err *err)
+{
+    struct programs p;
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(verbs[i].name, verb) != 0)
+            continue;
+        if (programs_find(&p, err) < 0)
+            return -1;
+        ssh_session s = login_open(host, err);
+        int rc = s ? verbs[i].run(s, &p, host, err) : -1;
+        if (s) {
+            alarm(2);
+            signal(SIGALRM, SIG_DFL); /* a farewell is not worth waiting for */
+            ssh_disconnect(s);
+            ssh_free(s);
+        }
+        return rc;
+    }
+    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|probe HOST");
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    signal(SIGPIPE, SIG_IGN);
+    ssh_init();
+    if (argc == 2 && strcmp(argv[1], "digest") == 0) {
+        struct programs p;
+        if (programs_find(&p, &err) == 0)
+            puts(p.digest);
+    } else if (argc != 3 || run(argv[1], argv[2], &err) < 0) {
+        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|probe HOST, or jobctl-ssh digest");
+    }
+    fflush(stdout);
+    if (!err.code)
+        return 0;
+    fprintf(stderr, "jobctl-ssh: %s\n", err.text);
+    return err_exit_code(err.code);
+}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# The helper for other machines, by hand: it goes where ~/.ssh/config says, trusts known keys only,
+# asks nothing, brings its programs once, goes on where an upload was cut, and believes no file that
+# it has not read back.
+. "$TOP/tests/hosts.sh"
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+hosts_up one two
+
+# The first time programs are sent, the second time they are there.
+code 0 jobctl-ssh probe one
+has '"hostname"' out
+empty err
+cache=$WORK/one/.cache/jobctl/$(jobctl-ssh digest)
+cmp "$BIN/jobctl-train" "$cache/bin/jobctl-train"
+[ "$(stat -c %a "$cache")" = 700 ]
+[ ! -e "$cache.part" ]
+before=$(stat -c %Y.%i "$cache/bin/jobctl-train")
+code 0 jobctl-ssh probe one
+[ "$(stat -c %Y.%i "$cache/bin/jobctl-train")" = "$before" ]
+
+# An upload that was cut goes on; one whose beginning is wrong is found out, and sent anew.
+cache=$WORK/two/.cache/jobctl/$(jobctl-ssh digest)
+mkdir -p "$cache.part/bin"
+head -c 1000000 "$BIN/jobctl-train" >"$cache.part/bin/jobctl-train"
+number=$(stat -c %i "$cache.part/bin/jobctl-train")
+code 0 jobctl-ssh probe two
+cmp "$BIN/jobctl-train" "$cache/bin/jobctl-train"
+[ "$(stat -c %i "$cache/bin/jobctl-train")" = "$number" ]
+rm -rf "$cache"
+mkdir -p "$cache.part/bin"
+head -c 1000000 /dev/zero >"$cache.part/bin/jobctl-train"
+code 0 jobctl-ssh probe two
+cmp "$BIN/jobctl-train" "$cache/bin/jobctl-train"
+
+# A login that talks does no harm.
+echo 'echo welcome to this machine; echo and mind the step >&2' >"$WORK/two/.bashrc"
+code 0 jobctl-ssh probe two
+
+# Through another host, as ProxyJump says.
+cp "$HOME/.ssh/config" config
+if command -v ssh >/dev/null; then
+    printf 'Host far\n  HostName 127.0.0.1\n  Port %s\n  ProxyJump one\n' \
+        "$(sed -n 's/^Port //p' two.sshd)" | cat - config >"$HOME/.ssh/config"
+    code 0 jobctl-ssh probe far
+    has '"hostname"' out
+fi
+
+# Nobody is there; a host that nobody knows; one whose key has changed; keys that it does not take.
+printf 'Host gone\n  HostName 127.0.0.1\n  Port 1\n' | cat - config >"$HOME/.ssh/config"
+code 4 jobctl-ssh probe gone
+has 'gone cannot be reached' err
+cp config "$HOME/.ssh/config"
+cp "$HOME/.ssh/known_hosts" known
+grep -v "$(cut -d' ' -f2 one.key.pub)" known >"$HOME/.ssh/known_hosts" || true
+code 2 jobctl-ssh probe one
+has 'one is not in known_hosts: `ssh one` once, compare the key it shows (ssh-ed25519 SHA256:' err
+sed "s#$(cut -d' ' -f2 one.key.pub)#$(cut -d' ' -f2 two.key.pub)#" known >"$HOME/.ssh/known_hosts"
+code 2 jobctl-ssh probe one
+has 'the key of one has CHANGED' err
+cp known "$HOME/.ssh/known_hosts"
+: >"$HOME/.ssh/authorized_keys"
+code 2 jobctl-ssh probe one
+has 'one does not let ' err
+cp "$HOME/.ssh/id_ed25519.pub" "$HOME/.ssh/authorized_keys"
+
+# A key with a passphrase is not asked for, even where there is a terminal.
+ssh-keygen -q -p -P '' -N secret -f "$HOME/.ssh/id_ed25519"
+code 2 script -qec 'jobctl-ssh probe one' typescript
+has 'a key with a passphrase belongs into ssh-agent' out
+ssh-keygen -q -p -P secret -N '' -f "$HOME/.ssh/id_ed25519"
+
+# A host that listens and says nothing is given up.
+printf 'Host one\n  ConnectTimeout 2\n' | cat - config >"$HOME/.ssh/config"
+host_freeze one
+code 4 jobctl-ssh probe one
+has 'one' err
+host_thaw one
+
+# A machine of another kind is told before anything is sent: its shell is for another processor.
+sftp=/usr/lib/openssh/sftp-server
+if [ -x $sftp ] && unshare -rm true 2>/dev/null; then
+    head -c 18 /bin/true >arm-shell
+    printf '\267\000' >>arm-shell
+    head -c 100 /dev/zero >>arm-shell
+    cat >arm-sftp <<SH
+#!/bin/sh
+exec unshare -rm sh -c 'mount --bind $WORK/arm-shell "\$(readlink -f /bin/sh)"; exec $sftp'
+SH
+    chmod 755 arm-sftp
+    host_down two
+    rm -rf two/.cache two/.bashrc
+    HOST_SFTP=$WORK/arm-sftp host_up two
+    code 2 jobctl-ssh probe two
+    has 'two is a machine of arm64, and jobctl here is built for ' err
+    [ ! -e two/.cache ]
+fi
