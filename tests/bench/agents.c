@@ -136,9 +136,12 @@ struct agent {
 
 static long hellos, beats, stops, missed;
 
+/* A daemon that is gone has missed nothing; one that hangs up and comes back is greeted twice. */
 static void send_all(struct agent *a, const void *bytes, size_t size)
 {
-    if (send(a->fd, bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+    ssize_t n = send(a->fd, bytes, size, MSG_NOSIGNAL);
+    bool gone = n < 0 && (errno == EPIPE || errno == ECONNRESET);
+    if (n != (ssize_t)size && !gone)
         missed++;
 }
 

@@ -54,6 +54,7 @@ static const char *const harm_names[HARMS] = {
     [HARM_RANK_DEAF] = "ranks do not hear SIGTERM",
     [HARM_DISK] = "a checkpoint finds the disk full",
     [HARM_SPOOL] = "an event finds the disk full",
+    [HARM_GPU] = "a GPU fails",
 };
 
 const char *harm_name(enum harm kind)

@@ -91,6 +91,7 @@ static void launch(struct world *w, int job)
     m->failures = c->failures;
     m->same = c->same;
     m->last_step = c->best;
+    m->excluded = w->store[job].excluded;
     snprintf(m->fingerprint, sizeof(m->fingerprint), "%s", c->fingerprint);
     send(w, job, m);
 }

@@ -45,6 +45,7 @@ static const struct ending {
     { .code = 64, .reported = "duplicate_gpu", .final = true },
 };
 enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
+enum { SEGV_ROW = 1, GPU_ROW = 7 };
 enum { CRASHES, HEEDS, DIES_OF_TERM, IS_KILLED, FINISHES, FULL_DISK, ROWS_FROM };
 
 static void feed(struct world *w, int job, int attempt, struct agent_input *in);
@@ -102,7 +103,7 @@ static void rank_ends(struct world *w, int64_t in_ms, int job, int attempt, int 
 static void each_rank_ends(struct world *w, int64_t low, int64_t high, int job, int attempt,
                            int how)
 {
-    for (int r = 0; r < w->truth[job].np; r++)
+    for (int r = 0; r < w->agents[job][attempt].np; r++)
         if (w->agents[job][attempt].rank[r])
             rank_ends(w, between(w, low, high), job, attempt, r, how);
 }
@@ -152,9 +153,9 @@ static void spawn(struct world *w, int job, int attempt, int generation)
         h->b = 1;
         return;
     }
-    for (int r = 0; r < w->truth[job].np; r++)
+    for (int r = 0; r < a->np; r++)
         a->rank[r] = true;
-    a->ranks_live = w->truth[job].np;
+    a->ranks_live = a->np;
     a->step = w->truth[job].checkpoint;
     plan(w, between(w, 50, 400), RANK_TICK, job, attempt, 0)->a = generation;
     say(w, "  ranks %d.%d.%d start at step %lld", job, attempt, generation, (long long)a->step);
@@ -291,9 +292,12 @@ static void launched(struct world *w, int job, int attempt, const struct message
     }
     a->launched = true;
     rules_launched(a, m);
+    json_t *plan, *facts;
+    a->excluded = m->excluded;
+    gpu_assign(w, job, a, &plan, &facts);
     struct agent_input in = { .kind = INPUT_LAUNCH };
     in.launch = (struct agent_launch){
-        .np = t->np, .engine = t->engine, .has_setup = t->has_setup,
+        .np = a->np, .engine = t->engine, .has_setup = t->has_setup, .plan = plan, .facts = facts,
         .budget = { .restarts = m->budget.max, .backoff_min_ms = m->budget.backoff_min_ms,
                     .backoff_max_ms = m->budget.backoff_max_ms,
                     .no_progress = m->budget.no_progress },
@@ -301,6 +305,8 @@ static void launched(struct world *w, int job, int attempt, const struct message
                      .last_step = m->last_step, .fingerprint = m->fingerprint },
     };
     feed(w, job, attempt, &in);
+    json_decref(plan);
+    json_decref(facts);
 }
 
 static void stop(struct world *w, int job, int attempt, bool preempted)
@@ -383,11 +389,11 @@ static void spawned(struct world *w, int job, int attempt, const struct happenin
         agent_dies(w, job, attempt);
         return;
     }
-    for (int r = 0; r < t->np && t->engine && a->life == life; r++)
+    for (int r = 0; r < a->np && t->engine && a->life == life; r++)
         if (a->rank[r])
             progress(w, job, attempt, r,
                      json_pack("{s:s, s:i, s:i, s:I, s:I}", "ev", "started", "rank", r,
-                               "world_size", t->np, "resume_step", (json_int_t)a->step, "steps",
+                               "world_size", a->np, "resume_step", (json_int_t)a->step, "steps",
                                (json_int_t)t->steps));
 }
 
@@ -416,7 +422,7 @@ static void tell_checkpoint(struct world *w, int job, int attempt)
 
 static void fails(struct world *w, int job, int attempt)
 {
-    int row = (int)between(w, 0, ENDINGS - 1), rank = (int)between(w, 0, w->truth[job].np - 1);
+    int row = (int)between(w, 0, ENDINGS - 1), rank = (int)between(w, 0, w->agents[job][attempt].np - 1);
     if (endings[row].final && chance(w) % 4 != 0)
         row = 0;
     rank_ends(w, 0, job, attempt, rank, ROWS_FROM + row);
@@ -436,10 +442,15 @@ static void tick(struct world *w, int job, int attempt, int generation)
 {
     struct agent *a = &w->agents[job][attempt];
     struct truth *t = &w->truth[job];
-    if (a->generation != generation || a->ranks_live < t->np)
+    if (a->generation != generation || a->ranks_live < a->np)
         return;                 /* one of them is gone: the others wait in a collective */
     if (t->doomed) {
         rank_ends(w, 0, job, attempt, 0, CRASHES);
+        return;
+    }
+    const int broken = gpu_fails(w, job, a);
+    if (broken >= 0) {
+        rank_ends(w, 0, job, attempt, broken, ROWS_FROM + (chance(w) % 2 ? GPU_ROW : SEGV_ROW));
         return;
     }
     if (fault(w, 60, HARM_RANK)) {
@@ -536,7 +547,7 @@ static void to_core(struct world *w, const struct happening *h)
     } else if (h->what == RANK_STANDS) {
         in.kind = INPUT_HANG;
         in.hang.generation = h->a;
-        in.hang.rank = (int)between(w, -1, w->truth[h->job].np - 1);
+        in.hang.rank = (int)between(w, -1, a->np - 1);
         in.hang.init = chance(w) % 2;
         in.hang.text = "it stands still";
         feed(w, h->job, h->attempt, &in);

@@ -108,9 +108,10 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
         broke(w, "job %d: the buckets do not sum to %lld rank-ms", job,
               (long long)a->spent.rank_ms);
     const json_t *spent = json_object_get(e->body, "spent");
-    if (spent && (spending_parse(&told, spent) < 0 || told.rank_ms % w->truth[job].np))
+    const int np = w->agents[job][e->attempt].np;
+    if (spent && (spending_parse(&told, spent) < 0 || told.rank_ms % np))
         broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job,
-              w->truth[job].np);
+              np);
     if (strcmp(e->kind, "generation_ended") == 0 && !spent && a->ranks_since_ms)
         broke(w, "job %d: a generation does not tell where its time went", job);
     if (strcmp(e->kind, "done") != 0 || w->jumped)
@@ -118,7 +119,10 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
     if (a->wall_ms != c->ended_ms - c->submitted_ms)
         broke(w, "job %d: %lld ms are accounted for, and it took %lld", job,
               (long long)a->wall_ms, (long long)(c->ended_ms - c->submitted_ms));
-    if (a->spent.rank_ms != a->wall_ms * (a->np > 0 ? a->np : 1))
+    const int most = w->truth[job].np, least = most - __builtin_popcount(w->store[job].excluded);
+    const bool many = a->np > 0 && (a->spent.rank_ms > a->wall_ms * most ||
+                                    a->spent.rank_ms < a->wall_ms * (least > 0 ? least : 1));
+    if (many || (a->np <= 0 && a->spent.rank_ms != a->wall_ms))
         broke(w, "job %d: %lld rank-ms in %lld ms", job, (long long)a->spent.rank_ms,
               (long long)a->wall_ms);
 }
@@ -263,6 +267,7 @@ void rules_effect(struct world *w, int job, int attempt, const struct agent_effe
             broke(w, "agent %d.%d overslept its back-off by %lld ms", job, attempt,
                   (long long)(w->now - a->not_before));
         a->not_before = 0;
+        suspicion_spawn(w, job, attempt);
         a->rule.best_before = a->rule.best;
     }
     if (e->kind != DO_EVENT)
@@ -270,9 +275,13 @@ void rules_effect(struct world *w, int job, int attempt, const struct agent_effe
     const char *cause = body_text(e->body, "cause");
     if (a->finished)
         broke(w, "agent %d.%d is over, and then says '%s'", job, attempt, e->event);
-    if (strcmp(e->event, "generation_ended") == 0 && strcmp(cause, "none") != 0)
+    if (strcmp(e->event, "generation_ended") == 0 && strcmp(cause, "none") != 0) {
         failed(a, e->body);
-    else if (strcmp(e->event, "setup_done") == 0 && body_int(e->body, "exit_code") != 0)
+        suspicion_failed(a, e->body);
+    } else if (strcmp(e->event, "excluded") == 0) {
+        suspicion_excluded(w, job, attempt, e->body);
+    }
+    if (strcmp(e->event, "setup_done") == 0 && body_int(e->body, "exit_code") != 0)
         setup_failed(a);
     else if (strcmp(e->event, "restart_scheduled") == 0)
         again(w, job, attempt, e->body);

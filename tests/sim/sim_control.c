@@ -41,6 +41,8 @@ static void submit(struct world *w, int job)
                          .has_setup = chance(w) % 3 == 0, .doomed = chance(w) % 10 == 0,
                          .cursed = chance(w) % 10 == 0,
                          .rules = some_rules(w) };
+    t->gpus = chance(w) % 2;
+    t->bad_gpu = t->gpus && chance(w) % 3 == 0 ? (int)between(w, 0, t->np - 1) : -1;
     w->after[job] = job > 0 && chance(w) % 4 == 0 ? (int)between(w, 0, job - 1) : -1;
     bool held = chance(w) % 8 == 0;
     t->submit = json_pack("{s:s, s:I, s:b, s:{s:I, s:I, s:[I, I]}}", "name", "x", "priority",

@@ -34,6 +34,8 @@ static void note(struct world *w, int job, const struct core_event *e)
         w->cover.causes[CAUSE_AGENT_LOST]++;
     } else if (strcmp(e->kind, "attempt_ended") == 0) {
         s->live = 0;
+    } else if (strcmp(e->kind, "excluded") == 0) {
+        s->excluded |= 1U << gpu_number(json_string_value(json_object_get(e->body, "gpu")));
     }
     const char *said = json_string_value(json_object_get(e->body, "cause"));
     if (said && cause_parse(&cause, said) == 0)

@@ -10,6 +10,7 @@
  *   clock.c  what happens next, and chance       hub.c    the controller's shell
  *   cover.c  what has been seen to happen        store.c  what it has committed
  *   rules.c  what must always hold               node.c   agents and ranks
+ *   gpu.c    GPUs that break                     suspicion.c  when one may be left out
  *   sim_control.c  seeds
  */
 #ifndef TESTS_SIM_WORLD_H
@@ -42,7 +43,7 @@ enum harm {
     HARM_LOST, HARM_TWICE, HARM_LATE, HARM_GHOST, HARM_STRANGER, HARM_CUT, HARM_HUB_CRASH,
     HARM_STORE_FULL, HARM_CLOCK, HARM_AGENT_CRASH, HARM_AGENT_MISSING, HARM_AGENT_SLOW, HARM_PREEMPTED,
     HARM_SETUP, HARM_SPAWN, HARM_SWEEP, HARM_RANK, HARM_HANG, HARM_RANK_DEAF, HARM_DISK,
-    HARM_SPOOL, HARMS
+    HARM_SPOOL, HARM_GPU, HARMS
 };
 
 /* What a rank's end, or the agent, can be made to say: a row of node.c. */
@@ -63,6 +64,7 @@ struct message {
     struct retry_rules budget;      /* LAUNCH */
     int64_t           failures, same, last_step;
     char              fingerprint[CORE_FINGERPRINT];
+    unsigned          excluded;     /* LAUNCH: a bit per GPU */
 };
 
 /* `life` is that of the process that asked for it: what a dead one asked for does not happen. */
@@ -82,7 +84,9 @@ struct truth {
     bool    doomed;             /* its ranks always fail at once */
     bool    cursed;             /* its agents often die as soon as ranks live */
     bool    engine, has_setup, completed, asked_to_stop;
-    int     np;
+    int     np;                 /* ranks, while nothing is left out */
+    bool    gpus;               /* each on a GPU of its own ... */
+    int     bad_gpu;            /* ... of which this one is broken, -1: none */
     struct retry_rules rules;
     json_t *submit, *stop;      /* bodies */
 };
@@ -91,6 +95,8 @@ struct truth {
 struct patience_rule {
     int64_t best, best_before, failures, same;
     char    last[300];          /* how it failed the last time, digits blanked */
+    int     rank, times;        /* to blame, so often in a row, without a step gained */
+    char    cause[24];
 };
 
 struct agent {
@@ -102,6 +108,9 @@ struct agent {
     int64_t  acked, sent, timer_at;
     int      conn;              /* 0: nobody is connected */
     int      generation, ranks_live;
+    int      np;            /* of this attempt */
+    int      gpu[RANKS];    /* of each rank, -1: none */
+    unsigned excluded;      /* what the controller told it to leave out */
     bool     rank[RANKS];
     bool     deaf;
     int64_t  step;
@@ -138,6 +147,7 @@ struct stored {
     char            nonce[ATTEMPTS][CORE_NONCE];
     int64_t         live;       /* the attempt that was placed and is not over, 0: none */
     int64_t         step, steps;
+    unsigned        excluded;   /* GPUs, a bit each */
     bool            done;
     struct job_core latest;     /* as it was in memory at the commit */
 };
@@ -217,6 +227,17 @@ void rules_commit(struct world *w, int job, const struct core_event *e,
 void rules_launched(struct agent *a, const struct message *launch);
 void rules_effect(struct world *w, int job, int attempt, const struct agent_effect *e);
 void rules_step(struct agent *a, int64_t step);             /* a rank told of it */
+
+/* gpu.c: an attempt's ranks get the GPUs that are not left out, all of them if none remains. */
+void gpu_assign(struct world *w, int job, struct agent *a, json_t **plan, json_t **facts);
+/* Does one of its ranks fail by its GPU now? Which, or -1. */
+int gpu_fails(struct world *w, int job, const struct agent *a);
+int gpu_number(const char *uuid);           /* -1: no such */
+
+/* suspicion.c: may an agent leave this GPU out? */
+void suspicion_failed(struct agent *a, const json_t *generation_ended);
+void suspicion_excluded(struct world *w, int job, int attempt, const json_t *excluded);
+void suspicion_spawn(struct world *w, int job, int attempt);
 
 /* cover.c */
 void cover_add(struct cover *sum, const struct cover *c);
