@@ -230,6 +230,7 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 
 # The SQL is assembled into the object.
 $(OBJ)/db/migrate.o: $(wildcard db/migrate/*.sql)
+$(OBJ)/controller/sbatch.o: templates/slurm.sbatch
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")

@@ -17,6 +17,7 @@
 #include "agent/inspector.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
+#include "agent/mail.h"
 #include "agent/mirror_child.h"
 #include "agent/probe.h"
 #include "agent/ranks.h"
@@ -364,10 +365,31 @@ static void on_end_signal(uv_signal_t *handle, int signo)
 
 /* --- heartbeats and leaving -------------------------------------------------------------- */
 
+/* What others leave in the run directory: that this attempt was given up, or that the machine will
+ * soon be taken away. */
+static void look_around(struct attempt *a)
+{
+    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_dice()};
+    if (a->noticed || !a->launch || a->finished_ms)
+        return;
+    if (run_dir_fenced(a->o.run_dir)) {
+        in.stop.reason = "the controller has given this attempt up";
+    } else if (run_dir_notice(a->o.run_dir, &in.stop.grace_ms)) {
+        in.stop.reason = "the machine will soon be taken away";
+        in.stop.checkpoint = in.stop.preempted = true;
+    } else {
+        return;
+    }
+    a->noticed = true;
+    log_warn(a->tag, "%s: the ranks stop", in.stop.reason);
+    attempt_feed(a, &in);
+}
+
 static void on_beat(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
     int64_t now = now_ms();
+    look_around(a);
     if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
         log_warn(a->tag, "nobody launched anything within %d s: leaving", LAUNCH_WAIT_MS / 1000);
         leave(a);
@@ -472,6 +494,8 @@ static int open_all(struct attempt *a, struct err *err)
     if (identity_write(&a->identity, a->o.run_dir, err) < 0 ||
         session_open(&a->session, &a->loop, path, &id, a->facts, a->spool, &hooks, err) < 0)
         return -1;
+    if (a->o.mail && mail_open(&a->mail, a->o.run_dir, path, err) < 0)
+        return -1;
     return 0;
 }
 
@@ -501,6 +525,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
         log_info(a.tag, "agent ends");
         uv_loop_close(&a.loop);
     }
+    mail_close(a.mail);
     session_destroy(a.session);
     vigil_destroy(a.vigil);
     inspector_destroy(a.inspector);

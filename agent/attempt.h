@@ -8,6 +8,7 @@
 #ifndef AGENT_ATTEMPT_H
 #define AGENT_ATTEMPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -17,6 +18,7 @@ struct attempt_options {
     const char *nonce;
     const char *train;      /* path of jobctl-train */
     int64_t     job, attempt;
+    bool        mail;       /* the controller may call through the run directory (agent/mail.h) */
     int         ready_fd;   /* gets "ready\n" when the socket listens; -1 = nobody waits */
 };
 

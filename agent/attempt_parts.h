@@ -26,6 +26,8 @@ struct attempt {
     struct vigil *vigil; /* from LAUNCH on */
     struct inspector *inspector;
     struct session *session;
+    struct mail *mail; /* NULL: controllers connect to the socket */
+    bool noticed;      /* RUN_DIR_NOTICE was seen */
     struct spool *spool;
     json_t *facts;
 

@@ -25,6 +25,7 @@
 #include "agent/identity.h"
 #include "agent/inspect.h"
 #include "agent/log.h"
+#include "agent/mail.h"
 #include "agent/mirror_run.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
@@ -128,7 +129,8 @@ static int cmd_run(int argc, char **argv, struct err *err)
     static const struct option options[] = {
         {"dir", required_argument, NULL, 'd'},     {"job", required_argument, NULL, 'j'},
         {"attempt", required_argument, NULL, 'a'}, {"ready-fd", required_argument, NULL, 'r'},
-        {"foreground", no_argument, NULL, 'f'},    {NULL, 0, NULL, 0},
+        {"foreground", no_argument, NULL, 'f'},    {"mail", no_argument, NULL, 'm'},
+        {NULL, 0, NULL, 0},
     };
     struct attempt_options o = {.job = -1, .attempt = -1, .ready_fd = -1};
     bool foreground = false;
@@ -144,6 +146,8 @@ static int cmd_run(int argc, char **argv, struct err *err)
             return -1;
         else if (c == 'f')
             foreground = true;
+        else if (c == 'm')
+            o.mail = true;
         else if (c == '?')
             return err_set(err, ERR_USAGE, "see `jobctl-agent help`");
     }
@@ -371,6 +375,18 @@ static int cmd_digest(int argc, char **argv, struct err *err)
     return 0;
 }
 
+/* --- mail -------------------------------------------------------------------------------- */
+
+enum { MAIL_PATIENCE_MS = 30000 };
+
+static int cmd_mail(int argc, char **argv, struct err *err)
+{
+    if (argc != 2)
+        return err_set(err, ERR_USAGE, "mail needs one run directory");
+    umask(077);
+    return mail_call(argv[1], 0, MAIL_PATIENCE_MS, err);
+}
+
 /* --- the table -------------------------------------------------------------------------- */
 
 static int cmd_version(int argc, char **argv, struct err *err)
@@ -388,7 +404,7 @@ static const struct command {
     const char *name, *arguments, *help;
     int (*run)(int argc, char **argv, struct err *err);
 } commands[] = {
-    {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--ready-fd N]",
+    {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--mail] [--ready-fd N]",
      "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/session.h)", cmd_run},
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--json]",
@@ -398,6 +414,8 @@ static const struct command {
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror_run.h)", cmd_mirror},
+    {"mail", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
+     "shares only this directory (agent/mail.h)", cmd_mail},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
     {"attach", "", "speak for a controller on another machine (agent/attach.h)", cmd_attach},
     {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},

@@ -52,3 +52,18 @@ bool run_dir_fenced(const char *dir)
     char path[4096];
     return join(path, sizeof(path), dir, RUN_DIR_FENCED, NULL) == 0 && access(path, F_OK) == 0;
 }
+
+bool run_dir_notice(const char *dir, int64_t *left_ms)
+{
+    char path[4096];
+    long long ms = 0;
+    if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_NOTICE, dir) >= sizeof(path))
+        return false;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    bool known = fscanf(f, "%lld", &ms) == 1 && ms >= 0;
+    fclose(f);
+    *left_ms = ms;
+    return known;
+}

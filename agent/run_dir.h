@@ -10,6 +10,9 @@
  *   3. writes agent.json (agent/identity.h), then listens;
  *   4. says that it is ready.
  *
+ * An agent that finds itself fenced while it runs ends its ranks at once: on a
+ * node that was given up for lost nobody could take the lock from it.
+ *
  * So the lock tells whether an agent lives, whatever died meanwhile, and who
  * holds the lock and writes `fenced` has proof that no agent will come.
  */
@@ -17,11 +20,13 @@
 #define AGENT_RUN_DIR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct err;
 
 #define RUN_DIR_LOCK     "agent.lock"
 #define RUN_DIR_FENCED   "fenced"
+#define RUN_DIR_NOTICE   "notice"
 #define RUN_DIR_IDENTITY "agent.json"
 #define RUN_DIR_SOCKET   "agent.sock"
 #define RUN_DIR_SPOOL    "spool"
@@ -31,5 +36,9 @@ struct err;
 int run_dir_lock(const char *dir, struct err *err);
 int run_dir_fence(const char *dir, struct err *err);    /* by the one who holds the lock */
 bool run_dir_fenced(const char *dir);
+
+/* Who manages the machine may leave a file `notice` with a number of milliseconds: so long after now
+ * it ends everything. True, and how long, where there is one. */
+bool run_dir_notice(const char *dir, int64_t *left_ms);
 
 #endif

@@ -59,6 +59,7 @@ static void hear_hello(struct job *job, const json_t *hello)
     const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
                                    .attempt = wire_id_of(hello).attempt,
                                    .nonce = wire_id_of(hello).nonce, .body = body };
+    job->waits[0] = 0;
     log_info(TAG(job), "agent is here, pid %lld, last event %lld",
              (long long)json_integer_value(json_object_get(hello, "pid")),
              (long long)json_integer_value(json_object_get(hello, "last_seq")));
@@ -170,11 +171,20 @@ static void lost(void *arg, const char *text)
     const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = daemon_now_ms(),
                                    .random = daemon_random(), .attempt = job->core.attempt,
                                    .text = text };
+    job->waits[0] = 0;
     log_warn(TAG(job), "lost: %s", text);
     if (job_apply(job, &in, NULL, &err) == 0)
         return;
     log_error(TAG(job), "%s", err.text);
     start_over(job, "its end could not be stored");
+}
+
+static void waiting(void *arg, const char *text)
+{
+    struct job *job = arg;
+    if (strncmp(job->waits, text, sizeof(job->waits) - 1) != 0)
+        log_info(TAG(job), "%s", text);
+    snprintf(job->waits, sizeof(job->waits), "%s", text);
 }
 
 static int64_t acked(void *arg)
@@ -187,11 +197,13 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
         return;
+    job->waits[0] = 0;
     struct err err = { 0 };
     const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
                                     .may_start = may_start, .delay_ms = delay_ms };
-    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked, .arg = job };
+    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+                                      .waiting = waiting, .arg = job };
     if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);
 }

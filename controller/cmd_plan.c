@@ -15,6 +15,7 @@
 #include "controller/command.h"
 #include "controller/output.h"
 #include "controller/program.h"
+#include "controller/remote.h"
 #include "controller/spec_file.h"
 
 static const struct option_row options[] = {
@@ -69,8 +70,9 @@ static int ask_all(struct call *call, json_t *plan)
     char path[PROGRAM_PATH];
     if (program_spec_file(path, spec, &call->err) < 0)
         return -1;
-    int rc = ask_program(call, &answer, "jobctl-agent", words, path);
-    if (rc == 0)
+    int rc = 0;
+    if (remote_of_spec(spec) == &remote_local &&
+        (rc = ask_program(call, &answer, "jobctl-agent", words, path)) == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
         (rc = ask_program(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)

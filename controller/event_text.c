@@ -46,8 +46,11 @@ static void submitted(char *out, size_t size, const json_t *b)
 static void placed(char *out, size_t size, const json_t *b)
 {
     long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
-    snprintf(out, size, "placed on %s with %lld CPU slot%s and %lld GPU%s", text_of(b, "node"),
-             cpus, cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
+    if (cpus == 0 && gpus == 0)     /* another's queue decides */
+        snprintf(out, size, "placed on %s", text_of(b, "node"));
+    else
+        snprintf(out, size, "placed on %s with %lld CPU slot%s and %lld GPU%s", text_of(b, "node"),
+                 cpus, cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
 }
 
 static void generation_started(char *out, size_t size, const json_t *b)

@@ -13,6 +13,7 @@
 #include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/remote.h"
 #include "db/nodes.h"
 #include "engine/err.h"
 
@@ -161,8 +162,8 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
         return refuse(job, text, err);
     }
     nonce_make(nonce);
-    json_t *body = json_pack("{s:s, s:s, s:I, s:I}", "nonce", nonce, "node",
-                             job->daemon->fleet.node, "cpus", (json_int_t)s->take_cpus, "gpus",
+    const char *node = job->remote == &remote_local ? job->daemon->fleet.node : job->remote->name;
+    json_t *body = json_pack("{s:s, s:s, s:I, s:I}", "nonce", nonce, "node", node, "cpus", (json_int_t)s->take_cpus, "gpus",
                              (json_int_t)s->take_gpus);
     const struct core_input in = { .kind = CORE_PLACE, .at_ms = daemon_now_ms(), .body = body };
     int rc = body ? job_apply(job, &in, NULL, err) : err_set(err, ERR_MEMORY, "out of memory");

@@ -36,12 +36,13 @@ static void wants(struct job *job, const json_t *spec)
     int64_t asked = number_or(gpus, -1);
     int64_t here = asked < 0 ? job->daemon->fleet.gpus : asked;
     bool train = json_is_object(json_object_get(spec, "train"));
+    if (job->remote != &remote_local) {
+        job->want_cpus = job->want_gpus = 0;    /* of this machine */
+        return;
+    }
     job->want_gpus = asked == 0 ? 0 : -1;
     job->want_cpus = number_or(json_object_get(r, "cpus"),
                                train ? -1 : number_or(ranks, here > 0 ? here : 1));
-    const json_t *limit = json_object_get(spec, "max_duration");
-    job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
-    job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
 }
 
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
@@ -66,6 +67,9 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     job->nafter = json_array_size(after);
     for (size_t i = 0; i < job->nafter; i++)
         job->after[i].id = json_integer_value(json_array_get(after, i));
+    const json_t *limit = json_object_get(spec, "max_duration");
+    job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
+    job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
     wants(job, spec);
     return job;
 }

@@ -11,6 +11,8 @@
 #include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/remote.h"
+#include "controller/slurm_client.h"
 #include "engine/err.h"
 
 static const char *body_text(const json_t *body, const char *key)
@@ -23,6 +25,9 @@ int order_fits(const struct job *job, const json_t *spec, struct err *err)
 {
     const struct fleet *f = &job->daemon->fleet;
     json_t *plan = NULL;
+    if (job->remote == &remote_slurm)
+        return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs the program "
+               "jobctl-slurm, which is not beside this one: install libslurm-dev, then make again");
     if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
         return -1;
     json_decref(plan);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const struct remote *const remotes[] = { &remote_local };
+static const struct remote *const remotes[] = { &remote_local, &remote_slurm };
 
 const struct remote *remote_of_spec(const json_t *spec)
 {

@@ -36,6 +36,8 @@ struct link_hooks {
      * spooled beyond acked() has gone through message() as WIRE_EVENT. */
     void (*lost)(void *arg, const char *text);
     int64_t (*acked)(void *arg);
+    /* Nothing has started yet: what it waits for, for people. NULL: nobody wants to know. */
+    void (*waiting)(void *arg, const char *text);
     void *arg;
 };
 
@@ -50,7 +52,7 @@ struct remote {
     void (*close)(struct link *link);
 };
 
-extern const struct remote remote_local;
+extern const struct remote remote_local, remote_slurm;
 
 /* Where a job runs, from `launch` of its canonical spec: auto is local. */
 const struct remote *remote_of_spec(const json_t *spec);

@@ -11,6 +11,7 @@
 #include "controller/job.h"
 #include "controller/jobspec.h"
 #include "controller/order.h"
+#include "controller/remote.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "engine/err.h"
@@ -60,7 +61,8 @@ static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
     struct job *job = job_create(d, d->next_id, o->spec, err);
     if (!job || order_fits(job, o->spec, err) < 0)
         goto out;
-    if (json_object_size(d->fleet.facts) > 0 && plan_make(&plan, d->fleet.facts, o->spec, err) < 0)
+    if (job->remote == &remote_local && json_object_size(d->fleet.facts) > 0 &&
+        plan_make(&plan, d->fleet.facts, o->spec, err) < 0)
         goto out;
     notes = json_array();
     if (json_object_get(plan, "why"))
@@ -68,6 +70,9 @@ static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
             "ranks: %lld (%s)", (long long)json_integer_value(json_object_get(plan, "np")),
             body_text(plan, "why")));
     json_array_extend(notes, json_object_get(plan, "notes"));
+    if (job->remote != &remote_local)
+        json_array_append_new(notes, json_string("ranks, devices and environment are planned on the "
+                                                 "node, once it is known"));
     answer = json_pack("{s:O, s:O}", "spec", o->spec, "notes", notes);
     if (!answer)
         err_set(err, ERR_MEMORY, "out of memory for an answer");

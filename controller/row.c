@@ -80,6 +80,10 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", job->pulse.slow);
         return;
     }
+    if (c->state == JOB_STARTING && job->waits[0]) {
+        snprintf(out, size, "%s", job->waits);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;

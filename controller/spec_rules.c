@@ -5,10 +5,12 @@
 #include <ctype.h>
 #include <regex.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "agent/plan.h"
 #include "controller/jobspec.h"
+#include "controller/sbatch.h"
 #include "engine/err.h"
 
 struct rule_context {
@@ -66,9 +68,58 @@ static int rule_launch(struct rule_context *c, struct err *err)
 {
     const char *launch = text_of(c, "launch");
     c->path = "launch";
-    if (strcmp(launch, "ssh") == 0 || strcmp(launch, "slurm") == 0)
+    if (strcmp(launch, "ssh") == 0)
         return err_set(err, ERR_USAGE, "launch: not supported yet: jobs run on this machine only "
                        "so far; use local or auto instead of %s", launch);
+    return 0;
+}
+
+static int check_extra(const json_t *extra, struct err *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)extra, key, value) {
+        const char *const *known = sbatch_extras();
+        while (*known && strcmp(*known, key) != 0)
+            known++;
+        if (!*known)
+            return err_set(err, ERR_USAGE, "slurm.extra: \"%.40s\" is not known; constraint, exclude, "
+                           "exclusive, licenses, mem, nodelist, qos and reservation are, the rest has "
+                           "keys of its own", key);
+        if (sbatch_text_check(json_string_value(value), err) < 0)
+            return err_prefix(err, "slurm.extra.%s: ", key);
+    }
+    return 0;
+}
+
+/* What a batch script cannot carry, and what on a cluster must be said. */
+static int rule_slurm(struct rule_context *c, struct err *err)
+{
+    static const char *const texts[] = {"partition", "account"};
+    const json_t *slurm = json_object_get(c->spec, "slurm");
+    bool chosen = strcmp(text_of(c, "launch"), "slurm") == 0;
+    c->path = "slurm";
+    if (json_is_object(slurm) && !chosen)
+        return err_set(err, ERR_USAGE, "slurm: these settings are for launch: slurm; add that, or "
+                       "leave them out");
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = json_string_value(json_object_get(slurm, texts[i]));
+        if (text && sbatch_text_check(text, err) < 0)
+            return err_prefix(err, "slurm.%s: ", texts[i]);
+    }
+    c->path = "slurm.extra";
+    if (check_extra(json_object_get(slurm, "extra"), err) < 0)
+        return -1;
+    if (!chosen)
+        return 0;
+    c->path = "launch";
+    if (!json_is_integer(json_object_get(c->resources, "gpus")))
+        return err_set(err, ERR_USAGE, "resources.gpus: Slurm must be asked for a number; say how many "
+                       "GPUs a node is to give, 0 for none");
+    c->path = "secrets";
+    if (json_array_size(json_object_get(c->spec, "secrets")) > 0)
+        return err_set(err, ERR_USAGE, "secrets: not supported yet with launch: slurm: their values "
+                       "would have to lie in a file; let run read them from a file of yours");
     return 0;
 }
 
@@ -191,7 +242,7 @@ static int rule_after(struct rule_context *c, struct err *err)
 int spec_rules_check(const json_t *spec, const char **path, struct err *err)
 {
     static int (*const rules[])(struct rule_context *, struct err *) = {
-        rule_name, rule_payload, rule_launch, rule_ranks, rule_engine, rule_mirror, rule_env, rule_secrets,
+        rule_name, rule_payload, rule_launch, rule_slurm, rule_ranks, rule_engine, rule_mirror, rule_env, rule_secrets,
         rule_after, rule_watch,
     };
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};

@@ -17,7 +17,7 @@
  * An answer is {"id", "ok":true, ...} or {"id", "ok":false, "away", "error"}; away: Slurm could not
  * be asked, and whether it has done what was asked is not known.
  *
- * A submit is known by its comment, which must begin with "jobctl ": one that was lost on the way,
+ * A submit is known by its comment, which must begin with "jobctl:": one that was lost on the way,
  * or is asked for twice, never makes two jobs.
  */
 #include <errno.h>
@@ -37,7 +37,7 @@
 #include "controller/slurm/words.h"
 #include "engine/err.h"
 
-#define OURS "jobctl "
+#define OURS "jobctl:"
 
 extern char **environ;
 
@@ -168,7 +168,7 @@ static json_t *submit(const json_t *request)
         goto out;
     }
     if (!job.comment || strncmp(job.comment, OURS, strlen(OURS)) != 0 || !job.work_dir) {
-        answer = refusal("a script needs --chdir, and a --comment that begins with \"jobctl \"",
+        answer = refusal("a script needs --chdir, and a --comment that begins with jobctl:",
                          false);
         goto out;
     }

@@ -23,11 +23,11 @@ def ask(op, **more):
     assert answer["id"] == n, answer
     return answer
 def script(name, body, *lines):
-    head = [f"--job-name={name}", f"--comment=jobctl {name}", f"--chdir={work}", "--nodes=1",
+    head = [f"--job-name={name}", f"--comment=jobctl:{name}", f"--chdir={work}", "--nodes=1",
             "--ntasks-per-node=1", "--time=5", f"--output={work}/{name}.out", "--no-requeue", *lines]
     return "#!/bin/bash\n" + "".join(f"#SBATCH {l}\n" for l in head) + "#SBATCH not an option\n" + body
 def job(name):
-    found = [j for j in ask("jobs")["jobs"] if j["comment"] == "jobctl " + name]
+    found = [j for j in ask("jobs")["jobs"] if j["comment"] == "jobctl:" + name]
     assert len(found) == 1, found
     return found[0]
 def until(name, phase, seconds=60):
@@ -45,7 +45,7 @@ assert one["ok"] and not one["found"] and again["found"] and again["job"] == one
 j = until("one", "ended")
 assert j["state"] == "FAILED" and j["exit_code"] == 5 and j["nodes"] == "node1", j
 # Its number given out again by a Slurm that lost it: without the comment nothing is cancelled.
-a = ask("cancel", job=one["job"], comment="jobctl another")
+a = ask("cancel", job=one["job"], comment="jobctl:another")
 assert not a["ok"] and not a["away"], a
 
 # One that waits says why, and is cancelled.
@@ -58,7 +58,7 @@ for _ in range(200):
         break
     time.sleep(0.05)
 assert j["phase"] == "pending" and "Resources (no node is free" in j["reason"], j
-assert ask("cancel", job=wait["job"], comment="jobctl wait")["ok"]
+assert ask("cancel", job=wait["job"], comment="jobctl:wait")["ok"]
 assert until("wait", "ended")["state"] == "CANCELLED"
 
 # What cannot be right is refused in Slurm's words or ours.
@@ -88,7 +88,7 @@ for _ in range(10):
     if a["ok"]:
         break
 assert [x["phase"] for x in a["jobs"] if x["job"] == long["job"]] == ["running"], a
-assert ask("cancel", job=long["job"], comment="jobctl long")["ok"]
+assert ask("cancel", job=long["job"], comment="jobctl:long")["ok"]
 until("long", "ended")
 p.stdin.close()
 assert p.wait(20) == 0

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sbatch.c - see sbatch.h; the template is assembled into the program */
+#include "controller/sbatch.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/buf.h"
+#include "engine/err.h"
+
+__asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatch\"\n.byte 0\n"
+        ".previous\n");
+extern const char jobctl_slurm_sbatch[];
+
+enum { VALUE = 4200, OPTIONS = 8192, GRACE_S = 120 };
+
+void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, const char *nonce)
+{
+    snprintf(out, SBATCH_COMMENT, "jobctl:%lld.%lld:%s", (long long)job, (long long)attempt, nonce);
+}
+
+const char *const *sbatch_extras(void)
+{
+    static const char *const extras[] = {
+        "constraint", "exclude", "exclusive", "licenses", "mem", "nodelist", "qos", "reservation",
+        NULL,
+    };
+    return extras;
+}
+
+int sbatch_text_check(const char *text, struct err *err)
+{
+    for (const char *p = text; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-,:@%+/&|*()[]=", *p))
+            return err_set(err, ERR_USAGE, "\"%.80s\" cannot stand in a batch script: letters, digits "
+                           "and ._-,:@%%+/&|*()[]= can", text);
+    return 0;
+}
+
+static const json_t *slurm_of(const struct sbatch *s, const char *key)
+{
+    return json_object_get(json_object_get(s->spec, "slurm"), key);
+}
+
+static int add_option(char *out, const char *name, const char *value, struct err *err)
+{
+    size_t at = strlen(out);
+    if (sbatch_text_check(value, err) < 0)
+        return -1;
+    int n = snprintf(out + at, OPTIONS - at, "%s#SBATCH --%s%s%s", at ? "\n" : "", name,
+                     value[0] ? "=" : "", value);
+    return n > 0 && (size_t)n < OPTIONS - at ? 0 : err_set(err, ERR_USAGE, "slurm: it is too long");
+}
+
+static int add_number(char *out, const char *name, int64_t value, struct err *err)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    return add_option(out, name, text, err);
+}
+
+/* The lines that only some jobs have. */
+static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *err)
+{
+    static const char *const texts[] = { "partition", "account" };
+    const json_t *resources = json_object_get(s->spec, "resources");
+    const json_t *gpus = json_object_get(resources, "gpus");
+    const json_t *cpus = json_object_get(resources, "cpus"), *time = slurm_of(s, "time");
+    const char *key;
+    json_t *value;
+    out[0] = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = json_string_value(slurm_of(s, texts[i]));
+        if (text && add_option(out, texts[i], text, err) < 0)
+            return -1;
+    }
+    if (json_integer_value(gpus) > 0 &&
+        add_number(out, "gpus-per-node", json_integer_value(gpus), err) < 0)
+        return -1;
+    if (json_is_integer(cpus) &&
+        add_number(out, "cpus-per-task", json_integer_value(cpus), err) < 0)
+        return -1;
+    if (json_is_number(time) &&
+        add_number(out, "time", (int64_t)ceil(json_number_value(time) / 60), err) < 0)
+        return -1;
+    json_object_foreach ((json_t *)(uintptr_t)slurm_of(s, "extra"), key, value) {
+        const char *text = json_string_value(value);
+        bool flag = strcmp(key, "exclusive") == 0;
+        if (add_option(out, key, flag || !text ? "" : text, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int grace_s(const struct sbatch *s)
+{
+    const json_t *grace = slurm_of(s, "grace");
+    return json_is_number(grace) ? (int)ceil(json_number_value(grace)) : GRACE_S;
+}
+
+/* What {{name}} stands for. */
+static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, struct err *err)
+{
+    const json_t *nodes = json_object_get(json_object_get(s->spec, "resources"), "nodes");
+    const char *job_name = json_string_value(json_object_get(s->spec, "name"));
+    if (strcmp(name, "options") == 0)
+        return make_options(out, s, err);
+    if (strcmp(name, "comment") == 0)
+        sbatch_comment(out, s->job, s->attempt, s->nonce);
+    else if (strcmp(name, "name") == 0)
+        snprintf(out, VALUE, "%s", job_name ? job_name : "jobctl");
+    else if (strcmp(name, "nodes") == 0)
+        snprintf(out, VALUE, "%lld", (long long)json_integer_value(nodes));
+    else if (strcmp(name, "grace") == 0)
+        snprintf(out, VALUE, "%d", grace_s(s));
+    else if (strcmp(name, "notice") == 0)       /* ms for the ranks: less, as Slurm is not exact */
+        snprintf(out, VALUE, "%d", grace_s(s) * 800);
+    else if (strcmp(name, "job") == 0)
+        snprintf(out, VALUE, "%lld", (long long)s->job);
+    else if (strcmp(name, "attempt") == 0)
+        snprintf(out, VALUE, "%lld", (long long)s->attempt);
+    else if (strcmp(name, "nonce") == 0)
+        snprintf(out, VALUE, "%s", s->nonce);
+    else if (strcmp(name, "dir") == 0)
+        snprintf(out, VALUE, "%s", s->run_dir);
+    else if (strcmp(name, "agent") == 0)
+        snprintf(out, VALUE, "%s", s->agent);
+    else
+        return err_set(err, ERR_BUG, "templates/slurm.sbatch: there is no {{%.40s}}", name);
+    return sbatch_text_check(out, err);
+}
+
+/* A line that is nothing but an empty value disappears. */
+static int add_line(struct buf *out, const char *line, size_t size, const struct sbatch *s,
+                    struct err *err)
+{
+    char value[OPTIONS], name[40];
+    size_t before = out->size;
+    bool filled = false;
+    for (size_t at = 0; at < size;) {
+        const char *open = memmem(line + at, size - at, "{{", 2);
+        size_t plain = open ? (size_t)(open - line) - at : size - at;
+        if (plain > 0 && buf_append(out, line + at, plain) < 0)
+            return err_set(err, ERR_MEMORY, "out of memory for a batch script");
+        at += plain;
+        if (!open)
+            break;
+        size_t n = strcspn(open + 2, "}");
+        snprintf(name, sizeof(name), "%.*s", (int)(n < 39 ? n : 39), open + 2);
+        if (fill(value, name, s, err) < 0)
+            return -1;
+        if (value[0] && buf_append(out, value, strlen(value)) < 0)
+            return err_set(err, ERR_MEMORY, "out of memory for a batch script");
+        at += n + 4;
+        filled = true;
+    }
+    if (filled && out->size == before)
+        return 0;
+    return buf_append(out, "\n", 1) < 0 ? err_set(err, ERR_MEMORY, "out of memory for a batch script")
+                                        : 0;
+}
+
+char *sbatch_render(const struct sbatch *s, struct err *err)
+{
+    struct buf out;
+    char *text = NULL;
+    buf_init(&out);
+    for (const char *line = jobctl_slurm_sbatch; *line;) {
+        size_t n = strcspn(line, "\n");
+        if (add_line(&out, line, n, s, err) < 0)
+            goto out;
+        line += n + (line[n] == '\n');
+    }
+    text = buf_take(&out);
+    if (!text)
+        err_set(err, ERR_MEMORY, "out of memory for a batch script");
+out:
+    buf_fini(&out);
+    return text;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sbatch.c - batch scripts from specs: which lines there are, and what may not stand in one */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/sbatch.h"
+#include "engine/err.h"
+
+static char *render(const char *spec, const char *dir, struct err *err)
+{
+    json_t *json = json_loads(spec, 0, NULL);
+    assert_non_null(json);
+    const struct sbatch s = { .spec = json, .job = 7, .attempt = 2, .nonce = "c0ffee",
+                              .run_dir = dir, .agent = "/opt/jobctl-agent" };
+    char *text = sbatch_render(&s, err);
+    json_decref(json);
+    return text;
+}
+
+/* has and lacks are lines. */
+static const struct {
+    const char *spec, *has, *lacks;
+} rows[] = {
+    { "{\"name\":\"a\",\"resources\":{\"nodes\":1,\"gpus\":0,\"cpus\":\"auto\"}}",
+      "#SBATCH --job-name=a\n", "--gpus-per-node" },
+    { "{\"name\":\"a\",\"resources\":{\"nodes\":1,\"gpus\":0,\"cpus\":\"auto\"}}",
+      "#SBATCH --signal=B:USR2@120\n", "--cpus-per-task" },
+    { "{\"name\":\"a\",\"resources\":{\"nodes\":1,\"gpus\":0,\"cpus\":\"auto\"}}",
+      "#SBATCH --comment=jobctl:7.2:c0ffee\n", "--time" },
+    { "{\"name\":\"a\",\"resources\":{\"nodes\":1,\"gpus\":8,\"cpus\":16}}",
+      "#SBATCH --gpus-per-node=8\n#SBATCH --cpus-per-task=16\n", "--partition" },
+    { "{\"name\":\"a\",\"slurm\":{\"partition\":\"gpu\",\"account\":\"me\",\"time\":90,\"grace\":10}}",
+      "#SBATCH --partition=gpu\n#SBATCH --account=me\n#SBATCH --time=2\n", "@120" },
+    { "{\"name\":\"a\",\"slurm\":{\"grace\":10}}", "'echo 8000 >\"$dir/notice\"'", "{{" },
+    { "{\"name\":\"a\",\"slurm\":{\"extra\":{\"exclusive\":\"true\",\"qos\":\"long\"}}}",
+      "#SBATCH --exclusive\n", "exclusive=" },
+};
+
+static void test_lines(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct err err = { 0 };
+        char *text = render(rows[i].spec, "/run/7/2", &err);
+        assert_non_null(text);
+        assert_non_null(strstr(text, rows[i].has));
+        assert_null(strstr(text, rows[i].lacks));
+        assert_null(strstr(text, "\n\n#SBATCH"));   /* no option, no empty line */
+        free(text);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "/with space/7", "/quo\"te", "/$(id)", "/back`tick", "/new\nline" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct err err = { 0 };
+        assert_null(render("{\"name\":\"a\"}", bad[i], &err));
+        assert_int_equal(err.code, ERR_USAGE);
+    }
+    struct err err = { 0 };
+    assert_null(render("{\"name\":\"a\",\"slurm\":{\"extra\":{\"qos\":\"a b\"}}}", "/run", &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
