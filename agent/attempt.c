@@ -122,6 +122,7 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .resume_step = generation ? by->resume_step : -1,
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
+        .deadline_s = a->deadline_s,
         .plan = a->plan,
         .remedies = generation ? by->remedies : 0,
         .secrets = json_object_get(a->launch, "secrets"),
@@ -418,6 +419,7 @@ static void leave(struct attempt *a)
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
     uv_close((uv_handle_t *)&a->broom, NULL);
+    uv_close((uv_handle_t *)&a->dusk, NULL);
     uv_close((uv_handle_t *)&a->sigterm, NULL);
     uv_close((uv_handle_t *)&a->sigint, NULL);
 }
@@ -429,9 +431,11 @@ static void init_handles(struct attempt *a)
     uv_timer_init(&a->loop, &a->timer);
     uv_timer_init(&a->loop, &a->beat);
     uv_timer_init(&a->loop, &a->broom);
+    uv_timer_init(&a->loop, &a->dusk);
     uv_signal_init(&a->loop, &a->sigterm);
     uv_signal_init(&a->loop, &a->sigint);
-    a->timer.data = a->beat.data = a->broom.data = a->sigterm.data = a->sigint.data = a;
+    a->timer.data = a->beat.data = a->broom.data = a->dusk.data = a;
+    a->sigterm.data = a->sigint.data = a;
     uv_timer_start(&a->beat, on_beat, HEARTBEAT_MS, HEARTBEAT_MS);
     uv_signal_start(&a->sigterm, on_end_signal, SIGTERM);
     uv_signal_start(&a->sigint, on_end_signal, SIGINT);

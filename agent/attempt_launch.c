@@ -2,6 +2,7 @@
 /* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/attempt_parts.h"
 #include "agent/doctor.h"
@@ -165,6 +166,31 @@ static int start_mirror(struct attempt *a, struct err *err)
     return rc;
 }
 
+/* --- the end of the machine ---------------------------------------------------------------- */
+
+static void watch_deadline(struct attempt *a);
+
+static void on_dusk(uv_timer_t *timer)
+{
+    struct attempt *a = timer->data;
+    char text[DEADLINE_TEXT];
+    struct agent_input in = {.kind = INPUT_CHECKPOINT};
+    attempt_store(a, "deadline",
+                  json_pack("{s:s, s:I}", "text", deadline_text(text, a->deadline_s, time(NULL)),
+                            "ends_at_s", (json_int_t)a->deadline_s), false);
+    attempt_feed(a, &in);
+    if (!a->leaving)
+        session_pump(a->session);
+    watch_deadline(a);
+}
+
+static void watch_deadline(struct attempt *a)
+{
+    const int64_t now = time(NULL), next = deadline_next(a->deadline_s, now);
+    if (next > 0 && !a->leaving)
+        uv_timer_start(&a->dusk, on_dusk, (uint64_t)(next - now) * 1000, 0);
+}
+
 void attempt_on_launch(struct attempt *a, const json_t *body)
 {
     if (a->launch)
@@ -174,6 +200,8 @@ void attempt_on_launch(struct attempt *a, const json_t *body)
     session_set_launched(a->session);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
+    a->deadline_s = deadline_of(a->facts, time(NULL));
+    watch_deadline(a);
     bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
     int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
     if (rc == 0)

@@ -10,6 +10,7 @@
 
 #include "agent/agent_core.h"
 #include "agent/attempt.h"
+#include "agent/deadline.h"
 #include "agent/identity.h"
 #include "agent/payload.h"
 
@@ -20,6 +21,7 @@ struct attempt {
     uv_timer_t timer; /* the core's */
     uv_timer_t beat;  /* heartbeats, and patience with the controller */
     uv_timer_t broom; /* between two looks of a sweep */
+    uv_timer_t dusk;  /* the machine will be taken away: time to save */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
     struct ranks *ranks;
@@ -33,6 +35,7 @@ struct attempt {
 
     /* from LAUNCH */
     json_t *launch, *plan;
+    int64_t deadline_s; /* deadline.h */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
     int64_t *pids;

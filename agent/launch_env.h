@@ -30,6 +30,7 @@ struct launch_env {
     int64_t       resume_step;     /* of a checkpoint; -1 = not known */
     int64_t       skip_step;       /* to be left out; -1 = none */
     bool          forget;          /* do not resume from memory */
+    int64_t       deadline_s;      /* when the machine will be taken away, Unix time; 0: not known */
     int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
     const json_t *plan;
     int           remedies;        /* of the plan: so many, from the first on (agent/remedy.h) */

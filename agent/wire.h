@@ -58,6 +58,7 @@
  *   facts              what `jobctl-agent probe` prints
  *   preflight          {text, rows}: what is not as it should be (agent/doctor.h); absent if all is well
  *   plan               what `jobctl-agent plan` prints: np, devices, environment, reasons
+ *   deadline           {text, ends_at_s}: the machine will be taken away; a checkpoint was asked for
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
  * * generation_started {generation, np, pids: [], resume_step, fresh: bool}

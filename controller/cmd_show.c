@@ -94,6 +94,21 @@ static void print_generation(const struct terminal *t, const json_t *attempt, co
     line(t, "generation", value);
 }
 
+/* "8f3a...; unlike before, NCCL_P2P_DISABLE=1 is new: ..." */
+static void print_plan(const struct terminal *t, const json_t *plan)
+{
+    char value[1024];
+    const char *hash = json_string_value(json_object_get(plan, "hash"));
+    size_t at = (size_t)snprintf(value, sizeof(value), "%s", hash ? hash : ""), i;
+    json_t *change;
+    json_array_foreach (json_object_get(plan, "changes"), i, change)
+        if (at < sizeof(value))
+            at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%s",
+                                   i ? "; " : "; unlike the one before: ",
+                                   json_string_value(change));
+    line(t, "plan", value);
+}
+
 static void print_attempts(const struct terminal *t, const json_t *attempts)
 {
     size_t i, j;
@@ -108,6 +123,7 @@ static void print_attempts(const struct terminal *t, const json_t *attempts)
                  node ? node : "-", state ? state : "-", text && text[0] ? ", " : "",
                  text ? text : "");
         line(t, "attempt", value);
+        print_plan(t, json_object_get(attempt, "plan"));
         json_array_foreach (json_object_get(attempt, "generations"), j, generation)
             print_generation(t, attempt, generation);
     }

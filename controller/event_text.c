@@ -53,6 +53,13 @@ static void placed(char *out, size_t size, const json_t *b)
                  cpus, cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
 }
 
+static void plan(char *out, size_t size, const json_t *b)
+{
+    long long np = int_of(b, "np");
+    snprintf(out, size, "planned: %lld rank%s, %s (plan %s)", np, np == 1 ? "" : "s",
+             text_of(b, "why"), text_of(b, "hash"));
+}
+
 static void generation_started(char *out, size_t size, const json_t *b)
 {
     long long generation = int_of(b, "generation"), np = int_of(b, "np");
@@ -244,7 +251,8 @@ static const struct kind {
     {"agent_lost", text_only, NULL, true},
     {"facts", NULL, "the node was probed", false},
     {"preflight", text_only, NULL, true},
-    {"plan", NULL, "the launch was planned", false},
+    {"plan", plan, NULL, false},
+    {"deadline", text_only, NULL, true},
     {"setup_started", NULL, "setup starts", true},
     {"setup_done", setup_done, NULL, true},
     {"rank_started", rank_started, NULL, false},

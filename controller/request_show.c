@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/effects.h"
 #include "controller/job.h"
@@ -138,14 +139,38 @@ static void fold_fields(json_t *out, const struct event_row *row, const json_t *
     json_object_set_new(out, "ended_at", row_time(row->at_ms));
 }
 
+struct history {
+    json_t *attempts;
+    json_t *plan;       /* the newest; NULL: none yet */
+};
+
+/* An attempt shows its last plan, and how it differs from the last one of those before. */
+static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
+{
+    const json_t *told = json_object_get(attempt, "plan");
+    json_t *changes = h->plan ? plan_changes(h->plan, body) : json_array();
+    if (told && changes)
+        json_array_extend(changes, json_object_get(told, "changes"));
+    json_object_set_new(attempt, "plan", json_pack("{s:O?, s:O?, s:O?, s:o}", "hash",
+                                                   json_object_get(body, "hash"), "why",
+                                                   json_object_get(body, "why"), "expects",
+                                                   json_object_get(body, "expects"), "changes",
+                                                   changes));
+    json_decref(h->plan);
+    h->plan = json_deep_copy(body);
+}
+
 static int fold(void *ctx, const struct event_row *row)
 {
-    json_t *attempts = ctx, *body = json_loads(row->body, 0, NULL);
+    struct history *h = ctx;
+    json_t *attempts = h->attempts, *body = json_loads(row->body, 0, NULL);
     json_t *attempt = json_array_get(attempts, json_array_size(attempts) - 1);
     json_t *generations = json_object_get(attempt, "generations");
     json_t *generation = json_array_get(generations, json_array_size(generations) - 1);
     if (strcmp(row->kind, "placed") == 0) {
         fold_attempt(attempts, row, body);
+    } else if (strcmp(row->kind, "plan") == 0 && attempt) {
+        fold_plan(h, attempt, body);
     } else if (strcmp(row->kind, "generation_started") == 0 && attempt) {
         fold_generation(attempt, row, body);
     } else if (strcmp(row->kind, "generation_ended") == 0 && generation) {
@@ -203,11 +228,12 @@ void request_show(struct request *r)
     struct err err = { 0 };
     char *yaml = NULL, *canonical = NULL;
     json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
+    struct history history = { .attempts = attempts };
     json_t *spent = NULL;
     int64_t id;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
         jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || effect_files(d, id, &err) < 0 ||
-        events_each(d->store, id, 0, INT64_MAX, fold, attempts, &err) < 0 ||
+        events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
         checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0 ||
         !(spent = spent_of(d, id, &err))) {
         request_fail(r, &err, NULL);
@@ -220,6 +246,7 @@ void request_show(struct request *r)
     json_decref(row);
     json_decref(spec);
     json_decref(spent);
+    json_decref(history.plan);
     json_decref(attempts);
     json_decref(checkpoints);
     free(yaml);

@@ -158,6 +158,10 @@ static void print_json(const struct plan *p)
         (double)s->steps * s->batch_global / (double)p->shape.samples, "memory", cards);
     json_object_update(o, batches);
     json_object_update(o, rest);
+    json_object_set_new(o, "checkpoint_every",
+                        s->checkpoint_every_steps > 0
+                            ? json_pack("{s:I}", "steps", (json_int_t)s->checkpoint_every_steps)
+                            : json_pack("{s:f}", "seconds", s->checkpoint_every_s));
     json_decref(batches);
     json_decref(rest);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -185,6 +189,16 @@ static void print_card(const struct plan *p, const struct card *c)
         printf("            grad_checkpointing off: %s\n", f->recompute_why);
 }
 
+/* What a crash costs at most, where memory is lost with it. */
+static const char *checkpoint_interval(const struct train_spec *s, char *out, size_t size)
+{
+    if (s->checkpoint_every_steps > 0)
+        snprintf(out, size, "one every %lld steps", (long long)s->checkpoint_every_steps);
+    else
+        snprintf(out, size, "one every %.4g min", s->checkpoint_every_s / 60);
+    return out;
+}
+
 static void print_words(const struct plan *p)
 {
     const struct train_spec *s = &p->spec;
@@ -203,8 +217,9 @@ static void print_words(const struct plan *p)
            tera ? "TFLOP" : "GFLOP");
     for (int i = 0; i < p->cards; i++)
         print_card(p, &p->card[i]);
-    printf("checkpoint  %s each, %d kept\n", memory_text(p->card[0].fit.plan.checkpoint, size),
-           s->checkpoint_keep);
+    char every[48];
+    printf("checkpoint  %s each, %s, %d kept\n", memory_text(p->card[0].fit.plan.checkpoint, size),
+           checkpoint_interval(s, every, sizeof(every)), s->checkpoint_keep);
 }
 
 int command_plan(int argc, char **argv)

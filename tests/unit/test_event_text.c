@@ -19,6 +19,8 @@ static const struct {
     {"submitted", "{\"retry_of\":3}", "submitted, takes over the checkpoints of job 3", false},
     {"placed", "{\"node\":\"vm\",\"cpus\":1,\"gpus\":0}", "placed on vm with 1 CPU slot and 0 GPUs",
      false},
+    {"plan", "{\"np\":1,\"why\":\"no GPU is used, so one rank\",\"hash\":\"0a\"}",
+     "planned: 1 rank, no GPU is used, so one rank (plan 0a)", false},
     {"generation_started", "{\"generation\":1,\"np\":2,\"resume_step\":0,\"fresh\":true}",
      "generation 1 starts with 2 ranks", true},
     {"generation_started", "{\"generation\":2,\"np\":1,\"resume_step\":400}",

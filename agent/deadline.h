@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* deadline.h - the machine will be taken away: a checkpoint in time before that
+ *
+ * Notebooks and batch systems say when (`session` of docs/FACTS.md).  They seldom keep to the second,
+ * so nothing is stopped for it: a checkpoint is asked for 10 minutes before, which leaves time for a
+ * slow mirror, and again 3 minutes and 1 minute before.
+ */
+#ifndef AGENT_DEADLINE_H
+#define AGENT_DEADLINE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+enum { DEADLINE_TEXT = 160 };
+
+/* Unix seconds; 0: nobody says. now_s: when the facts were found. */
+int64_t deadline_of(const json_t *facts, int64_t now_s);
+
+/* The next moment to save, Unix seconds, after now_s; 0: none is left. */
+int64_t deadline_next(int64_t deadline_s, int64_t now_s);
+
+/* "this machine is taken away in 10 min: a checkpoint is asked for" */
+const char *deadline_text(char out[DEADLINE_TEXT], int64_t deadline_s, int64_t now_s);
+
+#endif

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# The batch system will end this node's share in about a minute: a checkpoint is written before, and ranks
+# find the moment in JOBCTL_DEADLINE. The agent is killed, the next attempt finds another environment:
+# jobctl show tells each attempt's plan and what changed.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+export SLURM_JOB_ID=5 SLURM_JOB_END_TIME=$(($(date +%s) + 64)) NCCL_P2P_LEVEL=NVL
+mkdir "$WORK/lib"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$WORK/lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
+cp "$TOP/tests/facts/a100-pcie.machine" machine
+export LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/machine
+cp -r "$TOP/templates/data" data
+cat >icons.yaml <<'YAML'
+name: icons
+resources: {gpus: 0, cpus: 1}
+train:
+  model: {preset: icons, depth: 1}
+  data: {path: data/tango-icons}
+  batch: {global: 2}
+  steps: 1000000
+  sample: {after: false}
+checkpoint: {every: 1000000 steps}
+YAML
+code 0 jobctl plan icons.yaml
+has 'each, one every 1000000 steps, 3 kept' out
+jobctl submit -q icons.yaml
+await '"kind":"deadline"' | field text
+await '"kind":"checkpoint"' | field step
+rank=$(await '"kind":"rank_started"' | field pid)
+tr '\0' '\n' <"/proc/$rank/environ" | grep -x "JOBCTL_DEADLINE=$SLURM_JOB_END_TIME"
+code 0 jobctl events 1
+has 'planned: 1 rank, on the CPU one rank uses all cores' out
+grep 'this machine is taken away in [56].* s: a checkpoint is asked for' out
+
+# Another attempt, on a machine whose GPUs are gone.
+sed -i '/^gpu/d; /^path/d' machine
+kill -KILL "$(await '"kind":"agent_up"' | field pid)"
+await '"kind":"plan".*"attempt":2\|"attempt":2.*"kind":"plan"' >/dev/null
+code 0 jobctl show 1 --json
+python3 - "$WORK/out" <<'END'
+import json, sys
+first, second = json.load(open(sys.argv[1]))['attempts'][:2]
+assert first['plan']['changes'] == [], first
+assert len(first['plan']['hash']) == 16 and first['plan']['hash'] != second['plan']['hash'], second
+assert 'CUDA_VISIBLE_DEVICES is no longer set' in second['plan']['changes'], second
+END
+code 0 jobctl show 1
+has 'unlike the one before: CUDA_VISIBLE_DEVICES is no longer set' out
+jobctl cancel 1
+jobctl wait 1 || [ $? = 3 ]
