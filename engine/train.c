@@ -124,6 +124,8 @@ int train_micro(struct train *t, int from, int n, int index, double *loss)
         sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
         return -1;
     flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
+    if (train_memory_take(t, in.height, in.width, n) < 0)
+        return -1;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
     return step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err);
 }
@@ -132,7 +134,10 @@ int train_micro(struct train *t, int from, int n, int index, double *loss)
  * the last may be smaller. */
 static int accumulate(struct train *t)
 {
-    int micro = t->spec.batch_micro, first, end;
+    const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
+    const struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
+    const int micro = train_memory_micro(t, b.height, b.width);
+    int first, end;
     t->loss = 0;
     step_begin(t->step);
     sample_log_begin(t->samples);
@@ -195,6 +200,7 @@ static int one_step(struct train *t)
     if (step_end(t->step, lr, &grad_norm, &t->err) < 0)
         return isfinite(grad_norm) ? -1 : not_finite(t, "the gradient norm", grad_norm);
     t->at++;
+    t->hand.samples = 0;
     if (sample_log_commit(t->samples, t->at, &t->err) < 0) {
         t->code = EXIT_DISK_FULL;
         return -1;

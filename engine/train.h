@@ -27,6 +27,7 @@ struct train_env {
     int         world_size;  /* WORLD_SIZE, or 1 */
     int         skip_step;   /* JOBCTL_SKIP_STEP: no step is taken from here to the next; or -1 */
     int         desync_at;   /* JOBCTL_TEST_DESYNC: take the wrong batch from this step on; or 0 */
+    const char *oom;         /* JOBCTL_TEST_OOM=HxW:N: more than N samples of this size do not fit; or NULL */
     bool        again;       /* JOBCTL_ATTEMPT or JOBCTL_GENERATION above 1: the job ran before */
 };
 

@@ -3,8 +3,8 @@
  *
  * A run that ran out of the device's memory leaves a note in its checkpoint
  * directory, memory.json; the next start, whoever makes it, takes a smaller
- * micro-batch of the same global batch.  On another kind of device the note
- * means nothing.
+ * micro-batch of the same global batch: of the size of pictures that ran out, if
+ * it was in a step, else of all.  On another kind of device the note means nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,39 +16,62 @@
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 
-/* What a run that was too large leaves for the next. */
-struct lowered {
-    int  micro;     /* at most this; 0 = nothing was too large */
-    bool recompute;
-};
+enum { MICRO_MOST = 1 << 20 };
 
 static void note_path(const struct train *t, char *path, size_t size)
 {
     snprintf(path, size, "%s/memory.json", t->dir);
 }
 
-/* A note that cannot be read is no note: the run finds out again. */
-static struct lowered read_note(const struct train *t)
+static void read_buckets(struct train_lowered *l, const json_t *note)
 {
-    struct lowered l = {0, false};
+    const char *name;
+    json_t *value;
+    json_t *walk = (json_t *)(uintptr_t)note; /* iterating changes nothing */
+    json_object_foreach(walk, name, value)
+    {
+        int height, width;
+        const json_int_t micro = json_integer_value(value);
+        if (l->buckets < TRAIN_LOWERED && micro > 0 && micro < MICRO_MOST &&
+            sscanf(name, "%dx%d", &height, &width) == 2) {
+            l->bucket[l->buckets].height = height;
+            l->bucket[l->buckets].width = width;
+            l->bucket[l->buckets++].micro = (int)micro;
+        }
+    }
+}
+
+/* A note that cannot be read is no note: the run finds out again. */
+static void read_note(const struct train *t, struct train_lowered *l)
+{
     char path[CHECKPOINT_PATH + 16];
     note_path(t, path, sizeof(path));
+    *l = (struct train_lowered){0};
     json_t *note = json_load_file(path, 0, NULL);
     const char *device = json_string_value(json_object_get(note, "device"));
     const json_int_t micro = json_integer_value(json_object_get(note, "micro"));
-    if (device && strcmp(device, backend_device()) == 0 && micro > 0 && micro < 1 << 20)
-        l = (struct lowered){(int)micro, json_is_true(json_object_get(note, "recompute"))};
+    if (device && strcmp(device, backend_device()) == 0) {
+        if (micro > 0 && micro < MICRO_MOST) {
+            l->micro = (int)micro;
+            l->recompute = json_is_true(json_object_get(note, "recompute"));
+        }
+        read_buckets(l, json_object_get(note, "buckets"));
+    }
     json_decref(note);
-    return l;
 }
 
-static bool write_note(const struct train *t, struct lowered l)
+static bool write_note(const struct train *t, const struct train_lowered *l)
 {
-    char path[CHECKPOINT_PATH + 16], part[CHECKPOINT_PATH + 40];
+    char path[CHECKPOINT_PATH + 16], part[CHECKPOINT_PATH + 40], name[32];
     note_path(t, path, sizeof(path));
     snprintf(part, sizeof(part), "%s.%ld", path, (long)getpid());
-    json_t *note = json_pack("{s:i, s:s, s:i, s:b}", "schema", 1, "device", backend_device(),
-                             "micro", l.micro, "recompute", (int)l.recompute);
+    json_t *note = json_pack("{s:i, s:s, s:i, s:b, s:{}}", "schema", 1, "device", backend_device(),
+                             "micro", l->micro, "recompute", (int)l->recompute, "buckets");
+    for (int i = 0; i < l->buckets; i++) {
+        snprintf(name, sizeof(name), "%dx%d", l->bucket[i].height, l->bucket[i].width);
+        json_object_set_new(json_object_get(note, "buckets"), name,
+                            json_integer(l->bucket[i].micro));
+    }
     const bool written = note && json_dump_file(note, part, JSON_COMPACT) == 0 &&
                          rename(part, path) == 0;
     if (!written)
@@ -57,7 +80,23 @@ static bool write_note(const struct train *t, struct lowered l)
     return written;
 }
 
-static void tell(const struct train *t, struct lowered before)
+/* -1: nothing was ever too large of this size. */
+static int find_bucket(const struct train_lowered *l, int height, int width)
+{
+    for (int i = 0; i < l->buckets; i++)
+        if (l->bucket[i].height == height && l->bucket[i].width == width)
+            return i;
+    return -1;
+}
+
+int train_memory_micro(const struct train *t, int height, int width)
+{
+    const int i = find_bucket(&t->lowered, height, width);
+    const int micro = i < 0 ? t->spec.batch_micro : t->lowered.bucket[i].micro;
+    return micro < t->spec.batch_micro ? micro : t->spec.batch_micro;
+}
+
+static void tell(const struct train *t)
 {
     const struct fit *f = &t->fit;
     const int parts = (t->spec.batch_global + t->env->world_size * f->micro - 1) /
@@ -73,7 +112,10 @@ static void tell(const struct train *t, struct lowered before)
     if (f->recompute)
         printf("blocks: computed again in the backward pass, %.0f %% more work (%s)\n",
                100 * f->plan.again, f->recompute_why);
-    if (before.micro > 0)
+    for (int i = 0; i < t->lowered.buckets; i++)
+        printf("batch: of %dx%d latents at most %d at once (the run ran out of memory with more)\n",
+               t->lowered.bucket[i].height, t->lowered.bucket[i].width, t->lowered.bucket[i].micro);
+    if (t->lowered.micro > 0)
         progress_warning(t->progress, "micro-batches of %d%s, for the run ran out of %s's memory; "
                          "a step still takes %d samples", f->micro,
                          f->recompute ? " whose blocks are computed again" : "", backend_device(),
@@ -86,49 +128,89 @@ static void tell(const struct train *t, struct lowered before)
 int train_memory_choose(struct train *t)
 {
     const struct dataset_shape s = dataset_shape(t->data);
-    struct lowered before = {0, false};
     if (model_config_check(&t->spec.model, &t->err) < 0)
         return -1;
     if (train_is_first(t)) {
-        before = read_note(t);
+        read_note(t, &t->lowered);
         const struct fit_ask ask = {
             .spec = &t->spec, .height = s.height, .width = s.width, .text = s.words,
             .ranks = t->env->world_size, .sharing = SHARING_DDP, .device = !backend_ops()->host,
-            .bf16 = backend_is_bf16(), .room = memory_room(), .micro_most = before.micro,
-            .recompute = before.recompute,
+            .bf16 = backend_is_bf16(), .room = memory_room(), .micro_most = t->lowered.micro,
+            .recompute = t->lowered.recompute,
         };
         if (fit_choose(&t->fit, &ask, &t->err) < 0)
             return -1;
-        tell(t, before);
+        tell(t);
     }
-    if (train_ranks_tell(t, &t->fit, sizeof(t->fit)) < 0)
+    if (train_ranks_tell(t, &t->fit, sizeof(t->fit)) < 0 ||
+        train_ranks_tell(t, &t->lowered, sizeof(t->lowered)) < 0)
         return -1;
     t->spec.batch_micro = t->fit.micro;
     return 0;
+}
+
+int train_memory_take(struct train *t, int height, int width, int samples)
+{
+    int h, w, most;
+    t->hand.height = height;
+    t->hand.width = width;
+    t->hand.samples = samples;
+    if (t->env->oom && sscanf(t->env->oom, "%dx%d:%d", &h, &w, &most) == 3 && h == height &&
+        w == width && samples > most)
+        return err_set(&t->err, ERR_DEVICE_MEMORY, "out of memory, as a test asks");
+    return 0;
+}
+
+static void refuse(struct train *t, const char *why)
+{
+    t->code = EXIT_CONFIG;
+    err_prefix(&t->err, "%s, so the same again would not help: ", why);
+}
+
+/* Only of the size that ran out: the others keep what fits them. */
+static void lower_bucket(struct train *t)
+{
+    struct train_lowered *next = &t->lowered;
+    const int height = t->hand.height, width = t->hand.width, half = t->hand.samples / 2;
+    int i = find_bucket(next, height, width);
+    if (i < 0 && next->buckets < TRAIN_LOWERED) {
+        i = next->buckets++;
+        next->bucket[i].height = height;
+        next->bucket[i].width = width;
+    }
+    if (i >= 0)
+        next->bucket[i].micro = half;
+    else
+        next->micro = half;
+    if (write_note(t, next))
+        err_prefix(&t->err, "micro-batches of %d of %dx%d latents were too large, the next start takes "
+                   "%d of these: ", t->hand.samples, height, width, half);
 }
 
 void train_memory_lower(struct train *t)
 {
     const struct fit *f = &t->fit;
     const int half = f->micro / 2;
-    struct lowered next = {f->most > 0 && f->most < half ? f->most : half, f->recompute};
+    struct train_lowered *next = &t->lowered;
+    const bool last = t->hand.samples > 0 ? t->hand.samples == 1 : f->micro == 1;
     if (f->micro == 0) /* it happened before there was a choice */
         return;
-    if (f->micro == 1 && t->spec.recompute == RECOMPUTE_AUTO && !f->recompute)
-        next = (struct lowered){1, true};
-    if (next.micro == 0 || t->spec.reproducible) {
-        t->code = EXIT_CONFIG;
-        err_prefix(&t->err, next.micro == 0
-                   ? "one sample at a time does not fit, so the same again would not help: "
-                   : "reproducible: true keeps its micro-batches, so the same again would not "
-                     "help: ");
-        return;
+    if (t->spec.reproducible) {
+        refuse(t, "reproducible: true keeps its micro-batches");
+    } else if (last && t->spec.recompute == RECOMPUTE_AUTO && !f->recompute) {
+        next->micro = f->micro;
+        next->recompute = true;
+        if (write_note(t, next))
+            err_prefix(&t->err, "one sample did not fit, the next start computes blocks again: ");
+    } else if (last) {
+        refuse(t, "one sample at a time does not fit");
+    } else if (t->hand.samples > 0) {
+        lower_bucket(t);
+    } else {
+        next->micro = f->most > 0 && f->most < half ? f->most : half;
+        next->recompute = f->recompute;
+        if (write_note(t, next))
+            err_prefix(&t->err, "micro-batches of %d were too large, the next start takes %d: ", f->micro,
+                       next->micro);
     }
-    if (!write_note(t, next))
-        return;
-    if (next.micro < f->micro)
-        err_prefix(&t->err, "micro-batches of %d were too large, the next start takes %d: ",
-                   f->micro, next.micro);
-    else
-        err_prefix(&t->err, "one sample did not fit, the next start computes blocks again: ");
 }

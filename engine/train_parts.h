@@ -29,6 +29,17 @@ struct train_pending {
     char    path[CHECKPOINT_PATH];
 };
 
+/* What a run that was too large leaves for the next. */
+enum { TRAIN_LOWERED = 64 };
+struct train_lowered {
+    int  micro;     /* at most this of any size; 0 = nothing was too large */
+    bool recompute;
+    int  buckets;   /* at most so many of one size of pictures */
+    struct {
+        int height, width, micro;
+    } bucket[TRAIN_LOWERED];
+};
+
 struct train {
     const json_t           *job;
     const struct train_env *env;
@@ -50,6 +61,10 @@ struct train {
     struct sample_log *samples; /* data.sample_log: true, else NULL */
     struct exact    *exact; /* reproducible: true, else NULL */
     struct fit       fit;   /* of a batch into memory */
+    struct train_lowered lowered;
+    struct {
+        int height, width, samples;
+    } hand;                 /* the micro-batch in the making; samples 0: none */
     struct shard    *shard; /* what each rank saves */
     struct train_snapshot *snapshot;
 
@@ -120,6 +135,9 @@ int train_exact_accumulate(struct train *t);
 
 /* train_memory.c: the micro-batch, and whether blocks are computed again; told to people. */
 int train_memory_choose(struct train *t);
+/* The most samples of this size at once, and none too many for the device (JOBCTL_TEST_OOM). */
+int train_memory_micro(const struct train *t, int height, int width);
+int train_memory_take(struct train *t, int height, int width, int samples);
 /* The device's memory did not do: the next start takes less. Says so in t->err. */
 void train_memory_lower(struct train *t);
 /* train_start.c: what this rank holds and saves; the caller frees it. */

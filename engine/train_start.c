@@ -35,10 +35,11 @@ int train_env_read(struct train_env *env, struct err *err)
         env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
         return -1;
     const char *dir = getenv("JOBCTL_CKPT_DIR"), *flight = getenv("JOBCTL_FLIGHT");
-    const char *backend = getenv("JOBCTL_BACKEND");
+    const char *backend = getenv("JOBCTL_BACKEND"), *oom = getenv("JOBCTL_TEST_OOM");
     env->backend = backend && *backend ? backend : NULL;
     env->ckpt_dir = dir && *dir ? dir : NULL;
     env->flight = flight && *flight ? flight : NULL;
+    env->oom = oom && *oom ? oom : NULL;
     env->again = attempt > 1 || generation > 1;
     return 0;
 }

@@ -39,3 +39,37 @@ run other '"auto"'
 grep -q 'batch: 6 samples in 6 micro-batches of 1 (the run ran out of memory with more)' noted.log
 grep -q '(the run ran out of memory with one sample at a time)' noted.log
 grep -q 'batch: 6 samples in 2 micro-batches of 4' other.log
+
+# Pictures of many shapes: only the size that ran out is taken in smaller pieces from then on, by the next
+# start, whoever makes it; a step still takes the same samples, so the losses are those of a run that fitted.
+python3 "$TOP/tests/e2e/pictures.py" "$WORK/many"
+shapes() { # NAME
+    cat >"$1.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$WORK/many","multi_scale":true,"resolution":32,
+ "caption_words":4},"batch":{"global":8,"micro":8},"steps":20,"optimizer":{"lr":1e-3},
+ "grad_checkpointing":false,"sample":{"after":false}},"checkpoint":{"every":{"steps":3},"dir":"$WORK/$1"}}
+JSON
+    jobctl-train train --spec "$1.json" >>"$1.log" 2>&1
+}
+shapes fits
+export JOBCTL_TEST_OOM=8x8:3
+for next in 4 2; do
+    code 72 shapes small
+    grep -q "of 8x8 latents were too large, the next start takes $next of these" small.log
+    grep -q "\"buckets\":{\"8x8\":$next}" small/memory.json
+done
+shapes small
+grep -q 'batch: of 8x8 latents at most 2 at once (the run ran out of memory with more)' small.log
+grep -q 'batch: 8 samples in 1 micro-batch of 8' small.log
+python3 - <<'PY'
+import json
+def rows(path): return {r["step"]: r for r in map(json.loads, open(path))}
+fits, small = (rows(d + "/metrics.jsonl") for d in ("fits", "small"))
+assert all(abs(fits[s]["loss"] - small[s]["loss"]) < 1e-3 * fits[s]["loss"] for s in range(1, 21))
+PY
+unset JOBCTL_TEST_OOM
+# Not even one of them, and blocks are to be kept: no other start would help.
+sed -i 's/small/none/g' small.json && cp small.json none.json
+mkdir none && echo '{"schema":1,"device":"cpu","micro":0,"recompute":false,"buckets":{"8x8":1}}' >none/memory.json
+JOBCTL_TEST_OOM=8x8:0 code 64 jobctl-train train --spec none.json
+has 'one sample at a time does not fit, so the same again would not help' err

@@ -347,6 +347,130 @@ static void ranks_that_never_come_up_are_named(void **state)
     assert_non_null(strstr(verdict.text, "rank 1 has not come up within 20.0 s"));
 }
 
+/* --- a soak: hours of what is slow, but no hang ------------------------------------------ */
+
+enum { SOAK_RANKS = 3, SOAK_HOURS = 4 };
+
+static uint64_t dice_state;
+
+/* 0 .. n - 1 (splitmix64) */
+static int64_t dice(int64_t n)
+{
+    uint64_t z = (dice_state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (int64_t)((z ^ (z >> 31)) % (uint64_t)n);
+}
+
+/* Time passes, the agent looks; now and then it is itself put aside for minutes. */
+static void pass(int64_t until)
+{
+    while (now + LOOK_MS <= until) {
+        now += dice(5000) == 0 ? dice(600000) : LOOK_MS;
+        if (hang_look(h, ranks, now, &verdict))
+            fail_msg("a false alarm: %s", verdict.text);
+    }
+}
+
+struct moment {
+    int64_t at;
+    int rank;
+    enum flight_phase phase;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct moment *x = a, *y = b;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Of a phase that usually takes so long: one in two hundred takes up to 4.5 s, data up to 19 s. */
+static int64_t takes(enum flight_phase phase, int64_t usual)
+{
+    if (dice(200) == 0)
+        return dice(phase == PHASE_DATA ? 19000 : 4500);
+    return usual + dice(usual);
+}
+
+/* One step of all ranks, which wait for each other in its collective. */
+static void soak_step(uint64_t step)
+{
+    const int64_t size = 1 + dice(4);
+    struct moment m[3 * SOAK_RANKS];
+    int64_t all = 0;
+    for (int r = 0; r < SOAK_RANKS; r++) {
+        int64_t at = now;
+        enter(r, step, PHASE_DATA);
+        page[r].bucket = (uint64_t)size << 32 | 32;
+        for (int i = 0; i < 3; i++) {
+            static const enum flight_phase next[] = {PHASE_FORWARD, PHASE_BACKWARD, PHASE_REDUCE};
+            at += i == 0 ? takes(PHASE_DATA, 3) : takes(PHASE_FORWARD, 20 * i * size);
+            m[3 * r + i] = (struct moment){at, r, next[i]};
+        }
+        all = at > all ? at : all;
+    }
+    qsort(m, sizeof(m) / sizeof(m[0]), sizeof(m[0]), by_time);
+    for (int i = 0; i < 3 * SOAK_RANKS; i++) {
+        pass(m[i].at);
+        enter_at(m[i].rank, step, m[i].phase, m[i].at);
+        if (m[i].phase == PHASE_REDUCE)
+            page[m[i].rank].coll_seq = step + 1;
+    }
+    pass(all);
+    now = all > now ? all : now;
+    for (int r = 0; r < SOAK_RANKS; r++) {
+        page[r].coll_done_seq = step + 1;
+        enter(r, step, PHASE_OPTIMIZER);
+        page[r].step_phase = (step + 1) << 8 | PHASE_OPTIMIZER;
+    }
+    pass(now + takes(PHASE_OPTIMIZER, 5));
+}
+
+/* Rank 0 works, the others wait in the barrier after it: a checkpoint without any sign for up to
+ * nine minutes, or pictures, each of which may take as long. */
+static void soak_pause(uint64_t step)
+{
+    const bool pictures = dice(3) == 0;
+    enter(0, step, pictures ? PHASE_VALIDATE : PHASE_CHECKPOINT);
+    for (int r = 1; r < SOAK_RANKS; r++) {
+        enter(r, step, PHASE_CHECKPOINT);
+        page[r].coll_seq++;
+    }
+    for (int i = pictures ? 8 : 1; i > 0; i--) {
+        pass(now + dice(540000));
+        page[0].phase_done++;
+    }
+    for (int r = 0; r < SOAK_RANKS; r++)
+        page[r].coll_seq = page[r].coll_done_seq;
+}
+
+static void hours_of_slow_phases_are_no_hang(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        uint64_t step = 0;
+        dice_state = seed;
+        begin(&automatic, NULL, SOAK_RANKS);
+        const int64_t end = now + SOAK_HOURS * 3600000LL;
+        for (int r = 0; r < SOAK_RANKS; r++)
+            enter(r, 0, PHASE_DATA);
+        pass(now + dice(290000)); /* the first step: whatever is compiled or read */
+        while (now < end) {
+            soak_step(step++);
+            if (dice(2000) == 0)
+                soak_pause(step);
+        }
+        for (int r = 0; r < SOAK_RANKS; r++) /* and now in earnest */
+            enter(r, step, r == 2 ? PHASE_FORWARD : PHASE_REDUCE);
+        page[0].coll_seq = page[1].coll_seq = step + 1;
+        assert_true(look_for(60000));
+        assert_int_equal(verdict.rank, 2);
+        assert_true(step > 4000);
+        hang_destroy(h);
+        h = NULL;
+    }
+}
+
 #define TEST(f) cmocka_unit_test_teardown(f, down)
 
 int main(void)
@@ -369,6 +493,7 @@ int main(void)
         TEST(commands_are_given_more_time_and_need_no_page),
         TEST(collectives_count_where_there_are_no_steps),
         TEST(ranks_that_never_come_up_are_named),
+        TEST(hours_of_slow_phases_are_no_hang),
     };
     return cmocka_run_group_tests_name("hang", tests, NULL, NULL);
 }

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# SECONDS_OF_IT of a job of three ranks in which a random one stands still for up to 4 s, again and again, while
+# the machine is busy with something else, too: nobody is accused of a hang. Then one does hang, and is.
+cat >"$WORK/icons.yaml" <<YAML
+name: icons
+resources: {ranks: 3, cpus: 1}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons}
+  batch: {global: 6}
+  steps: 10000000
+  sample: {after: false}
+checkpoint: {every: 500 steps}
+YAML
+. "$TOP/tests/e2e/events.sh"
+jobctl submit -q "$WORK/icons.yaml"
+until_step 1 5
+end=$(($(date +%s) + ${SECONDS_OF_IT:-300})) times=0
+while [ "$(date +%s)" -lt "$end" ]; do
+    victim=$(rank_pid 1 $((RANDOM % 3)))
+    kill -STOP "$victim"
+    sleep $((RANDOM % 4)).$((RANDOM % 10))
+    kill -CONT "$victim"
+    sleep 0.$((RANDOM % 10))
+    times=$((times + 1))
+done
+echo "$times pauses, $(jobctl status --json | sed 's/.*"step":\([0-9]*\).*/\1/p' | head -n 1) steps"
+! jobctl events 1 | grep ' hang: '
+[ "$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -c '"kind":"generation_started"')" = 1 ]
+victim=$(rank_pid 1 1)
+kill -STOP "$victim"
+await 1 '"kind":"hang"' | field text
+jobctl cancel 1
+jobctl wait 1 || [ $? = 3 ]
