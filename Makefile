@@ -282,7 +282,7 @@ $(CUDA_CPU): $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h tests/cuda_cpu/*.cc)
 	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(WERROR) -fPIC -shared -Itests/cuda_cpu -I. \
 	  -o $@ -x c++ kernels/ops_cuda.cu $(wildcard tests/cuda_cpu/*.cc) -ldl
 
-$(KERNELS): tests/gpu/check_kernels.c $(call libs,kernels) $(OBJ)/flags
+$(KERNELS): tests/gpu/check_kernels.c kernels/cuda.h kernels/kernels.h $(call libs,kernels) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
 

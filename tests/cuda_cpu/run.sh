@@ -81,12 +81,15 @@ spec quick
 spec back
 quick="env JOBCTL_CUDA_WAYS=graph,tune CUDA_CPU_REPORT=1 $bin/jobctl-train train --backend cuda"
 ok "a run with recorded steps and chosen algorithms" $quick --spec "$work/quick.json"
-ok "its steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' "$log"
-ok "its algorithms were tried" grep 'the slow algorithm [1-9]' "$log"
+cp "$log" "$work/quick.log"
+ok "its steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' \
+    "$work/quick.log"
+ok "its algorithms were tried" grep 'the slow algorithm [1-9]' "$work/quick.log"
 mkdir "$work/back"
 cp -r "$work/quick/step-00000002" "$work/quick/products.0-of-1" "$work/back/" || bad=1
 ok "the same from its middle" $quick --spec "$work/back.json"
-ok "without trying again" grep 'the slow algorithm 0 times' "$log"
+cp "$log" "$work/back.log"
+ok "without trying again" grep 'the slow algorithm 0 times' "$work/back.log"
 for other in quick back; do
     for f in model optimizer; do
         ok "the same bits as without: $f of $other" cmp \
