@@ -257,6 +257,7 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     r.gflops = 3 * samples * model_forward_flops(&spec->model, 1, spec->batch.height,
                                                  spec->batch.width, spec->batch.text) /
                r.ms_median * 1e-6;
+    r.mfu = backend_ops()->host ? 0 : r.gflops / BENCH_PEAK_GFLOPS;
     r.sgemm_gflops = r.sgemm_ms > 0 ? sgemm_flops(&b) / r.sgemm_ms * 1e-6 : 0;
     r.sgemm_share = r.sgemm_ms / r.ms_median;
     *out = r;

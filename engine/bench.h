@@ -15,6 +15,9 @@
 #include "engine/model.h"
 #include "engine/optim.h"
 
+/* What shares of a GPU's speed are counted against: bf16 on an H100 or H200, as its maker says. */
+#define BENCH_PEAK_GFLOPS 989e3
+
 struct bench_spec {
     struct model_config model;
     struct model_limits batch;
@@ -28,6 +31,7 @@ struct bench_result {
     int    steps, threads;
     double ms_median, ms_min, ms_max;
     double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
+    double mfu;                          /* gflops over BENCH_PEAK_GFLOPS on a GPU, else 0 */
     double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
     double sgemm_share;                  /* sgemm_ms / ms_median */
     int64_t params, rss_growth;          /* bytes, from the end of the warm-up to the end */

@@ -129,10 +129,10 @@ static void print_json(const struct bench_result *r)
 {
     printf("{\"version\": 1, \"steps\": %d, \"threads\": %d, \"params\": %lld, "
            "\"ms_median\": %.4f, \"ms_min\": %.4f, \"ms_max\": %.4f, \"samples_per_s\": %.3f, "
-           "\"gflops\": %.2f, \"sgemm_ms\": %.4f, \"sgemm_gflops\": %.2f, \"sgemm_share\": %.4f, "
-           "\"rss_growth_bytes\": %lld, \"loss\": %.6f}\n",
+           "\"gflops\": %.2f, \"mfu\": %.4f, \"sgemm_ms\": %.4f, \"sgemm_gflops\": %.2f, "
+           "\"sgemm_share\": %.4f, \"rss_growth_bytes\": %lld, \"loss\": %.6f}\n",
            r->steps, r->threads, (long long)r->params, r->ms_median, r->ms_min, r->ms_max,
-           r->samples_per_s, r->gflops, r->sgemm_ms, r->sgemm_gflops, r->sgemm_share,
+           r->samples_per_s, r->gflops, r->mfu, r->sgemm_ms, r->sgemm_gflops, r->sgemm_share,
            (long long)r->rss_growth, r->loss);
 }
 
@@ -143,6 +143,9 @@ static void print_table(const struct bench_result *r)
            r->ms_min, r->ms_max);
     printf("speed        %9.2f samples/s, %.1f GFLOP/s, %d threads\n", r->samples_per_s, r->gflops,
            r->threads);
+    if (r->mfu > 0)
+        printf("MFU          %9.2f %%    of %.0f TFLOP/s; work counted: three forward passes\n",
+               100 * r->mfu, BENCH_PEAK_GFLOPS / 1e3);
     if (r->sgemm_ms > 0) {
         printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms,
                r->sgemm_gflops);

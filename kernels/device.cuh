@@ -63,6 +63,13 @@ static bool device_way(const char *way);
     type *name = reinterpret_cast<type *>(name##_bytes)
 #endif
 
+/* Before a loop that shall stay one: its turns side by side would not fit into registers. */
+#ifdef CUDA_ON_CPU
+#define ONE_BY_ONE
+#else
+#define ONE_BY_ONE _Pragma("unroll 1")
+#endif
+
 template <typename T> struct as_is {
     typedef T type;
 };

@@ -42,7 +42,8 @@ static void graph_run(void *graph)
 
 static void graph_drop(void *graph)
 {
-    cudaGraphExecDestroy((cudaGraphExec_t)graph); /* one that runs is destroyed when it has run */
+    cudaStreamSynchronize(device.stream); /* it may be running; what failed is told by the next call */
+    cudaGraphExecDestroy((cudaGraphExec_t)graph);
 }
 
 static unsigned graph_moves(void)

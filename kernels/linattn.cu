@@ -4,7 +4,8 @@
  * A block has a head: it sums over all tokens, which pass by in shared memory,
  * and then goes over them again with the sums at hand, a warp per token.
  * Backward makes numerator and divisor of a token again instead of reading what
- * was rounded.  All arithmetic is fp32, as the authors have it.
+ * was rounded.  All arithmetic is fp32, as the authors have it; heads of 32
+ * channels in bf16 go to linattn_mma.cu.
  */
 #include "kernels/device.cuh"
 
@@ -234,6 +235,8 @@ lin_back_kernel(struct lin_args a)
     }
 }
 
+#include "kernels/linattn_mma.cu"
+
 static size_t lin_bytes(int dim)
 {
     return sizeof(float) * ((size_t)(dim + 1) * (size_t)(dim + 1) +
@@ -246,6 +249,10 @@ static void cuda_lin_attn(void *out, int ldo, struct kern_lin_attn keep, void *q
     struct lin_args a = {};
     a.out = out, a.vk = keep.vk, a.q = q, a.k = k, a.v = v;
     a.ldo = ldo, a.ldqk = ldqk, a.ldv = ldv, a.s = s;
+    if (mma_fits(&a, {(size_t)ldo, (size_t)ldqk, (size_t)ldv})) {
+        mma_launch("lin_attn", lin_mma_kernel, &a);
+        return;
+    }
     for_kind(false, [&](auto kind, auto) {
         typedef decltype(kind) T;
         launch("lin_attn", s.dim == 32 ? lin_kernel<T, 32> : lin_kernel<T, 0>,
@@ -261,6 +268,10 @@ static void cuda_lin_attn_back(void *dq, void *dk, void *dv, int ldd, void *dout
     struct lin_args a = {};
     a.dq = dq, a.dk = dk, a.dv = dv, a.vk = keep.vk, a.q = q, a.k = k, a.v = v, a.dout = dout;
     a.ldo = ldo, a.ldqk = ldqk, a.ldv = ldv, a.ldd = ldd, a.s = s;
+    if (mma_fits(&a, {(size_t)ldo, (size_t)ldqk, (size_t)ldv, (size_t)ldd})) {
+        mma_launch("lin_attn_back", lin_mma_back_kernel, &a);
+        return;
+    }
     for_kind(false, [&](auto kind, auto) {
         typedef decltype(kind) T;
         launch("lin_attn_back", s.dim == 32 ? lin_back_kernel<T, 32> : lin_back_kernel<T, 0>,

@@ -47,8 +47,8 @@ ends() {
 
 for precision in fp32 bf16; do
     ok "kernels $precision" "$kernels" "$plugin" $precision
-    ok "kernels $precision, threads in reverse" \
-        env CUDA_CPU_ORDER=reverse "$kernels" "$plugin" $precision
+    ok "kernels $precision, every way, threads in reverse" \
+        env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_ORDER=reverse "$kernels" "$plugin" $precision
     ok "kernels $precision, no algorithm in cuBLASLt" \
         env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" $precision
     # shellcheck disable=SC2086
@@ -164,6 +164,21 @@ spec none
 JOBCTL_NCCL=/nowhere.so two none >"$work/none.out"
 ok "without NCCL" grep 'several GPUs need NCCL, which cannot be loaded: /nowhere.so' \
     "$work/none.out"
+
+# The table of check-gpu, with a peer that says what PyTorch would: steps, ratios, and what fails.
+mkdir "$work/bin"
+cat >"$work/bin/python3" <<'PEER'
+#!/bin/sh
+[ "$1" = -c ] || echo "x: pytorch eager, 40.00 ms/step (median of 1), 1 samples/s, MFU 12.5 %, torch 2"
+PEER
+chmod +x "$work/bin/python3"
+table="env PATH=$work/bin:$PATH TMPDIR=$work CONFIG=tests/golden/sana/bench_configs.json
+    CASES=tiny-base-b8 BATCHES=1 STEPS=1 tests/gpu/run.sh $bin $plugin $kernels"
+ends 0 'tiny-base-b8, batch 1: .* ms, PyTorch compiled 40.00 ms: .* times as fast' \
+    env PARTS='step peer' $table
+ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
+    env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
+ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
 
 verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
 ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify

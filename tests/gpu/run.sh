@@ -5,41 +5,62 @@
 # Needs no make and no compiler: what it runs may have been built elsewhere.
 # Each part runs whatever became of the others, with a limit of time; what it
 # printed stays in a directory that is named at the end, and a table says which
-# part did what.  Exits non-zero if anything failed.  Without a GPU it says so
-# and ends well.
+# part did what.  The parts that say most come first, so that they are there
+# when the eight minutes are over.  Exits non-zero if anything failed.  Without
+# a GPU it says so and ends well.
 #
 #   PARTS='golden step' tests/gpu/run.sh ...   only parts whose names begin so
+#   LIMIT=1200          tests/gpu/run.sh ...   seconds for all of it
+#   CONFIG, CASES, BATCHES, STEPS              other models to time than those of sana.json
 set -u
 
-# A run of four steps, and the same from its middle: the same bits.
-resumed() {
-    work=$out/run
-    for d in whole half; do
-        cat >"$work.$d.json" <<JSON
+# A run of four steps into $work.NAME, on the GPU.
+trained() {
+    cat >"$work.$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"templates/data/tango-icons",
  "caption_words":4,"caption_channels":32},"batch":{"global":3,"micro":2},"steps":4,"ema":0.9,
  "optimizer":{"lr":1e-3},"precision":"bf16","sample":{"after":false}},
- "checkpoint":{"every":{"steps":2},"dir":"$work.$d"}}
+ "checkpoint":{"every":{"steps":2},"dir":"$work.$1"}}
 JSON
-    done
-    "$bin/jobctl-train" train --backend cuda --spec "$work.whole.json" || return
-    mkdir -p "$work.half" && cp -r "$work.whole/step-00000002" "$work.half/" || return
-    "$bin/jobctl-train" train --backend cuda --spec "$work.half.json" || return
+    "$bin/jobctl-train" train --backend cuda --spec "$work.$1.json"
+}
+
+# Two such runs ended with the same weights and the same state.
+alike() {
     for f in model optimizer; do
-        cmp "$work.whole/step-00000004/$f.safetensors" "$work.half/step-00000004/$f.safetensors" ||
+        cmp "$work.$1/step-00000004/$f.safetensors" "$work.$2/step-00000004/$f.safetensors" ||
             return
     done
     echo "the same bits"
 }
 
-# sized CASE COMMAND... - runs it on the case with the most samples of 32, 16, 8, 4 that fit into
-# memory (exit 72, or what PyTorch says); @ in the command stands for the file
+# The same from its middle, with the algorithms that were chosen before it.
+resumed() {
+    work=$out/run
+    trained whole || return
+    mkdir -p "$work.half"
+    cp -r "$work.whole/step-00000002" "$work.half/" || return
+    for f in "$work.whole"/products.*; do
+        [ ! -f "$f" ] || cp "$f" "$work.half/"
+    done
+    trained half && alike whole half
+}
+
+# The same call by call, and as recorded steps.
+recorded() {
+    work=$out/graph
+    JOBCTL_CUDA_WAYS='' trained plain && JOBCTL_CUDA_WAYS=graph trained graph && alike plain graph
+}
+
+# sized NAME WHO COMMAND... - runs it on the case of that name with the most samples of $BATCHES that
+# fit into memory (exit 72, or what PyTorch says); @ in the command stands for the file. What it
+# took goes to $out/ms/NAME.WHO as "batch ms".
 sized() {
-    what=$1 last=@
-    shift
-    for batch in 32 16 8 4; do
-        file=$out/$what.$batch.json
-        sed "s/\"batch\": [0-9]*/\"batch\": $batch/" tests/gpu/sana.json >"$file"
+    name=$1 who=$2 last=@
+    shift 2
+    for batch in $BATCHES; do
+        file=$out/$name.$batch.json
+        sed "s/\"batch\": [0-9]*/\"batch\": $batch/" "$CONFIG" >"$file"
         n=$#
         while [ $n -gt 0 ]; do
             word=$1
@@ -56,14 +77,18 @@ sized() {
         fi
     done
     cat "$out/sized"
-    echo "batch $batch: $(grep -oE -m 1 '[0-9.]+ ms' "$out/sized" || echo no time) a step" \
-        "$(grep -oiE -m 1 'mfu.*|[0-9.]+ ?% of.*' "$out/sized")"
-    return $code
+    [ $code -eq 0 ] || return $code
+    ms=$(grep -oE -m 1 '[0-9.]+ ms' "$out/sized" | cut -d' ' -f1)
+    mfu=$(grep -iE 'mfu' "$out/sized" | grep -oE -m 1 '[0-9.]+ *%' | tr -d ' %')
+    [ -n "$ms" ] || return 1
+    mkdir -p "$out/ms"
+    echo "$batch $ms" >"$out/ms/$name.$who"
+    echo "batch $batch: $ms ms a step, MFU ${mfu:-?} %"
 }
 
-# `timeout` runs programs only: these two are this script, called by itself.
+# `timeout` runs programs only: these are this script, called by itself.
 case ${1:-} in
---resumed | --sized)
+--resumed | --recorded | --sized)
     do=${1#--}
     shift
     "$do" "$@"
@@ -73,6 +98,9 @@ esac
 
 export bin=$1
 plugin=$2 kernels=$3
+export CONFIG="${CONFIG:-tests/gpu/sana.json}" BATCHES="${BATCHES:-32 16 8 4}"
+cases=${CASES:-sana-1600m-1024 sana-600m-512 sana-1600m-512}
+limit_all=${LIMIT:-470}
 if [ ! -f "$plugin" ]; then
     if [ -e /dev/nvidiactl ]; then
         echo "there is a GPU, but no $plugin: it is built by make where nvcc is found" >&2
@@ -87,7 +115,15 @@ export out
 out=$(mktemp -d "${TMPDIR:-/tmp}/check-gpu.XXXXXX")
 begin=$(date +%s)
 bad=0
-cases=$(ls tests/golden/sana/tiny-*[a-z].json)
+goldens=$(ls tests/golden/sana/tiny-*[a-z].json)
+
+# PyTorch brings cuBLASLt where the toolkit is not installed.
+lt=libcublasLt.so.13
+if [ -z "${JOBCTL_CUBLASLT:-}" ] && [ ! -e /usr/local/cuda/lib64/$lt ] &&
+    ! { ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -q $lt; then
+    found=$(find / -xdev -name $lt 2>/dev/null | head -n 1)
+    [ -z "$found" ] || export JOBCTL_CUBLASLT="$found"
+fi
 
 # The first look: is there a device at all?
 "$kernels" "$plugin" fp32 >"$out/first" 2>&1
@@ -110,83 +146,143 @@ wanted() {
 }
 
 row() {
-    printf '%-34s %-8s %5s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table"
+    printf '%-36s %-8s %5s  %s\n' "$1" "$2" "$3" "$4" >>"$out/table"
+    tail -n 1 "$out/table"
 }
 
 # part NAME SECONDS COMMAND... - the last line of what it says goes into the table, or the first
-# that tells of a failure
+# that tells of a failure. What belongs to others (a peer, a tool) and does not end in time is no
+# failure of ours: with OTHERS=1 its row says so, and nothing more.
 part() {
     name=$1 limit=$2
     shift 2
     wanted "$name" || return 0
     file=$out/$(echo "$name" | tr ' ,' '__')
     from=$(date +%s)
-    left=$((470 - from + begin)) # eight minutes for all of it
+    left=$((limit_all - from + begin))
     if [ $left -lt 5 ]; then
-        row "$name" "not run" - "the eight minutes are over"
-        return 0
+        row "$name" "not run" - "the time is over; later: PARTS='$(echo "$name" | cut -d, -f1)'"
+        return 1
     fi
     [ "$limit" -lt $left ] || limit=$left
     timeout -k 5 "$limit" "$@" >"$file" 2>&1
     code=$?
     took=$(($(date +%s) - from))
+    word=FAILED
     if [ $code -eq 0 ]; then
         row "$name" ok "$took s" "$(tail -n 1 "$file")"
-    elif [ $code -eq 124 ] || [ $code -eq 137 ]; then
-        row "$name" FAILED "$took s" "not done after $limit s: $(tail -n 1 "$file")"
-        bad=1
-    else
-        why=$(grep -m 1 -E 'FAILED|ERROR|[Ee]rror|failed' "$file" || tail -n 1 "$file")
-        row "$name" FAILED "$took s" "exit $code: $why"
-        bad=1
+        return 0
     fi
-    tail -n 1 "$out/table"
+    if [ $code -eq 124 ] || [ $code -eq 137 ]; then
+        [ -z "${OTHERS:-}" ] || word="not done"
+        row "$name" "$word" "$took s" "not done after $limit s: $(tail -n 1 "$file")"
+    else
+        [ -z "${PEER:-}" ] || word="no time"
+        why=$(grep -m 1 -E 'FAILED|ERROR|[Ee]rror|failed' "$file" || tail -n 1 "$file")
+        row "$name" "$word" "$took s" "exit $code: $why"
+    fi
+    [ "$word" != FAILED ] || bad=1
     return $code
+}
+
+# ours CASE SUFFIX - a step of ours; the suffix tells of the batch or the way
+ours() {
+    part "step, $1${2:+, $2}" 110 "$0" --sized "$1" "ours${2:+.$2}" "$bin/jobctl-train" bench \
+        --backend cuda --precision bf16 --config @ --case "$1" --steps "${STEPS:-10}"
+}
+
+# peer CASE HOW - a step of PyTorch, eager or compiled; and ours, if it had another batch
+peer() {
+    how=
+    [ "$2" = eager ] || how=--compile
+    # shellcheck disable=SC2086
+    OTHERS=1 PEER=1 part "peer, $1, $2" 150 "$0" --sized "$1" "$2" python3 \
+        tests/bench/sana_torch.py bench --device cuda --bf16 $how --config @ --case "$1" \
+        --steps "${STEPS:-10}" --warmup 3 --peak 989 || return 0
+    batch=$(cut -d' ' -f1 "$out/ms/$1.$2" 2>/dev/null) || return 0
+    if [ "$batch" != "$(cut -d' ' -f1 "$out/ms/$1.ours" 2>/dev/null)" ] &&
+        [ ! -f "$out/ms/$1.ours.batch-$batch" ]; then
+        BATCHES=$batch ours "$1" "batch-$batch"
+    fi
+}
+
+# compared CASE HOW - one line: how many times as fast as that peer at its batch
+compared() {
+    [ -f "$out/ms/$1.$2" ] || return 0
+    read -r batch theirs <"$out/ms/$1.$2"
+    for f in "$out/ms/$1.ours" "$out/ms/$1.ours.batch-$batch"; do
+        [ -f "$f" ] || continue
+        read -r same ms <"$f"
+        [ "$same" = "$batch" ] || continue
+        echo "$1, batch $batch: $ms ms, PyTorch $2 $theirs ms:" \
+            "$(awk "BEGIN { printf \"%.2f\", $theirs / $ms }") times as fast" \
+            "(target $([ "$2" = eager ] && echo 1.5 || echo 1.15))"
+    done
+}
+
+sanitized() {
+    if [ -n "$sanitizer" ]; then
+        OTHERS=1 part "sanitizer, $1" "$2" "$sanitizer" --error-exitcode 9 --tool "$1" "$kernels" \
+            "$plugin" bf16
+    elif wanted sanitizer; then
+        row "sanitizer, $1" "not run" - "compute-sanitizer is not installed"
+    fi
+}
+
+has_torch() {
+    python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null
 }
 
 for precision in fp32 bf16; do
     part "kernels, $precision" 60 "$kernels" "$plugin" $precision
+    part "kernels, $precision, plain" 60 env JOBCTL_CUDA_WAYS= "$kernels" "$plugin" $precision
     # shellcheck disable=SC2086
     part "golden cases, $precision" 60 "$bin/jobctl-train" verify --backend cuda \
-        --precision $precision $cases
+        --precision $precision $goldens
+    # shellcheck disable=SC2086
+    part "golden cases, $precision, plain" 60 env JOBCTL_CUDA_WAYS= "$bin/jobctl-train" verify \
+        --backend cuda --precision $precision $goldens
 done
 part "resume, bf16" 60 "$0" --resumed
-
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-if [ -n "$sanitizer" ]; then
-    for tool in memcheck racecheck synccheck; do
-        part "sanitizer, $tool" 75 "$sanitizer" --error-exitcode 9 --tool $tool "$kernels" \
-            "$plugin" bf16
-    done
-else
-    row "sanitizer" "not run" - "compute-sanitizer is not installed"
-fi
+part "recorded steps, bf16" 60 "$0" --recorded
 
 part "time of kernels, bf16" 60 "$kernels" "$plugin" bf16 --time
-has_torch() {
-    python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null
-}
-for name in sana-600m-512 sana-1600m-512 sana-1600m-1024; do
-    part "step, $name" 110 "$0" --sized "$name" "$bin/jobctl-train" bench --backend cuda \
-        --precision bf16 --config @ --case "$name" --steps 10
+part "time of kernels, bf16, plain" 60 env JOBCTL_CUDA_WAYS= "$kernels" "$plugin" bf16 --time
+for name in $cases; do
+    ours "$name" ''
 done
-if has_torch; then
-    for name in sana-600m-512 sana-1600m-1024; do
-        for how in '' --compile; do
-            # shellcheck disable=SC2086
-            part "peer, $name${how:+, compiled}" 110 "$0" --sized "$name.peer" python3 \
-                tests/bench/sana_torch.py bench --device cuda --bf16 $how --config @ \
-                --case "$name" --steps 10 --warmup 3
-        done
-    done
+first=${cases%% *}
+JOBCTL_CUDA_WAYS='' ours "$first" plain
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+if ! wanted peer; then
+    peers=
+elif has_torch; then
+    peers=$(echo "$cases" | cut -d' ' -f1,2)
 else
+    peers=
     row "peer" "not run" - "python3 has no torch that sees a GPU"
 fi
+for name in $peers; do
+    peer "$name" eager
+done
+sanitized memcheck 45
+for name in $peers; do
+    peer "$name" compiled
+done
+sanitized racecheck 75
+sanitized synccheck 75
 
 echo
 cat "$out/table"
 echo
-[ -f "$out/time_of_kernels__bf16" ] && cat "$out/time_of_kernels__bf16"
+for f in "$out/time_of_kernels__bf16" "$out/time_of_kernels__bf16__plain"; do
+    [ ! -f "$f" ] || cat "$f"
+done
+for name in $peers; do
+    compared "$name" eager
+    compared "$name" compiled
+done
+echo "MFU is three times the useful work of a forward pass over 989 TFLOP/s"
 echo "$(($(date +%s) - begin)) s in all; what each part printed is in $out"
 [ $bad -eq 0 ] && echo "check-gpu: all passed" || echo "check-gpu: FAILED"
 exit $bad
