@@ -307,6 +307,19 @@ static cublasStatus_t plan_run(const struct gemm_plan *p, const struct gemm *g,
 
 #include "kernels/gemm_tune.cuh"
 
+/* With the algorithm that was chosen; where nothing could be tried out, the first one that does it
+ * (one that does not has not begun). */
+static cublasStatus_t plan_do(struct gemm_plan *p, const struct gemm *g, void *room)
+{
+    cublasStatus_t rc = plan_run(p, g, &p->offer[0], g->c, room);
+    for (int i = 1; rc == CUBLAS_STATUS_NOT_SUPPORTED && i < p->offers; i++) {
+        rc = plan_run(p, g, &p->offer[i], g->c, room);
+        if (rc == CUBLAS_STATUS_SUCCESS)
+            p->offer[0] = p->offer[i];
+    }
+    return rc;
+}
+
 static void gemm_run(const char *name, const struct gemm *g)
 {
     void *room = device_scratch(SCRATCH_GEMM, GEMM_WORKSPACE);
@@ -322,7 +335,7 @@ static void gemm_run(const char *name, const struct gemm *g)
     if (p->offers > 0 && !p->chosen && !device.recording)
         tune_choose(p, g, room);
     if (p->offers > 0)
-        lt_ok(plan_run(p, g, &p->offer[0], g->c, room), name);
+        lt_ok(plan_do(p, g, room), name);
     else
         plain_gemm(name, g);
 }
