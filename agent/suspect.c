@@ -27,9 +27,10 @@ static const json_t *gpu_facts(const json_t *facts, const char *uuid)
 int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts)
 {
     const json_t *ranks = json_object_get(plan, "ranks"), *rank;
+    const json_t *excluded = json_object_get(facts, "excluded");
     size_t i, n = json_array_size(ranks);
     *s = (struct suspect){.last = -1, .guilty = -1, .np = (int)n};
-    s->spent = json_object_size(json_object_get(facts, "excluded")) > 0;
+    s->spent = json_object_size(excluded) > 0;
     if (n == 0 || !json_is_string(json_object_get(json_array_get(ranks, 0), "gpu")))
         return 0;
     s->gpus = calloc(n, sizeof(*s->gpus));
@@ -38,9 +39,10 @@ int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts)
     json_array_foreach(ranks, i, rank)
     {
         const char *uuid = json_string_value(json_object_get(rank, "gpu"));
-        const char *pci = uuid ? json_string_value(json_object_get(gpu_facts(facts, uuid), "pci"))
-                               : NULL;
-        snprintf(s->gpus[i].uuid, sizeof(s->gpus[i].uuid), "%s", uuid ? uuid : "");
+        if (!uuid || json_object_get(excluded, uuid))
+            continue; /* left out before, and used again because there is no other */
+        snprintf(s->gpus[i].uuid, sizeof(s->gpus[i].uuid), "%s", uuid);
+        const char *pci = json_string_value(json_object_get(gpu_facts(facts, uuid), "pci"));
         snprintf(s->gpus[i].pci, sizeof(s->gpus[i].pci), "%.15s", pci ? pci : "");
     }
     return 0;

@@ -39,7 +39,7 @@ void suspect_fini(struct suspect *s);
 void suspect_failure(struct suspect *s, const struct verdict *v, const struct agent_exit *e,
                      int64_t gained);
 
-/* The GPU that must be left out after the last failure, or NULL. */
+/* The GPU that must be left out after the last failure, or NULL; once each. */
 const char *suspect_guilty(const struct suspect *s);
 
 #endif

@@ -14,6 +14,7 @@
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
  * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
  * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
+ * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
 #include <cuda_runtime.h>
 
@@ -479,7 +480,10 @@ static bool fails_now(const char *name)
 {
     const char *f = getenv("CUDA_CPU_FAIL");
     const size_t fail = limit_of("launch:");
+    const char *broken = getenv("CUDA_CPU_BROKEN"), *seen = getenv("CUDA_VISIBLE_DEVICES");
     launches++;
+    if (broken && (!seen || strncmp(seen, broken, strlen(broken)) != 0))
+        return false;
     return (fail && (size_t)launches >= fail) ||
            (f && strncmp(f, "kernel:", 7) == 0 && strcmp(f + 7, name) == 0);
 }

@@ -62,6 +62,13 @@ run fault --set env.CUDA_CPU_FAIL=launch:40 --set retry.max=0
 has 'the GPU failed: ' out
 has '(gpu_fault)' out
 
+# Of two GPUs the first is broken: it is left out by its UUID, and the second one makes the same batches.
+run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_BROKEN=GPU-a
+has 'succeeded' out
+has '(gpu_fault)' out
+has 'Left out since they failed in it: GPU-a' out
+jobctl events "$id" --json | grep -q '"CUDA_VISIBLE_DEVICES", *"value": *"GPU-b"'
+
 rm lib/libjobctl_cuda.so
 run bare
 has 'succeeded' out

@@ -102,6 +102,7 @@ static void one_of_two_fails(int generation, int rank, struct agent_exit e)
 static void a_gpu_that_failed_is_left_out(void **state)
 {
     static const char none[] = "", before[] = ",\"excluded\":{\"GPU-c\":\"it failed\"}";
+    static const char again[] = ",\"excluded\":{\"GPU-a\":\"it failed\",\"GPU-b\":\"it failed\"}";
     static const struct agent_exit ecc = {
         .exit_code = 1, .last_lines = "RuntimeError: CUDA error: uncorrectable ECC error encountered"};
     static const struct agent_exit segv = {.signalled = true, .signo = 11};
@@ -124,6 +125,7 @@ static void a_gpu_that_failed_is_left_out(void **state)
         {"twice, but another rank", none, &segv, {0, 1}, 0, NULL},
         {"twice, by hand", none, &killed_by_hand, {1, 1}, 0, NULL},
         {"twice, and one is left out already", before, &segv, {1, 1}, 0, NULL},
+        {"its own word, left out before and used again", again, &ecc, {1, 1}, 1, NULL},
         {"its own word, and one is left out already", before, &ecc, {0, 0}, 1, "\"GPU-a\""},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
