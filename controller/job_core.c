@@ -78,6 +78,12 @@ static void see_step(struct job_core *c, int64_t step)
         c->best = step;
 }
 
+/* An attempt that holds nothing of ours waits, until its agent is there, where others decide. */
+static bool in_another_queue(const struct job_core *c)
+{
+    return c->live && !c->agent_known && c->cpus == 0 && c->gpus == 0;
+}
+
 /* What the time since the last event was, where no ranks live. */
 static void account_for(struct job_core *c, int64_t at_ms)
 {
@@ -87,6 +93,8 @@ static void account_for(struct job_core *c, int64_t at_ms)
     } else if (c->state == JOB_RECOVERING && !c->live) {
         if (c->not_before_ms > a->mark_ms)
             account_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms, BUCKET_RESTART);
+        account_until(a, at_ms, BUCKET_QUEUED);
+    } else if (in_another_queue(c)) {
         account_until(a, at_ms, BUCKET_QUEUED);
     } else {
         account_until(a, at_ms, c->attempt <= 1 && !c->generation ? BUCKET_INIT : BUCKET_RESTART);
@@ -297,7 +305,8 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)e->attempt, (long long)c->id);
     /* While an attempt lives its agent's clock counts: what it tells may come late. */
-    if (e->keep && (!c->live || e->from_agent || strcmp(e->kind, "agent_lost") == 0))
+    if (e->keep && (!c->live || e->from_agent || in_another_queue(c) ||
+                    strcmp(e->kind, "agent_lost") == 0))
         account_for(c, e->at_ms);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].name, e->kind) != 0)

@@ -78,7 +78,7 @@ nodes = ask("nodes")["nodes"]
 assert [(x["node"], x["cpus"]) for x in nodes] == [("node1", 4)], nodes
 
 # slurmctld is away: that is an answer, and afterwards all is there.  Its state is saved every 5 s.
-time.sleep(5)
+time.sleep(6)
 subprocess.run([os.environ["TOP"] + "/tests/slurm/cluster.sh", work + "/slurm", "killctl"], check=True)
 a = ask("jobs")
 assert not a["ok"] and a["away"], a

@@ -74,7 +74,7 @@ code 0 jobctl why "$first"
 has 'is running' out
 jobctl cancel "$first"
 code 3 jobctl wait "$first" --timeout 60
-for _ in $(seq 100); do [ -n "$(squeue -h)" ] || break; sleep 0.1; done
+for _ in $(seq 300); do [ -n "$(squeue -h)" ] || break; sleep 0.1; done
 [ -z "$(squeue -h)" ] || { squeue; exit 1; }
 
 # What Slurm refuses ends with its words.

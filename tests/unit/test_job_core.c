@@ -244,6 +244,34 @@ static void goodput(void **state)
     assert_true(spending_adds_up(&spent));
 }
 
+/* Slots of ours that an attempt holds before its agent is there are its start; without any it waits
+ * in the queue of another. */
+static void another_queue(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        PLACED, "{\"nonce\":\"abc\",\"node\":\"slurm\",\"cpus\":0,\"gpus\":0}",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct job_core core, again;
+        struct spending spent;
+        const struct line lines[] = {
+            { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
+            { 'P', 0, bodies[i], JOB_STARTING, DO_START, "placed " },
+            { 'U', 0, UP, JOB_STARTING, DO_LAUNCH, "agent_up " },
+        };
+        job_core_init(&core, 5);
+        job_core_init(&again, 5);
+        play(&core, &again, &lines[0], 1000, "queue");
+        play(&core, &again, &lines[1], 2000, "queue");
+        play(&core, &again, &lines[2], 7000, "queue");
+        job_core_spent(&spent, &core, 9000);
+        assert_int_equal(spent.ms[BUCKET_QUEUED], i ? 6000 : 1000);
+        assert_int_equal(spent.ms[BUCKET_INIT], i ? 2000 : 7000);
+        assert_true(spending_adds_up(&spent));
+    }
+}
+
 static void strange_bodies(void **state)
 {
     (void)state;
@@ -307,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lives_of_jobs),
         cmocka_unit_test(goodput),
+        cmocka_unit_test(another_queue),
         cmocka_unit_test(strange_bodies),
         cmocka_unit_test(fence),
     };
