@@ -31,6 +31,7 @@
 enum {
     LOOK_MS = 20,
     LOGS_MS = 200,          /* how late a line of output may be */
+    ALIVE_MS = 1000,
     SWEEP_MS = 50,
     SWEEP_GRACE_MS = 5000,  /* ranks of a dead agent write a checkpoint and leave by themselves */
     REACH_MS = 30000,       /* an agent that lives and does not answer */
@@ -48,6 +49,7 @@ struct attach {
     char key_dir[PATH_MAX], run_dir[PATH_MAX + 24];
     struct log_feed *logs;
     char *bytes;
+    int64_t said_ms;        /* when anything was last said */
     size_t held; /* of a frame that is not whole yet */
 };
 
@@ -90,6 +92,7 @@ static int say(struct attach *a, enum wire_message number, json_t *body, struct 
     else if ((frame = frame_make(number, body, &size, err)) &&
              (rc = write_all(a->out, frame, size)) < 0)
         err_set(err, ERR_SYSTEM, "the controller is gone: %s", strerror(errno));
+    a->said_ms = now_ms();
     free(frame);
     json_decref(body);
     return rc;
@@ -101,6 +104,11 @@ static int say_logs(struct attach *a, struct err *err)
         if (say(a, WIRE_LOG, body, err) < 0)
             return -1;
     return 0;
+}
+
+static int say_alive(struct attach *a, struct err *err)
+{
+    return now_ms() - a->said_ms < ALIVE_MS ? 0 : say(a, WIRE_ALIVE, json_object(), err);
 }
 
 /* ---- the order ---- */
@@ -324,6 +332,7 @@ static int pass_frames(struct attach *a, int agent, struct err *err)
         return 1;
     if (say_logs(a, err) < 0 || write_all(a->out, a->bytes, whole) < 0)
         return -1;
+    a->said_ms = now_ms();
     memmove(a->bytes, a->bytes + whole, a->held - whole);
     a->held -= whole;
     return 1;
@@ -350,7 +359,7 @@ static enum ended converse(struct attach *a, int in, int agent, struct err *err)
         int n = poll(fds, 2, LOGS_MS), rc = 1;
         if (n < 0 && errno != EINTR)
             return BROKEN;
-        if (n == 0 && say_logs(a, err) < 0)
+        if (n == 0 && (say_logs(a, err) < 0 || say_alive(a, err) < 0))
             return BROKEN;
         if (n > 0 && fds[1].revents && (rc = pass_frames(a, agent, err)) <= 0)
             return rc == 0 ? AGENT_ENDED : BROKEN;
@@ -422,7 +431,12 @@ int attach_run(int in, int out, const char *program, struct err *err)
         log_feed_open(&a.logs, a.run_dir, json_object_get(a.order, "logs"), err) < 0)
         goto out;
     dismiss_older(&a);
-    rc = serve(&a, in, err);
+    if (json_is_true(json_object_get(a.order, "dismiss"))) {
+        dismiss(a.run_dir);
+        rc = give_remains(&a, "another attempt has taken its place", err);
+    } else {
+        rc = serve(&a, in, err);
+    }
 out:
     log_feed_close(a.logs);
     json_decref(a.order);

@@ -79,10 +79,10 @@ static void put(struct capture *c, const char *bytes, size_t size)
 }
 
 /* Replaced as a whole: a reader sees the old number or the new one. */
-static void write_base(const struct capture *c, int64_t base)
+static void write_base(const char *path, int64_t base)
 {
     char name[4096], fresh[4096 + 8], text[32];
-    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURE_BASE, c->path) >= sizeof(name))
+    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURE_BASE, path) >= sizeof(name))
         return;
     snprintf(fresh, sizeof(fresh), "%s.new", name);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -91,6 +91,15 @@ static void write_base(const struct capture *c, int64_t base)
         unlink(fresh);
     if (fd >= 0)
         close(fd);
+}
+
+void capture_begin_at(const char *path, int64_t offset)
+{
+    char old[4096];
+    if ((size_t)snprintf(old, sizeof(old), "%s" CAPTURE_OLDER, path) < sizeof(old))
+        unlink(old);
+    unlink(path);
+    write_base(path, offset);
 }
 
 /* A new file; without one, output goes on into the old. */
@@ -107,7 +116,7 @@ static void rotate(struct capture *c)
         return;
     }
     close(was);
-    write_base(c, base);
+    write_base(c->path, base);
 }
 
 static void keep_tail(struct capture *c, const char *bytes, size_t size)

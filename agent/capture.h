@@ -25,6 +25,9 @@ enum { CAPTURE_BYTES = 64 * 1024 * 1024, CAPTURE_TAIL = 8192 };
 int capture_open(struct capture **out, const char *path, int64_t limit, struct err *err);
 void capture_close(struct capture *c);
 
+/* The log goes on at this offset: what lay before it is not there, and will not be. */
+void capture_begin_at(const char *path, int64_t offset);
+
 void capture_write(struct capture *c, const char *bytes, size_t size);
 
 /* A line of ours, on a line of its own: "--- text ---". Clears the tail. */

@@ -61,5 +61,7 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
         p->setup_argv[2] = setup;
     }
     p->workdir = json_string_value(json_object_get(spec, "workdir"));
+    if (p->workdir && !p->workdir[0])
+        p->workdir = NULL; /* where the agent is: on another machine nobody said */
     return 0;
 }

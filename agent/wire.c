@@ -22,6 +22,7 @@ static const struct wire_row rows[] = {
              "ranks_alive:i step_ms:n"},
     {WIRE_LOG, "log", TO_CONTROLLER, 256 * 1024, ATTEMPT "file:s offset:i data:s"},
     {WIRE_LOST, "lost", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
+    {WIRE_ALIVE, "alive", TO_CONTROLLER, 1024, ATTEMPT},
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
      ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o "
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
@@ -32,7 +33,7 @@ static const struct wire_row rows[] = {
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
-     ATTEMPT "key:s may_start:b acked:i logs:o"},
+     ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o"},
 };
 
 const struct wire_row *wire_find(unsigned number, enum wire_direction direction)

@@ -27,6 +27,7 @@
  * first word, ATTACH, is for it; then it hands on what both say, and adds to the agent's words
  *
  *   LOG   bytes of a log of this attempt, before any event that is younger than they are
+ *   ALIVE where nothing else was said for a second: a machine can stand still and stay connected
  *   LOST  the agent is gone and nothing of the attempt lives; what it had spooled came before
  *
  * Every body carries job, attempt and nonce; a message of another attempt is
@@ -48,10 +49,12 @@
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
- *   ATTACH     {job, attempt, nonce, key, may_start, acked, logs: {FILE: bytes that are here}}
+ *   ATTACH     {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that are here}}
+ *               dismiss: end the attempt, its agent first, and say LOST
  *               key names the job on a machine that serves several controllers
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
  *   LOST       {job, attempt, nonce, text}
+ *   ALIVE      {job, attempt, nonce}
  *
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
@@ -116,6 +119,7 @@ enum wire_message {
     WIRE_HEARTBEAT  = 3,
     WIRE_LOG        = 4,
     WIRE_LOST       = 5,
+    WIRE_ALIVE      = 6,
     WIRE_LAUNCH     = 33,
     WIRE_ACK        = 34,
     WIRE_STOP       = 35,

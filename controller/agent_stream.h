@@ -28,6 +28,9 @@ struct agent_stream_hooks {
 int agent_stream_open(struct agent_stream **out, uv_loop_t *loop, int fd, const struct wire_id *id,
                       const struct agent_stream_hooks *hooks, struct err *err);
 
+/* `jobctl-agent attach` speaks: of an agent that is dead it may tell without HELLO. */
+void agent_stream_expect_hand(struct agent_stream *s);
+
 void agent_stream_send(struct agent_stream *s, enum wire_message number, const json_t *body);
 
 /* What was sent still goes out; no hook is called any more. Accepts NULL. */

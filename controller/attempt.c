@@ -13,10 +13,12 @@
 
 #include "agent/log.h"
 #include "controller/daemon.h"
+#include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/remote.h"
 #include "controller/server.h"
 #include "controller/record.h"
+#include "controller/stray.h"
 #include "db/events.h"
 #include "engine/err.h"
 
@@ -60,6 +62,8 @@ static void hear_hello(struct job *job, const json_t *hello)
                                    .attempt = wire_id_of(hello).attempt,
                                    .nonce = wire_id_of(hello).nonce, .body = body };
     job->waits[0] = 0;
+    if (job->remote == &remote_ssh)
+        hosts_answered(job->daemon, job->attempt->node);
     log_info(TAG(job), "agent is here, pid %lld, last event %lld",
              (long long)json_integer_value(json_object_get(hello, "pid")),
              (long long)json_integer_value(json_object_get(hello, "last_seq")));
@@ -164,19 +168,40 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     }
 }
 
-static void lost(void *arg, const char *text)
+/* `cause`: NULL, or why another try would end the same way. False: it could not be stored. */
+static bool lose(struct job *job, const char *cause, const char *text)
 {
-    struct job *job = arg;
     struct err err = { 0 };
     const struct core_input in = { .kind = CORE_AGENT_LOST, .at_ms = daemon_now_ms(),
                                    .random = daemon_random(), .attempt = job->core.attempt,
-                                   .text = text };
+                                   .event = cause, .text = text };
     job->waits[0] = 0;
     log_warn(TAG(job), "lost: %s", text);
     if (job_apply(job, &in, NULL, &err) == 0)
-        return;
+        return true;
     log_error(TAG(job), "%s", err.text);
     start_over(job, "its end could not be stored");
+    return false;
+}
+
+static void lost(void *arg, const char *text)
+{
+    lose(arg, NULL, text);
+}
+
+static void refused(void *arg, const char *text)
+{
+    lose(arg, "config_error", text);
+}
+
+static void vanished(void *arg, const char *text)
+{
+    struct job *job = arg;
+    const struct attempt_row row = *job->attempt;
+    struct daemon *d = job->daemon;
+    hosts_failed(d, row.node, daemon_now_ms());
+    if (lose(job, NULL, text))      /* and the job may be gone now */
+        stray_add(d, &row);
 }
 
 static void waiting(void *arg, const char *text)
@@ -199,10 +224,14 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
         return;
     job->waits[0] = 0;
     struct err err = { 0 };
+    char key[48];
+    remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
+                                    .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
                                     .may_start = may_start, .delay_ms = delay_ms };
     const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+                                      .refused = refused, .vanished = vanished,
                                       .waiting = waiting, .arg = job };
     if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);

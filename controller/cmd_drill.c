@@ -74,6 +74,13 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     int rc = spec_file_request(call, s->file, (const char *const *)s->set, s->nset, &request, &spec);
     if (rc < 0)
         return -1;
+    const char *launch = json_string_value(json_object_get(spec, "launch"));
+    if (launch && strcmp(launch, "ssh") == 0) {
+        json_decref(request);
+        json_decref(spec);
+        return err_set(&call->err, ERR_USAGE, "a drill does harm on this machine, and the job runs on "
+                       "its hosts; --set launch=local --set 'hosts=[]' rehearses here");
+    }
     snprintf(name, sizeof(name), "%.50s-drill", json_string_value(json_object_get(spec, "name")));
     set_add(s, "name", name);
     set_add(s, "checkpoint.dir", "auto");

@@ -96,11 +96,20 @@ static void print(struct call *call, const json_t *plan)
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
-    json_t *request = NULL, *plan = NULL;
+    json_t *request = NULL, *plan = NULL, *spec = NULL;
     struct client *c = NULL;
     int rc = -1;
-    if (spec_file_request(call, o->args[0], o->list, o->nlist, &request, NULL) < 0)
+    if (spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
+    const char *launch = json_string_value(json_object_get(spec, "launch"));
+    bool elsewhere = launch && strcmp(launch, "ssh") == 0;
+    json_decref(spec);
+    if (elsewhere) {
+        json_decref(request);
+        return err_set(&call->err, ERR_USAGE, "plan looks at this machine, and the job runs on its "
+                       "hosts: what they have is planned there, and `jobctl events` shows it; "
+                       "`jobctl submit --dry-run` checks the spec");
+    }
     json_object_set_new(request, "dry_run", json_true());
     if (client_open(&c, true, &call->err) == 0 &&
         client_post(c, &plan, "/v1/jobs", request, &call->err) == 0)

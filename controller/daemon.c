@@ -19,8 +19,10 @@
 #include "agent/unix_socket.h"
 #include "controller/farewell.h"
 #include "controller/home.h"
+#include "controller/hosts.h"
 #include "controller/replay.h"
 #include "controller/server.h"
+#include "controller/stray.h"
 #include "db/store.h"
 #include "engine/err.h"
 
@@ -168,6 +170,8 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     d->server = NULL;
     roster_fini(&d->roster);
     farewell_close(d);
+    stray_close(d);
+    hosts_close(d);
     fleet_close(d);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
@@ -200,6 +204,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         rc = replay_all(d, err);
     if (rc == 0)
         rc = farewell_open(d, err);
+    if (rc == 0)
+        stray_open(d);
     if (rc == 0) {
         log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
         say_ready(ready_fd);
@@ -223,7 +229,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     many_descriptors();
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
-    if (home_open(d, err) < 0)
+    if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)
         goto out;
     snprintf(socket, sizeof(socket), "%s/" HOME_SOCKET, d->home);
     snprintf(db, sizeof(db), "%s/jobs.db", d->home);

@@ -14,13 +14,16 @@
 #include <uv.h>
 
 #include "controller/fleet.h"
+#include "controller/instance.h"
 #include "controller/intake.h"
 #include "controller/roster.h"
 
 struct err;
 struct farewell;
+struct host;
 struct server;
 struct store;
+struct stray;
 
 struct daemon {
     uv_loop_t            loop;
@@ -30,6 +33,9 @@ struct daemon {
     struct fleet         fleet;
     struct server       *server;
     struct intake        intake;
+    char                 instance[INSTANCE];
+    struct host         *hosts;         /* what is remembered of each (hosts.h) */
+    struct stray        *strays;        /* agents that may live on hosts that went silent */
     struct farewell     *farewells;     /* agents that are to hear that they may go */
     int64_t              next_id;
     int64_t              started_ms;

@@ -70,6 +70,8 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     const json_t *limit = json_object_get(spec, "max_duration");
     job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
     job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
+    if (job->remote == &remote_ssh)
+        job->hosts = json_incref(json_object_get(spec, "hosts"));
     wants(job, spec);
     return job;
 }
@@ -80,6 +82,7 @@ void job_destroy(struct job *job)
         return;
     attempt_close(job);
     json_decref(job->secrets);
+    json_decref(job->hosts);
     free(job->after);
     free(job->checkpoint_path);
     free(job->attempt);

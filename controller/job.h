@@ -55,6 +55,7 @@ struct job {
     int64_t             curve_stride, curve_points;
     struct attempt_row *attempt;        /* the newest one, NULL before the first */
     const struct remote *remote;        /* where its attempts run */
+    json_t             *hosts;          /* of launch: ssh */
     char                waits[240];     /* for what its launcher waits; "" = nothing */
     struct link        *link;           /* while the attempt lives */
     struct sched_job    verdict;        /* why it waits */

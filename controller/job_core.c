@@ -461,7 +461,8 @@ static int decide_agent_lost(struct core_output *out, struct job_core *next,
         return -1;
     if (next->state == JOB_STOPPING)
         return end_as_asked(out, next, in, err);
-    const struct retry_case c = { .cause = "agent_lost", .text = in->text, .helps = true,
+    const struct retry_case c = { .cause = in->event ? in->event : "agent_lost", .text = in->text,
+                                  .helps = !in->event,
                                   .failures = next->failures, .same = next->same,
                                   .step = next->step, .random = in->random };
     return again_or_not(out, next, in, &c, err);

@@ -71,7 +71,7 @@ enum core_input_kind {
     CORE_PLACE,         /* body as of `placed` */
     CORE_AGENT_UP,      /* body as of `agent_up` */
     CORE_AGENT_EVENT,   /* event, body, at_ms */
-    CORE_AGENT_LOST,    /* text */
+    CORE_AGENT_LOST,    /* text; event: NULL, or the cause, if another try would not help */
     CORE_STOP,          /* body as of `stop_requested` */
     CORE_HOLD,
     CORE_RELEASE,

@@ -28,6 +28,9 @@ int order_fits(const struct job *job, const json_t *spec, struct err *err)
     if (job->remote == &remote_slurm)
         return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs the program "
                "jobctl-slurm, which is not beside this one: install libslurm-dev, then make again");
+    if (job->remote == &remote_ssh)
+        return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs the program "
+               "jobctl-ssh, which is not beside this one: install libssh-dev, then make again");
     if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
         return -1;
     json_decref(plan);
@@ -61,6 +64,12 @@ static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, s
         return -1;
     if (strcmp(body_text(checkpoint, "dir"), "auto") != 0)
         return 0;
+    if (remote_of_spec(spec) == &remote_ssh) {      /* below the host's own state (agent/attach.h) */
+        char key[48];
+        remote_key(key, sizeof(key), d->instance, id);
+        snprintf(path, sizeof(path), "hosted/%s/checkpoints", key);
+        return json_object_set_new(checkpoint, "dir", json_string(path));
+    }
     job_dir(dir, sizeof(dir), d, id);
     snprintf(path, sizeof(path), "%s/checkpoints", dir);
     if (json_object_set_new(checkpoint, "dir", json_string(path)) < 0)

@@ -2,9 +2,10 @@
 /* remote.c - see remote.h */
 #include "controller/remote.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static const struct remote *const remotes[] = { &remote_local, &remote_slurm };
+static const struct remote *const remotes[] = { &remote_local, &remote_ssh, &remote_slurm };
 
 const struct remote *remote_of_spec(const json_t *spec)
 {
@@ -13,4 +14,9 @@ const struct remote *remote_of_spec(const json_t *spec)
         if (strcmp(remotes[i]->name, launch) == 0)
             return remotes[i];
     return &remote_local;
+}
+
+void remote_key(char *out, size_t size, const char *instance, int64_t job)
+{
+    snprintf(out, size, "%s-%lld", instance, (long long)job);
 }

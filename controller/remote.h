@@ -26,6 +26,8 @@ struct link_spec {
     const char *nonce;
     const char *run_dir;
     bool        may_start;      /* start an agent where none ever was; else that is "lost" */
+    const char *host, *key;     /* on another machine: which, and the job's name there */
+    bool        dismiss;        /* end what lives of it, however long it takes; then it is lost */
     uint64_t    delay_ms;       /* before it first looks */
 };
 
@@ -36,6 +38,10 @@ struct link_hooks {
      * spooled beyond acked() has gone through message() as WIRE_EVENT. */
     void (*lost)(void *arg, const char *text);
     int64_t (*acked)(void *arg);
+    /* Nothing was started, and nothing will be until somebody changes what `text` says. */
+    void (*refused)(void *arg, const char *text);
+    /* The machine does not answer any more: lost, but its agent may live (stray.h). */
+    void (*vanished)(void *arg, const char *text);
     /* Nothing has started yet: what it waits for, for people. NULL: nobody wants to know. */
     void (*waiting)(void *arg, const char *text);
     void *arg;
@@ -52,10 +58,16 @@ struct remote {
     void (*close)(struct link *link);
 };
 
-extern const struct remote remote_local, remote_slurm;
+extern const struct remote remote_local, remote_ssh, remote_slurm;
 
 /* Where a job runs, from `launch` of its canonical spec: auto is local. */
 const struct remote *remote_of_spec(const json_t *spec);
+
+/* Was the helper of remote_ssh built? */
+bool remote_ssh_there(void);
+
+/* The name of a job on machines that serve several controllers. */
+void remote_key(char *out, size_t size, const char *instance, int64_t job);
 
 /* The path of the agent that belongs to this program. */
 void remote_agent_program(char *out, size_t size);

@@ -13,6 +13,7 @@
 #include "controller/daemon.h"
 #include "controller/effects.h"
 #include "controller/job.h"
+#include "controller/remote.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "controller/why.h"
@@ -185,11 +186,17 @@ static int fold(void *ctx, const struct event_row *row)
     return 0;
 }
 
+struct seen {
+    json_t *list;
+    bool    elsewhere;      /* on a machine where we cannot look */
+};
+
 /* The newest `keep` of them are on disk, the others were removed on purpose. */
 static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 {
-    const char *trust = access(c->path, F_OK) == 0 ? c->trust : "removed";
-    json_array_append_new(ctx, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step",
+    const struct seen *seen = ctx;
+    const char *trust = seen->elsewhere || access(c->path, F_OK) == 0 ? c->trust : "removed";
+    json_array_append_new(seen->list, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step",
                                          (json_int_t)c->step, "path", c->path, "digest", c->digest,
                                          "bytes", (json_int_t)c->bytes, "trust", trust, "at",
                                          row_time(c->at_ms)));
@@ -234,11 +241,13 @@ void request_show(struct request *r)
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
         jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || effect_files(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
-        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0 ||
+        !(spec = json_loads(canonical, 0, NULL)) ||
+        checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint,
+                         &(struct seen){ checkpoints, remote_of_spec(spec) == &remote_ssh },
+                         &err) < 0 ||
         !(spent = spent_of(d, id, &err))) {
         request_fail(r, &err, NULL);
     } else {
-        spec = json_loads(canonical, 0, NULL);
         request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o}", "job", row, "spec",
                                          spec, "attempts", attempts, "checkpoints", checkpoints,
                                          "ledger", spent, "paths", paths(d, id, spec)));

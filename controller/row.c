@@ -80,7 +80,7 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", job->pulse.slow);
         return;
     }
-    if (c->state == JOB_STARTING && job->waits[0]) {
+    if (job->waits[0] && (c->state == JOB_STARTING || c->state == JOB_RUNNING)) {
         snprintf(out, size, "%s", job->waits);
         return;
     }

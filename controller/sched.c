@@ -136,6 +136,10 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
         snprintf(out, size, "waits for its turn: %lld %s before it, first job %lld",
                  (long long)j->place, j->place == 1 ? "job is" : "jobs are", (long long)j->other);
         return;
+    case SCHED_HOST:
+        snprintf(out, size, "waits for a host: job %lld has one of its, and none is free",
+                 (long long)j->other);
+        return;
     case SCHED_TOO_BIG:
         too_big(out, size, j);
         return;

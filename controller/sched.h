@@ -23,6 +23,7 @@ enum sched_word {
     SCHED_CPUS,         /* first in line; `other` slots are free */
     SCHED_GPUS,
     SCHED_TURN,         /* behind job `other`, `place` jobs before it */
+    SCHED_HOST,         /* job `other` has a host of it, and none is free */
     SCHED_TOO_BIG,      /* no node has so much; `other` is what the largest has */
     SCHED_WORDS
 };

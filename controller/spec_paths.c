@@ -60,6 +60,13 @@ static bool is_word(const char *text)
     return strcmp(text, "auto") == 0 || strcmp(text, "latest") == 0 || strcmp(text, "none") == 0;
 }
 
+/* Of another machine nothing can be seen here. */
+static bool is_elsewhere(const json_t *spec)
+{
+    const char *launch = json_string_value(json_object_get(spec, "launch"));
+    return launch && strcmp(launch, "ssh") == 0;
+}
+
 static int resolve_workdir(json_t *spec, const char *base, char *workdir, size_t size,
                            struct err *err)
 {
@@ -67,6 +74,8 @@ static int resolve_workdir(json_t *spec, const char *base, char *workdir, size_t
     const char *given = json_string_value(json_object_get(spec, "workdir"));
     if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", err) < 0)
         return err_prefix(err, "workdir: ");
+    if (is_elsewhere(spec))
+        return given[0] ? json_object_set_new(spec, "workdir", json_string(workdir)) : 0;
     if (stat(workdir, &st) < 0 || !S_ISDIR(st.st_mode))
         return err_set(err, ERR_USAGE, "workdir: there is no directory %s", workdir);
     return json_object_set_new(spec, "workdir", json_string(workdir));
@@ -92,7 +101,7 @@ int spec_paths_resolve(json_t *spec, const char *base, const char **key, struct 
             return err_prefix(err, "%s: ", *key);
         if (strlen(absolute) >= 1024)
             return err_set(err, ERR_USAGE, "%s: the path is longer than 1023 bytes", *key);
-        if (paths[i].must_exist && stat(absolute, &st) < 0) {
+        if (paths[i].must_exist && !is_elsewhere(spec) && stat(absolute, &st) < 0) {
             spec_nearest_choice(near, sizeof(near), "latest|none", given);
             if (strcmp(*key, "resume") == 0 && near[0])
                 return err_set(err, ERR_USAGE, "resume: expected latest, none or a path, not "

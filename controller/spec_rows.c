@@ -69,7 +69,7 @@ static const struct spec_field fields[] = {
     {.path = "max_duration", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "null",
      .help = "the job is stopped after so long"},
     {.path = "hosts", .type = FIELD_STRINGS,
-     .later = "jobs run on this machine only so far; leave hosts out", .help = "hosts of launch: ssh"},
+     .help = "of launch: ssh, names as in ~/.ssh/config; the job runs on the first that is free"},
     {.path = "slurm", .type = FIELD_MAP, .def = "null",
      .help = "what launch: slurm asks Slurm for; resources.gpus and cpus are per node"},
     {.path = "slurm.partition", .type = FIELD_STRING, .def = "null", .help = "null = Slurm's default"},

@@ -13,6 +13,8 @@
 #include "controller/sbatch.h"
 #include "engine/err.h"
 
+enum { HOST_NAME_CHARS = 63 };
+
 struct rule_context {
     const json_t *spec, *resources;
     const char   *path;
@@ -64,16 +66,6 @@ static int rule_payload(struct rule_context *c, struct err *err)
     return 0;
 }
 
-static int rule_launch(struct rule_context *c, struct err *err)
-{
-    const char *launch = text_of(c, "launch");
-    c->path = "launch";
-    if (strcmp(launch, "ssh") == 0)
-        return err_set(err, ERR_USAGE, "launch: not supported yet: jobs run on this machine only "
-                       "so far; use local or auto instead of %s", launch);
-    return 0;
-}
-
 static int check_extra(const json_t *extra, struct err *err)
 {
     const char *key;
@@ -120,6 +112,52 @@ static int rule_slurm(struct rule_context *c, struct err *err)
     if (json_array_size(json_object_get(c->spec, "secrets")) > 0)
         return err_set(err, ERR_USAGE, "secrets: not supported yet with launch: slurm: their values "
                        "would have to lie in a file; let run read them from a file of yours");
+    return 0;
+}
+
+static int check_host(const json_t *hosts, size_t i, struct err *err)
+{
+    const char *name = json_string_value(json_array_get(hosts, i));
+    const size_t n = name ? strlen(name) : 0;
+    if (n == 0 || n > HOST_NAME_CHARS || !isalnum((unsigned char)name[0]))
+        return err_set(err, ERR_USAGE, "hosts: \"%.64s\" cannot be the name of a host; it begins "
+                       "with a letter or a digit and has at most %d characters", name ? name : "",
+                       HOST_NAME_CHARS);
+    for (const char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-@", *p))
+            return err_set(err, ERR_USAGE, "hosts: \"%s\" may hold only letters, digits, '.', '_', "
+                           "'-' and '@'; give a port in ~/.ssh/config", name);
+    for (size_t j = 0; j < i; j++)
+        if (strcmp(json_string_value(json_array_get(hosts, j)), name) == 0)
+            return err_set(err, ERR_USAGE, "hosts: \"%s\" stands there twice", name);
+    return 0;
+}
+
+static int rule_hosts(struct rule_context *c, struct err *err)
+{
+    const json_t *hosts = json_object_get(c->spec, "hosts");
+    const json_t *checkpoint = json_object_get(c->spec, "checkpoint");
+    const char *dir = json_string_value(json_object_get(checkpoint, "dir"));
+    const size_t n = json_array_size(hosts);
+    const bool ssh = strcmp(text_of(c, "launch"), "ssh") == 0;
+    c->path = "hosts";
+    if (!ssh)
+        return n ? err_set(err, ERR_USAGE, "hosts: only launch: ssh goes to hosts; add that, or leave "
+                           "hosts out") : 0;
+    if (n == 0)
+        return err_set(err, ERR_USAGE, "hosts: launch: ssh needs them, for example hosts: [gpu1], "
+                       "names as in ~/.ssh/config");
+    for (size_t i = 0; i < n; i++)
+        if (check_host(hosts, i, err) < 0)
+            return -1;
+    c->path = "checkpoint.dir";
+    if (n > 1 && dir && strcmp(dir, "auto") == 0 && json_is_object(json_object_get(c->spec, "train")))
+        return err_set(err, ERR_USAGE, "checkpoint.dir: with several hosts it must be a directory "
+                       "that all of them share; what one keeps for itself another cannot resume");
+    c->path = "checkpoint.mirror";
+    if (json_is_string(json_object_get(checkpoint, "mirror")))
+        return err_set(err, ERR_USAGE, "checkpoint.mirror: not supported yet with launch: ssh; let "
+                       "checkpoint.dir be a lasting directory of the host");
     return 0;
 }
 
@@ -242,8 +280,8 @@ static int rule_after(struct rule_context *c, struct err *err)
 int spec_rules_check(const json_t *spec, const char **path, struct err *err)
 {
     static int (*const rules[])(struct rule_context *, struct err *) = {
-        rule_name, rule_payload, rule_launch, rule_slurm, rule_ranks, rule_engine, rule_mirror, rule_env, rule_secrets,
-        rule_after, rule_watch,
+        rule_name, rule_payload, rule_slurm, rule_hosts, rule_ranks, rule_engine, rule_mirror,
+        rule_env, rule_secrets, rule_after, rule_watch,
     };
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)

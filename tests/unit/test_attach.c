@@ -41,6 +41,8 @@ struct hand {
 };
 
 /* A hand with its output read up to the line that says that it is one. */
+static bool dismiss;
+
 static void reach(struct hand *h, int attempt, bool may_start, int64_t acked, int64_t have)
 {
     int fds[2];
@@ -58,8 +60,9 @@ static void reach(struct hand *h, int attempt, bool may_start, int64_t acked, in
     assert_int_equal(recv(fds[0], line, strlen(ATTACH_READY), MSG_WAITALL), strlen(ATTACH_READY));
     assert_string_equal(line, ATTACH_READY);
     assert_int_equal(frame_reader_create(&h->peer.reader, TO_CONTROLLER, NULL), 0);
-    json_t *body = json_pack("{s:i, s:i, s:s, s:s, s:b, s:I, s:{s:I}}", "job", 7, "attempt", attempt,
-                             "nonce", nonce, "key", "5-7", "may_start", (int)may_start, "acked",
+    json_t *body = json_pack("{s:i, s:i, s:s, s:s, s:b, s:b, s:I, s:{s:I}}", "job", 7, "attempt", attempt,
+                             "nonce", nonce, "key", "5-7", "may_start", (int)may_start, "dismiss",
+                             (int)dismiss, "acked",
                              (json_int_t)acked, "logs", "rank0.log", (json_int_t)have);
     size_t size;
     void *frame = frame_make(WIRE_ATTACH, body, &size, NULL);
@@ -219,6 +222,27 @@ static void succeeds_alone(void **state)
     assert_int_equal(leave(&second), 0);
 }
 
+/* Told so, a hand ends a living agent and says that nothing is left. */
+static void dismisses(void **state)
+{
+    (void)state;
+    struct hand first, second;
+    struct identity who;
+    reach(&first, 1, true, 0, 0);
+    whose(next_message(&first, WIRE_HELLO));
+    assert_int_equal(identity_read(&who, hosted, NULL), 0);
+    dismiss = true;
+    reach(&second, 1, false, 0, 0);
+    dismiss = false;
+    json_t *lost = next_message(&second, WIRE_LOST);
+    assert_non_null(lost);
+    json_decref(lost);
+    assert_false(identity_alive(&who));
+    assert_true(run_dir_fenced(hosted));
+    leave(&first);
+    assert_int_equal(leave(&second), 0);
+}
+
 /* Somebody else's directory, or one that others may write to, is not used. */
 static void wants_privacy(void **state)
 {
@@ -272,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(buries, up_place, down_place),
         cmocka_unit_test_setup_teardown(finds_nobody, up_place, down_place),
         cmocka_unit_test_setup_teardown(succeeds_alone, up_place, down_place),
+        cmocka_unit_test_setup_teardown(dismisses, up_place, down_place),
         cmocka_unit_test_setup_teardown(wants_privacy, up_place, down_place),
     };
     unsigned char bits[16];

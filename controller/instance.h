@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* instance.h - which controller this is, for machines that serve several
+ *
+ * 64 random bits in $JOBCTL_HOME/instance, drawn once: job 7 of this state directory and job 7 of
+ * another one may be on the same host.
+ */
+#ifndef CONTROLLER_INSTANCE_H
+#define CONTROLLER_INSTANCE_H
+
+struct err;
+
+enum { INSTANCE = 17 };
+
+int instance_open(char out[INSTANCE], const char *home, struct err *err);
+
+#endif

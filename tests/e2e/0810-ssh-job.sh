@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# launch: ssh. A job trains on another machine as it would here, bit by bit; status, logs and why
+# tell of it; it outlives the controller, a broken connection and its own agent; a host that goes
+# silent is given up, another one takes the job, and what was left there is ended when it comes back.
+. "$TOP/tests/hosts.sh"
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+hosts_up one two
+
+cat >train.yaml <<YAML
+launch: ssh
+hosts: [one]
+resources: {gpus: 0}
+env: {OMP_NUM_THREADS: "1"}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
+  batch: {global: 4}
+  steps: 40
+  reproducible: true
+  sample: {after: false}
+checkpoint: {every: 10 steps}
+retry: {backoff: 0.05s..0.1s}
+YAML
+digest() { tail -n 1 "$1/metrics.jsonl" | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
+once() { # JOB KIND...: each event came once
+    local job=$1 kind
+    shift
+    jobctl events "$job" --json >"$job.events"
+    for kind; do
+        [ "$(grep -o "\"kind\": *\"$kind\"" "$job.events" | wc -l)" = 1 ] ||
+            { echo "job $job: not one event $kind"; jobctl events "$job"; exit 1; }
+    done
+}
+pid_of() { jobctl events "$1" --json | sed 's/{"seq":/\n&/g' | sed -n 's/.*"agent_up".*"pid": *\([0-9]*\).*/\1/p' | tail -n 1; }
+
+# The same here and there.
+jobctl submit -q train.yaml --set launch=local --set 'hosts=[]' --set name=here --wait
+jobctl submit -q train.yaml --set name=there --wait
+there=$(echo "$WORK"/one/.local/state/jobctl/hosted/*-2)
+cmp "$JOBCTL_HOME/jobs/1/metrics.jsonl" "$there/checkpoints/metrics.jsonl" 2>/dev/null ||
+    [ "$(digest "$JOBCTL_HOME/jobs/1/checkpoints")" = "$(digest "$there/checkpoints")" ]
+code 0 jobctl show there --json
+has '"node":"one"' out
+has "hosted/" out
+code 0 jobctl why there
+jobctl events there | grep 'placed on one'
+[ "$(stat -c %a "$there")" = 700 ]
+
+# What it is told and what it shows while it runs; nothing secret in a list of processes.
+cat >talk.yaml <<'YAML'
+launch: ssh
+hosts: [one]
+resources: {gpus: 0}
+secrets: [TOKEN]
+run: |
+  echo "generation $JOBCTL_GENERATION in $(pwd), secret of ${#TOKEN} letters"
+  printf 'bytes \001\200\377\n'
+  until [ -e "$GO" ]; do sleep 0.05; echo tick; done
+  echo done
+retry: {backoff: 0.05s..0.1s}
+YAML
+export TOKEN=very-secret-word
+jobctl submit -q talk.yaml --set name=talk --set "env.GO=$WORK/go"
+until jobctl logs talk 2>/dev/null | grep -q tick; do sleep 0.05; done
+code 0 jobctl logs talk
+has 'generation 1 in ' out
+has 'secret of 16 letters' out
+nonce=$(jobctl show talk --json | sed -n 's/.*"nonce": *"\([0-9a-f]*\)".*/\1/p')
+for d in /proc/[0-9]*; do { tr '\0' ' ' <"$d/cmdline"; echo; } 2>/dev/null || true; done >commands
+[ ${#nonce} = 32 ]
+! grep -e "$nonce" -e very-secret-word commands || exit 1
+! grep -rlF very-secret-word "$JOBCTL_HOME" "$WORK/one/.local" || exit 1
+
+# Another job for that host waits, and says for whom.
+jobctl submit -q talk.yaml --set name=next --set 'secrets=[]' --set "env.GO=$WORK/go"
+until jobctl status | grep next | grep 'waits for a host: job 3 has one'; do sleep 0.05; done
+
+# Connections break, the controller is killed: the agent is the same, nothing is lost or told twice.
+agent=$(pid_of talk)
+for i in 1 2 3; do
+    host_drop one
+    sleep 0.3
+done
+kill -KILL "$(daemon_pid)"
+jobctl status >/dev/null
+host_drop one
+touch go
+jobctl wait talk next
+[ "$(pid_of talk)" = "$agent" ]
+once 3 agent_up generation_started attempt_ended done
+jobctl logs talk | grep -v -- '---' >log
+[ "$(grep -c 'generation 1' log)" = 1 ]
+[ "$(tail -n 1 log)" = done ]
+rm go
+
+# Its agent is killed: the attempt is proven gone, and the next one goes on.
+jobctl submit -q talk.yaml --set name=orphan --set "env.GO=$WORK/go"
+until jobctl logs orphan 2>/dev/null | grep -q tick; do sleep 0.05; done
+kill -KILL "$(pid_of orphan)"
+until jobctl show orphan --json | grep -q '"attempt": *2'; do sleep 0.05; done
+touch go
+jobctl wait orphan
+jobctl events orphan | grep 'the agent of attempt 1 died'
+rm go
+
+# What must be put right first is said at once, and not tried again.
+cp "$HOME/.ssh/known_hosts" known
+: >"$HOME/.ssh/known_hosts"
+code 1 jobctl submit talk.yaml --set name=unknown --wait
+jobctl why unknown | grep 'one is not in known_hosts'
+cp known "$HOME/.ssh/known_hosts"
+
+# A host goes silent. The job is told so, then moves; when the host is back its stray is ended.
+pid=$(daemon_pid)
+kill -TERM "$pid"
+while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.02; done
+JOBCTL_HOST_LOST_S=6 jobctl daemon --detach
+jobctl submit -q train.yaml --set name=moves --set 'hosts=[one,two]' --set "checkpoint.dir=$WORK/shared" \
+    --set train.steps=100000 --set 'checkpoint.every=20 steps'
+until jobctl events moves | grep -q 'checkpoint of step'; do sleep 0.05; done
+agent=$(pid_of moves)
+host_freeze one
+until jobctl events moves | grep 'placed on two'; do sleep 0.1; done
+jobctl events moves | grep 'one has not answered for '
+until jobctl events moves --json | tr '{' '\n' | grep '"resume_step": *[1-9]'; do sleep 0.1; done
+[ -n "$(ls "$JOBCTL_HOME/strays")" ]
+host_thaw one
+until [ -z "$(ls "$JOBCTL_HOME/strays")" ]; do sleep 0.1; done
+[ ! -d "/proc/$agent" ] || grep -q '^State:.Z' "/proc/$agent/status"
+for p in $(host_pids one); do
+    ! { tr '\0' ' ' <"/proc/$p/cmdline"; } 2>/dev/null | grep jobctl-train || exit 1
+done
+jobctl status | grep moves | grep running
+jobctl cancel -q moves --now 2>/dev/null || jobctl cancel moves
+jobctl wait moves || [ $? = 3 ]
