@@ -260,25 +260,27 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
 
 /* ---- an agent that lives ---- */
 
-static char **environment(const char *nonce)
+/* Ours and one more entry; for free(). */
+static char **environment(char *entry)
 {
     size_t n = 0;
     while (environ[n])
         n++;
     char **env = calloc(n + 2, sizeof(*env));
-    if (env)
-        memcpy(env, environ, n * sizeof(*env));
-    if (env && asprintf(&env[n], "JOBCTL_AGENT_NONCE=%s", nonce) < 0)
-        env[n] = NULL;
+    if (!env)
+        return NULL;
+    memcpy(env, environ, n * sizeof(*env));
+    env[n] = entry;
     return env;
 }
 
 /* Returns once it listens. -1: what it said instead. */
 static int start_agent(const struct attach *a, struct err *err)
 {
-    char job[24], attempt[24], said[300] = "";
+    char job[24], attempt[24], nonce[NONCE_CHARS + 32], said[300] = "";
     int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC), status = 0;
-    char **env = environment(a->id.nonce);
+    snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%.*s", NONCE_CHARS, a->id.nonce);
+    char **env = environment(nonce);
     pid_t pid = -1;
     posix_spawn_file_actions_t files;
     snprintf(job, sizeof(job), "%lld", (long long)a->id.job);
@@ -296,9 +298,6 @@ static int start_agent(const struct attach *a, struct err *err)
         ;
     ssize_t n = pread(fd, said, sizeof(said) - 1, 0);
     said[n > 0 ? n : 0] = '\0';
-    for (size_t i = 0; env && env[i]; i++)
-        if (!env[i + 1])
-            free(env[i]);
     free(env);
     close(fd);
     if (rc != 0)

@@ -191,7 +191,9 @@ static void lost(void *arg, const char *text)
 
 static void refused(void *arg, const char *text)
 {
-    lose(arg, "config_error", text);
+    struct job *job = arg;
+    hosts_failed(job->daemon, job->attempt->node, text);
+    lose(job, "config_error", text);
 }
 
 static void vanished(void *arg, const char *text)
@@ -199,7 +201,7 @@ static void vanished(void *arg, const char *text)
     struct job *job = arg;
     const struct attempt_row row = *job->attempt;
     struct daemon *d = job->daemon;
-    hosts_failed(d, row.node, daemon_now_ms());
+    hosts_failed(d, row.node, text);
     if (lose(job, NULL, text))      /* and the job may be gone now */
         stray_add(d, &row);
 }

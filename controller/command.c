@@ -42,7 +42,7 @@ void command_usage(char *out, size_t size, const struct command *command)
         [ARGS_NONE] = "", [ARGS_FILE] = " FILE", [ARGS_FILE_OR_JOB] = " FILE|JOB",
         [ARGS_FILE_OR_NONE] = " [FILE]",
         [ARGS_JOB] = " JOB", [ARGS_JOBS] = " JOB...",
-        [ARGS_JOBS_OR_NONE] = " [JOB...]", [ARGS_WORD] = " [WORD]",
+        [ARGS_JOBS_OR_NONE] = " [JOB...]", [ARGS_WORD] = " [WORD]", [ARGS_WORDS] = " [WORD...]",
     };
     bool any = command->options && command->options[0].name;
     snprintf(out, size, "%s%s%s", command->name, args[command->args], any ? " [options]" : "");

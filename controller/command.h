@@ -16,7 +16,7 @@
 
 /* What the arguments of a command are, for help and completion. */
 enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
-                    ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD };
+                    ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD, ARGS_WORDS };
 
 enum { COMMAND_TIMEOUT = 124 }; /* exit code of `wait --timeout` */
 

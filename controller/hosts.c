@@ -9,12 +9,15 @@
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/remote.h"
+#include "controller/row.h"
+#include "engine/err.h"
 
 enum { LATELY_MS = 60 * 60 * 1000 };
 
 struct host {
     char         name[64];
-    int64_t      failures, failed_ms;
+    char         error[240];    /* of its latest failure, "" = it has answered since */
+    int64_t      failures, failed_ms, seen_ms;
     struct host *next;
 };
 
@@ -26,14 +29,14 @@ static struct host *find(const struct daemon *d, const char *name)
     return NULL;
 }
 
-static int64_t holder_of(const struct job *job, const char *name)
+/* `except`: NULL, or a job that does not count. */
+static int64_t holder_of(const struct daemon *d, const struct job *except, const char *name)
 {
-    const struct roster *roster = &job->daemon->roster;
-    for (size_t i = 0; i < roster->count; i++) {
-        const struct job *other = roster->jobs[i];
-        if (other != job && other->core.live && other->remote == &remote_ssh &&
-            strcmp(other->core.node, name) == 0)
-            return other->core.id;
+    for (size_t i = 0; i < d->roster.count; i++) {
+        const struct job *job = d->roster.jobs[i];
+        if (job != except && job->core.live && job->remote == &remote_ssh &&
+            strcmp(job->core.node, name) == 0)
+            return job->core.id;
     }
     return 0;
 }
@@ -47,7 +50,7 @@ const char *hosts_choose(const struct job *job, int64_t *holder)
         const char *name = json_string_value(json_array_get(job->hosts, i));
         const struct host *h = find(job->daemon, name);
         const bool lately = h && daemon_now_ms() - h->failed_ms < LATELY_MS;
-        const int64_t failures = lately ? h->failures : 0, held = holder_of(job, name);
+        const int64_t failures = lately ? h->failures : 0, held = holder_of(job->daemon, job, name);
         if (held && !*holder)
             *holder = held;
         if (held || (best && failures >= fewest))
@@ -58,7 +61,7 @@ const char *hosts_choose(const struct job *job, int64_t *holder)
     return best;
 }
 
-void hosts_failed(struct daemon *d, const char *name, int64_t now_ms)
+static struct host *remember(struct daemon *d, const char *name)
 {
     struct host *h = find(d, name);
     if (!h && (h = calloc(1, sizeof(*h)))) {
@@ -66,17 +69,42 @@ void hosts_failed(struct daemon *d, const char *name, int64_t now_ms)
         h->next = d->hosts;
         d->hosts = h;
     }
+    return h;
+}
+
+void hosts_failed(struct daemon *d, const char *name, const char *text)
+{
+    struct host *h = remember(d, name);
     if (!h)
         return;
     h->failures++;
-    h->failed_ms = now_ms;
+    h->failed_ms = daemon_now_ms();
+    snprintf(h->error, sizeof(h->error), "%s", text);
+    err_make_printable(h->error);
 }
 
 void hosts_answered(struct daemon *d, const char *name)
 {
-    struct host *h = find(d, name);
-    if (h)
-        h->failures = 0;
+    struct host *h = remember(d, name);
+    if (!h)
+        return;
+    h->failures = 0;
+    h->error[0] = 0;
+    h->seen_ms = daemon_now_ms();
+}
+
+void hosts_list(const struct daemon *d, json_t *nodes)
+{
+    for (const struct host *h = d->hosts; h; h = h->next) {
+        const int64_t holder = holder_of(d, NULL, h->name);
+        const char *state = h->error[0] ? "failing" : holder ? "busy" : "free";
+        json_array_append_new(nodes, json_pack(
+            "{s:s, s:s, s:n, s:n, s:[], s:n, s:o, s:s, s:I, s:s, s:o}", "name", h->name, "state",
+            state, "cpus", "cpus_free", "gpus", "gpus_free", "last_seen",
+            h->seen_ms ? row_time(h->seen_ms) : json_null(), "boot_id", "", "failures",
+            (json_int_t)h->failures, "error", h->error, "job",
+            holder ? json_integer(holder) : json_null()));
+    }
 }
 
 void hosts_close(struct daemon *d)

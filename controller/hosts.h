@@ -7,6 +7,7 @@
 #ifndef CONTROLLER_HOSTS_H
 #define CONTROLLER_HOSTS_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct daemon;
@@ -16,8 +17,11 @@ struct job;
 const char *hosts_choose(const struct job *job, int64_t *holder);
 
 /* What came of an attempt on it. */
-void hosts_failed(struct daemon *d, const char *host, int64_t now_ms);
+void hosts_failed(struct daemon *d, const char *host, const char *text);
 void hosts_answered(struct daemon *d, const char *host);
+/* Those that jobs were on: what GET /v1/nodes says of each is added to the list. */
+void hosts_list(const struct daemon *d, json_t *nodes);
+
 void hosts_close(struct daemon *d);
 
 #endif

@@ -27,6 +27,7 @@ static int check_args(struct call *call)
         [ARGS_JOBS] = {1, 1000, "at least one JOB: an id, a range such as 3-5, a name, or last"},
         [ARGS_JOBS_OR_NONE] = {0, 1000, "JOBs"},
         [ARGS_WORD] = {0, 1, "at most one word"},
+        [ARGS_WORDS] = {0, 1000, "words"},
     };
     int n = call->options.nargs;
     enum command_args kind = call->command->args;

@@ -12,6 +12,7 @@
 #include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/effects.h"
+#include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/remote.h"
 #include "controller/row.h"
@@ -312,11 +313,13 @@ void request_nodes(struct request *r)
     int64_t cpus, gpus;
     fleet_free(d, &cpus, &gpus);
     json_t *list = json_object_get(f->facts, "gpus");
-    request_answer(r, 200, json_pack(
-        "{s:[{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s}]}", "nodes", "name", f->node, "state", "up",
-        "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus, "gpus",
+    json_t *nodes = json_pack(
+        "[{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s}]", "name", f->node, "state", "up", "cpus",
+        (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus, "gpus",
         json_is_array(list) ? json_incref(list) : json_array(), "gpus_free", (json_int_t)gpus,
-        "last_seen", row_time(daemon_now_ms()), "boot_id", f->boot_id));
+        "last_seen", row_time(daemon_now_ms()), "boot_id", f->boot_id);
+    hosts_list(d, nodes);
+    request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
 }
 
 void request_version(struct request *r)

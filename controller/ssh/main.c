@@ -3,6 +3,8 @@
  *
  *   jobctl-ssh attach HOST   input and output are those of `jobctl-agent attach` on the host
  *   jobctl-ssh probe HOST    what `jobctl-agent probe` says there
+ *   jobctl-ssh test HOST     the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
+ *                            again, text}; again: it may work later
  *   jobctl-ssh digest        of the programs that would be sent
  *
  * The programs are sent first where they are missing. A process per connection: libssh blocks, and
@@ -10,12 +12,14 @@
  * ended, 2 somebody must change something first, 4 it may work later; the reason is the last line
  * on stderr.
  */
+#include <jansson.h>
 #include <libssh/libssh.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/attach.h"
@@ -76,19 +80,20 @@ static int attach(ssh_session s, const struct programs *p, const char *host, str
     return 0;
 }
 
-static int probe(ssh_session s, const struct programs *p, const char *host, struct err *err)
+static char answer[256 * 1024]; /* of the agent, from its first brace on */
+
+static int ask(ssh_session s, const struct programs *p, const char *host, struct err *err)
 {
-    static char out[256 * 1024];
     char command[COMMAND], wrong[2048];
     compose(command, p, "probe /");
     for (int i = 0; i < 2; i++) {
         int status = -1;
         login_deadline(host, LOGIN_STEP_S);
-        if (command_run(s, command, out, sizeof(out), wrong, sizeof(wrong), &status, err) < 0)
+        if (command_run(s, command, answer, sizeof(answer), wrong, sizeof(wrong), &status, err) < 0)
             return err_prefix(err, "%s: ", host);
-        const char *facts = strchr(out, '{');
+        const char *facts = strchr(answer, '{');
         if (status == 0 && facts) {
-            fputs(facts, stdout);
+            memmove(answer, facts, strlen(facts) + 1);
             return 0;
         }
         if (status != NOT_THERE || i == 1)
@@ -99,12 +104,21 @@ static int probe(ssh_session s, const struct programs *p, const char *host, stru
     return 0;
 }
 
+static int probe(ssh_session s, const struct programs *p, const char *host, struct err *err)
+{
+    if (ask(s, p, host, err) < 0)
+        return -1;
+    fputs(answer, stdout);
+    return 0;
+}
+
 static const struct verb {
     const char *name;
     int (*run)(ssh_session s, const struct programs *p, const char *host, struct err *err);
 } verbs[] = {
     {"attach", attach},
     {"probe", probe},
+    {"test", ask},
 };
 
 static int run(const char *verb, const char *host, struct err *err)
@@ -125,7 +139,27 @@ static int run(const char *verb, const char *host, struct err *err)
         }
         return rc;
     }
-    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|probe HOST");
+    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|probe|test HOST");
+}
+
+/* Both ends are answers. */
+static int test(const char *host)
+{
+    struct err err = {0};
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    int rc = run("test", host, &err);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    json_t *facts = rc == 0 ? json_loads(answer, 0, NULL) : NULL;
+    json_t *v = rc == 0 ? json_pack("{s:s, s:b, s:I, s:o?}", "host", host, "ok", 1, "ms",
+                                    (json_int_t)((to.tv_sec - from.tv_sec) * 1000 +
+                                                 (to.tv_nsec - from.tv_nsec) / 1000000),
+                                    "facts", facts)
+                        : json_pack("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again",
+                                    (int)(err.code != ERR_USAGE), "text", err.text);
+    rc = v ? json_dumpf(v, stdout, JSON_COMPACT) : -1;
+    json_decref(v);
+    return rc < 0 ? 70 : 0;
 }
 
 int main(int argc, char **argv)
@@ -133,12 +167,14 @@ int main(int argc, char **argv)
     struct err err = {0};
     signal(SIGPIPE, SIG_IGN);
     ssh_init();
+    if (argc == 3 && strcmp(argv[1], "test") == 0)
+        return test(argv[2]);
     if (argc == 2 && strcmp(argv[1], "digest") == 0) {
         struct programs p;
         if (programs_find(&p, &err) == 0)
             puts(p.digest);
     } else if (argc != 3 || run(argv[1], argv[2], &err) < 0) {
-        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|probe HOST, or jobctl-ssh digest");
+        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|probe|test HOST, or jobctl-ssh digest");
     }
     fflush(stdout);
     if (!err.code)

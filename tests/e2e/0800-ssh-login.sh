@@ -46,6 +46,20 @@ if command -v ssh >/dev/null; then
     has '"hostname"' out
 fi
 
+# As a user asks.
+code 0 jobctl nodes test one two
+has 'one   ok ' out
+has 'two   ok ' out
+code 0 jobctl nodes test --json one
+json "o['hosts'][0]['ok'] and o['hosts'][0]['facts']['hostname']"
+printf 'Host nowhere\n  HostName 127.0.0.1\n  Port 1\n' | cat - config >"$HOME/.ssh/config"
+code 1 jobctl nodes test one nowhere
+has 'one      ok ' out
+has 'nowhere  nowhere cannot be reached' out
+code 2 jobctl nodes tset one
+has 'jobctl nodes test HOST...' err
+[ ! -e "$JOBCTL_HOME" ]
+
 # Nobody is there; a host that nobody knows; one whose key has changed; keys that it does not take.
 printf 'Host gone\n  HostName 127.0.0.1\n  Port 1\n' | cat - config >"$HOME/.ssh/config"
 code 4 jobctl-ssh probe gone
@@ -79,7 +93,8 @@ host_thaw one
 
 # A machine of another kind is told before anything is sent: its shell is for another processor.
 sftp=/usr/lib/openssh/sftp-server
-if [ -x $sftp ] && unshare -rm true 2>/dev/null; then
+if [ -x $sftp ] &&
+    unshare -rm sh -c 'mount --bind /bin/true "$(readlink -f /bin/sh)"' 2>/dev/null; then
     head -c 18 /bin/true >arm-shell
     printf '\267\000' >>arm-shell
     head -c 100 /dev/zero >>arm-shell

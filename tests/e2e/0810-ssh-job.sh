@@ -75,6 +75,7 @@ for d in /proc/[0-9]*; do { tr '\0' ' ' <"$d/cmdline"; echo; } 2>/dev/null || tr
 # Another job for that host waits, and says for whom.
 jobctl submit -q talk.yaml --set name=next --set 'secrets=[]' --set "env.GO=$WORK/go"
 until jobctl status | grep next | grep 'waits for a host: job 3 has one'; do sleep 0.05; done
+jobctl nodes | grep '^one  *busy .*job 3'
 
 # Connections break, the controller is killed: the agent is the same, nothing is lost or told twice.
 agent=$(pid_of talk)
@@ -109,6 +110,7 @@ cp "$HOME/.ssh/known_hosts" known
 : >"$HOME/.ssh/known_hosts"
 code 1 jobctl submit talk.yaml --set name=unknown --wait
 jobctl why unknown | grep 'one is not in known_hosts'
+jobctl nodes | grep '^one  *failing .*one is not in known_hosts'
 cp known "$HOME/.ssh/known_hosts"
 
 # A host goes silent. The job is told so, then moves; when the host is back its stray is ended.
