@@ -1,224 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint.c - write one, read one; see checkpoint.h */
+/* checkpoint.c - read one; see checkpoint.h */
 #include "engine/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "engine/digest.h"
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
 #include "engine/safetensors.h"
-#include "engine/scratch.h"
-
-static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "state.json",
-                                    NULL};
+#include "engine/state.h"
 
 static int join(char *path, const char *dir, const char *name, struct err *err)
 {
     if (snprintf(path, CHECKPOINT_PATH, "%s/%s", dir, name) >= CHECKPOINT_PATH)
         return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
     return 0;
-}
-
-/* Tensors of one file, however they are kept in memory. */
-struct piece {
-    const char    *name;
-    int            ndim;
-    const int64_t *dim;
-    float         *data;
-    size_t         count;
-};
-
-struct piece_list {
-    int           len;
-    struct piece *at;
-};
-
-static int pieces_of_weights(struct piece_list *out, const struct layout *l, const float *weights,
-                             struct err *err)
-{
-    out->len = layout_len(l);
-    out->at = calloc((size_t)out->len + 1, sizeof(*out->at));
-    if (!out->at)
-        return err_set(err, ERR_MEMORY, "out of memory for a list of tensors");
-    for (int i = 0; i < out->len; i++) {
-        const struct tensor *t = layout_at(l, i);
-        out->at[i] = (struct piece){t->name, t->ndim, t->dim,
-                                    (float *)(uintptr_t)(weights + t->offset), t->count};
-    }
-    return 0;
-}
-
-static int pieces_of_optim(struct piece_list *out, struct optim *o, struct err *err)
-{
-    out->len = optim_state_len(o);
-    out->at = calloc((size_t)out->len + 1, sizeof(*out->at));
-    if (!out->at)
-        return err_set(err, ERR_MEMORY, "out of memory for a list of tensors");
-    for (int i = 0; i < out->len; i++) {
-        const struct optim_state *s = optim_state_at(o, i);
-        out->at[i] = (struct piece){s->name, s->ndim, s->dim, s->data, (size_t)s->count};
-    }
-    return 0;
-}
-
-/* Is what the disk holds what memory holds? */
-static int compare(const char *path, const struct piece_list *list, struct err *err)
-{
-    struct st_file *f = NULL;
-    int rc = st_open(&f, path, err);
-    for (int i = 0; rc == 0 && i < list->len; i++) {
-        const struct piece *p = &list->at[i];
-        const struct st_tensor *t = st_find(f, p->name);
-        if (!t || t->count != p->count || memcmp(t->data, p->data, t->bytes) != 0)
-            rc = err_set(err, ERR_SYSTEM, "%s: '%s' reads back differently from what was written",
-                         path, p->name);
-    }
-    st_close(f);
-    return rc;
-}
-
-/* Keeps errno of the failure for the caller. */
-static int write_pieces(const char *path, const struct piece_list *list, struct err *err)
-{
-    struct st_writer *w = NULL;
-    int64_t bytes;
-    int rc = -1;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int why = errno;
-    if (fd < 0) {
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(why));
-        goto out;
-    }
-    if (st_writer_create(&w, err) < 0)
-        goto out;
-    for (int i = 0; i < list->len; i++) {
-        const struct piece *p = &list->at[i];
-        if (st_writer_add(w, p->name, ST_F32, p->ndim, p->dim, p->data, err) < 0)
-            goto out;
-    }
-    errno = 0;
-    rc = st_writer_write(w, fd, &bytes, err);
-    if (rc == 0 && fsync(fd) < 0)
-        rc = err_set(err, ERR_SYSTEM, "cannot sync %s: %s", path, strerror(errno));
-    why = errno;
-    if (rc < 0)
-        err_prefix(err, "%s: ", path);
-out:
-    if (fd >= 0)
-        close(fd);
-    st_writer_destroy(w);
-    if (rc == 0)
-        rc = compare(path, list, err);
-    errno = why;
-    return rc;
-}
-
-static int write_text(const char *path, const char *text, struct err *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t n = strlen(text);
-    int rc = fd >= 0 && write(fd, text, n) == (ssize_t)n && fsync(fd) == 0 ? 0 : -1;
-    int why = errno;
-    if (fd >= 0)
-        close(fd);
-    if (rc < 0)
-        err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(why));
-    errno = why;
-    return rc;
-}
-
-static int write_state(const char *path, const struct checkpoint_state *s, const struct layout *l,
-                       struct err *err)
-{
-    char layout[17];
-    snprintf(layout, sizeof(layout), "%016llx", (unsigned long long)layout_digest(l));
-    json_t *o = json_pack("{s:i, s:I, s:I, s:I, s:f, s:s, s:s, s:s, s:s}", "schema", 1, "step",
-                          (json_int_t)s->step, "optim_count", (json_int_t)s->optim_count, "seed",
-                          (json_int_t)s->seed, "loss", s->loss, "spec_digest", s->spec_digest,
-                          "data_digest", s->data_digest, "layout_digest", layout, "version",
-                          JOBCTL_VERSION);
-    if (o && s->job)
-        json_object_set(o, "job", (json_t *)(uintptr_t)s->job);
-    if (o && s->codec)
-        json_object_set(o, "codec", (json_t *)(uintptr_t)s->codec);
-    if (o && s->exact)
-        json_object_set(o, "exact", (json_t *)(uintptr_t)s->exact);
-    char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
-    int rc = text ? write_text(path, text, err)
-                  : err_set(err, ERR_MEMORY, "out of memory for the state of a checkpoint");
-    int why = errno;
-    free(text);
-    json_decref(o);
-    errno = why;
-    return rc;
-}
-
-/* Everything into `tmp`, manifest last. Keeps errno. */
-static int fill(const char *tmp, struct checkpoint_info *info, const struct checkpoint_state *state,
-                const struct layout *l, const float *weights, struct optim *o, struct err *err)
-{
-    struct piece_list model = {0}, moments = {0};
-    struct manifest m;
-    char path[CHECKPOINT_PATH];
-    int rc = -1;
-    errno = 0;
-    if (pieces_of_weights(&model, l, weights, err) < 0 || pieces_of_optim(&moments, o, err) < 0)
-        goto out;
-    if (join(path, tmp, files[0], err) < 0 || write_pieces(path, &model, err) < 0 ||
-        join(path, tmp, files[1], err) < 0 || write_pieces(path, &moments, err) < 0 ||
-        join(path, tmp, files[2], err) < 0 || write_state(path, state, l, err) < 0 ||
-        join(path, tmp, "trust", err) < 0 || write_text(path, "verified\n", err) < 0 ||
-        manifest_write(&m, tmp, state->step, files, err) < 0 || scratch_sync_dir(tmp, err) < 0)
-        goto out;
-    info->step = state->step;
-    info->bytes = m.bytes;
-    memcpy(info->digest, m.digest, sizeof(info->digest));
-    rc = 0;
-out:;
-    int why = errno;
-    free(model.at);
-    free(moments.at);
-    errno = why;
-    return rc;
-}
-
-int checkpoint_save(struct checkpoint_info *info, const char *root,
-                    const struct checkpoint_state *state, const struct layout *l,
-                    const float *weights, struct optim *o, struct err *err)
-{
-    char tmp[SCRATCH_PATH], aside[CHECKPOINT_PATH];
-    struct stat st;
-    *info = (struct checkpoint_info){0};
-    if (snprintf(info->path, sizeof(info->path), "%s/step-%08lld", root, (long long)state->step) >=
-        (int)sizeof(info->path))
-        return err_set(err, ERR_USAGE, "the path is too long: %.200s", root);
-    if (scratch_mkdirs(root, err) < 0 || scratch_name(tmp, info->path, err) < 0 ||
-        scratch_remove(tmp, err) < 0)
-        return -1;
-    if (mkdir(tmp, 0700) < 0) {
-        info->disk_full = errno == ENOSPC || errno == EDQUOT;
-        return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %s", tmp, strerror(errno));
-    }
-    int rc = fill(tmp, info, state, l, weights, o, err);
-    info->disk_full = rc < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
-    if (rc == 0 && lstat(info->path, &st) == 0)
-        rc = checkpoint_quarantine(aside, info->path, "another checkpoint of the same step was "
-                                                      "written in its place", err);
-    if (rc == 0 && rename(tmp, info->path) < 0)
-        rc = err_set(err, ERR_SYSTEM, "cannot rename %s to %s: %s", tmp, info->path,
-                     strerror(errno));
-    if (rc < 0)
-        scratch_remove(tmp, NULL);
-    return rc < 0 ? -1 : scratch_sync_dir(root, err);
 }
 
 static int read_state(struct checkpoint_state *s, const char *dir, const struct layout *l,
@@ -271,80 +72,124 @@ json_t *checkpoint_notes(const char *dir, struct err *err)
     return o;
 }
 
-static int read_pieces(const char *path, const char *prefix, const struct piece_list *list,
-                       struct err *err)
+/* "341 of 343 tensors match, 1 is missing (pos_embed), ..." */
+static int say_mismatch(const char *path, const struct checkpoint_match *m, struct err *err)
 {
+    char missing[ST_NAME + 40] = "", shapes[ST_NAME + 60] = "";
+    if (m->missing)
+        snprintf(missing, sizeof(missing), "; it has no tensor '%s'%s", m->first_missing,
+                 m->missing > 1 ? " and others" : "");
+    if (m->shapes)
+        snprintf(shapes, sizeof(shapes), "; '%s'%s another shape than this model's", m->first_shape,
+                 m->shapes > 1 ? " and others have" : " has");
+    return err_set(err, ERR_USAGE, "%s: %d of %d tensors match, %d missing, %d of another shape, "
+                                   "%d left over%s%s",
+                   path, m->matched, m->matched + m->missing + m->shapes, m->missing, m->shapes,
+                   m->left, missing, shapes);
+}
+
+/* Tensors of the file that nobody asked for. Those of an optimizer are no surprise. */
+static void find_left_over(struct checkpoint_match *m, const struct st_file *f,
+                           const struct state *into, int first, int last, const char *prefix)
+{
+    const size_t skip = strlen(prefix);
+    for (int i = 0; i < st_len(f); i++) {
+        const char *name = st_at(f, i)->name;
+        bool known = strncmp(name, prefix, skip) != 0;
+        for (int k = first; !known && k < last; k++)
+            known = strcmp(name + skip, into->part[k].name) == 0;
+        if (!known && m->left++ == 0)
+            snprintf(m->first_left, sizeof(m->first_left), "%s", name);
+    }
+}
+
+/* Parts [first, last) of `into` from a file; the sentence says how much of it matched. */
+static int read_parts(const char *path, const char *prefix, const struct state *into, int first,
+                      int last, struct checkpoint_match *match, struct err *err)
+{
+    struct checkpoint_match m = {0};
     struct st_file *f = NULL;
     int rc = st_open(&f, path, err);
-    for (int i = 0; rc == 0 && i < list->len; i++) {
-        const struct piece *p = &list->at[i];
+    for (int i = first; rc == 0 && i < last; i++) {
+        const struct state_part *p = &into->part[i];
         char name[ST_NAME];
         snprintf(name, sizeof(name), "%s%s", prefix, p->name);
         const struct st_tensor *t = st_find(f, name);
-        if (!t)
-            rc = err_set(err, ERR_USAGE, "%s has no tensor '%s'", path, name);
-        else if (t->ndim != p->ndim ||
-                 memcmp(t->dim, p->dim, sizeof(*p->dim) * (size_t)p->ndim) != 0)
-            rc =
-                err_set(err, ERR_USAGE, "%s: '%s' has another shape than this model's", path, name);
-        else
-            rc = st_to_float(p->data, t, p->count, err);
+        if (!t) {
+            if (m.missing++ == 0)
+                snprintf(m.first_missing, sizeof(m.first_missing), "%s", name);
+        } else if (t->ndim != p->ndim ||
+                   memcmp(t->dim, p->dim, sizeof(*p->dim) * (size_t)p->ndim) != 0) {
+            if (m.shapes++ == 0)
+                snprintf(m.first_shape, sizeof(m.first_shape), "%s", name);
+        } else {
+            m.matched++;
+            rc = st_range_to_float(p->data, t, p->from, p->to - p->from, err);
+        }
     }
+    if (rc == 0)
+        find_left_over(&m, f, into, first, last, prefix);
     st_close(f);
-    return rc;
+    if (match)
+        *match = m;
+    return rc == 0 && (m.missing || m.shapes) ? say_mismatch(path, &m, err) : rc;
 }
 
 /* Averages exist for trained tensors only. */
-static int read_ema(const char *path, const struct piece_list *model, struct err *err)
+static int read_ema(const char *path, const struct state *weights, struct err *err)
 {
-    struct piece_list averaged = {0};
+    struct state averaged = {0};
     struct st_file *f = NULL;
     if (st_open(&f, path, err) < 0)
         return -1;
-    averaged.at = calloc((size_t)model->len + 1, sizeof(*averaged.at));
-    for (int i = 0; averaged.at && i < model->len; i++) {
+    averaged.part = calloc((size_t)weights->weights + 1, sizeof(*averaged.part));
+    for (int i = 0; averaged.part && i < weights->weights; i++) {
         char name[ST_NAME];
-        snprintf(name, sizeof(name), "ema.%s", model->at[i].name);
+        snprintf(name, sizeof(name), "ema.%s", weights->part[i].name);
         if (st_find(f, name))
-            averaged.at[averaged.len++] = model->at[i];
+            averaged.part[averaged.len++] = weights->part[i];
     }
     st_close(f);
-    int rc = averaged.at ? read_pieces(path, "ema.", &averaged, err)
-                         : err_set(err, ERR_MEMORY, "out of memory for a list of tensors");
-    free(averaged.at);
+    int rc = averaged.part ? read_parts(path, "ema.", &averaged, 0, averaged.len, NULL, err)
+                           : err_set(err, ERR_MEMORY, "out of memory for a list of tensors");
+    free(averaged.part);
     return rc;
+}
+
+int checkpoint_load_parts(struct checkpoint_state *state, const char *dir, const struct layout *l,
+                          const struct state *into, bool ema, struct err *err)
+{
+    struct manifest m;
+    char path[CHECKPOINT_PATH];
+    if (manifest_verify(&m, dir, err) < 0)
+        return err_prefix(err, "checkpoint %s: ", dir);
+    if (read_state(state, dir, l, err) < 0 || join(path, dir, CHECKPOINT_WEIGHTS, err) < 0 ||
+        read_parts(path, "", into, 0, into->weights, NULL, err) < 0 ||
+        join(path, dir, CHECKPOINT_MOMENTS, err) < 0)
+        return -1;
+    if (into->len > into->weights &&
+        read_parts(path, "", into, into->weights, into->len, NULL, err) < 0)
+        return -1;
+    return ema ? read_ema(path, into, err) : 0;
 }
 
 int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
                     float *weights, struct optim *o, bool ema, struct err *err)
 {
-    struct piece_list model = {0}, moments = {0};
-    struct manifest m;
-    char path[CHECKPOINT_PATH];
-    int rc = -1;
-    if (manifest_verify(&m, dir, err) < 0)
-        return err_prefix(err, "checkpoint %s: ", dir);
-    if (read_state(state, dir, l, err) < 0 || pieces_of_weights(&model, l, weights, err) < 0 ||
-        join(path, dir, files[0], err) < 0 || read_pieces(path, "", &model, err) < 0 ||
-        join(path, dir, files[1], err) < 0)
-        goto out;
-    if (o && (pieces_of_optim(&moments, o, err) < 0 || read_pieces(path, "", &moments, err) < 0))
-        goto out;
-    if (ema && read_ema(path, &model, err) < 0)
-        goto out;
-    if (o)
+    const struct state_source source = {.layout = l, .weights = weights, .optim = o};
+    struct state into;
+    if (state_make(&into, &source, err) < 0)
+        return -1;
+    int rc = checkpoint_load_parts(state, dir, l, &into, ema, err);
+    state_free(&into);
+    if (rc == 0 && o)
         optim_set_count(o, state->optim_count);
-    rc = 0;
-out:
-    free(model.at);
-    free(moments.at);
     return rc;
 }
 
-int checkpoint_load_weights(const char *path, const struct layout *l, float *weights,
-                            struct err *err)
+int checkpoint_load_weights(const char *path, const struct state *into,
+                            struct checkpoint_match *match, struct err *err)
 {
-    struct piece_list model = {0};
     struct stat st;
     char in[CHECKPOINT_PATH];
     struct manifest m;
@@ -353,13 +198,11 @@ int checkpoint_load_weights(const char *path, const struct layout *l, float *wei
     if (S_ISDIR(st.st_mode)) {
         if (manifest_verify(&m, path, err) < 0)
             return err_prefix(err, "load_from: checkpoint %s: ", path);
-        if (join(in, path, files[0], err) < 0)
+        if (join(in, path, CHECKPOINT_WEIGHTS, err) < 0)
             return -1;
         path = in;
     }
-    int rc = pieces_of_weights(&model, l, weights, err);
-    if (rc == 0 && read_pieces(path, "", &model, err) < 0)
-        rc = err_prefix(err, "load_from: ");
-    free(model.at);
-    return rc;
+    return read_parts(path, "", into, 0, into->weights, match, err) < 0
+               ? err_prefix(err, "load_from: ")
+               : 0;
 }

@@ -25,6 +25,11 @@
 struct err;
 struct layout;
 struct optim;
+struct state;
+
+#define CHECKPOINT_WEIGHTS "model.safetensors"
+#define CHECKPOINT_MOMENTS "optimizer.safetensors"
+#define CHECKPOINT_STATE   "state.json"
 
 enum { CHECKPOINT_PATH = 4096, CHECKPOINT_GOOD_STEPS = 10 };
 
@@ -53,6 +58,23 @@ int checkpoint_save(struct checkpoint_info *info, const char *root,
                     const struct checkpoint_state *state, const struct layout *l,
                     const float *weights, struct optim *o, struct err *err);
 
+/* The same by many ranks: the first begins, all fill in the ranges that they save, and when all have
+ * done so the first commits; or abandons, when somebody failed. A failed begin or commit leaves
+ * nothing behind. *w can be sent to the other ranks as it is. */
+struct checkpoint_writing {
+    char    path[CHECKPOINT_PATH], tmp[CHECKPOINT_PATH];
+    int64_t step;
+    bool    disk_full; /* why it failed */
+};
+
+int checkpoint_begin(struct checkpoint_writing *w, const char *root, int64_t step,
+                     const struct state *s, struct err *err);
+int checkpoint_fill(struct checkpoint_writing *w, const struct state *s, struct err *err);
+int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w,
+                      const struct checkpoint_state *state, const struct layout *l,
+                      struct err *err);
+void checkpoint_abandon(const struct checkpoint_writing *w);
+
 /* Read one after verifying its manifest. ERR_DATA: it is damaged; ERR_USAGE: it is whole, but of
  * another model or optimizer; the sentence names the tensor. A failure may have filled a part of
  * weights and optimizer. `o` NULL: weights only; `ema` true: the averaged ones where
@@ -60,12 +82,23 @@ int checkpoint_save(struct checkpoint_info *info, const char *root,
 int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
                     float *weights, struct optim *o, bool ema, struct err *err);
 
+/* The same into what a rank holds; the optimizer's count is the caller's to set. */
+int checkpoint_load_parts(struct checkpoint_state *state, const char *dir, const struct layout *l,
+                          const struct state *into, bool ema, struct err *err);
+
 /* What a checkpoint keeps beside its tensors, "job" and "codec" among it; the caller owns it. */
 json_t *checkpoint_notes(const char *dir, struct err *err);
 
-/* Weights from a checkpoint or any .safetensors file with these names. */
-int checkpoint_load_weights(const char *path, const struct layout *l, float *weights,
-                            struct err *err);
+/* How well a file fits: tensors by name, and the first of each kind. */
+struct checkpoint_match {
+    int  matched, missing, shapes, left; /* left over: in the file, but not in the model */
+    char first_missing[128], first_shape[128], first_left[128];
+};
+
+/* Weights from a checkpoint or any .safetensors file with these names. *match (may be NULL) is filled
+ * also where they do not fit, which is ERR_USAGE and said in words. */
+int checkpoint_load_weights(const char *path, const struct state *into,
+                            struct checkpoint_match *match, struct err *err);
 
 typedef void (*checkpoint_bad_fn)(void *arg, const char *path, const char *reason);
 

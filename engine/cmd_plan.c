@@ -105,10 +105,10 @@ static int plan_make(void *arg, const char *cache, struct err *err)
         struct card *c = &p->card[i];
         const struct fit_ask ask = {
             .spec = s, .height = p->shape.height, .width = p->shape.width, .text = p->shape.words,
-            .ranks = p->ranks, .sharing = SHARING_DDP, .device = c->device, .bf16 = c->bf16,
+            .ranks = p->ranks, .device = c->device, .bf16 = c->bf16,
             .room = {c->room, c->room},
         };
-        if (fit_choose(&c->fit, &ask, err) < 0)
+        if (fit_choose_sharing(&c->fit, &ask, err) < 0)
             goto out;
     }
     p->flops = 3 * model_forward_flops(&s->model, s->batch_global, p->shape.height, p->shape.width,
@@ -132,10 +132,11 @@ static json_t *json_of_card(const struct plan *p, const struct card *c)
     for (int i = 0; i < USES; i++)
         json_object_set_new(bytes, backend_use_name((enum backend_use)i),
                             json_integer(f->plan.bytes[i]));
-    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o, s:i, s:s, s:i, s:b, s:s, s:f}", "device",
+    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f}", "device",
                      c->name, "free_bytes", (json_int_t)c->room, "budget_bytes",
                      (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
-                     (int)f->fits, "bytes", bytes, "micro_batch", f->micro, "micro_why",
+                     (int)f->fits, "bytes", bytes, "parallel",
+                     fit_sharing_name(f->sharing), "parallel_why", f->sharing_why, "micro_batch", f->micro, "micro_why",
                      f->micro_why, "micro_batches_per_step", micro_batches(p, f),
                      "grad_checkpointing", (int)f->recompute, "grad_checkpointing_why",
                      f->recompute_why, "grad_checkpointing_work", f->plan.again);
@@ -180,6 +181,8 @@ static void print_card(const struct plan *p, const struct card *c)
         if (f->plan.bytes[i] > 0)
             printf("            %-22s %s\n", backend_use_name((enum backend_use)i),
                    memory_text(f->plan.bytes[i], a));
+    if (p->ranks > 1)
+        printf("            parallel %s: %s\n", fit_sharing_name(f->sharing), f->sharing_why);
     printf("            micro-batch of %d, %d a step: %s\n", f->micro, micro_batches(p, f),
            f->micro_why);
     if (f->recompute)

@@ -21,28 +21,32 @@ enum { STEP = 16, UNIT = 4096 };
 
 struct exact {
     const struct layout *layout;
-    size_t               floats;
+    size_t               floats;   /* of sum */
     int                  tensors;
     int64_t             *sum;      /* [floats], and the loss behind them */
     float               *most;     /* [tensors], and the loss behind them */
     int32_t             *exponent; /* [tensors], and the loss's */
+    double              *unit;     /* [tensors + 1], of the step that has settled; NaN: not finite */
+    int64_t             *squares;  /* [tensors] */
 };
 
-int exact_create(struct exact **out, const struct layout *l, struct err *err)
+int exact_create(struct exact **out, const struct layout *l, size_t floats, struct err *err)
 {
     struct exact *e = calloc(1, sizeof(*e));
     if (!e)
         return err_set(err, ERR_MEMORY, "no memory for reproducible sums");
     e->layout = l;
-    e->floats = layout_floats(l);
+    e->floats = floats;
     e->tensors = layout_len(l);
     e->sum = calloc(e->floats + 1, sizeof(*e->sum));
     e->most = calloc((size_t)e->tensors + 1, sizeof(*e->most));
     e->exponent = calloc((size_t)e->tensors + 1, sizeof(*e->exponent));
-    if (!e->sum || !e->most || !e->exponent) {
+    e->unit = calloc((size_t)e->tensors + 1, sizeof(*e->unit));
+    e->squares = calloc((size_t)e->tensors + 1, sizeof(*e->squares));
+    if (!e->sum || !e->most || !e->exponent || !e->unit || !e->squares) {
         exact_destroy(e);
         return err_set(err, ERR_MEMORY, "no memory for %.1f GiB of reproducible sums",
-                       (double)layout_floats(l) * sizeof(*e->sum) / 0x1p30);
+                       (double)floats * sizeof(*e->sum) / 0x1p30);
     }
     for (int i = 0; i <= e->tensors; i++)
         e->exponent[i] = EXACT_FIRST;
@@ -57,6 +61,8 @@ void exact_destroy(struct exact *e)
     free(e->sum);
     free(e->most);
     free(e->exponent);
+    free(e->unit);
+    free(e->squares);
     free(e);
 }
 
@@ -136,21 +142,41 @@ static void add_range(const void *arg, size_t from, size_t to)
         ;
 }
 
-void exact_add(struct exact *e, const float *grads, double loss)
+/* Where numbers [from, to) of the block and tensor t meet. */
+static bool meet(const struct tensor *t, size_t *from, size_t *to)
+{
+    *from = t->offset > *from ? t->offset : *from;
+    *to = t->offset + t->count < *to ? t->offset + t->count : *to;
+    return *from < *to;
+}
+
+void exact_round(struct exact *e, int64_t *sum, const float *grads, size_t from, size_t to)
 {
     for (int i = 0; i < e->tensors; i++) {
-        const struct tensor *t = layout_at(e->layout, i);
+        size_t lo = from, hi = to;
         uint32_t most;
+        if (!meet(layout_at(e->layout, i), &lo, &hi))
+            continue;
         memcpy(&most, &e->most[i], sizeof(most));
-        const struct adding a = {e->sum + t->offset, grads + t->offset, ldexp(1, e->exponent[i]),
+        const struct adding a = {sum + (lo - from), grads + (lo - from), ldexp(1, e->exponent[i]),
                                  &most};
-        team_range(t->count, UNIT, 4, add_range, &a);
+        team_range(hi - lo, UNIT, 4, add_range, &a);
         memcpy(&e->most[i], &most, sizeof(most));
     }
+}
+
+void exact_add_loss(struct exact *e, double loss)
+{
     float size = (float)fabs(loss);
     if (isnan(size) || size > e->most[e->tensors])
         e->most[e->tensors] = size;
     e->sum[e->floats] += fixed(ldexp(loss, e->exponent[e->tensors]));
+}
+
+void exact_add(struct exact *e, const float *grads, double loss)
+{
+    exact_round(e, e->sum, grads, 0, e->floats);
+    exact_add_loss(e, loss);
 }
 
 int64_t *exact_sums(struct exact *e, size_t *n)
@@ -216,18 +242,101 @@ static void result_range(const void *arg, size_t from, size_t to)
         r->grad[i] = (float)((double)r->sum[i] * r->unit);
 }
 
-int exact_end(struct exact *e, float *grads, double *loss)
+int exact_settle(struct exact *e, double *loss)
 {
     if (!fits(e)) {
         learn(e);
         return 0;
     }
-    for (int i = 0; i < e->tensors; i++) {
-        const struct tensor *t = layout_at(e->layout, i);
-        const struct result r = {grads + t->offset, e->sum + t->offset, unit_of(e, i)};
-        team_range(t->count, UNIT, 4, result_range, &r);
-    }
-    *loss = (double)e->sum[e->floats] * unit_of(e, e->tensors);
+    for (int i = 0; i <= e->tensors; i++)
+        e->unit[i] = unit_of(e, i);
+    *loss = (double)e->sum[e->floats] * e->unit[e->tensors];
+    memset(e->squares, 0, (size_t)e->tensors * sizeof(*e->squares));
     learn(e);
     return 1;
+}
+
+void exact_result(const struct exact *e, float *grads, const int64_t *sum, size_t from, size_t to)
+{
+    for (int i = 0; i < e->tensors; i++) {
+        size_t lo = from, hi = to;
+        if (!meet(layout_at(e->layout, i), &lo, &hi))
+            continue;
+        const struct result r = {grads + (lo - from), sum + (lo - from), e->unit[i]};
+        team_range(hi - lo, UNIT, 4, result_range, &r);
+    }
+}
+
+int exact_end(struct exact *e, float *grads, double *loss)
+{
+    if (!exact_settle(e, loss))
+        return 0;
+    exact_result(e, grads, e->sum, 0, e->floats);
+    return 1;
+}
+
+/* --- the norm ---------------------------------------------------------------------------- */
+
+/* Squares are added in groups of STEP in double, which no cut divides, and groups as integers. The
+ * largest number of a micro-batch is known, so the scale that 62 bits allow follows. */
+static int square_exponent(const struct exact *e, int i, int addends)
+{
+    int most, bits = 4, many;
+    frexp((double)addends, &many);
+    if (!is_known(e, i))
+        return 0;
+    most = magnitude(e->most[i]);
+    for (size_t groups = layout_at(e->layout, i)->count / STEP; groups; groups /= 2)
+        bits++;
+    return 61 - bits - 2 * (most + many);
+}
+
+struct squaring {
+    const float *grad;
+    size_t       n;
+    double       scale;
+    int64_t     *sum;
+};
+
+static void square_range(const void *arg, size_t from, size_t to)
+{
+    const struct squaring *a = arg;
+    int64_t all = 0;
+    for (size_t i = from; i < to; i += STEP) {
+        double group = 0;
+        size_t end = i + STEP < to ? i + STEP : to;
+        for (size_t k = i; k < end; k++)
+            group += (double)a->grad[k] * (double)a->grad[k];
+        all += llrint(group * a->scale);
+    }
+    __atomic_fetch_add(a->sum, all, __ATOMIC_RELAXED);
+}
+
+int64_t *exact_squares(struct exact *e, size_t *n)
+{
+    *n = (size_t)e->tensors;
+    return e->squares;
+}
+
+void exact_add_squares(struct exact *e, const float *grads, size_t from, size_t to, int addends)
+{
+    for (int i = 0; i < e->tensors; i++) {
+        size_t lo = from, hi = to;
+        if (!is_known(e, i) || !meet(layout_at(e->layout, i), &lo, &hi))
+            continue;
+        const struct squaring a = {grads + (lo - from), hi - lo,
+                                   ldexp(1, square_exponent(e, i, addends)), &e->squares[i]};
+        team_range(hi - lo, UNIT, 4, square_range, &a);
+    }
+}
+
+double exact_norm(const struct exact *e, int addends)
+{
+    double total = 0;
+    for (int i = 0; i < e->tensors; i++) {
+        if (!isfinite(e->most[i]))
+            return (double)NAN;
+        total += ldexp((double)e->squares[i], -square_exponent(e, i, addends));
+    }
+    return sqrt(total);
 }

@@ -33,7 +33,8 @@ enum {
 
 struct exact;
 
-int exact_create(struct exact **out, const struct layout *l, struct err *err);
+/* `floats`: of the sums that it keeps, layout_floats() or a rank's packed memory (shard.h). */
+int exact_create(struct exact **out, const struct layout *l, size_t floats, struct err *err);
 void exact_destroy(struct exact *e);
 
 /* One exponent per tensor of the layout, and one for the loss; to be saved, and set from what was
@@ -44,6 +45,11 @@ void exact_begin(struct exact *e);
 /* One micro-batch's gradients (a block of the layout) and its share of the loss. */
 void exact_add(struct exact *e, const float *grads, double loss);
 
+/* In parts, for ranks that share the sums: numbers [from, to) of the layout's block, which the
+ * arrays begin with. Multiples are added to sum[]. */
+void exact_round(struct exact *e, int64_t *sum, const float *grads, size_t from, size_t to);
+void exact_add_loss(struct exact *e, double loss);
+
 /* To be combined over ranks in between: the sums (add them as int64), and the largest numbers of
  * any micro-batch (take the maximum; a NaN is the largest). */
 int64_t *exact_sums(struct exact *e, size_t *n);
@@ -52,5 +58,16 @@ float *exact_maxima(struct exact *e, size_t *n);
 /* 1: done, the sum is in grads and *loss, exponents are those for the next step.
  * 0: exponents have changed; begin this step again. */
 int exact_end(struct exact *e, float *grads, double *loss);
+
+/* The same in parts: whether it is done, and then the sums of numbers [from, to). */
+int exact_settle(struct exact *e, double *loss);
+void exact_result(const struct exact *e, float *grads, const int64_t *sum, size_t from, size_t to);
+
+/* The norm of the result, the same whoever adds up the squares of which numbers: a sum per tensor of
+ * the layout, to be added over ranks as int64. `addends`: micro-batches of the step. `from` is a
+ * multiple of 16. After exact_settle(). */
+int64_t *exact_squares(struct exact *e, size_t *n);
+void exact_add_squares(struct exact *e, const float *grads, size_t from, size_t to, int addends);
+double exact_norm(const struct exact *e, int addends);
 
 #endif

@@ -144,3 +144,57 @@ int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err)
     tell_recompute(&c);
     return 0;
 }
+
+const char *fit_sharing_name(enum sharing how)
+{
+    return how == SHARING_DDP ? "ddp" : how == SHARING_ZERO1 ? "zero1" : "fsdp";
+}
+
+/* The sharing that the spec names, or the one after which nothing more can be tried. */
+static enum sharing last_choice(const struct fit_ask *ask)
+{
+    switch (ask->spec->parallel) {
+    case PARALLEL_ZERO1:
+        return SHARING_ZERO1;
+    case PARALLEL_FSDP:
+        return SHARING_FSDP;
+    case PARALLEL_AUTO:
+        return ask->ranks > 1 && !ask->device ? SHARING_FSDP : SHARING_DDP;
+    case PARALLEL_DDP:
+        break;
+    }
+    return SHARING_DDP;
+}
+
+int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *err)
+{
+    const enum parallel said = ask->spec->parallel;
+    const enum sharing last = last_choice(ask);
+    int64_t ddp = 0;
+    if (ask->device && last != SHARING_DDP)
+        return err_set(err, ERR_USAGE, "train.parallel: %s is not supported on GPUs yet; use ddp, "
+                                       "or resources.gpus: 0", fit_sharing_name(last));
+    for (enum sharing how = said == PARALLEL_AUTO ? SHARING_DDP : last; how <= last; how++) {
+        struct fit_ask a = *ask;
+        a.sharing = how;
+        if (fit_choose(out, &a, err) < 0)
+            return -1;
+        out->sharing = how;
+        ddp = how == SHARING_DDP ? out->plan.total : ddp;
+        if (out->fits && (!out->recompute || ask->spec->recompute == RECOMPUTE_ON))
+            break;
+    }
+    if (said != PARALLEL_AUTO)
+        snprintf(out->sharing_why, FIT_WHY, "train.parallel says so");
+    else if (ask->ranks == 1)
+        snprintf(out->sharing_why, FIT_WHY, "one rank");
+    else if (out->sharing == SHARING_DDP)
+        snprintf(out->sharing_why, FIT_WHY, "each rank has room for all of it (%.2f GiB)",
+                 (double)ddp / 0x1p30);
+    else
+        snprintf(out->sharing_why, FIT_WHY, "%.2f GiB a rank; ddp would take %.2f GiB and there "
+                                            "is room for %.2f GiB",
+                 (double)out->plan.total / 0x1p30, (double)ddp / 0x1p30,
+                 (double)out->budget / ask->ranks / 0x1p30);
+    return 0;
+}

@@ -6,6 +6,7 @@
  *
  *   micro: auto                the largest micro-batch whose plan takes at most FIT_PERCENT of
  *                              what is free, then evened out: 100 as 3 x 34, not 45 + 45 + 10
+ *   parallel: auto             ddp where that fits, then zero1, then fsdp: each costs more exchange
  *   grad_checkpointing: auto   only where it does not fit otherwise, not even one sample
  */
 #ifndef ENGINE_FIT_H
@@ -39,9 +40,17 @@ struct fit {
     bool               fits;      /* or nothing fits, and this is the least there is */
     int                most;      /* micro-batch that would fit, where the given one does not; or 0 */
     int64_t            budget;    /* bytes of the room that may be used; 0: unknown */
+    enum sharing       sharing;   /* of fit_choose_sharing() */
     struct memory_plan plan;      /* of the choice */
+    char               sharing_why[FIT_WHY];
     char               micro_why[FIT_WHY], recompute_why[FIT_WHY];
 };
+
+/* The same, and `parallel: auto` first: the least sharing that fits with as large a micro-batch as is
+ * wanted of it; ask->sharing is not read. */
+int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *err);
+
+const char *fit_sharing_name(enum sharing how); /* "ddp" */
 
 /* -1: sizes that no model can have. */
 int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err);

@@ -54,12 +54,15 @@ static int build(struct model *m, struct err *err)
         return -1;
     const size_t bytes = layout_floats(m->layout) * sizeof(float);
     void *weights = NULL, *grads = NULL, *freqs = NULL, *narrow = NULL;
-    int r = backend_alloc(m->ops, &weights, bytes, USE_WEIGHTS, err);
-    if (r == 0 && m->train)
+    const bool whole = !m->max.by_unit;
+    int r = 0;
+    if (whole)
+        r = backend_alloc(m->ops, &weights, bytes, USE_WEIGHTS, err);
+    if (r == 0 && whole && m->train)
         r = backend_alloc(m->ops, &grads, bytes, USE_GRADIENTS, err);
     if (r == 0)
         r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), USE_INPUTS, err);
-    if (r == 0 && m->ops->narrow < sizeof(float))
+    if (r == 0 && whole && m->ops->narrow < sizeof(float))
         r = backend_alloc(m->ops, &narrow, bytes / sizeof(float) * m->ops->narrow, USE_WEIGHTS,
                           err);
     m->weights = weights;
@@ -101,8 +104,10 @@ void model_destroy(struct model *m)
     layout_destroy(m->layout);
     if (m->narrow != m->weights)
         m->ops->release(m->narrow);
-    m->ops->release(m->weights);
-    m->ops->release(m->grads);
+    if (!m->max.by_unit) {
+        m->ops->release(m->weights);
+        m->ops->release(m->grads);
+    }
     m->ops->release(m->acts);
     m->ops->release(m->back_acts);
     m->ops->release(m->freqs);
@@ -123,7 +128,7 @@ const struct layout *model_layout(const struct model *m)
 
 int64_t model_bytes(const struct model *m)
 {
-    const size_t blocks = m->grads ? 2 : 1;
+    const size_t blocks = m->max.by_unit ? 0 : m->grads ? 2 : 1;
     const size_t narrow = m->narrow == m->weights ? 0 : m->ops->narrow;
     return (int64_t)(layout_floats(m->layout) * (blocks * sizeof(float) + narrow) +
                      (m->acts_floats + m->back_floats) * sizeof(float) +
@@ -151,6 +156,48 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
     m->text = in->text;
     m->tokens = (int)tokens;
     return 0;
+}
+
+/* The units of the layout: what comes before the blocks, the blocks, what comes after. */
+enum { FIRST_UNIT };
+
+static int last_unit(const struct model *m)
+{
+    return m->cfg.depth + 1;
+}
+
+static void enter_unit(struct model *m, int unit, bool backward)
+{
+    if (!m->max.by_unit)
+        return;
+    const weight_at from = unit == FIRST_UNIT      ? m->w.x
+                           : unit == last_unit(m) ? m->w.table
+                                                  : m->bw[unit - 1].table;
+    m->unit_from = (size_t)from;
+    m->grads = NULL;
+    m->units.need(m->units.arg, unit, &m->weights, backward ? &m->grads : NULL);
+    m->narrow = m->weights;
+}
+
+static void leave_unit(struct model *m, int unit)
+{
+    if (m->max.by_unit)
+        m->units.done(m->units.arg, unit);
+}
+
+void model_on_units(struct model *m, const struct model_units *units)
+{
+    m->units = *units;
+}
+
+void model_pass_idle(struct model *m)
+{
+    for (int u = FIRST_UNIT; u <= last_unit(m); u++)
+        enter_unit(m, u, false);
+    for (int u = last_unit(m); u >= FIRST_UNIT; u--) {
+        enter_unit(m, u, true);
+        leave_unit(m, u);
+    }
 }
 
 static struct kern_image latent_image(const struct model *m)
@@ -199,12 +246,16 @@ int model_forward(struct model *m, const struct model_input *in, float *out, str
     const struct kern_ops *k = m->ops;
     struct top_acts *a = &m->top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = patch_width(m);
+    enter_unit(m, FIRST_UNIT, false);
     k->patch_embed(a->tok, in->x, latent_image(m), m->cfg.patch);
     k->linear_wide(a->x0, a->tok, model_wn(m, m->w.x), model_w(m, m->w.x_b), M, P, C);
     timestep_forward(m, in->timestep);
     caption_forward(m, in->y);
-    for (int i = 0; i < m->cfg.depth; i++)
+    for (int i = 0; i < m->cfg.depth; i++) {
+        enter_unit(m, i + 1, false);
         block_forward(m, i, a->y, in->mask);
+    }
+    enter_unit(m, last_unit(m), false);
     /* The final layer is modulated by t itself: one row for shift and scale. */
     k->mod_add(a->mod, model_w(m, m->w.table), a->t, C, 0, m->batch, FINAL_ROWS, C);
     block_leave(m, a->h, a->stats, a->mod, FINAL_ROWS * C);
@@ -290,20 +341,26 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
         in->text != m->text)
         return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");
     const int C = m->cfg.hidden, M = m->batch * m->tokens;
+    enter_unit(m, last_unit(m), true);
     final_backward(m, dout);
+    leave_unit(m, last_unit(m));
     tell_ready(m, m->w.table);
     m->ops->zero(m->back.dt0, (size_t)m->batch * 6 * (size_t)C);
     for (int i = m->cfg.depth - 1; i >= 0; i--) {
+        enter_unit(m, i + 1, true);
         if (m->max.recompute && i < m->cfg.depth - 1)
             block_again(m, i, m->top.y, in->mask);
         block_backward(m, i, m->top.y, in->mask);
+        leave_unit(m, i + 1);
         tell_ready(m, m->bw[i].table);
     }
+    enter_unit(m, FIRST_UNIT, true);
     m->ops->linear_back(NULL, model_g(m, m->w.x), model_g(m, m->w.x_b),
                         model_narrow(m, m->back.dxn, m->back.dx, (size_t)M * (size_t)C),
                         m->top.tok, model_wn(m, m->w.x), M, patch_width(m), C);
     timestep_backward(m);
     caption_backward(m, in->y, dy);
+    leave_unit(m, FIRST_UNIT);
     return 0;
 }
 

@@ -51,6 +51,7 @@ struct model_limits {
     int  text;                 /* caption tokens, at most caption_len */
     bool recompute;            /* of a block only its input: its forward pass runs again before its
                                   backward pass, with the same bits */
+    bool by_unit;              /* weights and gradients are not the model's: model_on_units() */
 };
 
 /* One batch, read only. Row-major fp32; kernel arrays. */
@@ -96,6 +97,9 @@ int64_t model_bytes(const struct model *m); /* of the device's memory */
  * the counter-based generator keyed by (seed, tensor name): same seed, same
  * weights, whatever the platform's threads. Writes the view: push afterwards. */
 void model_init_weights(struct model *m, uint64_t seed);
+/* The same for numbers [from, to) of a tensor of the layout, to memory of the caller. */
+void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed,
+                      float *out);
 
 /* The sizes that the next passes are of, until others are set: for who replays a pass that was
  * recorded (graph.h); the passes do it themselves. */
@@ -117,6 +121,21 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
 typedef void (*model_ready_fn)(void *arg, size_t from);
 void model_on_ready(struct model *m, model_ready_fn fn, void *arg);
 bool model_has_on_ready(const struct model *m);
+
+/* With limits.by_unit: where the weights of a unit of the layout are, asked for before each use.
+ * Whoever answers may hold no more than one unit at a time. */
+struct model_units {
+    /* The unit's first number at *weights, until the next call; for a backward pass, zeroes for its
+     * gradients at *grads, too (else NULL). Kernel arrays. */
+    void (*need)(void *arg, int unit, float **weights, float **grads);
+    /* The gradients are complete for this batch. */
+    void (*done)(void *arg, int unit);
+    void  *arg;
+};
+void model_on_units(struct model *m, const struct model_units *units);
+
+/* Asks for what a forward and a backward pass would ask for, and computes nothing. */
+void model_pass_idle(struct model *m);
 
 /* Useful FLOPs of one forward (matrix products and convolutions, 1 MAC = 2). */
 double model_forward_flops(const struct model_config *cfg, int batch, int height, int width,

@@ -160,51 +160,60 @@ static void fill(float *p, size_t n, float value)
         p[i] = value;
 }
 
-static void fill_uniform(float *p, size_t n, const struct rng *r, double limit)
+static void fill_uniform(float *p, uint64_t first, size_t n, const struct rng *r, double limit)
 {
-    rng_uniform(r, p, 0, n);
+    rng_uniform(r, p, first, n);
     for (size_t i = 0; i < n; i++)
         p[i] = (float)(limit * (2 * (double)p[i] - 1));
 }
 
-static void fill_normal(float *p, size_t n, const struct rng *r, double std)
+static void fill_normal(float *p, uint64_t first, size_t n, const struct rng *r, double std)
 {
-    rng_normal(r, p, 0, n);
+    rng_normal(r, p, first, n);
     for (size_t i = 0; i < n; i++)
         p[i] = (float)(std * (double)p[i]);
 }
 
-static void init_tensor(const struct model *m, const struct tensor *t, uint64_t seed)
+/* Numbers first, first + 1, ... of a tensor. */
+static void init_range(const struct model *m, const struct tensor *t, uint64_t first, size_t n,
+                       uint64_t seed, float *p)
 {
-    float *p = m->here_weights + t->offset;
     const struct rng r = rng_make(seed, 0, name_id(t->name), RNG_WEIGHTS);
     switch (start_of(t->name)) {
     case ZERO:
-        fill(p, t->count, 0.0f);
+        fill(p, n, 0.0f);
         break;
     case ONE:
-        fill(p, t->count, 1.0f);
+        fill(p, n, 1.0f);
         break;
     case Y_SCALE:
-        fill(p, t->count, m->cfg.y_norm_scale);
+        fill(p, n, m->cfg.y_norm_scale);
         break;
     case NORMAL_002:
-        fill_normal(p, t->count, &r, 0.02);
+        fill_normal(p, first, n, &r, 0.02);
         break;
     case NORMAL_WIDTH:
-        fill_normal(p, t->count, &r, 1.0 / sqrt((double)t->dim[1]));
+        fill_normal(p, first, n, &r, 1.0 / sqrt((double)t->dim[1]));
         break;
     case XAVIER:
-        fill_uniform(p, t->count, &r, sqrt(6.0 / ((double)t->dim[0] + fan_in(m, t))));
+        fill_uniform(p, first, n, &r, sqrt(6.0 / ((double)t->dim[0] + fan_in(m, t))));
         break;
     case FAN_IN:
-        fill_uniform(p, t->count, &r, 1.0 / sqrt(fan_in(m, t)));
+        fill_uniform(p, first, n, &r, 1.0 / sqrt(fan_in(m, t)));
         break;
     }
 }
 
+void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed,
+                      float *out)
+{
+    init_range(m, layout_at(m->layout, tensor), from, to - from, seed, out);
+}
+
 void model_init_weights(struct model *m, uint64_t seed)
 {
-    for (int i = 0; i < layout_len(m->layout); i++)
-        init_tensor(m, layout_at(m->layout, i), seed);
+    for (int i = 0; i < layout_len(m->layout); i++) {
+        const struct tensor *t = layout_at(m->layout, i);
+        init_range(m, t, 0, t->count, seed, m->here_weights + t->offset);
+    }
 }

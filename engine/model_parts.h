@@ -115,19 +115,21 @@ struct model {
     struct back_acts       back;
     model_ready_fn         on_ready;
     void                  *on_ready_arg;
+    struct model_units     units;
+    size_t                 unit_from;      /* number of the layout that weights[0], grads[0] are */
     /* sizes of the batch in hand */
     int batch, height, width, text, tokens;
 };
 
 static inline __attribute__((unused)) float *model_w(const struct model *m, weight_at at)
 {
-    return at == NO_WEIGHT ? NULL : m->weights + at;
+    return at == NO_WEIGHT ? NULL : m->weights + ((size_t)at - m->unit_from);
 }
 
 /* A matrix as products take it. */
 static inline __attribute__((unused)) const void *model_wn(const struct model *m, weight_at at)
 {
-    return (const char *)m->narrow + (size_t)at * m->ops->narrow;
+    return (const char *)m->narrow + ((size_t)at - m->unit_from) * m->ops->narrow;
 }
 
 /* The numbers from the i-th on of a narrow array. */
@@ -148,7 +150,7 @@ static inline __attribute__((unused)) const void *model_narrow(const struct mode
 
 static inline __attribute__((unused)) float *model_g(const struct model *m, weight_at at)
 {
-    return at == NO_WEIGHT ? NULL : m->grads + at;
+    return at == NO_WEIGHT ? NULL : m->grads + ((size_t)at - m->unit_from);
 }
 
 /* model_layout.c: the table of tensors, with the authors' names */

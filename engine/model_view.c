@@ -32,7 +32,7 @@ int model_make_views(struct model *m, struct err *err)
     const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
     const size_t latent =
         B * (size_t)c->latent_channels * (size_t)z->height * (size_t)z->width;
-    if (m->ops->host) {
+    if (m->ops->host || z->by_unit) {
         m->here_weights = m->weights;
         m->here_grads = m->grads;
         return 0;
@@ -51,7 +51,7 @@ int model_make_views(struct model *m, struct err *err)
 
 void model_free_views(struct model *m)
 {
-    if (m->ops->host)
+    if (m->ops->host || m->max.by_unit)
         return;
     m->ops->release(m->stage.x);
     m->ops->release(m->stage.out);

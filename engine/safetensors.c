@@ -184,6 +184,8 @@ static int parse_header(struct st_file *f, json_t *header, const unsigned char *
             return -1;
         f->len++;
     }
+    for (int i = 0; i < f->len; i++)
+        f->tensor[i].at = (size_t)((const unsigned char *)f->tensor[i].data - f->bytes);
     return check_extents(f, data, err);
 }
 
@@ -368,6 +370,19 @@ int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err 
         for (size_t i = 0; i < count; i++)
             dst[i] = (float)number_at(t, i);
     return 0;
+}
+
+int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n,
+                      struct err *err)
+{
+    struct st_tensor part = *t;
+    if (from > t->count || n > t->count - from)
+        return err_set(err, ERR_BUG, "numbers %zu to %zu of %s, which has %zu", from, from + n,
+                       t->name, t->count);
+    part.data = (const char *)t->data + from * st_dtype_size(t->dtype);
+    part.bytes = n * st_dtype_size(t->dtype);
+    part.count = n;
+    return st_to_float(dst, &part, n, err);
 }
 
 int st_to_double(double *dst, const struct st_tensor *t, size_t count, struct err *err)

@@ -29,6 +29,7 @@ struct st_tensor {
     size_t        count;
     size_t        bytes;
     const void   *data;   /* into the mapping; aligned as the file has it: use memcpy */
+    size_t        at;     /* of `data` in the file */
 };
 
 struct st_file;
@@ -47,6 +48,10 @@ const char *st_meta(const struct st_file *f, const char *key);              /* o
 int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err *err);
 int st_to_double(double *dst, const struct st_tensor *t, size_t count, struct err *err);
 
+/* Numbers [from, from + n) of it. */
+int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n,
+                      struct err *err);
+
 /* Writing: describe all tensors, then write them in that order, then finish.
  * Bytes go to `fd` from its current offset; the caller syncs and renames. */
 struct st_writer;
@@ -58,6 +63,9 @@ int st_writer_add(struct st_writer *w, const char *name, enum st_dtype dtype, in
                   const int64_t *dim, const void *data, struct err *err);
 /* Writes everything; *bytes gets the size. A short write or full disk is ERR_SYSTEM. */
 int st_writer_write(struct st_writer *w, int fd, int64_t *bytes, struct err *err);
+
+/* The header, and room on the disk for the rest: st_open() then says where each tensor goes. */
+int st_writer_reserve(struct st_writer *w, int fd, int64_t *bytes, struct err *err);
 
 size_t st_dtype_size(enum st_dtype d);
 const char *st_dtype_name(enum st_dtype d);

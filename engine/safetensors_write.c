@@ -7,6 +7,7 @@
 #include "engine/safetensors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,4 +170,20 @@ int st_writer_write(struct st_writer *w, int fd, int64_t *bytes, struct err *err
     if (r == 0 && bytes)
         *bytes = (int64_t)(size + w->bytes);
     return r;
+}
+
+int st_writer_reserve(struct st_writer *w, int fd, int64_t *bytes, struct err *err)
+{
+    size_t size = 0;
+    char *header = header_bytes(w, &size);
+    if (!header)
+        return err_set(err, ERR_MEMORY, "no memory for a header of %d tensors", w->len);
+    int r = write_all(fd, header, size, err);
+    free(header);
+    if (r < 0)
+        return -1;
+    *bytes = (int64_t)(size + w->bytes);
+    errno = w->bytes ? posix_fallocate(fd, (off_t)size, (off_t)w->bytes) : 0;
+    return errno ? err_set(err, ERR_SYSTEM, "tensors could not be written: %s", strerror(errno))
+                 : 0;
 }

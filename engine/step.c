@@ -9,6 +9,7 @@
 #include "engine/err.h"
 #include "engine/graph.h"
 #include "engine/layout.h"
+#include "engine/state.h"
 #include "kernels/kernels.h"
 
 struct step {
@@ -17,6 +18,9 @@ struct step {
     const struct kern_ops *ops;
     struct flow            flow;
     struct model_limits    max;
+    struct step_share      share;
+    struct shard          *shard;
+    float                 *packed_weights, *packed_grads; /* with SHARING_FSDP */
     const float           *null_caption; /* [L, D] among the weights */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
@@ -68,8 +72,57 @@ static int alloc_scratch(struct step *s, struct err *err)
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }
 
+static bool is_packed(const struct step *s)
+{
+    return s->share.sharing == SHARING_FSDP;
+}
+
+static int alloc_packed(struct step *s, struct err *err)
+{
+    const size_t bytes = sizeof(float) * shard_floats(s->shard, s->share.rank);
+    void *weights = NULL, *grads = NULL;
+    int r = backend_alloc(s->ops, &weights, bytes, USE_WEIGHTS, err);
+    if (r == 0)
+        r = backend_alloc(s->ops, &grads, bytes, USE_GRADIENTS, err);
+    s->packed_weights = weights;
+    s->packed_grads = grads;
+    return r;
+}
+
+/* Model, optimizer, and who has what of them. */
+static int build(struct step *s, const struct model_config *cfg, const struct optim_config *opt,
+                 struct err *err)
+{
+    struct model_limits max = s->max;
+    const enum shard_cut cut = opt->type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
+    max.by_unit = is_packed(s);
+    if (model_create(&s->model, cfg, &max, true, err) < 0)
+        return -1;
+    const struct layout *l = model_layout(s->model);
+    if (shard_create(&s->shard, l, s->share.world, cut, err) < 0 ||
+        (is_packed(s) && alloc_packed(s, err) < 0))
+        return -1;
+    const struct optim_share share = {s->shard, s->share.rank, is_packed(s)};
+    const bool whole = s->share.sharing == SHARING_DDP;
+    if (optim_create(&s->optim, opt, l, whole ? NULL : &share, err) < 0)
+        return -1;
+    const struct tensor *null = layout_at(l, layout_find(l, "y_embedder.y_embedding"));
+    size_t from, to, at = null->offset;
+    if (is_packed(s))
+        shard_of_tensor(s->shard, null, s->share.rank, &from, &to, &at);
+    s->null_caption = (is_packed(s) ? s->packed_weights : model_kernel_weights(s->model)) + at;
+    return 0;
+}
+
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
                 const struct optim_config *opt, double flow_shift, struct err *err)
+{
+    return step_create_shared(out, cfg, max, opt, flow_shift, NULL, err);
+}
+
+int step_create_shared(struct step **out, const struct model_config *cfg,
+                       const struct model_limits *max, const struct optim_config *opt,
+                       double flow_shift, const struct step_share *share, struct err *err)
 {
     if (!(flow_shift > 0))
         return err_set(err, ERR_USAGE, "flow_shift is %g; it must be above 0", flow_shift);
@@ -79,16 +132,12 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
     s->ops = backend_ops();
     s->max = *max;
     s->graphs = graphs_create(backend_graphs());
+    s->share = share ? *share : (struct step_share){SHARING_DDP, 0, 1};
     flow_init(&s->flow, flow_shift);
-    if (model_create(&s->model, cfg, max, true, err) < 0 ||
-        optim_create(&s->optim, opt, model_layout(s->model), NULL, err) < 0 ||
-        alloc_scratch(s, err) < 0) {
+    if (build(s, cfg, opt, err) < 0 || alloc_scratch(s, err) < 0) {
         step_destroy(s);
         return -1;
     }
-    const struct layout *l = model_layout(s->model);
-    s->null_caption = model_kernel_weights(s->model) +
-                      layout_at(l, layout_find(l, "y_embedder.y_embedding"))->offset;
     *out = s;
     return 0;
 }
@@ -100,8 +149,10 @@ void step_destroy(struct step *s)
     graphs_destroy(s->graphs);
     optim_destroy(s->optim);
     model_destroy(s->model);
+    shard_destroy(s->shard);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
-                            s->sigma, s->timestep, s->x0, s->noise, s->y_in,    s->mask};
+                            s->sigma, s->timestep, s->x0, s->noise, s->y_in,    s->mask,
+                            s->packed_weights, s->packed_grads};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
     free(s->here_losses);
@@ -120,9 +171,60 @@ struct optim *step_optim(struct step *s)
     return s->optim;
 }
 
+const struct shard *step_shard(const struct step *s)
+{
+    return s->shard;
+}
+
+enum sharing step_sharing(const struct step *s)
+{
+    return s->share.sharing;
+}
+
+float *step_weights(struct step *s)
+{
+    return is_packed(s) ? s->packed_weights : model_weights(s->model);
+}
+
+float *step_grads(struct step *s)
+{
+    return is_packed(s) ? s->packed_grads : model_grads(s->model);
+}
+
+int step_state(struct step *s, struct state *out, struct err *err)
+{
+    const struct state_source source = {.layout = model_layout(s->model),
+                                        .weights = step_weights(s),
+                                        .packed = is_packed(s),
+                                        .optim = s->optim,
+                                        .shard = s->shard,
+                                        .rank = s->share.rank};
+    return state_make(out, &source, err);
+}
+
+/* Numbers of a block of weights or gradients. */
+static size_t block_floats(const struct step *s)
+{
+    return is_packed(s) ? shard_floats(s->shard, s->share.rank)
+                        : layout_floats(model_layout(s->model));
+}
+
+int64_t step_bytes(struct step *s)
+{
+    size_t floats = 2 * block_floats(s);
+    for (int i = 0; i < optim_state_len(s->optim); i++)
+        floats += optim_state_at(s->optim, i)->to - optim_state_at(s->optim, i)->from;
+    return (int64_t)(floats * sizeof(float));
+}
+
+static float *kernel_grads(const struct step *s)
+{
+    return is_packed(s) ? s->packed_grads : model_kernel_grads(s->model);
+}
+
 void step_begin(struct step *s)
 {
-    s->ops->zero(model_kernel_grads(s->model), layout_floats(model_layout(s->model)));
+    s->ops->zero(kernel_grads(s), block_floats(s));
 }
 
 static int check_input(const struct step *s, const struct step_input *in, struct err *err)
@@ -275,16 +377,27 @@ const float *step_output(struct step *s)
     return s->here_out;
 }
 
+int step_squares(struct step *s, double *squares, struct err *err)
+{
+    *squares = optim_share_squares(s->optim, kernel_grads(s));
+    return backend_check(s->ops, err);
+}
+
+int step_update(struct step *s, double lr, double grad_norm, struct err *err)
+{
+    if (!isfinite(grad_norm))
+        return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
+                       grad_norm);
+    float *weights = is_packed(s) ? s->packed_weights : model_kernel_weights(s->model);
+    void *narrow = is_packed(s) ? weights : model_kernel_narrow(s->model);
+    optim_step(s->optim, weights, narrow, kernel_grads(s), grad_norm, lr);
+    return backend_check(s->ops, err);
+}
+
 int step_end(struct step *s, double lr, double *grad_norm, struct err *err)
 {
-    float *grads = model_kernel_grads(s->model);
-    *grad_norm = optim_grad_norm(s->ops, model_layout(s->model), grads);
+    *grad_norm = optim_grad_norm(s->ops, model_layout(s->model), kernel_grads(s));
     if (backend_check(s->ops, err) < 0)
         return -1;
-    if (!isfinite(*grad_norm))
-        return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
-                       *grad_norm);
-    optim_step(s->optim, model_kernel_weights(s->model), model_kernel_narrow(s->model), grads,
-               *grad_norm, lr);
-    return backend_check(s->ops, err);
+    return step_update(s, lr, *grad_norm, err);
 }

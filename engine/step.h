@@ -14,8 +14,10 @@
 #include "engine/flow.h"
 #include "engine/model.h"
 #include "engine/optim.h"
+#include "engine/shard.h"
 
 struct err;
+struct state;
 
 /* One micro-batch with every random choice already made by the caller; in this process's memory. */
 struct step_input {
@@ -28,14 +30,35 @@ struct step_input {
     const uint8_t *drop;     /* [B]: 1 = caption replaced by the null embedding; NULL = none */
 };
 
+/* How several ranks share the state of a step. */
+struct step_share {
+    enum sharing sharing;
+    int          rank, world;
+};
+
 struct step;
 
+/* `share` NULL: one process has everything. With SHARING_ZERO1 and SHARING_FSDP the optimizer has the
+ * rank's share; with SHARING_FSDP weights and gradients are the rank's packed memory (shard.h), and
+ * model_on_units() must be told where those of a unit are. */
+int step_create_shared(struct step **out, const struct model_config *cfg,
+                       const struct model_limits *max, const struct optim_config *opt,
+                       double flow_shift, const struct step_share *share, struct err *err);
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
                 const struct optim_config *opt, double flow_shift, struct err *err);
 void step_destroy(struct step *s);
 
 struct model *step_model(struct step *s);
 struct optim *step_optim(struct step *s);
+const struct shard *step_shard(const struct step *s);
+enum sharing step_sharing(const struct step *s);
+/* In this process's memory: blocks of the layout, or packed. */
+float *step_weights(struct step *s);
+float *step_grads(struct step *s);
+/* The list of what this rank has and saves; its owner frees it. */
+int step_state(struct step *s, struct state *out, struct err *err);
+/* Bytes of weights, gradients and optimizer state that this rank holds. */
+int64_t step_bytes(struct step *s);
 
 /* Zero the gradients: once before the micro-batches of a step. */
 void step_begin(struct step *s);
@@ -59,5 +82,10 @@ const float *step_output(struct step *s);
  * not finite updates nothing and returns -1 (ERR_DATA). When the device has failed, in the update
  * too, the weights mean nothing and the error says so. */
 int step_end(struct step *s, double lr, double *grad_norm, struct err *err);
+
+/* The same in two parts, for ranks that find the norm together: the squares of the gradients that
+ * this rank updates, and the update of them. */
+int step_squares(struct step *s, double *squares, struct err *err);
+int step_update(struct step *s, double lr, double grad_norm, struct err *err);
 
 #endif

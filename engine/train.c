@@ -21,7 +21,6 @@
 #include "engine/rendezvous.h"
 #include "engine/sample_log.h"
 #include "engine/schedule.h"
-#include "engine/shard.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 
@@ -30,74 +29,6 @@ double train_clock(void)
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
-}
-
-/* Checkpoints that have seen enough finite steps after them are good from now on. */
-static void prove_pending(struct train *t)
-{
-    for (int i = 0; i < TRAIN_PENDING; i++) {
-        struct train_pending *p = &t->pending[i];
-        if (!p->path[0] || t->at < p->step + CHECKPOINT_GOOD_STEPS)
-            continue;
-        checkpoint_mark_good(p->path, NULL); /* gone or not writable: it stays as it was */
-        p->path[0] = '\0';
-    }
-}
-
-/* Rank 0 writes. */
-static int write_checkpoint(struct train *t)
-{
-    struct checkpoint_info info;
-    struct model *m = step_model(t->step);
-    struct checkpoint_state state = {.step = t->at,
-                                     .optim_count = optim_count(step_optim(t->step)),
-                                     .seed = t->spec.seed,
-                                     .loss = t->loss,
-                                     .job = t->job,
-                                     .codec = t->codec};
-    double start = train_clock();
-    if (model_pull(m, &t->err) < 0 || optim_pull(step_optim(t->step), &t->err) < 0)
-        return -1;
-    memcpy(state.spec_digest, t->spec_digest, sizeof(state.spec_digest));
-    snprintf(state.data_digest, sizeof(state.data_digest), "%s", dataset_digest(t->data));
-    json_t *exact = train_exact_notes(t);
-    state.exact = exact;
-    int rc = checkpoint_save(&info, t->dir, &state, model_layout(m), model_weights(m),
-                             step_optim(t->step), &t->err);
-    json_decref(exact);
-    if (rc < 0) {
-        t->code = info.disk_full ? EXIT_DISK_FULL : EXIT_CHECKPOINT;
-        return -1;
-    }
-    t->saved_s = train_clock();
-    struct train_pending *p = &t->pending[0];
-    for (int i = 1; i < TRAIN_PENDING && p->path[0]; i++)
-        p = &t->pending[i];
-    p->step = t->at;
-    memcpy(p->path, info.path, sizeof(p->path));
-    progress_checkpoint(t->progress, t->at, info.path, info.bytes, 1000 * (t->saved_s - start),
-                        info.digest);
-    printf("checkpoint: step %lld, %.1f MiB, %.0f ms, %s\n", (long long)t->at,
-           (double)info.bytes / (1 << 20), 1000 * (t->saved_s - start), info.path);
-    if (checkpoint_prune(t->dir, t->spec.checkpoint_keep, &t->err) < 0) {
-        progress_warning(t->progress, "%s", t->err.text); /* too many is better than none */
-        t->err = (struct err){0};
-    }
-    return 0;
-}
-
-/* Whoever does not write waits: when this is done, the checkpoint is there for all ranks. */
-static int save(struct train *t)
-{
-    if (t->saved == t->at)
-        return 0;
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_CHECKPOINT);
-    if (sample_log_sync(t->samples, &t->err) < 0 || train_ranks_same_weights(t) < 0 ||
-        (train_is_first(t) && write_checkpoint(t) < 0) || train_ranks_barrier(t) < 0)
-        return -1;
-    t->saved = t->at;
-    t->saved_s = train_clock();
-    return 0;
 }
 
 static bool save_is_due(const struct train *t)
@@ -127,7 +58,16 @@ int train_micro(struct train *t, int from, int n, int index, double *loss)
     if (train_memory_take(t, in.height, in.width, n) < 0)
         return -1;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
-    return step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err);
+    if (step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err) < 0)
+        return -1;
+    return t->err.code == ERR_NONE ? 0 : -1; /* of what ranks did meanwhile */
+}
+
+/* Micro-batches of the rank that has most samples: the last one. */
+static int most_passes(const struct train *t, int micro)
+{
+    const int share = (t->spec.batch_global + t->env->world_size - 1) / t->env->world_size;
+    return (share + micro - 1) / micro;
 }
 
 /* This rank's part of the global batch in micro-batches, each weighed by its share of the whole;
@@ -142,6 +82,7 @@ static int accumulate(struct train *t)
     step_begin(t->step);
     sample_log_begin(t->samples);
     train_ranks_begin_step(t);
+    train_units_begin_step(t);
     train_ranks_slice(t, &first, &end);
     for (int from = first; from < end; from += micro) {
         int n = end - from < micro ? end - from : micro;
@@ -151,7 +92,10 @@ static int accumulate(struct train *t)
             return -1;
         t->loss += loss * n / t->spec.batch_global;
     }
-    return t->err.code == ERR_NONE ? train_ranks_reduce(t) : -1;
+    if (t->err.code != ERR_NONE ||
+        train_units_idle(t, most_passes(t, micro) - (end - first + micro - 1) / micro) < 0)
+        return -1;
+    return train_ranks_reduce(t);
 }
 
 static void report(struct train *t, double grad_norm, double lr, double took)
@@ -186,6 +130,18 @@ static int skip_step(struct train *t)
     return 0;
 }
 
+/* Of all gradients. Ranks that have only a part of them add up their squares. */
+static int find_norm(struct train *t, double *norm)
+{
+    if (t->exact)
+        return train_exact_norm(t, norm);
+    if (step_squares(t->step, norm, &t->err) < 0 ||
+        (step_sharing(t->step) != SHARING_DDP && train_ranks_sum(t, norm) < 0))
+        return -1;
+    *norm = sqrt(*norm);
+    return 0;
+}
+
 static int one_step(struct train *t)
 {
     if (t->at == t->env->skip_step)
@@ -197,8 +153,12 @@ static int one_step(struct train *t)
     if (!isfinite(t->loss))
         return not_finite(t, "the loss", t->loss);
     flight_enter(t->flight, (uint64_t)t->at, PHASE_OPTIMIZER);
-    if (step_end(t->step, lr, &grad_norm, &t->err) < 0)
-        return isfinite(grad_norm) ? -1 : not_finite(t, "the gradient norm", grad_norm);
+    if (find_norm(t, &grad_norm) < 0)
+        return -1;
+    if (!isfinite(grad_norm))
+        return not_finite(t, "the gradient norm", grad_norm);
+    if (step_update(t->step, lr, grad_norm, &t->err) < 0 || train_units_gather(t) < 0)
+        return -1;
     t->at++;
     t->hand.samples = 0;
     if (sample_log_commit(t->samples, t->at, &t->err) < 0) {
@@ -208,7 +168,7 @@ static int one_step(struct train *t)
     train_snapshot_save(t);
     double took = train_clock() - start;
     flight_step_done(t->flight, (uint64_t)t->at, (uint64_t)(took * 1e9));
-    prove_pending(t);
+    train_save_prove(t);
     report(t, grad_norm, lr, took);
     return 0;
 }
@@ -221,14 +181,14 @@ static int boundary(struct train *t)
     if (train_ranks_agree(t, &asked, &due) < 0)
         return -1;
     if (asked == CMD_STOP) {
-        if (save(t) < 0)
+        if (train_save(t) < 0)
             return -1;
         t->code = EXIT_ABORTED;
         return err_set(&t->err, ERR_CONFLICT, "stopped on request at step %lld of %lld; the "
                                               "checkpoint is written",
                        (long long)t->at, (long long)t->spec.steps);
     }
-    return asked == CMD_CHECKPOINT || due ? save(t) : 0;
+    return asked == CMD_CHECKPOINT || due ? train_save(t) : 0;
 }
 
 static int train_steps(struct train *t)
@@ -240,7 +200,7 @@ static int train_steps(struct train *t)
             return -1;
     if (train_is_first(t))
         train_ranks_summary(t, &before);
-    return save(t);
+    return train_save(t);
 }
 
 /* The cause that agent/cause.h knows. */
@@ -318,7 +278,7 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     dist_destroy(t->dist);
     rendezvous_close(t->rendezvous);
     train_snapshot_close(t);
-    shard_destroy(t->shard);
+    train_units_close(t);
     exact_destroy(t->exact);
     metrics_close(t->metrics);
     sample_log_close(t->samples);

@@ -15,6 +15,7 @@
 #include "engine/dist.h"
 #include "engine/exact.h"
 #include "engine/flight.h"
+#include "engine/layout.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
@@ -42,7 +43,11 @@ int train_exact_open(struct train *t)
                        "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
                        "allows %d at most",
                        t->spec.batch_micro, micro_batches(t), EXACT_ADDENDS);
-    return exact_create(&t->exact, model_layout(step_model(t->step)), &t->err);
+    const struct layout *l = model_layout(step_model(t->step));
+    const bool packed = step_sharing(t->step) == SHARING_FSDP;
+    return exact_create(&t->exact, l,
+                        packed ? shard_floats(step_shard(t->step), t->env->rank) : layout_floats(l),
+                        &t->err);
 }
 
 json_t *train_exact_notes(struct train *t)
@@ -98,25 +103,43 @@ out:
     return rc;
 }
 
-/* This rank's micro-batches of the list. */
+/* This rank's micro-batches of the list; with fsdp the model hands its gradients over itself
+ * (train_units.c). */
 static int add_all(struct train *t)
 {
     int all = micro_batches(t), micro = t->spec.batch_micro, global = t->spec.batch_global;
-    int first = (int)((int64_t)all * t->env->rank / t->env->world_size);
-    int end = (int)((int64_t)all * (t->env->rank + 1) / t->env->world_size);
+    int world = t->env->world_size, most = (all + world - 1) / world;
+    int first = (int)((int64_t)all * t->env->rank / world);
+    int end = (int)((int64_t)all * (t->env->rank + 1) / world);
     exact_begin(t->exact);
     sample_log_begin(t->samples);
+    train_units_begin_step(t);
     for (int k = first; k < end; k++) {
         int from = k * micro, n = global - from < micro ? global - from : micro;
         double loss;
         step_begin(t->step);
         if (train_micro(t, from, n, k - first, &loss) < 0)
             return -1;
-        exact_add(t->exact, model_grads(step_model(t->step)), loss * n / global);
+        loss *= (double)n / global;
+        if (step_sharing(t->step) == SHARING_FSDP)
+            exact_add_loss(t->exact, loss);
+        else
+            exact_add(t->exact, model_grads(step_model(t->step)), loss);
+    }
+    return train_units_idle(t, most - (end - first));
+}
+
+static int reduce_all(struct train *t, int64_t *sums, size_t n)
+{
+    for (size_t from = 0; from < n; from += BUCKET) {
+        size_t some = n - from < BUCKET ? n - from : BUCKET;
+        if (dist_all_reduce(t->dist, sums + from, some, DIST_I64, DIST_SUM, &t->err) < 0)
+            return train_ranks_failed(t);
     }
     return 0;
 }
 
+/* Gradients as far as this rank needs them; the loss, behind them, and maxima for all. */
 static int combine(struct train *t)
 {
     size_t n, k;
@@ -125,14 +148,40 @@ static int combine(struct train *t)
     if (t->env->world_size == 1)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    for (size_t from = 0; from < n; from += BUCKET) {
-        size_t some = n - from < BUCKET ? n - from : BUCKET;
-        if (dist_all_reduce(t->dist, sums + from, some, DIST_I64, DIST_SUM, &t->err) < 0)
-            return train_ranks_failed(t);
-    }
+    if (step_sharing(t->step) == SHARING_DDP ? reduce_all(t, sums, n) < 0
+                                             : reduce_all(t, sums + n - 1, 1) < 0)
+        return -1;
+    if (step_sharing(t->step) == SHARING_ZERO1 && train_units_reduce_sums(t, sums) < 0)
+        return -1;
     if (dist_all_reduce(t->dist, maxima, k, DIST_F32, DIST_MAX, &t->err) < 0)
         return train_ranks_failed(t);
     return train_ranks_wait(t);
+}
+
+/* A part of the layout whose gradients this rank updates. */
+typedef void (*part_fn)(struct train *t, float *grads, const int64_t *sums, size_t from, size_t to);
+
+static void for_parts(struct train *t, part_fn fn)
+{
+    const struct shard *s = step_shard(t->step);
+    const enum sharing how = step_sharing(t->step);
+    size_t n;
+    const int64_t *sums = exact_sums(t->exact, &n);
+    float *grads = step_grads(t->step);
+    if (how == SHARING_DDP) {
+        fn(t, grads, sums, 0, n - 1);
+        return;
+    }
+    for (int u = 0; u < shard_units(s); u++) {
+        const struct shard_part p = shard_part(s, u, t->env->rank);
+        const size_t at = how == SHARING_FSDP ? p.at : p.from;
+        fn(t, grads + at, sums + at, p.from, p.to);
+    }
+}
+
+static void take_result(struct train *t, float *grads, const int64_t *sums, size_t from, size_t to)
+{
+    exact_result(t->exact, grads, sums, from, to);
 }
 
 int train_exact_accumulate(struct train *t)
@@ -140,9 +189,30 @@ int train_exact_accumulate(struct train *t)
     for (int i = 0; i < TRIES; i++) {
         if (add_all(t) < 0 || combine(t) < 0)
             return -1;
-        if (exact_end(t->exact, model_grads(step_model(t->step)), &t->loss))
+        if (exact_settle(t->exact, &t->loss)) {
+            for_parts(t, take_result);
             return 0;
+        }
     }
     return err_set(&t->err, ERR_BUG, "the exponents of step %lld do not settle",
                    (long long)t->at + 1);
+}
+
+static void take_squares(struct train *t, float *grads, const int64_t *sums, size_t from,
+                         size_t to)
+{
+    (void)sums;
+    exact_add_squares(t->exact, grads, from, to, micro_batches(t));
+}
+
+int train_exact_norm(struct train *t, double *norm)
+{
+    size_t n;
+    int64_t *squares = exact_squares(t->exact, &n);
+    for_parts(t, take_squares);
+    if (step_sharing(t->step) != SHARING_DDP && t->env->world_size > 1 &&
+        (reduce_all(t, squares, n) < 0 || train_ranks_wait(t) < 0))
+        return -1;
+    *norm = exact_norm(t->exact, micro_batches(t));
+    return 0;
 }

@@ -107,6 +107,8 @@ static void tell(const struct train *t)
         if (f->plan.bytes[i] > 0 && i != USE_HERE)
             printf("%s %s %s", i == 0 ? ":" : ",", backend_use_name((enum backend_use)i),
                    memory_text(f->plan.bytes[i], size));
+    if (t->env->world_size > 1)
+        printf("\nparallel: %s (%s)", fit_sharing_name(f->sharing), f->sharing_why);
     printf("\nbatch: %d samples in %d micro-batch%s of %d (%s)\n", t->spec.batch_global, parts,
            parts == 1 ? "" : "es", f->micro, f->micro_why);
     if (f->recompute)
@@ -134,11 +136,11 @@ int train_memory_choose(struct train *t)
         read_note(t, &t->lowered);
         const struct fit_ask ask = {
             .spec = &t->spec, .height = s.height, .width = s.width, .text = s.words,
-            .ranks = t->env->world_size, .sharing = SHARING_DDP, .device = !backend_ops()->host,
+            .ranks = t->env->world_size, .device = !backend_ops()->host,
             .bf16 = backend_is_bf16(), .room = memory_room(), .micro_most = t->lowered.micro,
             .recompute = t->lowered.recompute,
         };
-        if (fit_choose(&t->fit, &ask, &t->err) < 0)
+        if (fit_choose_sharing(&t->fit, &ask, &t->err) < 0)
             return -1;
         tell(t);
     }

@@ -17,6 +17,7 @@
 #include "engine/exit_code.h"
 #include "engine/fit.h"
 #include "engine/progress.h"
+#include "engine/shard.h"
 #include "engine/state.h"
 #include "engine/train.h"
 #include "engine/train_spec.h"
@@ -65,7 +66,7 @@ struct train {
     struct {
         int height, width, samples;
     } hand;                 /* the micro-batch in the making; samples 0: none */
-    struct shard    *shard; /* what each rank saves */
+    struct train_units *units;
     struct train_snapshot *snapshot;
 
     int64_t at;            /* optimizer steps completed */
@@ -130,8 +131,9 @@ int train_micro(struct train *t, int from, int n, int index, double *loss);
 int train_exact_open(struct train *t);
 json_t *train_exact_notes(struct train *t);
 int train_exact_resume(struct train *t, const char *dir);
-/* The gradients and the loss of a step, of all ranks. */
+/* The gradients and the loss of a step, of all ranks; and the norm of those. */
 int train_exact_accumulate(struct train *t);
+int train_exact_norm(struct train *t, double *norm);
 
 /* train_memory.c: the micro-batch, and whether blocks are computed again; told to people. */
 int train_memory_choose(struct train *t);
@@ -140,8 +142,24 @@ int train_memory_micro(const struct train *t, int height, int width);
 int train_memory_take(struct train *t, int height, int width, int samples);
 /* The device's memory did not do: the next start takes less. Says so in t->err. */
 void train_memory_lower(struct train *t);
-/* train_start.c: what this rank holds and saves; the caller frees it. */
-int train_state(struct train *t, struct state *out);
+/* A number of each rank, added up in the order of ranks. */
+int train_ranks_sum(struct train *t, double *value);
+
+/* train_units.c: ranks that share the state. */
+int train_units_open(struct train *t);
+void train_units_close(struct train *t);
+void train_units_begin_step(struct train *t);
+/* zero1: gradients from `from` on are complete; sums of all units; all have updated their part. */
+int train_units_ready(struct train *t, size_t from);
+int train_units_reduce_sums(struct train *t, int64_t *sums);
+int train_units_gather(struct train *t);
+/* fsdp: passes without samples, so that other ranks can make theirs. */
+int train_units_idle(struct train *t, int passes);
+
+/* train_save.c: rank 0 decides, all write. */
+int train_save(struct train *t);
+/* Checkpoints that have seen enough steps are good. */
+void train_save_prove(struct train *t);
 
 /* train_snapshot.c: memory that outlives this rank. */
 int train_snapshot_open(struct train *t);

@@ -24,11 +24,52 @@ static void tick(void *arg, double share)
     flight_work(t->flight, (uint64_t)(1000 * share), 1000);
 }
 
+/* The weights that a run begins with. */
+static int first_weights(struct train *t, struct model *m, struct err *err)
+{
+    const struct layout *l = model_layout(m);
+    const struct state_source source = {.layout = l, .weights = model_weights(m)};
+    const int null = layout_find(l, "y_embedder.y_embedding");
+    struct state into;
+    model_init_weights(m, t->spec.seed);
+    if (null >= 0 &&
+        dataset_null(t->data, model_weights(m) + layout_at(l, null)->offset, err) < 0)
+        return -1;
+    if (!t->spec.load_from[0])
+        return 0;
+    if (state_make(&into, &source, err) < 0)
+        return -1;
+    int rc = checkpoint_load_weights(t->spec.load_from, &into, NULL, err);
+    state_free(&into);
+    return rc;
+}
+
+/* Those of now, averaged if the run averages. A rank that has only a part of them reads the checkpoint
+ * that all have just written. */
+static int last_weights(struct train *t, struct model *m, struct err *err)
+{
+    const struct layout *l = model_layout(m);
+    const float *ema = optim_ema(step_optim(t->step));
+    char path[CHECKPOINT_PATH + 32];
+    struct checkpoint_state state;
+    snprintf(path, sizeof(path), "%s/step-%08lld", t->dir, (long long)t->at);
+    if (step_sharing(t->step) != SHARING_DDP)
+        return checkpoint_load(&state, path, l, model_weights(m), NULL, t->spec.optim.ema > 0, err);
+    struct model *trained = step_model(t->step);
+    if (model_pull(trained, err) < 0 || optim_pull(step_optim(t->step), err) < 0)
+        return -1;
+    memcpy(model_weights(m), model_weights(trained), sizeof(float) * layout_floats(l));
+    for (int i = 0; ema && i < layout_len(l); i++) {
+        const struct tensor *at = layout_at(l, i);
+        if (at->kind == TENSOR_PARAM)
+            memcpy(model_weights(m) + at->offset, ema + at->offset, sizeof(float) * at->count);
+    }
+    return 0;
+}
+
 /* Latents for all subjects; the caller frees. `first`: the weights a run begins with. */
 static float *draw(struct train *t, const struct subjects *s, bool first, struct err *err)
 {
-    struct model *trained = step_model(t->step);
-    const struct layout *l = model_layout(trained);
     struct sampler_config cfg = {
         .model = t->spec.model,
         .limits = subjects_limits(s, t->data),
@@ -43,26 +84,8 @@ static float *draw(struct train *t, const struct subjects *s, bool first, struct
         err_set(err, ERR_MEMORY, "out of memory to draw pictures");
     else if (sampler_create(&sampler, &cfg, err) == 0) {
         struct model *m = sampler_model(sampler);
-        int null = layout_find(l, "y_embedder.y_embedding");
-        const float *ema = optim_ema(step_optim(t->step));
-        if (model_pull(trained, err) == 0)
-            optim_pull(step_optim(t->step), err);
-        memcpy(model_weights(m), model_weights(trained), sizeof(float) * layout_floats(l));
-        for (int i = 0; ema && !first && i < layout_len(l); i++) {
-            const struct tensor *at = layout_at(l, i);
-            if (at->kind == TENSOR_PARAM)
-                memcpy(model_weights(m) + at->offset, ema + at->offset, sizeof(float) * at->count);
-        }
-        if (first) {
-            model_init_weights(m, t->spec.seed);
-            if (null >= 0)
-                memcpy(model_weights(m) + layout_at(l, null)->offset,
-                       model_weights(trained) + layout_at(l, null)->offset,
-                       sizeof(float) * layout_at(l, null)->count);
-            if (t->spec.load_from[0])
-                checkpoint_load_weights(t->spec.load_from, l, model_weights(m), err);
-        }
-        if (err->code == ERR_NONE && model_push(m, err) == 0)
+        if ((first ? first_weights(t, m, err) : last_weights(t, m, err)) == 0 &&
+            model_push(m, err) == 0)
             subjects_draw(s, sampler, latents, tick, t, err);
     }
     sampler_destroy(sampler);

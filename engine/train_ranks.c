@@ -285,7 +285,7 @@ out:
 int train_ranks_same_weights(struct train *t)
 {
     int world = t->env->world_size;
-    if (world == 1)
+    if (world == 1 || step_sharing(t->step) == SHARING_FSDP) /* each has other weights */
         return 0;
     struct model *m = step_model(t->step);
     size_t bytes = sizeof(float) * layout_floats(model_layout(m));
@@ -352,8 +352,10 @@ int train_ranks_ready(struct train *t, size_t from)
     struct model *m = step_model(t->step);
     float *grads = t->gpus ? model_kernel_grads(m) : model_grads(m);
     struct dist *d = t->gpus ? t->gpus : t->dist;
-    if (t->env->world_size == 1)
+    if (t->env->world_size == 1 || step_sharing(t->step) == SHARING_FSDP)
         return 0;
+    if (step_sharing(t->step) == SHARING_ZERO1)
+        return train_units_ready(t, from);
     while (t->sent_from > 0 && (t->sent_from > BUCKET ? t->sent_from - BUCKET : 0) >= from) {
         size_t n = t->sent_from > BUCKET ? BUCKET : t->sent_from;
         if (dist_all_reduce(d, grads + t->sent_from - n, n, DIST_F32, DIST_SUM, &t->err) < 0)
@@ -363,24 +365,30 @@ int train_ranks_ready(struct train *t, size_t from)
     return dist_poll(d, &t->err) < 0 ? train_ranks_failed(t) : 0;
 }
 
-int train_ranks_reduce(struct train *t)
+int train_ranks_sum(struct train *t, double *value)
 {
     int world = t->env->world_size;
     if (world == 1)
         return 0;
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    struct record mine = {.step = t->at, .value = t->loss};
+    struct record mine = {.step = t->at, .value = *value};
     struct record *all = calloc((size_t)world, sizeof(*all));
     if (!all)
         return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
-    int rc = train_ranks_ready(t, 0);
-    if (rc == 0)
-        rc = exchange(t, all, &mine, patience_ms(t));
-    if (rc == 0 && t->gpus && dist_wait_for(t->gpus, patience_ms(t), &t->err) < 0)
-        rc = train_ranks_failed(t);
-    t->loss = 0;
+    int rc = exchange(t, all, &mine, patience_ms(t));
+    *value = 0;
     for (int i = 0; rc == 0 && i < world; i++)
-        t->loss += all[i].value;
+        *value += all[i].value;
     free(all);
     return rc;
+}
+
+int train_ranks_reduce(struct train *t)
+{
+    if (t->env->world_size == 1)
+        return 0;
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
+    if (train_ranks_ready(t, 0) < 0 || train_ranks_sum(t, &t->loss) < 0)
+        return -1;
+    return t->gpus && dist_wait_for(t->gpus, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t)
+                                                                          : 0;
 }

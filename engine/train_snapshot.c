@@ -71,7 +71,7 @@ static int open_writer(struct train *t, struct train_snapshot *s)
 {
     const struct snapshot_run run = {layout_digest(model_layout(step_model(t->step))),
                                      t->env->rank, t->env->world_size};
-    if (train_state(t, &s->state) < 0)
+    if (step_state(t->step, &s->state, &t->err) < 0)
         return -1;
     if (!has_room(t, snapshot_bytes(&s->state)))
         return 0;
@@ -131,7 +131,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     memcpy(&n, text, sizeof(n));
     if (exponent)
         memcpy(exponent, text + sizeof(n), exponents * sizeof(*exponent));
-    if (train_state(t, &state) < 0)
+    if (step_state(t->step, &state, &t->err) < 0)
         return -1;
     int rc = snapshot_set_load(s->set, step, &state, &t->err);
     state_free(&state);

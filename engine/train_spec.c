@@ -361,9 +361,10 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     copy_text(s->precision, sizeof(s->precision), json_object_get(train, "precision"));
     if (!s->precision[0])
         snprintf(s->precision, sizeof(s->precision), "auto");
-    if (word_is(train, "parallel", "zero1") || word_is(train, "parallel", "fsdp"))
-        return err_set(err, ERR_USAGE, "train.parallel: zero1 and fsdp are not supported yet; use "
-                                       "ddp or auto");
+    s->parallel = word_is(train, "parallel", "ddp")     ? PARALLEL_DDP
+                  : word_is(train, "parallel", "zero1") ? PARALLEL_ZERO1
+                  : word_is(train, "parallel", "fsdp")  ? PARALLEL_FSDP
+                                                        : PARALLEL_AUTO;
     const bool again = bool_of(train, "grad_checkpointing", true);
     s->recompute = !again ? RECOMPUTE_OFF
                    : bool_of(train, "grad_checkpointing", false) ? RECOMPUTE_ON : RECOMPUTE_AUTO;

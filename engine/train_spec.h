@@ -54,6 +54,9 @@ const struct spec_field *train_spec_fields(void);
 
 enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES, ENCODERS_SYNTHETIC };
 
+/* parallel: what of a run's state each rank keeps. */
+enum parallel { PARALLEL_AUTO, PARALLEL_DDP, PARALLEL_ZERO1, PARALLEL_FSDP };
+
 /* grad_checkpointing: blocks are computed again in the backward pass. */
 enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };
 
@@ -72,6 +75,7 @@ struct train_spec {
     int      batch_global, batch_micro;
     bool     micro_auto;         /* batch_micro is the most it may be (fit.h) */
     enum recompute recompute;
+    enum parallel           parallel;
     bool     reproducible;
     int64_t  steps;
     struct schedule schedule;

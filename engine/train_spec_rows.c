@@ -122,7 +122,8 @@ static const struct spec_field fields[] = {
      .help = "compute blocks again instead of keeping them; auto = only where it would not fit"},
     {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true,
      .def = AUTO,
-     .help = "how several ranks share the work; auto = ddp; zero1 and fsdp are not supported yet"},
+     .help = "what of the state each rank keeps: all, its part of the optimizer's, or its part of "
+             "everything; auto = the first of them that fits in memory"},
     {.path = "reproducible", .type = FIELD_BOOL, .def = "false",
      .help = "the same bits on any number of ranks, whatever fails in between; on the CPU"},
     {.path = "seed", .type = FIELD_INT, .min = 0, .max = 9007199254740992.0, .def = "1",

@@ -18,7 +18,6 @@
 #include "engine/progress.h"
 #include "engine/sample_log.h"
 #include "engine/scratch.h"
-#include "engine/shard.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
@@ -164,14 +163,13 @@ static void on_ready(void *arg, size_t from)
 static int create_step(struct train *t)
 {
     struct dataset_shape s = dataset_shape(t->data);
-    struct model_limits max = {t->spec.batch_micro, s.height, s.width, s.words, t->fit.recompute};
+    struct model_limits max = {.batch = t->spec.batch_micro, .height = s.height, .width = s.width,
+                               .text = s.words, .recompute = t->fit.recompute};
+    const struct step_share share = {t->fit.sharing, t->env->rank, t->env->world_size};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
-        step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
-                    &t->err) < 0)
-        return -1;
-    const enum shard_cut cut = t->spec.optim.type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
-    if (shard_create(&t->shard, model_layout(step_model(t->step)), t->env->world_size, cut,
-                     &t->err) < 0)
+        step_create_shared(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
+                           &share, &t->err) < 0 ||
+        train_units_open(t) < 0)
         return -1;
     step_on_backward(t->step, on_backward, t);
     if (t->env->world_size > 1 && !t->spec.reproducible)
@@ -183,31 +181,39 @@ static int create_step(struct train *t)
     return 0;
 }
 
-int train_state(struct train *t, struct state *out)
+/* Into the parts that this rank holds. */
+static int load_weights(struct train *t, const struct state *into)
 {
-    struct model *m = step_model(t->step);
-    const struct state_source source = {.layout = model_layout(m),
-                                        .weights = model_weights(m),
-                                        .optim = step_optim(t->step),
-                                        .shard = t->shard,
-                                        .rank = t->env->rank};
-    return state_make(out, &source, &t->err);
+    struct checkpoint_match m;
+    if (checkpoint_load_weights(t->spec.load_from, into, &m, &t->err) < 0)
+        return -1;
+    if (!train_is_first(t))
+        return 0;
+    printf("load_from: all %d tensors of the model are in %s\n", m.matched, t->spec.load_from);
+    if (m.left)
+        progress_warning(t->progress, "load_from: %d tensors of %s are not of this model and were "
+                                      "left out: %s%s",
+                         m.left, t->spec.load_from, m.first_left, m.left > 1 ? " and others" : "");
+    return 0;
 }
 
 /* First weights: drawn from the seed, then the file of load_from over them. */
 static int start_fresh(struct train *t)
 {
     struct model *m = step_model(t->step);
-    const struct layout *l = model_layout(m);
-    int null = layout_find(l, "y_embedder.y_embedding");
-    model_init_weights(m, t->spec.seed);
-    if (null >= 0 &&
-        dataset_null(t->data, model_weights(m) + layout_at(l, null)->offset, &t->err) < 0)
+    const int null = layout_find(model_layout(m), "y_embedder.y_embedding");
+    struct state s;
+    if (step_state(t->step, &s, &t->err) < 0)
         return -1;
-    if (t->spec.load_from[0] &&
-        checkpoint_load_weights(t->spec.load_from, l, model_weights(m), &t->err) < 0)
+    for (int i = 0; i < s.weights; i++)
+        model_init_range(m, i, s.part[i].from, s.part[i].to, t->spec.seed, s.part[i].data);
+    int rc = null >= 0 ? dataset_null(t->data, s.part[null].data, &t->err) : 0;
+    if (rc == 0 && t->spec.load_from[0])
+        rc = load_weights(t, &s);
+    state_free(&s);
+    if (rc < 0)
         return -1;
-    optim_ema_reset(step_optim(t->step), model_weights(m));
+    optim_ema_reset(step_optim(t->step), step_weights(t->step));
     t->fresh = true;
     return model_push(m, &t->err);
 }
@@ -236,8 +242,13 @@ static int load(struct train *t, const char *dir)
 {
     struct checkpoint_state s;
     struct model *m = step_model(t->step);
-    if (checkpoint_load(&s, dir, model_layout(m), model_weights(m), step_optim(t->step), false,
-                        &t->err) < 0) {
+    struct state into;
+    if (step_state(t->step, &into, &t->err) < 0)
+        return -1;
+    int rc = checkpoint_load_parts(&s, dir, model_layout(m), &into, false, &t->err);
+    state_free(&into);
+    optim_set_count(step_optim(t->step), s.optim_count);
+    if (rc < 0) {
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }

@@ -23,6 +23,7 @@
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
+#include "engine/state.h"
 #include "engine/scratch.h"
 
 static char dir[256];
@@ -93,6 +94,17 @@ static const char *root(const char *name)
     return path[turn];
 }
 
+static int load_weights(const char *path, const struct layout *l, struct checkpoint_match *match,
+                        struct err *err)
+{
+    const struct state_source source = {.layout = l, .weights = weights};
+    struct state into;
+    assert_int_equal(state_make(&into, &source, err), 0);
+    int rc = checkpoint_load_weights(path, &into, match, err);
+    state_free(&into);
+    return rc;
+}
+
 static struct checkpoint_info save(const char *where, int64_t step)
 {
     struct checkpoint_info info;
@@ -146,9 +158,41 @@ static void what_is_saved_is_loaded(void **state)
     char file[CHECKPOINT_PATH + 32];
     snprintf(file, sizeof(file), "%s/model.safetensors", latest.path);
     go_to(1);
-    assert_int_equal(checkpoint_load_weights(file, layout, weights, &err), 0);
+    assert_int_equal(load_weights(file, layout, NULL, &err), 0);
     assert_true(weights[0] == 40000);
     assert_int_equal(told.times, 0);
+}
+
+/* A rank that holds [from, to) of each tensor, as far as there is so much, reads just that. */
+static void a_rank_reads_its_part(void **state)
+{
+    (void)state;
+    struct checkpoint_info info = save(root("parts"), 3);
+    const struct state_source source = {.layout = layout, .weights = weights, .optim = optim};
+    struct checkpoint_state s;
+    struct state all;
+    struct err err = {0};
+    assert_int_equal(state_make(&all, &source, &err), 0);
+    float *was = layout_alloc(layout);
+    memcpy(was, weights, layout_floats(layout) * sizeof(float));
+    memset(weights, 0, layout_floats(layout) * sizeof(float));
+    for (int i = 0; i < all.weights; i++) {
+        struct state_part *p = &all.part[i];
+        p->from = p->count / 3;
+        p->to = p->count - p->count / 4;
+        p->data += p->from;
+    }
+    if (checkpoint_load_parts(&s, info.path, layout, &all, false, &err) < 0)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < all.weights; i++) {
+        const struct tensor *t = layout_at(layout, i);
+        for (size_t k = 0; k < t->count; k++) {
+            bool in = k >= all.part[i].from && k < all.part[i].to;
+            assert_true(weights[t->offset + k] == (in ? was[t->offset + k] : 0));
+        }
+    }
+    free(was);
+    state_free(&all);
 }
 
 static void another_model_is_refused_by_name(void **state)
@@ -164,8 +208,13 @@ static void another_model_is_refused_by_name(void **state)
     assert_int_equal(err.code, ERR_USAGE);
     assert_non_null(strstr(err.text, "another model"));
     err = (struct err){0};
-    assert_int_equal(checkpoint_load_weights(info.path, l, weights, &err), -1);
-    assert_non_null(strstr(err.text, "'a.weight' has another shape"));
+    struct checkpoint_match m;
+    layout_add(l, "head.weight", TENSOR_PARAM, 1, (int64_t[]){5}, &err);
+    assert_int_equal(load_weights(info.path, l, &m, &err), -1);
+    assert_non_null(strstr(err.text, "0 of 2 tensors match, 1 missing, 1 of another shape, "));
+    assert_non_null(strstr(err.text, "no tensor 'head.weight'; 'a.weight' has another shape"));
+    assert_int_equal(m.left, layout_len(layout) - 1);
+    assert_string_equal(m.first_missing, "head.weight");
     layout_destroy(l);
 }
 
@@ -382,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(a_rank_reads_its_part),
         cmocka_unit_test(another_model_is_refused_by_name),
         cmocka_unit_test(damage_is_found_and_the_one_before_is_used),
         cmocka_unit_test(nothing_at_all_is_no_checkpoint),

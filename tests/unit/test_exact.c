@@ -63,7 +63,7 @@ static struct exact *make(void)
 {
     struct exact *e;
     struct err err = {0};
-    assert_int_equal(exact_create(&e, layout, &err), 0);
+    assert_int_equal(exact_create(&e, layout, layout_floats(layout), &err), 0);
     return e;
 }
 
@@ -187,12 +187,36 @@ static void what_is_not_finite_stays_so(void **state)
     exact_destroy(e);
 }
 
+/* The norm, added up by one rank, and by five that cut it anywhere at a multiple of 16. */
+static void the_norm_has_one_value(void **state)
+{
+    (void)state;
+    static const int up[] = {0, 1, 2, 3, 4, 5};
+    struct exact *a = make();
+    double loss, plain = 0;
+    size_t floats = layout_floats(layout), n;
+    assert_true(step(a, up, MICRO, result, &loss) > 0);
+    exact_add_squares(a, result, 0, floats, MICRO);
+    double norm = exact_norm(a, MICRO);
+    for (size_t i = 0; i < floats; i++)
+        plain += (double)result[i] * (double)result[i];
+    assert_true(fabs(norm - sqrt(plain)) < 1e-6 * norm);
+    int64_t *squares = exact_squares(a, &n);
+    memset(squares, 0, n * sizeof(*squares));
+    const size_t cuts[] = {0, 16, 4112, 11152, 11168, floats};
+    for (int k = 4; k >= 0; k--)
+        exact_add_squares(a, result + cuts[k], cuts[k], cuts[k + 1], MICRO);
+    assert_true(exact_norm(a, MICRO) == norm);
+    exact_destroy(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_and_grouping_do_not_matter),
         cmocka_unit_test(a_scale_that_does_not_fit_is_changed),
         cmocka_unit_test(what_is_not_finite_stays_so),
+        cmocka_unit_test(the_norm_has_one_value),
     };
     return cmocka_run_group_tests_name("exact", tests, setup, teardown);
 }

@@ -28,7 +28,7 @@ static const struct model_config configs[] = {
     {1, 64, 2, 32, 2, 160, true, false, false, 0.3f, 1e-5f, CH, D, L, 0.1f},
 };
 static const struct model_limits limits[] = {
-    {1, 4, 2, 1, false}, {3, 4, 6, L, false}, {3, 4, 6, L, true},
+    {1, 4, 2, 1, false, false}, {3, 4, 6, L, false, false}, {3, 4, 6, L, true, false},
 };
 static const struct optim_config optims[] = {
     {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0},
@@ -103,7 +103,7 @@ static void a_model_that_draws_is_planned_for(void **state)
     const int64_t without = plan_of(&ask).total;
     struct model *m = NULL;
     ask.pictures = 5;
-    const struct model_limits z = {5, ask.limits.height, ask.limits.width, ask.limits.text, false};
+    const struct model_limits z = {5, ask.limits.height, ask.limits.width, ask.limits.text, false, false};
     taken = 0;
     ops->alloc = counted_alloc;
     assert_int_equal(model_create(&m, &ask.model, &z, false, NULL), 0);

@@ -26,7 +26,7 @@ enum { B = 4, CH = 3, H = 4, W = 3, L = 5, D = 6, N = CH * H * W };
 
 static const struct model_config config = {2,    16, 2,     8, 1, 20, true, false,
                                            true, 0.3f, 1e-5f, CH, D, L, 0.1f};
-static const struct model_limits limits = {B, H, W, L, false};
+static const struct model_limits limits = {B, H, W, L, false, false};
 static const struct optim_config adamw = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0.9};
 static const struct optim_config came = {
     OPTIM_CAME, {0.9, 0.999, 0.9999}, {1e-30, 1e-16}, 0.01, 1, 1, 0};
@@ -165,7 +165,7 @@ static void blocks_computed_again_change_no_bit(void **state)
     (void)state;
     static const struct model_config deep = {4,    16, 2,     8, 1, 20, true, true,
                                              true, 0.3f, 1e-5f, CH, D, L, 0.1f};
-    static const struct model_limits less = {B, H, W, L, true};
+    static const struct model_limits less = {B, H, W, L, true, false};
     const struct data d = data_make();
     const struct step_input in = part(&d, 0, B), few = part(&d, 1, 2);
     struct step *s[2] = {0};
@@ -201,7 +201,7 @@ static int print_digest(void)
 {
     static const struct model_config wide = {1,    96, 3,    32,    1, 200, true, true,
                                              true, 0.3f, 1e-5f, CH, D, L,   0};
-    static const struct model_limits large = {B, 16, 12, L, false};
+    static const struct model_limits large = {B, 16, 12, L, false, false};
     enum { LARGE = B * CH * 16 * 12 };
     struct step *s = NULL;
     struct err err = {0};
@@ -459,6 +459,38 @@ static void impossible_optimizers_are_refused(void **state)
     assert_non_null(strstr(err.text, "flow_shift"));
 }
 
+/* What ranks that share hold of weights, gradients, moments and averages: each less than one that
+ * shares nothing, and all together no more than is shared once, but for the ends of parts. */
+static void ranks_that_share_hold_less(void **state)
+{
+    (void)state;
+    static const struct optim_config *const types[] = {&adamw, &came};
+    for (size_t o = 0; o < ARRAY_LEN(types); o++)
+        for (int world = 2; world <= 8; world += 3) {
+            struct step *ddp, *s;
+            struct err err = {0};
+            int64_t held[SHARING_FSDP + 1] = {0};
+            assert_int_equal(step_create(&ddp, &config, &limits, types[o], 3, &err), 0);
+            const int64_t whole = step_bytes(ddp);
+            const int64_t block = 4 * (int64_t)layout_floats(model_layout(step_model(ddp)));
+            for (int how = SHARING_ZERO1; how <= SHARING_FSDP; how++)
+                for (int r = 0; r < world; r++) {
+                    const struct step_share share = {(enum sharing)how, r, world};
+                    if (step_create_shared(&s, &config, &limits, types[o], 3, &share, &err) < 0)
+                        fail_msg("%s", err.text);
+                    assert_true(step_bytes(s) < whole);
+                    held[how] += step_bytes(s);
+                    step_destroy(s);
+                }
+            assert_int_equal(held[SHARING_ZERO1], whole + (world - 1) * 2 * block);
+            /* the buffer is with each of them, and every part ends with a gap below 16 numbers */
+            const int64_t spare = 2 * 4 * (int64_t)world * (16 + L * D + 16 * (config.depth + 2));
+            assert_true(held[SHARING_FSDP] <= whole + spare);
+            assert_true(held[SHARING_FSDP] < held[SHARING_ZERO1]);
+            step_destroy(ddp);
+        }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "digest") == 0)
@@ -477,6 +509,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(state_is_all_there_is),
         cmocka_unit_test(ema_follows_the_weights_before_the_update),
         cmocka_unit_test(impossible_optimizers_are_refused),
+        cmocka_unit_test(ranks_that_share_hold_less),
     };
     return cmocka_run_group_tests_name("step", tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static const struct wrong {
     {"\"model\":{\"preset\":\"huge\"}", "train.model.preset: expected one of tiny|"},
     {"\"model\":{\"family\":\"lumina\"}", "train.model.family: not supported yet"},
     {"\"config\":\"x.yaml\"", "train.config: not supported yet"},
-    {"\"parallel\":\"fsdp\"", "train.parallel: zero1 and fsdp are not supported yet"},
+    {"\"parallel\":\"zero3\"", "train.parallel: "},
     {"\"precision\":\"fp8\"", "train.precision: expected one of fp32|bf16|auto"},
     {"\"caption_dropout\":1.5", "train.caption_dropout: 1.5 is out of range"},
     {"\"caption_dropout\":0,\"sample\":{\"cfg\":3}", "train.sample.cfg: guidance needs"},

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# parallel: ddp, zero1 and fsdp are one computation: with reproducible: true the same bits on any
+# number of ranks, also where one goes on from the checkpoint of another; without it the losses of
+# one rank but for rounding.  A micro-batch that is smaller than the others counts as what it is.
+spec() { # DIR STEPS PARALLEL EXACT
+    cat >"$1.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
+ "caption_words":4,"caption_channels":32},"batch":{"global":11,"micro":2},"steps":$2,"ema":0.9,
+ "optimizer":{"type":"${OPTIMIZER:-adamw}","lr":1e-3,"clip":0.5},"schedule":{"warmup":3},
+ "parallel":"$3","reproducible":$4,"sample":{"after":${PICTURES:-false},"count":2}},
+ "checkpoint":{"every":{"steps":6},"keep":9,"dir":"$1"}}
+JSON
+}
+# ranks N DIR STEPS PARALLEL EXACT: to the end
+ranks() {
+    spec "$2" "$3" "$4" "$5"
+    pids=
+    for r in $(seq 0 $(($1 - 1))); do
+        RANK=$r WORLD_SIZE=$1 JOBCTL_RUN_DIR="$WORK" OMP_NUM_THREADS=1 \
+            jobctl-train train --spec "$2.json" >>"$2.log" 2>&1 &
+        pids="$pids $!"
+    done
+    for p in $pids; do wait "$p" || { cat "$2.log"; exit 1; }; done
+}
+bits() { cat "$1"/step-00000012/{model,optimizer}.safetensors | sha256sum; }
+same() { # A B
+    [ "$(bits "$1")" = "$(bits "$2")" ] || { echo "$2 has other bits than $1"; exit 1; }
+    cut -d, -f1-3 "$1/metrics.jsonl" | cmp - <(cut -d, -f1-3 "$2/metrics.jsonl")
+}
+# near A B: the same losses and norms, step by step: CAME divides by small means, which rounding moves more
+near() {
+    paste -d' ' "$1/metrics.jsonl" "$2/metrics.jsonl" |
+        sed 's/[^0-9.e+-]*"[a-z_]*":/ /g; s/[{}]//g' | awk -v most=$([ $OPTIMIZER = came ] && echo 2e-3 || echo 2e-5) '
+        function far(a, b) { d = a - b; return (d < 0 ? -d : d) > most * a }
+        { n++; if ($1 != $6 || far($2, $7) || far($3, $8)) bad = bad " " $1 }
+        END { if (n != 12 || bad != "") { print n " lines, far at" bad; exit 1 } }'
+}
+
+for OPTIMIZER in adamw came; do
+    one="$WORK/one-$OPTIMIZER"
+    ranks 1 "$one" 12 ddp true
+    for run in "ddp 3" "zero1 1" "zero1 2" "zero1 5" "fsdp 1" "fsdp 2" "fsdp 3" "fsdp 8"; do
+        set -- $run
+        [ $OPTIMIZER = adamw ] || [ $2 = 2 ] || [ $2 = 3 ] || continue
+        ranks "$2" "$WORK/$OPTIMIZER-$1-$2" 12 "$1" true
+        same "$one" "$WORK/$OPTIMIZER-$1-$2"
+    done
+    ranks 1 "$one-float" 12 ddp false
+    for run in "zero1 3" "fsdp 3" "fsdp 1" "zero1 8"; do
+        set -- $run
+        ranks "$2" "$WORK/$OPTIMIZER-$1-$2-float" 12 "$1" false
+        near "$one-float" "$WORK/$OPTIMIZER-$1-$2-float"
+    done
+    echo "$OPTIMIZER: one computation"
+    # A checkpoint of one is read by all others.
+    set -- ddp 3 fsdp 4 zero1 7 fsdp 2 ddp 1 zero1 3 ddp 2
+    while [ $# -gt 2 ]; do
+        to="$WORK/$OPTIMIZER-$1-$2-$3-$4"
+        ranks "$2" "$to" 6 "$1" true
+        ranks "$4" "$to" 12 "$3" true
+        grep -q 'resumed: step 6' "$to.log"
+        same "$one" "$to"
+        shift 2
+    done
+done
+
+# Pictures are drawn from what all hold together.
+OPTIMIZER=adamw PICTURES=true ranks 3 "$WORK/pictures" 12 fsdp true
+ls "$WORK/pictures/samples/step-00000012.png"
+OPTIMIZER=adamw PICTURES=true ranks 1 "$WORK/pictures1" 12 ddp true
+cmp "$WORK"/pictures{,1}/samples/step-00000012.png
