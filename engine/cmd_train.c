@@ -2,6 +2,7 @@
 /* cmd_train.c - jobctl-train train: run a job spec, as the agent starts it or by hand */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/command.h"
 #include "engine/err.h"
@@ -11,10 +12,11 @@
 
 int command_train(int argc, char **argv)
 {
-    const char *file = NULL, *backend = NULL;
+    const char *file = NULL, *backend = NULL, *until = NULL;
     const struct command_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--backend", .value = &backend},
+        {.name = "--until", .value = &until},
         {.name = NULL},
     };
     struct progress *progress = NULL;
@@ -29,6 +31,7 @@ int command_train(int argc, char **argv)
     if (err.code == ERR_NONE) {
         if (backend)
             env.backend = backend;
+        env.until = until ? strtoll(until, NULL, 10) : 0;
         rc = train_run(job, &env, progress);
     } else {
         rc = command_fail("train", &err);

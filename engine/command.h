@@ -17,6 +17,7 @@ int command_plan(int argc, char **argv);
 int command_pack(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_verify_data(int argc, char **argv);
+int command_verify_resume(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_curve(int argc, char **argv);
 

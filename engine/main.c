@@ -21,6 +21,9 @@ static const struct {
                                "                       check the engine against golden cases"},
     {"verify-data", command_verify_data, "--spec FILE [--dir DIR] [--json]\n"
                                          "                       read all data once; account for a run's samples"},
+    {"verify-resume", command_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]\n"
+                                             "                       take a run's last steps again with "
+                                             "other numbers of ranks"},
     {"bench", command_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},

@@ -195,7 +195,7 @@ static int train_steps(struct train *t)
 {
     const struct train_talk before = train_ranks_talk(t);
     t->saved_s = train_clock();
-    while (t->at < t->spec.steps)
+    while (t->at < (t->env->until > 0 ? t->env->until : t->spec.steps))
         if (boundary(t) < 0 || one_step(t) < 0)
             return -1;
     if (train_is_first(t))
@@ -265,11 +265,11 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     int rc = flight_attach(&t->flight, env->flight, &t->err);
     if (rc == 0)
         rc = train_start(t);
-    if (rc == 0 && train_is_first(t))
+    if (rc == 0 && train_is_first(t) && !t->env->until)
         rc = train_pictures_before(t);
     if (rc == 0)
         rc = train_steps(t);
-    if (rc == 0 && train_is_first(t))
+    if (rc == 0 && train_is_first(t) && !t->env->until)
         rc = train_pictures_after(t);
     if (t->flight)
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);

@@ -17,6 +17,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What the agent says by environment variables (train_env_read) or nobody does. */
 struct train_env {
@@ -28,6 +29,7 @@ struct train_env {
     int         skip_step;   /* JOBCTL_SKIP_STEP: no step is taken from here to the next; or -1 */
     int         desync_at;   /* JOBCTL_TEST_DESYNC: take the wrong batch from this step on; or 0 */
     const char *oom;         /* JOBCTL_TEST_OOM=HxW:N: more than N samples of this size do not fit; or NULL */
+    int64_t     until;       /* --until: the run ends after that step; 0: after its last one */
     bool        again;       /* JOBCTL_ATTEMPT or JOBCTL_GENERATION above 1: the job ran before */
 };
 

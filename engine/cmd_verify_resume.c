@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_verify_resume.c - jobctl-train verify-resume: would another number of ranks go on the same?
+ *
+ * The steps from an earlier checkpoint of a run to its newest one are taken again, in a scratch
+ * directory, by as many ranks as asked for, and what comes out is compared with the newest
+ * checkpoint: digests, and how far apart the weights are.  In a reproducible run they must be the
+ * same bits; else as near as rounding leads.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/checkpoint.h"
+#include "engine/command.h"
+#include "engine/err.h"
+#include "engine/exit_code.h"
+#include "engine/manifest.h"
+#include "engine/safetensors.h"
+
+enum { SIZES = 16, RANKS = 64 };
+#define NEAR 1e-3 /* relative distance of weights that rounding may lead to in some steps */
+
+struct replay {
+    const char *dir;             /* of the run's checkpoints */
+    char        from[CHECKPOINT_PATH], to[CHECKPOINT_PATH]; /* "" = from the beginning */
+    int64_t     first, last;     /* their steps */
+    json_t     *job;
+    bool        exact;           /* a reproducible run */
+    bool        json;
+    int         size[SIZES], sizes;
+    json_t     *rows;
+    bool        differs;
+};
+
+extern char **environ;
+
+/* --- what to replay ---------------------------------------------------------------------- */
+
+static int parse_sizes(struct replay *r, const char *text, struct err *err)
+{
+    for (const char *p = text; r->sizes < SIZES;) {
+        char *end;
+        long n = strtol(p, &end, 10);
+        if (end == p || n < 1 || n > RANKS || (*end && *end != ','))
+            return err_set(err, ERR_USAGE, "--ranks %.60s: expected numbers from 1 to %d, as in 1,4",
+                           text, RANKS);
+        r->size[r->sizes++] = (int)n;
+        if (!*end)
+            return 0;
+        p = end + 1;
+    }
+    return err_set(err, ERR_USAGE, "--ranks: at most %d sizes", SIZES);
+}
+
+/* The newest whole checkpoint with a step of at most `most`; false when there is none. */
+static bool find_checkpoint(char path[CHECKPOINT_PATH], int64_t *step, const char *dir, int64_t most)
+{
+    DIR *d = opendir(dir);
+    *step = -1;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char at[CHECKPOINT_PATH];
+        struct manifest m;
+        long long n;
+        int end = 0;
+        if (sscanf(e->d_name, "step-%lld%n", &n, &end) != 1 || e->d_name[end] || n > most ||
+            n <= *step ||
+            snprintf(at, sizeof(at), "%s/%s", dir, e->d_name) >= (int)sizeof(at) ||
+            manifest_verify(&m, at, NULL) < 0)
+            continue;
+        *step = n;
+        memcpy(path, at, sizeof(at));
+    }
+    if (d)
+        closedir(d);
+    return *step >= 0;
+}
+
+static int find_steps(struct replay *r, int64_t steps, struct err *err)
+{
+    if (!find_checkpoint(r->to, &r->last, r->dir, INT64_MAX))
+        return err_set(err, ERR_USAGE, "%s holds no whole checkpoint yet, so there is nothing to "
+                                       "compare with", r->dir);
+    if (!find_checkpoint(r->from, &r->first, r->dir, r->last - steps)) {
+        r->from[0] = 0;
+        r->first = 0;
+    }
+    json_t *notes = checkpoint_notes(r->to, err);
+    if (!notes)
+        return -1;
+    r->job = json_deep_copy(json_object_get(notes, "job"));
+    r->exact = json_is_true(
+        json_object_get(json_object_get(r->job, "train"), "reproducible"));
+    json_decref(notes);
+    return r->job ? 0 : err_set(err, ERR_MEMORY, "out of memory for a job spec");
+}
+
+/* The job, from the earlier checkpoint on, with no checkpoint but the last. */
+static int write_spec(const struct replay *r, const char *path, struct err *err)
+{
+    json_object_set_new(r->job, "resume", json_string(r->from[0] ? r->from : "none"));
+    json_object_set_new(r->job, "checkpoint",
+                        json_pack("{s:{s:I}, s:i}", "every", "steps", (json_int_t)1 << 40, "keep", 2));
+    if (json_dump_file(r->job, path, JSON_COMPACT) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    return 0;
+}
+
+/* --- running it -------------------------------------------------------------------------- */
+
+/* Never returns. */
+static void become_rank(int rank, int size, const char *dir, const char *spec, const char *until)
+{
+    char number[32];
+    long threads = sysconf(_SC_NPROCESSORS_ONLN) / size;
+    for (char **e = environ; *e;) {
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+        if (strncmp(name, "JOBCTL_", 7) == 0 && unsetenv(name) == 0)
+            e = environ;
+        else
+            e++;
+    }
+    snprintf(number, sizeof(number), "%d", rank);
+    setenv("RANK", number, 1);
+    snprintf(number, sizeof(number), "%d", size);
+    setenv("WORLD_SIZE", number, 1);
+    snprintf(number, sizeof(number), "%ld", threads > 0 ? threads : 1);
+    setenv("OMP_NUM_THREADS", number, 1);
+    setenv("JOBCTL_RUN_DIR", dir, 1);
+    setenv("JOBCTL_CKPT_DIR", dir, 1);
+    char log[CHECKPOINT_PATH];
+    snprintf(log, sizeof(log), "%s/rank.log", dir);
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd >= 0) {
+        dup2(fd, 1);
+        dup2(fd, 2);
+    }
+    execl("/proc/self/exe", "jobctl-train", "train", "--spec", spec, "--until", until, (char *)NULL);
+    _exit(EXIT_BUG);
+}
+
+static int tell_log(const char *dir, int size, struct err *err)
+{
+    char path[CHECKPOINT_PATH], line[512], last[512] = "no word";
+    snprintf(path, sizeof(path), "%s/rank.log", dir);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f))
+        if (strncmp(line, "jobctl-train: ", 14) == 0)
+            snprintf(last, sizeof(last), "%.*s", (int)strcspn(line + 14, "\n"), line + 14);
+    if (f)
+        fclose(f);
+    return err_set(err, ERR_SYSTEM, "%d rank%s could not take these steps: %s", size,
+                   size == 1 ? "" : "s", last);
+}
+
+/* `size` ranks, in `dir`, to the last step. */
+static int run_ranks(const struct replay *r, int size, const char *dir, struct err *err)
+{
+    char spec[CHECKPOINT_PATH], cache[CHECKPOINT_PATH], link[CHECKPOINT_PATH], until[32];
+    pid_t pid[RANKS];
+    int bad = 0, status;
+    if (snprintf(spec, sizeof(spec), "%s/spec.json", dir) >= (int)sizeof(spec) ||
+        snprintf(link, sizeof(link), "%s/cache", dir) >= (int)sizeof(link) ||
+        snprintf(cache, sizeof(cache), "%s/cache", r->dir) >= (int)sizeof(cache))
+        return err_set(err, ERR_USAGE, "the path is too long: %.200s", dir);
+    if (write_spec(r, spec, err) < 0)
+        return -1;
+    if (access(cache, F_OK) == 0 && symlink(cache, link) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make %s: %s", link, strerror(errno));
+    snprintf(until, sizeof(until), "%lld", (long long)r->last);
+    fflush(NULL);
+    for (int i = 0; i < size; i++)
+        if ((pid[i] = fork()) == 0)
+            become_rank(i, size, dir, spec, until);
+    for (int i = 0; i < size; i++)
+        if (pid[i] < 0 || waitpid(pid[i], &status, 0) < 0 || !WIFEXITED(status) ||
+            WEXITSTATUS(status) != 0)
+            bad++;
+    return bad ? tell_log(dir, size, err) : 0;
+}
+
+/* --- comparing --------------------------------------------------------------------------- */
+
+/* How far the weights are apart, as a share of their length. */
+static int distance(double *out, const char *a, const char *b, struct err *err)
+{
+    struct st_file *f = NULL, *g = NULL;
+    double square = 0, all = 0;
+    int rc = st_open(&f, a, err) < 0 || st_open(&g, b, err) < 0 ? -1 : 0;
+    for (int i = 0; rc == 0 && i < st_len(f); i++) {
+        const struct st_tensor *x = st_at(f, i), *y = st_find(g, x->name);
+        if (!y || y->bytes != x->bytes)
+            rc = err_set(err, ERR_DATA, "%s and %s are of different models", a, b);
+        for (size_t k = 0; rc == 0 && k < x->count; k++) {
+            float p, q;
+            memcpy(&p, (const char *)x->data + k * sizeof(p), sizeof(p));
+            memcpy(&q, (const char *)y->data + k * sizeof(q), sizeof(q));
+            square += ((double)p - (double)q) * ((double)p - (double)q);
+            all += (double)p * (double)p;
+        }
+    }
+    st_close(f);
+    st_close(g);
+    *out = all > 0 ? sqrt(square / all) : 0;
+    return rc;
+}
+
+static const char *digest_of(const struct manifest *m, const char *name)
+{
+    for (int i = 0; i < m->len; i++)
+        if (strcmp(m->files[i].name, name) == 0)
+            return m->files[i].digest;
+    return "";
+}
+
+static int compare(struct replay *r, int size, const char *dir, struct err *err)
+{
+    char again[CHECKPOINT_PATH], a[CHECKPOINT_PATH + 32], b[CHECKPOINT_PATH + 32];
+    struct manifest was, is;
+    double apart = 0;
+    snprintf(again, sizeof(again), "%.*s/step-%08lld", CHECKPOINT_PATH - 32, dir,
+             (long long)r->last);
+    if (manifest_read(&was, r->to, err) < 0 || manifest_read(&is, again, err) < 0)
+        return -1;
+    snprintf(a, sizeof(a), "%s/%s", r->to, CHECKPOINT_WEIGHTS);
+    snprintf(b, sizeof(b), "%s/%s", again, CHECKPOINT_WEIGHTS);
+    if (distance(&apart, a, b, err) < 0)
+        return -1;
+    bool same = strcmp(digest_of(&was, CHECKPOINT_WEIGHTS),
+                       digest_of(&is, CHECKPOINT_WEIGHTS)) == 0 &&
+                strcmp(digest_of(&was, CHECKPOINT_MOMENTS),
+                       digest_of(&is, CHECKPOINT_MOMENTS)) == 0;
+    bool right = same || (!r->exact && apart <= NEAR);
+    const char *verdict = same ? "same bits" : right ? "as near as rounding" : "differs";
+    r->differs = r->differs || !right;
+    if (!r->json)
+        printf("%-7d %-20s %-10.2g %s\n", size, verdict, apart,
+               digest_of(&is, CHECKPOINT_WEIGHTS));
+    json_array_append_new(r->rows, json_pack("{s:i, s:s, s:b, s:b, s:f, s:s, s:s}", "ranks", size,
+                                             "verdict", verdict, "same_bits", (int)same, "right",
+                                             (int)right, "distance", apart, "weights",
+                                             digest_of(&is, CHECKPOINT_WEIGHTS), "moments",
+                                             digest_of(&is, CHECKPOINT_MOMENTS)));
+    return 0;
+}
+
+struct one {
+    struct replay *r;
+    int            size;
+};
+
+static int replay_one(void *arg, const char *dir, struct err *err)
+{
+    struct one *o = arg;
+    return run_ranks(o->r, o->size, dir, err) < 0 ? -1 : compare(o->r, o->size, dir, err);
+}
+
+static int replay_all(struct replay *r, struct err *err)
+{
+    struct manifest m;
+    if (manifest_read(&m, r->to, err) < 0)
+        return -1;
+    if (!r->json)
+        printf("steps %lld to %lld again, %s; reproducible: %s\n"
+               "ranks   verdict              apart      digest of the weights\n"
+               "%-7s %-20s %-10s %s\n",
+               (long long)r->first + 1, (long long)r->last,
+               r->from[0] ? r->from : "from the beginning", r->exact ? "true" : "false", "was", "",
+               "", digest_of(&m, CHECKPOINT_WEIGHTS));
+    fflush(stdout);
+    for (int i = 0; i < r->sizes; i++) {
+        struct one o = {r, r->size[i]};
+        if (command_in_scratch(replay_one, &o, err) < 0)
+            return -1;
+    }
+    if (!r->json)
+        return 0;
+    json_t *o = json_pack("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 1, "from_step",
+                          (json_int_t)r->first, "to_step", (json_int_t)r->last, "reproducible",
+                          (int)r->exact, "weights", digest_of(&m, CHECKPOINT_WEIGHTS), "replays",
+                          r->rows);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    printf("%s\n", text ? text : "{}");
+    free(text);
+    json_decref(o);
+    return 0;
+}
+
+int command_verify_resume(int argc, char **argv)
+{
+    const char *sizes = "1,2", *steps = "1";
+    struct replay r = {.rows = json_array()};
+    const struct command_option options[] = {
+        {.name = "--dir", .value = &r.dir, .required = true},
+        {.name = "--ranks", .value = &sizes},
+        {.name = "--steps", .value = &steps},
+        {.name = "--json", .flag = &r.json},
+        {.name = NULL},
+    };
+    struct err err = {0};
+    char *end;
+    int rc = command_parse(argc, argv, options);
+    if (rc == 0) {
+        long long n = strtoll(steps, &end, 10);
+        if (*end || n < 1)
+            err_set(&err, ERR_USAGE, "--steps %.40s: expected a whole number from 1", steps);
+        else if (parse_sizes(&r, sizes, &err) == 0 && find_steps(&r, n, &err) == 0)
+            replay_all(&r, &err);
+        rc = err.code != ERR_NONE ? command_fail("verify-resume", &err)
+             : r.differs          ? EXIT_DESYNC
+                                  : EXIT_DONE;
+    }
+    json_decref(r.rows);
+    json_decref(r.job);
+    return rc;
+}
