@@ -195,6 +195,6 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
         snprintf(out->sharing_why, FIT_WHY, "%.2f GiB a rank; ddp would take %.2f GiB and there "
                                             "is room for %.2f GiB",
                  (double)out->plan.total / 0x1p30, (double)ddp / 0x1p30,
-                 (double)out->budget / ask->ranks / 0x1p30);
+                 (double)out->budget / 0x1p30);
     return 0;
 }
