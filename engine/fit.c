@@ -188,6 +188,10 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
         snprintf(out->sharing_why, FIT_WHY, "train.parallel says so");
     else if (ask->ranks == 1)
         snprintf(out->sharing_why, FIT_WHY, "one rank");
+    else if (ask->device)
+        snprintf(out->sharing_why, FIT_WHY, "the only way on GPUs so far");
+    else if (out->budget == 0)
+        snprintf(out->sharing_why, FIT_WHY, "what is free is not known");
     else if (out->sharing == SHARING_DDP)
         snprintf(out->sharing_why, FIT_WHY, "each rank has room for all of it (%.2f GiB)",
                  (double)ddp / 0x1p30);

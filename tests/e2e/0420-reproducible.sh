@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# reproducible: true gives the same bits on 1, 2, 3, 5 and 8 ranks, with one thread or two, and for
-# any sequence of kills, stops and changes of size.  Not so without it.
+# reproducible: true gives the same bits on 1, 2, 3, 5 and 8 ranks, with ddp, zero1 and fsdp, with one
+# thread or two, and for any sequence of kills, stops and changes of size or sharing.  Not so without it.
 spec() { # DIR
     cat >"$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",
  "caption_words":4,"caption_channels":32},"batch":{"global":13},"steps":30,"ema":0.9,
  "optimizer":{"type":"${OPTIMIZER:-adamw}","lr":1e-3},"schedule":{"type":"cosine","warmup":5},
- "reproducible":${EXACT:-true},"sample":{"after":false}},
+ "parallel":"${PARALLEL:-ddp}","reproducible":${EXACT:-true},"sample":{"after":false}},
  "checkpoint":{"every":{"steps":4},"keep":9,"dir":"$1"}}
 JSON
 }
@@ -41,26 +41,29 @@ same() { # A B
 begin 1 "$WORK/one"
 finish
 for n in 2 3 5 8; do
-    begin $n "$WORK/of$n"
-    finish
-    same "$WORK/one" "$WORK/of$n"
+    for how in ddp zero1 fsdp; do
+        PARALLEL=$how begin $n "$WORK/$how$n"
+        finish
+        same "$WORK/one" "$WORK/$how$n"
+        rm -r "$WORK/$how$n"
+    done
 done
 THREADS=2 begin 1 "$WORK/threads"
 finish
 same "$WORK/one" "$WORK/threads"
 
-# Two kills and a stop, four sizes.
-begin 3 "$WORK/harm"
+# Two kills and a stop, four sizes, three ways to share.
+PARALLEL=fsdp begin 3 "$WORK/harm"
 until_step "$WORK/harm" 7
 set -- $pids
 kill -9 "$2"
 finish || true
-begin 2 "$WORK/harm"
+PARALLEL=zero1 begin 2 "$WORK/harm"
 until_step "$WORK/harm" 13
 set -- $pids
 kill -9 "$1"
 finish || true
-begin 7 "$WORK/harm"
+PARALLEL=fsdp begin 7 "$WORK/harm"
 until_step "$WORK/harm" 19
 set -- $pids
 kill -TERM "$4"

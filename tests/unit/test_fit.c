@@ -123,6 +123,60 @@ static void after_one_sample_was_too_much(void **state)
     assert_false(f.recompute);
 }
 
+/* Bytes that must be free for four ranks that share the state so. */
+static int64_t room_to_share(enum sharing how)
+{
+    const struct memory_ask ask = {.model = config, .limits = {4, 8, 8, 5}, .optim = adamw,
+                                   .ranks = 4, .sharing = how};
+    struct memory_plan p;
+    assert_int_equal(memory_plan(&p, &ask, NULL), 0);
+    return (p.total / FIT_PERCENT + 1) * 100 * 4;
+}
+
+/* parallel: auto shares no more than it must, and says why; a word of the spec stands. */
+static void the_state_is_shared_as_far_as_it_must(void **state)
+{
+    (void)state;
+    const int64_t all = room_to_share(SHARING_DDP), some = room_to_share(SHARING_ZERO1),
+                  least = room_to_share(SHARING_FSDP);
+    const struct {
+        enum parallel said;
+        int64_t       room;
+        int           ranks;
+        bool          device;
+        enum sharing  want;
+        bool          fits;
+        const char   *why;
+    } cases[] = {
+        {PARALLEL_AUTO, all, 4, false, SHARING_DDP, true, "each rank has room for all of it"},
+        {PARALLEL_AUTO, all - 1000, 4, false, SHARING_ZERO1, true, "ddp would take"},
+        {PARALLEL_AUTO, some, 4, false, SHARING_ZERO1, true, "ddp would take"},
+        {PARALLEL_AUTO, some - 1000, 4, false, SHARING_FSDP, true, "ddp would take"},
+        {PARALLEL_AUTO, least, 4, false, SHARING_FSDP, true, "ddp would take"},
+        {PARALLEL_AUTO, least - 1000, 4, false, SHARING_FSDP, false, "ddp would take"},
+        {PARALLEL_AUTO, least, 1, false, SHARING_DDP, true, "one rank"},
+        {PARALLEL_AUTO, 1000, 4, true, SHARING_DDP, false, "the only way on GPUs"},
+        {PARALLEL_AUTO, 0, 4, false, SHARING_DDP, true, "not known"},
+        {PARALLEL_FSDP, all, 4, false, SHARING_FSDP, true, "train.parallel says so"},
+        {PARALLEL_DDP, least, 4, false, SHARING_DDP, false, "train.parallel says so"},
+    };
+    assert_true(all > some + 1000 && some > least + 1000);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 16,
+                                        .batch_micro = 4, .recompute = RECOMPUTE_OFF,
+                                        .parallel = cases[i].said};
+        const struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5,
+                                    .ranks = cases[i].ranks, .device = cases[i].device,
+                                    .room = {cases[i].room, cases[i].room}};
+        struct fit f;
+        assert_int_equal(fit_choose_sharing(&f, &ask, NULL), 0);
+        if (f.sharing != cases[i].want || f.fits != cases[i].fits ||
+            !strstr(f.sharing_why, cases[i].why))
+            fail_msg("case %zu: %s (%s), fits %d", i, fit_sharing_name(f.sharing), f.sharing_why,
+                     f.fits);
+    }
+}
+
 static void sizes_that_no_model_has(void **state)
 {
     (void)state;
@@ -142,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row),
         cmocka_unit_test(after_one_sample_was_too_much),
+        cmocka_unit_test(the_state_is_shared_as_far_as_it_must),
         cmocka_unit_test(sizes_that_no_model_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
