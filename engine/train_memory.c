@@ -194,9 +194,11 @@ void train_memory_lower(struct train *t)
     const struct fit *f = &t->fit;
     const int half = f->micro / 2;
     struct train_lowered *next = &t->lowered;
-    const bool last = t->hand.samples > 0 ? t->hand.samples == 1 : f->micro == 1;
     if (f->micro == 0) /* it happened before there was a choice */
         return;
+    /* Where all samples are of one size, the arrays are made for fewer of them next time. */
+    const bool of_bucket = t->hand.samples > 0 && dataset_shape(t->data).buckets > 1;
+    const bool last = of_bucket ? t->hand.samples == 1 : f->micro == 1;
     if (t->spec.reproducible) {
         refuse(t, "reproducible: true keeps its micro-batches");
     } else if (last && t->spec.recompute == RECOMPUTE_AUTO && !f->recompute) {
@@ -206,7 +208,7 @@ void train_memory_lower(struct train *t)
             err_prefix(&t->err, "one sample did not fit, the next start computes blocks again: ");
     } else if (last) {
         refuse(t, "one sample at a time does not fit");
-    } else if (t->hand.samples > 0) {
+    } else if (of_bucket) {
         lower_bucket(t);
     } else {
         next->micro = f->most > 0 && f->most < half ? f->most : half;
