@@ -259,8 +259,8 @@ static bool fail(struct run *r)
     case HANGS:
         r->now += r->policy->notice_ms;
         feed(r, (struct agent_input){ .kind = INPUT_HANG,
-                                      .hang = { r->generation, rank, false, false,
-                                                "a rank stands still" } });
+                                      .hang = { .generation = r->generation, .rank = rank,
+                                                .text = "a rank stands still" } });
         return true;
     case LOSES_ITS_GPU:
         break_node(r);
@@ -281,7 +281,8 @@ static bool live(struct run *r, int64_t *pids)
     r->alive = r->np;
     memset(r->gone, 0, (size_t)r->np * sizeof(*r->gone));
     feed(r, (struct agent_input){ .kind = INPUT_SPAWNED,
-                                  .spawn = { r->generation, pids, from, NULL } });
+                                  .spawn = { .generation = r->generation, .pids = pids,
+                                             .snapshot_step = from } });
     foresee(r);
     const int64_t until = r->fault.at < r->end ? r->fault.at : r->end;
     if (r->now + r->init_ms < until) {
@@ -313,7 +314,7 @@ static bool obey(struct run *r, int64_t *pids)
     } else if (r->sweep) {
         r->sweep = false;
         r->now += 100;
-        feed(r, (struct agent_input){ .kind = INPUT_SWEPT, .swept = { true, "" } });
+        feed(r, (struct agent_input){ .kind = INPUT_SWEPT, .swept = { .clean = true, .left = "" } });
     } else if (r->timer_at) {
         r->now = r->timer_at > r->now ? r->timer_at : r->now;
         feed(r, (struct agent_input){ .kind = INPUT_TIMER });
@@ -332,9 +333,12 @@ static void launch(struct run *r)
     plan = json_pack("{s:o}", "ranks", ranks);
     const struct agent_launch launch = {
         .np = r->np, .engine = true, .plan = plan,
-        .budget = { r->job.rules.max, r->job.rules.backoff_min_ms, r->job.rules.backoff_max_ms,
-                    r->job.rules.no_progress },
-        .history = { r->job.failures, r->job.same, r->job.best, r->job.fingerprint },
+        .budget = { .restarts = r->job.rules.max, .backoff_min_ms = r->job.rules.backoff_min_ms,
+                    .backoff_max_ms = r->job.rules.backoff_max_ms,
+                    .no_progress = r->job.rules.no_progress },
+        .history = { .failures_without_progress = r->job.failures,
+                     .same_fingerprint = r->job.same, .last_step = r->job.best,
+                     .fingerprint = r->job.fingerprint },
     };
     feed(r, (struct agent_input){ .kind = INPUT_LAUNCH, .launch = launch });
     json_decref(plan);
