@@ -48,7 +48,9 @@ end() {
 tree() { local c; for c in $(cat /proc/"$1"/task/*/children 2>/dev/null); do tree "$c"; done; echo "$1"; }
 end_steps() {
     local p q
-    for p in $(pgrep -x slurmstepd); do
+    for p in /proc/[0-9]*; do
+        p=${p#/proc/}
+        [ "$(cat "/proc/$p/comm" 2>/dev/null)" = slurmstepd ] || continue
         grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$p/environ" 2>/dev/null || continue
         for q in $(tree "$p"); do kill -KILL "$q" 2>/dev/null; done
     done
