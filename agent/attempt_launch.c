@@ -7,6 +7,7 @@
 #include "agent/attempt_parts.h"
 #include "agent/doctor.h"
 #include "agent/mirror_child.h"
+#include "agent/peers.h"
 #include "agent/plan.h"
 #include "agent/ranks.h"
 #include "agent/session.h"
@@ -71,13 +72,26 @@ static int settle_checkpoints(struct attempt *a, struct err *err)
     return 0;
 }
 
+/* The plan; a second one, if copies between the GPUs of the first turn out to be broken. */
+static int plan_launch(struct attempt *a, const json_t *spec, struct err *err)
+{
+    if (plan_make(&a->plan, a->facts, spec, err) < 0)
+        return -1;
+    if (json_integer_value(json_object_get(a->plan, "np")) < 2 ||
+        peers_try(a->facts, a->plan, a->o.train, PEERS_LAUNCH_MS) == 0)
+        return 0;
+    json_decref(a->plan);
+    a->plan = NULL;
+    return plan_make(&a->plan, a->facts, spec, err);
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
     if (settle_checkpoints(a, err) < 0 ||
         payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
-        plan_make(&a->plan, a->facts, spec, err) < 0 || look_before(a, spec, err) < 0)
+        plan_launch(a, spec, err) < 0 || look_before(a, spec, err) < 0)
         return -1;
     a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
     a->pids = calloc((size_t)(a->np > 0 ? a->np : 1), sizeof(*a->pids));

@@ -213,6 +213,32 @@ static void check_pairs(struct checkup *c)
         row(c, "GPU pairs", OK, "", "%zu, none of them refused", json_array_size(pairs));
 }
 
+/* What copies with data have shown (agent/peers.h). */
+static void check_copies(struct checkup *c)
+{
+    size_t i, tried = 0, bad = 0;
+    const json_t *pair, *worst = NULL;
+    double least = 0;
+    json_array_foreach(json_object_get(c->facts, "pairs"), i, pair)
+    {
+        const char *copy = plan_text(pair, "copy");
+        double speed = json_number_value(json_object_get(pair, "copy_gb_per_s"));
+        if (!copy[0])
+            continue;
+        least = tried++ == 0 || speed < least ? speed : least;
+        if (strcmp(copy, "ok") != 0 && bad++ == 0)
+            worst = pair;
+    }
+    if (bad)
+        row(c, "GPU copies", FAIL, "jobs get NCCL_P2P_DISABLE=1; the cause is an IOMMU (ACS), a "
+            "patched driver or broken hardware", "%zu of %zu pairs fail, such as GPU %lld and %lld: "
+            "%s", bad, tried, (long long)number(worst, "a"), (long long)number(worst, "b"),
+            plan_text(worst, "copy"));
+    else if (tried)
+        row(c, "GPU copies", OK, "", "%zu pair%s, all that arrived was what was sent, at least %.3g "
+            "GB/s", tried, tried == 1 ? "" : "s", least);
+}
+
 /* Versions of NCCL with faults that stop training; only the first three numbers are compared. */
 static void check_nccl(struct checkup *c)
 {
@@ -435,9 +461,9 @@ json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const 
 json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked)
 {
     static void (*const of_node[])(struct checkup *) = {
-        check_programs, check_processors, check_memory,  check_shm,  check_disk,    check_driver,
-        check_gpus,     check_pairs,      check_nccl,    check_network, check_rdma, check_clock,
-        check_session,
+        check_programs, check_processors, check_memory, check_shm,  check_disk,    check_driver,
+        check_gpus,     check_pairs,      check_copies, check_nccl, check_network, check_rdma,
+        check_clock,    check_session,
     };
     static void (*const of_job[])(struct checkup *) = {
         check_plan, check_data, check_fits, check_checkpoints, check_time,

@@ -1,94 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_look.c - what the engine says of itself and of a spec, and of the disk; see doctor.h */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/ask.h"
 #include "agent/doctor.h"
 #include "agent/plan_parts.h"
 #include "agent/sysroot.h"
 #include "engine/manifest.h"
 
 /* Counting a large set of data takes its time; a version does not. */
-enum { PATIENCE_MS = 60000, VERSION_MS = 5000, OUTPUTS = 2 };
-
-/* Both outputs until they end, or the patience does; -1 then. */
-static int read_both(const int fd[OUTPUTS], struct buf out[OUTPUTS], int patience_ms)
-{
-    struct pollfd p[OUTPUTS] = {{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}};
-    char piece[4096];
-    for (int open = OUTPUTS; open > 0;) {
-        int rc = poll(p, OUTPUTS, patience_ms);
-        if (rc == 0 || (rc < 0 && errno != EINTR))
-            return -1;
-        for (int i = 0; i < OUTPUTS; i++) {
-            ssize_t n = p[i].fd >= 0 && p[i].revents ? read(p[i].fd, piece, sizeof(piece)) : -1;
-            if (n > 0)
-                buf_append(&out[i], piece, (size_t)n);
-            if (n == 0) {
-                p[i].fd = -1;
-                open--;
-            }
-        }
-    }
-    return 0;
-}
-
-/* Runs a program to its end: its exit code, or -1. */
-static int run(char *const argv[], struct buf out[OUTPUTS], int patience_ms)
-{
-    int pipes[OUTPUTS][2], status = 0;
-    if (pipe2(pipes[0], O_CLOEXEC) < 0)
-        return -1;
-    if (pipe2(pipes[1], O_CLOEXEC) < 0) {
-        close(pipes[0][0]);
-        close(pipes[0][1]);
-        return -1;
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(pipes[0][1], 1);
-        dup2(pipes[1][1], 2);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    for (int i = 0; i < OUTPUTS; i++)
-        close(pipes[i][1]);
-    int rc = pid < 0 ? -1 : read_both((int[]){pipes[0][0], pipes[1][0]}, out, patience_ms);
-    if (pid > 0 && rc < 0)
-        kill(pid, SIGKILL);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    for (int i = 0; i < OUTPUTS; i++)
-        close(pipes[i][0]);
-    return rc == 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static const char *text(const struct buf *b)
-{
-    return b->data ? b->data : "";
-}
+enum { PATIENCE_MS = 60000, VERSION_MS = 5000 };
 
 /* The version behind the program's name, "jobctl-train 0.1.0". */
 static json_t *train_version(const char *train)
 {
-    struct buf out[OUTPUTS] = {{0}, {0}};
+    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"version"}, NULL};
     char version[64] = "";
-    if (run(argv, out, VERSION_MS) == 0)
-        sscanf(text(&out[0]), "%*s %63s", version);
+    if (ask_program(argv, out, VERSION_MS) == 0)
+        sscanf(ask_text(&out[0]), "%*s %63s", version);
     buf_fini(&out[0]);
     buf_fini(&out[1]);
     return version[0] ? json_string(version) : json_null();
@@ -96,11 +33,11 @@ static json_t *train_version(const char *train)
 
 static void ask_train(json_t *looked, const char *train, const char *spec_path)
 {
-    struct buf out[OUTPUTS] = {{0}, {0}};
+    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"plan"}, (char[]){"--json"},
                     (char[]){"--spec"}, (char *)(uintptr_t)spec_path, NULL};
-    int code = run(argv, out, PATIENCE_MS);
-    json_t *plan = code == 0 ? json_loads(text(&out[0]), 0, NULL) : NULL;
+    int code = ask_program(argv, out, PATIENCE_MS);
+    json_t *plan = code == 0 ? json_loads(ask_text(&out[0]), 0, NULL) : NULL;
     if (plan) {
         json_object_set_new(looked, "train", plan);
     } else {

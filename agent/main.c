@@ -27,6 +27,7 @@
 #include "agent/log.h"
 #include "agent/mail.h"
 #include "agent/mirror_run.h"
+#include "agent/peers.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
 #include "agent/run_dir.h"
@@ -278,6 +279,8 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
     if (spec_path && !spec)
         return -1;
     json_t *facts = facts_path ? load(facts_path, err) : probe_facts(dir, err);
+    if (facts && !facts_path)
+        peers_try(facts, NULL, train, PEERS_ALL_MS);
     json_t *looked = facts ? doctor_look(train, spec, spec_path, dir) : NULL;
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
     int rc = answer ? print_json(answer, err)

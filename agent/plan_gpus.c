@@ -408,6 +408,7 @@ void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v)
             !in_use(v, json_integer_value(json_object_get(pair, "b"))))
             continue;
         out->pairs++;
+        out->broken += plan_text(pair, "copy")[0] && strcmp(plan_text(pair, "copy"), "ok") != 0;
         if (strcmp(through, "switch") == 0)
             out->through_switch++;
         else if (strcmp(through, "gpu") == 0)

@@ -182,7 +182,18 @@ static bool peers(const struct plan_view *v, struct finding *f)
     snprintf(f->value, sizeof(f->value), "1");
     snprintf(f->fact, sizeof(f->fact), "%.60s says that P2P works, driver %.20s", name,
              plan_text(v->facts, "driver"));
-    return strstr(name, "GeForce RTX 40") && p.near + p.far > 0 && driver_before(v, 550, 40, 7);
+    return p.broken == 0 && strstr(name, "GeForce RTX 40") && p.near + p.far > 0 &&
+           driver_before(v, 550, 40, 7);
+}
+
+static bool broken_copies(const struct plan_view *v, struct finding *f)
+{
+    struct plan_pairs p;
+    plan_count_pairs(&p, v);
+    snprintf(f->value, sizeof(f->value), "1");
+    snprintf(f->fact, sizeof(f->fact), "%d of %d pairs of GPUs failed when copies were tried",
+             p.broken, p.pairs);
+    return p.broken > 0;
 }
 
 static const struct row {
@@ -205,6 +216,8 @@ static const struct row {
     {"NCCL_P2P_DISABLE", peers,
      "GeForce RTX 40 before driver 550.40.07 claims P2P, then hangs or copies wrong data",
      "medium"},
+    {"NCCL_P2P_DISABLE", broken_copies,
+     "copies between GPUs hang or arrive changed although the driver permits them", "high"},
 };
 
 /* --- what NCCL will make of it ------------------------------------------------------------- */

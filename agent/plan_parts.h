@@ -53,6 +53,7 @@ struct plan_pairs {
     int unreadable;                    /* without NVLink, and P2P is refused by driver or hardware */
     int near;                          /* without NVLink, P2P permitted, at most PCIe switches apart */
     int far;                           /* the same, further apart */
+    int broken;                        /* of all, copies were tried and failed (agent/peers.h) */
     int unknown;                       /* whether P2P is permitted is not known */
 };
 void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v);

@@ -218,6 +218,22 @@ static kern_cuda_open_fn find_door(void *lib)
     return fn;
 }
 
+int backend_try_peers(struct kern_peer *p, struct err *err)
+{
+    kern_cuda_peer_fn fn = NULL;
+    void *lib = load_plugin(err);
+    if (!lib)
+        return -1;
+    void *symbol = dlsym(lib, "kern_cuda_peer");
+    memcpy(&fn, &symbol, sizeof(fn));
+    if (!fn)
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it is of another version",
+                       PLUGIN);
+    if (fn(p) < 0)
+        return err_set(err, ERR_NO_DEVICE, "the GPUs cannot be tried: %s", p->why);
+    return 0;
+}
+
 /* The plugin stays loaded for good, whatever it answers. */
 static int open_cuda(bool bf16, struct err *err)
 {

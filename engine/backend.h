@@ -23,6 +23,10 @@ struct kern_streams;
  * ERR_USAGE: no such backend or precision; ERR_NO_DEVICE: cuda was asked for and cannot be. */
 int backend_open(const char *backend, const char *precision, struct err *err);
 
+/* Whether two GPUs copy to each other rightly (kernels/cuda.h): 0, or -1 and ERR_NO_DEVICE. */
+struct kern_peer;
+int backend_try_peers(struct kern_peer *p, struct err *err);
+
 /* The chosen table; the CPU's until backend_open(). */
 const struct kern_ops *backend_ops(void);
 /* Streams beside that of the kernels (kernels/cuda.h); NULL on the CPU. */

@@ -26,6 +26,7 @@ static const struct {
                                              "other numbers of ranks"},
     {"bench", command_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
+    {"peers", command_peers, "--gpus UUID,UUID             do two GPUs copy to each other rightly?"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
 };
 

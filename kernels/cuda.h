@@ -9,6 +9,7 @@
 #define KERNELS_CUDA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct kern_ops;
 
@@ -77,5 +78,23 @@ extern "C"
 int kern_cuda_open(struct kern_cuda *c);
 
 typedef int (*kern_cuda_open_fn)(struct kern_cuda *c);
+
+/* Two GPUs by their numbers, and what about a second of copies between them has shown. */
+struct kern_peer {
+    int     a, b;
+    int     direct;       /* the driver permits it; else nothing was tried */
+    int64_t words, wrong; /* sent, of 8 bytes; those that arrived as others */
+    double  bytes_per_s;  /* the best */
+    char    why[256];     /* after -1: a sentence without full stop */
+};
+
+/* 0, or -1. Where the way is broken it may never return: call it in a process of its own, which has
+ * not called kern_cuda_open(). */
+#ifdef __cplusplus
+extern "C"
+#endif
+int kern_cuda_peer(struct kern_peer *p);
+
+typedef int (*kern_cuda_peer_fn)(struct kern_peer *p);
 
 #endif

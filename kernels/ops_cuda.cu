@@ -14,6 +14,7 @@
 #include "kernels/gemm.cu"
 #include "kernels/graph.cu"
 #include "kernels/stream.cu"
+#include "kernels/peer.cu"
 
 #include "kernels/adamw.cu"
 #include "kernels/reduce.cu"

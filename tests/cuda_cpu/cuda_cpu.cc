@@ -14,6 +14,8 @@
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
  * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
  * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
+ * "peer:no" GPUs may not copy to each other, "peer:wrong" the copy engine changes a bit on the way,
+ * "peer:hang" it never ends.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
 #include <cuda_runtime.h>
@@ -24,6 +26,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <map>
 #include <vector>
@@ -630,6 +633,33 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 extern "C" cudaError_t cudaSetDevice(int)
 {
     return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    int count = 0;
+    const cudaError_t e = cudaGetDeviceCount(&count);
+    *can = e == cudaSuccess && device != peer && device < count && peer < count && !fails("peer:no");
+    return e;
+}
+
+extern "C" cudaError_t cudaDeviceEnablePeerAccess(int, unsigned)
+{
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemcpyPeerAsync(void *to, int, const void *from, int, size_t bytes,
+                                           cudaStream_t s)
+{
+    while (fails("peer:hang"))
+        pause();
+    const cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s);
+    if (e == cudaSuccess && fails("peer:wrong")) {
+        cuda_cpu_open_memory();
+        ((char *)to)[bytes / 2] ^= 1;
+        cuda_cpu_close_memory();
+    }
+    return e;
 }
 
 extern "C" const char *cudaGetErrorString(cudaError_t e)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_peers.c - jobctl-train peers: do two GPUs copy to each other rightly?  Tried, and compared
+ *
+ * A process for each pair: where the way is broken it may never end, and whoever asked ends it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/backend.h"
+#include "engine/command.h"
+#include "engine/err.h"
+#include "engine/exit_code.h"
+#include "kernels/cuda.h"
+
+int command_peers(int argc, char **argv)
+{
+    const char *gpus = NULL;
+    const struct command_option options[] = {
+        {.name = "--gpus", .value = &gpus, .required = true},
+        {.name = NULL},
+    };
+    struct kern_peer p = {.a = 0, .b = 1};
+    struct err err = {0};
+    int rc = command_parse(argc, argv, options);
+    if (rc != 0)
+        return rc;
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
+    if (backend_try_peers(&p, &err) < 0)
+        return command_fail("peers", &err);
+    printf("{\"schema\":1,\"direct\":%s,\"words\":%lld,\"wrong\":%lld,\"gb_per_s\":%.3g}\n",
+           p.direct ? "true" : "false", (long long)p.words, (long long)p.wrong,
+           p.bytes_per_s / 1e9);
+    return EXIT_DONE;
+}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two GPUs that may copy to each other, says NVML: it is tried, with CUDA that runs on the CPU. Copies that
+# arrive as they were sent, copies that do not, copies that hang: doctor tells, and a job of two ranks is
+# kept from them.
+. "$TOP/tests/e2e/expect.sh"
+plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
+[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
+cd "$WORK"
+mkdir bin lib
+cp "$BIN"/jobctl* bin
+cp "$plugin" lib/libjobctl_cuda.so
+ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+cat >gpus <<'END'
+driver 580.95.05
+cuda 13000
+gpu GPU-00100010-0000-4000-8000-000000000000 00000000:10:00.0 24564 8.6 NVIDIA GeForce RTX 3090
+gpu GPU-00180018-0000-4000-8000-000000000001 00000000:18:00.0 24564 8.6 NVIDIA GeForce RTX 3090
+path * * 20
+END
+export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/gpus CUDA_CPU_DEVICES=2
+export JOBCTL_PEERS_MS=60000    # this machine may be slow
+squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
+
+code 0 jobctl-train peers --gpus GPU-0,GPU-1
+json 'o["direct"] and o["words"] >= 4 << 20 and o["wrong"] == 0 and o["gb_per_s"] > 0'
+code 0 jobctl doctor; squeeze
+has 'ok GPU copies 1 pair, all that arrived was what was sent, at least' out
+CUDA_CPU_FAIL=peer:no code 0 jobctl doctor; squeeze
+lacks 'GPU copies' out
+CUDA_CPU_FAIL=driver code 67 jobctl-train peers --gpus GPU-0,GPU-1
+has 'the GPUs cannot be tried: asking the driver: CUDA driver version is insufficient' err
+CUDA_CPU_FAIL=peer:hang JOBCTL_PEERS_MS=1500 code 1 jobctl doctor; squeeze
+has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: hangs' out
+
+# The daemon, and with it the agent, get the fault.
+export CUDA_CPU_FAIL=peer:wrong
+code 1 jobctl doctor; squeeze
+has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: wrong data' out
+printf 'run: echo "P2P_DISABLE=$NCCL_P2P_DISABLE"\nresources: {gpus: 2}\n' >two.yaml
+code 0 jobctl submit two.yaml --wait
+code 0 jobctl logs 1
+has 'P2P_DISABLE=1' out
+code 0 jobctl events 1 --json
+has 'copies between GPUs hang or arrive changed although the driver permits them' out
+has '1 of 1 pairs of GPUs failed when copies were tried' out
