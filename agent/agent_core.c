@@ -16,6 +16,7 @@ enum {
     CASCADE_GRACE_MS = 3000, /* for ranks whose neighbour has died */
     REPORT_MS = 2500,        /* for a report of a hang: it may use a debugger */
     HANG_GRACE_MS = 1500,    /* then; who hangs will not come to a step boundary */
+    LONGEST_GRACE_MS = 600000, /* for a checkpoint before a stop */
     KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
 };
 
@@ -186,6 +187,15 @@ static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_m
         escalate(c, now_ms, out);
 }
 
+/* A checkpoint that takes long gets twice its time; who cannot wait that long kills us anyway. */
+static int64_t enough(const struct agent_core *c, const struct agent_input *in)
+{
+    const int64_t asked = in->stop.grace_ms, twice = 2 * c->pace.checkpoint_ms;
+    if (!in->stop.checkpoint || !c->job.engine || asked >= twice)
+        return asked;
+    return twice < LONGEST_GRACE_MS ? twice : LONGEST_GRACE_MS;
+}
+
 static void on_stop(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (c->phase == AGENT_CLOSING || c->phase == AGENT_OVER)
@@ -209,7 +219,7 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     case AGENT_RUNNING:
         if (c->phase == AGENT_RUNNING)
             c->phase = AGENT_ENDING;
-        stop_processes(c, in->now_ms, in->stop.grace_ms,
+        stop_processes(c, in->now_ms, enough(c, in),
                        in->stop.checkpoint && c->job.engine && c->phase != AGENT_SETUP, out);
         break;
     case AGENT_ENDING:

@@ -91,6 +91,23 @@ static int dial(const char *address)
     return fd;
 }
 
+/* "localhost:4711" of the process's own NCCL_RAS_ADDR; "" where it has none. */
+static void ras_address(char *out, size_t size, int pid)
+{
+    static const char name[] = "NCCL_RAS_ADDR=";
+    char path[64], *entry = NULL;
+    size_t room = 0;
+    out[0] = '\0';
+    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+    FILE *f = fopen(path, "re");
+    while (f && !out[0] && getdelim(&entry, &room, '\0', f) > 0)
+        if (strncmp(entry, name, sizeof(name) - 1) == 0)
+            snprintf(out, size, "%s", entry + sizeof(name) - 1);
+    free(entry);
+    if (f)
+        fclose(f);
+}
+
 int inspect_ras(FILE *out, const char *address)
 {
     static const char ask[] = "CLIENT PROTOCOL 2\nTIMEOUT 1\nVERBOSE STATUS\n";
@@ -115,6 +132,7 @@ int inspect_ras(FILE *out, const char *address)
 
 static void print_gpus(FILE *out)
 {
+    setenv("JOBCTL_GPU_PROBE_MS", "500", 0); /* a GPU that fails may not answer for minutes */
     json_t *facts = probe_facts(".", NULL);
     size_t i;
     json_t *gpu;
@@ -132,9 +150,11 @@ static void print_gpus(FILE *out)
 
 int inspect_print(FILE *out, const int *pids, int n, struct err *err)
 {
-    inspect_ras(out, NULL);
+    char address[256];
+    ras_address(address, sizeof(address), n > 0 ? pids[0] : 0);
+    inspect_ras(out, address[0] ? address : NULL);
+    print_gpus(out); /* before the stacks, which may take all the time that is left */
     for (int i = 0; i < n; i++)
         print_stacks(out, pids[i]);
-    print_gpus(out);
     return fflush(out) == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot write");
 }

@@ -91,6 +91,26 @@ static void put_rows(struct entries *e, const json_t *plan, const char *list, si
     }
 }
 
+/* Whoever is inherited or in the plan already decides. */
+static bool has(const struct entries *e, const char *name)
+{
+    const size_t len = strlen(name);
+    for (size_t at = 0; at < e->text.size; at += strlen(e->text.data + at) + 1)
+        if (strncmp(e->text.data + at, name, len) == 0 && e->text.data[at + len] == '=')
+            return true;
+    return false;
+}
+
+/* All jobs of a node would share one port else, and NCCL would tell of another one's ranks. */
+static void put_ras(struct entries *e, const struct launch_env *l)
+{
+    char address[32];
+    if (l->ras_port <= 0 || has(e, "NCCL_RAS_ADDR") || has(e, "NCCL_RAS_ENABLE"))
+        return;
+    snprintf(address, sizeof(address), "localhost:%d", l->ras_port);
+    put(e, "NCCL_RAS_ADDR", address);
+}
+
 /* What torchrun would set, on one node. */
 static void put_torchrun(struct entries *e, const struct launch_env *l, int rank)
 {
@@ -181,8 +201,10 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
             e.failed = true;
     put_rows(&e, l->plan, "env", SIZE_MAX);
     put_rows(&e, l->plan, "remedies", (size_t)l->remedies);
-    if (l->generation > 0)
+    if (l->generation > 0) {
         put_torchrun(&e, l, rank);
+        put_ras(&e, l);
+    }
     put_ours(&e, l, rank);
     put_rows(&e, l->plan, "user_env", SIZE_MAX);
     const char *name;

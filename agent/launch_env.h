@@ -23,6 +23,7 @@ struct launch_env {
     const char   *run_dir, *ckpt_dir;
     int           world_size;
     int           master_port;
+    int           ras_port;        /* where NCCL tells of this generation alone; 0 = nobody asks */
     int           event_fd, control_fd; /* numbers in the child; -1 = none */
     int           snapshot_fd;     /* the rank's own; 0 = none */
     int           old_fd, old_fds; /* those of the last generation: the first, and how many */

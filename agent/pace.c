@@ -88,6 +88,8 @@ int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms)
     int64_t step = rank_line_int(line, "step", -1);
     if (step < 0)
         return -1;
+    const double ms = rank_line_number(line, "ms");
+    p->checkpoint_ms = ms > 0 && ms < 1e9 ? (int64_t)ms : 0;
     if (step > p->checkpoint)
         p->checkpoint = step;
     if (step > p->best)

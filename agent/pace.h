@@ -16,6 +16,7 @@ struct pace {
     int64_t best;          /* the furthest ever, earlier attempts included */
     int64_t best_before;   /* ... before this generation */
     int64_t checkpoint;    /* newest of this attempt, -1 = none */
+    int64_t checkpoint_ms; /* that writing the last one took; 0 = not known */
     double  loss, lr, samples_per_s, step_ms; /* NAN = not known */
     int64_t productive_ms; /* spent on steps that were new */
     int64_t last_step_ms, event_ms;

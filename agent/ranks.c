@@ -452,6 +452,9 @@ int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err
     e->control_fd = CHILD_FIRST_FD + 1;
     give_snapshots(r, e);
     e->master_port = e->generation ? launch_env_free_port(err) : 0;
+    const json_t *first = json_array_get(json_object_get(e->plan, "ranks"), 0);
+    if (e->generation && json_is_string(json_object_get(first, "gpu")))
+        e->ras_port = launch_env_free_port(NULL);
     if (e->master_port < 0)
         return -1;
     int n = e->generation ? e->world_size : 1, rc = 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Two GPUs whose driver permits copies over PCIe, and a program that stands still before its first step
 # unless NCCL is kept from them: the next start adds the variable that the plan had ready, says why, and
-# an attempt after that begins with it.
+# an attempt after that begins with it. The report of the hang has NCCL's own word on it, and the GPUs.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/events.sh"
 export FAKE_NVML=$WORK/gpus LD_LIBRARY_PATH=$WORK/lib
@@ -16,8 +16,20 @@ path * * 20
 END
 cp "$TOP/templates/jobctl_progress.py" "$WORK"
 cat >"$WORK/train.py" <<'PY'
-import os, time
+import os, socket, threading, time
 from jobctl_progress import enter
+
+def ras():                                   # as NCCL answers, on the port that is this job's own
+    host, port = os.environ["NCCL_RAS_ADDR"].rsplit(":", 1)
+    server = socket.create_server((host, int(port)))
+    while True:
+        asks, _ = server.accept()
+        if b"VERBOSE STATUS" in asks.recv(4096):
+            asks.sendall(b"Communicators: rank 1 is missing in job " + os.environ["JOBCTL_JOB_ID"].encode())
+        asks.close()
+
+if os.environ["RANK"] == "0":
+    threading.Thread(target=ras, daemon=True).start()
 enter(0, "init")
 while os.environ.get("NCCL_P2P_DISABLE") != "1":
     time.sleep(0.1)
@@ -44,6 +56,10 @@ hang=$(await 1 '"kind":"hang"')
 [ "$(echo "$hang" | field cause)" = hang_init ]
 await 1 '"kind":"restart_scheduled"' | tee "$WORK/again" | field text
 grep -q 'the next start adds NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can stand still' "$WORK/again"
+report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
+for want in "NCCL's RAS service says" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
+    grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }
+done
 until jobctl logs 1 --rank 0 | grep -q 'P2P is off in attempt 1'; do sleep 0.1; done
 
 # What helped is set from the start in the attempt after this one: it has no hang of its own.

@@ -42,6 +42,17 @@ static void what_cannot_run_here_ends_at_once(void **state)
     expect(field("text"), "\"2 > 1\"");
 }
 
+static void a_long_checkpoint_gets_twice_its_time(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    line(1, 0, "{\"ev\":\"checkpoint\",\"step\":2,\"path\":\"/c/2\",\"ms\":30000}");
+    expect(stop(10000, true), "stop_asked CONTROL(stop) TIMER(30000)");
+    expect(timer(now + 30000), "SIGNAL(15) TIMER(30000)");
+    expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)"); /* now, all the same */
+}
+
 static void stop_is_a_ladder(void **state)
 {
     (void)state;
@@ -162,6 +173,7 @@ int main(void)
         TEST(a_plain_life),
         TEST(what_cannot_run_here_ends_at_once),
         TEST(stop_is_a_ladder),
+        TEST(a_long_checkpoint_gets_twice_its_time),
         TEST(a_stop_from_outside_is_a_preemption),
         TEST(a_command_gets_sigterm_at_once_and_sooner_wins),
         TEST(stop_in_every_phase),
