@@ -75,6 +75,21 @@ static int too_few_gpus(const struct plan_view *v, int asked, struct err *err)
                    v->present ? "" : ", or `gpus: 0` for the CPU");
 }
 
+/* Of `gpus: auto`: where NCCL was not found, one GPU is better than a failure. */
+static void limit_engine(struct plan_view *v)
+{
+    if (v->gpus < 2 || (json_is_string(json_object_get(v->facts, "nccl")) &&
+                        !plan_true(v->facts, "wsl")))
+        return;
+    if (plan_true(v->facts, "wsl"))
+        plan_note(v, "one of %d GPUs is used: under WSL GPUs cannot share memory between processes; "
+                  "resources.gpus takes more", v->gpus);
+    else
+        plan_note(v, "one of %d GPUs is used: several need NCCL, and libnccl.so.2 was not found; "
+                  "install it, or name its directory in LD_LIBRARY_PATH", v->gpus);
+    v->gpus = 1;
+}
+
 static int choose_gpus(struct plan_view *v, struct err *err)
 {
     int asked = count_of(v, "gpus");
@@ -82,13 +97,9 @@ static int choose_gpus(struct plan_view *v, struct err *err)
         return -1;
     if (asked > v->present)
         return too_few_gpus(v, asked, err);
-    if (v->engine && asked > PLAN_ENGINE_GPUS)
-        return err_set(err, ERR_CONFLICT,
-                       "resources.gpus: %d GPUs for a `train:` job are not supported yet: set "
-                       "`gpus: auto` for one", asked);
     v->gpus = asked < 0 ? v->present : asked;
-    if (v->engine && v->gpus > PLAN_ENGINE_GPUS)
-        v->gpus = PLAN_ENGINE_GPUS;
+    if (v->engine && asked < 0)
+        limit_engine(v);
     return 0;
 }
 
@@ -107,11 +118,10 @@ static int too_many_ranks(const struct plan_view *v, int asked, struct err *err)
 static void choose_ranks_alone(struct plan_view *v)
 {
     v->np = 1;
-    if (v->engine) {
+    if (v->engine && v->gpus == 0) {
         snprintf(v->why, sizeof(v->why),
-                 v->gpus > 0 ? "the embedded engine trains on one GPU so far"
-                             : "on the CPU one rank uses all cores; resources.ranks gives more");
-    } else if (v->gpus > 1 && plan_true(v->facts, "wsl")) {
+                 "on the CPU one rank uses all cores; resources.ranks gives more");
+    } else if (!v->engine && v->gpus > 1 && plan_true(v->facts, "wsl")) {
         v->gpus = 1;
         snprintf(v->why, sizeof(v->why), "under WSL GPUs cannot share memory between processes; "
                  "resources.ranks gives more");
@@ -130,11 +140,11 @@ static int choose_ranks(struct plan_view *v, struct err *err)
     if (asked == 0 || asked > PLAN_RANKS_MOST)
         return err_set(err, ERR_USAGE, "resources.ranks must be `auto` or 1 to %d",
                        PLAN_RANKS_MOST);
-    if (v->engine && asked > 1 && v->gpus > 0)
+    if (v->engine && asked > v->gpus && v->gpus > 0)
         return err_set(err, ERR_CONFLICT,
-                       "resources.ranks: %d ranks of a `train:` job on GPUs are not supported yet: "
-                       "set `ranks: auto` for one GPU, or `gpus: 0` for ranks on the CPU",
-                       asked);
+                       "resources.ranks: a `train:` job has one rank per GPU, here at most %d, and "
+                       "%d are asked for: set `ranks: auto`, or `gpus: 0` for ranks on the CPU",
+                       v->gpus, asked);
     if (asked > v->gpus && v->gpus > 0 && !v->share)
         return too_many_ranks(v, asked, err);
     if (asked > 0) {

@@ -24,9 +24,6 @@
 
 struct err;
 
-/* GPUs that one `train:` job can use: more need collectives between GPUs. */
-enum { PLAN_ENGINE_GPUS = 1 };
-
 /* 0 and a new object; -1 when it cannot run on this node: the sentence names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
 

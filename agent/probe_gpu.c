@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/nvml.h"
@@ -230,7 +231,8 @@ static json_t *probe_one(const struct nvml *n, unsigned index, nvml_device *hand
 
 static json_t *nccl_version(void)
 {
-    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    const char *named = getenv("JOBCTL_NCCL"); /* as engine/nccl.h */
+    void *library = dlopen(named && *named ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     int (*get)(int *) = NULL, v = 0;
     if (library)
         *(void **)&get = dlsym(library, "ncclGetVersion");

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/plan.h"
 #include "controller/jobspec.h"
 #include "controller/sbatch.h"
 #include "engine/err.h"
@@ -176,17 +175,6 @@ static int rule_ranks(struct rule_context *c, struct err *err)
     return 0;
 }
 
-static int rule_engine(struct rule_context *c, struct err *err)
-{
-    if (!json_is_object(json_object_get(c->spec, "train")))
-        return 0;
-    c->path = "resources.gpus";
-    if (json_integer_value(json_object_get(c->resources, "gpus")) > PLAN_ENGINE_GPUS)
-        return err_set(err, ERR_USAGE, "resources.gpus: not supported yet: train runs on one GPU "
-                       "so far; use 1 or auto");
-    return 0;
-}
-
 static int rule_mirror(struct rule_context *c, struct err *err)
 {
     const json_t *checkpoint = json_object_get(c->spec, "checkpoint");
@@ -280,7 +268,7 @@ static int rule_after(struct rule_context *c, struct err *err)
 int spec_rules_check(const json_t *spec, const char **path, struct err *err)
 {
     static int (*const rules[])(struct rule_context *, struct err *) = {
-        rule_name, rule_payload, rule_slurm, rule_hosts, rule_ranks, rule_engine, rule_mirror,
+        rule_name, rule_payload, rule_slurm, rule_hosts, rule_ranks, rule_mirror,
         rule_env, rule_secrets, rule_after, rule_watch,
     };
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};

@@ -112,6 +112,36 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
     return 0;
 }
 
+/* One that found no GPU computes on the CPU, and the others would wait for it in vain. */
+static int same_device(struct train *t)
+{
+    const int world = t->env->world_size;
+    struct device {
+        _Alignas(DIST_UNIT) bool on_host;
+    } *all = aligned_alloc(DIST_UNIT, (size_t)world * sizeof(*all));
+    int odd = 0, rc = -1;
+    if (!all)
+        return err_set(&t->err, ERR_MEMORY, "no memory to compare the devices of %d ranks", world);
+    memset(all, 0, (size_t)world * sizeof(*all));
+    all[t->env->rank].on_host = backend_ops()->host;
+    if (dist_all_gather(t->dist, all, (size_t)world * sizeof(*all), DIST_U8, &t->err) < 0 ||
+        dist_wait_for(t->dist, ALONE_MS, &t->err) < 0) {
+        rc = train_ranks_failed(t);
+        goto out;
+    }
+    while (odd < world && all[odd].on_host == all[0].on_host)
+        odd++;
+    rc = odd == world ? 0
+                      : err_set(&t->err, ERR_USAGE, "rank %d computes on %s, but rank 0 on %s: a "
+                                "rank's log tells why its GPU cannot be used; ask for fewer with "
+                                "resources.gpus, or for none with 0",
+                                odd, all[odd].on_host ? "the CPU" : "a GPU",
+                                all[0].on_host ? "the CPU" : "a GPU");
+out:
+    free(all);
+    return rc;
+}
+
 int train_ranks_open(struct train *t)
 {
     char name[DIST_NAME];
@@ -129,7 +159,11 @@ int train_ranks_open(struct train *t)
     if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
         if (e->world_size > 1)
             printf("ranks: this is %d of %d\n", e->rank, e->world_size);
-        return backend_ops()->host || e->world_size == 1 ? 0 : connect_gpus(t, &c);
+        if (e->world_size == 1)
+            return 0;
+        if (same_device(t) < 0)
+            return -1;
+        return backend_ops()->host ? 0 : connect_gpus(t, &c);
     }
     if (t->err.code == ERR_SYSTEM)
         t->code = EXIT_COLLECTIVE;

@@ -10,6 +10,7 @@ cd "$WORK"
 mkdir bin lib
 cp "$BIN"/jobctl* bin
 cp "$plugin" lib/libjobctl_cuda.so
+touch lib/libnccl.so.2 # none that can be loaded, whatever this machine has
 ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
 export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=ab
@@ -34,13 +35,21 @@ jobctl events "$id" --json | grep -q '"backend":"CUDA on the CPU'
 jobctl plan templates/sana-icons.yaml >out
 has 'CUDA_VISIBLE_DEVICES=GPU-a' out
 lacks 'GPU-b' out
+has 'one of 2 GPUs is used: several need NCCL' out
 has 'free on CUDA on the CPU' out
 
 run cpu --set resources.gpus=0
 has 'succeeded' out
 grep -q 'device: cpu' cpu.log
-code 2 jobctl submit templates/sana-icons.yaml --set resources.gpus=2
-has 'train runs on one GPU so far' err
+# Two GPUs, a rank each, where NCCL is found; its stand-in sums over a socket.
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP"/tests/fake/nccl*.c -lpthread
+run uneven --set retry.max=0
+has 'rank 1 computes on the CPU, but rank 0 on a GPU' out
+run pair --set train.batch.global=4 --set env.CUDA_CPU_DEVICES=2
+has 'succeeded' out
+grep -q 'gpus: 2, connected by NCCL' pair.log
+jobctl events "$id" --json | grep -q '"CUDA_VISIBLE_DEVICES", *"value": *"GPU-a,GPU-b"'
+: >lib/libnccl.so.2
 
 run old --set env.CUDA_CPU_FAIL=old
 has 'succeeded' out

@@ -29,6 +29,9 @@
 #define LIMITED MACHINE("64", ",\"cgroup_cpus\":3.5", "")
 #define COLAB   MACHINE("12", "", GPU("GPU-a", "true", "false"))
 #define TWO     MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
+#define TWO_NCCL                                                                                   \
+    MACHINE("16", ",\"nccl\":\"2.28.9\"",                                                           \
+            GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
 #define TWICE   MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-a", "true", "false"))
 #define OUT(gpus)                                                                                  \
     MACHINE("16", ",\"excluded\":{" gpus "}",                                                      \
@@ -98,13 +101,17 @@ static const struct {
     {"engine on a GPU", COLAB, "{" TRAIN "}", 1,
      "\"JOBCTL_BACKEND\",\"value\":\"auto\",\"why\":\"the engine computes on the GPU, or on the CPU"},
     {"engine on one of two GPUs", TWO, "{" TRAIN "}", 1,
-     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a\""},
+     "one of 2 GPUs is used: several need NCCL, and libnccl.so.2 was not found"},
+    {"engine on all GPUs", TWO_NCCL, "{" TRAIN "}", 2,
+     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a,GPU-b\""},
+    {"engine on one rank's GPU", TWO_NCCL, "{" TRAIN ",\"resources\":{\"ranks\":1}}", 1,
+     "resources.ranks says so"},
     {"engine on the CPU", COLAB, "{" TRAIN ",\"resources\":{\"gpus\":0}}", 1,
      "\"JOBCTL_BACKEND\",\"value\":\"cpu\",\"why\":\"no GPU is used\""},
-    {"engine on two GPUs", TWO, "{" TRAIN ",\"resources\":{\"gpus\":2}}", 0,
-     "2 GPUs for a `train:` job are not supported yet"},
-    {"engine's ranks on GPUs", TWO, "{" TRAIN ",\"resources\":{\"ranks\":2}}", 0,
-     "on GPUs are not supported yet: set `ranks: auto` for one GPU, or `gpus: 0`"},
+    {"engine on two GPUs", TWO, "{" TRAIN ",\"resources\":{\"gpus\":2}}", 2,
+     "one rank for each of 2 distinct healthy GPUs"},
+    {"engine's ranks on GPUs", TWO_NCCL, "{" TRAIN ",\"resources\":{\"ranks\":3}}", 0,
+     "one rank per GPU, here at most 2, and 3 are asked for: set `ranks: auto`, or `gpus: 0`"},
     {"one node of two", BARE, "{" RUN ",\"resources\":{\"nodes\":2}}", 1, "\"nodes\":2"},
     {"no ranks", BARE, "{" RUN ",\"resources\":{\"ranks\":0}}", 0, "1 to 1024"},
     {"rank by hand", BARE, "{" RUN ",\"env\":{\"RANK\":\"0\"}}", 0, "env.RANK cannot be set"},
