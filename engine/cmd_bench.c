@@ -108,7 +108,10 @@ static int fit_job(void *arg, const char *cache, struct err *err)
             fit.micro_why, fit.recompute ? "on" : "off", fit.recompute_why);
     *j->bench = (struct bench_spec){
         .model = s->model, .optim = s->optim, .lr = s->schedule.lr, .flow_shift = s->flow_shift,
-        .batch = {fit.micro, shape.height, shape.width, shape.words, fit.recompute},
+        .batch = {
+            .batch = fit.micro, .height = shape.height, .width = shape.width, .text = shape.words,
+            .recompute = fit.recompute,
+        },
         .micros = (s->batch_global + fit.micro - 1) / fit.micro, .steps = j->bench->steps,
         .warmup = j->bench->warmup,
     };
