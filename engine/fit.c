@@ -25,7 +25,10 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
     c.most = s->reproducible || s->batch_micro < share ? s->batch_micro : share;
     c.memory = (struct memory_ask){
         .model = s->model,
-        .limits = {c.most, ask->height, ask->width, ask->text, s->recompute == RECOMPUTE_ON},
+        .limits = {
+            .batch = c.most, .height = ask->height, .width = ask->width, .text = ask->text,
+            .recompute = s->recompute == RECOMPUTE_ON,
+        },
         .optim = s->optim, .device = ask->device, .bf16 = ask->bf16, .exact = s->reproducible,
         .pictures = !s->sample_before && !s->sample_after ? 0
                     : s->sample_count < SAMPLER_BATCH     ? s->sample_count

@@ -31,7 +31,9 @@ static void check_same(const struct job_core *a, const struct job_core *b)
     PROMISE(a->attempt == b->attempt && a->generation == b->generation && a->np == b->np);
     PROMISE(a->step == b->step && a->steps == b->steps && a->best == b->best);
     PROMISE(a->checkpoint == b->checkpoint && a->failures == b->failures && a->same == b->same);
-    PROMISE(a->productive_ms == b->productive_ms && a->gen_started_ms == b->gen_started_ms);
+    PROMISE(memcmp(&a->account, &b->account, sizeof(a->account)) == 0);
+    PROMISE(a->gen_from == b->gen_from && a->gen_best == b->gen_best);
+    PROMISE(a->attempt_best == b->attempt_best);
     PROMISE(a->not_before_ms == b->not_before_ms && a->cpus == b->cpus && a->gpus == b->gpus);
     PROMISE(strcmp(a->reason, b->reason) == 0 && strcmp(a->nonce, b->nonce) == 0);
     PROMISE(strcmp(a->fingerprint, b->fingerprint) == 0 && strcmp(a->node, b->node) == 0);
@@ -50,7 +52,9 @@ static void check_step(const struct job_core *before, const struct job_core *aft
     check_same(&replayed, after);
     PROMISE(before->state != JOB_DONE);
     PROMISE(is_text(after->reason) && is_text(after->node) && is_text(after->fingerprint));
-    PROMISE(job_core_productive_ms(after, in->at_ms) >= 0);
+    struct spending spent;
+    job_core_spent(&spent, after, in->at_ms);
+    PROMISE(spending_adds_up(&spent));
     if (in->kind == CORE_AGENT_EVENT) {
         PROMISE(in->attempt == before->attempt && before->live);
         PROMISE(after->attempt == before->attempt);
