@@ -136,9 +136,9 @@ broken:
 
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err)
 {
-    const struct wire_row *row = wire_find(number, TO_CONTROLLER);
-    if (!row)
-        row = wire_find(number, TO_AGENT);
+    const struct wire_row *row = NULL;
+    for (int d = 0; d < WIRE_DIRECTIONS && !row; d++)
+        row = wire_find(number, (enum wire_direction)d);
     if (!row) {
         err_set(err, ERR_BUG, "there is no message number %d", (int)number);
         return NULL;

@@ -111,22 +111,27 @@ static void put_ras(struct entries *e, const struct launch_env *l)
     put(e, "NCCL_RAS_ADDR", address);
 }
 
-/* What torchrun would set, on one node. */
+int launch_env_local(const struct launch_env *e)
+{
+    return e->local_world > 0 ? e->local_world : e->world_size;
+}
+
+/* What torchrun would set. */
 static void put_torchrun(struct entries *e, const struct launch_env *l, int rank)
 {
     char id[96];
     snprintf(id, sizeof(id), "jobctl-%lld.%lld", (long long)l->job, (long long)l->attempt);
-    put(e, "MASTER_ADDR", "127.0.0.1");
+    put(e, "MASTER_ADDR", l->master_addr ? l->master_addr : "127.0.0.1");
     put_int(e, "MASTER_PORT", l->master_port);
     put_int(e, "RANK", rank);
-    put_int(e, "LOCAL_RANK", rank);
+    put_int(e, "LOCAL_RANK", rank - l->first_rank);
     put_int(e, "ROLE_RANK", rank);
     put_int(e, "WORLD_SIZE", l->world_size);
-    put_int(e, "LOCAL_WORLD_SIZE", l->world_size);
+    put_int(e, "LOCAL_WORLD_SIZE", launch_env_local(l));
     put_int(e, "ROLE_WORLD_SIZE", l->world_size);
-    put_int(e, "NODE_RANK", 0);
-    put_int(e, "GROUP_RANK", 0);
-    put_int(e, "GROUP_WORLD_SIZE", 1);
+    put_int(e, "NODE_RANK", l->node_rank);
+    put_int(e, "GROUP_RANK", l->node_rank);
+    put_int(e, "GROUP_WORLD_SIZE", l->nodes > 1 ? l->nodes : 1);
     put(e, "ROLE_NAME", "default");
     put(e, "TORCHELASTIC_RUN_ID", id);
     put_int(e, "TORCHELASTIC_RESTART_COUNT", l->generation - 1);
@@ -156,6 +161,10 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
     put(e, "JOBCTL_CKPT_DIR", l->ckpt_dir);
     if (l->deadline_s > 0)
         put_int(e, "JOBCTL_DEADLINE", l->deadline_s);
+    if (l->node_ranks)
+        put(e, "JOBCTL_NODE_RANKS", l->node_ranks);
+    if (l->node_addr)
+        put(e, "JOBCTL_NODE_ADDR", l->node_addr);
     if (l->generation == 0)
         return;
     char flight[4096];
@@ -221,14 +230,14 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
 
 int launch_env_free_port(struct err *err)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof(a);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
     if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
         getsockname(fd, (struct sockaddr *)&a, &size) == 0)
         port = ntohs(a.sin_port);
     else
-        err_set(err, ERR_SYSTEM, "no free port on the loopback interface: %s", strerror(errno));
+        err_set(err, ERR_SYSTEM, "no free TCP port: %s", strerror(errno));
     if (fd >= 0)
         close(fd);
     return port;

@@ -21,8 +21,15 @@ struct launch_env {
     const char   *name;            /* of the job */
     const char   *nonce;
     const char   *run_dir, *ckpt_dir;
-    int           world_size;
-    int           master_port;
+    int           world_size;      /* on all nodes together */
+    int           first_rank;      /* of those on this node */
+    int           local_world;     /* how many are on this node; 0: all */
+    int           node_rank;
+    int           nodes;           /* 0 or 1: there is no other */
+    const char   *node_ranks;      /* "4,4,2", of all nodes in order; NULL: one node */
+    const char   *node_addr;       /* where other nodes reach this one; NULL: nobody said */
+    const char   *master_addr;     /* of node 0, as others reach it; NULL: the loopback address */
+    int           master_port;     /* 0: ranks_start() chooses one */
     int           ras_port;        /* where NCCL tells of this generation alone; 0 = nobody asks */
     int           event_fd, control_fd; /* numbers in the child; -1 = none */
     int           snapshot_fd;     /* the rank's own; 0 = none */
@@ -42,7 +49,10 @@ struct launch_env {
 char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,
                        struct err *err);
 
-/* A TCP port that was free on the loopback interface a moment ago; -1: none. */
+/* How many ranks are on this node. */
+int launch_env_local(const struct launch_env *e);
+
+/* A TCP port that was free on all interfaces a moment ago; -1: none. */
 int launch_env_free_port(struct err *err);
 
 #endif

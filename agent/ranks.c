@@ -49,6 +49,7 @@ struct ranks {
     struct ranks_job job;
     uv_signal_t sigchld;
     int generation;
+    int first; /* rank of procs[0] */
     int n;
     struct proc *procs; /* of the generation */
     struct keepsake keep;
@@ -63,10 +64,16 @@ struct garbage {
     int n, open; /* handles not yet closed, and one while they are being listed */
 };
 
+static struct proc *proc_of(const struct ranks *r, int rank)
+{
+    int i = rank - r->first;
+    return i >= 0 && i < r->n ? &r->procs[i] : NULL;
+}
+
 /* --- listening ------------------------------------------------------------------------- */
 
 /* What a rank says to all others, as a command to each. */
-static void relay(struct ranks *r, const json_t *said)
+void ranks_relay(struct ranks *r, const json_t *said)
 {
     char text[PROGRESS_LINE];
     json_t *line = json_pack("{s:s, s:O?, s:O?}", "cmd", "rendezvous", "key",
@@ -85,10 +92,14 @@ static void take_line(struct proc *p, const char *text, size_t size)
 {
     json_t *line = json_loadb(text, size, 0, NULL);
     const char *ev = json_string_value(json_object_get(line, "ev"));
-    if (ev && strcmp(ev, "rendezvous") == 0)
-        relay(p->owner, line);
-    else if (json_is_object(line))
-        p->owner->hooks.line(p->owner->hooks.arg, p->owner->generation, p->rank, line);
+    struct ranks *r = p->owner;
+    if (ev && strcmp(ev, "rendezvous") == 0) {
+        ranks_relay(r, line);
+        if (r->hooks.relay)
+            r->hooks.relay(r->hooks.arg, r->generation, line);
+    } else if (json_is_object(line)) {
+        r->hooks.line(r->hooks.arg, r->generation, p->rank, line);
+    }
     json_decref(line);
 }
 
@@ -240,6 +251,11 @@ void ranks_set_job(struct ranks *r, const struct ranks_job *job)
     r->job = *job;
 }
 
+void ranks_set_hooks(struct ranks *r, const struct ranks_hooks *hooks)
+{
+    r->hooks = *hooks;
+}
+
 static void free_garbage(struct ranks *r, struct garbage *g)
 {
     struct garbage **at = &r->garbage;
@@ -323,7 +339,9 @@ static int open_capture(struct ranks *r, struct proc *p, const struct launch_env
                         struct err *err)
 {
     char path[4096], mark[120];
-    if (e->generation == 0)
+    if (e->generation == 0 && e->node_rank > 0)
+        snprintf(path, sizeof(path), "%s/setup.node%d.log", r->job.run_dir, e->node_rank);
+    else if (e->generation == 0)
         snprintf(path, sizeof(path), "%s/setup.log", r->job.run_dir);
     else
         snprintf(path, sizeof(path), "%s/rank%d.log", r->job.run_dir, p->rank);
@@ -355,13 +373,25 @@ static int open_flight(struct ranks *r, struct proc *p, const struct launch_env 
     return flight_open(&p->flight, path, err);
 }
 
+/* A rank's row in the plan, be it of this node or of all. */
+static const json_t *plan_row(const struct launch_env *e, int rank)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(json_object_get(e->plan, "ranks"), i, row)
+    {
+        if (json_integer_value(json_object_get(row, "rank")) == rank)
+            return row;
+    }
+    return NULL;
+}
+
 /* Those that the plan binds a rank to, or NULL. */
 static const char *rank_cpus(const struct launch_env *e, int rank)
 {
-    const json_t *ranks = json_object_get(e->plan, "ranks");
     if (e->generation == 0)
         return NULL;
-    return json_string_value(json_object_get(json_array_get(ranks, (size_t)rank), "cpus"));
+    return json_string_value(json_object_get(plan_row(e, rank), "cpus"));
 }
 
 /* Starts one process; what it made is let go by forget_procs(), also after a failure. */
@@ -385,7 +415,7 @@ static int start_one(struct ranks *r, struct proc *p, const struct launch_env *e
                       .extra = {event[1], control[0]},
                       .n_extra = 2};
     if (e->snapshot_fd > 0)
-        c.extra[c.n_extra++] = r->keep.now.fd[p->rank];
+        c.extra[c.n_extra++] = r->keep.now.fd[p->rank - r->first];
     for (int i = 0; i < e->old_fds; i++)
         c.extra[c.n_extra++] = r->keep.last.fd[i];
     pid_t pid = child_start(&c, err);
@@ -427,13 +457,14 @@ static void watch(struct ranks *r, struct proc *p)
     p->watched = true;
 }
 
-/* Memory for this generation and from the last one; a machine that has none does without. */
+/* Memory for this generation and from the last one; a machine that has none does without. Of several
+ * nodes each has only its own ranks' memory: what another one lost is nowhere, so none is kept. */
 static void give_snapshots(struct ranks *r, struct launch_env *e)
 {
     struct err err = {0};
     e->snapshot_fd = 0;
     e->snapshot_step = 0;
-    if (!r->job.snapshots || e->generation == 0)
+    if (!r->job.snapshots || e->generation == 0 || e->nodes > 1)
         return;
     if (keepsake_begin(&r->keep, e->world_size, &err) < 0)
         log_warn(e->name, "%s", err.text);
@@ -451,22 +482,23 @@ int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err
     e->event_fd = CHILD_FIRST_FD;
     e->control_fd = CHILD_FIRST_FD + 1;
     give_snapshots(r, e);
-    e->master_port = e->generation ? launch_env_free_port(err) : 0;
-    const json_t *first = json_array_get(json_object_get(e->plan, "ranks"), 0);
-    if (e->generation && json_is_string(json_object_get(first, "gpu")))
+    if (e->generation && e->master_port == 0)
+        e->master_port = launch_env_free_port(err);
+    if (e->generation && json_is_string(json_object_get(plan_row(e, e->first_rank), "gpu")))
         e->ras_port = launch_env_free_port(NULL);
     if (e->master_port < 0)
         return -1;
-    int n = e->generation ? e->world_size : 1, rc = 0;
+    int n = e->generation ? launch_env_local(e) : 1, rc = 0;
     r->procs = calloc((size_t)n, sizeof(*r->procs));
     if (!r->procs)
         return err_set(err, ERR_MEMORY, "no memory for %d ranks", n);
     r->n = n;
+    r->first = e->generation ? e->first_rank : 0;
     r->generation = e->generation;
     r->oom_before = oom_kills();
     for (int i = 0; i < n; i++) {
         struct proc *p = &r->procs[i];
-        *p = (struct proc){.owner = r, .rank = i, .out_fd = -1, .event_fd = -1, .control_fd = -1};
+        *p = (struct proc){.owner = r, .rank = r->first + i, .out_fd = -1, .event_fd = -1, .control_fd = -1};
         if (rc == 0)
             rc = start_one(r, p, e, err);
         if (p->pid > 0)
@@ -502,12 +534,30 @@ void ranks_signal(struct ranks *r, int signo)
 
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page)
 {
-    if (rank < 0 || rank >= r->n || !r->procs[rank].flight) {
-        page->pid = 0;
+    const struct proc *p = proc_of(r, rank);
+    page->pid = 0;
+    if (!p || !p->flight)
         return 0;
-    }
-    flight_read(r->procs[rank].flight, page);
-    return r->procs[rank].pid;
+    flight_read(p->flight, page);
+    return p->pid;
+}
+
+int ranks_first(const struct ranks *r)
+{
+    return r->first;
+}
+
+int ranks_count(const struct ranks *r)
+{
+    return r->n;
+}
+
+int ranks_living(const struct ranks *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n; i++)
+        n += r->procs[i].pid > 0;
+    return n;
 }
 
 static int64_t worker_of(const struct proc *p)
@@ -521,29 +571,30 @@ static int64_t worker_of(const struct proc *p)
 int64_t *ranks_workers(const struct ranks *r, int first)
 {
     int64_t *pids = calloc((size_t)r->n + 1, sizeof(*pids));
+    const struct proc *one = proc_of(r, first);
     if (!pids)
         return NULL;
     int n = 0;
-    if (first >= 0 && first < r->n)
-        pids[n++] = worker_of(&r->procs[first]);
+    if (one)
+        pids[n++] = worker_of(one);
     for (int i = 0; i < r->n; i++)
-        if (i != first)
+        if (&r->procs[i] != one)
             pids[n++] = worker_of(&r->procs[i]);
     return pids;
 }
 
 const char *ranks_last_lines(const struct ranks *r, int rank)
 {
-    return rank >= 0 && rank < r->n && r->procs[rank].capture
-               ? capture_tail(r->procs[rank].capture)
-               : "";
+    const struct proc *p = proc_of(r, rank);
+    return p && p->capture ? capture_tail(p->capture) : "";
 }
 
 const char *ranks_phase(const struct ranks *r, int rank)
 {
-    if (rank < 0 || rank >= r->n || !r->procs[rank].flight)
+    const struct proc *p = proc_of(r, rank);
+    if (!p || !p->flight)
         return NULL;
     static struct flight_page page; /* 16 KiB; one thread */
-    flight_read(r->procs[rank].flight, &page);
+    flight_read(p->flight, &page);
     return page.pid ? flight_phase_name(flight_phase_of(&page)) : NULL;
 }

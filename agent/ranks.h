@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.h - the processes of a generation (or of the setup): start, listen, tell, signal
+/* ranks.h - the processes of a generation (or of the setup) on this node: start, listen, tell, signal
+ *
+ * Numbers are those of all nodes: a node that has ranks 4 to 7 speaks of them so, and of no other.
  *
  * Each has its own session, its output captured in RUN_DIR/rank<N>.log (the
  * setup's in setup.log), a pipe for its lines, one for commands, and a flight
@@ -26,6 +28,8 @@ struct ranks_hooks {
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
     void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not the setup's */
+    /* What a rank says to all others; those on this node have been told. NULL: there are no others. */
+    void (*relay)(void *arg, int generation, const json_t *line);
     void *arg;
 };
 
@@ -45,13 +49,17 @@ void ranks_close(struct ranks *r);
 void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
+void ranks_set_hooks(struct ranks *r, const struct ranks_hooks *hooks);
 
-/* Start generation e->generation (0: the setup) of e->world_size processes; pids gets them.
+/* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
  * On failure those already started are killed and reaped, and nothing is told of them. */
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err);
 
 /* {"cmd":"..."} to every living rank. */
 void ranks_control(struct ranks *r, const char *command);
+
+/* What a rank on another node says to all others. */
+void ranks_relay(struct ranks *r, const json_t *line);
 
 /* To the process group of every living one. */
 void ranks_signal(struct ranks *r, int signo);
@@ -59,6 +67,11 @@ void ranks_signal(struct ranks *r, int signo);
 /* What a rank's flight page shows (pid 0 when it has never attached).  Returns its process, or 0
  * when that has ended. */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
+
+/* Of the present generation: the first on this node, how many, and how many of these live. */
+int ranks_first(const struct ranks *r);
+int ranks_count(const struct ranks *r);
+int ranks_living(const struct ranks *r);
 
 /* The processes that write the pages, or else the ranks' own, that of `first` (if any) first;
  * the caller frees it, NULL when memory ran out. */

@@ -2,12 +2,10 @@
 /* vigil.c - see vigil.h */
 #include "agent/vigil.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "agent/process.h"
 #include "agent/ranks.h"
 #include "agent/straggler.h"
 #include "agent/watch.h"
@@ -33,39 +31,6 @@ struct vigil {
     struct hang_rank  *look;
     struct flight_page *pages;
 };
-
-/* The letter of /proc/PID/stat, 0 when it cannot be read. */
-static char process_state(int64_t pid)
-{
-    char path[40], text[512];
-    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *after = strrchr(text, ')'); /* its name may hold anything */
-    return after && after[1] == ' ' ? after[2] : 0;
-}
-
-/* All that it has read and written, from disk or not, in MiB; 0 when it cannot be told. */
-static uint64_t process_io_mib(int64_t pid)
-{
-    char path[40], line[128];
-    uint64_t all = 0;
-    snprintf(path, sizeof(path), "/proc/%lld/io", (long long)pid);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        unsigned long long n;
-        if (sscanf(line, "rchar: %llu", &n) == 1 || sscanf(line, "wchar: %llu", &n) == 1 ||
-            sscanf(line, "read_bytes: %llu", &n) == 1)
-            all += n;
-    }
-    if (f)
-        fclose(f);
-    return all >> 20;
-}
 
 static int64_t now_ms(void)
 {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "agent/crew_wire.h"
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -23,12 +24,16 @@ static const struct wire_row rows[] = {
     {WIRE_LOG, "log", TO_CONTROLLER, 256 * 1024, ATTEMPT "file:s offset:i data:s"},
     {WIRE_LOST, "lost", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
     {WIRE_ALIVE, "alive", TO_CONTROLLER, 1024, ATTEMPT},
+    {WIRE_DOOR, "door", TO_CONTROLLER, 8 * 1024,
+     ATTEMPT "door:o door.addresses:a door.port:i door.key:s"},
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
      ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o "
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
              "budget.no_progress:i "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
-             "history.last_step:i history.fingerprint:s learned:o? excluded:o?"},
+             "history.last_step:i history.fingerprint:s learned:o? excluded:o? "
+             "crew:o? crew.node:i crew.nodes:i crew.names:a crew.door:o? crew.door.addresses:a "
+             "crew.door.port:i crew.door.key:s"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
@@ -41,7 +46,7 @@ const struct wire_row *wire_find(unsigned number, enum wire_direction direction)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].number == number && rows[i].direction == direction)
             return &rows[i];
-    return NULL;
+    return crew_wire_find(number, direction);
 }
 
 bool wire_id_same(const struct wire_id *a, const struct wire_id *b)
@@ -102,6 +107,10 @@ static const char *type_name(char type)
         return "true or false";
     case 'n':
         return "a number or null";
+    case 't':
+        return "a string or null";
+    case 'a':
+        return "an array";
     default:
         return "an object";
     }
@@ -118,6 +127,10 @@ static bool has_type(const json_t *v, char type)
         return json_is_boolean(v);
     case 'n':
         return json_is_number(v) || json_is_null(v);
+    case 't':
+        return json_is_string(v) || json_is_null(v);
+    case 'a':
+        return json_is_array(v);
     default:
         return json_is_object(v);
     }

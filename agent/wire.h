@@ -44,7 +44,9 @@
  *               backoff_max_ms, no_progress},
  *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint},
  *               learned: the body of the job's newest `learned` event, if there is one,
- *               excluded: {UUID: why} the GPUs that failed in this job before, if any did}
+ *               excluded: {UUID: why} the GPUs that failed in this job before, if any did,
+               crew: {node, nodes, names, door} where the attempt has several nodes; names: of all.
+               node 0 is the head (agent/crew.h) and gets no door; the others get its door}
  *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
@@ -55,12 +57,18 @@
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
  *   LOST       {job, attempt, nonce, text}
  *   ALIVE      {job, attempt, nonce}
+ *   DOOR       {job, attempt, nonce, door: {addresses: [], port, key}}   by the head, after each
+ *               LAUNCH, for the members' LAUNCH (crew_door()); key: a secret, kept in memory only
  *
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
  *   facts              what `jobctl-agent probe` prints
  *   preflight          {text, rows}: what is not as it should be (agent/doctor.h); absent if all is well
- *   plan               what `jobctl-agent plan` prints: np, devices, environment, reasons
+ *   plan               what `jobctl-agent plan` prints: np, devices, environment, reasons; on
+ *                      several nodes np and ranks are those of all, with "nodes", and "node" and
+ *                      "name" in each row
+ *   nodes              {nodes: [{node, name, hostname, ranks, first_rank, address}]} all have joined
+ *   node_lost          {node, name, text}: attempt_ended follows
  *   deadline           {text, ends_at_s}: the machine will be taken away; a checkpoint was asked for
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
@@ -120,14 +128,40 @@ enum wire_message {
     WIRE_LOG        = 4,
     WIRE_LOST       = 5,
     WIRE_ALIVE      = 6,
+    WIRE_DOOR       = 8,
     WIRE_LAUNCH     = 33,
     WIRE_ACK        = 34,
     WIRE_STOP       = 35,
     WIRE_CHECKPOINT = 36,
-    WIRE_ATTACH     = 37
+    WIRE_ATTACH     = 37,
+
+    /* Between the agents of an attempt on several nodes: agent/crew_wire.h. */
+    CREW_CALL       = 64,
+    CREW_PULSE      = 65,
+    CREW_JOIN       = 66,
+    CREW_PREPARED   = 67,
+    CREW_SPAWNED    = 68,
+    CREW_EXITED     = 69,
+    CREW_LINE       = 70,
+    CREW_RELAY      = 71,
+    CREW_SWEPT      = 72,
+    CREW_INSPECTED  = 73,
+    CREW_OUTPUT     = 74,
+    CREW_PAGES      = 75,
+    CREW_TAKEN      = 96,
+    CREW_REFUSED    = 97,
+    CREW_HEAD_PULSE = 98,
+    CREW_PREPARE    = 99,
+    CREW_SPAWN      = 100,
+    CREW_CONTROL    = 101,
+    CREW_SIGNAL     = 102,
+    CREW_SWEEP      = 103,
+    CREW_RELAYED    = 104,
+    CREW_INSPECT    = 105,
+    CREW_BYE        = 106
 };
 
-enum wire_direction { TO_CONTROLLER, TO_AGENT };
+enum wire_direction { TO_CONTROLLER, TO_AGENT, TO_HEAD, TO_MEMBER, WIRE_DIRECTIONS };
 
 /* The fence: of which attempt a message is. Numbers alone can be met twice, by a copied
  * state directory for one; the nonce cannot. */
@@ -145,7 +179,8 @@ struct wire_row {
     enum wire_direction direction;
     size_t              cap;      /* largest body in bytes */
     const char         *fields;   /* "job:i nonce:s budget:o budget.restarts:i ..."
-                                     i s b n(umber or null) o(bject), ? = may be missing;
+                                     i s b n(umber or null) t(ext or null) a(rray) o(bject),
+                                     ? = may be missing;
                                      dotted: inside an object */
 };
 

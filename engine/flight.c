@@ -309,6 +309,22 @@ void flight_read(const struct flight *f, struct flight_page *out)
     }
 }
 
+/* 0 stands for "never", and stays so; what was before this machine started is its first moment. */
+static uint64_t shifted(uint64_t at, int64_t ns)
+{
+    int64_t to = (int64_t)at + ns;
+    return at == 0 ? 0 : to > 0 ? (uint64_t)to : 1;
+}
+
+void flight_shift(struct flight_page *p, int64_t ns)
+{
+    p->attached_ns = shifted(p->attached_ns, ns);
+    p->phase_start_ns = shifted(p->phase_start_ns, ns);
+    p->coll_start_ns = shifted(p->coll_start_ns, ns);
+    for (int i = 0; i < FLIGHT_RING; i++)
+        p->ring[i].at_ns = shifted(p->ring[i].at_ns, ns);
+}
+
 uint64_t flight_step(const struct flight_page *p)
 {
     return p->step_phase >> 8;

@@ -115,6 +115,8 @@ void flight_waited(struct flight *f, uint64_t ns); /* f may be NULL */
 
 /* The reader's side: one consistent-enough copy. */
 void flight_read(const struct flight *f, struct flight_page *out);
+/* A copy of another node's page with its times moved by so much, to this node's clock. */
+void flight_shift(struct flight_page *p, int64_t ns);
 uint64_t flight_step(const struct flight_page *p);
 enum flight_phase flight_phase_of(const struct flight_page *p);
 const char *flight_phase_name(enum flight_phase phase);

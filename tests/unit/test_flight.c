@@ -240,6 +240,30 @@ static void a_rank_started_by_hand_has_a_page_of_its_own(void **state)
     flight_close(f);
 }
 
+/* Of another node: what was never stays never, and nothing but times is moved. */
+static void times_move_to_another_clock(void **state)
+{
+    (void)state;
+    static struct flight_page p, q;
+    p = (struct flight_page){.pid = 5, .attached_ns = 100, .phase_start_ns = 900, .step_phase = 77,
+                             .ring_next = 3};
+    p.phase_ns[PHASE_DATA] = 50;
+    p.ring[1] = (struct flight_entry){.seq = 1, .at_ns = 500, .step_phase = 7, .value = 9};
+    q = p;
+    flight_shift(&q, 1000);
+    assert_int_equal(q.attached_ns, 1100);
+    assert_int_equal(q.phase_start_ns, 1900);
+    assert_int_equal(q.coll_start_ns, 0);
+    assert_int_equal(q.ring[1].at_ns, 1500);
+    assert_int_equal(q.ring[2].at_ns, 0);
+    assert_int_equal(q.phase_ns[PHASE_DATA], 50);
+    flight_shift(&q, -1000);
+    assert_memory_equal(&p, &q, sizeof(p));
+    flight_shift(&q, -600);
+    assert_int_equal(q.attached_ns, 1);
+    assert_int_equal(q.phase_start_ns, 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_new_page_leaves_an_old_mapping_alone),
         cmocka_unit_test(bins_hold_what_they_say),
         cmocka_unit_test(a_rank_started_by_hand_has_a_page_of_its_own),
+        cmocka_unit_test(times_move_to_another_clock),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

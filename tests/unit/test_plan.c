@@ -286,6 +286,49 @@ static void ranks_get_torchruns_variables_once(void **state)
     assert_true(launch_env_free_port(NULL) > 0);
 }
 
+/* Rank 5 of 7: the second of three on the last of three nodes. */
+static void ranks_of_several_nodes_know_where_they_are(void **state)
+{
+    (void)state;
+    json_t *plan = parse("{}");
+    char *inherited[] = {NULL};
+    const struct launch_env e = {.job = 7,
+                                 .attempt = 2,
+                                 .generation = 1,
+                                 .name = "n",
+                                 .nonce = "ab",
+                                 .run_dir = "/run",
+                                 .ckpt_dir = "/ck",
+                                 .world_size = 7,
+                                 .first_rank = 4,
+                                 .local_world = 3,
+                                 .node_rank = 2,
+                                 .nodes = 3,
+                                 .node_ranks = "2,2,3",
+                                 .node_addr = "10.0.0.3",
+                                 .master_addr = "10.0.0.1",
+                                 .master_port = 1234,
+                                 .plan = plan};
+    static const char *const want[][2] = {
+        {"RANK", "5"},           {"LOCAL_RANK", "1"},
+        {"WORLD_SIZE", "7"},     {"LOCAL_WORLD_SIZE", "3"},
+        {"NODE_RANK", "2"},      {"GROUP_RANK", "2"},
+        {"GROUP_WORLD_SIZE", "3"}, {"MASTER_ADDR", "10.0.0.1"},
+        {"MASTER_PORT", "1234"}, {"JOBCTL_NODE_RANKS", "2,2,3"},
+        {"JOBCTL_NODE_ADDR", "10.0.0.3"}, {"JOBCTL_FLIGHT", "/run/rank5.flight"},
+    };
+    char **env = launch_env_make(&e, 5, inherited, NULL);
+    assert_non_null(env);
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        int times;
+        const char *got = value_of(env, want[i][0], &times);
+        assert_int_equal(times, 1);
+        assert_string_equal(got, want[i][1]);
+    }
+    free(env);
+    json_decref(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +336,7 @@ int main(void)
         cmocka_unit_test(the_jobs_word_is_found_first),
         cmocka_unit_test(this_machine_has_facts),
         cmocka_unit_test(ranks_get_torchruns_variables_once),
+        cmocka_unit_test(ranks_of_several_nodes_know_where_they_are),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

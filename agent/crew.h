@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crew.h - the agents of the other nodes of an attempt, as the agent of node 0 commands them
+ *
+ * Words.  The head is the agent of node 0: it alone decides (agent/agent_core.h), stores events and
+ * speaks to the controller.  A member is the agent of another node, 1 to nodes - 1 (agent/member.h):
+ * it starts, watches, signals and sweeps the ranks of its node as it is told.  The crew is what the
+ * head sees of all members.  Ranks are numbered node by node, and here always by their number among
+ * all.
+ *
+ * The crew listens on a port that the system chooses; its door (addresses, port, a key drawn for this
+ * attempt) goes over the controller to the members, which call, and call again when a connection
+ * breaks (agent/crew_link.h).  Training does not depend on the controller.
+ *
+ * A member that was not heard of for 1.5 times the lost time is lost, for good: it has ended its
+ * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S, else LOST_MS).
+ *
+ *   crew_open -> [gathered] -> crew_prepare to each -> [prepared]
+ *       -> crew_spawn -> [spawned] -> exited, line, ... -> crew_sweep -> [swept]
+ *       -> crew_spawn of the next generation ... -> crew_bye -> crew_close -> loop -> crew_destroy
+ *
+ * One question of a kind at a time; each is answered by its hook exactly once, by all members
+ * together.  A lost member's answers count as given, so that nothing waits for it: `lost` is told
+ * first.  Hooks come from the loop, never from inside a call of this header.  A hook may call
+ * anything here, crew_close() too.
+ */
+#ifndef AGENT_CREW_H
+#define AGENT_CREW_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct agent_exit;
+struct crew;
+struct err;
+struct flight_page;
+struct launch_env;
+
+enum { CREW_JOIN_MS = 60 * 1000, CREW_LOST_MS = 15 * 1000, CREW_NODES = 1024 };
+
+/* Everything is borrowed for the call. */
+struct crew_hooks {
+    /* All members have joined: crew_facts(), crew_name() and crew_address() know them. */
+    void (*gathered)(void *arg);
+    /* All have answered PREPARE. NULL: all can; else why one cannot, its name first: "gpu3: ...". */
+    void (*prepared)(void *arg, const char *refusal);
+    /* All have started theirs; or `text` says why one could not, and then nothing of that generation
+     * is left on any member. What ranks do or say is told only after this. */
+    void (*spawned)(void *arg, int generation, const char *text);
+    /* Generation 0: the setup of a member, e->rank is its node. */
+    void (*exited)(void *arg, const struct agent_exit *e);
+    void (*line)(void *arg, int generation, int rank, const json_t *line);
+    /* What a rank said to all others: give it to the ranks here (ranks_relay()); the other members
+     * have it. Only of the present generation; may come before `spawned`, so start the ranks here
+     * in the same turn of the loop as crew_spawn(). */
+    void (*relay)(void *arg, const json_t *line);
+    /* What a rank printed, for the rules of `watch:`; pieces may be missing. */
+    void (*output)(void *arg, int rank, const char *bytes, size_t size);
+    /* All have swept; left: who would not die, "gpu3: 123 (python3)", or "". */
+    void (*swept)(void *arg, bool clean, const char *left);
+    /* Native stacks of a member's ranks, or why there are none; once for each member asked. */
+    void (*inspected)(void *arg, int node, const char *text);
+    /* Once per node: nothing was heard of it for too long, or it never came. text names it. */
+    void (*lost)(void *arg, int node, const char *text);
+    void *arg;
+};
+
+struct crew_options {
+    int64_t       job, attempt;
+    const char   *nonce;
+    int           nodes;   /* the head's own counted: at least 2, at most CREW_NODES */
+    const json_t *names;   /* ["gpu1","gpu2",...], of all nodes; for people */
+    const char   *version; /* a member of another one is refused */
+    int           join_ms; /* how long to wait for all; 0: CREW_JOIN_MS */
+};
+
+/* Listens at once. The options are copied. */
+int crew_open(struct crew **out, uv_loop_t *loop, const struct crew_options *o,
+              const struct crew_hooks *hooks, struct err *err);
+/* No hook comes any more; run the loop once more before crew_destroy(). NULL is fine for both. */
+void crew_close(struct crew *c);
+void crew_destroy(struct crew *c);
+
+/* {"addresses":["10.0.0.1",...], "port":N, "key":"64 hex"}, for the members; a new object, NULL: no
+ * memory. Whoever has the key is taken for a member: it goes into no file, log, event or report. */
+json_t *crew_door(const struct crew *c);
+
+const json_t *crew_facts(const struct crew *c, int node); /* of a member that has joined, or NULL */
+const char *crew_name(const struct crew *c, int node);    /* of any node */
+/* Where the other nodes reach this one; of node 0 as its members do, so only after `gathered`. NULL:
+ * not known. For MASTER_ADDR, and for struct launch_env's node_addr of the ranks here. */
+const char *crew_address(const struct crew *c, int node);
+/* What its preflight has found (agent/doctor.h), after `prepared`; or NULL. */
+const json_t *crew_preflight(const struct crew *c, int node);
+
+/* To one member; `prepared` comes when as many have answered as were asked. Body:
+ *   {"spec":{}, "plan":{} of that node, "launch":{"name","ckpt_dir","secrets":{},"restarts",
+ *    "deadline_s", "proof":{"path","text"}?}}
+ * proof: a file that the head has written into the checkpoints' directory, and what is in it: a member
+ * that does not find it there has another directory, and says so. -1: the body is too large. */
+int crew_prepare(struct crew *c, int node, const json_t *body, struct err *err);
+
+struct crew_spawn {
+    int node, first_rank, ranks;
+};
+
+/* Start generation e->generation (0: the setup) on these members. Of *e the fields that are the same
+ * on all nodes are used: generation, world_size, node_ranks, master_addr, master_port (not 0, unless
+ * it is the setup), restarts, resume_step, skip_step, forget, deadline_s, remedies. */
+void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_spawn *where, int n);
+int64_t crew_pid(const struct crew *c, int rank); /* after `spawned`; 0: not known */
+
+void crew_control(struct crew *c, const char *command);   /* ranks_control() on all members */
+void crew_relay(struct crew *c, const json_t *line);      /* what a rank here says to all others */
+void crew_signal(struct crew *c, int signo);              /* ranks_signal() on all members */
+void crew_sweep(struct crew *c, int generation);          /* 0: all of the attempt */
+void crew_inspect(struct crew *c, int generation);
+
+/* The newest page of a member's rank, its times moved to the clock of this machine (pid 0 in it: it
+ * never attached), with the state and reading of its process (agent/process.h). Returns its process,
+ * or 0 when that has ended. */
+int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
+                  uint64_t *io_mib);
+/* The last lines of its output, or "". */
+const char *crew_last_lines(const struct crew *c, int rank);
+
+/* The attempt is over: the members leave. */
+void crew_bye(struct crew *c);
+
+#endif
