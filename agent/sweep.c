@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,10 +71,14 @@ static enum mark read_mark(int dir, const struct sweep *s)
     if (env && fd >= 0) {
         for (ssize_t n; size < ENVIRON_MAX && (n = read(fd, env + size, ENVIRON_MAX - size)) > 0;)
             size += (size_t)n;
-        char nonce[160], generation[64];
+        char nonce[160], generation[64], run_dir[PATH_MAX + 24];
         snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
         snprintf(generation, sizeof(generation), "JOBCTL_GENERATION=%d", s->generation);
-        if (has_entry(env, size, nonce, false))
+        snprintf(run_dir, sizeof(run_dir), "JOBCTL_RUN_DIR=%s", s->run_dir ? s->run_dir : "");
+        if (has_entry(env, size, nonce, false) && s->run_dir &&
+            !has_entry(env, size, run_dir, false))
+            mark = OF_ANOTHER;
+        else if (has_entry(env, size, nonce, false))
             mark = has_entry(env, size, generation, false) ? OF_GENERATION : OF_ATTEMPT;
         else if (has_entry(env, size, "JOBCTL_NONCE=", true) ||
                  has_entry(env, size, SWEEP_DAEMON, false))

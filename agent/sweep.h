@@ -5,7 +5,8 @@
  * an agent starts has it, and its children inherit it), or being a child of
  * this very process, which adopts as their subreaper what its children leave
  * behind; unless another's mark says whose it is: another nonce, or that of a
- * daemon (SWEEP_DAEMON) which a rank had to start.  A process that hides from both is adopted when its parent is ended,
+ * daemon (SWEEP_DAEMON) which a rank had to start.  Where one machine plays several nodes of an
+ * attempt, each of its agents has only what has its own directory in JOBCTL_RUN_DIR.  A process that hides from both is adopted when its parent is ended,
  * so sweep again until nothing is found.  Nothing is ever ended by name, and
  * each is held by a pidfd while it is checked, so that a reused pid is never hit.
  */
@@ -19,6 +20,7 @@
 
 struct sweep {
     const char *nonce;
+    const char *run_dir;    /* only of the agent there; NULL: of every agent of the attempt */
     int         generation; /* > 0: only processes of this one; 0: of the whole attempt */
     bool        adopted;    /* children of this process too (only in an agent) */
     bool        kill;       /* SIGKILL them; else only look */

@@ -170,7 +170,8 @@ static void sweep_finds_those_who_hide(void **state)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     char nonce[64];
     snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=t%dx", (int)getpid());
-    char *env[] = {nonce, (char[]){"JOBCTL_GENERATION=2"}, (char[]){"PATH=/usr/bin:/bin"}, NULL};
+    char *env[] = {nonce, (char[]){"JOBCTL_GENERATION=2"}, (char[]){"JOBCTL_RUN_DIR=/run/here"},
+                   (char[]){"PATH=/usr/bin:/bin"}, NULL};
     int out;
     /* a plain background child, one in a session of its own, one that has cleared its environment
      * and left the session; then the leader itself ends */
@@ -197,6 +198,10 @@ static void sweep_finds_those_who_hide(void **state)
     look.generation = 2;
     assert_int_equal(sweep_run(&look, left, sizeof(left)), 2); /* the marked ones */
     assert_non_null(strstr(left, "(sleep), "));
+    look.run_dir = "/run/her";
+    assert_int_equal(sweep_run(&look, NULL, 0), 0); /* of another node on this machine */
+    look.run_dir = "/run/here";
+    assert_int_equal(sweep_run(&look, NULL, 0), 2);
     look = (struct sweep){.nonce = nonce + 13, .generation = 1, .adopted = true};
     assert_int_equal(sweep_run(&look, NULL, 0), 1); /* only the one that hides */
     look.generation = 0;
