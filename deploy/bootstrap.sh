@@ -17,7 +17,7 @@ packages=(
     libcurl4-openssl-dev libxxhash-dev
     libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev libssh-dev
 )
-tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl openssh-server python3 python3-nbclient python3-ipykernel)
+tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl openssh-server iproute2 python3 python3-nbclient python3-ipykernel)
 # Not every release has these: left out where they are unknown.
 optional=(libclang-rt-14-dev)
 # A real Slurm for tests/slurm: where it cannot be installed those tests are skipped.

@@ -4,6 +4,13 @@
 # Each is an OpenSSH server of this user on a port of the loopback interface, with a key, a home
 # directory ($WORK/NAME) and processes of its own; $HOME/.ssh knows them by name. Needs no root.
 #
+# With hosts_apart each also has a network, a host name and an address of its own (10.77.0.11 and
+# on), on a cable to a switch at which the rest of the test sits: that takes root.
+#
+#   hosts_apart           the test's first words: run it again, in namespaces of its own; ends it
+#                         with 77 and a sentence where there are none
+#   host_cut NAME         what goes to it or comes from it is lost in silence, until host_mend NAME
+#   host_off NAME         its power: cut, and then everything on it is ended
 #   hosts_up NAME...      start them; ends the test with 77 and a sentence where there is no sshd
 #   host_drop NAME        end its connections, as a reset does; it goes on listening
 #   host_freeze NAME      nothing on it runs any more: neither sshd nor what was started through it
@@ -31,9 +38,67 @@ host_sessions() { # NAME: sshd's children and theirs, the agents not among them
     pid=$(cat "$WORK/$1.sshd.pid" 2>/dev/null) || return 0
     for c in $(cat "/proc/$pid/task/"*/children 2>/dev/null); do host_tree "$c"; done
 }
+host_address() { cat "$WORK/$1.address" 2>/dev/null || echo 127.0.0.1; }
+host_run() { # NAME COMMAND...: there
+    local name=$1
+    shift
+    [ ! -s "$WORK/$name.holder" ] || set -- nsenter -t "$(cat "$WORK/$name.holder")" -n -u -- "$@"
+    "$@"
+}
+hosts_apart() {
+    [ -z "${HOSTS_APART:-}" ] || return 0
+    command -v bridge >/dev/null || { echo "no bridge command here: install iproute2"; exit 77; }
+    unshare --net --uts ip link add br0 type bridge 2>/dev/null ||
+        { echo "no network namespaces with bridges here: that takes root (CAP_SYS_ADMIN, CAP_NET_ADMIN)"; exit 77; }
+    HOSTS_APART=1 exec unshare --net --uts bash -eu "$0"
+}
+# The namespaces of a host, held by a process, and its cable.
+host_wire() { # NAME
+    local k holder mac
+    k=$(ls "$WORK"/*.holder 2>/dev/null | wc -l)
+    mac=02:77:00:00:00:$(printf %02x $((11 + k)))
+    if [ "$k" = 0 ]; then
+        ip link set lo up
+        ip link add br0 address 02:77:00:00:00:01 type bridge stp_state 0 forward_delay 0
+        ip addr add 10.77.0.1/24 dev br0
+        ip link set br0 up
+    fi
+    unshare --net --uts sleep infinity </dev/null >/dev/null 2>&1 &
+    holder=$!
+    until [ "$(readlink /proc/$holder/ns/net)" != "$(readlink /proc/self/ns/net)" ] &&
+        [ "$(cat /proc/$holder/comm)" = sleep ]; do sleep 0.01; done
+    echo $holder >"$WORK/$1.holder"
+    echo "10.77.0.$((11 + k))" >"$WORK/$1.address"
+    echo "$mac" >"$WORK/$1.mac"
+    ip link add "v$1" type veth peer name eth0 address "$mac" netns "$holder"
+    ip link set "v$1" master br0 up
+    host_run "$1" sh -ec "hostname $1; ip link set lo up
+        ip addr add 10.77.0.$((11 + k))/24 dev eth0; ip link set eth0 up"
+}
+# Everybody knows everybody's address for ever: a cut is silence, not an unreachable host.
+hosts_acquaint() {
+    local h o
+    for h in $hosts; do
+        ip neigh replace "$(host_address "$h")" lladdr "$(cat "$WORK/$h.mac")" nud permanent dev br0
+        host_run "$h" ip neigh replace 10.77.0.1 lladdr 02:77:00:00:00:01 nud permanent dev eth0
+        for o in $hosts; do
+            [ "$o" = "$h" ] || host_run "$h" ip neigh replace "$(host_address "$o")" \
+                lladdr "$(cat "$WORK/$o.mac")" nud permanent dev eth0
+        done
+    done
+}
+host_cut() { bridge link set dev "v$1" state 0; }
+host_mend() { bridge link set dev "v$1" state 3; }
+host_off() {
+    local p
+    host_cut "$1"
+    for p in $(cat "$WORK/$1.sshd.pid") $(host_sessions "$1") $(host_pids "$1"); do
+        kill -KILL "$p" 2>/dev/null || true
+    done
+}
 host_config() { # NAME PORT
     cat >"$WORK/$1.sshd" <<CONF
-ListenAddress 127.0.0.1
+ListenAddress $(host_address "$1")
 Port $2
 HostKey $WORK/$1.key
 PidFile $WORK/$1.sshd.pid
@@ -57,7 +122,7 @@ host_up() { # NAME [PORT]
     local port=${2:-$(sed -n 's/^Port //p' "$WORK/$1.sshd")} i
     host_config "$1" "$port"
     rm -f "$WORK/$1.sshd.pid"
-    "$sshd" -f "$WORK/$1.sshd" -E "$WORK/$1.sshd.log" 2>>"$WORK/$1.sshd.log" || return 1
+    host_run "$1" "$sshd" -f "$WORK/$1.sshd" -E "$WORK/$1.sshd.log" 2>>"$WORK/$1.sshd.log" || return 1
     for i in $(seq 200); do
         [ -s "$WORK/$1.sshd.pid" ] && return 0
         sleep 0.01
@@ -67,14 +132,15 @@ host_up() { # NAME [PORT]
 host_new() {
     local port i
     mkdir -p "$WORK/$1"
+    [ -z "${HOSTS_APART:-}" ] || host_wire "$1"
     ssh-keygen -q -t ed25519 -N '' -C "$1" -f "$WORK/$1.key"
     for i in $(seq 50); do
         port=$((20000 + RANDOM % 12000))
         host_up "$1" $port && break
     done
     [ -s "$WORK/$1.sshd.pid" ] || { cat "$WORK/$1.sshd.log"; return 1; }
-    printf 'Host %s\n  HostName 127.0.0.1\n  Port %s\n' "$1" "$port" >>"$HOME/.ssh/config"
-    echo "[127.0.0.1]:$port $(cut -d' ' -f1,2 "$WORK/$1.key.pub")" >>"$HOME/.ssh/known_hosts"
+    printf 'Host %s\n  HostName %s\n  Port %s\n' "$1" "$(host_address "$1")" "$port" >>"$HOME/.ssh/config"
+    echo "[$(host_address "$1")]:$port $(cut -d' ' -f1,2 "$WORK/$1.key.pub")" >>"$HOME/.ssh/known_hosts"
 }
 hosts_up() {
     [ -x "$sshd" ] || { echo "no sshd here: install openssh-server"; exit 77; }
@@ -86,6 +152,7 @@ hosts_up() {
     hosts=$*
     trap hosts_down EXIT
     for h in $hosts; do host_new "$h"; done
+    [ -z "${HOSTS_APART:-}" ] || hosts_acquaint
     # libssh's own defaults; OpenSSH (as a jump) looks in the passwd entry's home, so say where.
     printf 'Host *\n  User %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n' "$(id -un)" \
         "$HOME/.ssh/id_ed25519" "$HOME/.ssh/known_hosts" >>"$HOME/.ssh/config"
@@ -108,6 +175,8 @@ hosts_down() {
     for h in $hosts; do
         host_thaw "$h" 2>/dev/null || true
         host_down "$h"
-        for p in $(host_pids "$h"); do kill -KILL "$p" 2>/dev/null || true; done
+        for p in $(host_pids "$h") $(cat "$WORK/$h.holder" 2>/dev/null); do
+            kill -KILL "$p" 2>/dev/null || true
+        done
     done
 }
