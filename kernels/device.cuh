@@ -52,7 +52,7 @@ static bool device_ok(cudaError_t e, const char *what);
 /* At least `bytes`, or NULL with the failure noted. */
 static void *device_scratch(enum scratch which, size_t bytes);
 /* Whether one of the faster ways to do the same is wanted: all are, unless $JOBCTL_CUDA_WAYS lists
- * those that are ("tune graph tensor"; empty: none). */
+ * those that are ("tune graph tensor bgrad"; empty: none). */
 static bool device_way(const char *way);
 
 #ifdef CUDA_ON_CPU

@@ -34,7 +34,7 @@ struct gemm_key {
     int      m, n, k, lda, ldb, ldc, batch;
     int64_t  stride_a, stride_b, stride_c;
     unsigned align_a, align_b, align_c;
-    bool     ta, tb, bias, keep, wide;
+    bool     ta, tb, bias, keep, wide, row_sums;
 };
 
 struct gemm_plan {
@@ -54,7 +54,7 @@ static struct {
     cublasLtHandle_t  handle;
     struct gemm_plan *plan; /* [PLANS_MAX], each at its hash or behind it */
     int               plans;
-    bool              tune;
+    bool              tune, sums;
     char              gpu[128];
 } lt;
 
@@ -102,7 +102,13 @@ static bool gemm_open(const char *gpu, char *why, size_t size)
     }
     snprintf(lt.gpu, sizeof(lt.gpu), "%.127s", gpu);
     lt.tune = device_way("tune");
+    lt.sums = device_way("bgrad");
     return true;
+}
+
+static bool gemm_sums(void)
+{
+    return lt.sums;
 }
 
 /* --- our own product ---------------------------------------------------------------------- */
@@ -178,6 +184,7 @@ static struct gemm_key key_of(const struct gemm *g)
     k.align_b = alignment(g->b, g->stride_b, g->batch, size_of(kind_of(false)));
     k.align_c = alignment(g->c, g->stride_c, g->batch, size_of(kind_of(g->wide)));
     k.ta = g->ta, k.tb = g->tb, k.bias = g->bias != NULL, k.keep = g->beta != 0, k.wide = g->wide;
+    k.row_sums = g->row_sums != NULL;
     return k;
 }
 
@@ -194,12 +201,22 @@ static bool plan_matrix(cublasLtMatrixLayout_t *out, cudaDataType_t type, int ro
                  "stride");
 }
 
+/* Where the bias is, or its gradient goes. */
+static bool plan_bias(const struct gemm_plan *p, const struct gemm *g, const char *name)
+{
+    const void *at = g->bias ? g->bias : g->row_sums;
+    return !at || lt_ok(lt.cublasLtMatmulDescSetAttribute(
+                            p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof(at)), name);
+}
+
 static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
 {
     const cudaDataType_t type = kind_of(false);
     const cublasOperation_t op_a = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t op_b = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t end = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t end = g->bias       ? CUBLASLT_EPILOGUE_BIAS
+                                   : g->row_sums ? CUBLASLT_EPILOGUE_BGRADB /* its b is our a */
+                                                 : CUBLASLT_EPILOGUE_DEFAULT;
     return lt_ok(lt.cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul") &&
            lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_a,
                                                    sizeof(op_a)), "transpose") &&
@@ -207,6 +224,7 @@ static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
                                                    sizeof(op_b)), "transpose") &&
            lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &end,
                                                    sizeof(end)), "epilogue") &&
+           plan_bias(p, g, "bias") && /* offers depend on how it is aligned */
            plan_matrix(&p->a, type, g->tb ? g->k : g->n, g->tb ? g->n : g->k, g->ldb, g->batch,
                        g->stride_b) &&
            plan_matrix(&p->b, type, g->ta ? g->m : g->k, g->ta ? g->k : g->m, g->lda, g->batch,
@@ -320,22 +338,30 @@ static cublasStatus_t plan_do(struct gemm_plan *p, const struct gemm *g, void *r
     return rc;
 }
 
-static void gemm_run(const char *name, const struct gemm *g)
+static bool gemm_run_plain(const char *name, const struct gemm *g)
+{
+    struct gemm plain = *g;
+    plain.row_sums = NULL;
+    gemm_run(name, &plain);
+    return false;
+}
+
+static bool gemm_run(const char *name, const struct gemm *g)
 {
     void *room = device_scratch(SCRATCH_GEMM, GEMM_WORKSPACE);
-    if (!room || device.state != KERN_OK)
-        return;
-    struct gemm_plan *p = plan_for(g);
-    if (!p)
-        return;
-    const void *bias = g->bias;
-    if (bias && !lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                         &bias, sizeof(bias)), name))
-        return;
+    struct gemm_plan *p = room && device.state == KERN_OK ? plan_for(g) : NULL;
+    if (!p || !plan_bias(p, g, name))
+        return true;
     if (p->offers > 0 && !p->chosen && !device.recording)
         tune_choose(p, g, room);
+    const cublasStatus_t rc = p->offers > 0 ? plan_do(p, g, room) : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (rc == CUBLAS_STATUS_NOT_SUPPORTED && g->row_sums) {
+        p->offers = 0; /* not asked for again */
+        return gemm_run_plain(name, g);
+    }
     if (p->offers > 0)
-        lt_ok(plan_do(p, g, room), name);
+        lt_ok(rc, name);
     else
         plain_gemm(name, g);
+    return true;
 }

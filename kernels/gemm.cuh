@@ -3,7 +3,8 @@
  *
  * c[m, n] = op(a)[m, k] op(b)[k, n] + beta c + bias[n], `batch` times with strides.
  * a and b are narrow (kernels.h), c narrow or fp32, bias as c (cuBLASLt
- * wants it so), sums fp32.
+ * wants it so), sums fp32.  In the gradient of a weight the sums of op(a)'s rows
+ * are that of its bias: cuBLASLt can make them while it has op(a) at hand.
  */
 #ifndef KERNELS_GEMM_CUH
 #define KERNELS_GEMM_CUH
@@ -20,6 +21,7 @@ struct gemm {
     int            ldc;
     float          beta;
     const void    *bias;     /* or NULL */
+    float         *row_sums; /* of op(a), [m], with an fp32 c and without bias; or NULL */
     int            batch;
     int64_t        stride_a, stride_b, stride_c; /* in numbers */
 };
@@ -27,6 +29,9 @@ struct gemm {
 /* The library; on failure `why` has a sentence. */
 static bool gemm_open(const char *gpu, char *why, size_t size);
 static void gemm_remember(const char *file); /* see cuda.h */
-static void gemm_run(const char *name, const struct gemm *g);
+/* false: row_sums were asked for and are not made. */
+static bool gemm_run(const char *name, const struct gemm *g);
+/* Whether row_sums are worth asking for: the way `bgrad` of $JOBCTL_CUDA_WAYS. */
+static bool gemm_sums(void);
 
 #endif

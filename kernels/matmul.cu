@@ -3,8 +3,8 @@
 #include "kernels/gemm.cuh"
 
 /* c[m, n] of fp32 or narrow numbers from op(a)[m, k] op(b)[k, n]; all rows are dense. */
-static void product(const char *name, void *c, bool fp32, float beta, const void *bias,
-                    const void *a, bool ta, const void *b, bool tb, int m, int n, int k)
+static struct gemm dense(void *c, bool fp32, float beta, const void *bias,
+                         const void *a, bool ta, const void *b, bool tb, int m, int n, int k)
 {
     struct gemm g = {};
     g.m = m, g.n = n, g.k = k;
@@ -14,18 +14,23 @@ static void product(const char *name, void *c, bool fp32, float beta, const void
     g.c = c, g.wide = fp32, g.ldc = n;
     g.beta = beta, g.bias = bias;
     g.batch = 1;
+    return g;
+}
+
+static void product(const char *name, const struct gemm &g)
+{
     gemm_run(name, &g);
 }
 
 static void cuda_linear(void *y, const void *x, const void *w, const void *b, int m, int k, int n)
 {
-    product("linear", y, false, 0, b, x, false, w, true, m, n, k);
+    product("linear", dense(y, false, 0, b, x, false, w, true, m, n, k));
 }
 
 static void cuda_linear_wide(float *y, const void *x, const void *w, const float *b, int m, int k,
                              int n)
 {
-    product("linear_wide", y, true, 0, b, x, false, w, true, m, n, k);
+    product("linear_wide", dense(y, true, 0, b, x, false, w, true, m, n, k));
 }
 
 template <typename T> struct plain_columns {
@@ -38,11 +43,24 @@ template <typename T> struct plain_columns {
     }
 };
 
+__global__ void bias_kernel(float *db, const float *sums, int n)
+{
+    for EACH(i, (size_t)n)
+        db[i] += sums[i];
+}
+
+/* The sums of dy's columns come with dy^T x, or in a pass of their own. They are added apart, as
+ * cuBLASLt overwrites what it makes of them. */
 static void weight_back(float *dw, float *db, const void *dy, const void *x, int m, int k, int n)
 {
     const struct column_to to = {db, 0, 1, 1, 0};
-    product("linear_back", dw, true, 1, NULL, dy, true, x, false, n, k, m);
-    if (db)
+    struct gemm g = dense(dw, true, 1, NULL, dy, true, x, false, n, k, m);
+    if (db && gemm_sums())
+        g.row_sums = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * (size_t)n);
+    const bool summed = gemm_run("linear_back", &g) && g.row_sums;
+    if (summed)
+        launch("linear_back", bias_kernel, grid_for((size_t)n), dim3(BLOCK), 0, db, g.row_sums, n);
+    else if (db)
         for_kind(false, [&](auto t, auto) {
             typedef decltype(t) T;
             const struct plain_columns<T> f = {(const T *)dy, n};
@@ -54,7 +72,7 @@ static void cuda_linear_back(void *dx, float *dw, float *db, const void *dy, con
                              const void *w, int m, int k, int n)
 {
     if (dx)
-        product("linear_back", dx, false, 0, NULL, dy, false, w, false, m, k, n);
+        product("linear_back", dense(dx, false, 0, NULL, dy, false, w, false, m, k, n));
     weight_back(dw, db, dy, x, m, k, n);
 }
 
@@ -62,7 +80,8 @@ static void cuda_linear_back_wide(float *dx, int keep, float *dw, float *db, con
                                   const void *x, const void *w, int m, int k, int n)
 {
     if (dx)
-        product("linear_back", dx, true, keep ? 1.0f : 0.0f, NULL, dy, false, w, false, m, k, n);
+        product("linear_back",
+                dense(dx, true, keep ? 1.0f : 0.0f, NULL, dy, false, w, false, m, k, n));
     weight_back(dw, db, dy, x, m, k, n);
 }
 

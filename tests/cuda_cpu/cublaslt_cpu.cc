@@ -3,7 +3,7 @@
  *
  * An algorithm holds for the alignments it was asked for: a product whose
  * pointers are aligned less ends the program, as it would be wrong on a GPU.
- * CUDA_CPU_FAIL=algorithm: there is none for any product.
+ * CUDA_CPU_FAIL=algorithm: there is none for any product; bgrad: none that sums b's columns.
  *
  * Of several algorithms that are asked for, the first does not work, the second is
  * slow, the third is the fastest one.  CUDA_CPU_REPORT set: at the end a line says
@@ -18,7 +18,7 @@
 struct cuda_cpu_desc {
     cublasOperation_t  ta, tb;
     cublasLtEpilogue_t end;
-    const void        *bias;
+    void              *bias;
 };
 
 struct cuda_cpu_layout {
@@ -33,12 +33,12 @@ struct cuda_cpu_preference {
 
 enum { OFFERS = 3, BROKEN = 0 };
 static const float cost[OFFERS] = {0.1f, 3.0f, 1.0f};
-static long        runs[OFFERS];
+static long        runs[OFFERS], sums;
 
 static void report(void)
 {
-    fprintf(stderr, "cublaslt_cpu: run: the slow algorithm %ld times, the fast one %ld times\n",
-            runs[1], runs[2]);
+    fprintf(stderr, "cublaslt_cpu: run: the slow algorithm %ld times, the fast one %ld times, "
+                    "columns summed %ld times\n", runs[1], runs[2], sums);
 }
 
 static void die(const char *what)
@@ -142,14 +142,17 @@ extern "C" cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreferen
 }
 
 extern "C" cublasStatus_t
-cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t,
                                cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                cublasLtMatrixLayout_t, cublasLtMatmulPreference_t p, int wanted,
                                cublasLtMatmulHeuristicResult_t *found, int *count)
 {
     const char *fail = getenv("CUDA_CPU_FAIL");
     *count = 0;
-    if (fail && strcmp(fail, "algorithm") == 0)
+    if (d->end != CUBLASLT_EPILOGUE_DEFAULT && !d->bias)
+        die("the bias must be there before algorithms are asked for: they depend on its alignment");
+    if (fail && (strcmp(fail, "algorithm") == 0 ||
+                 (strcmp(fail, "bgrad") == 0 && d->end == CUBLASLT_EPILOGUE_BGRADB)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const int first = wanted > 1 ? BROKEN : OFFERS - 1;
     for (int n = first; n < OFFERS && *count < wanted; n++, ++*count) {
@@ -197,7 +200,21 @@ struct product {
     const void     *a, *b, *c;
     void           *e;
     void run() const;
+    void sum_columns() const;
 };
+
+/* Of b, as it enters the product: one sum for each column of the result, as wide as that is. */
+void product::sum_columns() const
+{
+    const int64_t depth = d.ta == CUBLAS_OP_N ? la.cols : la.rows;
+    for (int64_t j = 0; j < lc.cols; j++) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; k++)
+            sum += (double)number(b, lb.type, d.tb == CUBLAS_OP_N ? k + j * lb.ld : j + k * lb.ld);
+        ((float *)d.bias)[j] = (float)sum;
+    }
+    sums++;
+}
 
 void product::run() const
 {
@@ -216,6 +233,8 @@ void product::run() const
                 else
                     ((__nv_bfloat16 *)e)[at] = __float2bfloat16_rn(y);
             }
+    if (d.end == CUBLASLT_EPILOGUE_BGRADB)
+        sum_columns();
     cuda_cpu_close_memory();
 }
 
@@ -233,6 +252,8 @@ extern "C" cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t 
         (d->tb == CUBLAS_OP_N ? lb->cols : lb->rows) != n || la->batch != lc->batch ||
         lb->batch != lc->batch)
         die("the shapes of a product do not fit");
+    if (d->end == CUBLASLT_EPILOGUE_BGRADB && lc->type != CUDA_R_32F)
+        die("sums of columns are made in the kind of the result, and wanted as fp32");
     check_alignment(algo, a, b, e);
     if (algo->number == BROKEN)
         return CUBLAS_STATUS_NOT_SUPPORTED;

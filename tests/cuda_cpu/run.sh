@@ -10,7 +10,7 @@ bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
 nccl=$(realpath "$5")
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
 export JOBCTL_CUDA_WAYS= # plain, but where it says otherwise: trying algorithms takes its time here
-every="tune graph tensor"
+every="tune graph tensor bgrad"
 work=$(mktemp -d)
 log=$work/log
 trap 'rm -rf "$work"' EXIT
@@ -51,9 +51,16 @@ for precision in fp32 bf16; do
         env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_ORDER=reverse "$kernels" "$plugin" $precision
     ok "kernels $precision, no algorithm in cuBLASLt" \
         env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" $precision
+    ok "kernels $precision, no sums of columns in cuBLASLt" env JOBCTL_CUDA_WAYS=bgrad \
+        CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" $precision
+    cp "$log" "$work/sums.log"
+    ok "which are then made apart" grep 'columns summed 0 times' "$work/sums.log"
     # shellcheck disable=SC2086
-    ok "golden cases $precision, every way" env JOBCTL_CUDA_WAYS="$every" \
+    ok "golden cases $precision, every way" env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 \
         "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
+    cp "$log" "$work/sums.log"
+    ok "gradients of biases come with those of weights" \
+        grep 'columns summed [1-9]' "$work/sums.log"
 done
 for precision in fp32 bf16; do
     ok "memory as planned $precision" env PRECISION=$precision "$memory"
