@@ -12,6 +12,7 @@
 #include "agent/ranks.h"
 #include "agent/session.h"
 #include "agent/vigil.h"
+#include "agent/world.h"
 #include "engine/err.h"
 
 static void on_trouble(void *arg, const struct vigil_trouble *t)
@@ -93,16 +94,15 @@ static int prepare(struct attempt *a, struct err *err)
         payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
         plan_launch(a, spec, err) < 0 || look_before(a, spec, err) < 0)
         return -1;
-    a->np = (int)json_integer_value(json_object_get(a->plan, "np"));
-    a->pids = calloc((size_t)(a->np > 0 ? a->np : 1), sizeof(*a->pids));
-    if (!a->pids)
-        return err_set(err, ERR_MEMORY, "no memory for %d ranks", a->np);
-    ranks_set_job(a->ranks, &(struct ranks_job){.run_dir = a->o.run_dir,
-                                                .workdir = a->payload.workdir,
-                                                .argv = a->payload.argv,
-                                                .setup_argv = a->payload.setup_argv,
-                                                .snapshots = has_engine(spec)});
-    return vigil_create(&a->vigil, &a->loop, a->ranks, a->plan, spec,
+    const int np = (int)json_integer_value(json_object_get(a->plan, "np"));
+    const struct ranks_job job = {.run_dir = a->o.run_dir,
+                                  .workdir = a->payload.workdir,
+                                  .argv = a->payload.argv,
+                                  .setup_argv = a->payload.setup_argv,
+                                  .snapshots = has_engine(spec)};
+    if (world_prepare(a->world, &job, np, err) < 0)
+        return -1;
+    return vigil_create(&a->vigil, &a->loop, a->world, a->plan, spec,
                         json_object_get(a->launch, "learned"),
                         &(struct vigil_hooks){.trouble = on_trouble,
                                               .warning = on_warning,
@@ -125,7 +125,7 @@ static void feed_launch(struct attempt *a, const char *refusal)
     a->restarts = launch_int(body, "budget", "restarts");
     struct agent_input in = {
         .kind = INPUT_LAUNCH,
-        .launch = {.np = a->np,
+        .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = a->payload.setup_argv[0] != NULL,
                    .refusal = refusal,

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_parts.h - the inside of an attempt, shared by attempt*.c only */
+/* attempt_parts.h - the inside of an attempt, shared by attempt*.c only
+ *
+ * attempt.c (life, messages) calls attempt_launch.c (from LAUNCH to a start), and both call
+ * attempt_act.c (what the core wants done); none calls upwards.
+ */
 #ifndef AGENT_ATTEMPT_PARTS_H
 #define AGENT_ATTEMPT_PARTS_H
 
@@ -20,11 +24,10 @@ struct attempt {
     uv_loop_t loop;
     uv_timer_t timer; /* the core's */
     uv_timer_t beat;  /* heartbeats, and patience with the controller */
-    uv_timer_t broom; /* between two looks of a sweep */
     uv_timer_t dusk;  /* the machine will be taken away: time to save */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
-    struct ranks *ranks;
+    struct world *world;
     struct vigil *vigil; /* from LAUNCH on */
     struct inspector *inspector;
     struct session *session;
@@ -38,13 +41,9 @@ struct attempt {
     int64_t deadline_s; /* deadline.h */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
-    int64_t *pids;
-    int np;
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: the job has none */
 
-    int sweep_generation;
-    int64_t sweep_since_ms;
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
     bool leaving;
@@ -52,20 +51,35 @@ struct attempt {
     json_t *learned; /* as it was stored last, or NULL */
 };
 
+struct world_started;
+
+/* --- attempt_act.c: below the others, which call it --------------------------------------- */
+
+int64_t attempt_now_ms(void);
+
+/* [0, 1), for the jitter of the back-off. */
+double attempt_dice(void);
+
 /* One step of the core; performing an effect may lead to the next step. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
 
 /* Stores one event; true if it must be on disk before anything else happens. Takes the body. */
 bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
 void attempt_sync(struct attempt *a);
+/* What was learned of this job, if it is news. */
+void attempt_store_learned(struct attempt *a);
 
-/* [0, 1), for the jitter of the back-off. */
-double attempt_dice(void);
-
-/* End all that is ours of sweep_generation, and answer the core when nothing is left. */
+/* The mirror has its last copy: end all that is left of the attempt. */
 void attempt_sweep(struct attempt *a);
 
-/* attempt_launch.c: the controller's LAUNCH. */
+/* The world's answer to a start (agent/world.h). */
+void attempt_on_started(void *arg, const struct world_started *s);
+
+/* Closes every handle, so that the loop ends. */
+void attempt_leave(struct attempt *a);
+
+/* --- attempt_launch.c: the controller's LAUNCH -------------------------------------------- */
+
 void attempt_on_launch(struct attempt *a, const json_t *body);
 
 #endif

@@ -6,9 +6,9 @@
 #include <jansson.h>
 
 struct agent_core;
-struct ranks;
+struct world;
 
 /* A new object, or NULL when memory ran out. */
-json_t *heartbeat_body(const struct agent_core *core, const struct ranks *ranks);
+json_t *heartbeat_body(const struct agent_core *core, const struct world *world);
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "agent/buf.h"
 #include "agent/kernel_log.h"
-#include "agent/ranks.h"
+#include "agent/world.h"
 #include "engine/err.h"
 #include "engine/flight.h"
 
@@ -158,14 +158,14 @@ static void put_output(struct buf *t, const char *tail)
 
 static void put_rank(struct buf *t, const struct incident *i, int rank, struct flight_page *page)
 {
-    int64_t pid = ranks_look(i->ranks, rank, page);
+    int64_t pid = world_look(i->world, rank, page, NULL, NULL);
     buf_print(t, "\nrank %d: %s", rank, pid ? "" : "has ended; it was at ");
     put_place(t, page);
     buf_print(t, "\n");
     put_page(t, page);
     if (pid)
         put_process(t, page->pid ? (int64_t)page->pid : pid);
-    put_output(t, ranks_last_lines(i->ranks, rank));
+    put_output(t, world_last_lines(i->world, rank));
 }
 
 /* --- the node ---------------------------------------------------------------------------- */
@@ -205,13 +205,14 @@ static void put_node(struct buf *t, const struct incident *i)
 /* In one sentence; of many ranks the first few, and the one that is to blame is in `reason`. */
 static void put_summary(struct buf *t, const struct incident *i, struct flight_page *page)
 {
-    for (int r = 0; r < i->np && r < TOLD_RANKS; r++) {
-        int64_t pid = ranks_look(i->ranks, r, page);
+    const int np = world_ranks(i->world);
+    for (int r = 0; r < np && r < TOLD_RANKS; r++) {
+        int64_t pid = world_look(i->world, r, page, NULL, NULL);
         buf_print(t, "%srank %d: %s", r ? "; " : "", r, pid ? "" : "ended, last at ");
         put_place(t, page);
     }
-    if (i->np > TOLD_RANKS)
-        buf_print(t, "; and %d others", i->np - TOLD_RANKS);
+    if (np > TOLD_RANKS)
+        buf_print(t, "; and %d others", np - TOLD_RANKS);
 }
 
 static int write_all(const char *path, const struct buf *t, struct err *err)
@@ -257,7 +258,7 @@ json_t *incident_write(const struct incident *i, struct err *err)
     }
     buf_print(&text, "incident of job %" PRId64 ", attempt %" PRId64 ", generation %d, %s\n%s\n", i->job,
               i->attempt, i->generation, when, i->reason);
-    for (int r = 0; r < i->np; r++)
+    for (int r = 0; r < world_ranks(i->world); r++)
         put_rank(&text, i, r, page);
     put_node(&text, i);
     put_summary(&summary, i, page);

@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 struct err;
-struct ranks;
+struct world;
 
 struct incident {
     const char         *run_dir, *ckpt_dir;
     int64_t             job, attempt;
-    int                 generation, np;
+    int                 generation;
     const char         *reason;
-    const struct ranks *ranks;
+    const struct world *world;
 };
 
 enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */

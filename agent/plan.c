@@ -289,7 +289,7 @@ static void set_profiler(struct plan_view *v)
 /* --- the whole ----------------------------------------------------------------------------- */
 
 /* FNV-1a: it tells plans of one job apart, nobody else's. */
-static void set_hash(json_t *plan)
+void plan_set_hash(json_t *plan)
 {
     uint64_t h = 0xcbf29ce484222325U;
     char hex[24];
@@ -321,7 +321,7 @@ static int fill(struct plan_view *v, struct err *err)
     if (plan_take_user_env(v, err) < 0)
         return -1;
     plan_add_remedies(v);
-    set_hash(v->plan);
+    plan_set_hash(v->plan);
     return 0;
 }
 

@@ -6,6 +6,11 @@
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
 
+static bool is_of_nodes(const json_t *plan)
+{
+    return plan_text(json_array_get(json_object_get(plan, "ranks"), 0), "name")[0] != '\0';
+}
+
 static void print_env(FILE *out, const json_t *plan, const char *list)
 {
     size_t i;
@@ -21,17 +26,32 @@ static void print_env(FILE *out, const json_t *plan, const char *list)
     }
 }
 
+/* What is set on one node only, or to another value there. */
+static void print_nodes(FILE *out, const json_t *plan)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach(json_object_get(plan, "node_env"), i, node)
+    {
+        fprintf(out, "on %s:\n", plan_text(node, "name"));
+        print_env(out, node, "env");
+    }
+}
+
 void plan_print(FILE *out, const json_t *plan)
 {
     size_t i;
     const json_t *row;
     int nodes = (int)json_integer_value(json_object_get(plan, "nodes"));
-    fprintf(out, "ranks: %d%s (%s)\n", (int)json_integer_value(json_object_get(plan, "np")),
-            nodes > 1 ? " on each node" : "", plan_text(plan, "why"));
+    const char *where = nodes < 2 ? "" : is_of_nodes(plan) ? " on all nodes" : " on each node";
+    fprintf(out, "ranks: %d%s (%s)\n", (int)json_integer_value(json_object_get(plan, "np")), where,
+            plan_text(plan, "why"));
     json_array_foreach(json_object_get(plan, "ranks"), i, row)
     {
         const char *gpu = plan_text(row, "gpu"), *cpus = plan_text(row, "cpus");
-        fprintf(out, "  rank %d: %s%s%s", (int)i, plan_text(row, "device"), gpu[0] ? " " : "", gpu);
+        const char *name = plan_text(row, "name");
+        fprintf(out, "  rank %d%s%s: %s%s%s", (int)i, name[0] ? " on " : "", name,
+                plan_text(row, "device"), gpu[0] ? " " : "", gpu);
         if (cpus[0])
             fprintf(out, ", on CPUs %s of its memory node %d", cpus,
                     (int)json_integer_value(json_object_get(row, "numa")));
@@ -41,6 +61,7 @@ void plan_print(FILE *out, const json_t *plan)
         fprintf(out, "NCCL is expected to use: %s\n", plan_text(plan, "expects"));
     fprintf(out, "environment of every rank:\n");
     print_env(out, plan, "env");
+    print_nodes(out, plan);
     print_env(out, plan, "user_env");
     if (json_object_get(plan, "remedies"))
         fprintf(out, "if it hangs before its first step, the next start adds, one after the other:\n");

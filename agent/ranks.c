@@ -588,13 +588,3 @@ const char *ranks_last_lines(const struct ranks *r, int rank)
     const struct proc *p = proc_of(r, rank);
     return p && p->capture ? capture_tail(p->capture) : "";
 }
-
-const char *ranks_phase(const struct ranks *r, int rank)
-{
-    const struct proc *p = proc_of(r, rank);
-    if (!p || !p->flight)
-        return NULL;
-    static struct flight_page page; /* 16 KiB; one thread */
-    flight_read(p->flight, &page);
-    return page.pid ? flight_phase_name(flight_phase_of(&page)) : NULL;
-}

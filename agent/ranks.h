@@ -80,7 +80,4 @@ int64_t *ranks_workers(const struct ranks *r, int first);
 /* The last lines of its output, or "". */
 const char *ranks_last_lines(const struct ranks *r, int rank);
 
-/* The name of the phase that a rank's flight page shows, or NULL when it has never attached. */
-const char *ranks_phase(const struct ranks *r, int rank);
-
 #endif

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/process.h"
-#include "agent/ranks.h"
 #include "agent/straggler.h"
 #include "agent/watch.h"
+#include "agent/world.h"
 #include "engine/err.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
@@ -20,7 +19,7 @@ struct partial {
 };
 
 struct vigil {
-    struct ranks      *ranks;
+    struct world      *world;
     struct vigil_hooks hooks;
     struct hang       *hang;
     struct straggler  *straggler;
@@ -64,13 +63,9 @@ static void on_look(uv_timer_t *timer)
     struct vigil *v = timer->data;
     struct hang_verdict verdict;
     for (int i = 0; i < v->np; i++) {
-        int64_t pid = ranks_look(v->ranks, i, &v->pages[i]);
-        /* A command's page is written by a child of its shell. */
-        int64_t worker = v->pages[i].pid ? (int64_t)v->pages[i].pid : pid;
-        v->look[i] = (struct hang_rank){.alive = pid > 0,
-                                        .state = pid > 0 ? process_state(worker) : (char)0,
-                                        .io_mib = pid > 0 ? process_io_mib(worker) : 0,
-                                        .page = &v->pages[i]};
+        struct hang_rank *r = &v->look[i];
+        *r = (struct hang_rank){.page = &v->pages[i]};
+        r->alive = world_look(v->world, i, &v->pages[i], &r->state, &r->io_mib) > 0;
     }
     int64_t now = now_ms();
     if (straggler_look(v->straggler, v->pages, now))
@@ -94,7 +89,7 @@ static int64_t seconds_ms(const json_t *map, const char *key)
     return (int64_t)(1000 * json_number_value(json_object_get(map, key)));
 }
 
-int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const json_t *plan,
+int vigil_create(struct vigil **out, uv_loop_t *loop, struct world *world, const json_t *plan,
                  const json_t *spec, const json_t *learned, const struct vigil_hooks *hooks,
                  struct err *err)
 {
@@ -118,7 +113,7 @@ int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const
         vigil_destroy(v);
         return -1;
     }
-    v->ranks = ranks;
+    v->world = world;
     v->np = np;
     v->hooks = *hooks;
     uv_timer_init(loop, &v->timer);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vigil.h - looks at the ranks a few times a second, and tells when one hangs
  *
- * The shell around agent/hang.h, agent/straggler.h and agent/watch.h: a timer, the flight pages, /proc, and what was learned.
+ * The shell around agent/hang.h, agent/straggler.h and agent/watch.h: a timer, what agent/world.h shows of
+ * each rank, and what was learned.
  */
 #ifndef AGENT_VIGIL_H
 #define AGENT_VIGIL_H
@@ -12,8 +13,8 @@
 #include "agent/hang.h"
 
 struct err;
-struct ranks;
 struct vigil;
+struct world;
 
 /* A generation that must end. */
 struct vigil_trouble {
@@ -29,8 +30,8 @@ struct vigil_hooks {
     void *arg;
 };
 
-/* Nothing is looked at before vigil_begin().  `ranks` must outlive it. */
-int vigil_create(struct vigil **out, uv_loop_t *loop, struct ranks *ranks, const json_t *plan,
+/* Nothing is looked at before vigil_begin().  `world` must outlive it. */
+int vigil_create(struct vigil **out, uv_loop_t *loop, struct world *world, const json_t *plan,
                  const json_t *spec, const json_t *learned,
                  const struct vigil_hooks *hooks, struct err *err);
 /* Closes the timer; run the loop once more before vigil_destroy().  NULL is fine for both. */

@@ -19,6 +19,7 @@ pure="
     agent/plan_nccl
     agent/plan_user
     agent/plan_remedy
+    agent/plan_nodes
     agent/agent_core
     agent/agent_core_words
     agent/agent_core_again

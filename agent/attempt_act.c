@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt_act.c - one step of the core, and what it wants done; see attempt_parts.h */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "agent/agent_effects.h"
+#include "agent/attempt_parts.h"
+#include "agent/incident.h"
+#include "agent/inspector.h"
+#include "agent/launch_env.h"
+#include "agent/log.h"
+#include "agent/mirror_child.h"
+#include "agent/session.h"
+#include "agent/spool.h"
+#include "agent/vigil.h"
+#include "agent/world.h"
+#include "engine/err.h"
+
+enum { LAST_COPY_MS = 10 * 60 * 1000 }; /* to the mirror, at the end */
+
+int64_t attempt_now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+double attempt_dice(void)
+{
+    uint32_t v = 0;
+    if (getrandom(&v, sizeof(v), GRND_NONBLOCK) != (ssize_t)sizeof(v))
+        v = (uint32_t)uv_hrtime();
+    return (double)v / 4294967296.0;
+}
+
+/* --- events ---------------------------------------------------------------------------- */
+
+bool attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
+{
+    struct err err = {0};
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    json_t *event = json_pack(
+        "{s:I, s:I, s:I, s:s, s:o}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",
+        (json_int_t)uv_hrtime(), "wall_ms", (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000,
+        "kind", kind, "body", body);
+    int rc = event ? spool_append(a->spool, event, droppable, &err)
+                   : err_set(&err, ERR_MEMORY, "no memory for an event");
+    if (rc < 0)
+        log_error(a->tag, "event %s is lost: %s", kind, err.text);
+    if (!droppable)
+        mirror_child_note(a->mirror, kind, body);
+    json_decref(event);
+    return rc == 0 && !droppable;
+}
+
+void attempt_sync(struct attempt *a)
+{
+    struct err err = {0};
+    if (spool_sync(a->spool, &err) < 0)
+        log_error(a->tag, "%s", err.text);
+}
+
+void attempt_store_learned(struct attempt *a)
+{
+    json_t *learned = vigil_learned(a->vigil);
+    if (a->remedies > 0 && (learned || (learned = json_object())))
+        json_object_set_new(learned, "remedies", json_integer(a->remedies));
+    if (!learned || (a->learned && json_equal(learned, a->learned))) {
+        json_decref(learned);
+        return;
+    }
+    json_decref(a->learned);
+    a->learned = json_incref(learned);
+    attempt_store(a, "learned", learned, false);
+}
+
+/* One line of the agent's own log per event that a person would ask for. */
+static void log_event(const struct attempt *a, const struct agent_effect *e)
+{
+    const char *text = json_string_value(json_object_get(e->body, "text"));
+    if (!e->droppable)
+        log_info(a->tag, "%s%s%s", e->event, text ? ": " : "", text ? text : "");
+}
+
+/* --- effects --------------------------------------------------------------------------- */
+
+static void start_processes(struct attempt *a, const struct agent_effect *by)
+{
+    const int generation = by->kind == DO_SETUP ? 0 : by->generation;
+    struct launch_env e = {
+        .job = a->o.job,
+        .attempt = a->o.attempt,
+        .generation = generation,
+        .name = json_string_value(json_object_get(a->launch, "name")),
+        .nonce = a->o.nonce,
+        .run_dir = a->o.run_dir,
+        .ckpt_dir = json_string_value(json_object_get(a->launch, "ckpt_dir")),
+        .restarts = a->restarts,
+        .resume_step = generation ? by->resume_step : -1,
+        .skip_step = generation ? by->skip_step : -1,
+        .forget = by->forget,
+        .deadline_s = a->deadline_s,
+        .plan = a->plan,
+        .remedies = generation ? by->remedies : 0,
+        .secrets = json_object_get(a->launch, "secrets"),
+    };
+    if (e.remedies > a->remedies) {
+        a->remedies = e.remedies;
+        attempt_store_learned(a); /* at once: should this agent be lost, the next begins with it */
+    }
+    world_start(a->world, &e);
+}
+
+void attempt_on_started(void *arg, const struct world_started *s)
+{
+    struct attempt *a = arg;
+    struct agent_input in = {.kind = s->text ? INPUT_SPAWN_FAILED : INPUT_SPAWNED,
+                             .spawn = {.generation = s->generation,
+                                       .pids = s->pids,
+                                       .snapshot_step = s->snapshot_step,
+                                       .text = s->text}};
+    if (s->text)
+        log_error(a->tag, "%s", s->text);
+    if (s->generation > 0) {
+        attempt_feed(a, &in);
+        if (!s->text)
+            vigil_begin(a->vigil, s->generation);
+    } else if (s->text) {
+        in.kind = INPUT_SETUP_EXITED;
+        in.exited = (struct agent_exit){.exit_code = 126, .last_lines = s->text};
+        attempt_feed(a, &in);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct agent_input in = {.kind = INPUT_TIMER};
+    attempt_feed(timer->data, &in);
+}
+
+static void set_timer(struct attempt *a, int64_t at_ms)
+{
+    if (!at_ms) {
+        uv_timer_stop(&a->timer);
+        return;
+    }
+    uv_update_time(&a->loop);
+    int64_t wait = at_ms - attempt_now_ms();
+    uv_timer_start(&a->timer, on_timer, wait > 0 ? (uint64_t)wait + 1 : 1, 0);
+}
+
+/* What can be seen at once; for a hang then what takes a debugger, the one to blame first. */
+static void report(struct attempt *a, const struct agent_effect *e)
+{
+    struct err err = {0};
+    const struct incident incident = {
+        .run_dir = a->o.run_dir,
+        .ckpt_dir = json_string_value(json_object_get(a->launch, "ckpt_dir")),
+        .job = a->o.job,
+        .attempt = a->o.attempt,
+        .generation = e->generation,
+        .reason = e->text,
+        .world = a->world,
+    };
+    json_t *body = incident_write(&incident, &err);
+    if (!body)
+        log_warn(a->tag, "no incident report: %s", err.text);
+    int n = 0;
+    int64_t *pids = e->inspect ? world_workers(a->world, e->rank, &n) : NULL;
+    inspector_begin(a->inspector, e->generation, body, pids, n);
+    free(pids);
+}
+
+static void finish(struct attempt *a)
+{
+    a->finished_ms = attempt_now_ms();
+    session_pump(a->session);
+    if (spool_acked(a->spool) >= spool_last(a->spool))
+        attempt_leave(a);
+}
+
+/* What is left for the mirror is copied first. */
+static void sweep(struct attempt *a, int generation)
+{
+    vigil_end(a->vigil);
+    if (generation == 0 && a->mirror)
+        mirror_child_finish(a->mirror, LAST_COPY_MS); /* its end sweeps: attempt_sweep() */
+    else
+        world_sweep(a->world, generation);
+}
+
+void attempt_sweep(struct attempt *a)
+{
+    world_sweep(a->world, 0);
+}
+
+static void perform(struct attempt *a, const struct agent_effect *e)
+{
+    switch (e->kind) {
+    case DO_EVENT:
+        break; /* stored already */
+    case DO_SETUP:
+    case DO_SPAWN:
+        start_processes(a, e);
+        break;
+    case DO_CONTROL:
+        world_control(a->world, e->command);
+        break;
+    case DO_SIGNAL:
+        world_signal(a->world, e->signo);
+        break;
+    case DO_INCIDENT:
+        report(a, e);
+        break;
+    case DO_SWEEP:
+        sweep(a, e->generation);
+        break;
+    case DO_TIMER:
+        set_timer(a, e->at_ms);
+        break;
+    case DO_FINISH:
+        finish(a);
+        break;
+    }
+}
+
+void attempt_feed(struct attempt *a, struct agent_input *in)
+{
+    struct agent_effects out = {.n = 0};
+    in->now_ms = attempt_now_ms();
+    agent_core_step(a->core, in, &out);
+    bool sync = false;
+    for (int i = 0; i < out.n; i++)
+        if (out.list[i].kind == DO_EVENT) {
+            if (strcmp(out.list[i].event, "generation_ended") == 0)
+                attempt_store_learned(a);
+            log_event(a, &out.list[i]);
+            json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
+            if (attempt_store(a, out.list[i].event, body, out.list[i].droppable))
+                sync = true;
+        }
+    if (sync)
+        attempt_sync(a);
+    if (out.n && !a->leaving)
+        session_pump(a->session); /* stored: the news goes out before the work begins */
+    for (int i = 0; i < out.n; i++)
+        perform(a, &out.list[i]);
+    agent_effects_fini(&out);
+}
+
+/* --- the end --------------------------------------------------------------------------- */
+
+void attempt_leave(struct attempt *a)
+{
+    if (a->leaving)
+        return;
+    a->leaving = true;
+    session_close(a->session);
+    vigil_close(a->vigil);
+    inspector_close(a->inspector);
+    mirror_child_close(a->mirror);
+    world_close(a->world);
+    uv_close((uv_handle_t *)&a->timer, NULL);
+    uv_close((uv_handle_t *)&a->beat, NULL);
+    uv_close((uv_handle_t *)&a->dusk, NULL);
+    uv_close((uv_handle_t *)&a->sigterm, NULL);
+    uv_close((uv_handle_t *)&a->sigint, NULL);
+}

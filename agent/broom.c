@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* broom.c - see broom.h */
+#include "agent/broom.h"
+
+#include <stdlib.h>
+
+#include "agent/sweep.h"
+#include "engine/err.h"
+
+enum {
+    SWEEP_EVERY_MS = 5,
+    SWEEP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
+};
+
+struct broom {
+    uv_timer_t    timer;
+    const char   *nonce;
+    broom_done_fn done;
+    void         *arg;
+    int           generation;
+    uint64_t      since_ns;
+};
+
+/* One look: kill what is ours; answer once nothing is found, or once it must be stuck. */
+static void look(struct broom *b)
+{
+    char left[512];
+    const struct sweep s = {
+        .nonce = b->nonce, .generation = b->generation, .adopted = true, .kill = true};
+    int n = sweep_run(&s, left, sizeof(left));
+    if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < SWEEP_WARN_MS)
+        return; /* the timer comes again */
+    uv_timer_stop(&b->timer);
+    b->done(b->arg, n == 0, n < 0 ? "/proc cannot be read" : left);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    look(timer->data);
+}
+
+int broom_create(struct broom **out, uv_loop_t *loop, const char *nonce, broom_done_fn done,
+                 void *arg, struct err *err)
+{
+    struct broom *b = calloc(1, sizeof(*b));
+    if (!b)
+        return err_set(err, ERR_MEMORY, "no memory for a broom");
+    *b = (struct broom){.nonce = nonce, .done = done, .arg = arg};
+    uv_timer_init(loop, &b->timer);
+    b->timer.data = b;
+    *out = b;
+    return 0;
+}
+
+void broom_close(struct broom *b)
+{
+    if (b)
+        uv_close((uv_handle_t *)&b->timer, NULL);
+}
+
+void broom_destroy(struct broom *b)
+{
+    free(b);
+}
+
+void broom_sweep(struct broom *b, int generation)
+{
+    b->generation = generation;
+    b->since_ns = uv_hrtime();
+    uv_timer_start(&b->timer, on_timer, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
+    look(b);
+}

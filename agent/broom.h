@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* broom.h - sweep this node until nothing of an attempt is left, then tell
+ *
+ * agent/sweep.h ends what it finds and finds what hid behind that, so it is asked again and again.
+ * What has not died after 10 s is stuck in the kernel: then that is told, with its name.
+ */
+#ifndef AGENT_BROOM_H
+#define AGENT_BROOM_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct broom;
+struct err;
+
+/* left: who would not die, "" if clean. */
+typedef void (*broom_done_fn)(void *arg, bool clean, const char *left);
+
+/* `nonce` must outlive it. */
+int broom_create(struct broom **out, uv_loop_t *loop, const char *nonce, broom_done_fn done,
+                 void *arg, struct err *err);
+/* Closes the timer; run the loop once more before broom_destroy().  NULL is fine for both. */
+void broom_close(struct broom *b);
+void broom_destroy(struct broom *b);
+
+/* Ends all that is ours of a generation, 0: of the attempt.  done() is called once for it, perhaps
+ * before this returns. */
+void broom_sweep(struct broom *b, int generation);
+
+#endif
