@@ -69,11 +69,11 @@ libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(cal
 # What goes to a node links its libraries statically: one file runs anywhere
 # with a glibc.  The sanitizer builds stay dynamic.
 static    = $(if $(SANITIZE),$(1),-Wl,-Bstatic $(1) -Wl,-Bdynamic)
-AGENT_LD := $(call static,-ljansson -luv_a) -lpthread -ldl -lm -lrt
+AGENT_LD := $(call static,-ljansson -luv_a -lssl -lcrypto) -lpthread -ldl -lm -lrt
 TRAIN_LD := $(call static,-ljansson -lpng16 -lz -ljpeg -lwebp -lopenblas) -lpthread -ldl -lm
 CTL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lz -lpthread -ldl -lm -lrt
-ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lpng16 -lz -ljpeg -lwebp -lopenblas \
-            -lpthread -ldl -lm -lrt
+ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lssl -lcrypto -lpng16 -lz -ljpeg -lwebp \
+            -lopenblas -lpthread -ldl -lm -lrt
 
 PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \

@@ -14,7 +14,7 @@ set -euo pipefail
 packages=(
     gcc make pkg-config libc6-dev
     libsqlite3-dev libjansson-dev libyaml-dev libuv1-dev libmicrohttpd-dev
-    libcurl4-openssl-dev libxxhash-dev
+    libcurl4-openssl-dev libxxhash-dev libssl-dev
     libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev libssh-dev
 )
 tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl openssh-server iproute2 python3 python3-nbclient python3-ipykernel)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crew_door.h - where the members of an attempt call its head
+ *
+ * Listens on all addresses, on a port that the system chooses, with a key drawn for it. Whoever knows
+ * the key and says CALL within a few seconds is shown in; all others are sent away, and few of them
+ * may stand at the door at a time.
+ */
+#ifndef AGENT_CREW_DOOR_H
+#define AGENT_CREW_DOOR_H
+
+#include <jansson.h>
+#include <uv.h>
+
+struct crew_door;
+struct err;
+struct frame_reader;
+struct secure;
+
+/* NULL: both are the hook's now; else why not, which the caller is told before it is sent away. */
+typedef const char *(*crew_door_fn)(void *arg, struct secure *s, struct frame_reader *reader,
+                                    const json_t *call);
+
+int crew_door_open(struct crew_door **out, uv_loop_t *loop, crew_door_fn called, void *arg,
+                   struct err *err);
+void crew_door_close(struct crew_door *d); /* frees itself; NULL is fine */
+
+/* {"addresses", "port", "key"}, see crew.h; a new object or NULL. */
+json_t *crew_door_say(const struct crew_door *d);
+
+#endif

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crew_link.c - see crew_link.h */
+#include "agent/crew_link.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/crew_wire.h"
+#include "agent/frame.h"
+#include "engine/err.h"
+
+enum {
+    TICK_MS = 250,
+    PULSE_TICKS = 3,           /* at the latest: something is said each second */
+    REDIAL_MIN_MS = 1500, REDIAL_MAX_MS = 4000, /* so long in silence: try a new connection */
+    AGAIN_MIN_MS = 50, AGAIN_MAX_MS = 1000,
+    SAID_QUEUE = 1024 * 1024,  /* what is only said does not wait behind so much */
+    KEPT_MAX = 64 * 1024 * 1024,
+    ADDRESSES = 32, LIFE = 17
+};
+
+/* A frame that has not been acknowledged. */
+struct kept {
+    struct kept *next;
+    int64_t      seq;
+    void        *frame;
+    size_t       size;
+};
+
+struct crew_link {
+    uv_loop_t             *loop;
+    struct crew_link_hooks hooks;
+    uv_timer_t             tick, again;
+    int                    handles;
+    bool                   closing, lost;
+    bool                   head;       /* which end this is */
+    bool                   met;        /* they have spoken once */
+    bool                   up;         /* CALL and TAKEN were exchanged on this connection */
+    struct secure         *stream;     /* or NULL */
+    struct frame_reader   *reader;
+
+    struct kept *first, *last;
+    size_t       kept_bytes;
+    int64_t      sent, received, told; /* told: what the last pulse acknowledged */
+
+    uint64_t ticked_ms;
+    double   silent_ms, limit_ms, quiet_ms; /* quiet: of this connection */
+    int      lost_ms;                       /* as the head tells it */
+    int      unsaid;                        /* ticks since anything was said */
+    char     why[200];                      /* the last connection ended, or "" */
+
+    /* the clock */
+    int64_t heard_at_ns, heard_ns; /* their clock and ours when the last pulse came; 0: none */
+    int64_t add_ns, best_ns;       /* best: round trip of the sample; 0: no sample */
+
+    /* the member's */
+    struct crew_link_call   call;
+    char                    nonce[128], life[LIFE];
+    unsigned char           key[SECURE_KEY];
+    struct sockaddr_storage address[ADDRESSES];
+    int                     addresses, at;
+    int                     again_ms;
+    /* the head's */
+    char their_life[LIFE];
+};
+
+static void dial(struct crew_link *l);
+
+/* --- ends of connections -------------------------------------------------------------------- */
+
+static void hang_up(struct crew_link *l)
+{
+    secure_close(l->stream);
+    frame_reader_destroy(l->reader);
+    l->stream = NULL;
+    l->reader = NULL;
+    l->up = false;
+    l->heard_at_ns = 0;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    dial(timer->data);
+}
+
+/* The connection is no more: the member calls again, the head waits. */
+static void break_off(struct crew_link *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void break_off(struct crew_link *l, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(l->why, sizeof(l->why), fmt, ap);
+    va_end(ap);
+    bool was_up = l->up;
+    hang_up(l);
+    if (l->head || l->closing || l->lost)
+        return;
+    if (!was_up)
+        l->at = (l->at + 1) % l->addresses;
+    l->again_ms = was_up ? AGAIN_MIN_MS
+                         : l->again_ms * 2 < AGAIN_MAX_MS ? l->again_ms * 2 : AGAIN_MAX_MS;
+    uv_timer_start(&l->again, on_again, (uint64_t)l->again_ms, 0);
+}
+
+static void lose(struct crew_link *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void lose(struct crew_link *l, const char *fmt, ...)
+{
+    char text[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (l->lost || l->closing)
+        return;
+    l->lost = true;
+    uv_timer_stop(&l->tick);
+    uv_timer_stop(&l->again);
+    hang_up(l);
+    l->hooks.lost(l->hooks.arg, text);
+}
+
+/* --- out ------------------------------------------------------------------------------------ */
+
+static void *make_frame(enum wire_message number, json_t *body, size_t *size, struct err *err)
+{
+    void *frame = NULL;
+    if (body)
+        frame = frame_make(number, body, size, err);
+    else
+        err_set(err, ERR_MEMORY, "no memory for a message");
+    json_decref(body);
+    return frame;
+}
+
+static bool put(struct crew_link *l, const void *frame, size_t size)
+{
+    if (!l->stream || secure_write(l->stream, frame, size) < 0)
+        return false;
+    l->unsaid = 0;
+    return true;
+}
+
+/* A word of the link itself. */
+static bool tell(struct crew_link *l, enum wire_message number, json_t *body)
+{
+    size_t size;
+    void *frame = make_frame(number, body, &size, NULL);
+    bool said = frame && put(l, frame, size);
+    free(frame);
+    return said;
+}
+
+static void pulse(struct crew_link *l)
+{
+    const int64_t now = (int64_t)uv_hrtime();
+    l->told = l->received;
+    tell(l, l->head ? CREW_HEAD_PULSE : CREW_PULSE,
+         json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)l->received, "at_ns",
+                   (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "held_ns",
+                   (json_int_t)(l->heard_at_ns ? now - l->heard_ns : 0)));
+}
+
+int crew_link_send(struct crew_link *l, enum wire_message number, json_t *body, struct err *err)
+{
+    struct kept *k = calloc(1, sizeof(*k));
+    if (!k || !body || json_object_set_new(body, "seq", json_integer(l->sent + 1)) < 0) {
+        free(k);
+        json_decref(body);
+        return err_set(err, ERR_MEMORY, "no memory for a message");
+    }
+    k->frame = make_frame(number, body, &k->size, err);
+    if (!k->frame) {
+        free(k);
+        return -1;
+    }
+    k->seq = ++l->sent;
+    *(l->last ? &l->last->next : &l->first) = k;
+    l->last = k;
+    l->kept_bytes += k->size;
+    if (l->up)
+        put(l, k->frame, k->size); /* where that fails it is repeated */
+    return 0;
+}
+
+bool crew_link_say(struct crew_link *l, enum wire_message number, json_t *body)
+{
+    if (!l->up || secure_queued(l->stream) > SAID_QUEUE) {
+        json_decref(body);
+        return false;
+    }
+    return tell(l, number, body);
+}
+
+static void forget_kept(struct crew_link *l, int64_t upto)
+{
+    while (l->first && l->first->seq <= upto) {
+        struct kept *k = l->first;
+        l->first = k->next;
+        if (!l->first)
+            l->last = NULL;
+        l->kept_bytes -= k->size;
+        free(k->frame);
+        free(k);
+    }
+}
+
+/* Both know what the other has: the rest goes out again. */
+static void begin(struct crew_link *l, int64_t they_have)
+{
+    forget_kept(l, they_have);
+    l->up = l->met = true;
+    l->silent_ms = 0;
+    l->limit_ms = l->head ? l->lost_ms * LINK_HEAD_SHARE : l->lost_ms;
+    l->best_ns = 0;
+    l->again_ms = AGAIN_MIN_MS;
+    for (const struct kept *k = l->first; k; k = k->next)
+        put(l, k->frame, k->size);
+    pulse(l);
+    l->hooks.up(l->hooks.arg);
+}
+
+/* --- in ------------------------------------------------------------------------------------- */
+
+static int64_t int_of(const json_t *body, const char *key)
+{
+    return json_integer_value(json_object_get(body, key));
+}
+
+static bool can_have(const struct crew_link *l, int64_t received)
+{
+    return received >= (l->first ? l->first->seq - 1 : l->sent) && received <= l->sent;
+}
+
+/* Whoever answers quickest knows best; what was known long ago counts less and less. */
+static void take_clock(struct crew_link *l, const json_t *body)
+{
+    const int64_t now = (int64_t)uv_hrtime(), echo = int_of(body, "echo_ns");
+    l->heard_at_ns = int_of(body, "at_ns");
+    l->heard_ns = now;
+    if (echo <= 0)
+        return;
+    int64_t trip = now - echo - int_of(body, "held_ns");
+    trip = trip > 0 ? trip : 1;
+    l->best_ns += l->best_ns / 16;
+    if (l->best_ns && trip > l->best_ns)
+        return;
+    l->best_ns = trip;
+    l->add_ns = now - trip / 2 - l->heard_at_ns;
+}
+
+static void take_pulse(struct crew_link *l, const json_t *body)
+{
+    int64_t ack = int_of(body, "ack");
+    if (ack > l->sent) {
+        break_off(l, "it acknowledged what was never sent");
+        return;
+    }
+    forget_kept(l, ack);
+    take_clock(l, body);
+}
+
+/* On a connection that is not up yet, towards the head. */
+static void take_answer(struct crew_link *l, const struct wire_row *row, const json_t *body)
+{
+    if (row->number == CREW_REFUSED) {
+        lose(l, "has refused this node: %.200s", json_string_value(json_object_get(body, "text")));
+        return;
+    }
+    int64_t received = int_of(body, "received"), lost_ms = int_of(body, "lost_ms");
+    if (row->number != CREW_TAKEN || !can_have(l, received) || lost_ms < 1 || lost_ms > INT32_MAX) {
+        break_off(l, "its answer makes no sense");
+        return;
+    }
+    l->lost_ms = (int)lost_ms;
+    begin(l, received);
+}
+
+static void take_message(struct crew_link *l, const struct wire_row *row, const json_t *body)
+{
+    const json_t *seq = json_object_get(body, "seq");
+    if (row->number == CREW_PULSE || row->number == CREW_HEAD_PULSE) {
+        take_pulse(l, body);
+        return;
+    }
+    if (seq) {
+        int64_t n = json_integer_value(seq);
+        if (n <= l->received)
+            return; /* it was not yet acknowledged when the connection broke */
+        if (n != l->received + 1) {
+            break_off(l, "message %lld came after %lld", (long long)n, (long long)l->received);
+            return;
+        }
+        l->received = n;
+    }
+    l->hooks.message(l->hooks.arg, row, body);
+}
+
+static void on_data(void *arg, const char *bytes, size_t size)
+{
+    struct crew_link *l = arg;
+    const struct secure *stream = l->stream;
+    for (size_t at = 0; at < size && !l->closing && l->stream == stream && stream;) {
+        const struct wire_row *row;
+        json_t *body;
+        struct err err = {0};
+        int used = frame_read(l->reader, bytes + at, size - at, &row, &body, &err);
+        if (used < 0) {
+            break_off(l, "%.180s", err.text);
+            return;
+        }
+        at += (size_t)used;
+        if (!body)
+            continue;
+        l->quiet_ms = l->silent_ms = 0;
+        if (l->up)
+            take_message(l, row, body);
+        else
+            take_answer(l, row, body);
+        json_decref(body);
+    }
+}
+
+static void on_ended(void *arg, const char *text)
+{
+    break_off(arg, "%s", text);
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+/* A quarter of what there is: several tries before it is too late. */
+static double redial_ms(const struct crew_link *l)
+{
+    double ms = l->limit_ms / 4;
+    return ms < REDIAL_MIN_MS ? REDIAL_MIN_MS : ms > REDIAL_MAX_MS ? REDIAL_MAX_MS : ms;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct crew_link *l = timer->data;
+    uint64_t now = uv_hrtime() / 1000000;
+    double took = (double)(now - l->ticked_ms);
+    took = took < 2 * TICK_MS ? took : 2 * TICK_MS; /* we stood still ourselves */
+    l->ticked_ms = now;
+    l->silent_ms += took;
+    l->quiet_ms += took;
+    if (l->silent_ms >= l->limit_ms) {
+        lose(l, l->met ? "was not heard of for %.0f s%s%s%s" : "did not come within %.0f s%s%s%s",
+             l->limit_ms / 1000, l->why[0] ? " (" : "", l->why, l->why[0] ? ")" : "");
+        return;
+    }
+    if (l->kept_bytes > KEPT_MAX) {
+        lose(l, "has not taken %d MiB of messages", KEPT_MAX >> 20);
+        return;
+    }
+    if (l->stream && !l->head && l->quiet_ms >= redial_ms(l))
+        break_off(l, "nothing comes over the connection");
+    else if (l->up && (l->received != l->told || ++l->unsaid >= PULSE_TICKS))
+        pulse(l);
+}
+
+/* --- dialling ------------------------------------------------------------------------------- */
+
+static void on_ready(void *arg)
+{
+    struct crew_link *l = arg;
+    const struct wire_id *id = &l->call.id;
+    if (!tell(l, CREW_CALL,
+              json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
+                        (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "life",
+                        l->life, "received", (json_int_t)l->received)))
+        break_off(l, "it cannot be sent to");
+}
+
+static const char *address_text(const struct crew_link *l, char out[SECURE_ADDRESS])
+{
+    const struct sockaddr *a = (const struct sockaddr *)&l->address[l->at];
+    return uv_ip_name(a, out, SECURE_ADDRESS) == 0 ? out : "?";
+}
+
+static void on_dial_ended(void *arg, const char *text)
+{
+    struct crew_link *l = arg;
+    char address[SECURE_ADDRESS];
+    if (l->up)
+        break_off(l, "%s", text);
+    else
+        break_off(l, "%s port %lld: %s", address_text(l, address),
+                  (long long)int_of(l->call.door, "port"), text);
+}
+
+static void dial(struct crew_link *l)
+{
+    struct err err = {0};
+    struct secure_hooks hooks = {
+        .ready = on_ready, .data = on_data, .ended = on_dial_ended, .arg = l};
+    if (l->closing || l->lost)
+        return;
+    l->quiet_ms = 0;
+    if (frame_reader_create(&l->reader, TO_MEMBER, &err) < 0 ||
+        secure_dial(&l->stream, l->loop, (const struct sockaddr *)&l->address[l->at], l->key,
+                    &hooks, &err) < 0)
+        on_dial_ended(l, err.text);
+}
+
+static int read_door(struct crew_link *l, const json_t *door, struct err *err)
+{
+    size_t i;
+    const json_t *entry;
+    int port = (int)int_of(door, "port");
+    json_array_foreach(json_object_get(door, "addresses"), i, entry)
+    {
+        const char *text = json_string_value(entry);
+        struct sockaddr_storage *a = &l->address[l->addresses];
+        if (text && l->addresses < ADDRESSES &&
+            (uv_ip4_addr(text, port, (struct sockaddr_in *)a) == 0 ||
+             uv_ip6_addr(text, port, (struct sockaddr_in6 *)a) == 0))
+            l->addresses++;
+    }
+    if (l->addresses == 0 || port < 1 || port > 65535 ||
+        secure_key_parse(l->key, json_string_value(json_object_get(door, "key"))) < 0)
+        return err_set(err, ERR_DATA, "what was said of the first node's door is no door");
+    return 0;
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static struct crew_link *make(uv_loop_t *loop, const struct crew_link_hooks *hooks, int join_ms)
+{
+    struct crew_link *l = calloc(1, sizeof(*l));
+    if (!l)
+        return NULL;
+    *l = (struct crew_link){.loop = loop, .hooks = *hooks, .limit_ms = join_ms, .handles = 2,
+                            .again_ms = AGAIN_MIN_MS, .ticked_ms = uv_hrtime() / 1000000};
+    uv_timer_init(loop, &l->tick);
+    uv_timer_init(loop, &l->again);
+    l->tick.data = l->again.data = l;
+    uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
+    return l;
+}
+
+int crew_link_dial(struct crew_link **out, uv_loop_t *loop, const struct crew_link_call *call,
+                   const struct crew_link_hooks *hooks, struct err *err)
+{
+    uint64_t life;
+    struct crew_link *l = make(loop, hooks, call->join_ms);
+    if (!l)
+        return err_set(err, ERR_MEMORY, "no memory for a link to the first node");
+    l->call = *call;
+    snprintf(l->nonce, sizeof(l->nonce), "%s", call->id.nonce);
+    l->call.id.nonce = l->nonce;
+    l->call.door = json_incref((json_t *)(uintptr_t)call->door);
+    if (read_door(l, call->door, err) < 0 || uv_random(NULL, NULL, &life, sizeof(life), 0, NULL) < 0) {
+        crew_link_close(l);
+        return err && err->code != ERR_NONE ? -1 : err_set(err, ERR_SYSTEM, "no random numbers");
+    }
+    snprintf(l->life, sizeof(l->life), "%016llx", (unsigned long long)life);
+    uv_timer_start(&l->again, on_again, 0, 0);
+    *out = l;
+    return 0;
+}
+
+int crew_link_await(struct crew_link **out, uv_loop_t *loop, int join_ms, int lost_ms,
+                    const struct crew_link_hooks *hooks, struct err *err)
+{
+    struct crew_link *l = make(loop, hooks, join_ms);
+    if (!l)
+        return err_set(err, ERR_MEMORY, "no memory for a link to another node");
+    l->head = true;
+    l->lost_ms = lost_ms;
+    *out = l;
+    return 0;
+}
+
+const char *crew_link_take(struct crew_link *l, struct secure *s, struct frame_reader *reader,
+                           const json_t *call)
+{
+    const char *life = json_string_value(json_object_get(call, "life"));
+    int64_t received = int_of(call, "received");
+    struct secure_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
+    if (l->lost || l->closing)
+        return "the attempt goes on without it";
+    if (strlen(life) >= LIFE || (l->met && strcmp(life, l->their_life) != 0))
+        return "it is another process than the one that came first";
+    if (!can_have(l, received))
+        return "what it has received makes no sense";
+    hang_up(l); /* who calls again has given up its first call */
+    snprintf(l->their_life, sizeof(l->their_life), "%s", life);
+    l->stream = s;
+    l->reader = reader;
+    secure_set_hooks(s, &hooks);
+    if (tell(l, CREW_TAKEN, json_pack("{s:I, s:i}", "received", (json_int_t)l->received, "lost_ms",
+                                      l->lost_ms)))
+        begin(l, received);
+    else
+        break_off(l, "it cannot be sent to");
+    return NULL;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct crew_link *l = handle->data;
+    if (--l->handles > 0)
+        return;
+    forget_kept(l, INT64_MAX);
+    json_decref((json_t *)(uintptr_t)l->call.door);
+    free(l);
+}
+
+void crew_link_close(struct crew_link *l)
+{
+    if (!l || l->closing)
+        return;
+    l->closing = true;
+    hang_up(l);
+    uv_close((uv_handle_t *)&l->tick, on_closed);
+    uv_close((uv_handle_t *)&l->again, on_closed);
+}
+
+bool crew_link_is_up(const struct crew_link *l)
+{
+    return l->up;
+}
+
+bool crew_link_clock(const struct crew_link *l, int64_t *add_ns)
+{
+    *add_ns = l->add_ns;
+    return l->best_ns != 0;
+}
+
+bool crew_link_address(const struct crew_link *l, bool other, char out[SECURE_ADDRESS])
+{
+    return l->stream && secure_address(l->stream, other, out);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crew_link.h - between a member and its head: each message once and in order, over broken connections
+ *
+ * The member dials, one address of the door after the other, and again when the connection breaks or
+ * nothing is heard; the head waits to be called (agent/crew_door.h). A message that was sent is kept
+ * until the other side has acknowledged it and is repeated after a reconnect; one that was only said
+ * (pages, output) may be missing. Both sides say something at least once a second.
+ *
+ * Nothing heard for the limit: lost, once and for good. Time in which this very process did not run
+ * does not count, for nothing could be heard in it. The limit of a member is told by the head, the
+ * head's own is LINK_HEAD_SHARE times that: when the head gives a member up, it has ended its ranks.
+ *
+ * Hooks come from the loop only. After crew_link_close() none comes any more, and it frees itself.
+ */
+#ifndef AGENT_CREW_LINK_H
+#define AGENT_CREW_LINK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agent/secure.h"
+#include "agent/wire.h"
+
+struct crew_link;
+struct err;
+struct frame_reader;
+
+#define LINK_HEAD_SHARE 1.5
+
+struct crew_link_hooks {
+    void (*up)(void *arg); /* connected, for the first time or again: say anew what is only said */
+    void (*message)(void *arg, const struct wire_row *row, const json_t *body);
+    void (*lost)(void *arg, const char *text); /* "was not heard of for 15 s (connection refused)" */
+    void *arg;
+};
+
+/* The member's end. Dials at once; `door` as crew_door() made it. join_ms: limit until the head has
+ * answered for the first time. */
+struct crew_link_call {
+    struct wire_id id;
+    int            node;
+    const json_t  *door;
+    int            join_ms;
+};
+int crew_link_dial(struct crew_link **out, uv_loop_t *loop, const struct crew_link_call *call,
+                   const struct crew_link_hooks *hooks, struct err *err);
+
+/* The head's end: until somebody has called, join_ms is the limit. */
+int crew_link_await(struct crew_link **out, uv_loop_t *loop, int join_ms, int lost_ms,
+                    const struct crew_link_hooks *hooks, struct err *err);
+/* Somebody has called and said `call`. NULL: the stream and its reader are the link's now; else why
+ * not, and they are the caller's. */
+const char *crew_link_take(struct crew_link *l, struct secure *s, struct frame_reader *reader,
+                           const json_t *call);
+
+void crew_link_close(struct crew_link *l); /* NULL is fine */
+
+/* Both take the body. Sent: kept until it has arrived. -1: no memory, or a body against its row. */
+int crew_link_send(struct crew_link *l, enum wire_message number, json_t *body, struct err *err);
+/* Said: false if it was not, for there is no connection or it is slow. */
+bool crew_link_say(struct crew_link *l, enum wire_message number, json_t *body);
+
+bool crew_link_is_up(const struct crew_link *l);
+
+/* What to add to a time of the other side's CLOCK_MONOTONIC to get ours; false: not yet known. */
+bool crew_link_clock(const struct crew_link *l, int64_t *add_ns);
+
+/* As secure_address(), of the newest connection. */
+bool crew_link_address(const struct crew_link *l, bool other, char out[SECURE_ADDRESS]);
+
+#endif

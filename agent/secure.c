@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* secure.c - see secure.h; OpenSSL sees only memory, all of the network is libuv's */
+#include "agent/secure.h"
+
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+
+#define IDENTITY "jobctl"
+#define CIPHERS  "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256" /* SHA-256: see below */
+
+struct secure {
+    struct secure_hooks hooks;
+    uv_tcp_t            tcp;
+    uv_timer_t          patience; /* with the handshake */
+    uv_connect_t        connect;
+    SSL_CTX            *context;
+    SSL                *ssl;
+    BIO                *in, *out; /* owned by ssl */
+    unsigned char       key[SECURE_KEY];
+    bool                ready, ended, closing;
+    int                 handles; /* not yet closed */
+    char                bytes[65536];
+};
+
+/* Bytes on their way. */
+struct outgoing {
+    uv_write_t     req;
+    struct secure *stream;
+    char           bytes[];
+};
+
+/* --- the key ------------------------------------------------------------------------------ */
+
+int secure_key_draw(char hex[2 * SECURE_KEY + 1])
+{
+    unsigned char key[SECURE_KEY];
+    if (RAND_bytes(key, sizeof(key)) != 1)
+        return -1;
+    for (int i = 0; i < SECURE_KEY; i++)
+        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+    OPENSSL_cleanse(key, sizeof(key));
+    return 0;
+}
+
+int secure_key_parse(unsigned char key[SECURE_KEY], const char *hex)
+{
+    if (!hex || strlen(hex) != 2 * SECURE_KEY ||
+        strspn(hex, "0123456789abcdef") != 2 * SECURE_KEY)
+        return -1;
+    for (int i = 0; i < SECURE_KEY; i++) {
+        unsigned v;
+        if (sscanf(hex + 2 * i, "%2x", &v) != 1)
+            return -1;
+        key[i] = (unsigned char)v;
+    }
+    return 0;
+}
+
+/* Keys that are given so belong to SHA-256 in TLS 1.3, hence the choice of ciphers. */
+static unsigned say_key(SSL *ssl, const char *hint, char *identity, unsigned identity_size,
+                        unsigned char *key, unsigned key_size)
+{
+    const struct secure *s = SSL_get_app_data(ssl);
+    (void)hint;
+    if (identity_size < sizeof(IDENTITY) || key_size < SECURE_KEY)
+        return 0;
+    memcpy(identity, IDENTITY, sizeof(IDENTITY));
+    memcpy(key, s->key, SECURE_KEY);
+    return SECURE_KEY;
+}
+
+static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, unsigned key_size)
+{
+    const struct secure *s = SSL_get_app_data(ssl);
+    if (!identity || strcmp(identity, IDENTITY) != 0 || key_size < SECURE_KEY)
+        return 0;
+    memcpy(key, s->key, SECURE_KEY);
+    return SECURE_KEY;
+}
+
+static int set_up(struct secure *s, bool server, struct err *err)
+{
+    /* What a machine has configured for other programs is nothing to this one. */
+    OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+    s->context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+    s->in = BIO_new(BIO_s_mem());
+    s->out = BIO_new(BIO_s_mem());
+    if (!s->context || !s->in || !s->out)
+        goto failed;
+    SSL_CTX_set_options(s->context, SSL_OP_NO_TICKET);
+    SSL_CTX_set_verify(s->context, server ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    if (SSL_CTX_set_min_proto_version(s->context, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_set_num_tickets(s->context, 0) != 1 ||
+        SSL_CTX_set_ciphersuites(s->context, CIPHERS) != 1 ||
+        !(s->ssl = SSL_new(s->context)))
+        goto failed;
+    SSL_set_app_data(s->ssl, s);
+    SSL_set_bio(s->ssl, s->in, s->out);
+    if (server) {
+        SSL_set_psk_server_callback(s->ssl, find_key);
+        SSL_set_accept_state(s->ssl);
+    } else {
+        SSL_set_psk_client_callback(s->ssl, say_key);
+        SSL_set_connect_state(s->ssl);
+    }
+    return 0;
+failed:
+    if (!s->ssl) {
+        BIO_free(s->in);
+        BIO_free(s->out);
+    }
+    ERR_clear_error();
+    return err_set(err, ERR_MEMORY, "no memory for an encrypted connection");
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+static void tell_end(struct secure *s, const char *text)
+{
+    if (s->ended || s->closing)
+        return;
+    s->ended = true;
+    uv_timer_stop(&s->patience);
+    uv_read_stop((uv_stream_t *)&s->tcp);
+    s->hooks.ended(s->hooks.arg, text);
+}
+
+static void release(struct secure *s)
+{
+    SSL_free(s->ssl);
+    SSL_CTX_free(s->context);
+    OPENSSL_cleanse(s->key, sizeof(s->key));
+    free(s);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct secure *s = handle->data;
+    if (--s->handles == 0)
+        release(s);
+}
+
+void secure_close(struct secure *s)
+{
+    if (!s || s->closing)
+        return;
+    s->closing = true;
+    uv_close((uv_handle_t *)&s->tcp, on_closed);
+    uv_close((uv_handle_t *)&s->patience, on_closed);
+}
+
+/* --- bytes --------------------------------------------------------------------------------- */
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct outgoing *o = req->data;
+    struct secure *s = o->stream;
+    free(o);
+    if (status < 0)
+        tell_end(s, uv_strerror(status));
+}
+
+/* What TLS wants to say goes out. */
+static int flush(struct secure *s)
+{
+    for (size_t n; (n = BIO_ctrl_pending(s->out)) > 0;) {
+        struct outgoing *o = malloc(sizeof(*o) + n);
+        if (!o)
+            return -1;
+        int got = BIO_read(s->out, o->bytes, (int)n);
+        uv_buf_t buf = uv_buf_init(o->bytes, got > 0 ? (unsigned)got : 0);
+        o->stream = s;
+        o->req.data = o;
+        if (got <= 0 || uv_write(&o->req, (uv_stream_t *)&s->tcp, &buf, 1, on_written) < 0) {
+            free(o);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The text for a handshake that has failed. */
+static const char *refusal(void)
+{
+    unsigned long code = ERR_peek_error();
+    int reason = ERR_GET_REASON(code);
+    if (reason == SSL_R_BINDER_DOES_NOT_VERIFY || reason == SSL_R_NO_SHARED_CIPHER ||
+        reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
+        reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE || reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)
+        return "the other side does not know the key of this attempt";
+    return "what the other side speaks is not the language of agents";
+}
+
+static void shake_hands(struct secure *s)
+{
+    ERR_clear_error();
+    int rc = SSL_do_handshake(s->ssl);
+    int why = SSL_get_error(s->ssl, rc);
+    const char *text = rc == 1 ? NULL : refusal();
+    ERR_clear_error();
+    if (flush(s) < 0) {
+        tell_end(s, "it cannot be sent to");
+    } else if (rc == 1 && SSL_session_reused(s->ssl)) { /* by the key, not by a certificate */
+        s->ready = true;
+        uv_timer_stop(&s->patience);
+        s->hooks.ready(s->hooks.arg);
+    } else if (rc == 1 || (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)) {
+        tell_end(s, text ? text : "the other side does not know the key of this attempt");
+    }
+}
+
+static void read_plain(struct secure *s)
+{
+    char plain[16384];
+    while (!s->closing && !s->ended) {
+        ERR_clear_error();
+        int n = SSL_read(s->ssl, plain, sizeof(plain));
+        if (n > 0) {
+            s->hooks.data(s->hooks.arg, plain, (size_t)n);
+            continue;
+        }
+        int why = SSL_get_error(s->ssl, n);
+        ERR_clear_error();
+        if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+            return;
+        tell_end(s, why == SSL_ERROR_ZERO_RETURN ? "the other side has closed the connection"
+                                                 : "the connection was tampered with");
+    }
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct secure *s = handle->data;
+    (void)suggested;
+    *buf = uv_buf_init(s->bytes, sizeof(s->bytes));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct secure *s = stream->data;
+    if (n == 0)
+        return;
+    if (n < 0) {
+        tell_end(s, n == UV_EOF ? "the other side has closed the connection" : uv_strerror((int)n));
+        return;
+    }
+    if (BIO_write(s->in, buf->base, (int)n) != (int)n) {
+        tell_end(s, "no memory for what it says");
+        return;
+    }
+    if (!s->ready)
+        shake_hands(s);
+    if (s->ready)
+        read_plain(s);
+    if (!s->closing && !s->ended && flush(s) < 0)
+        tell_end(s, "it cannot be sent to");
+}
+
+int secure_write(struct secure *s, const void *bytes, size_t size)
+{
+    const char *p = bytes;
+    if (!s->ready || s->closing || s->ended)
+        return -1;
+    while (size > 0) {
+        size_t n = size < 1024 * 1024 ? size : 1024 * 1024;
+        ERR_clear_error();
+        int put = SSL_write(s->ssl, p, (int)n); /* into memory: all of it, or an error */
+        if (put <= 0)
+            return -1;
+        p += put;
+        size -= (size_t)put;
+    }
+    return flush(s);
+}
+
+size_t secure_queued(const struct secure *s)
+{
+    return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp);
+}
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+static void on_patience(uv_timer_t *timer)
+{
+    tell_end(timer->data, "it does not answer");
+}
+
+static int make(struct secure **out, uv_loop_t *loop, bool server,
+                const unsigned char key[SECURE_KEY], const struct secure_hooks *hooks,
+                struct err *err)
+{
+    struct secure *s = calloc(1, sizeof(*s));
+    if (!s)
+        return err_set(err, ERR_MEMORY, "no memory for a connection");
+    s->hooks = *hooks;
+    memcpy(s->key, key, SECURE_KEY);
+    if (set_up(s, server, err) < 0) {
+        release(s);
+        return -1;
+    }
+    uv_tcp_init(loop, &s->tcp);
+    uv_timer_init(loop, &s->patience);
+    s->handles = 2;
+    s->tcp.data = s->patience.data = s;
+    uv_timer_start(&s->patience, on_patience, SECURE_SHAKE_MS, 0);
+    *out = s;
+    return 0;
+}
+
+static void begin(struct secure *s)
+{
+    uv_tcp_nodelay(&s->tcp, 1);
+    uv_read_start((uv_stream_t *)&s->tcp, on_alloc, on_read);
+}
+
+static void on_connected(uv_connect_t *req, int status)
+{
+    struct secure *s = req->data;
+    if (s->closing)
+        return;
+    if (status < 0) {
+        tell_end(s, uv_strerror(status));
+        return;
+    }
+    begin(s);
+    shake_hands(s);
+}
+
+int secure_dial(struct secure **out, uv_loop_t *loop, const struct sockaddr *to,
+                const unsigned char key[SECURE_KEY], const struct secure_hooks *hooks,
+                struct err *err)
+{
+    struct secure *s;
+    if (make(&s, loop, false, key, hooks, err) < 0)
+        return -1;
+    s->connect.data = s;
+    int rc = uv_tcp_connect(&s->connect, &s->tcp, to, on_connected);
+    if (rc < 0) {
+        secure_close(s);
+        return err_set(err, ERR_SYSTEM, "%s", uv_strerror(rc));
+    }
+    *out = s;
+    return 0;
+}
+
+int secure_accept(struct secure **out, uv_stream_t *listener, const unsigned char key[SECURE_KEY],
+                  const struct secure_hooks *hooks, struct err *err)
+{
+    struct secure *s;
+    if (make(&s, listener->loop, true, key, hooks, err) < 0)
+        return -1;
+    int rc = uv_accept(listener, (uv_stream_t *)&s->tcp);
+    if (rc < 0) {
+        secure_close(s);
+        return err_set(err, ERR_SYSTEM, "cannot accept a connection: %s", uv_strerror(rc));
+    }
+    begin(s);
+    *out = s;
+    return 0;
+}
+
+void secure_set_hooks(struct secure *s, const struct secure_hooks *hooks)
+{
+    s->hooks = *hooks;
+}
+
+bool secure_address(const struct secure *s, bool other, char out[SECURE_ADDRESS])
+{
+    struct sockaddr_storage a;
+    int size = sizeof(a);
+    const struct sockaddr *as = (const struct sockaddr *)&a;
+    if ((other ? uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&a, &size)
+               : uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&a, &size)) < 0 ||
+        uv_ip_name(as, out, SECURE_ADDRESS) < 0)
+        return false;
+    if (strncmp(out, "::ffff:", 7) == 0 && strchr(out, '.')) /* IPv4, seen by a socket of IPv6 */
+        memmove(out, out + 7, strlen(out + 7) + 1);
+    return true;
+}
