@@ -20,7 +20,7 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
     } else if (strcmp(ev, "checkpoint") == 0) {
         if (pace_checkpoint(&c->pace, line, now_ms) == 0)
             agent_effects_event(out, "checkpoint",
-                                rank_line_relay(g, line, "step path bytes ms digest"));
+                                rank_line_relay(g, line, "step path bytes ms stall_ms digest"));
     } else if (strcmp(ev, "quarantined") == 0) {
         agent_effects_event(out, "quarantined", rank_line_relay(g, line, "path reason"));
     } else if (strcmp(ev, "sample") == 0) {

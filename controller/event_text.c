@@ -109,8 +109,12 @@ static void restart_scheduled(char *out, size_t size, const json_t *b)
 static void checkpoint(char *out, size_t size, const json_t *b)
 {
     double bytes = json_number_value(json_object_get(b, "bytes"));
-    snprintf(out, size, "checkpoint of step %lld is written (%.1f MB, %lld ms)", int_of(b, "step"),
-             bytes / 1e6, int_of(b, "ms"));
+    const json_t *stall = json_object_get(b, "stall_ms");
+    char stood[64] = "";
+    if (stall)
+        snprintf(stood, sizeof(stood), ", steps stood still for %.3g ms", json_number_value(stall));
+    snprintf(out, size, "checkpoint of step %lld is written (%.1f MB, %lld ms%s)", int_of(b, "step"),
+             bytes / 1e6, int_of(b, "ms"), stood);
 }
 
 static void quarantined(char *out, size_t size, const json_t *b)

@@ -58,17 +58,18 @@ int checkpoint_save(struct checkpoint_info *info, const char *root,
                     const struct checkpoint_state *state, const struct layout *l,
                     const float *weights, struct optim *o, struct err *err);
 
-/* The same by many ranks: the first begins, all fill in the ranges that they save, and when all have
- * done so the first commits; or abandons, when somebody failed. A failed begin or commit leaves
- * nothing behind. *w can be sent to the other ranks as it is. */
+/* The same by many ranks: the first names it and begins, all fill in the ranges that they save, and when
+ * all have done so the first commits; or abandons, when somebody failed. A failed begin or commit
+ * leaves nothing behind. *w can be sent to the other ranks as soon as it has a name. From
+ * begin on only what is given is read: another thread can do it, if nobody else changes that. */
 struct checkpoint_writing {
     char    path[CHECKPOINT_PATH], tmp[CHECKPOINT_PATH];
     int64_t step;
     bool    disk_full; /* why it failed */
 };
 
-int checkpoint_begin(struct checkpoint_writing *w, const char *root, int64_t step,
-                     const struct state *s, struct err *err);
+int checkpoint_name(struct checkpoint_writing *w, const char *root, int64_t step, struct err *err);
+int checkpoint_begin(struct checkpoint_writing *w, const struct state *s, struct err *err);
 int checkpoint_fill(struct checkpoint_writing *w, const struct state *s, struct err *err);
 int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w,
                       const struct checkpoint_state *state, const struct layout *l,

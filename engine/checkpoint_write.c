@@ -103,16 +103,25 @@ out:
     return rc;
 }
 
-int checkpoint_begin(struct checkpoint_writing *w, const char *root, int64_t step,
-                     const struct state *s, struct err *err)
+int checkpoint_name(struct checkpoint_writing *w, const char *root, int64_t step, struct err *err)
 {
-    char path[CHECKPOINT_PATH];
     *w = (struct checkpoint_writing){.step = step};
     if (snprintf(w->path, sizeof(w->path), "%s/step-%08lld", root, (long long)step) >=
         (int)sizeof(w->path))
         return err_set(err, ERR_USAGE, "the path is too long: %.200s", root);
-    if (scratch_mkdirs(root, err) < 0 || scratch_name(w->tmp, w->path, err) < 0 ||
-        scratch_remove(w->tmp, err) < 0)
+    return scratch_name(w->tmp, w->path, err);
+}
+
+static void name_root(char root[CHECKPOINT_PATH], const struct checkpoint_writing *w)
+{
+    snprintf(root, CHECKPOINT_PATH, "%.*s", (int)(strrchr(w->path, '/') - w->path), w->path);
+}
+
+int checkpoint_begin(struct checkpoint_writing *w, const struct state *s, struct err *err)
+{
+    char path[CHECKPOINT_PATH], root[CHECKPOINT_PATH];
+    name_root(root, w);
+    if (scratch_mkdirs(root, err) < 0 || scratch_remove(w->tmp, err) < 0)
         return -1;
     if (mkdir(w->tmp, 0700) < 0) {
         w->disk_full = errno == ENOSPC || errno == EDQUOT;
@@ -240,7 +249,7 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
     if (rc < 0)
         checkpoint_abandon(w);
     char root[CHECKPOINT_PATH];
-    snprintf(root, sizeof(root), "%.*s", (int)(strrchr(w->path, '/') - w->path), w->path);
+    name_root(root, w);
     return rc < 0 ? -1 : scratch_sync_dir(root, err);
 }
 
@@ -254,7 +263,9 @@ int checkpoint_save(struct checkpoint_info *info, const char *root,
     *info = (struct checkpoint_info){0};
     if (state_make(&s, &source, err) < 0)
         return -1;
-    int rc = checkpoint_begin(&w, root, state->step, &s, err);
+    int rc = checkpoint_name(&w, root, state->step, err);
+    if (rc == 0)
+        rc = checkpoint_begin(&w, &s, err);
     if (rc == 0 && (rc = checkpoint_fill(&w, &s, err)) < 0)
         checkpoint_abandon(&w);
     if (rc == 0)

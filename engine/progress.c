@@ -177,12 +177,12 @@ void progress_step(struct progress *p, int64_t step, int64_t steps, double loss,
 }
 
 void progress_checkpoint(struct progress *p, int64_t step, const char *path, int64_t bytes,
-                         double ms, const char *digest)
+                         double ms, double stall_ms, const char *digest)
 {
     send_line(p,
-              json_pack("{s:s, s:I, s:o, s:I, s:o, s:o}", "ev", "checkpoint", "step",
+              json_pack("{s:s, s:I, s:o, s:I, s:o, s:o, s:o}", "ev", "checkpoint", "step",
                         (json_int_t)step, "path", words(path), "bytes", (json_int_t)bytes, "ms",
-                        real(ms), "digest", words(digest)),
+                        real(ms), "stall_ms", real(stall_ms), "digest", words(digest)),
               false);
 }
 

@@ -11,7 +11,8 @@
  *    "backend":"cpu"}
  *   {"ev":"step","step":18,"steps":40,"loss":0.93,"grad_norm":1.2,"lr":0.002,
  *    "samples_per_s":812.5,"step_ms":19.6}
- *   {"ev":"checkpoint","step":20,"path":"/...","bytes":123,"ms":12,"digest":"xxh3:..."}
+ *   {"ev":"checkpoint","step":20,"path":"/...","bytes":123,"ms":12,"stall_ms":1,
+ *    "digest":"xxh3:..."}                         ms: until it was whole; stall_ms: no step was taken
  *   {"ev":"quarantined","path":"/...","reason":"..."}
  *   {"ev":"sample","step":40,"path":"/..."}
  *   {"ev":"warning","text":"..."}
@@ -51,7 +52,7 @@ void progress_started(struct progress *p, int rank, int world_size, int64_t resu
 void progress_step(struct progress *p, int64_t step, int64_t steps, double loss, double grad_norm,
                    double lr, double samples_per_s, double step_ms);
 void progress_checkpoint(struct progress *p, int64_t step, const char *path, int64_t bytes,
-                         double ms, const char *digest);
+                         double ms, double stall_ms, const char *digest);
 void progress_quarantined(struct progress *p, const char *path, const char *reason);
 void progress_sample(struct progress *p, int64_t step, const char *path);
 void progress_warning(struct progress *p, const char *fmt, ...)

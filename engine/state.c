@@ -3,11 +3,13 @@
 #include "engine/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
+#include "kernels/team.h"
 
 /* Of a tensor like the i-th of the layout: what this rank saves. Of buffers the first rank saves
  * all; where tensors are not cut, so it is with what is kept of one. */
@@ -74,4 +76,30 @@ size_t state_saves(const struct state *s)
     for (int i = 0; i < s->len; i++)
         n += s->part[i].save_to - s->part[i].save_from;
     return n;
+}
+
+struct copying {
+    float       *to;
+    const float *from;
+};
+
+static void copy_range(const void *arg, size_t from, size_t to)
+{
+    const struct copying *c = arg;
+    memcpy(c->to + from, c->from + from, (to - from) * sizeof(float));
+}
+
+void state_copy(struct state *s, float *memory)
+{
+    for (int i = 0; i < s->len; i++) {
+        struct state_part *p = &s->part[i];
+        const size_t n = p->save_to - p->save_from;
+        const struct copying c = {memory, p->data + (p->save_from - p->from)};
+        if (n > 0)
+            team_range(n, 1, 1, copy_range, &c);
+        p->data = memory;
+        p->from = p->save_from;
+        p->to = p->save_to;
+        memory += n;
+    }
 }

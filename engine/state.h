@@ -49,4 +49,8 @@ void state_free(struct state *s);
 /* Numbers that this rank saves. */
 size_t state_saves(const struct state *s);
 
+/* Copies these numbers to memory[state_saves()]; from then on the state is of the copy, and holds only
+ * what it saves. */
+void state_copy(struct state *s, float *memory);
+
 #endif

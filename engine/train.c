@@ -176,19 +176,31 @@ static int one_step(struct train *t)
 /* At a step boundary: what was asked, and what is due. */
 static int boundary(struct train *t)
 {
-    enum progress_command asked = progress_poll(t->progress);
-    bool due = t->at > t->saved && t->at > 0 && save_is_due(t);
-    if (train_ranks_agree(t, &asked, &due) < 0)
+    struct train_words words = {.asked = progress_poll(t->progress),
+                                .due = t->at > t->saved && t->at > 0 && save_is_due(t)};
+    if (train_save_look(t, &words.stage) < 0 || train_ranks_agree(t, &words) < 0)
         return -1;
-    if (asked == CMD_STOP) {
-        if (train_save(t) < 0)
+    train_save_go_on(t, words.stage);
+    if (words.asked == CMD_STOP) {
+        if (train_save(t) < 0 || train_save_wait(t) < 0)
             return -1;
         t->code = EXIT_ABORTED;
         return err_set(&t->err, ERR_CONFLICT, "stopped on request at step %lld of %lld; the "
                                               "checkpoint is written",
                        (long long)t->at, (long long)t->spec.steps);
     }
-    return asked == CMD_CHECKPOINT || due ? train_save(t) : 0;
+    return words.asked == CMD_CHECKPOINT || words.due ? train_save(t) : 0;
+}
+
+/* NaN is found by all ranks at once: the checkpoint on its way can still be finished by all. */
+static int after_failure(struct train *t)
+{
+    const struct err err = t->err;
+    if (t->code == EXIT_NAN && train_save_wait(t) < 0) {
+        t->err = err;
+        t->code = EXIT_NAN;
+    }
+    return -1;
 }
 
 static int train_steps(struct train *t)
@@ -197,10 +209,10 @@ static int train_steps(struct train *t)
     t->saved_s = train_clock();
     while (t->at < (t->env->until > 0 ? t->env->until : t->spec.steps))
         if (boundary(t) < 0 || one_step(t) < 0)
-            return -1;
+            return after_failure(t);
     if (train_is_first(t))
         train_ranks_summary(t, &before);
-    return train_save(t);
+    return train_save(t) < 0 ? -1 : train_save_wait(t);
 }
 
 /* The cause that agent/cause.h knows. */
@@ -253,6 +265,13 @@ static int tell_end(struct train *t, int rc)
     return code;
 }
 
+/* A thread is stuck in the GPU's library, or busy with a checkpoint that nobody will finish. */
+static _Noreturn void leave_now(int code)
+{
+    fflush(NULL);
+    _exit(code);
+}
+
 int train_run(const json_t *job, const struct train_env *env, struct progress *progress)
 {
     struct train *t = calloc(1, sizeof(*t));
@@ -273,10 +292,14 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
         rc = train_pictures_after(t);
     if (t->flight)
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
+    const bool idle = train_save_end(t);
     int code = tell_end(t, rc);
     dist_destroy(t->gpus);
     dist_destroy(t->dist);
     rendezvous_close(t->rendezvous);
+    if (!idle || dist_is_stuck())
+        leave_now(code);
+    train_save_close(t);
     train_snapshot_close(t);
     train_units_close(t);
     exact_destroy(t->exact);
@@ -289,9 +312,5 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     flight_close(t->flight);
     free(t->before);
     free(t);
-    if (dist_is_stuck()) { /* what the system calls at exit would wait for it */
-        fflush(NULL);
-        _exit(code);
-    }
     return code;
 }

@@ -68,10 +68,11 @@ struct train {
     } hand;                 /* the micro-batch in the making; samples 0: none */
     struct train_units *units;
     struct train_snapshot *snapshot;
+    struct train_saving *saving;
 
     int64_t at;            /* optimizer steps completed */
-    int64_t saved;         /* step of the newest checkpoint, or -1 */
-    double  saved_s;       /* when it was written, or the run began */
+    int64_t saved;         /* step of the newest checkpoint, also one on its way; or -1 */
+    double  saved_s;       /* when it was asked for, or the run began */
     double  loss;          /* of the last step */
     double  step_s;        /* running mean of a step's time */
     double  said_s, told_s; /* last line for people, for the agent */
@@ -101,9 +102,17 @@ int train_ranks_barrier(struct train *t);
 int train_ranks_tell(struct train *t, void *data, size_t bytes);
 /* This rank's part of a global batch: samples [*from, *to). */
 void train_ranks_slice(const struct train *t, int *from, int *to);
-/* At a step boundary: what was asked of any rank, whether rank 0 says that a checkpoint is due; and
- * all are about to take the same step. */
-int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due);
+/* What ranks tell each other at a step boundary: what was asked of any rank; whether rank 0 says that a
+ * checkpoint is due; the least that any of them has done of the one on its way. */
+struct train_words {
+    enum progress_command asked;
+    bool                  due;
+    int                   stage;
+};
+/* From this rank's to what all agree on; and all are about to take the same step. */
+int train_ranks_agree(struct train *t, struct train_words *words);
+/* The least of a number of each rank, where some may be waiting for a disk. */
+int train_ranks_least(struct train *t, int *value);
 int train_ranks_same_weights(struct train *t);
 /* Gradients from `from` on are complete: hand them over, and see what has come. */
 void train_ranks_begin_step(struct train *t);
@@ -156,8 +165,19 @@ int train_units_gather(struct train *t);
 /* fsdp: passes without samples, so that other ranks can make theirs. */
 int train_units_idle(struct train *t, int passes);
 
-/* train_save.c: rank 0 decides, all write. */
+/* train_save.c: rank 0 decides, all write, and steps go on meanwhile. */
+int train_save_open(struct train *t);
+void train_save_close(struct train *t);
+/* One of this step; back as soon as steps may go on. */
 int train_save(struct train *t);
+/* How far this rank is with the one on its way, and fails if that failed; what is to be done, as the
+ * least that any rank has done shows. At each step boundary. */
+int train_save_look(struct train *t, int *stage);
+void train_save_go_on(struct train *t, int least);
+/* Until it is whole, for all. */
+int train_save_wait(struct train *t);
+/* No steps are taken any more. false: a thread is still busy, and only _exit() ends it. */
+bool train_save_end(struct train *t);
 /* Checkpoints that have seen enough steps are good. */
 void train_save_prove(struct train *t);
 
@@ -180,6 +200,9 @@ static inline int64_t train_plan_step(const struct train *t)
 {
     return t->at + (t->env->desync_at > 0 && t->at >= t->env->desync_at);
 }
+
+/* train_snapshot.c: a quarter of what this machine has left, for all ranks together, and no more. */
+bool train_has_room(const struct train *t, int64_t bytes);
 
 /* train_pictures.c: draw, write, tell, score. */
 int train_pictures_before(struct train *t);

@@ -30,6 +30,7 @@
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
+#include "kernels/team.h"
 
 enum {
     BUCKET = 1 << 20,    /* floats */
@@ -46,7 +47,7 @@ struct record {
     uint64_t hash[2];
     int64_t  step;
     double   value;
-    int64_t  asked, due;
+    int32_t  asked, due, stage, least;
     int64_t  height, width; /* of the bucket that the step takes from */
 };
 _Static_assert(sizeof(struct record) == DIST_UNIT, "a record is a unit");
@@ -284,14 +285,15 @@ static int64_t patience_ms(const struct train *t)
     return t->env->flight ? 2 * own : own;
 }
 
-int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due)
+int train_ranks_agree(struct train *t, struct train_words *words)
 {
     int world = t->env->world_size;
     if (world == 1)
         return 0;
     struct record mine = describe(t);
-    mine.asked = *asked;
-    mine.due = *due;
+    mine.asked = (int32_t)words->asked;
+    mine.due = words->due;
+    mine.stage = words->stage;
     struct record *all = calloc((size_t)world, sizeof(*all));
     int rc = -1;
     if (!all) {
@@ -306,14 +308,61 @@ int train_ranks_agree(struct train *t, enum progress_command *asked, bool *due)
         tell_desync(t, all, odd, "samples, learning rate, job or data");
         goto out;
     }
-    *due = all[0].due != 0; /* the clock of rank 0 */
-    for (int i = 0; i < world; i++)
-        if (all[i].asked > (int64_t)*asked)
-            *asked = (enum progress_command)all[i].asked;
+    words->due = all[0].due != 0; /* the clock of rank 0 */
+    for (int i = 0; i < world; i++) {
+        if (all[i].asked > (int32_t)words->asked)
+            words->asked = (enum progress_command)all[i].asked;
+        if (all[i].stage < words->stage)
+            words->stage = all[i].stage;
+    }
     rc = 0;
 out:
     free(all);
     return rc;
+}
+
+int train_ranks_least(struct train *t, int *value)
+{
+    int world = t->env->world_size;
+    if (world == 1)
+        return 0;
+    struct record mine = {.step = t->at, .least = *value};
+    struct record *all = calloc((size_t)world, sizeof(*all));
+    if (!all)
+        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
+    int rc = exchange(t, all, &mine, ALONE_MS);
+    for (int i = 0; rc == 0 && i < world; i++)
+        *value = all[i].least < *value ? all[i].least : *value;
+    free(all);
+    return rc;
+}
+
+struct digesting {
+    const float *numbers;
+    size_t       len;
+    uint64_t    *digest; /* of each piece */
+};
+
+static void digest_pieces(const void *arg, size_t from, size_t to)
+{
+    const struct digesting *d = arg;
+    for (size_t i = from; i < to; i++) {
+        const size_t at = i * BUCKET, left = d->len - at;
+        d->digest[i] = digest_word(d->numbers + at, (left < BUCKET ? left : BUCKET) * sizeof(float), i);
+    }
+}
+
+/* Of many numbers, by all cores. */
+static int digest_numbers(struct train *t, const float *numbers, size_t len, uint64_t *digest)
+{
+    const size_t pieces = (len + BUCKET - 1) / BUCKET;
+    const struct digesting d = {numbers, len, calloc(pieces + 1, sizeof(uint64_t))};
+    if (!d.digest)
+        return err_set(&t->err, ERR_MEMORY, "no memory to compare the weights of ranks");
+    team_range(pieces, 1, BUCKET, digest_pieces, &d);
+    *digest = digest_word(d.digest, pieces * sizeof(uint64_t), 0);
+    free(d.digest);
+    return 0;
 }
 
 int train_ranks_same_weights(struct train *t)
@@ -322,14 +371,13 @@ int train_ranks_same_weights(struct train *t)
     if (world == 1 || step_sharing(t->step) == SHARING_FSDP) /* each has other weights */
         return 0;
     struct model *m = step_model(t->step);
-    size_t bytes = sizeof(float) * layout_floats(model_layout(m));
-    if (model_pull(m, &t->err) < 0)
-        return -1;
     struct record mine = describe(t);
+    if (model_pull(m, &t->err) < 0 ||
+        digest_numbers(t, model_weights(m), layout_floats(model_layout(m)), &mine.hash[0]) < 0)
+        return -1;
     struct record *all = calloc((size_t)world, sizeof(*all));
     if (!all)
         return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
-    mine.hash[0] = digest_word(model_weights(m), bytes, 0);
     int rc = exchange(t, all, &mine, patience_ms(t));
     int odd = rc == 0 ? find_odd(all, world) : -1;
     if (odd >= 0)

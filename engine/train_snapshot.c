@@ -52,19 +52,20 @@ static void read_env(struct train_snapshot *s)
     }
 }
 
-/* A quarter of what the machine has left, for all ranks together, and no more. */
-static bool has_room(struct train *t, int64_t bytes)
+bool train_has_room(const struct train *t, int64_t bytes)
 {
     const struct memory_room room = memory_room();
-    const int64_t all = bytes * t->env->world_size;
-    if (room.free == 0 || all <= room.free / 4)
-        return true;
+    return room.free == 0 || bytes * t->env->world_size <= room.free / 4;
+}
+
+static void tell_no_room(struct train *t, int64_t bytes)
+{
     if (train_is_first(t))
         progress_warning(t->progress,
                          "no snapshots in memory: they would take %.1f GiB of the %.1f GiB that "
                          "are free; a rank that dies costs the steps since the last checkpoint",
-                         (double)all / 0x1p30, (double)room.free / 0x1p30);
-    return false;
+                         (double)bytes * t->env->world_size / 0x1p30,
+                         (double)memory_room().free / 0x1p30);
 }
 
 static int open_writer(struct train *t, struct train_snapshot *s)
@@ -73,8 +74,10 @@ static int open_writer(struct train *t, struct train_snapshot *s)
                                      t->env->rank, t->env->world_size};
     if (step_state(t->step, &s->state, &t->err) < 0)
         return -1;
-    if (!has_room(t, snapshot_bytes(&s->state)))
+    if (!train_has_room(t, snapshot_bytes(&s->state))) {
+        tell_no_room(t, snapshot_bytes(&s->state));
         return 0;
+    }
     s->notes = calloc(1, SNAPSHOT_NOTES);
     if (!s->notes)
         return err_set(&t->err, ERR_MEMORY, "no memory for a snapshot");

@@ -390,7 +390,7 @@ int train_start(struct train *t)
     remember_products(t);
     if (open_data(t) < 0 || create_step(t) < 0 ||
         (t->spec.reproducible && train_exact_open(t) < 0) || train_snapshot_open(t) < 0 ||
-        resume_or_start(t) < 0)
+        train_save_open(t) < 0 || resume_or_start(t) < 0)
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,

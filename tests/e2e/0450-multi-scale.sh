@@ -30,10 +30,9 @@ finish() { # $codes has how each ended
         codes="$codes $rc"
     done
 }
-until_step() { # DIR N
+until_line() { # DIR TEXT: rank 0 has told it
     for _ in $(seq 4000); do
-        step=$(sed -n 's/.*"ev":"step","step":\([0-9]*\).*/\1/p' "$1.0.events" | tail -n 1)
-        [ "${step:-0}" -lt "$2" ] || return 0
+        ! grep -qF "$2" "$1.0.events" || return 0
         sleep 0.003
     done
     cat "$1".*.log
@@ -80,7 +79,7 @@ begin 3 "$WORK/straight"
 finish
 STEPS=2000000 spec "$WORK/killed"
 begin 3 "$WORK/killed"
-until_step "$WORK/killed" 10
+until_line "$WORK/killed" '"ev":"checkpoint","step":9,'
 set -- $pids
 kill -9 "$2"
 finish

@@ -65,7 +65,7 @@ static void every_kind_of_line_reaches_the_agent(void **state)
     assert_int_equal(progress_open(&p, &err), 0);
     progress_started(p, 0, 1, 17, 40, 192672, "cpu");
     progress_step(p, 18, 40, 0.5, NAN, 1e-3, 800, 20);
-    progress_checkpoint(p, 20, "/c/step-20", 123, 12, "xxh3:00");
+    progress_checkpoint(p, 20, "/c/step-20", 123, 12, 0.5, "xxh3:00");
     progress_quarantined(p, "/c/step-19", "model.safetensors is cut short");
     progress_sample(p, 40, "/r/grid.png");
     progress_warning(p, "%d left over \xff", 3);
@@ -110,7 +110,7 @@ static void a_full_pipe_drops_only_steps(void **state)
             progress_step(p, i, 5000, 1.0 / i, 1, 1, 1, 1);
         if (write(full[1], "x", 1) != 1)
             _exit(9);
-        progress_checkpoint(p, 5000, "/c", 1, 1, "d"); /* waits for room */
+        progress_checkpoint(p, 5000, "/c", 1, 1, 0, "d"); /* waits for room */
         progress_done(p, 5000, 0.1);
         progress_close(p);
         _exit(0);
