@@ -50,7 +50,7 @@ void graphs_destroy(struct graphs *g)
 static bool same(const struct graph_key *a, const struct graph_key *b)
 {
     return a->part == b->part && a->batch == b->batch && a->height == b->height &&
-           a->width == b->width && a->text == b->text && a->captions == b->captions &&
+           a->width == b->width && a->text == b->text && a->rows == b->rows &&
            !(a->weight < b->weight) && !(a->weight > b->weight);
 }
 

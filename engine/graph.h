@@ -18,10 +18,10 @@ struct kern_graphs;
 
 /* All that the calls of a part depend on and that may change from one time to the next. */
 struct graph_key {
-    int         part;
-    int         batch, height, width, text;
-    double      weight;
-    const void *captions;
+    int    part;
+    int    batch, height, width, text;
+    int    rows; /* of captions */
+    double weight;
 };
 
 /* The calls. They may be made twice in a row in place of once, before anything has run. */

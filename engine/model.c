@@ -150,7 +150,12 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
                        "than the %d x %d x %d with %d that the model was made for", in->batch,
                        in->height, in->width, in->text, m->max.batch, m->max.height, m->max.width,
                        m->max.text);
+    if (in->first && (in->rows < in->batch || in->rows > in->batch * in->text))
+        return err_set(err, ERR_BUG, "captions of %d tokens at most cannot be %d rows for a batch of "
+                       "%d", in->text, in->rows, in->batch);
     m->batch = in->batch;
+    m->first = in->first;
+    m->rows = in->first ? in->rows : in->batch * in->text;
     m->height = in->height;
     m->width = in->width;
     m->text = in->text;
@@ -229,7 +234,7 @@ static void caption_forward(struct model *m, const float *y)
 {
     const struct kern_ops *k = m->ops;
     struct top_acts *a = &m->top;
-    const int T = m->batch * m->text, C = m->cfg.hidden, D = m->cfg.caption_channels;
+    const int T = m->rows, C = m->cfg.hidden, D = m->cfg.caption_channels;
     const void *yn = model_narrow(m, a->yn, y, (size_t)T * (size_t)D);
     k->linear(a->y1, yn, model_wn(m, m->w.y1), model_wn(m, m->w.y1_b), T, D, C);
     k->gelu(a->y1g, a->y1, (size_t)T * (size_t)C);
@@ -302,7 +307,7 @@ static void caption_backward(struct model *m, const float *y, float *dy)
     const struct kern_ops *k = m->ops;
     const struct top_acts *a = &m->top;
     struct back_acts *d = &m->back;
-    const int T = m->batch * m->text, C = m->cfg.hidden, D = m->cfg.caption_channels;
+    const int T = m->rows, C = m->cfg.hidden, D = m->cfg.caption_channels;
     const void *yn = m->ops->narrow == sizeof(*y) ? y : a->yn;
     model_narrow(m, d->dyn, d->dy, (size_t)T * (size_t)C);
     if (m->cfg.y_norm)
@@ -338,7 +343,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
     if (!m->train)
         return err_set(err, ERR_BUG, "a model made for inference cannot go backward");
     if (in->batch != m->batch || in->height != m->height || in->width != m->width ||
-        in->text != m->text)
+        in->text != m->text || (in->first ? in->rows : in->batch * in->text) != m->rows)
         return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");
     const int C = m->cfg.hidden, M = m->batch * m->tokens;
     enter_unit(m, last_unit(m), true);
@@ -405,7 +410,7 @@ static const float *block_activation(struct model *m, const char *name, int64_t 
 const float *model_activation(struct model *m, const char *name, int64_t *count, struct err *err)
 {
     const struct top_acts *a = &m->top;
-    const int64_t B = m->batch, T = B * m->text, M = B * m->tokens, C = m->cfg.hidden;
+    const int64_t B = m->batch, T = m->rows, M = B * m->tokens, C = m->cfg.hidden;
     const struct named rows[] = {
         {"x_embedder", m->train ? a->x0 : NULL, NULL, M * C},
         {"t_embedder", a->t, NULL, B * C},

@@ -59,8 +59,11 @@ struct model_input {
     int          batch, height, width, text;
     const float *x;           /* [B, channels, H, W] noisy latent */
     const float *timestep;    /* [B], 0..999, truncated to integers as the authors do */
-    const float *y;           /* [B, text, D] caption features */
-    const float *mask;        /* [B, text], 1 = real token */
+    const float *y;           /* [B, text, D] caption features; packed: [rows, D] */
+    const float *mask;        /* [B, text], 1 = real token; packed: [rows] */
+    const int   *first;       /* [B + 1]: packed captions (text_rows.h) of at most `text` tokens; or
+                                 NULL */
+    int          rows;        /* packed: of all captions */
 };
 
 struct model;
@@ -112,7 +115,7 @@ int model_forward_here(struct model *m, const struct model_input *in, float *out
                        struct err *err);
 
 /* After model_forward() of the same input: add d(loss)/d(param) to the gradients.
- * dout: [B, channels, H, W] = d(loss)/d(out). dy, if not NULL: [B, text, D]. */
+ * dout: [B, channels, H, W] = d(loss)/d(out). dy, if not NULL: as y. */
 int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
                    struct err *err);
 

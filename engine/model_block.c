@@ -32,6 +32,11 @@ static struct kern_heads cross_heads(const struct model *m)
     return (struct kern_heads){m->batch, m->tokens, m->cfg.heads, m->cfg.hidden / m->cfg.heads};
 }
 
+static struct kern_text captions(const struct model *m, const float *mask)
+{
+    return (struct kern_text){.mask = mask, .first = m->first, .most = m->text};
+}
+
 static struct kern_image mlp_image(const struct model *m)
 {
     return (struct kern_image){m->batch, m->height / m->cfg.patch, m->width / m->cfg.patch,
@@ -82,7 +87,7 @@ static void cross_forward(struct model *m, const struct block_weights *w, struct
                           const void *y, const float *mask)
 {
     const struct kern_ops *k = m->ops;
-    const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->batch * m->text;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->rows;
     const bool norm = m->cfg.cross_norm;
     k->linear(a->cq, a->x1n, model_wn(m, w->cross_q), model_wn(m, w->cross_q_b), M, C, C);
     k->linear(a->ckv, y, model_wn(m, w->cross_kv), model_wn(m, w->cross_kv_b), T, C, 2 * C);
@@ -92,7 +97,7 @@ static void cross_forward(struct model *m, const struct block_weights *w, struct
                     CROSS_EPS);
     }
     k->cross_attn(a->cross, a->prob, norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv,
-                  norm ? C : 2 * C, model_skip(m, a->ckv, C), 2 * C, mask, m->text,
+                  norm ? C : 2 * C, model_skip(m, a->ckv, C), 2 * C, captions(m, mask),
                   cross_heads(m));
     k->linear(a->cross_out, a->cross, model_wn(m, w->cross_proj), model_wn(m, w->cross_proj_b),
               M, C, C);
@@ -180,13 +185,13 @@ static void cross_backward(struct model *m, const struct block_weights *w,
 {
     const struct kern_ops *k = m->ops;
     struct back_acts *d = &m->back;
-    const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->batch * m->text;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->rows;
     const bool norm = m->cfg.cross_norm;
     k->linear_back(d->a, model_g(m, w->cross_proj), model_g(m, w->cross_proj_b), d->dxn, a->cross,
                    model_wn(m, w->cross_proj), M, C, C);
     k->cross_attn_back(d->b, d->dkv, model_skip(m, d->dkv, C), 2 * C, d->work, d->a, a->prob,
                        norm ? a->cqn : a->cq, norm ? a->ckn : a->ckv, norm ? C : 2 * C,
-                       model_skip(m, a->ckv, C), 2 * C, mask, m->text, cross_heads(m));
+                       model_skip(m, a->ckv, C), 2 * C, captions(m, mask), cross_heads(m));
     if (norm) {
         k->rms_norm_back(d->b, C, model_g(m, w->cross_q_norm), d->b, C, a->cq, C, a->cq_rstd,
                          model_w(m, w->cross_q_norm), M, C);

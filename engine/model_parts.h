@@ -4,7 +4,7 @@
  * Weights are known by their offset in the block of weights; the gradient of a
  * weight has the same offset in the block of gradients.  Activations are
  * pointers into one block of memory, carved once.  Row counts: M = batch *
- * tokens, T = batch * text.  C = hidden, F = mlp_hidden.
+ * tokens, T = rows of all captions.  C = hidden, F = mlp_hidden.
  *
  * Narrow arrays (kernels.h) are `void *`.  What is needed in both kinds has a twin
  * ending in `n`; where narrow is fp32 the twin is the array itself, or NULL if it
@@ -118,7 +118,8 @@ struct model {
     struct model_units     units;
     size_t                 unit_from;      /* number of the layout that weights[0], grads[0] are */
     /* sizes of the batch in hand */
-    int batch, height, width, text, tokens;
+    int batch, height, width, text, tokens, rows;
+    const int *first; /* of the captions' rows, a kernel array, or NULL */
 };
 
 static inline __attribute__((unused)) float *model_w(const struct model *m, weight_at at)

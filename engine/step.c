@@ -4,12 +4,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/graph.h"
 #include "engine/layout.h"
 #include "engine/state.h"
+#include "engine/text_rows.h"
 #include "kernels/kernels.h"
 
 struct step {
@@ -24,13 +26,17 @@ struct step {
     const float           *null_caption; /* [L, D] among the weights */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
-    float                 *y;                /* [B, text, D] with captions dropped */
+    float                 *y, *mask;         /* [rows, D], [rows]: packed, with captions dropped */
+    int                   *first;            /* [B + 1]: see text_rows.h */
     double                *per_sample;       /* [B] */
     float                 *alpha, *sigma, *timestep; /* [B] */
-    float                 *x0, *noise, *y_in, *mask; /* copies of an input; NULL on the CPU */
+    float                 *x0, *noise;       /* copies of an input; NULL on the CPU */
     /* here */
     double                *here_losses;      /* [B] */
     float                 *here_times;       /* [B]: what goes to alpha, sigma, timestep */
+    float                 *here_mask;        /* [rows] */
+    int                   *here_first;       /* [B + 1] */
+    int                    row_step;         /* captions are packed to a multiple of so many rows */
     float                 *here_out;         /* the output last asked for */
     size_t                 out_count;        /* its numbers */
     step_backward_fn       on_backward;
@@ -53,21 +59,27 @@ static int alloc_scratch(struct step *s, struct err *err)
     const size_t latent =
         B * (size_t)c->latent_channels * (size_t)s->max.height * (size_t)s->max.width;
     const size_t caption = text * (size_t)c->caption_channels;
-    void *losses = NULL;
+    void *losses = NULL, *first = NULL;
     if (add(s, &s->x_t, latent, err) < 0 || add(s, &s->out, latent, err) < 0 ||
         add(s, &s->dout, latent, err) < 0 || add(s, &s->y, caption, err) < 0 ||
-        add(s, &s->alpha, B, err) < 0 || add(s, &s->sigma, B, err) < 0 ||
+        add(s, &s->mask, text, err) < 0 || add(s, &s->alpha, B, err) < 0 || add(s, &s->sigma, B, err) < 0 ||
         add(s, &s->timestep, B, err) < 0 ||
         backend_alloc(s->ops, &losses, B * sizeof(*s->per_sample), USE_INPUTS, err) < 0)
         return -1;
     s->per_sample = losses;
-    if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0 ||
-                          add(s, &s->y_in, caption, err) < 0 || add(s, &s->mask, text, err) < 0))
+    if (backend_alloc(s->ops, &first, (B + 1) * sizeof(*s->first), USE_INPUTS, err) < 0)
+        return -1;
+    s->first = first;
+    s->row_step = text_rows_step(s->max.batch, s->max.text);
+    if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0))
         return -1;
     s->here_losses = calloc(B, sizeof(*s->here_losses));
     s->here_times = calloc(B, sizeof(*s->here_times));
+    s->here_mask = calloc(text, sizeof(*s->here_mask));
+    s->here_first = calloc(B + 1, sizeof(*s->here_first));
     s->here_out = s->ops->host ? NULL : calloc(latent, sizeof(*s->here_out));
-    if (s->here_losses && s->here_times && (s->here_out || s->ops->host))
+    if (s->here_losses && s->here_times && s->here_mask && s->here_first &&
+        (s->here_out || s->ops->host))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }
@@ -151,12 +163,14 @@ void step_destroy(struct step *s)
     model_destroy(s->model);
     shard_destroy(s->shard);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
-                            s->sigma, s->timestep, s->x0, s->noise, s->y_in,    s->mask,
+                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first,
                             s->packed_weights, s->packed_grads};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
     free(s->here_losses);
     free(s->here_times);
+    free(s->here_mask);
+    free(s->here_first);
     free(s->here_out);
     free(s);
 }
@@ -260,19 +274,29 @@ static void stage_times(struct step *s, float *to, const float *table, const str
     s->ops->upload(to, s->here_times, (size_t)in->batch * sizeof(float));
 }
 
-/* The caption features, or the null embedding where a caption is dropped. The mask stays. */
-static const float *drop_captions(struct step *s, const struct step_input *in)
+/* The captions without their padding, or the null embedding where one is dropped; the mask stays.
+ * The longest is told in whole tiles, so that few lengths make a batch another one to graph.h. */
+static void pack_captions(struct step *s, struct model_input *to, const struct step_input *in)
 {
-    const size_t n = (size_t)in->text * (size_t)model_config(s->model)->caption_channels;
-    const float *y = stage(s, s->y_in, in->y, n * (size_t)in->batch);
-    bool any = false;
-    for (int b = 0; in->drop && b < in->batch; b++)
-        any = any || in->drop[b];
-    if (!any)
-        return y;
-    for (int b = 0; b < in->batch; b++)
-        s->ops->copy(s->y + (size_t)b * n, in->drop[b] ? s->null_caption : y + (size_t)b * n, n);
-    return s->y;
+    enum { TILE = 64 };
+    const size_t D = (size_t)model_config(s->model)->caption_channels, text = (size_t)in->text;
+    const int most = (in->text + TILE - 1) / TILE * TILE;
+    int *first = s->here_first;
+    to->rows = text_rows_find(first, in->mask, in->batch, in->text, s->row_step);
+    for (size_t b = 0; b < (size_t)in->batch; b++) {
+        const size_t n = (size_t)(first[b + 1] - first[b]), at = (size_t)first[b];
+        if (in->drop && in->drop[b])
+            s->ops->copy(s->y + at * D, s->null_caption, n * D);
+        else
+            s->ops->upload(s->y + at * D, in->y + b * text * D, n * D * sizeof(float));
+        memcpy(s->here_mask + at, in->mask + b * text, n * sizeof(float));
+    }
+    s->ops->upload(s->mask, s->here_mask, (size_t)to->rows * sizeof(float));
+    s->ops->upload(s->first, first, ((size_t)in->batch + 1) * sizeof(*first));
+    to->text = most < s->max.text ? most : s->max.text;
+    to->y = s->y;
+    to->mask = s->mask;
+    to->first = s->first;
 }
 
 /* Waits for all that was asked of the device. */
@@ -325,7 +349,7 @@ static int run(struct pass *p, int part, struct err *err)
     const struct model_input *in = &p->input;
     const struct graph_key key = {
         .part = part, .batch = in->batch, .height = in->height, .width = in->width,
-        .text = in->text, .weight = p->weight, .captions = in->y,
+        .text = in->text, .rows = in->rows, .weight = p->weight,
     };
     return graphs_run(model_has_on_ready(s->model) ? NULL : s->graphs, &key,
                       part == FORWARD ? forward : backward, p, err);
@@ -346,11 +370,11 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
         .step = s, .x0 = stage(s, s->x0, in->x0, all), .noise = stage(s, s->noise, in->noise, all),
         .numbers = n, .weight = weight,
         .input = {
-            .batch = in->batch, .height = in->height, .width = in->width, .text = in->text,
-            .x = s->x_t, .timestep = s->timestep, .y = drop_captions(s, in),
-            .mask = stage(s, s->mask, in->mask, (size_t)in->batch * (size_t)in->text),
+            .batch = in->batch, .height = in->height, .width = in->width, .x = s->x_t,
+            .timestep = s->timestep,
         },
     };
+    pack_captions(s, &p.input, in);
     s->out_count = all;
     if (model_set_sizes(s->model, &p.input, err) < 0 || run(&p, FORWARD, err) < 0)
         return -1;

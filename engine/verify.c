@@ -75,7 +75,8 @@ static int verify_forward(struct verify_result *result, const struct verify_case
         err_set(err, ERR_MEMORY, "no memory for an output of %zu numbers", latent);
         goto out;
     }
-    const struct model_input in = {z.batch, z.height, z.width, z.text, x, t, y, mask};
+    const struct model_input in = {.batch = z.batch, .height = z.height, .width = z.width,
+                                   .text = z.text, .x = x, .timestep = t, .y = y, .mask = mask};
     if (model_forward_here(m, &in, out, err) < 0 ||
         check(result, f, "out.model", VERIFY_OUTPUT, out, latent, 0, err) < 0)
         goto out;

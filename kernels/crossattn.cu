@@ -3,7 +3,7 @@
  *
  * A block has some queries of a head, or some keys on the way back, and all it
  * needs of the other side passes by in shared memory; probabilities never leave
- * it.  A caption's padding behind its last token is not computed: its
+ * it.  What padding a caption has behind its last token is not computed: its
  * probabilities are exactly zero.  Products are 16 x 16 x 16 on tensor cores in
  * bf16, plain in fp32; softmax and sums are fp32.
  */
@@ -11,6 +11,7 @@
 #include <mma.h>
 
 #include "kernels/device.cuh"
+#include "kernels/tile.h"
 
 enum {
     ATT_BLOCK = 256, ATT_WARPS = ATT_BLOCK / WARP,
@@ -83,8 +84,8 @@ struct att_args {
     void             *out, *dq, *dk, *dv;
     float            *kept, *delta; /* top and 1 / sum of each row; sum of p dp of each */
     const void       *q, *k, *v, *dout;
-    const float      *mask;
-    int               ldk, ldv, lddkv, text;
+    int               ldk, ldv, lddkv;
+    struct kern_text  t;
     struct kern_heads s;
 };
 
@@ -102,19 +103,23 @@ __host__ __device__ static inline struct att_shape att_shape(int dim, int text, 
             (size_t)keys * (whole + ATT_PAD)};
 }
 
-/* Where a block's sample and head begin. */
+/* Where a block's sample and head begin, and the sample's caption. */
 struct att_head {
-    int    b, h;
-    size_t q, rows; /* in q and out; in kept and delta */
+    int    h, text;        /* text: rows of the caption */
+    int    first;          /* row of it in k, v and the mask */
+    size_t q, rows;        /* in q and out; in kept and delta */
     __device__ att_head(const struct att_args &a)
     {
-        b = (int)blockIdx.x / a.s.heads, h = (int)blockIdx.x % a.s.heads;
+        const int b = (int)blockIdx.x / a.s.heads;
+        h = (int)blockIdx.x % a.s.heads;
+        first = text_first(a.t.first, a.t.most, b);
+        text = text_first(a.t.first, a.t.most, b + 1) - first;
         q = (size_t)b * a.s.tokens * a.s.heads * a.s.dim + (size_t)h * a.s.dim;
         rows = (size_t)blockIdx.x * a.s.tokens;
     }
-    __device__ size_t text(const struct att_args &a, int ld) const
+    __device__ size_t caption(const struct att_args &a, int ld) const
     {
-        return (size_t)b * a.text * ld + (size_t)h * a.s.dim;
+        return (size_t)first * ld + (size_t)h * a.s.dim;
     }
 };
 
@@ -217,8 +222,8 @@ att_kernel(struct att_args a, struct att_shape z)
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
     const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
-    const float *mask = a.mask + (size_t)at.b * a.text;
-    const int keys = att_last(mask, a.text), width = (keys + KEYS - 1) / KEYS * KEYS;
+    const float *mask = a.t.mask + at.first;
+    const int keys = att_last(mask, at.text), width = (keys + KEYS - 1) / KEYS * KEYS;
     DYNAMIC_SHARED(float, scores); /* then the probabilities, then the result */
     const size_t room = (size_t)ATT_QUERIES * (z.lds > z.ldd ? z.lds : z.ldd);
     T *q = (T *)(scores + room), *kv = q + z.queries;
@@ -226,7 +231,7 @@ att_kernel(struct att_args a, struct att_shape z)
                 a.s.dim);
     for (int l = 0; l < width; l += KEYS) {
         __syncthreads();
-        att_load<V>(kv, z.ldd, KEYS, (const T *)a.k + at.text(a, a.ldk) + (size_t)l * a.ldk,
+        att_load<V>(kv, z.ldd, KEYS, (const T *)a.k + at.caption(a, a.ldk) + (size_t)l * a.ldk,
                     (size_t)a.ldk, keys - l, a.s.dim);
         __syncthreads();
         att_scores<T>(scores + l, z.lds, q, kv, z);
@@ -239,7 +244,7 @@ att_kernel(struct att_args a, struct att_shape z)
     const int ldp = z.lds * (int)(sizeof(float) / sizeof(T));
     for (int l = 0; l < width; l += KEYS) {
         __syncthreads();
-        att_load<V>(kv, z.ldd, KEYS, (const T *)a.v + at.text(a, a.ldv) + (size_t)l * a.ldv,
+        att_load<V>(kv, z.ldd, KEYS, (const T *)a.v + at.caption(a, a.ldv) + (size_t)l * a.ldv,
                     (size_t)a.ldv, keys - l, a.s.dim);
         __syncthreads();
         for (int i = 0; i < ATT_EACH; i++) {
@@ -316,7 +321,7 @@ __device__ static inline void att_delta(float *delta, const struct att_desk<T> &
                                         const struct att_args &a, const struct att_head &at,
                                         int first, int l, int keys)
 {
-    const float *mask = a.mask + (size_t)at.b * a.text + l;
+    const float *mask = a.t.mask + at.first + l;
     const int lane = (int)threadIdx.x % WARP, n = keys - l;
     for (int r = (int)threadIdx.x / WARP; r < ATT_QUERIES; r += ATT_WARPS) {
         float sum = 0;
@@ -337,7 +342,7 @@ __device__ static inline void att_slopes(const struct att_desk<T> &d, const stru
                                          int l, int keys)
 {
     enum { KEYS = att_keys<T>::COUNT };
-    const float *mask = a.mask + (size_t)at.b * a.text, scale = 1.0f / sqrtf((float)a.s.dim);
+    const float *mask = a.t.mask + at.first, scale = 1.0f / sqrtf((float)a.s.dim);
     for (int i = (int)threadIdx.x; i < ATT_QUERIES * KEYS; i += ATT_BLOCK) {
         const int r = i / KEYS, k = i % KEYS, to = r * d.lds + k;
         float p = 0, ds = 0;
@@ -368,10 +373,10 @@ __device__ static inline void att_load_keys(const struct att_desk<T> &d, const s
                                             int l, int keys)
 {
     att_load<V>(d.k, z.ldd, att_keys<T>::COUNT,
-                (const T *)a.k + at.text(a, a.ldk) + (size_t)l * a.ldk, (size_t)a.ldk, keys - l,
+                (const T *)a.k + at.caption(a, a.ldk) + (size_t)l * a.ldk, (size_t)a.ldk, keys - l,
                 a.s.dim);
     att_load<V>(d.v, z.ldd, att_keys<T>::COUNT,
-                (const T *)a.v + at.text(a, a.ldv) + (size_t)l * a.ldv, (size_t)a.ldv, keys - l,
+                (const T *)a.v + at.caption(a, a.ldv) + (size_t)l * a.ldv, (size_t)a.ldv, keys - l,
                 a.s.dim);
 }
 
@@ -386,7 +391,7 @@ att_query_back_kernel(struct att_args a, struct att_shape z)
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
     const int across = z.dim / ATT_TILE, C = a.s.heads * a.s.dim;
-    const int keys = att_last(a.mask + (size_t)at.b * a.text, a.text);
+    const int keys = att_last(a.t.mask + at.first, at.text);
     __shared__ float delta[ATT_QUERIES];
     att_sum<T> sum[ATT_EACH];
     if (threadIdx.x < ATT_QUERIES)
@@ -452,8 +457,8 @@ att_key_back_kernel(struct att_args a, struct att_shape z)
     const struct att_desk<T> d = att_furnish<T>(room, z);
     const struct att_head at(a);
     const int l = (int)blockIdx.y * KEYS, warp = (int)threadIdx.x / WARP;
-    const int have = a.text - l < KEYS ? a.text - l : KEYS, across = z.dim / ATT_TILE;
-    const int keys = att_last(a.mask + (size_t)at.b * a.text, a.text);
+    const int have = at.text - l < KEYS ? at.text - l : KEYS, across = z.dim / ATT_TILE;
+    const int keys = att_last(a.t.mask + at.first, at.text);
     att_sum<T> dv[EACH], dk[EACH];
     att_load_keys<T, V>(d, a, at, z, l, keys);
     for (int first = 0; l < keys && first < a.s.tokens; first += ATT_QUERIES) {
@@ -472,7 +477,7 @@ att_key_back_kernel(struct att_args a, struct att_shape z)
                                                 z.ldd);
         }
     }
-    const size_t to = at.text(a, a.lddkv) + (size_t)l * a.lddkv;
+    const size_t to = at.caption(a, a.lddkv) + (size_t)l * a.lddkv;
     att_put_keys<T, V, EACH>((T *)a.dv + to, a.lddkv, (float *)d.q, dv, z, have, a.s.dim);
     att_put_keys<T, V, EACH>((T *)a.dk + to, a.lddkv, (float *)d.q, dk, z, have, a.s.dim);
 }
@@ -488,20 +493,19 @@ static bool att_fits(size_t bytes, int text)
 }
 
 static void cuda_cross_attn(void *out, float *kept, const void *q, const void *k, int ldk,
-                            const void *v, int ldv, const float *mask, int text,
-                            struct kern_heads s)
+                            const void *v, int ldv, struct kern_text t, struct kern_heads s)
 {
     struct att_args a = {};
-    a.out = out, a.kept = kept, a.q = q, a.k = k, a.v = v, a.mask = mask;
-    a.ldk = ldk, a.ldv = ldv, a.text = text, a.s = s;
+    a.out = out, a.kept = kept, a.q = q, a.k = k, a.v = v;
+    a.ldk = ldk, a.ldv = ldv, a.t = t, a.s = s;
     const dim3 grid((unsigned)(s.batch * s.heads), tiles((size_t)s.tokens, ATT_QUERIES));
     for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv}, out, q, k, v),
              [&](auto kind, auto fours) {
         typedef decltype(kind) T;
-        const struct att_shape z = att_shape(s.dim, text, att_keys<T>::COUNT);
+        const struct att_shape z = att_shape(s.dim, t.most, att_keys<T>::COUNT);
         const size_t bytes = sizeof(float) * ATT_QUERIES * (size_t)(z.lds > z.ldd ? z.lds : z.ldd) +
                              sizeof(T) * (z.queries + z.keys);
-        if (att_fits(bytes, text))
+        if (att_fits(bytes, t.most))
             launch("cross_attn", att_kernel<T, decltype(fours)::value>, grid, dim3(ATT_BLOCK),
                    bytes, a, z);
     });
@@ -510,25 +514,25 @@ static void cuda_cross_attn(void *out, float *kept, const void *q, const void *k
 static void cuda_cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work,
                                  const void *dout, const float *kept, const void *q,
                                  const void *k, int ldk, const void *v, int ldv,
-                                 const float *mask, int text, struct kern_heads s)
+                                 struct kern_text t, struct kern_heads s)
 {
     const unsigned heads = (unsigned)(s.batch * s.heads);
     struct att_args a = {};
     a.dq = dq, a.dk = dk, a.dv = dv, a.kept = (float *)(uintptr_t)kept, a.delta = work;
-    a.q = q, a.k = k, a.v = v, a.dout = dout, a.mask = mask;
-    a.ldk = ldk, a.ldv = ldv, a.lddkv = lddkv, a.text = text, a.s = s;
+    a.q = q, a.k = k, a.v = v, a.dout = dout;
+    a.ldk = ldk, a.ldv = ldv, a.lddkv = lddkv, a.t = t, a.s = s;
     for_kind(by_four({(size_t)s.dim, (size_t)ldk, (size_t)ldv, (size_t)lddkv}, dq, dk, dv, dout, q,
                      k, v),
              [&](auto kind, auto fours) {
         typedef decltype(kind) T;
-        const struct att_shape z = att_shape(s.dim, text, att_keys<T>::COUNT);
+        const struct att_shape z = att_shape(s.dim, t.most, att_keys<T>::COUNT);
         const size_t bytes = att_desk_bytes<T>(z);
-        if (!att_fits(bytes, text))
+        if (!att_fits(bytes, t.most))
             return;
         launch("cross_attn_back", att_query_back_kernel<T, decltype(fours)::value>,
                dim3(heads, tiles((size_t)s.tokens, ATT_QUERIES)), dim3(ATT_BLOCK), bytes, a, z);
         launch("cross_attn_back", att_key_back_kernel<T, decltype(fours)::value>,
-               dim3(heads, tiles((size_t)text, att_keys<T>::COUNT)), dim3(ATT_BLOCK), bytes, a, z);
+               dim3(heads, tiles((size_t)t.most, att_keys<T>::COUNT)), dim3(ATT_BLOCK), bytes, a, z);
     });
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/lane.h"
 #include "kernels/table.h"
 #include "kernels/team.h"
+#include "kernels/tile.h"
 
 #define MASKED 10000.0f
 
@@ -49,26 +50,31 @@ static void softmax_back_row(float *dp, const float *p, float scale, int n)
 }
 
 struct head {
-    size_t q, k, v, prob; /* where sample and head begin */
-    int    ld;
+    size_t q, k, v, prob, row; /* where sample and head begin; row: of the captions */
+    int    ld, text;           /* tokens of its caption */
 };
 
-LANE_FN struct head head_at(struct kern_heads s, int b, int h, int ldk, int ldv, int text)
+LANE_FN struct head head_at(struct kern_heads s, int b, int h, int ldk, int ldv, struct kern_text t)
 {
     const size_t ld = (size_t)s.heads * (size_t)s.dim, col = (size_t)h * (size_t)s.dim;
+    const size_t row = (size_t)text_first(t.first, t.most, b);
+    const size_t text = (size_t)text_first(t.first, t.most, b + 1) - row;
     return (struct head){
         .q = (size_t)b * (size_t)s.tokens * ld + col,
-        .k = (size_t)b * (size_t)text * (size_t)ldk + col,
-        .v = (size_t)b * (size_t)text * (size_t)ldv + col,
-        .prob = ((size_t)b * (size_t)s.heads + (size_t)h) * (size_t)s.tokens * (size_t)text,
+        .k = row * (size_t)ldk + col,
+        .v = row * (size_t)ldv + col,
+        .prob = (row * (size_t)s.heads + (size_t)h * text) * (size_t)s.tokens,
+        .row = row,
         .ld = (int)ld,
+        .text = (int)text,
     };
 }
 
 struct cross_args {
     float            *out, *prob, *dq, *dk, *dv, *work;
-    const float      *q, *k, *v, *mask, *dout, *prob_in;
-    int               ldk, ldv, lddkv, text;
+    const float      *q, *k, *v, *dout, *prob_in;
+    int               ldk, ldv, lddkv;
+    struct kern_text  t;
     struct kern_heads s;
 };
 
@@ -82,38 +88,39 @@ static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
 static void cross_heads(const void *arg, size_t from, size_t to)
 {
     const struct cross_args *a = arg;
-    const int N = a->s.tokens, L = a->text, D = a->s.dim;
+    const int N = a->s.tokens, D = a->s.dim;
     const float scale = 1.0f / sqrtf((float)D);
     for (size_t i = from; i < to; i++) {
         const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
-        const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, L);
+        const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, a->t);
+        const int L = at.text;
         float *p = a->prob + at.prob;
         gemm(CblasNoTrans, CblasTrans, N, L, D, a->q + at.q, at.ld, a->k + at.k, a->ldk, p, L);
         for (int t = 0; t < N; t++)
-            softmax_row(p + (size_t)t * (size_t)L, a->mask + (size_t)b * (size_t)L, scale, L);
+            softmax_row(p + (size_t)t * (size_t)L, a->t.mask + at.row, scale, L);
         gemm(CblasNoTrans, CblasNoTrans, N, D, L, p, L, a->v + at.v, a->ldv, a->out + at.q, at.ld);
     }
 }
 
 static void cross_attn(void *out, float *prob, const void *q, const void *k, int ldk,
-                       const void *v, int ldv, const float *mask, int text, struct kern_heads s)
+                       const void *v, int ldv, struct kern_text t, struct kern_heads s)
 {
     const struct cross_args a = {
-        .out = out, .prob = prob, .q = q, .k = k, .v = v, .mask = mask, .ldk = ldk, .ldv = ldv,
-        .text = text, .s = s,
+        .out = out, .prob = prob, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv, .t = t, .s = s,
     };
-    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * text * 2), cross_heads, &a);
+    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 2), cross_heads, &a);
 }
 
 static void cross_heads_back(const void *arg, size_t from, size_t to)
 {
     const struct cross_args *a = arg;
-    const int N = a->s.tokens, L = a->text, D = a->s.dim;
+    const int N = a->s.tokens, D = a->s.dim;
     const float scale = 1.0f / sqrtf((float)D);
     for (size_t i = from; i < to; i++) {
         const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
-        const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, L);
-        const size_t kv = head_at(a->s, b, h, a->lddkv, a->lddkv, L).k;
+        const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, a->t);
+        const int L = at.text;
+        const size_t kv = head_at(a->s, b, h, a->lddkv, a->lddkv, a->t).k;
         const float *p = a->prob_in + at.prob, *dout = a->dout + at.q;
         float *ds = a->work + at.prob;
         gemm(CblasNoTrans, CblasTrans, N, L, D, dout, at.ld, a->v + at.v, a->ldv, ds, L);
@@ -128,15 +135,13 @@ static void cross_heads_back(const void *arg, size_t from, size_t to)
 /* The probabilities are at hand: no need of the mask. */
 static void cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work, const void *dout,
                             const float *prob, const void *q, const void *k, int ldk,
-                            const void *v, int ldv, const float *mask, int text,
-                            struct kern_heads s)
+                            const void *v, int ldv, struct kern_text t, struct kern_heads s)
 {
-    (void)mask;
     const struct cross_args a = {
         .dq = dq, .dk = dk, .dv = dv, .work = work, .q = q, .k = k, .v = v, .dout = dout,
-        .prob_in = prob, .ldk = ldk, .ldv = ldv, .lddkv = lddkv, .text = text, .s = s,
+        .prob_in = prob, .ldk = ldk, .ldv = ldv, .lddkv = lddkv, .t = t, .s = s,
     };
-    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * text * 4), cross_heads_back,
+    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 4), cross_heads_back,
                &a);
 }
 

@@ -40,6 +40,14 @@ struct kern_heads {
     int batch, tokens, heads, dim;
 };
 
+/* Caption tokens of a batch: those of sample b are rows first[b] to first[b + 1], at most `most` of
+ * them and at least one; first NULL: each sample has `most`. mask: of each row, 1 = real token. */
+struct kern_text {
+    const float *mask;
+    const int   *first; /* [batch + 1], an array of the table */
+    int          most;
+};
+
 /* What is kept for the backward pass of linear attention ... */
 struct kern_lin_attn {
     float *vk;   /* [batch, heads, dim + 1, dim]: sum over tokens of (v, 1)^T k */
@@ -177,16 +185,15 @@ struct kern_ops {
                           const void *out, struct kern_lin_attn keep, const void *q, const void *k,
                           int ldqk, const void *v, int ldv, struct kern_heads s);
     /* prob[b,h,n,l] = softmax over l of (q k^T / sqrt(dim) + (mask[b,l] - 1) * 10000);
-     * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: [batch*text], ldk, ldv.
-     * kept: prob [batch, heads, tokens, text] where the table keeps, else two numbers of each row
-     * of it, [batch, heads, tokens, 2]. */
+     * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: rows of t, ldk, ldv.
+     * kept: prob [heads, tokens, tokens of the caption] of each sample where the table keeps, else
+     * two numbers of each row of it, [batch, heads, tokens, 2]. */
     void (*cross_attn)(void *out, float *kept, const void *q, const void *k, int ldk,
-                       const void *v, int ldv, const float *mask, int text, struct kern_heads s);
+                       const void *v, int ldv, struct kern_text t, struct kern_heads s);
     /* work: as large as what was kept */
     void (*cross_attn_back)(void *dq, void *dk, void *dv, int lddkv, float *work, const void *dout,
                             const float *kept, const void *q, const void *k, int ldk,
-                            const void *v, int ldv, const float *mask, int text,
-                            struct kern_heads s);
+                            const void *v, int ldv, struct kern_text t, struct kern_heads s);
 
     /* --- the image's part of the Mix-FFN -------------------------------------------- */
     /* s = silu(u), d = depthwise(s), g = glu(d);  u: an image of 2F channels, g: of F */

@@ -11,6 +11,12 @@
 #define TILE_FN static inline __attribute__((unused))
 #endif
 
+/* Where the caption of a sample begins; of b = batch, where the last one ends. */
+TILE_FN int text_first(const int *first, int most, int b)
+{
+    return first ? first[b] : b * most;
+}
+
 /* An image as a block has it in shared memory: `rows` rows of results (all rows of the image where
  * they fit), and of each half of the channels a slice. rows == 0: not even one row fits. */
 struct mix_tile {

@@ -36,7 +36,9 @@ enum {
     MASK = 16,   /* 1 or 0, the first of 64 always 1 */
     DOUBLES = 32,
     TIMES = 64,  /* 0 to 999 */
-    OWN = 128    /* each table's own affair: not compared */
+    OWN = 128,   /* each table's own affair: not compared */
+    FIRST = 256, /* where captions begin (kern_text): integers ... */
+    MOST = 512   /* ... times the tokens that one has at most */
 };
 
 struct want {
@@ -282,7 +284,7 @@ static void lin_run(const struct kern_ops *k, float *const *a, const int *z)
                      key, 2 * C, a[4], C, s);
 }
 
-/* batch, tokens, heads, dim, text */
+/* batch, tokens, heads, dim, text, packed */
 static void cross_arrays(struct want *w, const int *z)
 {
     const size_t M = N(z[0] * z[1]), T = N(z[0] * z[4]), C = N(z[2] * z[3]);
@@ -296,16 +298,18 @@ static void cross_arrays(struct want *w, const int *z)
     w[6] = (struct want){"dkv", T * 2 * C, NARROW};
     w[7] = (struct want){"work", kept, OWN};
     w[8] = (struct want){"dout", M * C, NARROW};
+    w[9] = (struct want){"first", z[5] ? N(z[0]) + 1 : 0, FIRST | OWN | z[4] * MOST};
 }
 
 static void cross_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     const struct kern_heads s = {z[0], z[1], z[2], z[3]};
     const int C = z[2] * z[3];
+    const struct kern_text t = {a[4], (const int *)(const void *)a[9], z[4]};
     void *v = skip(k, a[3], C);
-    k->cross_attn(a[0], a[1], a[2], a[3], 2 * C, v, 2 * C, a[4], z[4], s);
+    k->cross_attn(a[0], a[1], a[2], a[3], 2 * C, v, 2 * C, t, s);
     k->cross_attn_back(a[5], a[6], skip(k, a[6], C), 2 * C, a[7], a[8], a[1], a[2], a[3], 2 * C,
-                       v, 2 * C, a[4], z[4], s);
+                       v, 2 * C, t, s);
 }
 
 /* batch, height, width, channels of a half */
@@ -420,7 +424,8 @@ static const struct test tests[] = {
      {8, 1024, 70, 32}},
     {"cross_attn", cross_arrays, cross_run,
      {{1, 1, 1, 1, 1}, {2, 3, 2, 4, 5}, {2, 33, 2, 8, 33}, {1, 20, 3, 7, 70}, {2, 40, 1, 112, 130},
-      {3, 16, 1, 72, 12}}, {8, 1024, 20, 112, 300}},
+      {3, 16, 1, 72, 12},
+      {3, 18, 2, 8, 33, 1}, {5, 40, 1, 112, 130, 1}}, {8, 1024, 20, 112, 300}},
     {"mix", mix_arrays, mix_run,
      {{1, 1, 1, 1}, {2, 1, 5, 3}, {2, 3, 4, 36}, {1, 50, 20, 33}, {2, 8, 8, 64}, {1, 7, 5, 40}},
      {8, 32, 32, 5600}},
@@ -446,10 +451,21 @@ static float to_bf16(float x)
     return x;
 }
 
+/* One caption as long as can be, and shorter ones, down to a token. */
+static void fill_first(int *first, const struct want *w)
+{
+    const int most = w->flags / MOST;
+    first[0] = 0;
+    for (size_t b = 0; b + 1 < w->n; b++)
+        first[b + 1] = first[b] + (b == 1 ? most : 1 + (int)b * 37 % most);
+}
+
 static void fill(float *p, const struct want *w, int bf16, uint64_t id)
 {
     const struct rng r = rng_make(5, 0, id, RNG_TEST);
     rng_uniform(&r, p, 0, w->n);
+    if (w->flags & FIRST)
+        return fill_first((int *)(void *)p, w);
     for (size_t i = 0; i < w->n; i++) {
         const float x = 2 * p[i] - 1;
         p[i] = w->flags & ABOVE   ? p[i] + 0.5f

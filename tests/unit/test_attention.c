@@ -178,19 +178,52 @@ static void check_cross_attention(const struct kern_ops *k, struct kern_heads s,
         mask[i] = i / text == s.batch - 1 ? i % text == text / 2 : (i * 7 + i / 3) % 3 != 0;
     mask[text - 1] = 1;
     reference_run(&ref, s, text, q, C, kv, ld, kv + C, ld, mask, dout);
-    k->cross_attn(out, prob, q, kv, ld, kv + C, ld, mask, text, s);
+    const struct kern_text t = {mask, NULL, text};
+    k->cross_attn(out, prob, q, kv, ld, kv + C, ld, t, s);
     near("cross_attn", k->name, out, ref.out, n, 2e-6);
     for (int b = 0; b < s.batch; b++)
         for (int i = 0; i < s.heads * s.tokens * text; i++)
             if (mask[b * text + i % text] == 0)
                 assert_true(prob[b * s.heads * s.tokens * text + i] == 0);
-    k->cross_attn_back(dq, dkv, dkv + C, ld, work, dout, prob, q, kv, ld, kv + C, ld, mask, text,
+    k->cross_attn_back(dq, dkv, dkv + C, ld, work, dout, prob, q, kv, ld, kv + C, ld, t,
                        s);
     near("cross_attn_back dq", k->name, dq, ref.dq, n, 1e-5);
     near("cross_attn_back dk", k->name, columns(dkv, T, ld, C), ref.dk, (size_t)(T * C), 1e-5);
     near("cross_attn_back dv", k->name, columns(dkv + C, T, ld, C), ref.dv, (size_t)(T * C), 1e-5);
     reference_free(&ref);
     arrays_end("cross_attn");
+}
+
+/* A batch of captions without padding is what its samples are one by one. */
+static void check_packed_captions(const struct kern_ops *k)
+{
+    enum { B = 3, N = 5, HEADS = 2, DIM = 8, C = HEADS * DIM, LD = 2 * C, ROWS = 12, MOST = 7 };
+    static const int first[B + 1] = {0, 4, 5, ROWS}; /* 4, 1 and 7 tokens */
+    float *q = array_new(B * N * C, 1), *kv = array_new(ROWS * LD, 1);
+    float *dout = array_new(B * N * C, 1), *prob = array_new(HEADS * N * ROWS, 1);
+    float *work = array_new(HEADS * N * ROWS, 1), *out = array_new(B * N * C, 1);
+    float *dq = array_new(B * N * C, 1), *dkv = array_new(ROWS * LD, 1);
+    float *one = array_new(N * C, 1), *one_dq = array_new(N * C, 1);
+    float *one_dkv = array_new(MOST * LD, 1);
+    float mask[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        mask[i] = i != 7; /* a hole in the last one */
+    const struct kern_text all = {mask, first, MOST};
+    const struct kern_heads s = {B, N, HEADS, DIM}, alone = {1, N, HEADS, DIM};
+    k->cross_attn(out, prob, q, kv, LD, kv + C, LD, all, s);
+    k->cross_attn_back(dq, dkv, dkv + C, LD, work, dout, prob, q, kv, LD, kv + C, LD, all, s);
+    for (int b = 0; b < B; b++) {
+        const int len = first[b + 1] - first[b];
+        const size_t at = (size_t)(b * N * C), row = (size_t)(first[b] * LD);
+        const struct kern_text t = {mask + first[b], NULL, len};
+        k->cross_attn(one, prob, q + at, kv + row, LD, kv + row + C, LD, t, alone);
+        k->cross_attn_back(one_dq, one_dkv, one_dkv + C, LD, work, dout + at, prob, q + at,
+                           kv + row, LD, kv + row + C, LD, t, alone);
+        assert_memory_equal(out + at, one, sizeof(float) * N * C);
+        assert_memory_equal(dq + at, one_dq, sizeof(float) * N * C);
+        assert_memory_equal(dkv + row, one_dkv, sizeof(float) * (size_t)(len * LD));
+    }
+    arrays_end("packed captions");
 }
 
 static void attentions(const struct kern_ops *k)
@@ -206,6 +239,7 @@ static void attentions(const struct kern_ops *k)
         check_linear_attention(k, rows[i].s);
         check_cross_attention(k, rows[i].s, rows[i].text);
     }
+    check_packed_captions(k);
 }
 
 static void attention_test(void **state)
@@ -222,7 +256,7 @@ static void no_valid_token_is_no_nan(void **state)
     const struct kern_heads s = {1, 3, 1, 4};
     float *q = array_new(12, 1), *kv = array_new(5 * 8, 1), *out = array_new(12, 1);
     float *prob = array_new(15, 1), mask[5] = {0};
-    k->cross_attn(out, prob, q, kv, 8, kv + 4, 8, mask, 5, s);
+    k->cross_attn(out, prob, q, kv, 8, kv + 4, 8, (struct kern_text){mask, NULL, 5}, s);
     for (int i = 0; i < 15; i++)
         assert_true(prob[i] > 0 && prob[i] < 1);
     arrays_end("cross_attn");

@@ -112,7 +112,7 @@ static void each_key_has_its_own(void **state)
 {
     struct err err = {0};
     struct graph_key key = {.part = 1, .batch = 1, .height = 2, .width = 3, .text = 4,
-                            .weight = 0.5, .captions = &err};
+                            .weight = 0.5, .rows = 9};
     const char *k = "k", *o = "o";
     struct graph_key other[7];
     for (int i = 0; i < 7; i++)
@@ -123,7 +123,7 @@ static void each_key_has_its_own(void **state)
     other[3].width = 1;
     other[4].text = 1;
     other[5].weight = 0.25;
-    other[6].captions = NULL;
+    other[6].rows = 8;
     for (int i = 0; i < 2; i++)
         assert_int_equal(graphs_run(*state, &key, ask, &k, &err), 0);
     for (int i = 0; i < 7; i++)

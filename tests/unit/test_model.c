@@ -58,7 +58,9 @@ static struct batch batch_make(const struct shape *s)
         b.t[i] = (float)(37 + 411 * i % 1000);
     for (size_t i = 0; i < text; i++) /* some tokens, no prefix, never none */
         b.mask[i] = b.mask[i] > -0.3f || i % (size_t)s->text == (size_t)s->text / 2;
-    b.in = (struct model_input){s->batch, s->height, s->width, s->text, b.x, b.t, b.y, b.mask};
+    b.in = (struct model_input){.batch = s->batch, .height = s->height, .width = s->width,
+                                .text = s->text, .x = b.x, .timestep = b.t, .y = b.y,
+                                .mask = b.mask};
     return b;
 }
 

@@ -111,6 +111,38 @@ static void parts_add_up_to_the_whole(void **state)
     step_destroy(p);
 }
 
+/* What stands behind a caption is not even read: no number of a step changes with it. */
+static void padding_of_captions_is_nothing(void **state)
+{
+    (void)state;
+    struct step *s = step_make(&adamw);
+    struct data d = data_make();
+    const struct step_input in = part(&d, 0, B);
+    const size_t bytes = sizeof(float) * floats(s);
+    float out[B * N], *grads = malloc(bytes);
+    int64_t rows = 0, tokens = 0;
+    assert_non_null(grads);
+    d.drop[2] = 1;
+    step_begin(s);
+    const double loss = run(s, &in, 1);
+    memcpy(out, step_output(s), sizeof(out));
+    memcpy(grads, model_grads(step_model(s)), bytes);
+    for (int i = 0; i < B * L; i++) {
+        tokens += d.mask[i] > 0;
+        for (int k = 0; !(d.mask[i] > 0) && k < D; k++)
+            d.y[i * D + k] = NAN;
+    }
+    step_begin(s);
+    assert_true(loss == run(s, &in, 1));
+    assert_memory_equal(out, step_output(s), sizeof(out));
+    assert_memory_equal(grads, model_grads(step_model(s)), bytes);
+    assert_non_null(model_activation(step_model(s), "y_embedder", &rows, NULL));
+    assert_int_equal(rows, tokens * config.hidden); /* and nothing is computed for it */
+    assert_true(tokens < B * L);
+    free(grads);
+    step_destroy(s);
+}
+
 static void dropped_captions_become_the_null_embedding(void **state)
 {
     (void)state;
@@ -497,6 +529,7 @@ int main(int argc, char **argv)
         return print_digest();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up_to_the_whole),
+        cmocka_unit_test(padding_of_captions_is_nothing),
         cmocka_unit_test(dropped_captions_become_the_null_embedding),
         cmocka_unit_test(runs_repeat_bit_for_bit),
         cmocka_unit_test(blocks_computed_again_change_no_bit),
