@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@ static int read_both(const int fd[ASK_OUTPUTS], struct buf out[ASK_OUTPUTS], int
     return 0;
 }
 
-int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms)
+int ask_program_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
+                     int patience_ms)
 {
     int pipes[ASK_OUTPUTS][2], status = 0;
     if (pipe2(pipes[0], O_CLOEXEC) < 0)
@@ -45,6 +47,8 @@ int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms
     if (pid == 0) {
         dup2(pipes[0][1], 1);
         dup2(pipes[1][1], 2);
+        for (; *env; env++)
+            putenv(*env);
         execv(argv[0], argv);
         _exit(127);
     }
@@ -58,6 +62,11 @@ int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms
     for (int i = 0; i < ASK_OUTPUTS; i++)
         close(pipes[i][0]);
     return rc == 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms)
+{
+    return ask_program_with(argv, (char *[]){NULL}, out, patience_ms);
 }
 
 const char *ask_text(const struct buf *b)

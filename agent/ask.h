@@ -11,6 +11,10 @@ enum ask_output { ASK_STDOUT, ASK_STDERR, ASK_OUTPUTS };
  * end by itself, or was silent for patience_ms and has been killed. */
 int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms);
 
+/* The same with "NAME=VALUE" of more, NULL at the end, in its environment. */
+int ask_program_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
+                     int patience_ms);
+
 /* "" where nothing was said. */
 const char *ask_text(const struct buf *b);
 

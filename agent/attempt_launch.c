@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror */
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "agent/attempt_parts.h"
 #include "agent/doctor.h"
+#include "agent/known.h"
 #include "agent/mirror_child.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
@@ -73,17 +76,42 @@ static int settle_checkpoints(struct attempt *a, struct err *err)
     return 0;
 }
 
-/* The plan; a second one, if copies between the GPUs of the first turn out to be broken. */
-static int plan_launch(struct attempt *a, const json_t *spec, struct err *err)
+static int plan_anew(struct attempt *a, const json_t *spec, struct err *err)
 {
-    if (plan_make(&a->plan, a->facts, spec, err) < 0)
-        return -1;
-    if (json_integer_value(json_object_get(a->plan, "np")) < 2 ||
-        peers_try(a->facts, a->plan, a->o.train, PEERS_LAUNCH_MS) == 0)
-        return 0;
     json_decref(a->plan);
     a->plan = NULL;
     return plan_make(&a->plan, a->facts, spec, err);
+}
+
+/* The state directory, of which ours is jobs/JOB/ATTEMPT or hosted/KEY/ATTEMPT; else our own. */
+static const char *state_dir(const struct attempt *a, char out[PATH_MAX])
+{
+    const char *part = "";
+    snprintf(out, PATH_MAX, "%s", a->o.run_dir);
+    for (int up = 0; up < 3 && strrchr(out, '/') > out; up++) {
+        part = strrchr(out, '/') + 1;
+        out[part - out - 1] = '\0';
+    }
+    return strcmp(part, "jobs") == 0 || strcmp(part, "hosted") == 0 ? out : a->o.run_dir;
+}
+
+/* The plan; another one, if the GPUs of the first turn out not to work together as it expects. */
+static int plan_launch(struct attempt *a, const json_t *spec, struct err *err)
+{
+    char path[PATH_MAX];
+    const char *dir = state_dir(a, path);
+    known_recall(a->facts, dir);
+    if (plan_make(&a->plan, a->facts, spec, err) < 0)
+        return -1;
+    if (json_integer_value(json_object_get(a->plan, "np")) < 2)
+        return 0;
+    int rc = 0;
+    if (peers_try(a->facts, a->plan, a->o.train, PEERS_LAUNCH_MS) > 0)
+        rc = plan_anew(a, spec, err);
+    if (rc == 0 && peers_sum(a->facts, a->plan, a->o.train, false, PEERS_LAUNCH_MS) > 0)
+        rc = plan_anew(a, spec, err);
+    known_keep(a->facts, dir);
+    return rc;
 }
 
 /* Everything that can refuse a launch before a process is started. */
@@ -216,8 +244,8 @@ void attempt_on_launch(struct attempt *a, const json_t *body)
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
     a->deadline_s = deadline_of(a->facts, time(NULL));
     watch_deadline(a);
-    bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
     int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
+    bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
     if (rc == 0)
         attempt_store(a, "plan", json_incref(a->plan), false);
     if (sync)

@@ -239,6 +239,30 @@ static void check_copies(struct checkup *c)
             "GB/s", tried, tried == 1 ? "" : "s", least);
 }
 
+/* What sums of two ranks have shown: the same, with NCCL. */
+static void check_sums(struct checkup *c)
+{
+    size_t i, tried = 0, bad = 0;
+    const json_t *pair, *worst = NULL;
+    json_array_foreach(json_object_get(c->facts, "pairs"), i, pair)
+    {
+        const char *sum = plan_text(pair, "sum");
+        tried += sum[0] != '\0';
+        if (sum[0] && strcmp(sum, "ok") != 0 && bad++ == 0)
+            worst = pair;
+    }
+    const char *needs = plan_text(worst, "sum_needs");
+    if (bad)
+        row(c, "GPU sums", FAIL, needs[0] ? "jobs get what helps; the cause is an IOMMU (ACS), a "
+            "patched driver or broken hardware" : "several ranks will hardly run here: look at the "
+            "kernel's log and at /dev/shm, and try another NCCL", "two ranks with NCCL on GPU %lld "
+            "and %lld: %s%s%s", (long long)number(worst, "a"), (long long)number(worst, "b"),
+            plan_text(worst, "sum"), needs[0] ? "; ok with " : ", whatever was changed", needs);
+    else if (tried)
+        row(c, "GPU sums", OK, "", "two ranks add up rightly with NCCL (%zu kind%s of pairs)", tried,
+            tried == 1 ? "" : "s");
+}
+
 /* Versions of NCCL with faults that stop training; only the first three numbers are compared. */
 static void check_nccl(struct checkup *c)
 {
@@ -462,7 +486,7 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
 {
     static void (*const of_node[])(struct checkup *) = {
         check_programs, check_processors, check_memory, check_shm,  check_disk,    check_driver,
-        check_gpus,     check_pairs,      check_copies, check_nccl, check_network, check_rdma,
+        check_gpus,     check_pairs,      check_copies, check_sums, check_nccl, check_network, check_rdma,
         check_clock,    check_session,
     };
     static void (*const of_job[])(struct checkup *) = {

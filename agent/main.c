@@ -24,6 +24,7 @@
 #include "agent/flight_print.h"
 #include "agent/identity.h"
 #include "agent/inspect.h"
+#include "agent/known.h"
 #include "agent/log.h"
 #include "agent/mail.h"
 #include "agent/mirror_run.h"
@@ -252,6 +253,19 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     return rc;
 }
 
+/* All pairs of GPUs, as a command would use them; what agents then need not try. */
+static void try_gpus(json_t *facts, const char *train, const char *state)
+{
+    json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
+    peers_try(facts, NULL, train, PEERS_ALL_MS);
+    if (plan_make(&plan, facts, any, NULL) == 0)
+        peers_sum(facts, plan, train, true, PEERS_ALL_MS);
+    if (state)
+        known_keep(facts, state);
+    json_decref(plan);
+    json_decref(any);
+}
+
 /* Is this node fit?  The answer is JSON for `jobctl doctor`. */
 static int cmd_doctor(int argc, char **argv, struct err *err)
 {
@@ -259,9 +273,10 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
         {"spec", required_argument, NULL, 's'},
         {"facts", required_argument, NULL, 'f'},
         {"dir", required_argument, NULL, 'd'},
+        {"state", required_argument, NULL, 'k'},
         {NULL, 0, NULL, 0},
     };
-    const char *spec_path = NULL, *facts_path = NULL, *dir = ".";
+    const char *spec_path = NULL, *facts_path = NULL, *dir = ".", *state = NULL;
     char train[4096];
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 's')
@@ -270,17 +285,20 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
             facts_path = optarg;
         else if (c == 'd')
             dir = optarg;
+        else if (c == 'k')
+            state = optarg;
         else
             return err_set(err, ERR_USAGE, "see `jobctl-agent help`");
     }
     if (optind != argc || find_train(train, sizeof(train), err) < 0)
-        return err_set(err, ERR_USAGE, "doctor takes --spec FILE, --facts FILE and --dir DIR only");
+        return err_set(err, ERR_USAGE, "doctor takes --spec FILE, --facts FILE, --dir DIR and --state "
+                       "DIR only");
     json_t *spec = spec_path ? load(spec_path, err) : NULL;
     if (spec_path && !spec)
         return -1;
     json_t *facts = facts_path ? load(facts_path, err) : probe_facts(dir, err);
     if (facts && !facts_path)
-        peers_try(facts, NULL, train, PEERS_ALL_MS);
+        try_gpus(facts, train, state);
     json_t *looked = facts ? doctor_look(train, spec, spec_path, dir) : NULL;
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
     int rc = answer ? print_json(answer, err)
@@ -412,7 +430,7 @@ static const struct command {
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--json]",
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
-    {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR]",
+    {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},

@@ -12,8 +12,9 @@
 #include "agent/ask.h"
 #include "agent/plan_parts.h"
 
-/* It is silent until it has done: CUDA starts in some seconds, then a second of copies. */
-enum { PAIR_MS = 15000 };
+/* They are silent until they have done: CUDA starts in some seconds, then a second of copies; or
+ * NCCL connects, for which it has PAIR_MS after CUDA, which may take START_MS. */
+enum { PAIR_MS = 15000, START_MS = 70000, ENV_MOST = 96 };
 
 /* $JOBCTL_PEERS_MS instead: a test need not wait so long. */
 static int pair_ms(void)
@@ -56,8 +57,9 @@ static bool is_wanted(const json_t *pair, const json_t *plan, const json_t *a, c
 {
     if (strcmp(plan_text(pair, "p2p"), "ok") != 0 || !a || !b)
         return false;
-    return !plan || (json_integer_value(json_object_get(pair, "nvlinks")) == 0 &&
-                     has_rank_on(plan, a) && has_rank_on(plan, b));
+    return !plan || (!json_object_get(pair, "copy") &&
+                     json_integer_value(json_object_get(pair, "nvlinks")) == 0 && has_rank_on(plan, a) &&
+                     has_rank_on(plan, b));
 }
 
 /* 1: it says something of this pair. 0: nothing can be tried here. */
@@ -100,6 +102,143 @@ int peers_try(json_t *facts, const json_t *plan, const char *train, int budget_m
             break;
         const char *copy = plan_text(pair, "copy");
         bad += copy[0] && strcmp(copy, "ok") != 0;
+    }
+    return bad;
+}
+
+/* --- sums ------------------------------------------------------------------------------------ */
+
+/* Says which GPUs, or where to write: `jobctl-train sum` knows better. */
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                        "NCCL_DEBUG_FILE", "NCCL_PROFILER_PLUGIN", "NCCL_RAS_ADDR"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The plan's environment, and a remedy (NULL: none) beside it; free_env(). */
+static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *remedy)
+{
+    static const char *const lists[] = {"env", "user_env"};
+    int n = 0;
+    size_t i;
+    const json_t *row;
+    for (int l = 0; l < 2; l++)
+        json_array_foreach(json_object_get(plan, lists[l]), i, row)
+        {
+            if (n < ENV_MOST - 2 && !is_ours(plan_text(row, "name")) &&
+                asprintf(&env[n], "%s=%s", plan_text(row, "name"), plan_text(row, "value")) > 0)
+                n++;
+        }
+    if (remedy && asprintf(&env[n], "%s=%s", plan_text(remedy, "name"),
+                           plan_text(remedy, "value")) > 0)
+        n++;
+    env[n] = NULL;
+}
+
+static void free_env(char *env[ENV_MOST])
+{
+    for (int i = 0; env[i]; i++)
+        free(env[i]);
+}
+
+/* "ok" and so on, or NULL: nothing can be tried here. */
+static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, const json_t *remedy,
+                       const char *train)
+{
+    char gpus[200], ms[16], *env[ENV_MOST];
+    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
+    char *argv[] = {(char *)(uintptr_t)train, (char[]){"sum"}, (char[]){"--gpus"}, gpus,
+                    (char[]){"--deadline-ms"}, ms, NULL};
+    snprintf(gpus, sizeof(gpus), "%.90s,%.90s", plan_text(a, "uuid"), plan_text(b, "uuid"));
+    snprintf(ms, sizeof(ms), "%d", pair_ms());
+    make_env(env, plan, remedy);
+    int code = ask_program_with(argv, env, out, pair_ms() + START_MS);
+    free_env(env);
+    json_t *said = code == 0 ? json_loads(ask_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
+    json_t *outcome = json_object_get(said, "outcome");
+    json_t *found = json_is_string(outcome) ? json_incref(outcome) : NULL;
+    json_decref(said);
+    buf_fini(&out[ASK_STDOUT]);
+    buf_fini(&out[ASK_STDERR]);
+    return found;
+}
+
+static bool is_ok(const json_t *outcome)
+{
+    const char *text = json_string_value(outcome);
+    return text && strcmp(text, "ok") == 0;
+}
+
+static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, const json_t *plan,
+                            const char *train)
+{
+    size_t i;
+    const json_t *remedy;
+    json_array_foreach(json_object_get(plan, "remedies"), i, remedy)
+    {
+        json_t *outcome = try_sum(a, b, plan, remedy, train);
+        bool good = is_ok(outcome);
+        json_decref(outcome);
+        if (good) {
+            json_object_set_new(pair, "sum_needs",
+                                json_sprintf("%s=%s", plan_text(remedy, "name"),
+                                             plan_text(remedy, "value")));
+            return;
+        }
+    }
+}
+
+/* NCCL treats pairs alike that are joined alike. */
+static bool are_alike(const json_t *pair, const json_t *other)
+{
+    static const char *const keys[] = {"nvlinks", "through", "p2p", "path"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (!json_equal(json_object_get(pair, keys[i]), json_object_get(other, keys[i])))
+            return false;
+    return true;
+}
+
+/* One like it, which stands before it, speaks for it. */
+static bool has_speaker(const json_t *pairs, size_t before, const json_t *pair)
+{
+    for (size_t i = 0; i < before; i++) {
+        const json_t *other = json_array_get(pairs, i);
+        if (json_object_get(other, "sum") && are_alike(pair, other))
+            return true;
+    }
+    return false;
+}
+
+int peers_sum(json_t *facts, const json_t *plan, const char *train, bool again, int budget_ms)
+{
+    size_t i;
+    json_t *pair, *pairs = json_object_get(facts, "pairs");
+    int bad = 0;
+    int64_t end = now_ms() + budget_ms;
+    for (i = 0; again && i < json_array_size(pairs); i++) {
+        json_object_del(json_array_get(pairs, i), "sum");
+        json_object_del(json_array_get(pairs, i), "sum_needs");
+    }
+    if (!json_is_string(json_object_get(facts, "nccl")))
+        return 0;
+    json_array_foreach(pairs, i, pair)
+    {
+        const json_t *a = free_gpu(facts, pair, "a"), *b = free_gpu(facts, pair, "b");
+        if (!a || !b || !has_rank_on(plan, a) || !has_rank_on(plan, b) || now_ms() >= end ||
+            json_object_get(pair, "sum") || has_speaker(pairs, i, pair))
+            continue;
+        json_t *outcome = try_sum(a, b, plan, NULL, train);
+        if (!outcome)
+            break;
+        json_object_set_new(pair, "sum", outcome);
+        if (!is_ok(outcome)) {
+            find_what_helps(pair, a, b, plan, train);
+            bad++;
+        }
     }
     return bad;
 }

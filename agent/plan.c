@@ -317,6 +317,7 @@ static int fill(struct plan_view *v, struct err *err)
     set_backend(v);
     set_output(v);
     plan_set_nccl(v);
+    plan_set_what_helped(v);
     set_profiler(v);
     if (plan_take_user_env(v, err) < 0)
         return -1;

@@ -72,7 +72,9 @@ bool plan_has_efa(const struct plan_view *v);
 /* NCCL uses P2P up to PCIe switches; on AMD hosts with two GPUs, everywhere. */
 bool plan_p2p_everywhere(const struct plan_view *v);
 
-/* plan_remedy.c: what the next start would change after a hang before the first step. */
+/* plan_remedy.c: what two ranks that were tried needed; and what the next start would change after
+ * a hang before the first step. */
+void plan_set_what_helped(struct plan_view *v);
 void plan_add_remedies(struct plan_view *v);
 
 /* plan_user.c: the job's own variables and inherited ones, judged. -1: one of them cannot be. */

@@ -4,9 +4,11 @@
  * NCCL takes the fastest path that the driver permits, and there are machines where that path
  * stands still.  Each row costs speed, so none is set before it was needed: the plan only says
  * what the next start would try, one row after the other (agent/remedy.h).  What the job or its
- * environment has already decided is not tried.
+ * environment has already decided is not tried.  Where two ranks have been tried before (peers.h),
+ * what they needed is set at once.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
@@ -79,6 +81,58 @@ static bool is_decided(const struct plan_view *v, const char *name)
 {
     return plan_env(v->plan, name) || json_object_get(json_object_get(v->facts, "environment"), name) ||
            json_object_get(json_object_get(v->facts, "nccl_conf"), name);
+}
+
+/* "NCCL_P2P_DISABLE=1" of a pair, as a row of the table; NULL: none of ours. */
+static const struct row *find_row(const char *setting)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t n = strlen(rows[i].name);
+        if (strncmp(setting, rows[i].name, n) == 0 && setting[n] == '=' &&
+            strcmp(setting + n + 1, rows[i].value) == 0)
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static bool are_in_use(const struct plan_view *v, const json_t *pair)
+{
+    int used = 0;
+    for (int i = 0; i < v->gpus; i++) {
+        const json_t *index = json_object_get(v->gpu[i].facts, "index");
+        used += json_equal(index, json_object_get(pair, "a")) ||
+                json_equal(index, json_object_get(pair, "b"));
+    }
+    return used == 2;
+}
+
+static void heed_sum(struct plan_view *v, const json_t *pair)
+{
+    char fact[FACT];
+    const char *sum = plan_text(pair, "sum"), *needs = plan_text(pair, "sum_needs");
+    const struct row *row = find_row(needs);
+    const int a = (int)json_integer_value(json_object_get(pair, "a"));
+    const int b = (int)json_integer_value(json_object_get(pair, "b"));
+    if (!sum[0] || strcmp(sum, "ok") == 0 || !are_in_use(v, pair))
+        return;
+    snprintf(fact, sizeof(fact), "a sum of two ranks on GPU %d and %d was tried: %s", a, b, sum);
+    if (!row)
+        plan_note(v, "%s, whatever was changed: several ranks will hardly run here; `jobctl doctor` "
+                  "tries again", fact);
+    else if (!is_decided(v, row->name))
+        plan_set(v, row->name, row->value, "tried: with it NCCL adds up rightly, without it it does "
+                 "not", fact, "high");
+}
+
+void plan_set_what_helped(struct plan_view *v)
+{
+    size_t i;
+    const json_t *pair;
+    json_array_foreach(json_object_get(v->facts, "pairs"), i, pair)
+    {
+        if (v->np > 1)
+            heed_sum(v, pair);
+    }
 }
 
 void plan_add_remedies(struct plan_view *v)

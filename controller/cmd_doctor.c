@@ -44,13 +44,22 @@ static int nearest_home(char *out, size_t size, struct err *err)
 static int ask_agent(struct call *call, json_t **answer, const char *spec_path)
 {
     char home[PROGRAM_PATH];
-    const char *const words[] = {"doctor", "--dir", home, spec_path ? "--spec" : NULL, spec_path,
-                                 NULL};
+    char state[PROGRAM_PATH];
+    const char *words[8] = {"doctor", "--dir", home};
     struct buf out;
-    int status = 0;
+    int n = 3, status = 0;
     buf_init(&out);
-    if (nearest_home(home, sizeof(home), &call->err) < 0)
+    if (home_dir(state, sizeof(state), &call->err) < 0 ||
+        nearest_home(home, sizeof(home), &call->err) < 0)
         return -1;
+    if (spec_path) {
+        words[n++] = "--spec";
+        words[n++] = spec_path;
+    }
+    if (access(state, F_OK) == 0) { /* what was tried is kept there, for agents (agent/known.h) */
+        words[n++] = "--state";
+        words[n++] = state;
+    }
     int rc = program_run("jobctl-agent", words, &out, &status, &call->err);
     *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, NULL) : NULL;
     if (rc == 0 && !*answer)

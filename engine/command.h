@@ -21,6 +21,7 @@ int command_verify_resume(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_curve(int argc, char **argv);
 int command_peers(int argc, char **argv);
+int command_sum(int argc, char **argv);
 
 /* An option with a value, "--name VALUE" or "--name=VALUE"; `value` NULL: a flag. */
 struct command_option {

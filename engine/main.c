@@ -27,6 +27,8 @@ static const struct {
     {"bench", command_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
     {"peers", command_peers, "--gpus UUID,UUID             do two GPUs copy to each other rightly?"},
+    {"sum", command_sum, "--gpus UUID,UUID [--deadline-ms N]\n"
+                         "                       do two ranks add up rightly there, by NCCL?"},
     {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
 };
 

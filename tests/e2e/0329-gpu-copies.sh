@@ -9,6 +9,7 @@ cd "$WORK"
 mkdir bin lib
 cp "$BIN"/jobctl* bin
 cp "$plugin" lib/libjobctl_cuda.so
+touch lib/libnccl.so.2 # none that can be loaded, whatever this machine has
 ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
 cat >gpus <<'END'
@@ -37,6 +38,7 @@ has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: hangs' out
 export CUDA_CPU_FAIL=peer:wrong
 code 1 jobctl doctor; squeeze
 has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: wrong data' out
+rm -f "$JOBCTL_HOME"/gpus-*.json    # the agent shall try itself
 printf 'run: echo "P2P_DISABLE=$NCCL_P2P_DISABLE"\nresources: {gpus: 2}\n' >two.yaml
 code 0 jobctl submit two.yaml --wait
 code 0 jobctl logs 1

@@ -12,7 +12,9 @@
  *   async:N            after N collectives a remote error, asynchronously
  *   hang:R:N           rank R never does collective N (the first one is 1)
  *   block:R:N          its call of collective N does not return, until aborted
+ *   wrong:R:N          the result of collective N is wrong on rank R
  *   stuck              ncclCommAbort() never returns
+ *   p2p                all of it only while NCCL_P2P_DISABLE is not 1
  * With FAKE_NCCL_OLD defined some functions are missing.
  */
 #include <fcntl.h>
@@ -87,8 +89,10 @@ static void nap(void)
 /* "word", "word:A" or "word:A:B" among those of FAKE_NCCL. */
 static bool asked(const char *word, long *a, long *b)
 {
-    const char *all = getenv("FAKE_NCCL");
+    const char *all = getenv("FAKE_NCCL"), *off = getenv("NCCL_P2P_DISABLE");
     size_t n = strlen(word);
+    if (all && strstr(all, "p2p") && off && strcmp(off, "1") == 0)
+        return false;
     for (const char *at = all; at && *at; at += strcspn(at, " "), at += strspn(at, " ")) {
         if (strncmp(at, word, n) != 0 || (at[n] != ':' && at[n] != ' ' && at[n] != '\0'))
             continue;
@@ -168,6 +172,8 @@ static bool do_call(struct comm *c, const struct call *k, uint64_t seq)
     if (!wait_for(c, c->s->put, seq))
         return false;
     compute(c, k);
+    if (asked("wrong", &who, &n) && who == c->rank && n == (long)seq)
+        *(char *)k->to ^= 1;
     atomic_store(&c->s->got[c->rank], seq);
     return true;
 }

@@ -12,9 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "agent/known.h"
 #include "agent/plan.h"
 #include "engine/err.h"
 
@@ -257,6 +259,70 @@ static void more_than_fits_is_refused_by_name(void **state)
     }
 }
 
+/* What two ranks that were tried needed is set, unless the job has decided; what was known is forgotten
+ * with another driver. */
+static void what_was_tried_is_heeded(void **state)
+{
+    static const struct {
+        const char *sum, *needs, *env, *value, *note;
+    } rows[] = {
+        {"ok", NULL, "{}", NULL, NULL},
+        {"hangs", "NCCL_P2P_DISABLE=1", "{}", "1", NULL},
+        {"hangs", "NCCL_P2P_DISABLE=1", "{\"NCCL_P2P_DISABLE\":\"0\"}", "0", NULL},
+        {"wrong data", NULL, "{}", NULL, "GPU 0 and 1 was tried: wrong data, whatever was changed"},
+        {"fails", "LD_PRELOAD=x.so", "{}", NULL, "fails, whatever was changed"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *facts = facts_of("rtx3090-bridge"), *plan = NULL;
+        json_t *spec = json_pack("{s:s, s:o}", "run", "x", "env", json_loads(rows[i].env, 0, NULL));
+        json_t *pair = json_array_get(json_object_get(facts, "pairs"), 0);
+        json_object_set_new(pair, "sum", json_string(rows[i].sum));
+        if (rows[i].needs)
+            json_object_set_new(pair, "sum_needs", json_string(rows[i].needs));
+        assert_int_equal(plan_make(&plan, facts, spec, NULL), 0);
+        const char *value = plan_env(plan, "NCCL_P2P_DISABLE");
+        char *notes = json_dumps(json_object_get(plan, "notes"), 0);
+        if (rows[i].value ? !value || strcmp(value, rows[i].value) != 0 : value != NULL)
+            fail_msg("row %zu: NCCL_P2P_DISABLE is %s", i, value ? value : "not set");
+        if (rows[i].note ? !strstr(notes, rows[i].note) : strstr(notes, "tried") != NULL)
+            fail_msg("row %zu: %s", i, notes);
+        assert_null(plan_env(plan, "LD_PRELOAD"));
+        free(notes);
+        json_decref(plan);
+        json_decref(facts);
+        json_decref(spec);
+    }
+}
+
+static void what_is_known_holds_for_this_state_alone(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/jobctl-known.XXXXXX", path[128];
+    assert_non_null(mkdtemp(dir));
+    json_t *tried = facts_of("rtx3090-bridge"), *same = facts_of("rtx3090-bridge");
+    json_t *other = facts_of("rtx3090-bridge");
+    json_t *pair = json_array_get(json_object_get(tried, "pairs"), 0);
+    json_object_set_new(tried, "hostname", json_string("a/../b"));
+    json_object_set(same, "hostname", json_object_get(tried, "hostname"));
+    json_object_set(other, "hostname", json_object_get(tried, "hostname"));
+    json_object_set_new(other, "driver", json_string("1.2.3"));
+    known_keep(tried, dir);
+    snprintf(path, sizeof(path), "%s/gpus-a____b.json", dir);
+    assert_int_not_equal(access(path, F_OK), 0); /* nothing was tried */
+    json_object_set_new(pair, "sum", json_string("hangs"));
+    known_keep(tried, dir);
+    known_recall(same, dir);
+    known_recall(other, dir);
+    assert_true(json_equal(json_object_get(same, "pairs"), json_object_get(tried, "pairs")));
+    assert_null(json_object_get(json_array_get(json_object_get(other, "pairs"), 0), "sum"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    json_decref(tried);
+    json_decref(same);
+    json_decref(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +332,8 @@ int main(void)
         cmocka_unit_test(changes_are_told),
         cmocka_unit_test(the_jobs_own_list_is_checked),
         cmocka_unit_test(more_than_fits_is_refused_by_name),
+        cmocka_unit_test(what_was_tried_is_heeded),
+        cmocka_unit_test(what_is_known_holds_for_this_state_alone),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
 }

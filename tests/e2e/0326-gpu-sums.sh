@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two ranks add up on two GPUs before a job does, with the stand-in of NCCL on CUDA that runs on the CPU:
+# right, wrong, never. What helps is set for the job, with its reason; the outcome is known from then on, and
+# `jobctl doctor` tries again.
+. "$TOP/tests/e2e/expect.sh"
+plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
+[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
+cd "$WORK"
+mkdir bin lib
+cp "$BIN"/jobctl* bin
+cp "$plugin" lib/libjobctl_cuda.so
+ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP/tests/fake/nccl.c" -lpthread
+cat >gpus <<'END'
+driver 580.95.05
+cuda 13000
+gpu GPU-00100010-0000-4000-8000-000000000000 00000000:10:00.0 24564 8.6 NVIDIA GeForce RTX 3090
+gpu GPU-00180018-0000-4000-8000-000000000001 00000000:18:00.0 24564 8.6 NVIDIA GeForce RTX 3090
+path * * 20
+END
+export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/gpus CUDA_CPU_DEVICES=2
+squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
+sum() { code 0 jobctl-train sum --gpus GPU-0,GPU-1 --deadline-ms "$1"; }
+
+sum 60000
+json 'o["outcome"] == "ok" and o["words"] == 1 + 4097 + (1 << 20) and o["wrong"] == 0'
+FAKE_NCCL=wrong:1:3 sum 60000   # the first one is NCCL's own beginning
+json 'o["outcome"] == "wrong data" and o["wrong"] == 1'
+FAKE_NCCL=hang:1:2 sum 1000
+json 'o["outcome"] == "hangs" and "no sum within 1 s" == o["why"]'
+FAKE_NCCL=endless sum 1000
+json 'o["outcome"] == "hangs"'
+FAKE_NCCL=async:1 sum 60000
+json 'o["outcome"] == "fails" and "NCCL failed" in o["why"]'
+CUDA_CPU_DEVICES=1 code 67 jobctl-train sum --gpus GPU-0,GPU-1
+has 'the GPUs cannot be tried' err
+
+code 0 jobctl version
+export JOBCTL_PEERS_MS=60000    # this machine may be slow
+code 0 jobctl doctor; squeeze
+has 'ok GPU sums two ranks add up rightly with NCCL (1 kind of pairs)' out
+FAKE_NCCL=wrong:1:3 code 1 jobctl doctor; squeeze
+has 'fail GPU sums two ranks with NCCL on GPU 0 and 1: wrong data, whatever was changed' out
+
+# The daemon, and with it the agent, get a fault that a remedy helps; then they know.
+rm -f "$JOBCTL_HOME"/gpus-*.json
+printf 'run: echo "P2P_DISABLE=$NCCL_P2P_DISABLE"\nresources: {gpus: 2}\n' >two.yaml
+export FAKE_NCCL='p2p hang:1:1' JOBCTL_PEERS_MS=2500
+code 0 jobctl submit two.yaml --wait
+code 0 jobctl logs 1
+has 'P2P_DISABLE=1' out
+code 0 jobctl events 1 --json
+has 'tried: with it NCCL adds up rightly, without it it does not' out
+has 'a sum of two ranks on GPU 0 and 1 was tried: hangs' out
+has '"copy":"ok"' out
+has '"sum_needs":"NCCL_P2P_DISABLE=1"' out
+mv lib/libjobctl_cuda.so lib/gone.so    # nothing can be tried from here on
+code 0 jobctl submit two.yaml --wait
+code 0 jobctl logs 2
+has 'P2P_DISABLE=1' out
+
+# Another kernel, driver or NCCL: what was known does not hold.
+sed -i 's/driver 580.95.05/driver 580.95.06/' gpus
+mv lib/gone.so lib/libjobctl_cuda.so
+FAKE_NCCL= code 0 jobctl doctor; squeeze
+has 'ok GPU sums' out
+code 0 jobctl submit two.yaml --wait
+code 0 jobctl logs 3
+has 'P2P_DISABLE=' out
+lacks 'P2P_DISABLE=1' out
