@@ -362,20 +362,23 @@ static void on_exited(struct agent_core *c, const struct agent_input *in, struct
 /* Nothing is stopped before the report is made, or has taken too long. */
 static void on_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    if (c->phase != AGENT_RUNNING || in->hang.generation != c->generation)
+    const int generation = in->hang.generation;
+    if (c->phase != AGENT_RUNNING || (generation != 0 && generation != c->generation))
         return;
-    struct verdict v = {.cause = in->hang.value  ? CAUSE_NAN_LOSS
-                                 : in->hang.init ? CAUSE_HANG_INIT
-                                                 : CAUSE_HANG_STEP,
+    struct verdict v = {.cause = in->hang.fault   ? CAUSE_GPU_FAULT
+                                 : in->hang.value ? CAUSE_NAN_LOSS
+                                 : in->hang.init  ? CAUSE_HANG_INIT
+                                                  : CAUSE_HANG_STEP,
                         .retry_helps = true};
     const char *text = in->hang.text ? in->hang.text : "a rank stands still";
     snprintf(v.text, sizeof(v.text), "%s", text);
     snprintf(v.detail, sizeof(v.detail), "%s", text);
+    snprintf(v.line, sizeof(v.line), "%s", in->hang.fault ? in->hang.fault : "");
     blame_set(&c->blame,
               &(struct agent_exit){
                   .generation = c->generation, .rank = in->hang.rank, .none = true},
               &v, in->now_ms);
-    agent_effects_event(out, "hang",
+    agent_effects_event(out, in->hang.fault ? "gpu_fault" : "hang",
                         json_pack("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
                                   in->hang.rank >= 0 ? json_integer(in->hang.rank) : json_null(),
                                   "cause", cause_name(v.cause), "text", v.text));

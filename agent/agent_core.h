@@ -121,9 +121,10 @@ struct agent_input {
         const json_t *line;
     } progress;
     struct {
-        int         generation, rank; /* rank -1: all of them together */
+        int         generation, rank; /* generation 0: the present one; rank -1: all together */
         bool        init;             /* before the first step */
         bool        value;            /* what it computes is wrong, such as a loss of NaN */
+        const char *fault;            /* NULL, or what the driver says of its GPU (gpu_watch.h) */
         const char *text;
     } hang;
     struct {

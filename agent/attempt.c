@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/gpu_watch.h"
 #include "agent/heartbeat.h"
 #include "agent/inspector.h"
 #include "agent/log.h"
@@ -33,10 +34,12 @@ enum {
 
 static void on_exited(void *arg, const struct agent_exit *e)
 {
+    struct attempt *a = arg;
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_dice()};
-    attempt_feed(arg, &in);
+    in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
+    attempt_feed(a, &in);
 }
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
@@ -260,6 +263,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     session_destroy(a.session);
     vigil_destroy(a.vigil);
     inspector_destroy(a.inspector);
+    gpu_watch_destroy(a.gpu_watch);
     mirror_child_destroy(a.mirror);
     world_destroy(a.world);
     agent_core_destroy(a.core);

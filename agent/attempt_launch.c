@@ -8,7 +8,9 @@
 
 #include "agent/attempt_parts.h"
 #include "agent/doctor.h"
+#include "agent/gpu_watch.h"
 #include "agent/known.h"
+#include "agent/log.h"
 #include "agent/mirror_child.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
@@ -44,6 +46,28 @@ static void on_slow(void *arg, json_t *body)
     struct attempt *a = arg;
     if (body)
         attempt_store(a, "straggler", body, false);
+}
+
+/* Told at once; a GPU that is broken ends the generation, for its ranks may wait for ever. */
+static void on_gpu(void *arg, const struct gpu_event *e)
+{
+    struct attempt *a = arg;
+    struct agent_input in = {.kind = INPUT_HANG,
+                             .hang = {.rank = e->rank, .fault = e->line, .text = e->text}};
+    attempt_store(a, "gpu_event", json_pack("{s:s, s:s, s:i, s:b}", "text", e->text, "gpu", e->uuid,
+                                            "xid", e->xid, "fault", e->fault), false);
+    if (e->fault)
+        attempt_feed(a, &in);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+/* What cannot be watched is no reason not to train. */
+static void watch_gpus(struct attempt *a)
+{
+    struct err err = {0};
+    if (gpu_watch_start(&a->gpu_watch, &a->loop, a->plan, a->facts, a->o.nonce, on_gpu, a, &err) < 0)
+        log_warn(a->tag, "%s", err.text);
 }
 
 /* The preflight: what is not as it should be is told before anything starts. */
@@ -246,8 +270,10 @@ void attempt_on_launch(struct attempt *a, const json_t *body)
     watch_deadline(a);
     int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
     bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
-    if (rc == 0)
+    if (rc == 0) {
         attempt_store(a, "plan", json_incref(a->plan), false);
+        watch_gpus(a);
+    }
     if (sync)
         attempt_sync(a);
     if (rc == 0)

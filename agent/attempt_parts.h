@@ -30,6 +30,7 @@ struct attempt {
     struct world *world;
     struct vigil *vigil; /* from LAUNCH on */
     struct inspector *inspector;
+    struct gpu_watch *gpu_watch; /* NULL: the job has no GPUs */
     struct session *session;
     struct mail *mail; /* NULL: controllers connect to the socket */
     bool noticed;      /* RUN_DIR_NOTICE was seen */

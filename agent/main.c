@@ -22,6 +22,7 @@
 #include "agent/doctor.h"
 #include "agent/file_digest.h"
 #include "agent/flight_print.h"
+#include "agent/gpu_events.h"
 #include "agent/identity.h"
 #include "agent/inspect.h"
 #include "agent/known.h"
@@ -332,6 +333,13 @@ static int cmd_inspect(int argc, char **argv, struct err *err)
     return inspect_print(stdout, pids, n, err);
 }
 
+static int cmd_gpu_events(int argc, char **argv, struct err *err)
+{
+    if (argc < 2)
+        return err_set(err, ERR_USAGE, "gpu-events needs the UUIDs of GPUs");
+    return gpu_events_print(stdout, argv + 1, argc - 1, err);
+}
+
 /* For an attempt whose agent is dead: end what it has left behind. */
 static int cmd_sweep(int argc, char **argv, struct err *err)
 {
@@ -430,6 +438,8 @@ static const struct command {
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--json]",
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
+    {"gpu-events", "UUID...", "what the driver tells of these GPUs, as it happens, a line of JSON each",
+     cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},

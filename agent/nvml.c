@@ -44,6 +44,10 @@ static const struct symbol {
     {"nvmlDeviceGetNvLinkRemotePciInfo_v2", FIELD(link_remote_pci), false},
     {"nvmlDeviceGetP2PStatus", FIELD(p2p), false},
     {"nvmlDeviceGetTopologyCommonAncestor", FIELD(ancestor), false},
+    {"nvmlEventSetCreate", FIELD(event_create), false},
+    {"nvmlDeviceGetSupportedEventTypes", FIELD(event_types), false},
+    {"nvmlDeviceRegisterEvents", FIELD(event_register), false},
+    {"nvmlEventSetWait_v2", FIELD(event_wait), false},
 #undef FIELD
 };
 /* clang-format on */

@@ -15,7 +15,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_TOO_SMALL = 7 };
+enum {
+    NVML_OK = 0,
+    NVML_INVALID_ARGUMENT = 2,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_TOO_SMALL = 7,
+    NVML_TIMEOUT = 10,
+    NVML_LOST = 15
+};
 enum { NVML_TEXT = 96, NVML_LINKS = 36 };
 enum { NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
 enum { NVML_P2P_READ = 0 };
@@ -60,6 +67,14 @@ struct nvml_fabric {
 _Static_assert(sizeof(struct nvml_fabric) == 36, "nvmlGpuFabricInfo_v2_t has 36 bytes");
 enum { NVML_FABRIC_VERSION = 0x02000024, NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FABRIC_COMPLETED = 3 };
 
+enum { NVML_EVENT_ECC_DOUBLE = 2, NVML_EVENT_XID = 8 };
+struct nvml_event {
+    nvml_device device;
+    unsigned long long type, data; /* data: of an Xid its number */
+    unsigned gpu_instance, compute_instance;
+};
+_Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t has 32 bytes");
+
 /* One process, from nvml_processes(). used: -1 = unknown, as under WSL and Windows. */
 struct nvml_process {
     unsigned pid;
@@ -97,6 +112,10 @@ struct nvml {
     int (*link_remote_pci)(nvml_device, unsigned, struct nvml_pci *);
     int (*p2p)(nvml_device, nvml_device, int, int *);
     int (*ancestor)(nvml_device, nvml_device, int *);
+    int (*event_create)(void **set);
+    int (*event_types)(nvml_device, unsigned long long *);
+    int (*event_register)(nvml_device, unsigned long long types, void *set);
+    int (*event_wait)(void *set, struct nvml_event *, unsigned ms);
 };
 
 /* 0, or -1 when there is no usable library. nvml_close() afterwards. */

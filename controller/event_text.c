@@ -208,6 +208,13 @@ static void hang(char *out, size_t size, const json_t *b)
     snprintf(out, size, "hang: %s", text_of(b, "text"));
 }
 
+/* What it was has just been told by gpu_event. */
+static void gpu_fault(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "generation %lld ends: the GPU of rank %lld is broken",
+             int_of(b, "generation"), int_of(b, "rank"));
+}
+
 static void straggler(char *out, size_t size, const json_t *b)
 {
     const char *text = text_of(b, "text");
@@ -262,6 +269,8 @@ static const struct kind {
     {"rank_started", rank_started, NULL, false},
     {"step", step, NULL, false},
     {"hang", hang, NULL, true},
+    {"gpu_event", text_only, NULL, true},
+    {"gpu_fault", gpu_fault, NULL, true},
     {"incident", incident, NULL, false},
     {"straggler", straggler, NULL, true},
     {"excluded", excluded, NULL, true},

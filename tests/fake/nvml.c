@@ -11,6 +11,7 @@
  *   proc GPU PID MIB                           a process that computes; MIB -1: unknown
  *   links A B COUNT | switch COUNT             NVLinks of a pair; of every GPU to a switch
  *   p2p A B STATUS | path A B LEVEL            NVML's numbers; * for A and B: every pair
+ *   event GPU TYPE DATA FILE                   once, as soon as that file is there; TYPE 0: it is lost
  *   fail FUNCTION RC | hang FUNCTION | crash FUNCTION
  *   anything else                              for others (tests/facts)
  *
@@ -26,7 +27,7 @@
 
 #include "agent/nvml.h"
 
-enum { GPUS = 64, SLICES = 8, PROCS = 8, FAULTS = 8, LOST = 15, NOT_FOUND = 6 };
+enum { GPUS = 64, SLICES = 8, PROCS = 8, FAULTS = 8, EVENTS = 4, LOST = 15, NOT_FOUND = 6 };
 
 enum key { ECC, REMAPPED, PENDING, FAILED, RECOVERY, RETIRED, MODE, VIRTUAL, FABRIC, GONE, KEYS };
 static const char *const key_names[KEYS] = {"ecc",  "remapped", "pending", "failed", "recovery",
@@ -38,6 +39,7 @@ struct device {
     int      major, minor, index;
     int      value[KEYS]; /* -1: not supported */
     int      slices, procs, slice_of;
+    unsigned long long types; /* of events that are waited for */
     struct device *slice[SLICES];
     unsigned pid[PROCS];
     long     proc_mib[PROCS];
@@ -48,6 +50,12 @@ static struct machine {
     char          driver[32];
     struct device gpu[GPUS];
     int           links[GPUS][GPUS], p2p[GPUS][GPUS], path[GPUS][GPUS];
+    int           events;
+    struct {
+        int  gpu, done;
+        long type, data;
+        char file[96];
+    } event[EVENTS];
     struct {
         char function[48], what[8];
         int  rc;
@@ -132,6 +140,11 @@ static void read_line(char *line)
         for (int k = 0; k < KEYS; k++)
             if (strcmp(key_names[k], w[2]) == 0)
                 m.gpu[gpu].value[k] = atoi(w[3]);
+    } else if (strcmp(w[0], "event") == 0 && m.events < EVENTS) {
+        m.event[m.events].gpu = gpu;
+        m.event[m.events].type = atol(w[2]);
+        m.event[m.events].data = atol(w[3]);
+        snprintf(m.event[m.events++].file, sizeof(m.event[0].file), "%s", w[4]);
     } else if (m.faults < FAULTS && (strcmp(w[0], "fail") == 0 || strcmp(w[0], "hang") == 0 ||
                                      strcmp(w[0], "crash") == 0)) {
         snprintf(m.fault[m.faults].what, sizeof(m.fault[0].what), "%.7s", w[0]);
@@ -243,6 +256,11 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct device *d, unsigned link,
 int nvmlDeviceGetP2PStatus(const struct device *a, const struct device *b, int what, int *out);
 int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct device *b, int *out);
 
+int nvmlEventSetCreate(void **set);
+int nvmlDeviceGetSupportedEventTypes(const struct device *d, unsigned long long *types);
+int nvmlDeviceRegisterEvents(const struct device *d, unsigned long long types, void *set);
+int nvmlEventSetWait_v2(void *set, struct nvml_event *e, unsigned ms);
+
 int nvmlInit_v2(void)
 {
     FAULT();
@@ -291,7 +309,7 @@ int nvmlDeviceGetUUID(const struct device *d, char *out, unsigned size)
 {
     FAULT();
     snprintf(out, size, "%s", d->uuid);
-    return 0;
+    return d->value[GONE] > 0 ? LOST : 0;
 }
 
 int nvmlDeviceGetName(const struct device *d, char *out, unsigned size)
@@ -478,4 +496,57 @@ int nvmlDeviceGetTopologyCommonAncestor(const struct device *a, const struct dev
     FAULT();
     *out = m.path[a->index][b->index];
     return 0;
+}
+
+int nvmlEventSetCreate(void **set)
+{
+    FAULT();
+    *set = &m;
+    return 0;
+}
+
+int nvmlDeviceGetSupportedEventTypes(const struct device *d, unsigned long long *types)
+{
+    FAULT();
+    (void)d;
+    *types = 0x1f;
+    return 0;
+}
+
+int nvmlDeviceRegisterEvents(const struct device *d, unsigned long long types, void *set)
+{
+    FAULT();
+    m.gpu[d->index].types |= types;
+    return set == &m ? 0 : NVML_INVALID_ARGUMENT;
+}
+
+static int happens(struct nvml_event *e, int i)
+{
+    struct device *d = &m.gpu[m.event[i].gpu];
+    if (m.event[i].done || access(m.event[i].file, F_OK) < 0)
+        return NVML_TIMEOUT;
+    m.event[i].done = 1;
+    if (m.event[i].type == 0) {
+        d->value[GONE] = 1;
+        return LOST;
+    }
+    *e = (struct nvml_event){.device = (nvml_device)d,
+                             .type = (unsigned long long)m.event[i].type,
+                             .data = (unsigned long long)m.event[i].data};
+    return d->types & e->type ? 0 : NVML_TIMEOUT;
+}
+
+int nvmlEventSetWait_v2(void *set, struct nvml_event *e, unsigned ms)
+{
+    FAULT();
+    (void)set;
+    for (unsigned waited = 0; waited < ms; waited += 20) {
+        for (int i = 0; i < m.events; i++) {
+            int rc = happens(e, i);
+            if (rc != NVML_TIMEOUT)
+                return rc;
+        }
+        usleep(20000);
+    }
+    return NVML_TIMEOUT;
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu_events.c - see gpu_events.h */
+#include "agent/gpu_events.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/nvml.h"
+#include "engine/err.h"
+
+enum { GPUS_MOST = 64, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };
+
+struct gpu {
+    nvml_device device;
+    char        uuid[NVML_TEXT], pci[32];
+    bool        gone;
+};
+
+struct watched {
+    struct nvml nvml;
+    struct gpu  gpu[GPUS_MOST];
+    int         n;
+    void       *set;
+};
+
+static bool is_asked(const char *uuid, char **uuids, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(uuids[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+/* The kernel writes a domain of four digits, NVML one of eight. */
+static void short_pci(char *out, size_t size, const char *bus_id)
+{
+    size_t digits = strcspn(bus_id, ":");
+    snprintf(out, size, "%s", digits > 4 ? bus_id + digits - 4 : bus_id);
+    for (char *c = out; *c; c++)
+        *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 'a' - 'A') : *c;
+}
+
+static void add(struct watched *w, nvml_device d, char **uuids, int n)
+{
+    struct gpu *g = &w->gpu[w->n];
+    struct nvml_pci pci = {.domain = 0};
+    unsigned long long wanted = NVML_EVENT_XID | NVML_EVENT_ECC_DOUBLE, known = wanted;
+    if (w->nvml.uuid(d, g->uuid, sizeof(g->uuid)) != NVML_OK || !is_asked(g->uuid, uuids, n) ||
+        w->nvml.pci(d, &pci) != NVML_OK)
+        return;
+    if (w->nvml.event_types && w->nvml.event_types(d, &known) == NVML_OK)
+        wanted &= known;
+    if (wanted == 0 || w->nvml.event_register(d, wanted, w->set) != NVML_OK)
+        return;
+    short_pci(g->pci, sizeof(g->pci), pci.bus_id);
+    g->device = d;
+    w->n++;
+}
+
+static int open_all(struct watched *w, char **uuids, int n, struct err *err)
+{
+    unsigned count = 0;
+    nvml_device d;
+    if (nvml_open(&w->nvml) < 0 || !w->nvml.event_create || !w->nvml.event_register ||
+        !w->nvml.event_wait)
+        return err_set(err, ERR_NO_DEVICE, "this driver tells of no events");
+    if (w->nvml.init() != NVML_OK || w->nvml.event_create(&w->set) != NVML_OK)
+        return err_set(err, ERR_NO_DEVICE, "the driver does not start to tell of events");
+    w->nvml.count(&count);
+    for (unsigned i = 0; i < count && w->n < GPUS_MOST; i++)
+        if (w->nvml.handle(i, &d) == NVML_OK)
+            add(w, d, uuids, n);
+    return w->n ? 0 : err_set(err, ERR_NO_DEVICE, "none of these GPUs tells of events");
+}
+
+/* -1: nobody reads. */
+static int print(FILE *out, const struct gpu *g, int xid)
+{
+    fprintf(out, "{\"uuid\":\"%s\",\"pci\":\"%s\",\"xid\":%d}\n", g->uuid, g->pci, xid);
+    return fflush(out) == 0 ? 0 : -1;
+}
+
+static int print_event(const struct watched *w, FILE *out, const struct nvml_event *e)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->gpu[i].device == e->device)
+            return print(out, &w->gpu[i], e->type == NVML_EVENT_XID ? (int)e->data : XID_MEMORY);
+    return 0;
+}
+
+/* One of them is lost, but which?  The number of those that are left, -1: nobody reads. */
+static int print_gone(struct watched *w, FILE *out)
+{
+    char uuid[NVML_TEXT];
+    int left = 0;
+    for (int i = 0; i < w->n; i++) {
+        struct gpu *g = &w->gpu[i];
+        bool lost = w->nvml.uuid(g->device, uuid, sizeof(uuid)) == NVML_LOST;
+        if (lost && !g->gone && print(out, g, XID_GONE) < 0)
+            return -1;
+        g->gone = g->gone || lost;
+        left += !g->gone;
+    }
+    return left;
+}
+
+int gpu_events_print(FILE *out, char **uuids, int n, struct err *err)
+{
+    static struct watched w;
+    struct nvml_event e;
+    if (open_all(&w, uuids, n, err) < 0)
+        return -1;
+    for (int rc = 0; rc >= 0;) {
+        int got = w.nvml.event_wait(w.set, &e, WAIT_MS);
+        if (got == NVML_OK)
+            rc = print_event(&w, out, &e);
+        else if (got == NVML_LOST)
+            rc = print_gone(&w, out) > 0 ? 0 : -1;
+        else if (got != NVML_TIMEOUT)
+            return err_set(err, ERR_NO_DEVICE, "waiting for events failed (%d)", got);
+    }
+    return 0;
+}

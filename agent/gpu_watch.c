@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu_watch.c - see gpu_watch.h */
+#include "agent/gpu_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/child.h"
+#include "agent/log.h"
+#include "agent/plan_parts.h"
+#include "agent/rules.h"
+#include "agent/xid.h"
+#include "engine/err.h"
+
+enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };
+
+extern char **environ;
+
+struct gpu_watch {
+    uv_poll_t     poll;
+    int           pipe;
+    pid_t         pid;
+    bool          closed;
+    gpu_watch_fn  told;
+    void         *arg;
+    const json_t *plan, *facts;
+    char          line[LINE]; /* that is being read */
+    size_t        size;
+    struct {
+        int64_t at_ms;
+        char    line[160];
+    } recent[EVENTS];
+    int events;               /* ever */
+};
+
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+/* --- what it tells --------------------------------------------------------------------------- */
+
+static int find(const json_t *list, const char *key, const char *uuid)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(list, i, row)
+    {
+        if (strcmp(plan_text(row, key), uuid) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* The table that judges what the kernel writes judges this, too. */
+static bool is_fault(const char *line)
+{
+    size_t len;
+    const char *where;
+    const struct rule *r = rules_find(line, &where, &len);
+    return r && r->kind == RULE_PROOF && r->cause == CAUSE_GPU_FAULT;
+}
+
+static void take_line(struct gpu_watch *w)
+{
+    json_t *said = json_loadb(w->line, w->size, 0, NULL);
+    const char *uuid = plan_text(said, "uuid"), *pci = plan_text(said, "pci");
+    const int xid = (int)json_integer_value(json_object_get(said, "xid"));
+    const int rank = find(json_object_get(w->plan, "ranks"), "gpu", uuid);
+    const int index = find(json_object_get(w->facts, "gpus"), "uuid", uuid);
+    char text[240], *line = w->recent[w->events % EVENTS].line;
+    if (rank < 0 || xid <= 0) {
+        json_decref(said);
+        return;
+    }
+    snprintf(text, sizeof(text), "GPU %d (%.80s) reports Xid %d: %s", index, uuid, xid,
+             xid_meaning(xid));
+    snprintf(line, sizeof(w->recent[0].line), "NVRM: Xid (PCI:%.*s): %d, %.90s",
+             (int)strcspn(pci, "."), pci, xid, xid_meaning(xid));
+    w->recent[w->events++ % EVENTS].at_ms = now_ms();
+    w->told(w->arg, &(struct gpu_event){.uuid = uuid,
+                                        .rank = rank,
+                                        .xid = xid,
+                                        .fault = is_fault(line),
+                                        .text = text,
+                                        .line = line});
+    json_decref(said);
+}
+
+static void take(struct gpu_watch *w, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] != '\n') {
+            if (w->size < LINE)
+                w->line[w->size++] = bytes[i];
+            continue;
+        }
+        take_line(w);
+        w->size = 0;
+    }
+}
+
+static void let_go(struct gpu_watch *w)
+{
+    if (!w->closed)
+        uv_close((uv_handle_t *)&w->poll, NULL);
+    w->closed = true;
+}
+
+static void on_pipe(uv_poll_t *handle, int status, int events)
+{
+    struct gpu_watch *w = handle->data;
+    char bytes[4096];
+    (void)status;
+    (void)events;
+    ssize_t n = read(w->pipe, bytes, sizeof(bytes));
+    if (n > 0)
+        take(w, bytes, (size_t)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        let_go(w); /* it has ended: no events here */
+}
+
+const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
+{
+    static char all[4096 + EVENTS * 161];
+    size_t at = (size_t)snprintf(all, 4096, "%s", kernel ? kernel : "");
+    at = at < 4096 ? at : 4095;
+    for (int i = 0; w && i < EVENTS && i < w->events; i++)
+        if (now_ms() - w->recent[i].at_ms < RECENT_MS)
+            at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s\n",
+                                   at && all[at - 1] != '\n' ? "\n" : "", w->recent[i].line);
+    return at ? all : kernel;
+}
+
+/* --- the process ----------------------------------------------------------------------------- */
+
+/* Ours and a mark, so that whoever ends the attempt's processes ends this one (agent/sweep.h). */
+static char **environment(char *mark)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **env = calloc(n + 2, sizeof(*env));
+    if (env) {
+        memcpy(env, environ, n * sizeof(*env));
+        env[n] = mark;
+    }
+    return env;
+}
+
+static int start(struct gpu_watch *w, int out, const char *nonce, struct err *err)
+{
+    const char *argv[2 + PLAN_GPUS_MOST + 1] = {"/proc/self/exe", "gpu-events"};
+    char mark[160];
+    int n = 2;
+    size_t i;
+    const json_t *rank;
+    json_array_foreach(json_object_get(w->plan, "ranks"), i, rank)
+    {
+        if (plan_text(rank, "gpu")[0] && n < 2 + PLAN_GPUS_MOST)
+            argv[n++] = plan_text(rank, "gpu");
+    }
+    snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
+    char **env = environment(mark);
+    const struct child c = {.argv = argv, .envp = env, .out = out};
+    w->pid = env ? child_start(&c, err) : err_set(err, ERR_MEMORY, "no memory for an environment");
+    free(env);
+    return w->pid < 0 ? -1 : 0;
+}
+
+int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan, const json_t *facts,
+                    const char *nonce, gpu_watch_fn told, void *arg, struct err *err)
+{
+    int fds[2];
+    const json_t *first = json_array_get(json_object_get(plan, "ranks"), 0);
+    *out = NULL;
+    if (!plan_text(first, "gpu")[0])
+        return 0;
+    struct gpu_watch *w = calloc(1, sizeof(*w));
+    if (!w || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+        free(w);
+        return err_set(err, ERR_SYSTEM, "the GPUs cannot be watched: %s", strerror(errno));
+    }
+    *w = (struct gpu_watch){.pipe = fds[0], .told = told, .arg = arg, .plan = plan, .facts = facts};
+    int rc = start(w, fds[1], nonce, err);
+    close(fds[1]);
+    if (rc < 0) {
+        close(fds[0]);
+        free(w);
+        return -1;
+    }
+    uv_poll_init(loop, &w->poll, w->pipe);
+    w->poll.data = w;
+    uv_poll_start(&w->poll, UV_READABLE | UV_DISCONNECT, on_pipe);
+    *out = w;
+    return 0;
+}
+
+void gpu_watch_close(struct gpu_watch *w)
+{
+    if (!w)
+        return;
+    if (!w->closed)
+        kill(-w->pid, SIGKILL); /* its pipe is open, so it is not reaped */
+    let_go(w);
+}
+
+void gpu_watch_destroy(struct gpu_watch *w)
+{
+    if (w)
+        close(w->pipe);
+    free(w);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* xid.h - what the numbers mean by which NVIDIA's driver tells of trouble
+ *
+ * Pure.  Whether one of them proves that the GPU is broken is the business of agent/rules.h.
+ */
+#ifndef AGENT_XID_H
+#define AGENT_XID_H
+
+/* "it has fallen off the bus"; for a number that is not known, where to look it up. */
+const char *xid_meaning(int number);
+
+#endif

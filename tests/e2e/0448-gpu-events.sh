@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The driver tells of trouble with a GPU while its ranks wait for it, and nothing else does: the GPU is left
+# out and the job goes on without it. What concerns a program only is told, and nothing more. A driver that
+# blocks blocks nobody. The GPUs are those of a stand-in for NVML.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+mkdir lib
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+export LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/gpus
+machine() { # LINES: three GPUs, and these
+    cat >gpus <<'END'
+driver 580.95.05
+gpu GPU-a 00000000:0A:00.0 81920 8.0 NVIDIA A100 80GB PCIe
+gpu GPU-b 00000000:0B:00.0 81920 8.0 NVIDIA A100 80GB PCIe
+gpu GPU-c 00000000:0C:00.0 81920 8.0 NVIDIA A100 80GB PCIe
+END
+    printf '%s\n' "$@" >>gpus
+}
+cat >job.yaml <<'YAML'
+resources: {cpus: 1}
+retry: {backoff: 10ms..20ms}
+env: {LAST: "3"}
+run: |
+  echo "rank $RANK of $WORLD_SIZE"
+  touch here-$RANK
+  [ $WORLD_SIZE -gt $LAST ] || exit 0
+  exec sleep 1000
+YAML
+
+# Xid 79 of the second GPU: its ranks would sleep on.
+machine "event 1 8 31 $WORK/31" "event 1 8 79 $WORK/79"
+jobctl submit job.yaml --set env.LAST=2 -q
+until [ -e here-1 ]; do sleep 0.05; done
+touch 31
+await 'reports Xid 31' >/dev/null
+touch 79
+jobctl wait 1 --timeout 60
+jobctl events 1 >out
+has 'GPU 1 (GPU-b) reports Xid 31: a program read or wrote memory that it does not have' out
+has 'GPU 1 (GPU-b) reports Xid 79: it has fallen off the bus' out
+has 'generation 1 ends: the GPU of rank 1 is broken' out
+has 'GPU-b, the GPU of rank 1, is left out from now on' out
+has 'generation 1 starts with 2 ranks' out
+[ "$(grep -c 'is left out from now on: ' out)" = 1 ]
+jobctl events 1 --json | grep -q '"cause":"gpu_fault"'
+jobctl why 1 >out
+has 'Left out since they failed in it: GPU-b' out
+
+# It is lost without an event of its own; memory that cannot be corrected is told by its kind.
+rm -f here-*
+machine "event 2 0 0 $WORK/lost"
+touch lost
+jobctl submit job.yaml --set env.LAST=2 -q
+jobctl wait 2 --timeout 60
+jobctl events 2 >out
+has 'GPU 2 (GPU-c) reports Xid 79' out
+machine "event 0 2 0 $WORK/lost"
+jobctl submit job.yaml --set env.LAST=2 -q
+jobctl wait 3 --timeout 60
+jobctl events 3 >out
+has 'GPU 0 (GPU-a) reports Xid 48: an uncorrectable error of its memory (double-bit ECC)' out
+
+# A driver that never answers, and one that has no events.
+for fault in 'hang nvmlEventSetWait_v2' 'hang nvmlEventSetCreate' 'fail nvmlEventSetCreate 3' \
+    'crash nvmlDeviceRegisterEvents'; do
+    machine "$fault"
+    id=$(jobctl submit job.yaml -q)
+    jobctl wait "$id" --timeout 60
+done
+# Nothing of it is left.
+! grep -l gpu-events /proc/[0-9]*/cmdline 2>/dev/null | while read -r f; do
+    tr '\0' '\n' <"${f%cmdline}environ" 2>/dev/null | grep -qx "FAKE_NVML=$FAKE_NVML" && echo "$f"
+done | grep .
