@@ -43,6 +43,7 @@ struct checkpoint_state {
     const json_t *job;      /* the job spec, and dataset_codec() or NULL: kept so that a */
     const json_t *codec;    /* checkpoint can be sampled alone; not filled by a load */
     const json_t *exact;    /* what a reproducible run needs to go on, or NULL; the same */
+    const json_t *left_out; /* steps that were not taken, or NULL; the same */
 };
 
 struct checkpoint_info {

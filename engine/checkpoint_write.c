@@ -61,6 +61,8 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
         json_object_set(o, "codec", (json_t *)(uintptr_t)s->codec);
     if (o && s->exact)
         json_object_set(o, "exact", (json_t *)(uintptr_t)s->exact);
+    if (o && s->left_out)
+        json_object_set(o, "left_out", (json_t *)(uintptr_t)s->left_out);
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
     int rc = text ? write_text(path, text, err)
                   : err_set(err, ERR_MEMORY, "out of memory for the state of a checkpoint");

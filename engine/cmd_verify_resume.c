@@ -32,6 +32,7 @@ struct replay {
     char        from[CHECKPOINT_PATH], to[CHECKPOINT_PATH]; /* "" = from the beginning */
     int64_t     first, last;     /* their steps */
     json_t     *job;
+    char        left_out[512];   /* steps that the run did not take, as JOBCTL_SKIP_STEP has them */
     bool        exact;           /* a reproducible run */
     bool        json;
     int         size[SIZES], sizes;
@@ -94,6 +95,11 @@ static int find_steps(struct replay *r, int64_t steps, struct err *err)
     json_t *notes = checkpoint_notes(r->to, err);
     if (!notes)
         return -1;
+    const json_t *left_out = json_object_get(notes, "left_out");
+    size_t used = 0;
+    for (size_t i = 0; i < json_array_size(left_out) && used + 24 < sizeof(r->left_out); i++)
+        used += (size_t)snprintf(r->left_out + used, sizeof(r->left_out) - used, "%s%lld", used ? "," : "",
+                                 (long long)json_integer_value(json_array_get(left_out, i)));
     r->job = json_deep_copy(json_object_get(notes, "job"));
     r->exact = json_is_true(
         json_object_get(json_object_get(r->job, "train"), "reproducible"));
@@ -115,7 +121,8 @@ static int write_spec(const struct replay *r, const char *path, struct err *err)
 /* --- running it -------------------------------------------------------------------------- */
 
 /* Never returns. */
-static void become_rank(int rank, int size, const char *dir, const char *spec, const char *until)
+static void become_rank(const struct replay *r, int rank, int size, const char *dir,
+                        const char *spec, const char *until)
 {
     char number[32];
     long threads = sysconf(_SC_NPROCESSORS_ONLN) / size;
@@ -135,6 +142,8 @@ static void become_rank(int rank, int size, const char *dir, const char *spec, c
     setenv("OMP_NUM_THREADS", number, 1);
     setenv("JOBCTL_RUN_DIR", dir, 1);
     setenv("JOBCTL_CKPT_DIR", dir, 1);
+    if (r->left_out[0])
+        setenv("JOBCTL_SKIP_STEP", r->left_out, 1);
     char log[CHECKPOINT_PATH];
     snprintf(log, sizeof(log), "%s/rank.log", dir);
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -178,7 +187,7 @@ static int run_ranks(const struct replay *r, int size, const char *dir, struct e
     fflush(NULL);
     for (int i = 0; i < size; i++)
         if ((pid[i] = fork()) == 0)
-            become_rank(i, size, dir, spec, until);
+            become_rank(r, i, size, dir, spec, until);
     for (int i = 0; i < size; i++)
         if (pid[i] < 0 || waitpid(pid[i], &status, 0) < 0 || !WIFEXITED(status) ||
             WEXITSTATUS(status) != 0)

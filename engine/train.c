@@ -119,9 +119,21 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     }
 }
 
-/* The agent wants this step left out: its loss was not finite before. */
-static int skip_step(struct train *t)
+/* Its loss was not finite before. */
+static bool is_left_out(const struct train *t)
 {
+    for (int i = 0; i < t->env->skips.n; i++)
+        if (t->env->skips.step[i] == t->at)
+            return true;
+    return false;
+}
+
+static int leave_out(struct train *t)
+{
+    struct train_skips *s = &t->left_out;
+    if (s->n == TRAIN_SKIPS)
+        memmove(s->step, s->step + 1, (size_t)--s->n * sizeof(*s->step));
+    s->step[s->n++] = t->at;
     if (train_is_first(t))
         progress_warning(t->progress, "step %lld is left out: its loss or gradient was not finite",
                          (long long)t->at + 1);
@@ -144,8 +156,8 @@ static int find_norm(struct train *t, double *norm)
 
 static int one_step(struct train *t)
 {
-    if (t->at == t->env->skip_step)
-        return skip_step(t);
+    if (is_left_out(t))
+        return leave_out(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
     if ((t->exact ? train_exact_accumulate(t) : accumulate(t)) < 0)

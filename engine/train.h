@@ -19,6 +19,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Steps that are left out, by how many were done before each: their loss was not finite once. */
+enum { TRAIN_SKIPS = 16 };
+struct train_skips {
+    int     n;
+    int64_t step[TRAIN_SKIPS];
+};
+
 /* What the agent says by environment variables (train_env_read) or nobody does. */
 struct train_env {
     const char *ckpt_dir;    /* JOBCTL_CKPT_DIR, or NULL */
@@ -26,7 +33,7 @@ struct train_env {
     const char *backend;     /* --backend, JOBCTL_BACKEND, or NULL: auto */
     int         rank;        /* RANK, or 0 */
     int         world_size;  /* WORLD_SIZE, or 1 */
-    int         skip_step;   /* JOBCTL_SKIP_STEP: no step is taken from here to the next; or -1 */
+    struct train_skips skips; /* JOBCTL_SKIP_STEP=17 or 17,23: these are to be left out */
     int         desync_at;   /* JOBCTL_TEST_DESYNC: take the wrong batch from this step on; or 0 */
     const char *oom;         /* JOBCTL_TEST_OOM=HxW:N: more than N samples of this size do not fit; or NULL */
     int64_t     until;       /* --until: the run ends after that step; 0: after its last one */

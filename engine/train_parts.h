@@ -77,6 +77,7 @@ struct train {
     double  step_s;        /* running mean of a step's time */
     double  said_s, told_s; /* last line for people, for the agent */
     bool    fresh;         /* did not resume */
+    struct train_skips left_out; /* so far, as far back as there is room for */
     size_t  sent_from;     /* gradients from here on are handed to the other ranks in this step */
     bool    last_micro;    /* no other micro-batch of this rank follows in this step */
 

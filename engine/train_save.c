@@ -35,7 +35,7 @@ struct train_saving {
     struct checkpoint_state   state;
     struct checkpoint_info    info;
     struct state              from;     /* what this rank saves, where nobody changes it */
-    json_t                   *exact;
+    json_t                   *exact, *left_out;
     const struct layout      *layout;
     const char               *root;
     struct sample_log        *samples;
@@ -259,14 +259,19 @@ static void describe(struct train *t)
 {
     struct train_saving *x = t->saving;
     json_decref(x->exact);
+    json_decref(x->left_out);
     x->exact = train_exact_notes(t);
+    x->left_out = t->left_out.n > 0 ? json_array() : NULL;
+    for (int i = 0; i < t->left_out.n; i++)
+        json_array_append_new(x->left_out, json_integer(t->left_out.step[i]));
     x->state = (struct checkpoint_state){.step = t->at,
                                          .optim_count = optim_count(step_optim(t->step)),
                                          .seed = t->spec.seed,
                                          .loss = t->loss,
                                          .job = t->job,
                                          .codec = t->codec,
-                                         .exact = x->exact};
+                                         .exact = x->exact,
+                                         .left_out = x->left_out};
     memcpy(x->state.spec_digest, t->spec_digest, sizeof(x->state.spec_digest));
     snprintf(x->state.data_digest, sizeof(x->state.data_digest), "%s", dataset_digest(t->data));
     x->layout = model_layout(step_model(t->step));
@@ -357,6 +362,7 @@ void train_save_close(struct train *t)
         return;
     state_free(&x->from);
     json_decref(x->exact);
+    json_decref(x->left_out);
     free(x->copy);
     free(x);
 }

@@ -25,8 +25,9 @@
 
 /* All that is not a number of a tensor; exponents behind it. */
 struct notes {
-    int64_t optim_count;
-    double  loss;
+    int64_t            optim_count;
+    double             loss;
+    struct train_skips left_out;
 };
 
 struct train_snapshot {
@@ -141,6 +142,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     optim_set_count(step_optim(t->step), n.optim_count);
     t->at = step;
     t->loss = n.loss;
+    t->left_out = n.left_out;
     if (rc == 0 && train_is_first(t))
         printf("resumed: step %lld from memory\n", (long long)step);
     return rc;
@@ -163,7 +165,8 @@ static void forget_old(struct train *t, struct train_snapshot *s)
 void train_snapshot_save(struct train *t)
 {
     struct train_snapshot *s = t->snapshot;
-    const struct notes n = {.optim_count = optim_count(step_optim(t->step)), .loss = t->loss};
+    const struct notes n = {.optim_count = optim_count(step_optim(t->step)), .loss = t->loss,
+                            .left_out = t->left_out};
     size_t exponents = 0;
     if (!s->writer)
         return;

@@ -22,13 +22,27 @@
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 
+static int read_skips(struct train_skips *s, struct err *err)
+{
+    const char *text = getenv("JOBCTL_SKIP_STEP");
+    char *end;
+    for (; text && *text; text = *end ? end + 1 : end) {
+        const long long step = strtoll(text, &end, 10);
+        if (end == text || step < 0 || (*end && *end != ',') || s->n == TRAIN_SKIPS)
+            return err_set(err, ERR_USAGE, "JOBCTL_SKIP_STEP is '%.60s', expected at most %d numbers from "
+                                           "0, as in 17,23", getenv("JOBCTL_SKIP_STEP"), TRAIN_SKIPS);
+        s->step[s->n++] = step;
+    }
+    return 0;
+}
+
 int train_env_read(struct train_env *env, struct err *err)
 {
     int attempt = 1, generation = 1;
-    *env = (struct train_env){.world_size = 1, .skip_step = -1};
+    *env = (struct train_env){.world_size = 1};
     if (env_int("RANK", 0, &env->rank, err) < 0 ||
         env_int("WORLD_SIZE", 1, &env->world_size, err) < 0 ||
-        env_int("JOBCTL_SKIP_STEP", 0, &env->skip_step, err) < 0 ||
+        read_skips(&env->skips, err) < 0 ||
         env_int("JOBCTL_TEST_DESYNC", 1, &env->desync_at, err) < 0 ||
         env_int("JOBCTL_ATTEMPT", 1, &attempt, err) < 0 ||
         env_int("JOBCTL_GENERATION", 1, &generation, err) < 0)
@@ -225,6 +239,20 @@ static void on_bad(void *arg, const char *path, const char *reason)
     fprintf(stderr, "checkpoint set aside: %s: %s\n", path, reason);
 }
 
+/* Steps that the run has left out before: who takes its steps again must know. */
+static int read_left_out(struct train *t, const char *dir)
+{
+    json_t *notes = checkpoint_notes(dir, &t->err);
+    const json_t *list = json_object_get(notes, "left_out");
+    if (!notes)
+        return -1;
+    t->left_out.n = 0;
+    for (size_t i = 0; i < json_array_size(list) && i < TRAIN_SKIPS; i++)
+        t->left_out.step[t->left_out.n++] = json_integer_value(json_array_get(list, i));
+    json_decref(notes);
+    return 0;
+}
+
 /* The checkpoint or memory that a run goes on from is another's. */
 static void warn_of_change(struct train *t, uint64_t seed, const char *spec, const char *data)
 {
@@ -253,7 +281,7 @@ static int load(struct train *t, const char *dir)
         return -1;
     }
     if (model_push(m, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0 ||
-        (t->exact && train_exact_resume(t, dir) < 0))
+        read_left_out(t, dir) < 0 || (t->exact && train_exact_resume(t, dir) < 0))
         return -1;
     t->at = s.step;
     t->loss = s.loss;

@@ -64,6 +64,30 @@ for OPTIMIZER in adamw came; do
     done
 done
 
+# The plan says what parallel: auto takes, and why: on a machine with room for as much as each of the three takes.
+${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/memory.so" "$TOP/tests/fake/disk.c" -ldl
+cat >"$WORK/plan.yaml" <<YAML
+resources: {ranks: 4, gpus: 0}
+train:
+  model: {preset: tiny, depth: 8}
+  data: {path: $TOP/templates/data/tango-icons}
+  batch: {global: 4, micro: 1}
+  steps: 10
+  grad_checkpointing: false
+  sample: {after: false}
+YAML
+# planned KIB HOW: what a machine of so much memory would take
+planned() { LD_PRELOAD=$WORK/memory.so FAKE_MEMORY=$1 jobctl plan "$WORK/plan.yaml" --set train.parallel="$2"; }
+for how in ddp zero1 fsdp; do
+    mib=$(planned 8000000 $how | sed -n 's/^memory *\([0-9.]*\) MiB of .*/\1/p')
+    planned "$(awk -v m="$mib" 'BEGIN { printf "%d", (m + 0.2) * 4 / 0.85 * 1024 }')" auto >"$WORK/plan"
+    case $how in
+    ddp) why='each rank has room for all of it (0.[0-9]* GiB)' ;;
+    *) why='0.[0-9]* GiB a rank; ddp would take 0.[0-9]* GiB and there is room for 0.[0-9]* GiB' ;;
+    esac
+    grep -q "parallel $how: $why" "$WORK/plan" || { echo "not $how with $mib MiB"; cat "$WORK/plan"; exit 1; }
+done
+
 # Pictures are drawn from what all hold together.
 OPTIMIZER=adamw PICTURES=true ranks 3 "$WORK/pictures" 12 fsdp true
 ls "$WORK/pictures/samples/step-00000012.png"
