@@ -162,7 +162,7 @@ static enum sharing last_choice(const struct fit_ask *ask)
     case PARALLEL_FSDP:
         return SHARING_FSDP;
     case PARALLEL_AUTO:
-        return ask->ranks > 1 && !ask->device ? SHARING_FSDP : SHARING_DDP;
+        return ask->ranks == 1 ? SHARING_DDP : ask->device ? SHARING_ZERO1 : SHARING_FSDP;
     case PARALLEL_DDP:
         break;
     }
@@ -174,9 +174,9 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
     const enum parallel said = ask->spec->parallel;
     const enum sharing last = last_choice(ask);
     int64_t ddp = 0;
-    if (ask->device && last != SHARING_DDP)
-        return err_set(err, ERR_USAGE, "train.parallel: %s is not supported on GPUs yet; use ddp, "
-                                       "or resources.gpus: 0", fit_sharing_name(last));
+    if (ask->device && last == SHARING_FSDP)
+        return err_set(err, ERR_USAGE, "train.parallel: fsdp is not supported on GPUs yet; use zero1, "
+                                       "or resources.gpus: 0");
     for (enum sharing how = said == PARALLEL_AUTO ? SHARING_DDP : last; how <= last; how++) {
         struct fit_ask a = *ask;
         a.sharing = how;
@@ -191,8 +191,6 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
         snprintf(out->sharing_why, FIT_WHY, "train.parallel says so");
     else if (ask->ranks == 1)
         snprintf(out->sharing_why, FIT_WHY, "one rank");
-    else if (ask->device)
-        snprintf(out->sharing_why, FIT_WHY, "the only way on GPUs so far");
     else if (out->budget == 0)
         snprintf(out->sharing_why, FIT_WHY, "what is free is not known");
     else if (out->sharing == SHARING_DDP)

@@ -2,12 +2,14 @@
 /* train_exact.c - reproducible: true; the same bits on any number of ranks; see train.h
  *
  * The global batch is a fixed list of micro-batches, whoever computes them; their
- * gradients are added as integers (exact.h).  All else is the same on every rank
- * anyway.  What the bits still depend on is the kind of processor: its kernels are noted
- * in each checkpoint, and another kind does not go on from it in this mode.
+ * gradients are added as integers (exact.h), in this process's memory: a GPU's come here for it and
+ * their sum goes back.  All else is the same on every rank anyway.  What the bits still depend on
+ * is the kind of processor: its kernels are noted in each checkpoint, and another kind does not go on
+ * from it in this mode.
  */
 #include <cblas.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/backend.h"
@@ -25,7 +27,17 @@ enum { BUCKET = 1 << 19, TRIES = 4 };
 
 static void name_kernels(char *text, size_t size)
 {
-    snprintf(text, size, "%s, OpenBLAS %s", backend_ops()->name, openblas_get_corename());
+    if (backend_ops()->host)
+        snprintf(text, size, "%s, OpenBLAS %s", backend_ops()->name, openblas_get_corename());
+    else
+        snprintf(text, size, "%s, %.80s%s", backend_ops()->name, backend_device(),
+                 backend_is_bf16() ? ", bf16" : "");
+}
+
+void train_exact_ways(const struct train *t)
+{
+    if (t->spec.reproducible && !getenv("JOBCTL_CUDA_WAYS"))
+        setenv("JOBCTL_CUDA_WAYS", "graph tensor bgrad", 1); /* all but tune */
 }
 
 static int micro_batches(const struct train *t)
@@ -35,9 +47,6 @@ static int micro_batches(const struct train *t)
 
 int train_exact_open(struct train *t)
 {
-    if (!backend_ops()->host)
-        return err_set(&t->err, ERR_USAGE, "train.reproducible: true is not supported yet on a "
-                                           "GPU; use resources.gpus: 0");
     if (micro_batches(t) > EXACT_ADDENDS)
         return err_set(&t->err, ERR_USAGE,
                        "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
@@ -45,6 +54,8 @@ int train_exact_open(struct train *t)
                        t->spec.batch_micro, micro_batches(t), EXACT_ADDENDS);
     const struct layout *l = model_layout(step_model(t->step));
     const bool packed = step_sharing(t->step) == SHARING_FSDP;
+    if (!packed && model_pull_grads(step_model(t->step), &t->err) < 0) /* makes their view */
+        return -1;
     return exact_create(&t->exact, l,
                         packed ? shard_floats(step_shard(t->step), t->env->rank) : layout_floats(l),
                         &t->err);
@@ -123,6 +134,8 @@ static int add_all(struct train *t)
         loss *= (double)n / global;
         if (step_sharing(t->step) == SHARING_FSDP)
             exact_add_loss(t->exact, loss);
+        else if (model_pull_grads(step_model(t->step), &t->err) < 0)
+            return -1;
         else
             exact_add(t->exact, model_grads(step_model(t->step)), loss);
     }
@@ -184,6 +197,17 @@ static void take_result(struct train *t, float *grads, const int64_t *sums, size
     exact_result(t->exact, grads, sums, from, to);
 }
 
+/* From the view to where kernels update weights by them. */
+static int push_grads(struct train *t)
+{
+    struct model *m = step_model(t->step);
+    if (backend_ops()->host)
+        return 0;
+    backend_ops()->upload(model_kernel_grads(m), model_grads(m),
+                          layout_floats(model_layout(m)) * sizeof(float));
+    return backend_check(backend_ops(), &t->err);
+}
+
 int train_exact_accumulate(struct train *t)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -191,7 +215,7 @@ int train_exact_accumulate(struct train *t)
             return -1;
         if (exact_settle(t->exact, &t->loss)) {
             for_parts(t, take_result);
-            return 0;
+            return push_grads(t);
         }
     }
     return err_set(&t->err, ERR_BUG, "the exponents of step %lld do not settle",

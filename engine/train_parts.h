@@ -139,6 +139,8 @@ int train_micro(struct train *t, int from, int n, int index, double *loss);
 
 /* train_exact.c: reproducible: true. Notes are for a checkpoint to keep. */
 int train_exact_open(struct train *t);
+/* Before the backend is opened: not those faster ways that choose by the clock. */
+void train_exact_ways(const struct train *t);
 json_t *train_exact_notes(struct train *t);
 int train_exact_resume(struct train *t, const char *dir);
 /* The gradients and the loss of a step, of all ranks; and the norm of those. */

@@ -90,9 +90,6 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
     const struct nccl *n;
     struct dist_device device = {backend_ops(), backend_streams()};
     struct dist_config c = *ranks;
-    if (t->spec.reproducible)
-        return err_set(&t->err, ERR_USAGE, "reproducible: true is not supported on several GPUs "
-                       "yet: use one, or the CPU");
     t->device = device;
     c.device = &t->device;
     c.flight = NULL;
@@ -388,7 +385,10 @@ int train_ranks_same_weights(struct train *t)
 
 int train_ranks_wait(struct train *t)
 {
-    return dist_wait_for(t->dist, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
+    if (dist_wait_for(t->dist, patience_ms(t), &t->err) < 0 ||
+        (t->gpus && dist_wait_for(t->gpus, patience_ms(t), &t->err) < 0))
+        return train_ranks_failed(t);
+    return 0;
 }
 
 /* --- what it took ------------------------------------------------------------------------ */
@@ -471,6 +471,5 @@ int train_ranks_reduce(struct train *t)
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
     if (train_ranks_ready(t, 0) < 0 || train_ranks_sum(t, &t->loss) < 0)
         return -1;
-    return t->gpus && dist_wait_for(t->gpus, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t)
-                                                                          : 0;
+    return t->gpus ? train_ranks_wait(t) : 0;
 }

@@ -409,6 +409,7 @@ int train_start(struct train *t)
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
         return -1;
     digest_spec(t);
+    train_exact_ways(t);
     if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
         return -1;
     if (train_is_first(t))

@@ -9,6 +9,8 @@
  * With fsdp all ranks make the same passes: one that has no more samples in a step passes
  * idle, and adds nothing.
  *
+ * Between GPUs the same is asked of NCCL, on arrays of theirs; integers are always added here.
+ *
  * An optimizer that needs whole tensors has parts of unequal length, which collectives do not know:
  * there each rank broadcasts its part, and sums go to all.
  */
@@ -44,16 +46,23 @@ static struct shard_part mine_of(const struct train *t, int unit)
     return shard_part(step_shard(t->step), unit, t->env->rank);
 }
 
+/* Between those whose kernels have the numbers. */
+static struct dist *numbers(const struct train *t)
+{
+    return t->gpus ? t->gpus : t->dist;
+}
+
 /* All of a unit to `block`, where this rank's part is in its place. */
 static int gather(struct train *t, int unit, float *block)
 {
     const struct shard *s = step_shard(t->step);
     const struct shard_part u = shard_unit(s, unit);
+    struct dist *d = numbers(t);
     if (shard_cut(s) == SHARD_EVEN)
-        return dist_all_gather(t->dist, block, u.to - u.from, DIST_F32, &t->err);
+        return dist_all_gather(d, block, u.to - u.from, DIST_F32, &t->err);
     for (int r = 0; r < shard_world(s); r++) {
         const struct shard_part p = shard_part(s, unit, r);
-        if (p.to > p.from && dist_broadcast(t->dist, block + (p.from - u.from), p.to - p.from,
+        if (p.to > p.from && dist_broadcast(d, block + (p.from - u.from), p.to - p.from,
                                             DIST_F32, r, &t->err) < 0)
             return -1;
     }
@@ -65,9 +74,10 @@ static int reduce(struct train *t, int unit, void *block, enum dist_type type)
 {
     const struct shard *s = step_shard(t->step);
     const struct shard_part u = shard_unit(s, unit);
+    struct dist *d = type == DIST_F32 ? numbers(t) : t->dist;
     if (shard_cut(s) == SHARD_EVEN)
-        return dist_reduce_scatter(t->dist, block, u.to - u.from, type, DIST_SUM, &t->err);
-    return dist_all_reduce(t->dist, block, u.to - u.from, type, DIST_SUM, &t->err);
+        return dist_reduce_scatter(d, block, u.to - u.from, type, DIST_SUM, &t->err);
+    return dist_all_reduce(d, block, u.to - u.from, type, DIST_SUM, &t->err);
 }
 
 /* --- fsdp: the model asks ---------------------------------------------------------------- */
@@ -180,11 +190,11 @@ int train_units_ready(struct train *t, size_t from)
 {
     struct train_units *x = t->units;
     const struct shard *s = step_shard(t->step);
+    float *grads = model_kernel_grads(step_model(t->step));
     for (; x->sent > 0 && shard_unit(s, x->sent - 1).from >= from; x->sent--)
-        if (reduce(t, x->sent - 1, step_grads(t->step) + shard_unit(s, x->sent - 1).from,
-                   DIST_F32) < 0)
+        if (reduce(t, x->sent - 1, grads + shard_unit(s, x->sent - 1).from, DIST_F32) < 0)
             return train_ranks_failed(t);
-    return dist_poll(t->dist, &t->err) < 0 ? train_ranks_failed(t) : 0;
+    return dist_poll(numbers(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
 }
 
 int train_units_reduce_sums(struct train *t, int64_t *sums)
@@ -199,11 +209,17 @@ int train_units_reduce_sums(struct train *t, int64_t *sums)
 int train_units_gather(struct train *t)
 {
     const struct shard *s = step_shard(t->step);
+    struct model *m = step_model(t->step);
     if (!is_shared(t, SHARING_ZERO1) || t->env->world_size == 1)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
     for (int u = 0; u < shard_units(s); u++)
-        if (gather(t, u, step_weights(t->step) + shard_unit(s, u).from) < 0)
+        if (gather(t, u, model_kernel_weights(m) + shard_unit(s, u).from) < 0)
             return train_ranks_failed(t);
-    return train_ranks_wait(t);
+    if (train_ranks_wait(t) < 0)
+        return -1;
+    if (t->gpus) /* of what others have updated there is no narrow copy yet */
+        backend_ops()->round(model_kernel_narrow(m), model_kernel_weights(m),
+                             layout_floats(model_layout(m)));
+    return 0;
 }

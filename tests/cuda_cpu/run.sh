@@ -162,6 +162,45 @@ two pair >"$work/pair.out"
 ok "two GPUs are connected" grep 'gpus: 2, connected by NCCL 2.28.9' "$work/pair.out"
 ok "two GPUs end well" grep '^exit 0 0' "$work/pair.out"
 ok "two GPUs have the losses of one" near whole pair
+# A part of the optimizer's state on each; the same from sums of integers, on one GPU and on two; and with
+# narrow weights, which each rank must make of what the other has updated.
+alter() { # NAME SEARCH REPLACE...: a spec with changes
+    spec "$1"
+    name=$1
+    shift
+    while [ $# -gt 1 ]; do
+        sed -i "s/$1/$2/" "$work/$name.json"
+        shift 2
+    done
+}
+zero1='"parallel":"zero1","precision"'
+for optimizer in adamw came; do
+    alter "one-$optimizer" '"lr"' "\"type\":\"$optimizer\",\"lr\""
+    alter "zero1-$optimizer" '"precision"' "$zero1" '"lr"' "\"type\":\"$optimizer\",\"lr\""
+    "$bin/jobctl-train" train --backend cuda --spec "$work/one-$optimizer.json" >"$log" 2>&1
+    two "zero1-$optimizer" >"$work/zero1.out"
+    ok "two GPUs with zero1 end well, $optimizer" grep '^exit 0 0' "$work/zero1.out"
+    ok "and have the losses of one" near "one-$optimizer" "zero1-$optimizer"
+done
+alter one-narrow '"fp32"' '"bf16"'
+alter zero1-narrow '"precision"' "$zero1" '"fp32"' '"bf16"'
+"$bin/jobctl-train" train --backend cuda --spec "$work/one-narrow.json" >"$log" 2>&1
+two zero1-narrow >"$work/zero1.out"
+ok "two GPUs with zero1 and bf16 have the losses of one" near one-narrow zero1-narrow
+exact='"reproducible":true,"precision"'
+alter exact '"precision"' "$exact" '"micro":2' '"micro":1'
+alter exact-pair '"precision"' "$exact" '"micro":2' '"micro":1'
+alter exact-zero1 '"precision"' '"reproducible":true,'"$zero1" '"micro":2' '"micro":1'
+ok "a reproducible run on a GPU" env CUDA_CPU_GUARD=1 \
+    "$bin/jobctl-train" train --backend cuda --spec "$work/exact.json"
+for run in exact-pair exact-zero1; do
+    two $run >"$work/$run.out"
+    ok "$run ends well" grep '^exit 0 0' "$work/$run.out"
+    for f in model optimizer; do
+        ok "the same bits as on one: $f of $run" cmp \
+            "$work/exact/step-00000004/$f.safetensors" "$work/$run/step-00000004/$f.safetensors"
+    done
+done
 spec torn
 FAKE_NCCL=async:3 two torn >"$work/torn.out"
 ok "an error of NCCL is told" grep 'NCCL failed in a collective: remote process exited' \
