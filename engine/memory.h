@@ -58,5 +58,7 @@ struct memory_room {
     int64_t free, total;
 };
 struct memory_room memory_room(void);
+/* Of this process's memory, whatever computes. */
+struct memory_room memory_room_here(void);
 
 #endif

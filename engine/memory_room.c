@@ -56,17 +56,20 @@ static void limit_by_groups(struct memory_room *r)
     }
 }
 
+struct memory_room memory_room_here(void)
+{
+    struct memory_room r = {meminfo("MemAvailable"), meminfo("MemTotal")};
+    limit_by_groups(&r);
+    return r;
+}
+
 struct memory_room memory_room(void)
 {
     const struct kern_ops *ops = backend_ops();
-    struct memory_room r = {0, 0};
     size_t left, all;
-    if (!ops->host) {
-        if (ops->room(&left, &all))
-            r = (struct memory_room){(int64_t)left, (int64_t)all};
-        return r;
-    }
-    r = (struct memory_room){meminfo("MemAvailable"), meminfo("MemTotal")};
-    limit_by_groups(&r);
-    return r;
+    if (ops->host)
+        return memory_room_here();
+    if (ops->room(&left, &all))
+        return (struct memory_room){(int64_t)left, (int64_t)all};
+    return (struct memory_room){0, 0};
 }

@@ -457,6 +457,15 @@ int optim_push(struct optim *o, struct err *err)
     return backend_check(o->ops, err);
 }
 
+float *optim_kernel(const struct optim *o, const float *view)
+{
+    const struct block *const all[] = {&o->m, &o->v, &o->ema, &o->factors};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i]->here && view >= all[i]->here && view < all[i]->here + all[i]->count)
+            return all[i]->at + (view - all[i]->here);
+    return NULL;
+}
+
 int optim_state_len(const struct optim *o)
 {
     return o->states;

@@ -84,6 +84,9 @@ void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights (h
 int optim_pull(struct optim *o, struct err *err);    /* before the views are read */
 int optim_push(struct optim *o, struct err *err);    /* after they were written */
 
+/* Where kernels have the number that a view shows. */
+float *optim_kernel(const struct optim *o, const float *view);
+
 /* Every piece of state, to save or to fill. */
 int optim_state_len(const struct optim *o);
 struct optim_state *optim_state_at(struct optim *o, int i);

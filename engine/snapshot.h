@@ -50,6 +50,14 @@ void snapshot_destroy(struct snapshot *p);
 /* One copy: the numbers as they are now, and at most SNAPSHOT_NOTES bytes of notes. */
 void snapshot_save(struct snapshot *p, int64_t step, const void *notes, size_t size);
 
+/* The same in two parts, where the numbers are in another memory: each piece of them is asked for, and
+ * when all have come the copy is sealed. bring() returns 0, or -1: then there is no copy. */
+typedef int (*snapshot_bring_fn)(void *arg, float *to, const float *from, size_t n);
+int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg);
+void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size);
+/* Where pieces are brought to. */
+void *snapshot_memory(const struct snapshot *p, size_t *bytes);
+
 /* Bytes of memory that it may take. */
 int64_t snapshot_bytes(const struct state *s);
 

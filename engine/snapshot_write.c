@@ -154,6 +154,7 @@ void snapshot_destroy(struct snapshot *p)
 struct saving {
     struct snapshot *p;
     float           *to;
+    bool             there; /* the numbers have come */
 };
 
 static void save_chunks(const void *arg, size_t from, size_t to)
@@ -161,23 +162,72 @@ static void save_chunks(const void *arg, size_t from, size_t to)
     const struct saving *s = arg;
     for (size_t i = from; i < to; i++) {
         const struct chunk *c = &s->p->chunk[i];
-        memcpy(s->to + c->at, c->from, c->n * sizeof(float));
+        if (!s->there)
+            memcpy(s->to + c->at, c->from, c->n * sizeof(float));
         s->p->digest[i] = digest_word(s->to + c->at, c->n * sizeof(float), i);
     }
 }
 
-void snapshot_save(struct snapshot *p, int64_t step, const void *notes, size_t size)
+static struct snapshot_copy *copy_of(const struct snapshot *p, int64_t step)
 {
-    struct snapshot_copy *c = &p->head->copy[step % SNAPSHOT_COPIES];
-    char *to = (char *)p->head + c->at;
-    atomic_store_explicit(&c->step, -1, memory_order_relaxed);
+    return &p->head->copy[step % SNAPSHOT_COPIES];
+}
+
+static float *numbers_of(const struct snapshot *p, int64_t step)
+{
+    return (float *)(void *)((char *)p->head + copy_of(p, step)->at + SNAPSHOT_NOTES);
+}
+
+/* From here on the copy is of no step. */
+static void open_copy(struct snapshot *p, int64_t step)
+{
+    atomic_store_explicit(&copy_of(p, step)->step, -1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
+}
+
+static void complete(struct snapshot *p, int64_t step, bool there, const void *notes, size_t size)
+{
+    struct snapshot_copy *c = copy_of(p, step);
+    char *to = (char *)p->head + c->at;
+    const struct saving s = {p, numbers_of(p, step), there};
     size = size < SNAPSHOT_NOTES ? size : SNAPSHOT_NOTES;
     memcpy(to, notes, size);
-    const struct saving s = {p, (float *)(void *)(to + SNAPSHOT_NOTES)};
     team_range(p->chunks, 1, SNAPSHOT_CHUNK, save_chunks, &s);
     p->digest[p->chunks] = digest_word(to, size, p->chunks);
     c->notes = size;
     c->checksum = snapshot_checksum(step, p->digest, p->chunks + 1);
     atomic_store_explicit(&c->step, step, memory_order_release);
+}
+
+void snapshot_save(struct snapshot *p, int64_t step, const void *notes, size_t size)
+{
+    open_copy(p, step);
+    complete(p, step, false, notes, size);
+}
+
+void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size)
+{
+    complete(p, step, true, notes, size);
+}
+
+/* Chunks that touch, here and there, are one piece. */
+int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg)
+{
+    float *to = numbers_of(p, step);
+    open_copy(p, step);
+    for (size_t i = 0, next; i < p->chunks; i = next) {
+        const struct chunk *c = &p->chunk[i];
+        size_t n = c->n;
+        for (next = i + 1; next < p->chunks && p->chunk[next].from == c->from + n; next++)
+            n += p->chunk[next].n;
+        if (bring(arg, to + c->at, c->from, n) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void *snapshot_memory(const struct snapshot *p, size_t *bytes)
+{
+    *bytes = p->size;
+    return p->head;
 }

@@ -216,6 +216,18 @@ int step_state(struct step *s, struct state *out, struct err *err)
     return state_make(out, &source, err);
 }
 
+int step_kernel_state(struct step *s, struct state *out, struct err *err)
+{
+    if (step_state(s, out, err) < 0)
+        return -1;
+    for (int i = 0; i < out->len; i++) {
+        struct state_part *p = &out->part[i];
+        p->data = i < out->weights ? model_kernel_weights(s->model) + (p->data - step_weights(s))
+                                   : optim_kernel(s->optim, p->data);
+    }
+    return 0;
+}
+
 /* Numbers of a block of weights or gradients. */
 static size_t block_floats(const struct step *s)
 {

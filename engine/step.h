@@ -57,6 +57,8 @@ float *step_weights(struct step *s);
 float *step_grads(struct step *s);
 /* The list of what this rank has and saves; its owner frees it. */
 int step_state(struct step *s, struct state *out, struct err *err);
+/* The same with kernel arrays as data, for a device to copy. */
+int step_kernel_state(struct step *s, struct state *out, struct err *err);
 /* Bytes of weights, gradients and optimizer state that this rank holds. */
 int64_t step_bytes(struct step *s);
 

@@ -92,7 +92,7 @@ static int accumulate(struct train *t)
             return -1;
         t->loss += loss * n / t->spec.batch_global;
     }
-    if (t->err.code != ERR_NONE ||
+    if (t->err.code != ERR_NONE || train_snapshot_settle(t) < 0 ||
         train_units_idle(t, most_passes(t, micro) - (end - first + micro - 1) / micro) < 0)
         return -1;
     return train_ranks_reduce(t);

@@ -156,6 +156,8 @@ static int reduce_all(struct train *t, int64_t *sums, size_t n)
 static int combine(struct train *t)
 {
     size_t n, k;
+    if (train_snapshot_settle(t) < 0)
+        return -1;
     int64_t *sums = exact_sums(t->exact, &n);
     float *maxima = exact_maxima(t->exact, &k);
     if (t->env->world_size == 1)

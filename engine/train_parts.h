@@ -190,8 +190,9 @@ void train_snapshot_close(struct train *t);
 /* The step that a dead generation left whole, or -1; and to go on from it. */
 int64_t train_snapshot_step(struct train *t);
 int train_snapshot_load(struct train *t, int64_t step);
-/* After a step. */
+/* After a step; and before the last gradients of the next one go to others, or weights change. */
 void train_snapshot_save(struct train *t);
+int train_snapshot_settle(struct train *t);
 
 static inline bool train_is_first(const struct train *t)
 {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_snapshot.c - after each step into memory that outlives this rank, and back; see snapshot.h
  *
- * Without an agent (nobody made the memory), on a GPU (whose state would have to cross the
- * bus each step), or where the machine has no room for it, a run goes on from its checkpoints
- * alone.
+ * On a GPU the copy is asked for when a step is done, on a stream of its own, and goes on beside the
+ * next step.  It is sealed before this rank hands over the last gradients of that step: whoever has
+ * their sum knows that all have the copy of the step before (snapshot.h).
+ *
+ * Without an agent (nobody made the memory), or where the machine has no room for it, a run goes on
+ * from its checkpoints alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/backend.h"
@@ -21,7 +25,10 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
+
+enum { NAP_NS = 50000, END_S = 5, COPY_S = 600 };
 
 /* All that is not a number of a tensor; exponents behind it. */
 struct notes {
@@ -36,7 +43,12 @@ struct train_snapshot {
     struct snapshot     *writer;
     struct snapshot_set *set;   /* what the last generation left, until this one has its own */
     char                *notes; /* SNAPSHOT_NOTES */
+    size_t               notes_size;
     int64_t              first; /* the step that this generation began at, or -1 */
+    /* Of a GPU: */
+    void                *stream, *fetched; /* the mark behind the copy on its way */
+    int64_t              coming;           /* its step, or -1 */
+    bool                 pinned;
 };
 
 /* JOBCTL_SNAPSHOT_OLD is a list of descriptors; nothing of it is trusted but numbers. */
@@ -55,7 +67,7 @@ static void read_env(struct train_snapshot *s)
 
 bool train_has_room(const struct train *t, int64_t bytes)
 {
-    const struct memory_room room = memory_room();
+    const struct memory_room room = memory_room_here();
     return room.free == 0 || bytes * t->env->world_size <= room.free / 4;
 }
 
@@ -66,14 +78,30 @@ static void tell_no_room(struct train *t, int64_t bytes)
                          "no snapshots in memory: they would take %.1f GiB of the %.1f GiB that "
                          "are free; a rank that dies costs the steps since the last checkpoint",
                          (double)bytes * t->env->world_size / 0x1p30,
-                         (double)memory_room().free / 0x1p30);
+                         (double)memory_room_here().free / 0x1p30);
+}
+
+/* Copies to memory that is not pinned hold up who asks for them. */
+static int open_stream(struct train *t, struct train_snapshot *s)
+{
+    size_t bytes;
+    void *at = snapshot_memory(s->writer, &bytes);
+    s->stream = backend_streams()->open();
+    if (!s->stream)
+        return backend_check(backend_ops(), &t->err);
+    s->pinned = backend_streams()->pin(at, bytes) == 0;
+    if (!s->pinned)
+        progress_warning(t->progress, "snapshots hold up each step: the system does not let %.2f GiB of "
+                                      "memory be pinned for the GPU", (double)bytes / 0x1p30);
+    return 0;
 }
 
 static int open_writer(struct train *t, struct train_snapshot *s)
 {
     const struct snapshot_run run = {layout_digest(model_layout(step_model(t->step))),
                                      t->env->rank, t->env->world_size};
-    if (step_state(t->step, &s->state, &t->err) < 0)
+    if ((backend_ops()->host ? step_state(t->step, &s->state, &t->err)
+                             : step_kernel_state(t->step, &s->state, &t->err)) < 0)
         return -1;
     if (!train_has_room(t, snapshot_bytes(&s->state))) {
         tell_no_room(t, snapshot_bytes(&s->state));
@@ -85,7 +113,7 @@ static int open_writer(struct train *t, struct train_snapshot *s)
     struct err why = {0};
     if (snapshot_create(&s->writer, s->fd, &run, &s->state, &why) < 0)
         progress_warning(t->progress, "%s", why.text);
-    return 0;
+    return s->writer && !backend_ops()->host ? open_stream(t, s) : 0;
 }
 
 int train_snapshot_open(struct train *t)
@@ -94,13 +122,39 @@ int train_snapshot_open(struct train *t)
     if (!s)
         return err_set(&t->err, ERR_MEMORY, "no memory for a snapshot");
     t->snapshot = s;
-    s->first = -1;
+    s->first = s->coming = -1;
     read_env(s);
-    if (!backend_ops()->host || s->fd < 0)
+    if (s->fd < 0)
         return 0;
     if (open_writer(t, s) < 0)
         return -1;
     return snapshot_set_open(&s->set, s->old, s->n_old, &t->err);
+}
+
+/* 1, 0 or -1 as reached() says, after at most so long. */
+static int wait_for_copy(struct train_snapshot *s, double most_s)
+{
+    const double since = train_clock();
+    int r;
+    while ((r = backend_streams()->reached(s->fetched)) == 0 && train_clock() - since < most_s)
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    backend_streams()->drop(s->fetched);
+    s->fetched = NULL;
+    s->coming = -1;
+    return r;
+}
+
+/* The memory must not go before the last copy has come. */
+static void close_stream(struct train_snapshot *s)
+{
+    size_t bytes;
+    if (!s->stream)
+        return;
+    if (s->coming >= 0)
+        wait_for_copy(s, END_S);
+    backend_streams()->close(s->stream);
+    if (s->pinned)
+        backend_streams()->unpin(snapshot_memory(s->writer, &bytes));
 }
 
 void train_snapshot_close(struct train *t)
@@ -108,6 +162,7 @@ void train_snapshot_close(struct train *t)
     struct train_snapshot *s = t->snapshot;
     if (!s)
         return;
+    close_stream(s);
     snapshot_set_close(s->set);
     snapshot_destroy(s->writer);
     state_free(&s->state);
@@ -143,6 +198,9 @@ int train_snapshot_load(struct train *t, int64_t step)
     t->at = step;
     t->loss = n.loss;
     t->left_out = n.left_out;
+    if (rc == 0 && (model_push(step_model(t->step), &t->err) < 0 ||
+                    optim_push(step_optim(t->step), &t->err) < 0))
+        rc = -1;
     if (rc == 0 && train_is_first(t))
         printf("resumed: step %lld from memory\n", (long long)step);
     return rc;
@@ -160,6 +218,38 @@ static void forget_old(struct train *t, struct train_snapshot *s)
         if (ftruncate(s->old[i], 0) < 0)
             return; /* it stays with the agent until the next generation */
     s->n_old = 0;
+}
+
+static int fetch(void *arg, float *to, const float *from, size_t n)
+{
+    const struct train_snapshot *s = arg;
+    return backend_streams()->fetch(s->stream, to, from, n * sizeof(*to));
+}
+
+/* A copy that the device makes beside the next step. What fails there is found with the next kernels. */
+static void begin_copy(struct train *t, struct train_snapshot *s)
+{
+    const struct kern_streams *streams = backend_streams();
+    void *updated = streams->mark(NULL);
+    if (updated && streams->follow(s->stream, updated) == 0 &&
+        snapshot_bring(s->writer, t->at, fetch, s) == 0 && (s->fetched = streams->mark(s->stream)))
+        s->coming = t->at;
+    if (updated)
+        streams->drop(updated);
+}
+
+int train_snapshot_settle(struct train *t)
+{
+    struct train_snapshot *s = t->snapshot;
+    const int64_t step = s->coming;
+    if (step < 0)
+        return 0;
+    const int r = wait_for_copy(s, COPY_S);
+    if (r > 0)
+        snapshot_seal(s->writer, step, s->notes, s->notes_size);
+    if (r == 0)
+        return err_set(&t->err, ERR_DEVICE, "the GPU did not finish a copy to host memory in %d s", COPY_S);
+    return r > 0 ? 0 : backend_check(backend_ops(), &t->err);
 }
 
 void train_snapshot_save(struct train *t)
@@ -180,5 +270,9 @@ void train_snapshot_save(struct train *t)
         return;
     if (exponent)
         memcpy(s->notes + sizeof(n), exponent, exponents * sizeof(*exponent));
-    snapshot_save(s->writer, t->at, s->notes, sizeof(n) + exponents * sizeof(*exponent));
+    s->notes_size = sizeof(n) + exponents * sizeof(*exponent);
+    if (backend_ops()->host)
+        snapshot_save(s->writer, t->at, s->notes, s->notes_size);
+    else
+        begin_copy(t, s);
 }

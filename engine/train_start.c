@@ -164,6 +164,8 @@ static void on_backward(void *arg)
 {
     struct train *t = arg;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_BACKWARD);
+    if (t->last_micro && t->err.code == ERR_NONE)
+        train_snapshot_settle(t); /* a failure stays in t->err, too */
 }
 
 /* Gradients from offset `from` on are complete for this micro-batch. */

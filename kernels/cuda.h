@@ -38,6 +38,11 @@ struct kern_streams {
     int (*reached)(void *mark);               /* 1; 0: not yet; -1: the device failed */
     int (*follow)(void *stream, void *mark);  /* what is asked of it from now on waits for the mark */
     void (*drop)(void *mark);
+    /* An array's bytes to this process's memory, in the stream's order; -1. Into memory that is not
+     * pinned the call may wait for them. */
+    int (*fetch)(void *stream, void *to, const void *from, size_t bytes);
+    int (*pin)(void *at, size_t bytes);       /* -1: the system does not permit so much */
+    void (*unpin)(void *at);
 };
 
 /* Calls of kernels written down once, to be asked for at once: a CUDA graph. What is written down

@@ -43,5 +43,27 @@ static void stream_drop(void *mark)
     cudaEventDestroy((cudaEvent_t)mark);
 }
 
-static const struct kern_streams stream_table = {stream_open,    stream_close,  stream_mark,
-                                                 stream_reached, stream_follow, stream_drop};
+static int stream_fetch(void *stream, void *to, const void *from, size_t bytes)
+{
+    const cudaError_t e =
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, (cudaStream_t)stream);
+    return device_ok(e, "a copy to host memory") ? 0 : -1;
+}
+
+static int stream_pin(void *at, size_t bytes)
+{
+    if (cudaHostRegister(at, bytes, cudaHostRegisterDefault) == cudaSuccess)
+        return 0;
+    cudaGetLastError(); /* it is no failure of the device */
+    return -1;
+}
+
+static void stream_unpin(void *at)
+{
+    cudaHostUnregister(at);
+}
+
+static const struct kern_streams stream_table = {
+    stream_open,   stream_close, stream_mark,  stream_reached, stream_follow,
+    stream_drop,   stream_fetch, stream_pin,   stream_unpin,
+};

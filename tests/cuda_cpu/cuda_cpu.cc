@@ -28,6 +28,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -298,8 +299,23 @@ extern "C" cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStr
     return cudaSuccess;
 }
 
+/* With CUDA_CPU_LATE in the environment, copies to the host are made as late as can be: when somebody waits
+ * for the stream, or asks a second time for an event behind them. */
+struct cuda_cpu_stream {
+    std::vector<std::function<void()>> late;
+};
+
+static void make_late_copies(cudaStream_t s)
+{
+    std::vector<std::function<void()>> all;
+    if (s)
+        all.swap(s->late);
+    for (auto &copy : all)
+        copy();
+}
+
 extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
-                                       enum cudaMemcpyKind kind, cudaStream_t)
+                                       enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     if (sticky)
         return sticky;
@@ -310,6 +326,10 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
         not_recorded("a copy from or to the host within a capture");
     if (cuda_cpu_record([=] { cudaMemcpyAsync(to, from, bytes, kind, NULL); }))
         return cudaSuccess;
+    if (kind == cudaMemcpyDeviceToHost && stream && getenv("CUDA_CPU_LATE")) {
+        stream->late.push_back([=] { cudaMemcpyAsync(to, from, bytes, kind, NULL); });
+        return cudaSuccess;
+    }
     cuda_cpu_open_memory();
     memcpy(to, from, bytes);
     cuda_cpu_close_memory();
@@ -524,22 +544,35 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
 
 /* --- the rest ----------------------------------------------------------------------------- */
 
-extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t)
+extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     not_recorded("cudaStreamSynchronize within a capture");
+    make_late_copies(s);
     if (region)
         check_fences();
     return sticky;
 }
 
-/* Everything has run when its call returns: streams and events are only names. */
+/* Everything has run when its call returns, but for late copies: streams and events are only names. */
 extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
-    *s = (cudaStream_t)&launches;
+    *s = new cuda_cpu_stream;
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaStreamDestroy(cudaStream_t)
+extern "C" cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    make_late_copies(s);
+    delete s;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaHostRegister(void *, size_t, unsigned)
+{
+    return fails("pin") ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+extern "C" cudaError_t cudaHostUnregister(void *)
 {
     return cudaSuccess;
 }
@@ -550,12 +583,14 @@ extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
 }
 
 struct cuda_cpu_event {
-    float at;
+    float        at;
+    cudaStream_t stream;
+    bool         asked; /* for it, before */
 };
 
 extern "C" cudaError_t cudaEventCreate(cudaEvent_t *e)
 {
-    *e = new cuda_cpu_event{0};
+    *e = new cuda_cpu_event{0, NULL, false};
     return sticky;
 }
 
@@ -564,20 +599,28 @@ extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
     return cudaEventCreate(e);
 }
 
-extern "C" cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t)
+extern "C" cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     not_recorded("an event within a capture");
+    e->stream = s;
+    e->asked = false;
     e->at = clock_ms;
     return sticky;
 }
 
-extern "C" cudaError_t cudaEventQuery(cudaEvent_t)
+extern "C" cudaError_t cudaEventQuery(cudaEvent_t e)
 {
+    if (!e->asked && e->stream && !e->stream->late.empty()) {
+        e->asked = true;
+        return cudaErrorNotReady;
+    }
+    make_late_copies(e->stream);
     return sticky;
 }
 
-extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t)
+extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
+    make_late_copies(e->stream);
     return sticky;
 }
 

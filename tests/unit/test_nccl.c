@@ -89,7 +89,8 @@ static int follow(void *stream, void *what)
     return 0;
 }
 
-static const struct kern_streams streams = {open_stream, forget, mark, reached, follow, forget};
+static const struct kern_streams streams = {.open = open_stream, .close = forget, .mark = mark,
+                                             .reached = reached, .follow = follow, .drop = forget};
 
 static int64_t now_ms(void)
 {

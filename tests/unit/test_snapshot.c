@@ -122,11 +122,25 @@ static struct snapshot_set *open_set(int world)
     return set;
 }
 
+/* As a device would. */
+static int bring(void *arg, float *to, const float *from, size_t n)
+{
+    (void)arg;
+    memcpy(to, from, n * sizeof(*to));
+    return 0;
+}
+
+/* Every other rank in two parts. */
 static void save_all(int world, int64_t step)
 {
     for (int r = 0; r < world; r++) {
         fill(&ranks[r], step);
-        snapshot_save(ranks[r].writer, step, "notes", 5);
+        if (r % 2 == 0) {
+            snapshot_save(ranks[r].writer, step, "notes", 5);
+            continue;
+        }
+        assert_int_equal(snapshot_bring(ranks[r].writer, step, bring, NULL), 0);
+        snapshot_seal(ranks[r].writer, step, "notes", 5);
     }
 }
 

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Two GPUs copy the state of a run to memory beside each next step: stand-ins for NVML and NCCL, and CUDA on
+# the CPU, where such a copy is made as late as can be.  A rank is killed: the next generation goes on from
+# memory with at most one step lost, and ends with the bits of a run that was left alone.
+. "$TOP/tests/e2e/expect.sh"
+. "$TOP/tests/e2e/events.sh"
+plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
+[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
+cd "$WORK"
+mkdir bin lib
+cp "$BIN"/jobctl* bin
+cp "$plugin" lib/libjobctl_cuda.so
+ln -s libjobctl_cuda.so lib/libcublasLt.so.13
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP"/tests/fake/nccl*.c -lpthread
+export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=ab
+cat >icons.yaml <<YAML
+resources: {gpus: 2}
+env: {CUDA_CPU_DEVICES: 2, CUDA_CPU_LATE: 1, OMP_NUM_THREADS: 1}
+train:
+  model: {preset: tiny, depth: 1}
+  data: {path: $TOP/templates/data/tango-icons, dct_block: 16, caption_words: 4, caption_channels: 32}
+  batch: {global: 2, micro: 1}
+  precision: fp32
+  parallel: PARALLEL
+  ema: 0.9
+  steps: 12
+  sample: {after: false}
+checkpoint: {every: 1000000 steps}
+retry: {backoff: 0.05s..0.1s}
+hang: {step: 1h}
+YAML
+step_of() { flight "$1" 0 | sed -n 's/^step \([0-9]*\).*/\1/p'; }
+job=0
+for parallel in ddp zero1; do
+    sed "s/PARALLEL/$parallel/" icons.yaml >$parallel.yaml
+    jobctl submit -q $parallel.yaml --wait || { jobctl logs last; jobctl why last; } # not disturbed
+    straight=$((job + 1)) job=$((job + 2))
+    jobctl submit -q $parallel.yaml
+    await $job '"kind":"rank_started".*"generation":1,.*"rank":1[,}]' >event
+    until [ "$(step_of $job)" -gt 4 ]; do sleep 0.01; done
+    victim=$(field pid <event)
+    kill -STOP "$victim"
+    sleep 0.5
+    at=$(step_of $job)
+    kill -9 "$victim"
+    await $job '"kind":"rank_started".*"generation":2,.*"rank":1[,}]' >event
+    again=$(field resume_step <event)
+    echo "$parallel: killed at step $at, on again from step $again"
+    [ "$again" -ge $((at - 1)) ]
+    jobctl wait $job --timeout 120
+    jobctl logs $job >log
+    has "resumed: step $again from memory" log
+    for f in model optimizer; do
+        cmp "$JOBCTL_HOME"/jobs/{$straight,$job}/checkpoints/step-00000012/$f.safetensors
+    done
+done
+
+# Where the system does not let memory be pinned, it is said.
+jobctl submit -q ddp.yaml --set env.CUDA_CPU_FAIL=pin --set train.steps=2 --wait
+jobctl events last >out
+has 'snapshots hold up each step: the system does not let' out
