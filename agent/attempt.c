@@ -14,6 +14,7 @@
 #include "agent/inspector.h"
 #include "agent/log.h"
 #include "agent/mail.h"
+#include "agent/member.h"
 #include "agent/mirror_child.h"
 #include "agent/probe.h"
 #include "agent/run_dir.h"
@@ -146,7 +147,7 @@ static void on_beat(uv_timer_t *timer)
         log_warn(a->tag, "the controller has not taken events %lld to %lld; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         attempt_leave(a);
-    } else if (a->launch && !a->finished_ms) {
+    } else if (a->launch && !a->finished_ms && !a->member) {
         session_heartbeat(a->session, heartbeat_body(a->core, a->world));
         if (++a->beats % LEARNED_BEATS == 0)
             attempt_store_learned(a);
@@ -266,6 +267,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     gpu_watch_destroy(a.gpu_watch);
     mirror_child_destroy(a.mirror);
     world_destroy(a.world);
+    member_destroy(a.member);
     agent_core_destroy(a.core);
     spool_close(a.spool);
     json_decref(a.facts);

@@ -12,6 +12,7 @@
 #include "agent/inspector.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
+#include "agent/member.h"
 #include "agent/mirror_child.h"
 #include "agent/session.h"
 #include "agent/spool.h"
@@ -229,6 +230,11 @@ static void perform(struct attempt *a, const struct agent_effect *e)
 void attempt_feed(struct attempt *a, struct agent_input *in)
 {
     struct agent_effects out = {.n = 0};
+    if (a->member) {
+        if (in->kind == INPUT_STOP)
+            member_stop(a->member, in->stop.reason, in->stop.grace_ms);
+        return;
+    }
     in->now_ms = attempt_now_ms();
     agent_core_step(a->core, in, &out);
     bool sync = false;
@@ -261,7 +267,10 @@ void attempt_leave(struct attempt *a)
     vigil_close(a->vigil);
     inspector_close(a->inspector);
     mirror_child_close(a->mirror);
-    world_close(a->world);
+    if (a->member)
+        member_close(a->member);
+    else
+        world_close(a->world);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
     uv_close((uv_handle_t *)&a->dusk, NULL);

@@ -11,6 +11,7 @@
 #include "agent/gpu_watch.h"
 #include "agent/known.h"
 #include "agent/log.h"
+#include "agent/member.h"
 #include "agent/mirror_child.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
@@ -257,6 +258,37 @@ static void watch_deadline(struct attempt *a)
         uv_timer_start(&a->dusk, on_dusk, (uint64_t)(next - now) * 1000, 0);
 }
 
+/* --- another node than the first ------------------------------------------------------------ */
+
+static void on_member_over(void *arg)
+{
+    attempt_leave(arg);
+}
+
+/* The member has ranks of its own: two may not wait for the same processes. */
+static void become_member(struct attempt *a)
+{
+    struct err err = {0};
+    const struct member_options o = {.job = a->o.job,
+                                     .attempt = a->o.attempt,
+                                     .nonce = a->o.nonce,
+                                     .run_dir = a->o.run_dir,
+                                     .train = a->o.train,
+                                     .version = a->identity.version,
+                                     .tag = a->tag,
+                                     .launch = a->launch,
+                                     .facts = a->facts};
+    int rc = member_open(&a->member, &a->loop, &o, on_member_over, a, &err);
+    if (a->member)
+        world_close(a->world);
+    if (rc < 0) {
+        log_error(a->tag, "%s", err.text);
+        attempt_leave(a);
+    }
+}
+
+/* --- the launch ------------------------------------------------------------------------------ */
+
 void attempt_on_launch(struct attempt *a, const json_t *body)
 {
     if (a->launch)
@@ -266,6 +298,10 @@ void attempt_on_launch(struct attempt *a, const json_t *body)
     session_set_launched(a->session);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
+    if (launch_int(a->launch, "crew", "node") > 0) {
+        become_member(a);
+        return;
+    }
     a->deadline_s = deadline_of(a->facts, time(NULL));
     watch_deadline(a);
     int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");

@@ -28,6 +28,7 @@ struct attempt {
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
     struct world *world;
+    struct member *member; /* not NULL: a node that is not the first; the core decides nothing here */
     struct vigil *vigil; /* from LAUNCH on */
     struct inspector *inspector;
     struct gpu_watch *gpu_watch; /* NULL: the job has no GPUs */

@@ -14,7 +14,7 @@ enum {
 
 struct broom {
     uv_timer_t    timer;
-    const char   *nonce;
+    const char   *nonce, *run_dir;
     broom_done_fn done;
     void         *arg;
     int           generation;
@@ -26,7 +26,8 @@ static void look(struct broom *b)
 {
     char left[512];
     const struct sweep s = {
-        .nonce = b->nonce, .generation = b->generation, .adopted = true, .kill = true};
+        .nonce = b->nonce, .generation = b->generation, .run_dir = b->run_dir,
+        .adopted = true, .kill = true};
     int n = sweep_run(&s, left, sizeof(left));
     if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < SWEEP_WARN_MS)
         return; /* the timer comes again */
@@ -61,6 +62,11 @@ void broom_close(struct broom *b)
 void broom_destroy(struct broom *b)
 {
     free(b);
+}
+
+void broom_set_run_dir(struct broom *b, const char *run_dir)
+{
+    b->run_dir = run_dir;
 }
 
 void broom_sweep(struct broom *b, int generation)

@@ -23,6 +23,9 @@ int broom_create(struct broom **out, uv_loop_t *loop, const char *nonce, broom_d
 void broom_close(struct broom *b);
 void broom_destroy(struct broom *b);
 
+/* Only what has this JOBCTL_RUN_DIR: other nodes of the attempt may be simulated on this machine. */
+void broom_set_run_dir(struct broom *b, const char *run_dir);
+
 /* Ends all that is ours of a generation, 0: of the attempt.  done() is called once for it, perhaps
  * before this returns. */
 void broom_sweep(struct broom *b, int generation);

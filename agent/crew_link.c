@@ -53,7 +53,8 @@ struct crew_link {
 
     /* the clock */
     int64_t heard_at_ns, heard_ns; /* their clock and ours when the last pulse came; 0: none */
-    int64_t add_ns, best_ns;       /* best: round trip of the sample; 0: no sample */
+    int64_t add_ns, best_ns;       /* best: round trip of the sample; 0: none on this connection */
+    bool    clocked;
 
     /* the member's */
     struct crew_link_call   call;
@@ -248,6 +249,7 @@ static void take_clock(struct crew_link *l, const json_t *body)
         return;
     l->best_ns = trip;
     l->add_ns = now - trip / 2 - l->heard_at_ns;
+    l->clocked = true;
 }
 
 static void take_pulse(struct crew_link *l, const json_t *body)
@@ -526,7 +528,7 @@ bool crew_link_is_up(const struct crew_link *l)
 bool crew_link_clock(const struct crew_link *l, int64_t *add_ns)
 {
     *add_ns = l->add_ns;
-    return l->best_ns != 0;
+    return l->clocked;
 }
 
 bool crew_link_address(const struct crew_link *l, bool other, char out[SECURE_ADDRESS])

@@ -51,7 +51,7 @@ void log_feed_close(struct log_feed *f)
     free(f);
 }
 
-static json_t *text_of(const char *bytes, size_t size)
+json_t *log_feed_text(const char *bytes, size_t size)
 {
     char *text = malloc(2 * size + 1);
     size_t n = 0;
@@ -87,6 +87,7 @@ char *log_feed_bytes(const json_t *data, size_t *size)
         }
         bytes[at++] = (char)(c & 0xFF);
     }
+    bytes[at] = '\0';
     *size = at;
     return bytes;
 }
@@ -100,7 +101,7 @@ static json_t *next_of(struct log_feed *f, const char *file)
     snprintf(path, sizeof(path), "%s/%s", f->run_dir, file);
     if (captured_read(&c, path, PIECE, NULL) == 0 && c.got > 0) {
         body = json_pack("{s:s, s:I, s:o}", "file", file, "offset", (json_int_t)c.offset, "data",
-                         text_of(c.data, c.got));
+                         log_feed_text(c.data, c.got));
         if (body)
             json_object_set_new(f->sent, file, json_integer(c.offset + (int64_t)c.got));
     }

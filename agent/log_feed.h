@@ -25,7 +25,9 @@ void log_feed_close(struct log_feed *f);    /* accepts NULL */
 /* The next {file, offset, data}, the caller's; NULL: all is sent. */
 json_t *log_feed_next(struct log_feed *f);
 
-/* The bytes of `data`, for free(); NULL when it is none of ours. */
+/* Any bytes as such a text, a new string or NULL: no memory. */
+json_t *log_feed_text(const char *bytes, size_t size);
+/* The bytes of such a text and a NUL, for free(); NULL when it is none of ours. */
 char *log_feed_bytes(const json_t *data, size_t *size);
 
 #endif

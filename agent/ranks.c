@@ -251,11 +251,6 @@ void ranks_set_job(struct ranks *r, const struct ranks_job *job)
     r->job = *job;
 }
 
-void ranks_set_hooks(struct ranks *r, const struct ranks_hooks *hooks)
-{
-    r->hooks = *hooks;
-}
-
 static void free_garbage(struct ranks *r, struct garbage *g)
 {
     struct garbage **at = &r->garbage;

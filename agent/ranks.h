@@ -49,7 +49,6 @@ void ranks_close(struct ranks *r);
 void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
-void ranks_set_hooks(struct ranks *r, const struct ranks_hooks *hooks);
 
 /* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
  * On failure those already started are killed and reaped, and nothing is told of them. */

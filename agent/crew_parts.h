@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crew_parts.h - the inside of a crew, shared by crew.c and crew_hear.c only */
+#ifndef AGENT_CREW_PARTS_H
+#define AGENT_CREW_PARTS_H
+
+#include "agent/crew.h"
+#include "agent/crew_door.h"
+#include "agent/crew_link.h"
+#include "agent/page_feed.h"
+
+/* What all members are asked, together. */
+enum crew_ask {
+    ASK_JOIN,
+    ASK_PREPARE,
+    ASK_SPAWN,
+    ASK_UNDO,    /* one could not spawn: end what the others have started */
+    ASK_SWEEP,
+    ASK_INSPECT,
+    CREW_ASKS
+};
+
+enum { CREW_TEXT = 600, CREW_NAME = 80 };
+
+/* A member as the head sees it. */
+struct seat {
+    struct crew      *crew;
+    int               node;
+    struct crew_link *link;
+    char              name[CREW_NAME], address[SECURE_ADDRESS];
+    json_t           *facts, *preflight;
+    bool              lost;
+    bool              owes[CREW_ASKS]; /* an answer */
+    int               first_rank, ranks; /* of the present generation */
+};
+
+/* A rank on another node. */
+struct far_rank {
+    int64_t          add_ns; /* to its times; of the look that the page is of */
+    bool             ended;
+    struct page_view seen;
+};
+
+struct crew {
+    uv_loop_t          *loop;
+    struct crew_hooks   hooks;
+    struct crew_options o;
+    char                nonce[128], version[64];
+    json_t             *names;
+    struct crew_door   *door;
+    uv_timer_t          later; /* answers are told from the loop */
+    bool                closed, bye, orphan; /* orphan: it was never given out */
+    struct seat        *seats; /* [nodes]; 0 is not used */
+    char                address[SECURE_ADDRESS]; /* of the head, as members use it */
+
+    bool asked[CREW_ASKS];
+    char text[CREW_TEXT];      /* why one could not: of PREPARE or SPAWN */
+    bool clean;                /* of SWEEP */
+    char left[CREW_TEXT];
+
+    int               generation;  /* that is being started, or runs */
+    json_t           *held;        /* [[node, number, body]...]: said before `spawned` was told */
+    int               world;
+    int64_t          *pids;        /* [world] */
+    struct far_rank **far;         /* [world]; NULL where a rank is not on a member */
+};
+
+/* crew.c */
+void crew_answered(struct seat *s, enum crew_ask ask);
+int crew_tell(struct seat *s, enum wire_message number, json_t *body, struct err *err);
+void crew_give_up(struct seat *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* crew_hear.c: a message of a member. */
+void crew_hear(struct seat *s, enum wire_message number, const json_t *body);
+/* What was held until now, in its order. */
+void crew_hear_held(struct crew *c);
+
+#endif

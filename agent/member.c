@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* member.c - see member.h */
+#include "agent/member.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/broom.h"
+#include "agent/crew.h"
+#include "agent/crew_wire.h"
+#include "agent/doctor.h"
+#include "agent/inspector.h"
+#include "agent/launch_env.h"
+#include "agent/log.h"
+#include "agent/member_parts.h"
+#include "engine/err.h"
+
+enum {
+    LOOK_MS = 200,
+    END_TICK_MS = 20,
+    END_MS = 5000,        /* after SIGTERM; then SIGKILL */
+    STOP_MORE_MS = 60000  /* beyond the grace: for the head to sweep and say so */
+};
+
+static int64_t now_ms(void)
+{
+    return (int64_t)(uv_hrtime() / 1000000);
+}
+
+static int64_t int_of(const json_t *body, const char *key)
+{
+    return json_integer_value(json_object_get(body, key));
+}
+
+static const char *string_of(const json_t *body, const char *key)
+{
+    return json_string_value(json_object_get(body, key));
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void on_end_tick(uv_timer_t *timer)
+{
+    struct member *m = timer->data;
+    if (ranks_living(m->ranks) > 0 && now_ms() - m->end_since_ms < END_MS)
+        return;
+    uv_timer_stop(&m->end);
+    m->sweeping = 0;
+    broom_sweep(m->broom, 0);
+}
+
+/* Nothing of the attempt may be left here. */
+static void end(struct member *m, const char *why)
+{
+    if (m->ending || m->closed)
+        return;
+    log_info(m->o.tag, "%s: this node leaves the attempt", why);
+    m->ending = true;
+    m->end_since_ms = now_ms();
+    uv_timer_stop(&m->pages);
+    ranks_signal(m->ranks, SIGTERM);
+    uv_timer_start(&m->end, on_end_tick, 0, END_TICK_MS);
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    end(timer->data, "the controller wants it, and the head has not said anything");
+}
+
+void member_stop(struct member *m, const char *reason, int64_t grace_ms)
+{
+    if (m->ending || m->closed)
+        return;
+    log_info(m->o.tag, "asked to stop: %s", reason);
+    if (!m->prepared || !crew_link_is_up(m->link))
+        end(m, "there is no head to wait for");
+    else if (!uv_is_active((const uv_handle_t *)&m->end))
+        uv_timer_start(&m->end, on_grace_over, (uint64_t)grace_ms + STOP_MORE_MS, 0);
+}
+
+/* --- sweeping ------------------------------------------------------------------------------- */
+
+static void on_reap(uv_timer_t *timer)
+{
+    struct member *m = timer->data;
+    broom_sweep(m->broom, m->sweeping);
+}
+
+/* The end of each rank is told before "swept": after that nothing more comes of a generation. */
+static void on_swept(void *arg, bool clean, const char *left)
+{
+    struct member *m = arg;
+    if (clean && ranks_living(m->ranks) > 0) {
+        uv_timer_start(&m->reap, on_reap, END_TICK_MS, 0);
+        return;
+    }
+    if (!clean)
+        log_warn(m->o.tag, "these processes do not end: %s", left);
+    if (m->ending) {
+        m->left = true;
+        m->over(m->arg);
+        return;
+    }
+    member_say(m, CREW_SWEPT, json_pack("{s:i, s:b, s:o}", "generation", m->sweeping, "clean",
+                                        clean, "left", member_text(left)));
+}
+
+static void sweep(struct member *m, const json_t *body)
+{
+    m->sweeping = (int)int_of(body, "generation");
+    broom_sweep(m->broom, m->sweeping);
+}
+
+/* --- preparing ------------------------------------------------------------------------------- */
+
+/* The head has written a file into the directory of the checkpoints: is it here, too? */
+static int find_proof(const json_t *proof, struct err *err)
+{
+    char found[256] = "";
+    const char *path = string_of(proof, "path"), *text = string_of(proof, "text");
+    if (!proof || !path || !text)
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd >= 0 ? read(fd, found, sizeof(found) - 1) : -1;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    if (n >= 0 && strcmp(found, text) == 0)
+        return 0;
+    const char *slash = strrchr(path, '/');
+    return err_set(err, ERR_USAGE, "checkpoint.dir '%.*s' is not the directory of the first node%s%s: "
+                   "on several nodes it must be on a file system that all of them share",
+                   (int)(slash ? slash - path : 0), path, n < 0 ? " but says " : "",
+                   n < 0 ? strerror(why) : "");
+}
+
+/* Everything that can refuse a launch before a process is started. */
+static int prepare(struct member *m, json_t **preflight, struct err *err)
+{
+    int rc;
+    const json_t *spec = json_object_get(m->prepare, "spec");
+    const json_t *launch = json_object_get(m->prepare, "launch");
+    const char *dir = string_of(launch, "ckpt_dir");
+    if (find_proof(json_object_get(launch, "proof"), err) < 0 ||
+        payload_make(&m->payload, spec, m->o.run_dir, m->o.train, err) < 0)
+        return -1;
+    *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,
+                                  dir && dir[0] ? dir : m->o.run_dir, err);
+    m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
+                   json_object_size(json_object_get(spec, "watch")) > 0;
+    ranks_set_job(m->ranks, &(struct ranks_job){.run_dir = m->o.run_dir,
+                                                .workdir = m->payload.workdir,
+                                                .argv = m->payload.argv,
+                                                .setup_argv = m->payload.setup_argv});
+    return rc;
+}
+
+static void on_prepare(struct member *m, const json_t *body)
+{
+    struct err err = {0};
+    json_t *preflight = NULL;
+    if (m->prepare)
+        return;
+    m->prepare = json_deep_copy(body);
+    int rc = m->prepare ? prepare(m, &preflight, &err)
+                        : err_set(&err, ERR_MEMORY, "no memory for the launch");
+    m->prepared = rc == 0;
+    if (rc < 0)
+        log_error(m->o.tag, "%s", err.text);
+    json_t *answer = json_pack("{s:o}", "text", member_text(rc < 0 ? err.text : NULL));
+    if (preflight)
+        json_object_set_new(answer, "preflight", preflight);
+    member_say(m, CREW_PREPARED, answer);
+}
+
+/* --- starting --------------------------------------------------------------------------------- */
+
+static int start(struct member *m, const json_t *body, int *n, struct err *err)
+{
+    const json_t *launch = json_object_get(m->prepare, "launch");
+    struct launch_env e = {
+        .job = m->o.job,
+        .attempt = m->o.attempt,
+        .generation = (int)int_of(body, "generation"),
+        .name = string_of(launch, "name"),
+        .nonce = m->o.nonce,
+        .run_dir = m->o.run_dir,
+        .ckpt_dir = string_of(launch, "ckpt_dir"),
+        .world_size = (int)int_of(body, "world_size"),
+        .first_rank = (int)int_of(body, "first_rank"),
+        .local_world = (int)int_of(body, "ranks"),
+        .node_rank = m->node,
+        .nodes = m->nodes,
+        .node_ranks = string_of(body, "node_ranks"),
+        .node_addr = string_of(body, "node_addr"),
+        .master_addr = string_of(body, "master_addr"),
+        .master_port = (int)int_of(body, "master_port"),
+        .restarts = int_of(body, "restarts"),
+        .resume_step = int_of(body, "resume_step"),
+        .skip_step = int_of(body, "skip_step"),
+        .forget = json_is_true(json_object_get(body, "forget")),
+        .deadline_s = int_of(body, "deadline_s"),
+        .plan = json_object_get(m->prepare, "plan"),
+        .remedies = (int)int_of(body, "remedies"),
+        .secrets = json_object_get(launch, "secrets"),
+    };
+    *n = e.generation ? e.local_world : 1;
+    if (!m->prepared || !e.name || !e.ckpt_dir)
+        return err_set(err, ERR_BUG, "this node was not prepared for ranks");
+    if (e.local_world < 1 || e.local_world > MEMBER_RANKS)
+        return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_world,
+                       MEMBER_RANKS);
+    if (e.generation == 0 && !m->payload.setup_argv[0])
+        return err_set(err, ERR_BUG, "this job has no setup");
+    m->generation = e.generation;
+    member_forget_told(m, e.generation ? e.local_world : 0);
+    return ranks_start(m->ranks, &e, m->pids, err);
+}
+
+static void on_spawn(struct member *m, const json_t *body)
+{
+    struct err err = {0};
+    int n = 0;
+    int rc = start(m, body, &n, &err);
+    json_t *pids = json_array();
+    for (int i = 0; rc == 0 && i < n; i++)
+        json_array_append_new(pids, json_integer(m->pids[i]));
+    if (rc < 0)
+        log_error(m->o.tag, "%s", err.text);
+    member_say(m, CREW_SPAWNED,
+               json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)int_of(body, "generation"),
+                         "pids", pids, "text", member_text(rc < 0 ? err.text : NULL)));
+}
+
+/* --- the head's words --------------------------------------------------------------------------- */
+
+static void on_inspect(struct member *m, const json_t *body)
+{
+    int generation = (int)int_of(body, "generation");
+    int fd = open(m->inspect_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    int64_t *pids = ranks_workers(m->ranks, -1);
+    inspector_begin(m->inspector, generation, json_pack("{s:s}", "path", m->inspect_path), pids,
+                    pids ? ranks_count(m->ranks) : 0);
+    free(pids);
+}
+
+static void on_message(void *arg, const struct wire_row *row, const json_t *body)
+{
+    struct member *m = arg;
+    if (m->ending)
+        return;
+    switch ((int)row->number) {
+    case CREW_PREPARE:
+        on_prepare(m, body);
+        break;
+    case CREW_SPAWN:
+        on_spawn(m, body);
+        break;
+    case CREW_CONTROL:
+        ranks_control(m->ranks, string_of(body, "command"));
+        break;
+    case CREW_SIGNAL:
+        ranks_signal(m->ranks, (int)int_of(body, "signo"));
+        break;
+    case CREW_SWEEP:
+        sweep(m, body);
+        break;
+    case CREW_RELAYED:
+        if (int_of(body, "generation") == m->generation)
+            ranks_relay(m->ranks, json_object_get(body, "line"));
+        break;
+    case CREW_INSPECT:
+        on_inspect(m, body);
+        break;
+    case CREW_BYE:
+        end(m, "the attempt is over");
+        break;
+    default:
+        break;
+    }
+}
+
+/* The other end may have forgotten what was only said: all of it is news again. */
+static void on_up(void *arg)
+{
+    struct member *m = arg;
+    member_forget_told(m, m->n_told);
+}
+
+static void on_lost(void *arg, const char *text)
+{
+    char why[400];
+    snprintf(why, sizeof(why), "the agent of the first node %s", text);
+    end(arg, why);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    member_look(timer->data);
+}
+
+/* --- life ------------------------------------------------------------------------------------------ */
+
+static int open_parts(struct member *m, const json_t *crew, struct err *err)
+{
+    struct ranks_hooks ranks_hooks = member_ranks_hooks;
+    const struct crew_link_hooks link_hooks = {on_up, on_message, on_lost, m};
+    const struct crew_link_call call = {.id = {m->o.job, m->o.attempt, m->o.nonce},
+                                        .node = m->node,
+                                        .door = json_object_get(crew, "door"),
+                                        .join_ms = CREW_JOIN_MS};
+    ranks_hooks.arg = m;
+    if ((size_t)snprintf(m->inspect_path, sizeof(m->inspect_path), "%s/inspect.txt",
+                         m->o.run_dir) >= sizeof(m->inspect_path))
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    if (ranks_create(&m->ranks, m->loop, &ranks_hooks, err) < 0 ||
+        broom_create(&m->broom, m->loop, m->o.nonce, on_swept, m, err) < 0 ||
+        inspector_create(&m->inspector, m->loop, member_inspected, m, err) < 0)
+        return -1;
+    broom_set_run_dir(m->broom, m->o.run_dir);
+    return crew_link_dial(&m->link, m->loop, &call, &link_hooks, err);
+}
+
+int member_open(struct member **out, uv_loop_t *loop, const struct member_options *o,
+                member_over_fn over, void *arg, struct err *err)
+{
+    const json_t *crew = json_object_get(o->launch, "crew");
+    struct member *m = calloc(1, sizeof(*m));
+    if (!m)
+        return err_set(err, ERR_MEMORY, "no memory for the agent of another node");
+    m->o = *o;
+    m->loop = loop;
+    m->over = over;
+    m->arg = arg;
+    m->node = (int)int_of(crew, "node");
+    m->nodes = (int)int_of(crew, "nodes");
+    uv_timer_init(loop, &m->pages);
+    uv_timer_init(loop, &m->end);
+    uv_timer_init(loop, &m->reap);
+    m->pages.data = m->end.data = m->reap.data = m;
+    *out = m;
+    if (open_parts(m, crew, err) < 0)
+        return -1;
+    member_join(m); /* kept until the head is there */
+    uv_timer_start(&m->pages, on_look, LOOK_MS, LOOK_MS);
+    log_info(m->o.tag, "node %d of %d calls the agent of the first", m->node, m->nodes);
+    return 0;
+}
+
+void member_close(struct member *m)
+{
+    if (!m || m->closed)
+        return;
+    m->closed = true;
+    crew_link_close(m->link);
+    if (m->ranks)
+        ranks_close(m->ranks);
+    broom_close(m->broom);
+    inspector_close(m->inspector);
+    uv_close((uv_handle_t *)&m->pages, NULL);
+    uv_close((uv_handle_t *)&m->end, NULL);
+    uv_close((uv_handle_t *)&m->reap, NULL);
+}
+
+void member_destroy(struct member *m)
+{
+    if (!m)
+        return;
+    ranks_destroy(m->ranks);
+    broom_destroy(m->broom);
+    inspector_destroy(m->inspector);
+    free(m->told);
+    json_decref(m->prepare);
+    free(m);
+}

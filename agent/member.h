@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* member.h - the agent of a node that is not the first of its attempt
+ *
+ * It has no opinion: it calls the head (agent/crew.h), joins with the facts of its node, and starts,
+ * signals, inspects and sweeps the ranks here as it is told. It tells what they say, how they end and
+ * what their pages show. It leaves when the head says so; when it has not heard of the head for the
+ * lost time, or when the controller wants it gone: then its ranks end first, and nothing is left.
+ *
+ * A STOP of the controller goes to the head as well, which ends all in order. So a member that hears
+ * of its head gives it the grace, and then some time.
+ */
+#ifndef AGENT_MEMBER_H
+#define AGENT_MEMBER_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct err;
+struct member;
+
+struct member_options {
+    int64_t       job, attempt;
+    const char   *nonce, *run_dir;
+    const char   *train;  /* path of jobctl-train */
+    const char   *version;
+    const char   *tag;    /* for the log */
+    const json_t *launch; /* the controller's LAUNCH, with its crew */
+    json_t       *facts;
+};
+
+/* Nothing of the attempt is left on this node; close it. */
+typedef void (*member_over_fn)(void *arg);
+
+/* Calls the head at once. What the options point to must outlive it. */
+int member_open(struct member **out, uv_loop_t *loop, const struct member_options *o,
+                member_over_fn over, void *arg, struct err *err);
+/* Run the loop once more before member_destroy(). NULL is fine for both. */
+void member_close(struct member *m);
+void member_destroy(struct member *m);
+
+/* Leave: at once where there is no head, else when the head says so or after the grace. */
+void member_stop(struct member *m, const char *reason, int64_t grace_ms);
+
+#endif

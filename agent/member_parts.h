@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* member_parts.h - the inside of a member, shared by member.c and member_tell.c only */
+#ifndef AGENT_MEMBER_PARTS_H
+#define AGENT_MEMBER_PARTS_H
+
+#include <stdbool.h>
+
+#include "agent/crew_link.h"
+#include "agent/member.h"
+#include "agent/page_feed.h"
+#include "agent/payload.h"
+#include "agent/ranks.h"
+
+struct broom;
+struct inspector;
+
+enum { MEMBER_RANKS = 4096 };
+
+struct member {
+    struct member_options o;
+    uv_loop_t            *loop;
+    member_over_fn        over;
+    void                 *arg;
+    int                   node, nodes;
+
+    struct crew_link *link;
+    struct ranks     *ranks;
+    struct broom     *broom;
+    struct inspector *inspector;
+    uv_timer_t        pages; /* a few looks a second */
+    uv_timer_t        end;   /* grace, then until the last rank has ended */
+    uv_timer_t        reap;  /* swept, but not all ends have been told */
+    bool              closed, ending, left;
+    int64_t           end_since_ms;
+
+    json_t        *prepare; /* the head's PREPARE; the payload points into it */
+    struct payload payload;
+    bool           prepared, has_watch;
+    int            generation, sweeping;
+    int64_t        pids[MEMBER_RANKS];
+    struct page_view *told; /* [ranks]: what the head was told of each */
+    int               n_told;
+    char              inspect_path[4096];
+};
+
+/* member_tell.c: what the head hears. */
+extern const struct ranks_hooks member_ranks_hooks;
+void member_join(struct member *m);
+void member_say(struct member *m, enum wire_message number, json_t *body);
+json_t *member_text(const char *text); /* any bytes, or null for NULL */
+void member_look(struct member *m);    /* pages that have changed */
+void member_forget_told(struct member *m, int n); /* nothing is told of n ranks */
+void member_inspected(void *arg, int generation, json_t *body);
+
+#endif

@@ -1,0 +1,774 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_crew.c - a head in this process, members in processes of their own, real ranks on each */
+#include "tests/unit/agent_fixture.h"
+#include "tests/unit/crew_proxy.h"
+
+#include <sys/prctl.h>
+
+#include "agent/agent_core.h"
+#include "agent/crew.h"
+#include "agent/inspect.h"
+#include "agent/launch_env.h"
+#include "agent/member.h"
+
+enum { NODES = 3, EACH = 2, RANKS = 1 + 2 * EACH, LINES = 64 };
+
+static uv_loop_t loop;
+static struct crew *crew;
+static struct proxy wires[NODES];
+static pid_t members[NODES];
+static char places[NODES][160], self[4096];
+
+/* What the hooks have told. */
+static struct told {
+    int gathered, prepared, spawned, exits, lines, relays, outputs, swept, inspections, losses;
+    char refusal[700], spawn_text[700], left[700], lost[700], inspected[8192], order[40];
+    bool clean;
+    int lost_node, generation;
+    struct agent_exit exited[LINES];
+    char last_lines[LINES][400], output[2000];
+    int line_rank[LINES];
+    char line[LINES][200];
+} t;
+
+static void mark(char what)
+{
+    size_t n = strlen(t.order);
+    if (n < sizeof(t.order) - 1)
+        t.order[n] = what;
+}
+
+static void on_gathered(void *arg)
+{
+    (void)arg;
+    t.gathered++;
+    mark('g');
+}
+
+static void on_prepared(void *arg, const char *refusal)
+{
+    (void)arg;
+    t.prepared++;
+    snprintf(t.refusal, sizeof(t.refusal), "%s", refusal ? refusal : "");
+}
+
+static void on_spawned(void *arg, int generation, const char *text)
+{
+    (void)arg;
+    t.spawned++;
+    t.generation = generation;
+    snprintf(t.spawn_text, sizeof(t.spawn_text), "%s", text ? text : "");
+    mark('s');
+}
+
+static void on_exited(void *arg, const struct agent_exit *e)
+{
+    (void)arg;
+    assert_true(t.exits < LINES);
+    snprintf(t.last_lines[t.exits], sizeof(t.last_lines[0]), "%s", e->last_lines);
+    t.exited[t.exits++] = *e;
+    mark('x');
+}
+
+static void on_line(void *arg, int generation, int rank, const json_t *line)
+{
+    (void)arg;
+    assert_int_equal(generation, t.generation);
+    assert_true(t.lines < LINES);
+    char *text = json_dumps(line, JSON_COMPACT);
+    snprintf(t.line[t.lines], sizeof(t.line[0]), "%s", text);
+    t.line_rank[t.lines++] = rank;
+    free(text);
+    mark('l');
+}
+
+static void on_relay(void *arg, const json_t *line)
+{
+    (void)arg;
+    (void)line;
+    t.relays++;
+}
+
+static void on_output(void *arg, int rank, const char *bytes, size_t size)
+{
+    (void)arg;
+    (void)rank;
+    size_t n = strlen(t.output);
+    snprintf(t.output + n, sizeof(t.output) - n, "%.*s", (int)size, bytes);
+    t.outputs++;
+}
+
+static void on_swept(void *arg, bool clean, const char *left)
+{
+    (void)arg;
+    t.swept++;
+    t.clean = clean;
+    snprintf(t.left, sizeof(t.left), "%s", left);
+}
+
+static void on_inspected(void *arg, int node, const char *text)
+{
+    (void)arg;
+    (void)node;
+    t.inspections++;
+    snprintf(t.inspected, sizeof(t.inspected), "%s", text);
+}
+
+static void on_lost(void *arg, int node, const char *text)
+{
+    (void)arg;
+    t.losses++;
+    t.lost_node = node;
+    snprintf(t.lost, sizeof(t.lost), "%s", text);
+    mark('L');
+}
+
+static const struct crew_hooks hooks = {
+    .gathered = on_gathered, .prepared = on_prepared, .spawned = on_spawned, .exited = on_exited,
+    .line = on_line, .relay = on_relay, .output = on_output, .swept = on_swept,
+    .inspected = on_inspected, .lost = on_lost};
+
+/* --- the loop ------------------------------------------------------------------------------- */
+
+static void on_alarm(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+static bool run_until(const int *n, int least, int ms)
+{
+    bool over = false;
+    uv_timer_t alarm;
+    uv_timer_init(&loop, &alarm);
+    alarm.data = &over;
+    uv_timer_start(&alarm, on_alarm, (uint64_t)ms, 0);
+    while (!over && !(n && *n >= least))
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&alarm, NULL);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    return !over;
+}
+
+#define AWAIT(what, least) assert_true(run_until(&t.what, least, PATIENCE_MS))
+
+/* The exit status of a member, while the head goes on. */
+static int await_member(int node)
+{
+    int status;
+    for (int i = 0; i < PATIENCE_MS / 20; i++) {
+        if (waitpid(members[node], &status, WNOHANG) == members[node]) {
+            members[node] = 0;
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+        }
+        run_until(NULL, 0, 20);
+    }
+    return -1;
+}
+
+/* How many processes of a node there are. */
+static int living(int node)
+{
+    const struct sweep s = {.nonce = nonce, .run_dir = places[node]};
+    return sweep_run(&s, NULL, 0);
+}
+
+static void await_nobody(int node)
+{
+    for (int i = 0; i < PATIENCE_MS / 20 && living(node); i++)
+        run_until(NULL, 0, 20);
+    assert_int_equal(living(node), 0);
+}
+
+/* --- members --------------------------------------------------------------------------------- */
+
+static void on_over(void *arg)
+{
+    struct member **m = arg;
+    member_close(*m);
+}
+
+static json_t *crew_of(int node, json_t *door)
+{
+    return json_pack("{s:i, s:i, s:[s, s, s], s:o}", "node", node, "nodes", NODES, "names", "n0",
+                     "n1", "n2", "door", door);
+}
+
+static _Noreturn void be_member(int node, json_t *door)
+{
+    uv_loop_t mine;
+    struct member *m = NULL;
+    struct err err = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN);
+    uv_loop_init(&mine);
+    json_t *launch = json_pack("{s:o}", "crew", crew_of(node, door));
+    const struct member_options o = {.job = 7, .attempt = 1, .nonce = nonce,
+                                     .run_dir = places[node], .train = "/bin/false",
+                                     .version = "1", .tag = "7.1", .launch = launch,
+                                     .facts = json_pack("{s:s}", "hostname", places[node])};
+    if (member_open(&m, &mine, &o, on_over, &m, &err) < 0)
+        _exit(3);
+    uv_run(&mine, UV_RUN_DEFAULT);
+    member_destroy(m);
+    _exit(uv_loop_close(&mine) == 0 ? 0 : 4);
+}
+
+static void start_member(int node)
+{
+    json_t *door = crew_door(crew), *at = proxy_door(&wires[node], door);
+    members[node] = fork();
+    if (members[node] == 0)
+        be_member(node, at);
+    json_decref(at);
+    json_decref(door);
+}
+
+static int crew_up(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    t = (struct told){.lost_node = -1};
+    make_place();
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n] = '\0';
+    for (int i = 0; i < NODES; i++) {
+        snprintf(places[i], sizeof(places[i]), "%s/node%d", dir, i);
+        mkdir(places[i], 0700);
+    }
+    uv_loop_init(&loop);
+    json_t *names = json_pack("[s, s, s]", "n0", "n1", "n2");
+    const struct crew_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = NODES,
+                                   .names = names, .version = "1", .join_ms = PATIENCE_MS};
+    if (crew_open(&crew, &loop, &o, &hooks, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(names);
+    json_t *door = crew_door(crew);
+    for (int i = 1; i < NODES; i++)
+        proxy_open(&wires[i], &loop, (int)json_integer_value(json_object_get(door, "port")));
+    json_decref(door);
+    return 0;
+}
+
+static int quick_up(void **state)
+{
+    setenv("JOBCTL_NODE_LOST_S", "2", 1);
+    int rc = crew_up(state);
+    unsetenv("JOBCTL_NODE_LOST_S");
+    return rc;
+}
+
+static int crew_down(void **state)
+{
+    (void)state;
+    crew_close(crew);
+    for (int i = 1; i < NODES; i++) {
+        proxy_close(&wires[i]);
+        if (members[i] > 0) {
+            kill(members[i], SIGKILL);
+            waitpid(members[i], NULL, 0);
+            members[i] = 0;
+        }
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    crew_destroy(crew);
+    crew = NULL;
+    int rc = uv_loop_close(&loop), left = 1;
+    const struct sweep s = {.nonce = nonce, .kill = true};
+    for (int i = 0; i < 1000 && left; i++) {
+        left = sweep_run(&s, NULL, 0);
+        poll(NULL, 0, left ? 2 : 0);
+    }
+    for (int i = 0; i < NODES; i++) {
+        DIR *d = opendir(places[i]);
+        for (struct dirent *e; d && (e = readdir(d));)
+            unlinkat(dirfd(d), e->d_name, 0);
+        closedir(d);
+        rmdir(places[i]);
+    }
+    rmdir(dir);
+    return rc + left;
+}
+
+/* --- what a head does --------------------------------------------------------------------------- */
+
+static void gather(void)
+{
+    for (int i = 1; i < NODES; i++)
+        start_member(i);
+    AWAIT(gathered, 1);
+}
+
+static json_t *prepare_body(int node, const char *run, const char *setup)
+{
+    json_t *spec = json_pack("{s:s, s:s, s:s?, s:[s]}", "run", run, "workdir", places[node],
+                             "setup", setup, "watch", "a rule");
+    return json_pack("{s:o, s:{s:[]}, s:{s:s, s:s, s:{s:s}, s:i, s:i}}", "spec", spec, "plan",
+                     "ranks", "launch", "name", "test", "ckpt_dir", dir, "secrets", "SECRET",
+                     "s3cret", "restarts", 3, "deadline_s", 0);
+}
+
+static void prepare(const char *run, const char *setup)
+{
+    struct err err = {0};
+    for (int i = 1; i < NODES; i++) {
+        json_t *body = prepare_body(i, run, setup);
+        if (crew_prepare(crew, i, body, &err) < 0)
+            fail_msg("%s", err.text);
+        json_decref(body);
+    }
+    AWAIT(prepared, 1);
+    assert_string_equal(t.refusal, "");
+}
+
+static void spawn_some(int generation)
+{
+    static const struct crew_spawn where[] = {{1, 1, EACH}, {2, 1 + EACH, EACH}};
+    const struct launch_env e = {.generation = generation, .world_size = RANKS,
+                                 .node_ranks = "1,2,2", .master_addr = crew_address(crew, 0),
+                                 .master_port = 4321, .restarts = 3, .resume_step = -1,
+                                 .skip_step = -1};
+    int before = t.spawned;
+    crew_spawn(crew, &e, where, NODES - 1);
+    AWAIT(spawned, before + 1);
+}
+
+static void begin(const char *run)
+{
+    gather();
+    prepare(run, NULL);
+    spawn_some(1);
+    assert_string_equal(t.spawn_text, "");
+}
+
+static void put_log(int node, int rank, char *out, size_t size)
+{
+    char name[40];
+    snprintf(name, sizeof(name), "node%d/rank%d.log", node, rank);
+    read_file(name, out, size);
+}
+
+/* --- tests ---------------------------------------------------------------------------------------- */
+
+/* Each says a word, tells the others where it is, waits until it knows all, and ends with its number. */
+static const char meet_and_end[] =
+    "echo \"{\\\"ev\\\":\\\"hello\\\",\\\"n\\\":$RANK}\" >&$JOBCTL_EVENT_FD\n"
+    "echo \"{\\\"ev\\\":\\\"rendezvous\\\",\\\"key\\\":\\\"tcp.$RANK\\\",\\\"value\\\":\\\"v\\\"}\""
+    " >&$JOBCTL_EVENT_FD\n"
+    "echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK $WORLD_SIZE $MASTER_ADDR $MASTER_PORT"
+    " $JOBCTL_NODE_ADDR $JOBCTL_NODE_RANKS $SECRET\n"
+    "n=0; while [ $n -lt 5 ]; do read -r l <&$JOBCTL_CONTROL_FD || exit 99;"
+    " case $l in *tcp.*) n=$((n+1));; esac; done\n"
+    "exit $RANK\n";
+
+static void a_generation_on_all_nodes(void **state)
+{
+    char log[400];
+    (void)state;
+    gather();
+    assert_string_equal(json_string_value(json_object_get(crew_facts(crew, 2), "hostname")),
+                        places[2]);
+    assert_string_equal(crew_name(crew, 1), "n1");
+    assert_string_equal(crew_address(crew, 1), "127.0.0.1");
+    assert_string_equal(crew_address(crew, 0), "127.0.0.1");
+    prepare(meet_and_end, NULL);
+    spawn_some(1);
+    assert_string_equal(t.spawn_text, "");
+    for (int i = 1; i < RANKS; i++)
+        assert_true(crew_pid(crew, i) > 0);
+    json_t *line = json_pack("{s:s, s:s, s:s}", "ev", "rendezvous", "key", "tcp.0", "value", "v");
+    crew_relay(crew, line);
+    json_decref(line);
+    AWAIT(exits, RANKS - 1);
+    assert_int_equal(t.relays, RANKS - 1);
+    assert_int_equal(t.lines, RANKS - 1);
+    assert_memory_equal(t.order, "gs", 2); /* nobody was heard before all had begun */
+    int seen = 0;
+    for (int i = 0; i < t.exits; i++) {
+        const struct agent_exit *e = &t.exited[i];
+        assert_int_equal(e->exit_code, e->rank);
+        assert_int_equal(e->generation, 1);
+        assert_int_equal(e->pid, crew_pid(crew, e->rank));
+        seen |= 1 << e->rank;
+    }
+    assert_int_equal(seen, 0x1e);
+    put_log(2, 4, log, sizeof(log));
+    assert_string_equal(log, "4 1 2 2 5 127.0.0.1 4321 127.0.0.1 1,2,2 s3cret\n");
+    assert_non_null(strstr(t.output, "1,2,2")); /* the rules of watch: see it, too */
+    assert_non_null(strstr(t.last_lines[0], " 1,2,2 s3cret")); /* evidence comes along */
+
+    crew_sweep(crew, 1);
+    AWAIT(swept, 1);
+    assert_true(t.clean);
+    crew_bye(crew);
+    assert_int_equal(await_member(1), 0);
+    assert_int_equal(await_member(2), 0);
+    assert_int_equal(t.losses, 0);
+}
+
+static void commands_signals_and_what_is_left(void **state)
+{
+    (void)state;
+    begin("sleep 1000 & (setsid sleep 1000 &)\n"
+          "trap 'exit 7' TERM; echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD\n"
+          "read -r l <&$JOBCTL_CONTROL_FD; echo $l >&$JOBCTL_EVENT_FD\n"
+          "while :; do sleep 0.02; done\n");
+    AWAIT(lines, 4);
+    crew_control(crew, "checkpoint");
+    AWAIT(lines, 8);
+    assert_string_equal(t.line[7], "{\"cmd\":\"checkpoint\"}");
+    crew_signal(crew, SIGTERM);
+    AWAIT(exits, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(t.exited[i].exit_code, 7);
+    assert_true(living(1) > 0); /* it has a session of its own */
+    crew_sweep(crew, 1);
+    AWAIT(swept, 1);
+    assert_true(t.clean);
+    assert_string_equal(t.left, "");
+    assert_int_equal(living(1) + living(2), 0);
+
+    spawn_some(2); /* the next generation */
+    assert_string_equal(t.spawn_text, "");
+    AWAIT(lines, 12);
+    crew_signal(crew, SIGKILL);
+    AWAIT(exits, 8);
+    assert_int_equal(t.exited[7].generation, 2);
+    assert_int_equal(t.exited[7].signo, SIGKILL);
+}
+
+static void setup_on_each_node(void **state)
+{
+    (void)state;
+    char log[100];
+    gather();
+    prepare("exit 0", "echo made $JOBCTL_GENERATION; exit 5");
+    spawn_some(0);
+    AWAIT(exits, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(t.exited[i].generation, 0);
+        assert_int_equal(t.exited[i].exit_code, 5);
+    }
+    assert_int_equal(t.exited[0].rank + t.exited[1].rank, 3); /* their nodes */
+    read_file("node2/setup.node2.log", log, sizeof(log));
+    assert_string_equal(log, "made 0\n");
+}
+
+static void who_cannot_is_named(void **state)
+{
+    (void)state;
+    gather();
+    for (int i = 1; i < NODES; i++) {
+        json_t *body = prepare_body(i, "exit 0", NULL);
+        if (i == 2)
+            json_object_set_new(json_object_get(body, "launch"), "proof",
+                                json_pack("{s:s, s:s}", "path", "/nowhere/at all/.proof", "text",
+                                          "x"));
+        assert_int_equal(crew_prepare(crew, i, body, NULL), 0);
+        json_decref(body);
+    }
+    AWAIT(prepared, 1);
+    assert_non_null(strstr(t.refusal, "n2: checkpoint.dir '/nowhere/at all' is not the directory "
+                                      "of the first node"));
+}
+
+/* All or none: what the others have started of it is gone when it is told. */
+static void a_generation_that_cannot_begin_leaves_nothing(void **state)
+{
+    (void)state;
+    gather();
+    for (int i = 1; i < NODES; i++) {
+        json_t *body = prepare_body(i, "echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; sleep 1000",
+                                    NULL);
+        if (i == 2)
+            json_object_set_new(json_object_get(body, "spec"), "workdir",
+                                json_string("/nowhere/at all"));
+        assert_int_equal(crew_prepare(crew, i, body, NULL), 0);
+        json_decref(body);
+    }
+    AWAIT(prepared, 1);
+    spawn_some(1);
+    assert_non_null(strstr(t.spawn_text, "n2: cannot change to the directory '/nowhere/at all'"));
+    assert_int_equal(living(1) + living(2), 0);
+    run_until(NULL, 0, 300);
+    assert_int_equal(t.exits + t.lines, 0);
+}
+
+/* This program as a rank with a page: a step each time it is told to go on. */
+static int fly(void)
+{
+    struct flight *f;
+    if (flight_attach(&f, getenv("JOBCTL_FLIGHT"), NULL) < 0)
+        return 1;
+    printf("flying\n");
+    fflush(stdout);
+    flight_set_total(f, 9);
+    for (uint64_t step = 0;; step++) {
+        char c;
+        flight_enter(f, step, PHASE_FORWARD);
+        do
+            if (read(atoi(getenv("JOBCTL_CONTROL_FD")), &c, 1) != 1)
+                return 0;
+        while (c != '\n');
+    }
+}
+
+static void pages_travel(void **state)
+{
+    static struct flight_page page, again;
+    char state_letter;
+    uint64_t io;
+    char run[5000];
+    (void)state;
+    snprintf(run, sizeof(run), "exec '%s' fly", self);
+    begin(run);
+    int64_t pid = 0;
+    for (int i = 0; i < PATIENCE_MS / 20 && !page.pid; i++) {
+        run_until(NULL, 0, 20);
+        pid = crew_look(crew, 3, &page, &state_letter, &io);
+    }
+    assert_int_equal(pid, crew_pid(crew, 3));
+    assert_int_equal(page.pid, pid);
+    assert_int_equal(page.rank, 3);
+    assert_int_equal(page.steps_total, 9);
+    assert_int_equal(flight_step(&page), 0);
+    int64_t age_ms = (int64_t)(uv_hrtime() - page.phase_start_ns) / 1000000;
+    assert_true(age_ms > -2000 && age_ms < PATIENCE_MS); /* on our clock */
+    for (int i = 0; i < PATIENCE_MS / 20 && strcmp(crew_last_lines(crew, 3), "flying\n") != 0; i++)
+        run_until(NULL, 0, 20);
+    assert_string_equal(crew_last_lines(crew, 3), "flying\n");
+
+    /* One that stands still looks so: no time in it moves. */
+    crew_look(crew, 3, &page, NULL, NULL);
+    run_until(NULL, 0, 1500);
+    crew_look(crew, 3, &again, &state_letter, NULL);
+    assert_memory_equal(&page, &again, sizeof(page));
+    assert_int_equal(state_letter, 'S');
+
+    wires[2].cut = true; /* what is not told for a while is told later */
+    run_until(NULL, 0, 300);
+    proxy_break(&wires[2]);
+    wires[2].cut = false;
+    crew_control(crew, "checkpoint");
+    for (int i = 0; i < PATIENCE_MS / 20 && flight_step(&again) < 1; i++) {
+        run_until(NULL, 0, 20);
+        crew_look(crew, 4, &again, NULL, NULL);
+    }
+    assert_int_equal(flight_step(&again), 1);
+    assert_int_equal(again.rank, 4);
+    crew_signal(crew, SIGKILL);
+    AWAIT(exits, 4);
+    assert_int_equal(crew_look(crew, 3, &page, NULL, NULL), 0);
+}
+
+static void stacks_are_looked_at(void **state)
+{
+    (void)state;
+    begin("exec sleep 1000");
+    crew_inspect(crew, 1);
+    AWAIT(inspections, 2);
+    assert_non_null(strstr(t.inspected, "process"));
+}
+
+static const char forever[] = "echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; exec sleep 1000";
+
+static void a_member_that_dies_is_lost(void **state)
+{
+    (void)state;
+    begin(forever);
+    AWAIT(lines, 4);
+    kill(members[2], SIGKILL);
+    crew_sweep(crew, 1); /* nothing waits for it */
+    AWAIT(swept, 1);
+    assert_int_equal(t.losses, 1);
+    assert_int_equal(t.lost_node, 2);
+    assert_non_null(strstr(t.lost, "n2 was not heard of for 3 s"));
+    await_nobody(2); /* ranks do not outlive their agent */
+    spawn_some(2);
+    assert_string_equal(t.spawn_text, "n2 is lost");
+    assert_int_equal(t.losses, 1);
+}
+
+static void a_member_that_stood_still_ends_what_it_has(void **state)
+{
+    (void)state;
+    begin(forever);
+    AWAIT(lines, 4);
+    kill(members[2], SIGSTOP);
+    AWAIT(losses, 1);
+    assert_int_equal(t.lost_node, 2);
+    assert_int_equal(living(2), EACH);
+    kill(members[2], SIGCONT);
+    assert_int_equal(await_member(2), 0);
+    assert_int_equal(living(2), 0);
+    assert_int_equal(living(1), EACH); /* the other node's go on */
+}
+
+static void members_without_a_head_end_what_they_have(void **state)
+{
+    (void)state;
+    begin("trap '' TERM; echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; while :; do sleep 1; done");
+    AWAIT(lines, 4);
+    crew_close(crew);
+    proxy_break(&wires[1]);
+    proxy_break(&wires[2]);
+    assert_int_equal(await_member(1), 0);
+    assert_int_equal(await_member(2), 0);
+    assert_int_equal(living(1) + living(2), 0);
+}
+
+static void three_seconds_without_a_wire_are_no_loss(void **state)
+{
+    (void)state;
+    begin("trap 'exit 7' TERM; echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD\n"
+          "while :; do sleep 0.02; done\n");
+    AWAIT(lines, 4);
+    wires[1].cut = wires[2].cut = true;
+    crew_signal(crew, SIGTERM);
+    run_until(NULL, 0, 3000);
+    assert_int_equal(t.exits, 0);
+    wires[1].cut = wires[2].cut = false;
+    AWAIT(exits, 4);
+    run_until(NULL, 0, 300);
+    assert_int_equal(t.exits, 4);
+    assert_int_equal(t.losses, 0);
+    assert_int_equal(t.exited[3].exit_code, 7);
+}
+
+static void a_wire_cut_for_ever_is_a_loss_on_both_sides(void **state)
+{
+    (void)state;
+    begin(forever);
+    AWAIT(lines, 4);
+    wires[1].cut = true;
+    assert_int_equal(await_member(1), 0);
+    assert_int_equal(living(1), 0); /* before the head gives it up */
+    assert_int_equal(living(2), EACH);
+    assert_int_equal(t.losses, 0);
+    AWAIT(losses, 1);
+    assert_int_equal(t.lost_node, 1);
+}
+
+static void who_never_comes_is_named(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    crew_close(crew);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    crew_destroy(crew);
+    json_t *names = json_pack("[s, s]", "n0", "n1");
+    const struct crew_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = 2,
+                                   .names = names, .version = "1", .join_ms = 500};
+    assert_int_equal(crew_open(&crew, &loop, &o, &hooks, &err), 0);
+    json_decref(names);
+    AWAIT(gathered, 1);
+    assert_string_equal(t.order, "Lg");
+    assert_non_null(strstr(t.lost, "n1 did not come within"));
+}
+
+/* --- the real agent -------------------------------------------------------------------------------- */
+
+static bool file_has(const char *path, const char *text)
+{
+    static char bytes[1 << 20];
+    int fd = open(path, O_RDONLY);
+    ssize_t n = fd < 0 ? 0 : read(fd, bytes, sizeof(bytes));
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && memmem(bytes, (size_t)n, text, strlen(text));
+}
+
+/* The door's key is in no list of processes, no environment, no log and no file. */
+static void assert_secret(const char *key, int64_t pid)
+{
+    static const char *const of[] = {"cmdline", "environ"};
+    char path[700];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, of[i]);
+        assert_false(file_has(path, key));
+        assert_true(pid == getpid() || file_has(path, i ? "=" : "jobctl-agent") ||
+                    file_has(path, "sleep"));
+    }
+    DIR *d = opendir(places[1]);
+    for (struct dirent *e; (e = readdir(d));) {
+        snprintf(path, sizeof(path), "%s/%s", places[1], e->d_name);
+        assert_false(file_has(path, key));
+    }
+    closedir(d);
+}
+
+static void an_agent_becomes_a_member(void **state)
+{
+    char top[sizeof(dir)];
+    struct peer p;
+    (void)state;
+    start_member(2);
+    memcpy(top, dir, sizeof(top));
+    strncat(dir, "/node1", sizeof(dir) - strlen(dir) - 1);
+    assert_int_equal(start_agent(), 0);
+    int64_t pid = agent_pid();
+    dial(&p);
+    json_t *door = crew_door(crew);
+    const char *key = json_string_value(json_object_get(door, "key"));
+    send_to(&p, WIRE_LAUNCH,
+            json_pack("{s:s, s:{}, s:s, s:s, s:s, s:s, s:i, s:{}, s:{s:i, s:i, s:i, s:i},"
+                      " s:{s:i, s:i, s:i, s:s}, s:o}",
+                      "name", "test", "spec", "spec_digest", "", "run_dir", dir, "job_dir", dir,
+                      "ckpt_dir", dir, "acked", 0, "secrets", "budget", "restarts", 5,
+                      "backoff_min_ms", 100, "backoff_max_ms", 400, "no_progress", 3, "history",
+                      "failures_without_progress", 0, "same_fingerprint", 0, "last_step", 0,
+                      "fingerprint", "", "crew", crew_of(1, json_incref(door))));
+    /* It has the program's own version: this head wants another one. */
+    AWAIT(losses, 1);
+    assert_non_null(strstr(t.lost, "n1 runs jobctl-agent "));
+    assert_non_null(strstr(t.lost, "all nodes need the same one"));
+    assert_secret(key, pid);
+    for (int i = 0; i < PATIENCE_MS / 20 && agent_pid(); i++)
+        run_until(NULL, 0, 20);
+    assert_int_equal(agent_pid(), 0);
+    assert_secret(key, getpid());
+    assert_true(file_has("/proc/self/cmdline", "test_crew"));
+    char log[8192];
+    read_file("agent.log", log, sizeof(log));
+    assert_non_null(strstr(log, "this node leaves the attempt"));
+    assert_null(strstr(log, "Sanitizer"));
+    hang_up(&p);
+    json_decref(door);
+    memcpy(dir, top, sizeof(top));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+#define CREW(test)  cmocka_unit_test_setup_teardown(test, crew_up, crew_down)
+#define QUICK(test) cmocka_unit_test_setup_teardown(test, quick_up, crew_down)
+        CREW(a_generation_on_all_nodes),
+        CREW(commands_signals_and_what_is_left),
+        CREW(setup_on_each_node),
+        CREW(who_cannot_is_named),
+        CREW(a_generation_that_cannot_begin_leaves_nothing),
+        CREW(pages_travel),
+        CREW(stacks_are_looked_at),
+        QUICK(a_member_that_dies_is_lost),
+        QUICK(a_member_that_stood_still_ends_what_it_has),
+        QUICK(members_without_a_head_end_what_they_have),
+        CREW(three_seconds_without_a_wire_are_no_loss),
+        QUICK(a_wire_cut_for_ever_is_a_loss_on_both_sides),
+        CREW(who_never_comes_is_named),
+        CREW(an_agent_becomes_a_member),
+    };
+    if (argc > 1 && strcmp(argv[1], "fly") == 0)
+        return fly();
+    if (argc > 2 && strcmp(argv[1], "inspect") == 0) { /* as the agent would: agent/inspector.h */
+        int pids[16], n = 0;
+        for (int i = 2; i < argc && n < 16; i++)
+            pids[n++] = atoi(argv[i]);
+        return inspect_print(stdout, pids, n, NULL) < 0;
+    }
+    unsigned char random[16];
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return 1;
+    for (int i = 0; i < 16; i++)
+        snprintf(nonce + 2 * i, 3, "%02x", random[i]);
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests_name("crew", tests, NULL, NULL);
+}
