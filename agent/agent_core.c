@@ -13,9 +13,6 @@
 #include "engine/err.h"
 
 enum {
-    CASCADE_GRACE_MS = 3000, /* for ranks whose neighbour has died */
-    REPORT_MS = 2500,        /* for a report of a hang: it may use a debugger */
-    HANG_GRACE_MS = 1500,    /* then; who hangs will not come to a step boundary */
     LONGEST_GRACE_MS = 600000, /* for a checkpoint before a stop */
     KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
 };
@@ -28,7 +25,7 @@ void agent_core_timer(struct agent_core *c, struct agent_effects *out, int64_t a
     agent_effects_add(out, DO_TIMER)->at_ms = at_ms;
 }
 
-static void send_signal(struct agent_effects *out, int signo)
+void agent_core_signal(struct agent_effects *out, int signo)
 {
     agent_effects_add(out, DO_SIGNAL)->signo = signo;
 }
@@ -112,10 +109,15 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     remedy_init(&c->remedy, json_object_get(in->launch.plan, "remedies"),
                 in->launch.history.remedies);
     c->job.history.fingerprint = c->job.refusal = NULL;
+    c->job.missing = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
     int known = suspect_init(&c->suspect, in->launch.plan, in->launch.facts);
     c->job.plan = c->job.facts = NULL;
+    if (in->launch.missing) {
+        agent_core_nobody_came(c, in, out);
+        return;
+    }
     if (in->launch.refusal || !c->ranks || known < 0) {
         c->blame.verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
         agent_core_close(c, out, "failed", false, false,
@@ -151,25 +153,17 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
 
 /* --- stopping ---------------------------------------------------------------------------*/
 
-static void sweep_generation(struct agent_core *c, struct agent_effects *out)
-{
-    c->phase = AGENT_ENDING;
-    c->stage = STAGE_SWEEP;
-    agent_core_timer(c, out, 0);
-    agent_effects_add(out, DO_SWEEP)->generation = c->generation;
-}
-
 /* Time is up for the present stage: the next, harsher one. */
 static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     if (c->stage == STAGE_FLAG && now_ms < c->kill_at) {
         c->stage = STAGE_TERM;
-        send_signal(out, SIGTERM);
+        agent_core_signal(out, SIGTERM);
         agent_core_timer(c, out, c->kill_at);
         return;
     }
     c->stage = STAGE_KILL;
-    send_signal(out, SIGKILL);
+    agent_core_signal(out, SIGKILL);
     agent_core_timer(c, out, now_ms + KILL_REPEAT_MS);
 }
 
@@ -233,176 +227,6 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
     }
 }
 
-static void ask_report(const struct agent_core *c, bool inspect, struct agent_effects *out)
-{
-    struct agent_effect *e = agent_effects_add(out, DO_INCIDENT);
-    e->generation = c->generation;
-    e->rank = c->blame.exit.rank;
-    e->text = c->blame.verdict.text;
-    e->inspect = inspect;
-}
-
-/* Others wait in vain for a rank that has failed: SIGTERM at once, SIGKILL soon. */
-static void stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
-                         struct agent_effects *out)
-{
-    c->kill_at = now_ms + grace_ms;
-    c->stage = STAGE_TERM;
-    send_signal(out, SIGTERM);
-    agent_core_timer(c, out, c->kill_at);
-}
-
-/* --- how a generation ended --------------------------------------------------------------*/
-
-/* Where its time went; NULL when there were no ranks. */
-static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
-{
-    const struct pace *p = &c->pace;
-    const int64_t t0 = c->ranks_ms;
-    if (!t0)
-        return NULL;
-    const struct spell spell = {
-        .wall = now_ms - t0,
-        .started = p->started_ms ? p->started_ms - t0 : -1,
-        .fresh = p->fresh_ms ? p->fresh_ms - t0 : -1,
-        .last = p->last_step_ms ? p->last_step_ms - t0 : -1,
-        .failed = c->blame.failed ? c->blame.at_ms - t0 : -1,
-        .hung = c->blame.verdict.cause == CAUSE_HANG_INIT ||
-                c->blame.verdict.cause == CAUSE_HANG_STEP,
-    };
-    struct spending s = {0};
-    for (int i = 0; i < c->job.np; i++)
-        spending_rank(&s, &spell, &c->ranks[i].time);
-    return spending_print(&s);
-}
-
-static void generation_ended(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
-{
-    json_t *held = pace_held(&c->pace);
-    if (held)
-        agent_effects_step(out, held);
-    int64_t gained = pace_gained(&c->pace);
-    if (c->blame.failed) {
-        char now[FINGERPRINT];
-        patience_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
-                             c->blame.verdict.detail, c->pace.step);
-        patience_failure(&c->patience, now, gained);
-        if (!agent_core_has_remedy(c))
-            suspect_failure(&c->suspect, &c->blame.verdict, &c->blame.exit, gained);
-    } else if (gained > 0) {
-        patience_progress(&c->patience);
-    }
-    /* What a person asked for is not success: some may even have had to be killed. */
-    const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
-                            : c->grace_over ? "stopped by SIGKILL: SIGTERM was not enough"
-                                            : "stopped as asked";
-    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience,
-                                                otherwise);
-    json_t *spent = time_spent(c, now_ms);
-    if (body && spent)
-        json_object_set(body, "spent", spent);
-    json_decref(spent);
-    agent_effects_event(out, "generation_ended", body);
-}
-
-/* Did it end as we had asked?  A signal that we have not sent is its own. */
-static bool by_us(const struct agent_core *c, const struct agent_exit *e)
-{
-    int signo = e->signalled ? e->signo : e->exit_code > 128 ? e->exit_code - 128 : 0;
-    return c->phase == AGENT_ENDING && (signo == 0 || signo == SIGTERM || c->stage == STAGE_KILL);
-}
-
-static void on_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
-{
-    const struct agent_exit *e = &in->exited;
-    bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
-                e->generation == c->generation && e->rank >= 0 && e->rank < c->job.np;
-    if (!ours || !c->ranks[e->rank].alive)
-        return;
-    struct rank *r = &c->ranks[e->rank];
-    r->alive = false;
-    r->time = (struct spell_rank){in->now_ms - c->ranks_ms, e->init_ms, e->data_ms,
-                                  e->checkpoint_ms};
-    c->alive--;
-    json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
-                             "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
-    agent_event_add_exit(body, e);
-    if (body && c->blame.failed) /* in the wake of another's failure */
-        json_object_set_new(body, "cascade", json_true());
-    agent_effects_event(out, "rank_exited", body);
-
-    struct evidence evidence = {
-        .engine = c->job.engine,
-        .signalled = e->signalled,
-        .signo = e->signo,
-        .exit_code = e->exit_code,
-        .stop_asked = by_us(c, e),
-        .oom_killed = e->oom_killed,
-        .reported = r->reported[0] ? r->reported : NULL,
-        .text = r->text,
-        .last_lines = e->last_lines,
-        .kernel = e->kernel,
-    };
-    struct verdict v;
-    cause_classify(&v, &evidence, e->rank);
-    /* What a command does when it is stopped is its own affair. */
-    if (c->job.engine || !c->stop_asked)
-        blame_consider(&c->blame, e, &v, in->now_ms);
-
-    if (c->alive == 0) {
-        generation_ended(c, in->now_ms, out);
-        sweep_generation(c, out);
-    } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
-        c->phase = AGENT_ENDING;
-        ask_report(c, false, out);
-        stop_cascade(c, in->now_ms, CASCADE_GRACE_MS, out);
-    }
-}
-
-/* Nothing is stopped before the report is made, or has taken too long. */
-static void on_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
-{
-    const int generation = in->hang.generation;
-    if (c->phase != AGENT_RUNNING || (generation != 0 && generation != c->generation))
-        return;
-    struct verdict v = {.cause = in->hang.fault   ? CAUSE_GPU_FAULT
-                                 : in->hang.value ? CAUSE_NAN_LOSS
-                                 : in->hang.init  ? CAUSE_HANG_INIT
-                                                  : CAUSE_HANG_STEP,
-                        .retry_helps = true};
-    const char *text = in->hang.text ? in->hang.text : "a rank stands still";
-    snprintf(v.text, sizeof(v.text), "%s", text);
-    snprintf(v.detail, sizeof(v.detail), "%s", text);
-    snprintf(v.line, sizeof(v.line), "%s", in->hang.fault ? in->hang.fault : "");
-    blame_set(&c->blame,
-              &(struct agent_exit){
-                  .generation = c->generation, .rank = in->hang.rank, .none = true},
-              &v, in->now_ms);
-    agent_effects_event(out, in->hang.fault ? "gpu_fault" : "hang",
-                        json_pack("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
-                                  in->hang.rank >= 0 ? json_integer(in->hang.rank) : json_null(),
-                                  "cause", cause_name(v.cause), "text", v.text));
-    c->phase = AGENT_ENDING;
-    c->stage = STAGE_REPORT;
-    c->kill_at = in->now_ms + REPORT_MS + HANG_GRACE_MS;
-    agent_core_timer(c, out, in->now_ms + REPORT_MS);
-    ask_report(c, true, out);
-}
-
-static void on_reported(struct agent_core *c, const struct agent_input *in,
-                        struct agent_effects *out)
-{
-    if (in->reported.body && c->phase != AGENT_CLOSING && c->phase != AGENT_OVER) {
-        json_t *body = json_deep_copy(in->reported.body);
-        if (body)
-            json_object_set_new(body, "generation", json_integer(in->reported.generation));
-        agent_effects_event(out, "incident", body);
-    }
-    if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT &&
-        in->reported.generation == c->generation)
-        stop_cascade(c, in->now_ms, HANG_GRACE_MS, out);
-}
-
 /* --- when nothing of it is left ---------------------------------------------------------*/
 
 static void on_swept(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
@@ -441,8 +265,7 @@ static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
     snprintf(v.detail, sizeof(v.detail), "%s", in->spawn.text ? in->spawn.text : "cannot start");
     snprintf(v.text, sizeof(v.text), "%s", v.detail);
     blame_set(&c->blame, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
-    generation_ended(c, in->now_ms, out);
-    sweep_generation(c, out);
+    agent_core_generation_over(c, in->now_ms, out);
 }
 
 static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
@@ -470,7 +293,8 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
                                       .exit_code = e->exit_code,
                                       .last_lines = e->last_lines},
                    0);
-    snprintf(v.text, sizeof(v.text), "the setup %s", v.detail);
+    snprintf(v.text, sizeof(v.text), "the setup %s%.60s%s%s", e->node ? "on " : "",
+             e->node ? e->node : "", e->node ? " " : "", v.detail);
     blame_set(&c->blame, e, &v, in->now_ms);
     char now[FINGERPRINT];
     patience_fingerprint(now, "setup", e, v.detail, -1);
@@ -486,7 +310,7 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
     if (c->phase == AGENT_BACKOFF)
         agent_core_start(c, in, out);
     else if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT)
-        stop_cascade(c, in->now_ms, HANG_GRACE_MS, out);
+        agent_core_stop_hanging(c, in->now_ms, out);
     else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
         escalate(c, in->now_ms, out);
         c->grace_over = c->stage == STAGE_KILL;
@@ -523,10 +347,12 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
                                     struct agent_effects *) = {
         [INPUT_LAUNCH] = on_launch,      [INPUT_SETUP_EXITED] = on_setup_exited,
         [INPUT_SPAWNED] = on_spawned,    [INPUT_SPAWN_FAILED] = on_spawn_failed,
-        [INPUT_RANK_EXITED] = on_exited, [INPUT_PROGRESS] = agent_core_hear,
-        [INPUT_HANG] = on_hang,          [INPUT_REPORTED] = on_reported,
+        [INPUT_RANK_EXITED] = agent_core_exited,
+        [INPUT_PROGRESS] = agent_core_hear,
+        [INPUT_HANG] = agent_core_hang,
+        [INPUT_REPORTED] = agent_core_reported,
         [INPUT_TIMER] = on_timer,        [INPUT_STOP] = on_stop,
-        [INPUT_SWEPT] = on_swept,
+        [INPUT_SWEPT] = on_swept,        [INPUT_NODE_LOST] = agent_core_lose,
     };
     out->n = 0;
     if (in->kind == INPUT_CHECKPOINT) {

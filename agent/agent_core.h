@@ -16,6 +16,10 @@
  * ENDING: report (after a hang), flag, SIGTERM, grace, SIGKILL, sweep; CLOSING sweeps
  * once more, for everything of the attempt.  attempt_ended is always the last event.
  *
+ * A node that is lost takes its ranks along, and the attempt ends when the others are stopped: on
+ * which nodes the job goes on is the controller's choice.  Ranks elsewhere may have noticed first,
+ * and what they say then only echoes it.
+ *
  * A GPU that failed (agent/suspect.h) ends the attempt: `excluded` names it, and the controller
  * begins another one without it.
  *
@@ -59,7 +63,16 @@ enum agent_input_kind {
     INPUT_TIMER,         /* the time of the last DO_TIMER has come */
     INPUT_STOP,
     INPUT_CHECKPOINT,
-    INPUT_SWEPT          /* answers DO_SWEEP */
+    INPUT_SWEPT,         /* answers DO_SWEEP */
+    INPUT_NODE_LOST      /* of an attempt on several nodes: one of them, with all of its ranks */
+};
+
+/* A node that is gone, or never came. */
+struct agent_lost {
+    int         node;
+    const char *name;
+    const char *text;              /* "gpu3 was not heard of for 22 s; ...": names it */
+    int         first_rank, ranks; /* those that were there */
 };
 
 struct agent_budget {
@@ -82,6 +95,7 @@ struct agent_launch {
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
     const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
+    const struct agent_lost *missing; /* NULL, or who did not come: ends as node_lost */
     struct agent_budget  budget;
     struct agent_history history;
     const json_t        *plan, *facts; /* agent/plan.h; NULL: its ranks have no GPUs */
@@ -101,6 +115,7 @@ struct agent_exit {
     bool        none;       /* it has not ended: this stands for another kind of failure */
     const char *last_lines; /* of its output, or NULL */
     const char *kernel;     /* what the kernel has lately said, or NULL */
+    const char *node;       /* the name of the node where it was; NULL: there is only one */
 };
 
 struct agent_input {
@@ -141,6 +156,7 @@ struct agent_input {
         bool        clean;
         const char *left;         /* not clean: who would not die */
     } swept;
+    struct agent_lost lost;
 };
 
 /* What a heartbeat tells; numbers are NAN or -1 where not known. */

@@ -52,7 +52,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     agent_core_timer(c, out, in->now_ms + delay);
 }
 
-/* Not here: on another GPU or node, which is the controller's choice. */
+/* Not here: on another GPU, which is the controller's choice. */
 static void elsewhere(struct agent_core *c, struct agent_effects *out)
 {
     char text[400];
@@ -83,7 +83,10 @@ static bool diverges(struct agent_core *c)
 void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     char text[400];
-    if (!c->blame.verdict.retry_helps) {
+    if (c->lost) {
+        c->blame.verdict.cause = CAUSE_NODE_LOST;
+        agent_core_close(c, out, "failed", true, false, c->lost_text);
+    } else if (!c->blame.verdict.retry_helps) {
         agent_core_close(c, out, "failed", false, false, c->blame.verdict.text);
     } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean ||
                suspect_guilty(&c->suspect)) {

@@ -43,6 +43,8 @@ struct agent_core {
 
     struct blame blame; /* the failure that decides */
     bool not_clean;     /* a sweep found something that would not die */
+    bool lost;          /* a node: the attempt ends when nothing of the generation is left */
+    char lost_text[300];
 
     /* stopping */
     enum stage stage;
@@ -71,6 +73,25 @@ void agent_core_start(struct agent_core *c, const struct agent_input *in, struct
 /* Everything that can be said is known: sweep, then say it. */
 void agent_core_close(struct agent_core *c, struct agent_effects *out, const char *result,
                       bool retry_helps, bool gave_up, const char *text);
+
+void agent_core_signal(struct agent_effects *out, int signo);
+
+/* agent_core_end.c: INPUT_RANK_EXITED, INPUT_HANG, INPUT_REPORTED. */
+void agent_core_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+void agent_core_reported(struct agent_core *c, const struct agent_input *in,
+                         struct agent_effects *out);
+/* The report of a hang is there, or late. */
+void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+/* A rank, or more than one, has ended: stop the others if it failed, sweep if it was the last. */
+void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+/* No rank of it lives, or none ever did. */
+void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+
+/* agent_core_nodes.c: INPUT_NODE_LOST, and an INPUT_LAUNCH for which not all nodes came. */
+void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out);
 
 /* agent_core_again.c: a generation, or the setup, failed, and nothing of it is left. */
 void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);

@@ -37,16 +37,6 @@ static void note(struct crowd *c, json_t *text)
 
 /* --- may they work together? ---------------------------------------------------------------- */
 
-static int compare_versions(const struct crowd *c, struct err *err)
-{
-    for (int k = 1; k < c->n; k++)
-        if (strcmp(c->nodes[k].version, c->nodes[0].version) != 0)
-            return err_set(err, ERR_CONFLICT, "%.60s runs jobctl %.20s and %.60s %.20s: the nodes of "
-                           "a job need the same version", c->nodes[0].name, c->nodes[0].version,
-                           c->nodes[k].name, c->nodes[k].version);
-    return 0;
-}
-
 /* Nodes that are played on one machine, or a host that was named twice, see the same GPUs. */
 static int compare_gpus(const struct crowd *c, int a, int b, struct err *err)
 {
@@ -358,7 +348,7 @@ int plan_nodes_make(json_t **plan, json_t **parts, const struct plan_node *nodes
     json_t *whole = NULL;
     for (int k = 0; k < n; k++)
         parts[k] = NULL;
-    int rc = compare_versions(&c, err) < 0 || make_parts(&c, spec, err) < 0 || compare(&c, err) < 0
+    int rc = make_parts(&c, spec, err) < 0 || compare(&c, err) < 0
                  ? -1 : 0;
     if (rc == 0 && !(whole = put_together(&c)))
         rc = err_set(err, ERR_MEMORY, "no memory for a plan");

@@ -21,7 +21,6 @@ struct err;
 
 struct plan_node {
     const char   *name;
-    const char   *version; /* of jobctl there */
     const json_t *facts;
 };
 

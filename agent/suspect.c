@@ -44,6 +44,7 @@ int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts)
         snprintf(s->gpus[i].uuid, sizeof(s->gpus[i].uuid), "%s", uuid);
         const char *pci = json_string_value(json_object_get(gpu_facts(facts, uuid), "pci"));
         snprintf(s->gpus[i].pci, sizeof(s->gpus[i].pci), "%.15s", pci ? pci : "");
+        s->gpus[i].node = (int)json_integer_value(json_object_get(rank, "node"));
     }
     return 0;
 }
@@ -63,7 +64,8 @@ static int named(const struct suspect *s, const char *line, int rank)
     for (int i = 0; i < s->np; i++) {
         char slot[PCI_SLOT + 1];
         snprintf(slot, sizeof(slot), "%.*s", PCI_SLOT, s->gpus[i].pci);
-        if (slot[0] && strcasestr(line, slot))
+        const bool near = rank < 0 || s->gpus[i].node == s->gpus[rank].node;
+        if (slot[0] && near && strcasestr(line, slot))
             return i;
     }
     return -1;

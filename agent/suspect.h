@@ -22,6 +22,7 @@ enum { SUSPECT_UUID = 64 };
 struct suspect {
     struct suspect_gpu {
         char uuid[SUSPECT_UUID], pci[16];
+        int  node; /* a slot is one of a machine */
     }   *gpus;     /* of each rank, NULL: they have none */
     int  np;
     bool spent;    /* something is left out already: only proof counts */

@@ -23,6 +23,8 @@ pure="
     agent/agent_core
     agent/agent_core_words
     agent/agent_core_again
+    agent/agent_core_end
+    agent/agent_core_nodes
     agent/agent_core_view
     agent/agent_effects
     agent/agent_event

@@ -55,6 +55,7 @@ static const char *const harm_names[HARMS] = {
     [HARM_DISK] = "a checkpoint finds the disk full",
     [HARM_SPOOL] = "an event finds the disk full",
     [HARM_GPU] = "a GPU fails",
+    [HARM_NODE] = "a node of several is lost",
 };
 
 const char *harm_name(enum harm kind)

@@ -2,51 +2,16 @@
 /* node.c - see world.h: the shell of agent_core, and processes that live and die
  *
  * Ranks train: some steps at a time, a checkpoint now and then, which outlives
- * them, and endings of every kind that agent/cause.h knows.
+ * them, and endings of every kind (endings.c).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent_core.h"
 #include "agent/agent_effects.h"
-#include "engine/exit_code.h"
 #include "tests/sim/world.h"
 
-enum { UNLAUNCHED_MS = 60000, LINGER_MS = 600000, STOP_GRACE_MS = 5000 };
-
-/* How a rank can end. `reported` is the cause in its own last line. */
-static const struct ending {
-    int         code, signo;
-    bool        oom;
-    const char *reported, *lines;
-    bool        final;          /* the same again would end the same */
-} endings[] = {
-    { .signo = 9 },
-    { .signo = 11 },
-    { .signo = 9, .oom = true },
-    { .code = EXIT_CHECKPOINT },
-    { .code = EXIT_BUG },
-    { .code = EXIT_HOST_MEMORY },
-    { .code = EXIT_GPU_MEMORY },
-    { .code = EXIT_GPU_FAULT },
-    { .code = EXIT_COLLECTIVE },
-    { .code = EXIT_NAN },
-    { .code = EXIT_DESYNC },
-    { .code = EXIT_DISK_FULL },
-    { .code = EXIT_ABORTED },
-    { .code = EXIT_COLLECTIVE, .reported = "node_lost" },
-    { .code = EXIT_ABORTED, .reported = "time_limit" },
-    { .code = 1 },
-    { .code = 1, .lines = "RuntimeError: CUDA out of memory" },
-    { .code = 137 },
-    { .code = EXIT_DATA, .final = true },
-    { .code = EXIT_CONFIG, .final = true },
-    { .code = 1, .lines = "ncclInvalidUsage: Duplicate GPU detected", .final = true },
-    { .code = 64, .reported = "duplicate_gpu", .final = true },
-};
-enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
-enum { SEGV_ROW = 1, GPU_ROW = 7 };
-enum { CRASHES, HEEDS, DIES_OF_TERM, IS_KILLED, FINISHES, FULL_DISK, ROWS_FROM };
+enum { UNLAUNCHED_MS = 60000, LINGER_MS = 600000, STOP_GRACE_MS = 5000, NODE_NOTICED_MS = 12000 };
 
 static void feed(struct world *w, int job, int attempt, struct agent_input *in);
 
@@ -153,24 +118,27 @@ static void spawn(struct world *w, int job, int attempt, int generation)
         h->b = 1;
         return;
     }
+    a->ranks_live = a->fallen ? node_first_rank(a) : a->np;
     for (int r = 0; r < a->np; r++)
-        a->rank[r] = true;
-    a->ranks_live = a->np;
+        a->rank[r] = r < a->ranks_live;
     a->step = w->truth[job].checkpoint;
     plan(w, between(w, 50, 400), RANK_TICK, job, attempt, 0)->a = generation;
     say(w, "  ranks %d.%d.%d start at step %lld", job, attempt, generation, (long long)a->step);
+    node_may_fall(w, job, attempt, 60, 0);
 }
 
 static void perform(struct world *w, int job, int attempt, const struct agent_effect *e)
 {
     struct agent *a = &w->agents[job][attempt];
     rules_effect(w, job, attempt, e);
+    nodes_effect(w, job, attempt, e);
     switch (e->kind) {
     case DO_EVENT:
         spool(w, job, attempt, e->event, e->body);
         return;
     case DO_SETUP:
         plan(w, between(w, 10, 2000), SETUP_ENDS, job, attempt, a->life);
+        node_may_fall(w, job, attempt, 30, 0);
         return;
     case DO_SPAWN:
         spawn(w, job, attempt, e->generation);
@@ -189,6 +157,7 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
     case DO_SWEEP:
         ranks_kill(w, job, attempt);
         plan(w, between(w, 1, 30), SWEEP_ENDS, job, attempt, a->life);
+        node_may_fall(w, job, attempt, 60, 0);
         return;
     case DO_TIMER:
         a->timer_at = e->at_ms;
@@ -422,10 +391,8 @@ static void tell_checkpoint(struct world *w, int job, int attempt)
 
 static void fails(struct world *w, int job, int attempt)
 {
-    int row = (int)between(w, 0, ENDINGS - 1), rank = (int)between(w, 0, w->agents[job][attempt].np - 1);
-    if (endings[row].final && chance(w) % 4 != 0)
-        row = 0;
-    rank_ends(w, 0, job, attempt, rank, ROWS_FROM + row);
+    const int how = ending_draw(w), rank = (int)between(w, 0, w->agents[job][attempt].np - 1);
+    rank_ends(w, 0, job, attempt, rank, how);
 }
 
 static void complete(struct world *w, int job, int attempt)
@@ -450,11 +417,16 @@ static void tick(struct world *w, int job, int attempt, int generation)
     }
     const int broken = gpu_fails(w, job, a);
     if (broken >= 0) {
-        rank_ends(w, 0, job, attempt, broken, ROWS_FROM + (chance(w) % 2 ? GPU_ROW : SEGV_ROW));
+        rank_ends(w, 0, job, attempt, broken, chance(w) % 2 ? ENDS_BY_GPU : ENDS_BY_SEGV);
         return;
     }
     if (fault(w, 60, HARM_RANK)) {
         fails(w, job, attempt);
+        return;
+    }
+    node_may_fall(w, job, attempt, 100, 1000);
+    if (a->fallen) {                    /* the others' connections break, or stand still */
+        rank_ends(w, between(w, 0, NODE_NOTICED_MS), job, attempt, 0, ENDS_ALONE);
         return;
     }
     if (fault(w, 200, HARM_HANG)) {     /* nothing more happens, until the vigil sees that */
@@ -480,32 +452,14 @@ static void tick(struct world *w, int job, int attempt, int generation)
         plan(w, between(w, 50, 400), RANK_TICK, job, attempt, 0)->a = generation;
 }
 
-static struct agent_exit exit_of(int how, const struct ending **row)
-{
-    static const struct agent_exit plain[ROWS_FROM] = {
-        [CRASHES] = { .exit_code = 3 },
-        [HEEDS] = { .exit_code = EXIT_ABORTED },
-        [DIES_OF_TERM] = { .signalled = true, .signo = 15 },
-        [IS_KILLED] = { .signalled = true, .signo = 9 },
-        [FULL_DISK] = { .exit_code = EXIT_DISK_FULL },
-    };
-    *row = NULL;
-    if (how < ROWS_FROM)
-        return plain[how];
-    const struct ending *e = *row = &endings[how - ROWS_FROM];
-    return (struct agent_exit){ .signalled = e->signo != 0, .signo = e->signo,
-                                .exit_code = e->code, .oom_killed = e->oom,
-                                .last_lines = e->lines };
-}
-
 static void ended(struct world *w, const struct happening *h)
 {
     struct agent *a = &w->agents[h->job][h->attempt];
-    const struct ending *row;
+    const char *word;
     if ((uint64_t)a->generation != h->life || !a->rank[h->a])
         return;
     struct agent_input in = { .kind = INPUT_RANK_EXITED };
-    in.exited = exit_of(h->b, &row);
+    in.exited = ending_exit(h->b, &word);
     in.exited.generation = a->generation;
     in.exited.rank = h->a;
     in.exited.pid = 100 + h->a;
@@ -515,9 +469,9 @@ static void ended(struct world *w, const struct happening *h)
         in.exited.data_ms = between(w, 0, 2000);
         in.exited.checkpoint_ms = between(w, 0, 3000);
     }
-    if (row && row->reported)
+    if (word)
         progress(w, h->job, h->attempt, h->a, json_pack("{s:s, s:s, s:s}", "ev", "failed", "cause",
-                                                        row->reported, "text", "it said so"));
+                                                        word, "text", "it said so"));
     a->rank[h->a] = false;
     a->ranks_live--;
     if (a->alive)
@@ -550,6 +504,10 @@ static void to_core(struct world *w, const struct happening *h)
         in.hang.rank = (int)between(w, -1, a->np - 1);
         in.hang.init = chance(w) % 2;
         in.hang.text = "it stands still";
+        feed(w, h->job, h->attempt, &in);
+    } else if (h->what == NODE_SILENT) {
+        in.kind = INPUT_NODE_LOST;
+        in.lost = node_is_lost(a);
         feed(w, h->job, h->attempt, &in);
     } else if (h->what == AGENT_REPORTS) {
         in.kind = INPUT_REPORTED;

@@ -11,6 +11,7 @@
  *   cover.c  what has been seen to happen        store.c  what it has committed
  *   rules.c  what must always hold               node.c   agents and ranks
  *   gpu.c    GPUs that break                     suspicion.c  when one may be left out
+ *   nodes.c  a second node that is lost            endings.c    of ranks
  *   sim_control.c  seeds
  */
 #ifndef TESTS_SIM_WORLD_H
@@ -28,6 +29,8 @@
 struct agent_core;
 struct agent_effect;
 struct agent_input;
+struct agent_exit;
+struct agent_lost;
 
 enum { JOBS = 8, ATTEMPTS = 48, RANKS = 8, CPUS = 12 };
 enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 90 * 60 * 1000 };
@@ -35,7 +38,7 @@ enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 90 * 60 * 1000 };
 enum what {
     HUB_START, HUB_CRASH, HUB_PASS, HUB_LOOK, HUB_BURY, HUB_HEARS, PERSON,
     AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
-    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_ENDS, AGENT_REPORTS, SWEEP_ENDS, LINK_CUT,
+    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, SWEEP_ENDS, LINK_CUT,
     CLOCK_JUMPS, DISK_FULL, DISK_FREE, WHATS
 };
 
@@ -43,10 +46,9 @@ enum harm {
     HARM_LOST, HARM_TWICE, HARM_LATE, HARM_GHOST, HARM_STRANGER, HARM_CUT, HARM_HUB_CRASH,
     HARM_STORE_FULL, HARM_CLOCK, HARM_AGENT_CRASH, HARM_AGENT_MISSING, HARM_AGENT_SLOW, HARM_PREEMPTED,
     HARM_SETUP, HARM_SPAWN, HARM_SWEEP, HARM_RANK, HARM_HANG, HARM_RANK_DEAF, HARM_DISK,
-    HARM_SPOOL, HARM_GPU, HARMS
+    HARM_SPOOL, HARM_GPU, HARM_NODE, HARMS
 };
 
-/* What a rank's end, or the agent, can be made to say: a row of node.c. */
 enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, PERSON_WORDS };
 
 enum message_type { MSG_HELLO, MSG_EVENT, MSG_LAUNCH, MSG_ACK, MSG_STOP };
@@ -87,6 +89,7 @@ struct truth {
     int     np;                 /* ranks, while nothing is left out */
     bool    gpus;               /* each on a GPU of its own ... */
     int     bad_gpu;            /* ... of which this one is broken, -1: none */
+    bool    two_nodes;          /* the second half of them is on another one */
     struct retry_rules rules;
     json_t *submit, *stop;      /* bodies */
 };
@@ -113,6 +116,7 @@ struct agent {
     unsigned excluded;      /* what the controller told it to leave out */
     bool     rank[RANKS];
     bool     deaf;
+    bool     fallen, lost;  /* its other node is gone; the core has been told */
     int64_t  step;
     double   jitter;
     int64_t  not_before;        /* the back-off it has announced */
@@ -233,6 +237,21 @@ void gpu_assign(struct world *w, int job, struct agent *a, json_t **plan, json_t
 /* Does one of its ranks fail by its GPU now? Which, or -1. */
 int gpu_fails(struct world *w, int job, const struct agent *a);
 int gpu_number(const char *uuid);           /* -1: no such */
+
+/* endings.c: plain ones by name, then the rows of a table, some of which have a name, too. */
+enum {
+    CRASHES, HEEDS, DIES_OF_TERM, IS_KILLED, FINISHES, FULL_DISK, ROWS_FROM,
+    ENDS_BY_SEGV = ROWS_FROM + 1, ENDS_BY_GPU = ROWS_FROM + 7, ENDS_ALONE = ROWS_FROM + 8
+};
+int ending_draw(struct world *w);       /* a row, seldom one after which nothing helps */
+struct agent_exit ending_exit(int how, const char **reported);  /* reported: its last line, or NULL */
+
+/* nodes.c: the other node of an attempt, if it has one, may fall now; some time after `in_ms` its
+ * agent is told.  Ranks that live there are gone, and say nothing. */
+void node_may_fall(struct world *w, int job, int attempt, int odds, int64_t in_ms);
+int node_first_rank(const struct agent *a);     /* of the other node */
+struct agent_lost node_is_lost(struct agent *a); /* what its agent is told then */
+void nodes_effect(struct world *w, int job, int attempt, const struct agent_effect *e);
 
 /* suspicion.c: may an agent leave this GPU out? */
 void suspicion_failed(struct agent *a, const json_t *generation_ended);

@@ -167,6 +167,17 @@ static inline const char *hang(int generation, int rank, bool init)
                                               .text = "rank 1 stands still"}});
 }
 
+/* Node 1 of two, with ranks 2 and 3. */
+static inline const char *lost(void)
+{
+    return feed((struct agent_input){.kind = INPUT_NODE_LOST,
+                                     .lost = {.node = 1,
+                                              .name = "n1",
+                                              .text = "n1 was not heard of for 22 s",
+                                              .first_rank = 2,
+                                              .ranks = 2}});
+}
+
 static inline const char *reported(int generation)
 {
     json_t *body = json_pack("{s:s}", "path", "/run/incident-1.txt");

@@ -88,16 +88,14 @@ struct made {
     struct err err;
 };
 
-static void make(struct made *m, const char *const *facts, const char *spec_text, const char *version)
+static void make(struct made *m, const char *const *facts, const char *spec_text)
 {
     static const char *const names[MOST] = {"n0", "n1", "n2"};
     struct plan_node nodes[MOST];
     json_t *spec = parse(spec_text);
     *m = (struct made){.n = 0};
     for (; m->n < MOST && facts[m->n]; m->n++)
-        nodes[m->n] = (struct plan_node){.name = names[m->n],
-                                         .version = m->n ? version : "1.0",
-                                         .facts = parse(facts[m->n])};
+        nodes[m->n] = (struct plan_node){.name = names[m->n], .facts = parse(facts[m->n])};
     m->rc = plan_nodes_make(&m->plan, m->parts, nodes, m->n, spec, &m->err);
     for (int k = 0; k < m->n; k++) {
         json_t *mine = (json_t *)(uintptr_t)nodes[k].facts;
@@ -142,7 +140,7 @@ static void machines_and_specs(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct made m;
-        make(&m, rows[i].facts, rows[i].spec, "1.0");
+        make(&m, rows[i].facts, rows[i].spec);
         char *dump = m.rc == 0 ? json_dumps(m.plan, JSON_COMPACT) : strdup(m.err.text);
         if ((m.rc == 0) != (rows[i].ranks != NULL))
             fail_msg("%s: %s", rows[i].what, dump);
@@ -158,17 +156,6 @@ static void machines_and_specs(void **state)
     }
 }
 
-static void nodes_of_another_version_do_not_work_together(void **state)
-{
-    (void)state;
-    static const char *const facts[MOST] = {BARE, BARE};
-    struct made m;
-    make(&m, facts, RUN "}}", "1.1");
-    assert_int_equal(m.rc, -1);
-    assert_non_null(strstr(m.err.text, "n0 runs jobctl 1.0 and n1 1.1"));
-    unmake(&m);
-}
-
 /* What a rank is told must not depend on its node. */
 static void remedies_are_the_same_for_all(void **state)
 {
@@ -177,7 +164,7 @@ static void remedies_are_the_same_for_all(void **state)
     static const char *const facts[MOST] = {
         ONE, NODE(NET NCCL("2.28.9") ROCE, GPU("GPU-r", "NVIDIA A100"))};
     struct made m;
-    make(&m, facts, TRAIN "}}", "1.0");
+    make(&m, facts, TRAIN "}}");
     const json_t *all = json_object_get(m.plan, "remedies");
     assert_int_equal(json_array_size(all), 1);
     assert_true(json_equal(all, json_object_get(m.parts[0], "remedies")));
@@ -190,7 +177,7 @@ static void it_is_shown_with_its_nodes(void **state)
     (void)state;
     static const char *const facts[MOST] = {ONE, HOPPER};
     struct made m;
-    make(&m, facts, TRAIN "}}", "1.0");
+    make(&m, facts, TRAIN "}}");
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
@@ -207,7 +194,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machines_and_specs),
-        cmocka_unit_test(nodes_of_another_version_do_not_work_together),
         cmocka_unit_test(remedies_are_the_same_for_all),
         cmocka_unit_test(it_is_shown_with_its_nodes),
     };

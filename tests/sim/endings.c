@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* endings.c - see world.h: how a rank can end, in every way that agent/cause.h knows */
+#include "agent/agent_core.h"
+#include "engine/exit_code.h"
+#include "tests/sim/world.h"
+
+/* `reported` is the cause in its own last line. */
+static const struct ending {
+    int         code, signo;
+    bool        oom;
+    const char *reported, *lines;
+    bool        final;          /* the same again would end the same */
+} endings[] = {
+    { .signo = 9 },
+    { .signo = 11 },
+    { .signo = 9, .oom = true },
+    { .code = EXIT_CHECKPOINT },
+    { .code = EXIT_BUG },
+    { .code = EXIT_HOST_MEMORY },
+    { .code = EXIT_GPU_MEMORY },
+    { .code = EXIT_GPU_FAULT },
+    { .code = EXIT_COLLECTIVE },
+    { .code = EXIT_NAN },
+    { .code = EXIT_DESYNC },
+    { .code = EXIT_DISK_FULL },
+    { .code = EXIT_ABORTED },
+    { .code = EXIT_COLLECTIVE, .reported = "node_lost" },
+    { .code = EXIT_ABORTED, .reported = "time_limit" },
+    { .code = 1 },
+    { .code = 1, .lines = "RuntimeError: CUDA out of memory" },
+    { .code = 137 },
+    { .code = EXIT_DATA, .final = true },
+    { .code = EXIT_CONFIG, .final = true },
+    { .code = 1, .lines = "ncclInvalidUsage: Duplicate GPU detected", .final = true },
+    { .code = 64, .reported = "duplicate_gpu", .final = true },
+};
+enum { ENDINGS = sizeof(endings) / sizeof(endings[0]) };
+
+_Static_assert(ENDINGS > ENDS_ALONE - ROWS_FROM, "a row that has a name is missing");
+
+int ending_draw(struct world *w)
+{
+    const int row = (int)between(w, 0, ENDINGS - 1);
+    return ROWS_FROM + (endings[row].final && chance(w) % 4 != 0 ? 0 : row);
+}
+
+struct agent_exit ending_exit(int how, const char **reported)
+{
+    static const struct agent_exit plain[ROWS_FROM] = {
+        [CRASHES] = { .exit_code = 3 },
+        [HEEDS] = { .exit_code = EXIT_ABORTED },
+        [DIES_OF_TERM] = { .signalled = true, .signo = 15 },
+        [IS_KILLED] = { .signalled = true, .signo = 9 },
+        [FULL_DISK] = { .exit_code = EXIT_DISK_FULL },
+    };
+    *reported = NULL;
+    if (how < ROWS_FROM)
+        return plain[how];
+    const struct ending *e = &endings[how - ROWS_FROM];
+    *reported = e->reported;
+    return (struct agent_exit){ .signalled = e->signo != 0, .signo = e->signo,
+                                .exit_code = e->code, .oom_killed = e->oom,
+                                .last_lines = e->lines };
+}
