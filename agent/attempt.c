@@ -39,7 +39,8 @@ static void on_exited(void *arg, const struct agent_exit *e)
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_dice()};
-    in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
+    if (world_is_here(a->world, e->rank)) /* it speaks of the GPUs of this node */
+        in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
     attempt_feed(a, &in);
 }
 
@@ -64,11 +65,50 @@ static void on_swept(void *arg, bool clean, const char *left)
     attempt_feed(arg, &in);
 }
 
-static void on_inspected(void *arg, int generation, json_t *body)
+static void on_member_over(void *arg)
 {
-    struct agent_input in = {.kind = INPUT_REPORTED,
-                             .reported = {.generation = generation, .body = body}};
-    attempt_feed(arg, &in);
+    attempt_leave(arg);
+}
+
+/* The member has ranks of its own: two may not wait for the same processes. */
+static void become_member(struct attempt *a)
+{
+    struct err err = {0};
+    const struct member_options o = {.job = a->o.job,
+                                     .attempt = a->o.attempt,
+                                     .nonce = a->o.nonce,
+                                     .run_dir = a->o.run_dir,
+                                     .train = a->o.train,
+                                     .version = a->identity.version,
+                                     .tag = a->tag,
+                                     .launch = a->launch,
+                                     .facts = a->facts};
+    int rc = member_open(&a->member, &a->loop, &o, on_member_over, a, &err);
+    if (a->member)
+        world_close(a->world);
+    if (rc < 0) {
+        log_error(a->tag, "%s", err.text);
+        attempt_leave(a);
+    }
+}
+
+static void on_launch(struct attempt *a, const json_t *body)
+{
+    struct err err = {0};
+    if (a->launch) { /* repeated after a reconnect */
+        attempt_show_door(a);
+        return;
+    }
+    if (attempt_take_launch(a, body, &err) < 0)
+        attempt_refuse(a, err.text, NULL);
+    else if (json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "node")) > 0)
+        become_member(a);
+    else if (attempt_has_nodes(a))
+        attempt_gather(a);
+    else if (attempt_plan_here(a, &err) < 0)
+        attempt_refuse(a, err.text, NULL);
+    else
+        attempt_ready(a);
 }
 
 static void on_message(void *arg, enum wire_message number, const json_t *body)
@@ -77,7 +117,7 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
     struct agent_input in = {.jitter = attempt_dice()};
     switch (number) {
     case WIRE_LAUNCH:
-        attempt_on_launch(a, body);
+        on_launch(a, body);
         break;
     case WIRE_STOP:
         in.kind = INPUT_STOP;
@@ -140,7 +180,10 @@ static void on_beat(uv_timer_t *timer)
     struct attempt *a = timer->data;
     int64_t now = attempt_now_ms();
     look_around(a);
-    if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
+    if (!a->launch && run_dir_fenced(a->o.run_dir)) {
+        log_info(a->tag, "the controller has given this attempt up before it began: leaving");
+        attempt_leave(a);
+    } else if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
         log_warn(a->tag, "nobody launched anything within %d s: leaving", LAUNCH_WAIT_MS / 1000);
         attempt_leave(a);
     } else if (a->finished_ms && now - a->finished_ms > LINGER_MS) {
@@ -208,9 +251,13 @@ static int open_all(struct attempt *a, struct err *err)
                                            .line = on_line,
                                            .output = on_output,
                                            .swept = on_swept,
+                                           .gathered = attempt_on_gathered,
+                                           .prepared = attempt_on_prepared,
+                                           .inspected = attempt_on_inspected_there,
+                                           .lost = attempt_on_lost,
                                            .arg = a},
                      err) < 0 ||
-        inspector_create(&a->inspector, &a->loop, on_inspected, a, err) < 0)
+        inspector_create(&a->inspector, &a->loop, attempt_on_inspected, a, err) < 0)
         return -1;
     const char *node = json_string_value(json_object_get(a->facts, "hostname"));
     struct session_id id = {.job = a->o.job,
@@ -273,6 +320,9 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     json_decref(a.facts);
     json_decref(a.launch);
     json_decref(a.plan);
+    json_decref(a.part);
+    json_decref(a.all_facts);
+    json_decref(a.incident);
     json_decref(a.learned);
     return rc;
 }

@@ -8,6 +8,8 @@
 
 #include "agent/agent_effects.h"
 #include "agent/attempt_parts.h"
+#include "agent/crew.h"
+#include "agent/gpu_watch.h"
 #include "agent/incident.h"
 #include "agent/inspector.h"
 #include "agent/launch_env.h"
@@ -103,7 +105,7 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
         .deadline_s = a->deadline_s,
-        .plan = a->plan,
+        .plan = a->part ? a->part : a->plan,
         .remedies = generation ? by->remedies : 0,
         .secrets = json_object_get(a->launch, "secrets"),
     };
@@ -170,13 +172,49 @@ static void report(struct attempt *a, const struct agent_effect *e)
         log_warn(a->tag, "no incident report: %s", err.text);
     int n = 0;
     int64_t *pids = e->inspect ? world_workers(a->world, e->rank, &n) : NULL;
+    a->inspect_generation = e->generation;
+    a->inspecting = e->inspect ? world_inspect(a->world, e->generation) : 0;
     inspector_begin(a->inspector, e->generation, body, pids, n);
     free(pids);
+}
+
+static void tell_report(struct attempt *a, int generation, json_t *body)
+{
+    struct agent_input in = {.kind = INPUT_REPORTED,
+                             .reported = {.generation = generation, .body = body}};
+    attempt_feed(a, &in);
+}
+
+void attempt_on_inspected(void *arg, int generation, json_t *body)
+{
+    struct attempt *a = arg;
+    if (a->inspecting == 0 || !body) {
+        tell_report(a, generation, body);
+        return;
+    }
+    json_decref(a->incident); /* complete when the other nodes have answered */
+    a->incident = json_pack("{s:i, s:O}", "generation", generation, "body", body);
+}
+
+void attempt_on_inspected_there(void *arg, int node, const char *text)
+{
+    struct attempt *a = arg;
+    json_t *incident = a->incident;
+    if (a->inspecting == 0)
+        return;
+    incident_append(a->o.run_dir, a->inspect_generation, crew_name(world_crew(a->world), node), text);
+    if (--a->inspecting > 0 || !incident)
+        return;
+    a->incident = NULL;
+    tell_report(a, (int)json_integer_value(json_object_get(incident, "generation")),
+                json_object_get(incident, "body"));
+    json_decref(incident);
 }
 
 static void finish(struct attempt *a)
 {
     a->finished_ms = attempt_now_ms();
+    world_dismiss(a->world);
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
         attempt_leave(a);
@@ -266,6 +304,7 @@ void attempt_leave(struct attempt *a)
     session_close(a->session);
     vigil_close(a->vigil);
     inspector_close(a->inspector);
+    gpu_watch_close(a->gpu_watch);
     mirror_child_close(a->mirror);
     if (a->member)
         member_close(a->member);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror */
+/* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror
+ *
+ * attempt_take_launch() -> attempt_plan_here() -> attempt_ready(), at once; with several nodes
+ * attempt_nodes.c stands between the last two.  attempt_refuse() ends it from anywhere. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +14,6 @@
 #include "agent/gpu_watch.h"
 #include "agent/known.h"
 #include "agent/log.h"
-#include "agent/member.h"
 #include "agent/mirror_child.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
@@ -67,7 +69,8 @@ static void on_gpu(void *arg, const struct gpu_event *e)
 static void watch_gpus(struct attempt *a)
 {
     struct err err = {0};
-    if (gpu_watch_start(&a->gpu_watch, &a->loop, a->plan, a->facts, a->o.nonce, on_gpu, a, &err) < 0)
+    const json_t *plan = a->part ? a->part : a->plan;
+    if (gpu_watch_start(&a->gpu_watch, &a->loop, plan, a->facts, a->o.nonce, on_gpu, a, &err) < 0)
         log_warn(a->tag, "%s", err.text);
 }
 
@@ -139,21 +142,30 @@ static int plan_launch(struct attempt *a, const json_t *spec, struct err *err)
     return rc;
 }
 
-/* Everything that can refuse a launch before a process is started. */
-static int prepare(struct attempt *a, struct err *err)
+/* What only this node can tell, and everything that can refuse a launch before anybody is asked. */
+int attempt_plan_here(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
+    int rc = 0;
     if (settle_checkpoints(a, err) < 0 ||
         payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
         plan_launch(a, spec, err) < 0 || look_before(a, spec, err) < 0)
-        return -1;
-    const int np = (int)json_integer_value(json_object_get(a->plan, "np"));
+        rc = -1;
+    attempt_store(a, "facts", json_incref(a->facts), false); /* with what was tried just now */
+    return rc;
+}
+
+/* The ranks' program, their places, and who watches them. */
+static int settle_world(struct attempt *a, struct err *err)
+{
+    const json_t *spec = json_object_get(a->launch, "spec");
+    const bool alone = !world_crew(a->world);
     const struct ranks_job job = {.run_dir = a->o.run_dir,
                                   .workdir = a->payload.workdir,
                                   .argv = a->payload.argv,
                                   .setup_argv = a->payload.setup_argv,
-                                  .snapshots = has_engine(spec)};
-    if (world_prepare(a->world, &job, np, err) < 0)
+                                  .snapshots = alone && has_engine(spec)};
+    if (world_prepare(a->world, &job, a->plan, err) < 0)
         return -1;
     return vigil_create(&a->vigil, &a->loop, a->world, a->plan, spec,
                         json_object_get(a->launch, "learned"),
@@ -169,8 +181,8 @@ static int64_t launch_int(const json_t *launch, const char *object, const char *
     return json_integer_value(json_object_get(json_object_get(launch, object), key));
 }
 
-/* `refusal`: NULL, or why ranks may not start. */
-static void feed_launch(struct attempt *a, const char *refusal)
+/* Both NULL, or why ranks may not start. */
+static void feed_launch(struct attempt *a, const char *refusal, const struct agent_lost *missing)
 {
     const json_t *body = a->launch;
     const char *fingerprint =
@@ -182,6 +194,7 @@ static void feed_launch(struct attempt *a, const char *refusal)
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = a->payload.setup_argv[0] != NULL,
                    .refusal = refusal,
+                   .missing = missing,
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
                               launch_int(body, "budget", "backoff_max_ms"),
                               launch_int(body, "budget", "no_progress")},
@@ -190,7 +203,7 @@ static void feed_launch(struct attempt *a, const char *refusal)
                                launch_int(body, "history", "last_step"), fingerprint,
                                (int)launch_int(body, "learned", "remedies")},
                    .plan = a->plan,
-                   .facts = a->facts}};
+                   .facts = a->all_facts ? a->all_facts : a->facts}};
     attempt_feed(a, &in);
 }
 
@@ -198,7 +211,7 @@ static void feed_launch(struct attempt *a, const char *refusal)
 
 static void on_mirror_ready(void *arg, const char *refusal)
 {
-    feed_launch(arg, refusal);
+    feed_launch(arg, refusal, NULL);
 }
 
 static void on_mirror_event(void *arg, const char *kind, json_t *body)
@@ -258,62 +271,38 @@ static void watch_deadline(struct attempt *a)
         uv_timer_start(&a->dusk, on_dusk, (uint64_t)(next - now) * 1000, 0);
 }
 
-/* --- another node than the first ------------------------------------------------------------ */
+/* --- LAUNCH -------------------------------------------------------------------------------- */
 
-static void on_member_over(void *arg)
+int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 {
-    attempt_leave(arg);
-}
-
-/* The member has ranks of its own: two may not wait for the same processes. */
-static void become_member(struct attempt *a)
-{
-    struct err err = {0};
-    const struct member_options o = {.job = a->o.job,
-                                     .attempt = a->o.attempt,
-                                     .nonce = a->o.nonce,
-                                     .run_dir = a->o.run_dir,
-                                     .train = a->o.train,
-                                     .version = a->identity.version,
-                                     .tag = a->tag,
-                                     .launch = a->launch,
-                                     .facts = a->facts};
-    int rc = member_open(&a->member, &a->loop, &o, on_member_over, a, &err);
-    if (a->member)
-        world_close(a->world);
-    if (rc < 0) {
-        log_error(a->tag, "%s", err.text);
-        attempt_leave(a);
-    }
-}
-
-/* --- the launch ------------------------------------------------------------------------------ */
-
-void attempt_on_launch(struct attempt *a, const json_t *body)
-{
-    if (a->launch)
-        return; /* repeated after a reconnect */
-    struct err err = {0};
     a->launch = json_deep_copy(body);
     session_set_launched(a->session);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
-    if (launch_int(a->launch, "crew", "node") > 0) {
-        become_member(a);
-        return;
-    }
+    if (launch_int(a->launch, "crew", "node") > 0)
+        return 0; /* the first node speaks for all */
     a->deadline_s = deadline_of(a->facts, time(NULL));
     watch_deadline(a);
-    int rc = a->launch ? prepare(a, &err) : err_set(&err, ERR_MEMORY, "no memory for the launch");
-    bool sync = attempt_store(a, "facts", json_incref(a->facts), false);
+    return a->launch ? 0 : err_set(err, ERR_MEMORY, "no memory for the launch");
+}
+
+void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing)
+{
+    attempt_sync(a);
+    feed_launch(a, refusal, missing);
+}
+
+void attempt_ready(struct attempt *a)
+{
+    struct err err = {0};
+    int rc = settle_world(a, &err);
     if (rc == 0) {
         attempt_store(a, "plan", json_incref(a->plan), false);
         watch_gpus(a);
     }
-    if (sync)
-        attempt_sync(a);
+    attempt_sync(a);
     if (rc == 0)
         rc = start_mirror(a, &err);
     if (rc < 0 || !a->mirror)
-        feed_launch(a, rc < 0 ? err.text : NULL);
+        feed_launch(a, rc < 0 ? err.text : NULL, NULL);
 }

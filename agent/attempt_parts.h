@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_parts.h - the inside of an attempt, shared by attempt*.c only
  *
- * attempt.c (life, messages) calls attempt_launch.c (from LAUNCH to a start), and both call
- * attempt_act.c (what the core wants done); none calls upwards.
+ * attempt.c (life, messages) calls attempt_nodes.c (other nodes), which calls attempt_launch.c (from
+ * LAUNCH to a start), and all call attempt_act.c (what the core wants done); none calls upwards.
  */
 #ifndef AGENT_ATTEMPT_PARTS_H
 #define AGENT_ATTEMPT_PARTS_H
@@ -39,7 +39,13 @@ struct attempt {
     json_t *facts;
 
     /* from LAUNCH */
-    json_t *launch, *plan;
+    json_t *launch;
+    json_t *plan;      /* of all nodes */
+    json_t *part;      /* what of it is of this node; NULL: all */
+    json_t *all_facts; /* what is known of the GPUs of all nodes; NULL: there is one, see facts */
+    char    proof[4200]; /* a file that other nodes are to find (attempt_nodes.c), "" = none */
+    json_t *incident;  /* whose report waits for other nodes, so many of them */
+    int     inspecting, inspect_generation;
     int64_t deadline_s; /* deadline.h */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
@@ -74,14 +80,36 @@ void attempt_store_learned(struct attempt *a);
 /* The mirror has its last copy: end all that is left of the attempt. */
 void attempt_sweep(struct attempt *a);
 
+/* An inspector has done its work, here or on another node. */
+void attempt_on_inspected(void *arg, int generation, json_t *body);
+void attempt_on_inspected_there(void *arg, int node, const char *text);
+
 /* The world's answer to a start (agent/world.h). */
 void attempt_on_started(void *arg, const struct world_started *s);
 
 /* Closes every handle, so that the loop ends. */
 void attempt_leave(struct attempt *a);
 
-/* --- attempt_launch.c: the controller's LAUNCH -------------------------------------------- */
+/* --- attempt_launch.c ---------------------------------------------------------------------- */
 
-void attempt_on_launch(struct attempt *a, const json_t *body);
+/* Keeps it. */
+int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);
+/* What runs here, and the plan of this node; tells the facts. */
+int attempt_plan_here(struct attempt *a, struct err *err);
+/* The plan is made: watch and mirror, then the core has the word. */
+void attempt_ready(struct attempt *a);
+/* It cannot run, or (`missing`) not without who has not come. */
+void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
+
+/* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_take_launch() --------------- */
+
+bool attempt_has_nodes(const struct attempt *a);
+void attempt_gather(struct attempt *a);
+/* Tell the controller, again after each LAUNCH, where the other nodes find this one. */
+void attempt_show_door(struct attempt *a);
+/* Hooks of the world, see agent/crew.h. */
+void attempt_on_gathered(void *arg);
+void attempt_on_prepared(void *arg, const char *refusal);
+void attempt_on_lost(void *arg, const struct agent_lost *l);
 
 #endif

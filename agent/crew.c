@@ -444,6 +444,12 @@ int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char
     return f ? f->seen.pid : 0;
 }
 
+int crew_silent_ms(const struct crew *c, int node)
+{
+    const struct seat *s = seat_of(c, node);
+    return s && s->link && !s->lost ? crew_link_silent_ms(s->link) : 0;
+}
+
 const char *crew_last_lines(const struct crew *c, int rank)
 {
     return rank >= 0 && rank < c->world && c->far[rank] ? c->far[rank]->seen.lines : "";

@@ -123,6 +123,8 @@ void crew_inspect(struct crew *c, int generation);
  * or 0 when that has ended. */
 int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
                   uint64_t *io_mib);
+/* How long nothing was heard of a member; it says something at least once a second. */
+int crew_silent_ms(const struct crew *c, int node);
 /* The last lines of its output, or "". */
 const char *crew_last_lines(const struct crew *c, int rank);
 

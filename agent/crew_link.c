@@ -525,6 +525,11 @@ bool crew_link_is_up(const struct crew_link *l)
     return l->up;
 }
 
+int crew_link_silent_ms(const struct crew_link *l)
+{
+    return (int)l->silent_ms;
+}
+
 bool crew_link_clock(const struct crew_link *l, int64_t *add_ns)
 {
     *add_ns = l->add_ns;

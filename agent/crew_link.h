@@ -64,6 +64,9 @@ bool crew_link_say(struct crew_link *l, enum wire_message number, json_t *body);
 
 bool crew_link_is_up(const struct crew_link *l);
 
+/* How long nothing was heard of the other side; it says something at least once a second. */
+int crew_link_silent_ms(const struct crew_link *l);
+
 /* What to add to a time of the other side's CLOCK_MONOTONIC to get ours; false: not yet known. */
 bool crew_link_clock(const struct crew_link *l, int64_t *add_ns);
 

@@ -11,6 +11,8 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+enum { WHO = 64 }; /* "rank 3 on NAME" */
+
 enum {
     BUCKETS = 64,        /* the first of them is for all together */
     TIMES = 4,           /* deadline = so many times the 99.9th percentile */
@@ -253,11 +255,20 @@ static const char *state_words(char state)
     }
 }
 
+/* "rank 3", or "rank 3 on gpu2". */
+static const char *who(char out[WHO], const struct hang_rank *ranks, int rank)
+{
+    const char *where = ranks[rank].where;
+    snprintf(out, WHO, "rank %d%s%.40s", rank, where && where[0] ? " on " : "", where ? where : "");
+    return out;
+}
+
 /* Who waits for it, and where. */
 static void add_waiting(struct hang_verdict *v, const struct hang *h, const struct hang_rank *ranks)
 {
     const struct flight_page *mine = ranks[v->rank].page, *one = NULL;
     int n = 0, first = -1;
+    char name[WHO];
     for (int i = 0; i < h->n; i++) {
         const struct flight_page *p = ranks[i].page;
         if (i == v->rank || !ranks[i].alive || !p->pid || !waits(p) || p->coll_seq <= mine->coll_seq)
@@ -272,7 +283,7 @@ static void add_waiting(struct hang_verdict *v, const struct hang *h, const stru
         one->coll_seq == mine->coll_seq + 1 ? flight_coll_name(one->coll_kind) : "collective",
         (unsigned long long)mine->coll_seq + 1);
     if (n == 1)
-        add(v->text, sizeof(v->text), "rank %d waits", first);
+        add(v->text, sizeof(v->text), "%s waits", who(name, ranks, first));
     else
         add(v->text, sizeof(v->text), "%d ranks wait", n);
 }
@@ -281,14 +292,16 @@ static void tell(struct hang_verdict *v, const struct hang *h, const struct hang
                  bool together)
 {
     const struct flight_page *p = ranks[v->rank].page;
+    char name[WHO];
     double quiet = (double)v->quiet_ms / 1000, deadline = (double)v->deadline_ms / 1000;
     if (!p->pid && h->rules.engine) {
-        add(v->text, sizeof(v->text), "rank %d has not come up within %.1f s%s", v->rank, quiet,
+        add(v->text, sizeof(v->text), "%s has not come up within %.1f s%s",
+            who(name, ranks, v->rank), quiet,
             state_words(ranks[v->rank].state));
         return;
     }
     if (!p->pid) {
-        add(v->text, sizeof(v->text), "rank %d stands still for %.1f s%s", v->rank, quiet,
+        add(v->text, sizeof(v->text), "%s stands still for %.1f s%s", who(name, ranks, v->rank), quiet,
             state_words(ranks[v->rank].state));
         return;
     }
@@ -297,7 +310,7 @@ static void tell(struct hang_verdict *v, const struct hang *h, const struct hang
             flight_coll_name(p->coll_kind), (unsigned long long)p->coll_seq,
             (unsigned long long)v->step + 1);
     else
-        add(v->text, sizeof(v->text), "rank %d stands still in %s of step %llu", v->rank,
+        add(v->text, sizeof(v->text), "%s stands still in %s of step %llu", who(name, ranks, v->rank),
             flight_phase_name(v->phase), (unsigned long long)v->step + 1);
     add(v->text, sizeof(v->text), ": nothing moved for %.1f s (deadline %.1f s)%s", quiet, deadline,
         state_words(ranks[v->rank].state));

@@ -42,9 +42,10 @@ enum { HANG_FIRST_STEP_MS = 5 * 60 * 1000 };
 /* One rank at one look. */
 struct hang_rank {
     bool                      alive;
-    char                      state; /* of /proc/PID/stat, 0 = not known */
+    char                      state; /* of /proc/PID/stat, 0 = not known; 't': nobody can be judged */
     uint64_t                  io_mib; /* read and written so far, in MiB; 0 = not known */
     const struct flight_page *page;  /* pid 0: it has never attached */
+    const char               *where; /* the name of its node, NULL or "": there is one */
 };
 
 struct hang_verdict {

@@ -159,11 +159,13 @@ static void put_output(struct buf *t, const char *tail)
 static void put_rank(struct buf *t, const struct incident *i, int rank, struct flight_page *page)
 {
     int64_t pid = world_look(i->world, rank, page, NULL, NULL);
-    buf_print(t, "\nrank %d: %s", rank, pid ? "" : "has ended; it was at ");
+    const char *where = world_where(i->world, rank);
+    buf_print(t, "\nrank %d%s%s: %s", rank, where[0] ? " on " : "", where,
+              pid ? "" : "has ended; it was at ");
     put_place(t, page);
     buf_print(t, "\n");
     put_page(t, page);
-    if (pid)
+    if (pid && world_is_here(i->world, rank))
         put_process(t, page->pid ? (int64_t)page->pid : pid);
     put_output(t, world_last_lines(i->world, rank));
 }
@@ -235,9 +237,19 @@ static int write_all(const char *path, const struct buf *t, struct err *err)
     return rc;
 }
 
-static int name_file(char *out, size_t size, const struct incident *i, int generation)
+static int name_file(char *out, size_t size, const char *run_dir, int generation)
 {
-    return (size_t)snprintf(out, size, "%s/incident-%d.txt", i->run_dir, generation) < size ? 0 : -1;
+    return (size_t)snprintf(out, size, "%s/incident-%d.txt", run_dir, generation) < size ? 0 : -1;
+}
+
+void incident_append(const char *run_dir, int generation, const char *node, const char *text)
+{
+    char path[4200];
+    FILE *f = name_file(path, sizeof(path), run_dir, generation) < 0 ? NULL : fopen(path, "ae");
+    if (!f)
+        return; /* without it there was no report to begin with */
+    fprintf(f, "\non %s:\n%s\n", node, text);
+    fclose(f);
 }
 
 json_t *incident_write(const struct incident *i, struct err *err)
@@ -262,9 +274,9 @@ json_t *incident_write(const struct incident *i, struct err *err)
         put_rank(&text, i, r, page);
     put_node(&text, i);
     put_summary(&summary, i, page);
-    if (name_file(path, sizeof(path), i, i->generation - INCIDENTS_KEPT) == 0)
+    if (name_file(path, sizeof(path), i->run_dir, i->generation - INCIDENTS_KEPT) == 0)
         unlink(path);
-    if (name_file(path, sizeof(path), i, i->generation) < 0)
+    if (name_file(path, sizeof(path), i->run_dir, i->generation) < 0)
         err_set(err, ERR_USAGE, "the run directory's path is too long");
     else if (write_all(path, &text, err) == 0)
         body = json_pack("{s:s, s:s#}", "path", path, "text", summary.data, (int)summary.size);

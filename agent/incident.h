@@ -28,4 +28,7 @@ enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */
 /* The body of the event: {path, text}, a new object; NULL with *err set. */
 json_t *incident_write(const struct incident *i, struct err *err);
 
+/* What another node has found out afterwards (native stacks of its ranks). */
+void incident_append(const char *run_dir, int generation, const char *node, const char *text);
+
 #endif

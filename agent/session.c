@@ -160,6 +160,15 @@ void session_heartbeat(struct session *s, json_t *body)
         log_error(NULL, "%s", err.text);
 }
 
+void session_show_door(struct session *s, json_t *door)
+{
+    struct err err = {0};
+    if (!s->link || !s->link->open)
+        json_decref(door);
+    else if (link_send(s->link, WIRE_DOOR, json_pack("{s:o}", "door", door), &err) < 0)
+        log_error(NULL, "%s", err.text);
+}
+
 /* --- in -------------------------------------------------------------------------------- */
 
 static bool is_ours(const struct session *s, const json_t *body)

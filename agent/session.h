@@ -82,6 +82,9 @@ void session_pump(struct session *s);
 /* May be dropped: fields of HEARTBEAT without job, attempt, nonce. Takes the body. */
 void session_heartbeat(struct session *s, json_t *body);
 
+/* DOOR, where a controller listens that has launched us; it asks again by LAUNCH. Takes the door. */
+void session_show_door(struct session *s, json_t *door);
+
 bool session_connected(const struct session *s);
 
 #endif

@@ -64,7 +64,7 @@ static void on_look(uv_timer_t *timer)
     struct hang_verdict verdict;
     for (int i = 0; i < v->np; i++) {
         struct hang_rank *r = &v->look[i];
-        *r = (struct hang_rank){.page = &v->pages[i]};
+        *r = (struct hang_rank){.page = &v->pages[i], .where = world_where(v->world, i)};
         r->alive = world_look(v->world, i, &v->pages[i], &r->state, &r->io_mib) > 0;
     }
     int64_t now = now_ms();

@@ -2,7 +2,9 @@
 /* world.h - all ranks of a generation, wherever they are
  *
  * What the attempt starts, watches, signals and sweeps.  With one node it is agent/ranks.h and
- * agent/broom.h, and world_start() has its answer before it returns.
+ * agent/broom.h, and world_start() has its answer before it returns.  With several, the first ranks
+ * are on this node, those of the others are reached through agent/crew.h, and an answer comes when
+ * all nodes have given theirs.  What ranks do or say is told after `started`.
  */
 #ifndef AGENT_WORLD_H
 #define AGENT_WORLD_H
@@ -14,13 +16,16 @@
 #include <uv.h>
 
 struct agent_exit;
+struct agent_lost;
+struct crew;
+struct crew_options;
 struct err;
 struct flight_page;
 struct launch_env;
 struct ranks_job;
 struct world;
 
-/* Generation 0 is the setup. */
+/* Generation 0 is the setup, which every node has once. */
 struct world_started {
     int            generation;
     const int64_t *pids;          /* of each rank */
@@ -30,10 +35,16 @@ struct world_started {
 
 struct world_hooks {
     void (*started)(void *arg, const struct world_started *s); /* answers world_start() */
+    /* Generation 0: the setup is over on all nodes; it is the first that failed, if one did. */
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
     void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not the setup's */
     void (*swept)(void *arg, bool clean, const char *left);    /* answers world_sweep() */
+    /* Only of other nodes, see agent/crew.h. */
+    void (*gathered)(void *arg);
+    void (*prepared)(void *arg, const char *refusal);
+    void (*inspected)(void *arg, int node, const char *text);  /* once per other node */
+    void (*lost)(void *arg, const struct agent_lost *l);
     void *arg;
 };
 
@@ -44,10 +55,17 @@ int world_create(struct world **out, uv_loop_t *loop, const char *nonce,
 void world_close(struct world *w);
 void world_destroy(struct world *w);
 
-/* Before the first start: what runs (agent/ranks.h), and how many ranks. */
-int world_prepare(struct world *w, const struct ranks_job *job, int np, struct err *err);
+/* There are other nodes: wait for their agents, until `gathered`.  From then on they are asked what
+ * is not about ranks - facts, addresses, PREPARE - through world_crew(). */
+int world_gather(struct world *w, const struct crew_options *o, struct err *err);
+struct crew *world_crew(const struct world *w); /* NULL: one node */
 
-/* Start generation e->generation, 0: the setup. */
+/* Before the first start: what runs here (agent/ranks.h), and the plan of all nodes, which says where
+ * each rank is. */
+int world_prepare(struct world *w, const struct ranks_job *job, const json_t *plan, struct err *err);
+
+/* Start generation e->generation, 0: the setup.  e->plan is that of this node; who is on which node
+ * is filled in. */
 void world_start(struct world *w, struct launch_env *e);
 
 /* {"cmd":"..."} to every living rank; a signal to the process group of each. */
@@ -57,19 +75,29 @@ void world_signal(struct world *w, int signo);
 /* End all that is ours of a generation, 0: of the attempt. */
 void world_sweep(struct world *w, int generation);
 
+/* The attempt is over: the other agents leave. */
+void world_dismiss(struct world *w);
+
 /* --- looking ----------------------------------------------------------------------------- */
 
 int world_ranks(const struct world *w);
 
+/* The name of the node on which a rank is; "" if there is only one. */
+const char *world_where(const struct world *w, int rank);
+bool world_is_here(const struct world *w, int rank);
+
 /* What a rank's flight page shows (pid 0 when it has never attached), and, where not NULL, the
- * letter and the I/O of the process that writes it (agent/process.h; 0: not known).  Returns the
- * rank's process, 0 when that has ended. */
+ * letter and the I/O of the process that writes it (agent/process.h; 0: not known; the letter is 't'
+ * while nothing is heard of its node).  Returns the rank's process, 0 when that has ended. */
 int64_t world_look(const struct world *w, int rank, struct flight_page *page, char *state,
                    uint64_t *io_mib);
 
-/* The processes of this node that write the pages, that of rank `first` (if any) first, 0 at the end;
- * the caller frees it, NULL when memory ran out. */
+/* The processes of this node that write the pages, that of rank `first` (if it is one of them)
+ * first; the caller frees it, NULL when memory ran out. */
 int64_t *world_workers(const struct world *w, int first, int *n);
+
+/* Look into the ranks of the other nodes as well: so many answers follow. */
+int world_inspect(struct world *w, int generation);
 
 /* The last lines of a rank's output, or "". */
 const char *world_last_lines(const struct world *w, int rank);

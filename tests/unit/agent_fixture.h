@@ -224,19 +224,32 @@ static inline void dial(struct peer *p)
     assert_int_equal(number, WIRE_HELLO);
 }
 
-static inline void launch_spec(struct peer *p, json_t *spec, int64_t acked)
+/* The body of a LAUNCH; takes the spec. */
+static inline json_t *launch_body(json_t *spec, int64_t acked)
 {
     char ckpt[300];
     in_dir(ckpt, "checkpoints");
     json_object_set_new(spec, "workdir", json_string(dir));
-    send_to(p, WIRE_LAUNCH,
-            json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:{}, s:{s:i, s:i, s:i, s:i},"
-                      " s:{s:i, s:i, s:i, s:s}}",
-                      "name", "test", "spec", spec, "spec_digest", "", "run_dir", dir, "job_dir",
-                      dir, "ckpt_dir", ckpt, "acked", (json_int_t)acked, "secrets", "budget",
-                      "restarts", 5, "backoff_min_ms", 100, "backoff_max_ms", 400, "no_progress", 3,
-                      "history", "failures_without_progress", 0, "same_fingerprint", 0, "last_step",
-                      0, "fingerprint", ""));
+    return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:{}, s:{s:i, s:i, s:i, s:i},"
+                     " s:{s:i, s:i, s:i, s:s}}",
+                     "name", "test", "spec", spec, "spec_digest", "", "run_dir", dir, "job_dir",
+                     dir, "ckpt_dir", ckpt, "acked", (json_int_t)acked, "secrets", "budget",
+                     "restarts", 5, "backoff_min_ms", 100, "backoff_max_ms", 400, "no_progress", 3,
+                     "history", "failures_without_progress", 0, "same_fingerprint", 0, "last_step",
+                     0, "fingerprint", "");
+}
+
+static inline void launch_spec(struct peer *p, json_t *spec, int64_t acked)
+{
+    send_to(p, WIRE_LAUNCH, launch_body(spec, acked));
+}
+
+/* One of several nodes. */
+static inline void launch_crew(struct peer *p, json_t *spec, json_t *crew)
+{
+    json_t *body = launch_body(spec, 0);
+    json_object_set_new(body, "crew", crew);
+    send_to(p, WIRE_LAUNCH, body);
 }
 
 static inline void launch(struct peer *p, const char *run, int ranks)

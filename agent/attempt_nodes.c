@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attempt_nodes.c - an attempt on several nodes, until all of them are ready
+ *
+ *   LAUNCH -> door -> gathered -> one plan -> PREPARE, each its part -> prepared -> attempt_ready()
+ *
+ * Whoever does not come, is lost, or cannot, ends the attempt with its name.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/attempt_parts.h"
+#include "agent/crew.h"
+#include "agent/log.h"
+#include "agent/plan_nodes.h"
+#include "agent/session.h"
+#include "agent/world.h"
+#include "engine/err.h"
+#include "engine/scratch.h"
+
+static const json_t *crew_of(const struct attempt *a)
+{
+    return json_object_get(a->launch, "crew");
+}
+
+static int nodes_of(const struct attempt *a)
+{
+    return (int)json_integer_value(json_object_get(crew_of(a), "nodes"));
+}
+
+bool attempt_has_nodes(const struct attempt *a)
+{
+    return nodes_of(a) > 1;
+}
+
+/* The core has not been told to begin, and nobody has ended it before it could. */
+static bool is_waiting(const struct attempt *a)
+{
+    struct agent_view v;
+    agent_core_view(a->core, &v);
+    return v.phase == AGENT_IDLE;
+}
+
+/* --- gathering ------------------------------------------------------------------------------ */
+
+/* $JOBCTL_JOIN_S instead of a minute. */
+static int join_ms(void)
+{
+    const char *text = getenv("JOBCTL_JOIN_S");
+    const double s = text ? atof(text) : 0;
+    return s > 0 ? (int)(s * 1000) : 0;
+}
+
+void attempt_show_door(struct attempt *a)
+{
+    const struct crew *crew = world_crew(a->world);
+    if (crew && !a->finished_ms)
+        session_show_door(a->session, crew_door(crew));
+}
+
+void attempt_gather(struct attempt *a)
+{
+    struct err err = {0};
+    const struct crew_options o = {.job = a->o.job,
+                                   .attempt = a->o.attempt,
+                                   .nonce = a->o.nonce,
+                                   .nodes = nodes_of(a),
+                                   .names = json_object_get(crew_of(a), "names"),
+                                   .version = JOBCTL_VERSION,
+                                   .join_ms = join_ms()};
+    if (attempt_plan_here(a, &err) < 0 || world_gather(a->world, &o, &err) < 0) {
+        attempt_refuse(a, err.text, NULL);
+        return;
+    }
+    log_info(a->tag, "waiting for %d other nodes", o.nodes - 1);
+    attempt_show_door(a);
+}
+
+/* --- one plan ------------------------------------------------------------------------------- */
+
+/* What suspicions are judged by (agent/suspect.h): the GPUs of all, and those left out. */
+static json_t *gpus_of_all(const struct attempt *a, const struct plan_node *nodes, int n)
+{
+    json_t *gpus = json_array();
+    for (int k = 0; k < n; k++)
+        json_array_extend(gpus, json_object_get(nodes[k].facts, "gpus"));
+    return json_pack("{s:o, s:O?}", "gpus", gpus, "excluded", json_object_get(a->facts, "excluded"));
+}
+
+/* What failed in this job before is left out wherever it is. */
+static json_t *facts_of(const struct attempt *a, int node)
+{
+    if (node == 0)
+        return json_incref(a->facts);
+    json_t *facts = json_copy((json_t *)(uintptr_t)crew_facts(world_crew(a->world), node));
+    if (facts && json_object_get(a->facts, "excluded"))
+        json_object_set(facts, "excluded", json_object_get(a->facts, "excluded"));
+    return facts;
+}
+
+/* parts: as many as there are nodes. */
+static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
+{
+    struct plan_node *nodes = calloc((size_t)n, sizeof(*nodes));
+    json_t *plan = NULL;
+    if (!nodes)
+        return err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
+    for (int k = 0; k < n; k++)
+        nodes[k] = (struct plan_node){.name = crew_name(world_crew(a->world), k),
+                                      .facts = facts_of(a, k)};
+    int rc = plan_nodes_make(&plan, parts, nodes, n, json_object_get(a->launch, "spec"), err);
+    if (rc == 0) {
+        json_decref(a->plan);
+        a->plan = plan;
+        a->part = json_incref(parts[0]);
+        a->all_facts = gpus_of_all(a, nodes, n);
+    }
+    for (int k = 0; k < n; k++)
+        json_decref((json_t *)(uintptr_t)nodes[k].facts);
+    free(nodes);
+    return rc;
+}
+
+/* --- PREPARE -------------------------------------------------------------------------------- */
+
+/* A file where checkpoints go: who does not find it has another directory of that name.  A command
+ * that was given none has no need of one in common. */
+static int leave_proof(struct attempt *a, struct err *err)
+{
+    const json_t *spec = json_object_get(a->launch, "spec");
+    const char *dir = json_string_value(json_object_get(a->launch, "ckpt_dir"));
+    const bool named = json_is_string(json_object_get(json_object_get(spec, "checkpoint"), "dir"));
+    if (!dir || !dir[0] || (!json_object_get(spec, "train") && !named))
+        return 0;
+    if (scratch_mkdirs(dir, err) < 0)
+        return -1;
+    snprintf(a->proof, sizeof(a->proof), "%.4000s/.nodes-%.64s", dir, a->o.nonce);
+    FILE *f = fopen(a->proof, "we");
+    if (f)
+        fprintf(f, "%s", a->o.nonce);
+    if (f && fclose(f) == 0)
+        return 0;
+    a->proof[0] = '\0';
+    return err_set(err, ERR_SYSTEM, "cannot write into the directory of checkpoints '%s': %m", dir);
+}
+
+static void take_proof_away(struct attempt *a)
+{
+    if (a->proof[0])
+        unlink(a->proof);
+    a->proof[0] = '\0';
+}
+
+static json_t *prepare_body(const struct attempt *a, json_t *part)
+{
+    const json_t *l = a->launch;
+    json_t *proof = a->proof[0] ? json_pack("{s:s, s:s}", "path", a->proof, "text", a->o.nonce)
+                                : NULL;
+    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O?, s:I, s:o*}}", "spec",
+                     json_object_get(l, "spec"), "plan", part, "launch", "name",
+                     json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
+                     "secrets", json_object_get(l, "secrets"), "restarts",
+                     json_object_get(json_object_get(l, "budget"), "restarts"), "deadline_s",
+                     (json_int_t)a->deadline_s, "proof", proof);
+}
+
+static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct err *err)
+{
+    int rc = leave_proof(a, err);
+    for (int k = 1; k < n && rc == 0; k++) {
+        json_t *body = prepare_body(a, parts[k]);
+        rc = body ? crew_prepare(world_crew(a->world), k, body, err)
+                  : err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
+        json_decref(body);
+    }
+    return rc;
+}
+
+void attempt_on_gathered(void *arg)
+{
+    struct attempt *a = arg;
+    struct err err = {0};
+    const int n = nodes_of(a);
+    json_t **parts = is_waiting(a) ? calloc((size_t)n, sizeof(json_t *)) : NULL;
+    if (!is_waiting(a))
+        return;
+    int rc = parts ? plan_all(a, parts, n, &err) : err_set(&err, ERR_MEMORY, "no memory for a plan");
+    if (rc == 0)
+        rc = prepare_all(a, parts, n, &err);
+    for (int k = 0; k < n && parts; k++)
+        json_decref(parts[k]);
+    free(parts);
+    if (rc < 0) {
+        take_proof_away(a);
+        attempt_refuse(a, err.text, NULL);
+    }
+}
+
+/* --- all can -------------------------------------------------------------------------------- */
+
+static json_t *node_row(const struct attempt *a, int k)
+{
+    const struct crew *crew = world_crew(a->world);
+    const json_t *facts = k ? crew_facts(crew, k) : a->facts, *rank;
+    const char *hostname = json_string_value(json_object_get(facts, "hostname"));
+    const char *name = crew_name(crew, k), *address = crew_address(crew, k);
+    int n = 0, first = 0;
+    size_t r;
+    json_array_foreach(json_object_get(a->plan, "ranks"), r, rank)
+    {
+        if (json_integer_value(json_object_get(rank, "node")) == k && n++ == 0)
+            first = (int)r;
+    }
+    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:s}", "node", k, "name", name ? name : "",
+                     "hostname", hostname ? hostname : "", "ranks", n, "first_rank", first,
+                     "address", address ? address : "");
+}
+
+/* What a member's preflight found, its name first. */
+static void tell_preflight(struct attempt *a, int k)
+{
+    const struct crew *crew = world_crew(a->world);
+    const json_t *found = crew_preflight(crew, k);
+    const char *text = json_string_value(json_object_get(found, "text"));
+    if (!text)
+        return;
+    json_t *body = json_deep_copy(found);
+    json_object_set_new(body, "text", json_sprintf("%s: %s", crew_name(crew, k), text));
+    attempt_store(a, "preflight", body, false);
+}
+
+void attempt_on_prepared(void *arg, const char *refusal)
+{
+    struct attempt *a = arg;
+    const int n = nodes_of(a);
+    take_proof_away(a);
+    if (!is_waiting(a))
+        return;
+    for (int k = 1; k < n; k++)
+        tell_preflight(a, k);
+    if (refusal) {
+        attempt_refuse(a, refusal, NULL);
+        return;
+    }
+    json_t *rows = json_array();
+    for (int k = 0; k < n; k++)
+        json_array_append_new(rows, node_row(a, k));
+    attempt_store(a, "nodes", json_pack("{s:o}", "nodes", rows), false);
+    attempt_ready(a);
+}
+
+void attempt_on_lost(void *arg, const struct agent_lost *l)
+{
+    struct attempt *a = arg;
+    struct agent_input in = {.kind = INPUT_NODE_LOST, .lost = *l, .jitter = attempt_dice()};
+    log_warn(a->tag, "%s", l->text);
+    if (is_waiting(a)) {
+        take_proof_away(a);
+        attempt_refuse(a, NULL, l);
+    } else {
+        attempt_feed(a, &in);
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* held.h - news of ranks that came too early, kept in order until they may be told
+ *
+ * Some ranks of a generation may say or do something while others are still being started on other
+ * nodes, and nobody can make sense of that before all are there.
+ */
+#ifndef AGENT_HELD_H
+#define AGENT_HELD_H
+
+#include <jansson.h>
+
+struct agent_exit;
+struct held;
+
+struct held_hooks {
+    void (*exited)(void *arg, const struct agent_exit *e);
+    void (*line)(void *arg, int generation, int rank, const json_t *line);
+    void *arg;
+};
+
+/* To the end of *list; the texts are copied.  What there is no memory for is dropped. */
+void held_exit(struct held **list, const struct agent_exit *e);
+void held_line(struct held **list, int generation, int rank, const json_t *line);
+
+/* Tells all of it, in order, and empties the list; hooks NULL: only that. */
+void held_tell(struct held **list, const struct held_hooks *hooks);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world_nodes.c - many nodes as if they were one: questions to all, one answer; see world.h */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/buf.h"
+#include "agent/crew.h"
+#include "agent/held.h"
+#include "agent/launch_env.h"
+#include "agent/ranks.h"
+#include "agent/world_parts.h"
+#include "engine/err.h"
+#include "engine/flight.h"
+
+static void tell_exit(struct world *w, const struct agent_exit *e, int node)
+{
+    struct agent_exit named = *e;
+    named.node = crew_name(w->crew, node);
+    w->hooks.exited(w->hooks.arg, &named);
+}
+
+/* --- the setup: once on each node ------------------------------------------------------------ */
+
+static void tell_setup(void *arg, const struct agent_exit *e)
+{
+    struct world *w = arg;
+    tell_exit(w, e, e->rank);
+}
+
+/* e->rank: the node.  When one has failed nobody needs the others. */
+static void setup_ended(struct world *w, const struct agent_exit *e)
+{
+    const bool failed = e->signalled || e->exit_code != 0;
+    if (w->setups == 0)
+        return;
+    w->setups--;
+    if (failed && !w->setup_failed)
+        held_tell(&w->setup, NULL);
+    if (!w->setup_failed && (failed || w->setups == 0))
+        held_exit(&w->setup, e);
+    if (failed && !w->setup_failed) {
+        w->setup_failed = true;
+        world_signal(w, SIGKILL);
+    }
+    if (w->setups == 0)
+        held_tell(&w->setup, &(struct held_hooks){.exited = tell_setup, .arg = w});
+}
+
+/* --- starting ------------------------------------------------------------------------------- */
+
+static void tell_started(struct world *w, const char *text)
+{
+    const int generation = w->starting;
+    w->starting = -1;
+    for (int r = 0; r < w->np && !text && generation > 0; r++)
+        if (w->node_of[r] > 0)
+            w->pids[r] = crew_pid(w->crew, r);
+    if (text && generation == 0) {
+        ranks_signal(w->ranks, SIGKILL);
+        w->setups = 0;
+    }
+    w->hooks.started(w->hooks.arg, &(struct world_started){.generation = generation,
+                                                           .pids = w->pids,
+                                                           .snapshot_step = w->snapshot_step,
+                                                           .text = text});
+    /* Now they may be told, unless it was all for nothing. */
+    held_tell(&w->held, text ? NULL
+                             : &(struct held_hooks){.exited = w->hooks.exited,
+                                                    .line = w->hooks.line,
+                                                    .arg = w->hooks.arg});
+}
+
+static void on_spawned(void *arg, int generation, const char *text)
+{
+    struct world *w = arg;
+    if (w->starting == generation)
+        tell_started(w, w->trouble[0] ? w->trouble : text);
+}
+
+static int list_spawns(const struct world *w, struct crew_spawn *out)
+{
+    int n = 0;
+    for (int k = 1; k < w->n; k++)
+        if (!w->nodes[k].lost)
+            out[n++] = (struct crew_spawn){k, w->nodes[k].first, w->nodes[k].ranks};
+    return n;
+}
+
+/* What is the same on all nodes, then what is of this one. */
+static int fill_env(const struct world *w, struct launch_env *e, struct err *err)
+{
+    e->nodes = w->n;
+    e->node_ranks = w->node_ranks;
+    e->node_rank = 0;
+    e->first_rank = 0;
+    e->local_world = w->nodes[0].ranks;
+    e->master_addr = e->node_addr = crew_address(w->crew, 0);
+    if (e->generation > 0 && (e->master_port = launch_env_free_port(err)) < 0)
+        return -1;
+    return 0;
+}
+
+void world_nodes_start(struct world *w, struct launch_env *e)
+{
+    struct err err = {0};
+    struct crew_spawn *where = calloc((size_t)w->n, sizeof(*where));
+    held_tell(&w->held, NULL);
+    held_tell(&w->setup, NULL);
+    w->starting = e->generation;
+    w->setups = e->generation == 0 ? w->n : 0;
+    w->setup_failed = false;
+    w->trouble[0] = '\0';
+    if (!where)
+        err_set(&err, ERR_MEMORY, "no memory to start ranks on %d nodes", w->n);
+    if (!where || fill_env(w, e, &err) < 0) { /* nobody was asked */
+        tell_started(w, err.text);
+        free(where);
+        return;
+    }
+    crew_spawn(w->crew, e, where, list_spawns(w, where));
+    free(where);
+    if (ranks_start(w->ranks, e, w->pids, &err) < 0)
+        snprintf(w->trouble, sizeof(w->trouble), "%s: %.200s", crew_name(w->crew, 0), err.text);
+    w->snapshot_step = e->snapshot_step;
+}
+
+/* --- what they do --------------------------------------------------------------------------- */
+
+void world_nodes_exited(struct world *w, const struct agent_exit *e)
+{
+    struct agent_exit named = *e;
+    named.node = crew_name(w->crew, 0);
+    if (e->generation == 0)
+        setup_ended(w, &named);
+    else if (w->starting == e->generation)
+        held_exit(&w->held, &named);
+    else
+        w->hooks.exited(w->hooks.arg, &named);
+}
+
+static void on_exited(void *arg, const struct agent_exit *e)
+{
+    struct world *w = arg;
+    if (e->generation == 0)
+        setup_ended(w, e);
+    else if (e->rank >= 0 && e->rank < w->np)
+        tell_exit(w, e, w->node_of[e->rank]);
+}
+
+static void on_line(void *arg, int generation, int rank, const json_t *line)
+{
+    struct world *w = arg;
+    w->hooks.line(w->hooks.arg, generation, rank, line);
+}
+
+static void on_relay(void *arg, const json_t *line)
+{
+    struct world *w = arg;
+    ranks_relay(w->ranks, line);
+}
+
+static void on_output(void *arg, int rank, const char *bytes, size_t size)
+{
+    struct world *w = arg;
+    w->hooks.output(w->hooks.arg, rank, bytes, size);
+}
+
+static void on_inspected(void *arg, int node, const char *text)
+{
+    struct world *w = arg;
+    w->hooks.inspected(w->hooks.arg, node, text);
+}
+
+/* --- sweeping ------------------------------------------------------------------------------- */
+
+void world_nodes_swept(struct world *w, const char *who, bool clean, const char *left)
+{
+    const size_t n = strlen(w->left);
+    if (w->sweeps == 0)
+        return;
+    if (!clean)
+        snprintf(w->left + n, sizeof(w->left) - n, "%s%s%s%.250s", n ? "; " : "", who ? who : "",
+                 who ? ": " : "", left);
+    w->clean = w->clean && clean;
+    if (--w->sweeps == 0)
+        w->hooks.swept(w->hooks.arg, w->clean, w->left);
+}
+
+static void on_swept(void *arg, bool clean, const char *left)
+{
+    world_nodes_swept(arg, NULL, clean, left);
+}
+
+/* --- gathering, losing ---------------------------------------------------------------------- */
+
+static void on_gathered(void *arg)
+{
+    struct world *w = arg;
+    w->hooks.gathered(w->hooks.arg);
+}
+
+static void on_prepared(void *arg, const char *refusal)
+{
+    struct world *w = arg;
+    w->hooks.prepared(w->hooks.arg, refusal);
+}
+
+/* What the first of its ranks was last seen to do. */
+static void add_last_seen(const struct world *w, const struct world_node *node, char *text,
+                          size_t size)
+{
+    static struct flight_page page; /* 16 KiB; one thread */
+    const size_t n = strlen(text);
+    crew_look(w->crew, node->first, &page, NULL, NULL);
+    if (page.pid)
+        snprintf(text + n, size - n, "; rank %d there was last seen in %s of step %" PRIu64,
+                 node->first, flight_phase_name(flight_phase_of(&page)), flight_step(&page) + 1);
+}
+
+static void on_lost(void *arg, int node, const char *text)
+{
+    struct world *w = arg;
+    char all[300];
+    struct agent_lost l = {
+        .node = node, .name = crew_name(w->crew, node), .text = all, .first_rank = -1};
+    snprintf(all, sizeof(all), "%.200s", text);
+    if (w->nodes && node > 0 && node < w->n) {
+        l.first_rank = w->nodes[node].first;
+        l.ranks = w->nodes[node].ranks;
+        w->nodes[node].lost = true;
+        add_last_seen(w, &w->nodes[node], all, sizeof(all));
+    }
+    w->hooks.lost(w->hooks.arg, &l);
+}
+
+int world_gather(struct world *w, const struct crew_options *o, struct err *err)
+{
+    const struct crew_hooks hooks = {.gathered = on_gathered,
+                                     .prepared = on_prepared,
+                                     .spawned = on_spawned,
+                                     .exited = on_exited,
+                                     .line = on_line,
+                                     .relay = on_relay,
+                                     .output = on_output,
+                                     .swept = on_swept,
+                                     .inspected = on_inspected,
+                                     .lost = on_lost,
+                                     .arg = w};
+    w->n = o->nodes;
+    return crew_open(&w->crew, w->loop, o, &hooks, err);
+}
+
+/* Node by node in the plan: the first and how many of each. */
+static void place_ranks(struct world *w, const json_t *plan)
+{
+    size_t r;
+    const json_t *rank;
+    json_array_foreach(json_object_get(plan, "ranks"), r, rank)
+    {
+        const int k = (int)json_integer_value(json_object_get(rank, "node"));
+        if (r >= (size_t)w->np || k < 0 || k >= w->n)
+            return;
+        w->node_of[r] = k;
+        if (w->nodes[k].ranks++ == 0)
+            w->nodes[k].first = (int)r;
+    }
+}
+
+int world_nodes_prepare(struct world *w, const json_t *plan, struct err *err)
+{
+    struct buf list;
+    buf_init(&list);
+    w->nodes = calloc((size_t)w->n, sizeof(*w->nodes));
+    w->node_of = calloc((size_t)w->np, sizeof(*w->node_of));
+    if (w->nodes && w->node_of)
+        place_ranks(w, plan);
+    for (int k = 0; k < w->n && w->nodes; k++)
+        buf_print(&list, "%s%d", k ? "," : "", w->nodes[k].ranks);
+    w->node_ranks = buf_take(&list);
+    buf_fini(&list);
+    return w->nodes && w->node_of && w->node_ranks
+               ? 0
+               : err_set(err, ERR_MEMORY, "no memory for ranks on %d nodes", w->n);
+}
+
+void world_nodes_destroy(struct world *w)
+{
+    held_tell(&w->held, NULL);
+    held_tell(&w->setup, NULL);
+    free(w->nodes);
+    free(w->node_of);
+    free(w->node_ranks);
+}

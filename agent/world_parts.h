@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* world_parts.h - the inside of a world, shared by world*.c only */
+#ifndef AGENT_WORLD_PARTS_H
+#define AGENT_WORLD_PARTS_H
+
+#include "agent/agent_core.h"
+#include "agent/world.h"
+
+/* The ranks of a node, side by side. */
+struct world_node {
+    int  first, ranks;
+    bool lost;
+};
+
+struct world {
+    struct world_hooks hooks;
+    uv_loop_t         *loop;
+    struct ranks      *ranks; /* those here */
+    struct broom      *broom;
+    struct crew       *crew;  /* NULL: one node */
+    int                np;
+    int64_t           *pids;  /* of all ranks */
+
+    /* several nodes */
+    struct world_node *nodes;
+    int                n;
+    int               *node_of; /* each rank */
+    char              *node_ranks; /* "4,4,2" */
+
+    /* an answer to world_start() that is due */
+    int                starting; /* the generation, -1: none */
+    int64_t            snapshot_step;
+    char               trouble[300]; /* why it could not be started here, "" = it was */
+    struct held       *held;     /* what ranks here did meanwhile */
+    int                setups;   /* nodes whose setup runs */
+    struct held       *setup;    /* how the one that is told ended */
+    bool               setup_failed;
+
+    /* an answer to world_sweep() that is due */
+    int                sweeps;   /* parts of it that are outstanding */
+    bool               clean;
+    char               left[600];
+};
+
+/* world_nodes.c: the same for several nodes. */
+int world_nodes_prepare(struct world *w, const json_t *plan, struct err *err);
+void world_nodes_start(struct world *w, struct launch_env *e);
+void world_nodes_exited(struct world *w, const struct agent_exit *e); /* here */
+void world_nodes_swept(struct world *w, const char *who, bool clean, const char *left);
+void world_nodes_destroy(struct world *w);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_agent_nodes.c - two real agents as one attempt: the first speaks for both; see agent/crew.h
+ *
+ * The test plays the controller: it launches the first, is shown the door, and shows it to the other.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/agent_fixture.h"
+
+enum { NODES = 2 };
+
+static char dirs[NODES][100];
+static struct peer peers[NODES];
+
+static void at(int node)
+{
+    memcpy(dir, dirs[node], sizeof(dir));
+}
+
+static int up_both(void **state)
+{
+    (void)state;
+    setenv("JOBCTL_NODE_LOST_S", "1.5", 1);
+    unsetenv("JOBCTL_JOIN_S");
+    int rc = 0;
+    for (int k = 0; k < NODES && rc == 0; k++) {
+        make_place();
+        memcpy(dirs[k], dir, sizeof(dir));
+        peers[k] = (struct peer){.fd = -1};
+        rc = start_agent();
+    }
+    return rc;
+}
+
+static int down_both(void **state)
+{
+    int left = 0;
+    for (int k = 0; k < NODES; k++) {
+        if (peers[k].fd >= 0)
+            hang_up(&peers[k]);
+        at(k);
+        left += down(state);
+    }
+    return left;
+}
+
+static json_t *crew_of(int node, const json_t *door)
+{
+    json_t *crew = json_pack("{s:i, s:i, s:[s, s]}", "node", node, "nodes", NODES, "names", "n0", "n1");
+    if (door)
+        json_object_set_new(crew, "door", json_deep_copy(door));
+    return crew;
+}
+
+static void launch_node(int node, const char *run, const char *setup, const json_t *door)
+{
+    json_t *spec = json_pack("{s:s, s:{s:i, s:i, s:i}, s:s*}", "run", run, "resources", "nodes", NODES,
+                             "ranks", 2, "gpus", 0, "setup", setup);
+    at(node);
+    dial(&peers[node]);
+    launch_crew(&peers[node], spec, crew_of(node, door));
+}
+
+/* The door that the first node shows, for json_decref(). */
+static json_t *door_of(struct peer *p)
+{
+    for (;;) {
+        enum wire_message number;
+        json_t *body = receive(p, &number);
+        assert_non_null(body);
+        if (number == WIRE_EVENT)
+            p->seq = integer(body, "seq");
+        if (number == WIRE_DOOR) {
+            json_t *door = json_incref(json_object_get(body, "door"));
+            json_decref(body);
+            return door;
+        }
+        json_decref(body);
+    }
+}
+
+static struct peer *launch_both(const char *run, const char *setup)
+{
+    launch_node(0, run, setup, NULL);
+    json_t *door = door_of(&peers[0]);
+    assert_true(json_array_size(json_object_get(door, "addresses")) > 0);
+    assert_int_equal(strlen(text(door, "key")), 64);
+    launch_node(1, run, setup, door);
+    json_decref(door);
+    return &peers[0];
+}
+
+static void has(int node, const char *name, const char *what)
+{
+    char log[8192];
+    at(node);
+    read_file(name, log, sizeof(log));
+    if (!strstr(log, what))
+        fail_msg("'%s' is not in %s of node %d: %s", what, name, node, log);
+}
+
+static void both_leave(void)
+{
+    ack(&peers[0]);
+    for (int k = 0; k < NODES; k++) {
+        at(k);
+        expect_gone();
+    }
+}
+
+static void all_ranks_are_one_generation(void **state)
+{
+    (void)state;
+    struct peer *p = launch_both("echo \"$RANK $LOCAL_RANK $NODE_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE "
+                                 "$JOBCTL_NODE_RANKS\"", "true");
+    const json_t *nodes = json_object_get(await(p, "nodes"), "nodes");
+    assert_int_equal(json_array_size(nodes), NODES);
+    assert_string_equal(text(json_array_get(nodes, 1), "name"), "n1");
+    assert_int_equal(integer(json_array_get(nodes, 1), "first_rank"), 2);
+    const json_t *plan = await(p, "plan");
+    assert_int_equal(integer(plan, "np"), 4);
+    assert_int_equal(integer(plan, "nodes"), 2);
+    await(p, "setup_done");
+    const json_t *started = await(p, "generation_started");
+    assert_int_equal(integer(started, "np"), 4);
+    assert_int_equal(json_array_size(json_object_get(started, "pids")), 4);
+    assert_string_equal(text(await(p, "attempt_ended"), "result"), "succeeded");
+    both_leave();
+    has(0, "rank1.log", "1 1 0 4 2 2,2");
+    has(1, "rank2.log", "2 0 1 4 2 2,2");
+    has(1, "rank3.log", "3 1 1 4 2 2,2");
+}
+
+static void a_rank_of_another_node_is_named_and_all_start_again(void **state)
+{
+    (void)state;
+    struct peer *p = launch_both("[ $JOBCTL_GENERATION = 2 ] || { [ $RANK = 3 ] && exit 5; sleep 1000; }",
+                                 NULL);
+    const json_t *ended = await(p, "generation_ended");
+    assert_string_equal(text(ended, "cause"), "user_exit");
+    assert_string_equal(text(ended, "text"), "rank 3 on n1 exited with code 5");
+    assert_int_equal(integer(ended, "rank"), 3);
+    await(p, "restart_scheduled");
+    assert_int_equal(integer(await(p, "generation_started"), "generation"), 2);
+    assert_string_equal(text(await(p, "attempt_ended"), "result"), "succeeded");
+    both_leave();
+}
+
+static void a_node_that_is_lost_is_named(void **state)
+{
+    (void)state;
+    struct peer *p = launch_both("sleep 1000", NULL);
+    await(p, "generation_started");
+    at(1);
+    kill((pid_t)agent_pid(), SIGKILL);
+    const json_t *lost = await(p, "node_lost");
+    assert_string_equal(text(lost, "name"), "n1");
+    assert_true(strncmp(text(lost, "text"), "n1 ", 3) == 0);
+    const json_t *ended = await(p, "attempt_ended");
+    assert_string_equal(text(ended, "cause"), "node_lost");
+    assert_true(strncmp(text(ended, "text"), "n1 ", 3) == 0);
+    assert_true(json_is_true(json_object_get(ended, "retry_helps")));
+    ack(p);
+    at(0);
+    expect_gone();
+}
+
+static void a_node_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    at(0);
+    kill((pid_t)agent_pid(), SIGKILL); /* one that is more impatient */
+    while (agent_pid())
+        poll(NULL, 0, 5);
+    setenv("JOBCTL_JOIN_S", "1", 1);
+    assert_int_equal(start_agent(), 0);
+    launch_node(0, "sleep 1000", NULL, NULL);
+    assert_string_equal(text(await(&peers[0], "node_lost"), "name"), "n1");
+    const json_t *ended = await(&peers[0], "attempt_ended");
+    assert_string_equal(text(ended, "cause"), "node_lost");
+    assert_int_equal(integer(ended, "failures_without_progress"), 1);
+    ack(&peers[0]);
+    expect_gone();
+}
+
+static void the_setup_of_another_node_fails(void **state)
+{
+    (void)state;
+    struct peer *p = launch_both("true", "test ${PWD##*.} = ${JOBCTL_RUN_DIR##*.} || { echo no room; exit 3; }");
+    const json_t *done = await(p, "setup_done");
+    assert_int_equal(integer(done, "exit_code"), 3);
+    assert_non_null(strstr(text(await(p, "restart_scheduled"), "text"), "the setup on n1 exited with "
+                                                                         "code 3: no room"));
+    send_to(p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "enough", "grace_ms", 100,
+                                    "checkpoint", 0));
+    assert_string_equal(text(await(p, "attempt_ended"), "result"), "stopped");
+    both_leave();
+}
+
+static void a_stop_ends_all(void **state)
+{
+    (void)state;
+    struct peer *p = launch_both("sleep 1000", NULL);
+    await(p, "generation_started");
+    send_to(p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "enough", "grace_ms", 5000,
+                                    "checkpoint", 0));
+    assert_string_equal(text(await(p, "attempt_ended"), "result"), "stopped");
+    both_leave();
+}
+
+#define BOTH(f) cmocka_unit_test_setup_teardown(f, up_both, down_both)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(all_ranks_are_one_generation),
+        BOTH(a_rank_of_another_node_is_named_and_all_start_again),
+        BOTH(a_node_that_is_lost_is_named),
+        BOTH(a_node_that_does_not_come_is_named),
+        BOTH(the_setup_of_another_node_fails),
+        BOTH(a_stop_ends_all),
+    };
+    return draw_nonce() < 0 ? 1 : cmocka_run_group_tests_name("agent_nodes", tests, NULL, NULL);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_world.c - two nodes as one: real processes here, and a crew that says what the test says
+ *
+ * The functions of agent/crew.h that stand here take the place of agent/crew.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/agent_core.h"
+#include "agent/buf.h"
+#include "agent/crew.h"
+#include "agent/launch_env.h"
+#include "agent/ranks.h"
+#include "agent/world.h"
+#include "engine/err.h"
+#include "engine/flight.h"
+
+/* --- the stand-in ---------------------------------------------------------------------------- */
+
+struct crew {
+    struct crew_hooks hooks;
+};
+
+static struct crew crew;
+static struct buf asked; /* what the crew was asked, a word each */
+static struct flight_page far_page;
+static int silent_ms;
+
+int crew_open(struct crew **out, uv_loop_t *loop, const struct crew_options *o,
+              const struct crew_hooks *hooks, struct err *err)
+{
+    (void)loop;
+    (void)o;
+    (void)err;
+    crew.hooks = *hooks;
+    *out = &crew;
+    return 0;
+}
+
+void crew_close(struct crew *c)
+{
+    (void)c;
+}
+
+void crew_destroy(struct crew *c)
+{
+    (void)c;
+}
+
+const char *crew_name(const struct crew *c, int node)
+{
+    (void)c;
+    return node ? "n1" : "n0";
+}
+
+const char *crew_address(const struct crew *c, int node)
+{
+    (void)c;
+    return node ? "10.0.0.2" : "10.0.0.1";
+}
+
+void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_spawn *where, int n)
+{
+    (void)c;
+    assert_int_equal(n, 1);
+    buf_print(&asked, "spawn %d on %d: %d+%d of %s ", e->generation, where[0].node,
+              where[0].first_rank, where[0].ranks, e->node_ranks);
+}
+
+int64_t crew_pid(const struct crew *c, int rank)
+{
+    (void)c;
+    return 1000 + rank;
+}
+
+void crew_control(struct crew *c, const char *command)
+{
+    (void)c;
+    buf_print(&asked, "%s ", command);
+}
+
+void crew_relay(struct crew *c, const json_t *line)
+{
+    (void)c;
+    buf_print(&asked, "relay %s ", json_string_value(json_object_get(line, "key")));
+}
+
+void crew_signal(struct crew *c, int signo)
+{
+    (void)c;
+    buf_print(&asked, "signal %d ", signo);
+}
+
+void crew_sweep(struct crew *c, int generation)
+{
+    (void)c;
+    buf_print(&asked, "sweep %d ", generation);
+}
+
+void crew_inspect(struct crew *c, int generation)
+{
+    (void)c;
+    buf_print(&asked, "inspect %d ", generation);
+}
+
+int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
+                  uint64_t *io_mib)
+{
+    (void)c;
+    *page = far_page;
+    if (state)
+        *state = 'S';
+    if (io_mib)
+        *io_mib = 7;
+    return 1000 + rank;
+}
+
+int crew_silent_ms(const struct crew *c, int node)
+{
+    (void)c;
+    return node ? silent_ms : 0;
+}
+
+const char *crew_last_lines(const struct crew *c, int rank)
+{
+    (void)c;
+    return rank == 3 ? "far away\n" : "";
+}
+
+void crew_bye(struct crew *c)
+{
+    (void)c;
+    buf_print(&asked, "bye ");
+}
+
+/* --- what the world tells ------------------------------------------------------------------- */
+
+static uv_loop_t loop;
+static struct world *world;
+static struct buf told;
+static char dir[100];
+static char nonce[33]; /* drawn: two runs of this test must not end each other's processes */
+static int exits;
+
+static void on_started(void *arg, const struct world_started *s)
+{
+    (void)arg;
+    buf_print(&told, "started %d%s%s ", s->generation, s->text ? ": " : "", s->text ? s->text : "");
+    if (!s->text && s->generation > 0) {
+        assert_true(s->pids[0] > 0 && s->pids[1] > 0);
+        assert_int_equal(s->pids[2], 1002);
+        assert_int_equal(s->pids[3], 1003);
+    }
+}
+
+static void on_exited(void *arg, const struct agent_exit *e)
+{
+    (void)arg;
+    exits++;
+    buf_print(&told, "exit %d.%d on %s: %d %s ", e->generation, e->rank, e->node,
+              e->signalled ? -e->signo : e->exit_code, e->last_lines ? e->last_lines : "");
+}
+
+static void on_line(void *arg, int generation, int rank, const json_t *line)
+{
+    (void)arg;
+    buf_print(&told, "line %d.%d %s ", generation, rank,
+              json_string_value(json_object_get(line, "ev")));
+}
+
+static void on_output(void *arg, int rank, const char *bytes, size_t size)
+{
+    (void)arg;
+    (void)rank;
+    (void)bytes;
+    (void)size;
+}
+
+static void on_swept(void *arg, bool clean, const char *left)
+{
+    (void)arg;
+    buf_print(&told, "swept %d %s ", clean, left);
+}
+
+static void on_lost(void *arg, const struct agent_lost *l)
+{
+    (void)arg;
+    buf_print(&told, "lost %s %d+%d: %s ", l->name, l->first_rank, l->ranks, l->text);
+}
+
+static const char *said(void)
+{
+    return told.data ? told.data : "";
+}
+
+static const char *heard(void)
+{
+    return asked.data ? asked.data : "";
+}
+
+static void run_until(const char *text)
+{
+    for (int i = 0; i < 4000 && !strstr(said(), text); i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        usleep(2000);
+    }
+    if (!strstr(said(), text))
+        fail_msg("'%s' was not told, but: %s", text, said());
+}
+
+static void run_for(int ms)
+{
+    for (int i = 0; i < ms / 2; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        usleep(2000);
+    }
+}
+
+/* Two ranks on each of two nodes; the script is that of each rank, and of the setup. */
+static void prepare(const char *script)
+{
+    static const char *argv[4];
+    static struct ranks_job job;
+    struct err err = {0};
+    argv[0] = "/bin/sh";
+    argv[1] = "-c";
+    argv[2] = script;
+    job = (struct ranks_job){.run_dir = dir, .workdir = dir, .argv = argv, .setup_argv = argv};
+    json_t *plan = json_pack("{s:i, s:[{s:i},{s:i},{s:i},{s:i}]}", "np", 4, "ranks", "node", 0,
+                             "node", 0, "node", 1, "node", 1);
+    const struct crew_options o = {.nodes = 2};
+    assert_int_equal(world_gather(world, &o, &err), 0);
+    if (world_prepare(world, &job, plan, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(plan);
+}
+
+static void start(int generation)
+{
+    struct launch_env e = {.job = 7,
+                           .attempt = 1,
+                           .generation = generation,
+                           .name = "x",
+                           .nonce = nonce,
+                           .run_dir = dir,
+                           .ckpt_dir = dir,
+                           .resume_step = -1,
+                           .skip_step = -1};
+    world_start(world, &e);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    const struct world_hooks hooks = {.started = on_started,
+                                      .exited = on_exited,
+                                      .line = on_line,
+                                      .output = on_output,
+                                      .swept = on_swept,
+                                      .lost = on_lost};
+    exits = 0;
+    snprintf(dir, sizeof(dir), "%.60s/world.XXXXXX", tmp ? tmp : "/tmp");
+    uv_loop_init(&loop);
+    return mkdtemp(dir) && world_create(&world, &loop, nonce, &hooks, NULL) == 0 ? 0 : -1;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    char rm[140];
+    world_close(world);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    world_destroy(world);
+    uv_loop_close(&loop);
+    buf_fini(&told);
+    buf_fini(&asked);
+    snprintf(rm, sizeof(rm), "rm -rf '%s'", dir);
+    return system(rm);
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+static void nothing_is_told_before_all_are_there(void **state)
+{
+    (void)state;
+    prepare("echo '{\"ev\":\"warning\"}' >&$JOBCTL_EVENT_FD; exit $((4 + RANK))");
+    start(1);
+    run_for(300); /* the ranks here are long gone */
+    assert_string_equal(said(), "");
+    assert_string_equal(heard(), "spawn 1 on 1: 2+2 of 2,2 ");
+    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    run_until("exit 1.1 on n0: 5");
+    assert_true(strncmp(said(), "started 1 line 1.", 17) == 0);
+    assert_non_null(strstr(said(), "exit 1.0 on n0: 4"));
+    const struct agent_exit far_exit = {.generation = 1, .rank = 3, .exit_code = 9};
+    crew.hooks.exited(crew.hooks.arg, &far_exit);
+    assert_non_null(strstr(said(), "exit 1.3 on n1: 9"));
+}
+
+static void who_could_not_start_leaves_nothing_to_tell(void **state)
+{
+    (void)state;
+    prepare("exit 3");
+    start(1);
+    run_for(100);
+    crew.hooks.spawned(crew.hooks.arg, 1, "n1: cannot fork");
+    run_for(50);
+    assert_string_equal(said(), "started 1: n1: cannot fork ");
+    world_sweep(world, 1);
+    run_for(50);
+    assert_string_equal(said(), "started 1: n1: cannot fork "); /* n1 has not answered yet */
+    crew.hooks.swept(crew.hooks.arg, false, "n1: 77 (python3)");
+    assert_non_null(strstr(said(), "swept 0 n1: 77 (python3)"));
+}
+
+/* A late answer to what was given up is nobody's. */
+static void a_sweep_ends_the_start(void **state)
+{
+    (void)state;
+    prepare("sleep 1000");
+    start(1);
+    world_sweep(world, 1);
+    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    crew.hooks.swept(crew.hooks.arg, true, "");
+    run_until("swept 1");
+    assert_null(strstr(said(), "started"));
+}
+
+static void the_setup_is_over_when_it_is_everywhere(void **state)
+{
+    (void)state;
+    prepare("exit 0");
+    start(0);
+    crew.hooks.spawned(crew.hooks.arg, 0, NULL);
+    run_for(200);
+    assert_int_equal(exits, 0);
+    const struct agent_exit e = {.generation = 0, .rank = 1};
+    crew.hooks.exited(crew.hooks.arg, &e);
+    assert_int_equal(exits, 1);
+    assert_non_null(strstr(said(), "exit 0.1 on n1: 0"));
+}
+
+static void the_first_setup_that_fails_is_told_and_ends_the_others(void **state)
+{
+    (void)state;
+    prepare("sleep 1000");
+    start(0);
+    crew.hooks.spawned(crew.hooks.arg, 0, NULL);
+    const struct agent_exit e = {.rank = 1, .exit_code = 6, .last_lines = "no such module"};
+    crew.hooks.exited(crew.hooks.arg, &e);
+    run_until("exit 0.1 on n1: 6 no such module");
+    assert_int_equal(exits, 1);
+}
+
+static void all_get_signals_and_words(void **state)
+{
+    (void)state;
+    prepare("echo '{\"ev\":\"rendezvous\",\"key\":\"k\",\"value\":\"v\"}' >&$JOBCTL_EVENT_FD; sleep 1000");
+    start(1);
+    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    run_for(200);
+    world_control(world, "stop");
+    world_signal(world, 9);
+    run_until("exit 1.1 on n0: -9");
+    world_dismiss(world);
+    assert_non_null(strstr(heard(), "relay k relay k stop signal 9 bye "));
+}
+
+static void ranks_elsewhere_are_looked_at_as_those_here(void **state)
+{
+    (void)state;
+    struct flight_page page;
+    char letter;
+    uint64_t mib;
+    prepare("sleep 1000");
+    start(1);
+    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    assert_string_equal(world_where(world, 1), "n0");
+    assert_string_equal(world_where(world, 2), "n1");
+    assert_true(world_is_here(world, 1) && !world_is_here(world, 2));
+    far_page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
+    assert_int_equal(world_look(world, 3, &page, &letter, &mib), 1003);
+    assert_int_equal(page.pid, 44);
+    assert_int_equal(letter, 'S');
+    assert_int_equal(mib, 7);
+    silent_ms = 4000; /* nobody can tell what it does, so nobody says that it hangs */
+    world_look(world, 3, &page, &letter, &mib);
+    assert_int_equal(letter, 't');
+    silent_ms = 0;
+    assert_true(world_look(world, 0, &page, &letter, NULL) > 0);
+    assert_string_equal(world_last_lines(world, 3), "far away\n");
+    assert_int_equal(world_inspect(world, 1), 1);
+    crew.hooks.lost(crew.hooks.arg, 1, "n1 was not heard of for 22 s");
+    assert_non_null(strstr(said(), "lost n1 2+2: n1 was not heard of for 22 s; rank 2 there was "
+                                   "last seen in forward of step 41"));
+    assert_int_equal(world_inspect(world, 1), 0);
+    world_signal(world, 9);
+    run_until("exit 1.1 on n0: -9");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, up, down)
+
+int main(void)
+{
+    unsigned char raw[16];
+    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
+        return 1;
+    for (size_t i = 0; i < sizeof(raw); i++)
+        snprintf(nonce + 2 * i, 3, "%02x", raw[i]);
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_is_told_before_all_are_there),
+        TEST(who_could_not_start_leaves_nothing_to_tell),
+        TEST(a_sweep_ends_the_start),
+        TEST(the_setup_is_over_when_it_is_everywhere),
+        TEST(the_first_setup_that_fails_is_told_and_ends_the_others),
+        TEST(all_get_signals_and_words),
+        TEST(ranks_elsewhere_are_looked_at_as_those_here),
+    };
+    return cmocka_run_group_tests_name("world", tests, NULL, NULL);
+}
