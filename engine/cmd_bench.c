@@ -53,7 +53,7 @@ static int parse_batch(struct model_limits *z, const json_t *config, const struc
         if (v[i] < 1 || v[i] > 1 << 20)
             return err_set(err, ERR_USAGE, "the configuration's \"case\" needs batch, latent_hw "
                            "[height, width] and text_len above 0");
-    *z = (struct model_limits){(int)v[0], (int)v[1], (int)v[2], (int)v[3], false, false};
+    *z = (struct model_limits){(int)v[0], (int)v[1], (int)v[2], (int)v[3], false, false, 0};
     return 0;
 }
 

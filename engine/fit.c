@@ -33,11 +33,23 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
         .pictures = !s->sample_before && !s->sample_after ? 0
                     : s->sample_count < SAMPLER_BATCH     ? s->sample_count
                                                           : SAMPLER_BATCH,
-        .ranks = ask->ranks, .sharing = ask->sharing,
+        .ranks = ask->ranks, .sharing = ask->sharing, .pixels_most = ask->pixels_most,
     };
     *out = (struct fit){.micro = c.most, .recompute = c.memory.limits.recompute, .fits = true};
     out->budget = ask->room.free / 100 * FIT_PERCENT / (ask->device ? 1 : ask->ranks);
     return c;
+}
+
+/* The most samples of any size after the run ran out of memory; `otherwise` if that is no limit. */
+static int lowered_to(const struct fit_ask *ask, int otherwise)
+{
+    int most = otherwise;
+    if (ask->micro_most > 0 && ask->micro_most < most)
+        most = ask->micro_most;
+    if (ask->pixels_most > 0 && ask->pixels_least > 0 &&
+        ask->pixels_most / ask->pixels_least < most)
+        most = (int)(ask->pixels_most / ask->pixels_least);
+    return most > 0 ? most : 1;
 }
 
 static int plan_micro(struct choice *c, int micro)
@@ -101,7 +113,7 @@ static void tell_micro(const struct choice *c)
     char most[MEMORY_TEXT], planned[MEMORY_TEXT];
     memory_text(c->ask->room.free, most);
     memory_text(c->fit->plan.total, planned);
-    if (c->ask->micro_most > 0 && c->fit->micro == c->ask->micro_most)
+    if (c->fit->micro == lowered_to(c->ask, c->fit->micro + 1))
         snprintf(why, FIT_WHY, "the run ran out of memory with more");
     else if (!c->fit->fits)
         snprintf(why, FIT_WHY, "does not fit: %s are planned, %d %% of the %s that are free may be "
@@ -136,8 +148,8 @@ static void tell_recompute(const struct choice *c)
 int fit_choose(struct fit *out, const struct fit_ask *ask, struct err *err)
 {
     struct choice c = begin(out, ask, err);
-    if (ask->micro_most > 0 && ask->micro_most < c.most)
-        c.most = ask->micro_most;
+    const int most = lowered_to(ask, c.most);
+    c.most = most < c.most ? most : c.most;
     if (ask->recompute && ask->spec->recompute == RECOMPUTE_AUTO)
         c.memory.limits.recompute = true;
     const bool given = !ask->spec->micro_auto || ask->spec->reproducible || out->budget == 0;

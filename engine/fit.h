@@ -31,6 +31,9 @@ struct fit_ask {
     bool                     device, bf16;
     struct memory_room       room;   /* of the device; on the CPU all ranks share it; 0: unknown */
     int                      micro_most; /* it was too much before: no more than this; 0 = no limit */
+    int64_t                  pixels_most; /* likewise, in latent pixels of all its samples, whatever
+                                             their size (memory_micro()); 0 = no limit */
+    int64_t                  pixels_least; /* of the smallest sample, with pixels_most */
     bool                     recompute;  /* it was too much before, with one sample */
 };
 

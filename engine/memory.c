@@ -31,7 +31,7 @@ static int64_t device_workspace(const struct memory_ask *a)
     const struct model_limits *z = &a->limits;
     const int64_t B = z->batch, C = c->hidden, F = c->mlp_hidden;
     const int height = z->height / c->patch, width = z->width / c->patch;
-    const int64_t M = B * height * width, T = B * z->text;
+    const int64_t M = model_limits_pixels(z) / (c->patch * c->patch), T = B * z->text;
     const struct mix_tile tile = mix_back_tile(height, width, a->bf16 ? 2 : 4, TILE_ROOM);
     const int64_t bands = tile.rows > 0 ? (height + tile.rows - 1) / tile.rows : height;
     const int64_t rows = (M + T) / SUM_ROWS + B + 1; /* chunks of rows */
@@ -103,6 +103,7 @@ static int add_pictures(struct memory_plan *p, const struct memory_ask *a, struc
     if (a->pictures == 0)
         return 0;
     z.batch = a->pictures;
+    z.pixels = 0;
     z.recompute = false;
     backend_count_begin(&count, a->device, a->bf16);
     const int r = model_create(&m, &a->model, &z, false, err);
@@ -124,9 +125,25 @@ static void measure_state(struct memory_plan *p, struct step *step)
         p->checkpoint += optim_state_at(o, i)->count * (int64_t)sizeof(float);
 }
 
-int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct err *err)
+int memory_micro(int micro, int64_t pixels_most, int height, int width)
 {
-    struct memory_plan p = {.total = 0};
+    const int64_t n = pixels_most / ((int64_t)height * width);
+    return pixels_most <= 0 || n >= micro ? micro : n < 1 ? 1 : (int)n;
+}
+
+/* One sample of the largest size must have room. */
+static int64_t pixels_of(const struct memory_ask *a)
+{
+    const int64_t one = (int64_t)a->limits.height * a->limits.width;
+    return a->pixels_most <= 0 ? 0 : a->pixels_most > one ? a->pixels_most : one;
+}
+
+int memory_plan(struct memory_plan *out, const struct memory_ask *asked, struct err *err)
+{
+    struct memory_ask with = *asked;
+    const struct memory_ask *ask = &with;
+    with.limits.pixels = pixels_of(asked);
+    struct memory_plan p = {.limits = with.limits};
     struct backend_count count;
     struct step *step = NULL;
     if (add_pictures(&p, ask, err) < 0)

@@ -23,6 +23,8 @@ struct err;
 struct memory_ask {
     struct model_config model;
     struct model_limits limits;  /* the micro-batch, and whether blocks are computed again */
+    int64_t             pixels_most; /* latent pixels that a micro-batch may have, but for one
+                                        sample; 0 = no limit */
     struct optim_config optim;
     bool                device;  /* a GPU, whose memory is not this process's */
     bool                bf16;
@@ -33,6 +35,7 @@ struct memory_ask {
 };
 
 struct memory_plan {
+    struct model_limits limits; /* what arrays are made for */
     int64_t bytes[USES];  /* of one rank; USE_HERE is not the device's */
     int64_t total;        /* of the device: all but USE_HERE; on the CPU all */
     int64_t params;       /* trained numbers */
@@ -47,6 +50,9 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct er
  * that one (of 1, if none fits) is left in *out. ask->limits.batch is not read. */
 int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most,
                          int64_t room, struct err *err);
+
+/* The samples of a size that a micro-batch of at most `micro` may have: memory_ask.pixels_most. */
+int memory_micro(int micro, int64_t pixels_most, int height, int width);
 
 enum { MEMORY_TEXT = 32 };
 /* "33.6 MiB", "12.50 GiB"; returns out. */

@@ -31,6 +31,12 @@ static int check_limits(const struct model_config *c, const struct model_limits 
     return 0;
 }
 
+int64_t model_limits_pixels(const struct model_limits *max)
+{
+    const int64_t all = (int64_t)max->batch * max->height * max->width;
+    return max->pixels > 0 && max->pixels < all ? max->pixels : all;
+}
+
 static int check_device(const struct kern_ops *ops, const struct model_config *c, struct err *err)
 {
     if (c->linear_head_dim > ops->lin_attn_dim)
@@ -145,7 +151,8 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
                        in->height, in->width, p);
     const int64_t tokens = (int64_t)(in->height / p) * (in->width / p);
     if (in->batch > m->max.batch || in->text > m->max.text ||
-        tokens > (int64_t)(m->max.height / p) * (m->max.width / p))
+        tokens > (int64_t)(m->max.height / p) * (m->max.width / p) ||
+        (int64_t)in->batch * in->height * in->width > model_limits_pixels(&m->max))
         return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is larger "
                        "than the %d x %d x %d with %d that the model was made for", in->batch,
                        in->height, in->width, in->text, m->max.batch, m->max.height, m->max.width,

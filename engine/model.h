@@ -52,7 +52,11 @@ struct model_limits {
     bool recompute;            /* of a block only its input: its forward pass runs again before its
                                   backward pass, with the same bits */
     bool by_unit;              /* weights and gradients are not the model's: model_on_units() */
+    int64_t pixels;            /* the most that batch * height * width will be, where batches of large
+                                  pictures are smaller; 0: of the three above */
 };
+
+int64_t model_limits_pixels(const struct model_limits *max);
 
 /* One batch, read only. Row-major fp32; kernel arrays. */
 struct model_input {

@@ -47,12 +47,12 @@ static struct sizes sizes_of(const struct model *m)
 {
     const struct model_config *c = &m->cfg;
     const size_t B = (size_t)m->max.batch, p = (size_t)c->patch;
-    const size_t N = (size_t)m->max.height / p * ((size_t)m->max.width / p);
+    const size_t M = (size_t)model_limits_pixels(&m->max) / (p * p);
     return (struct sizes){
-        .B = B, .M = B * N, .T = B * (size_t)m->max.text, .C = (size_t)c->hidden,
+        .B = B, .M = M, .T = B * (size_t)m->max.text, .C = (size_t)c->hidden,
         .D = (size_t)c->caption_channels, .F = (size_t)c->mlp_hidden,
         .P = (size_t)c->latent_channels * p * p,
-        .prob = B * (size_t)c->heads * N * (m->ops->keeps ? (size_t)m->max.text : 2),
+        .prob = (size_t)c->heads * M * (m->ops->keeps ? (size_t)m->max.text : 2),
     };
 }
 

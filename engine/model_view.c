@@ -30,8 +30,7 @@ int model_make_views(struct model *m, struct err *err)
     const struct model_config *c = &m->cfg;
     const struct model_limits *z = &m->max;
     const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
-    const size_t latent =
-        B * (size_t)c->latent_channels * (size_t)z->height * (size_t)z->width;
+    const size_t latent = (size_t)c->latent_channels * (size_t)model_limits_pixels(z);
     if (m->ops->host || z->by_unit) {
         m->here_weights = m->weights;
         m->here_grads = m->grads;
@@ -171,7 +170,8 @@ int model_forward_here(struct model *m, const struct model_input *in, float *out
     const struct model_config *c = &m->cfg;
     const struct model_limits *z = &m->max;
     if (in->batch < 1 || in->batch > z->batch || in->height < 1 || in->height > z->height ||
-        in->width < 1 || in->width > z->width || in->text < 1 || in->text > z->text)
+        in->width < 1 || in->width > z->width || in->text < 1 || in->text > z->text ||
+        (int64_t)in->batch * in->height * in->width > model_limits_pixels(z))
         return err_set(err, ERR_USAGE, "the batch is larger than the model was made for");
     const size_t B = (size_t)in->batch, text = B * (size_t)in->text;
     const size_t latent = B * (size_t)c->latent_channels * (size_t)in->height * (size_t)in->width;

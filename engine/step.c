@@ -56,8 +56,7 @@ static int alloc_scratch(struct step *s, struct err *err)
 {
     const struct model_config *c = model_config(s->model);
     const size_t B = (size_t)s->max.batch, text = B * (size_t)s->max.text;
-    const size_t latent =
-        B * (size_t)c->latent_channels * (size_t)s->max.height * (size_t)s->max.width;
+    const size_t latent = (size_t)c->latent_channels * (size_t)model_limits_pixels(&s->max);
     const size_t caption = text * (size_t)c->caption_channels;
     void *losses = NULL, *first = NULL;
     if (add(s, &s->x_t, latent, err) < 0 || add(s, &s->out, latent, err) < 0 ||
@@ -257,7 +256,8 @@ static int check_input(const struct step *s, const struct step_input *in, struct
 {
     const int64_t pixels = (int64_t)in->height * in->width;
     if (in->batch < 1 || in->batch > s->max.batch || in->text < 1 || in->text > s->max.text ||
-        pixels < 1 || pixels > (int64_t)s->max.height * s->max.width)
+        pixels < 1 || pixels > (int64_t)s->max.height * s->max.width ||
+        in->batch * pixels > model_limits_pixels(&s->max))
         return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is larger "
                        "than the %d x %d x %d with %d that the step was made for", in->batch,
                        in->height, in->width, in->text, s->max.batch, s->max.height, s->max.width,

@@ -3,8 +3,8 @@
  *
  * A run that ran out of the device's memory leaves a note in its checkpoint
  * directory, memory.json; the next start, whoever makes it, takes a smaller
- * micro-batch of the same global batch: of the size of pictures that ran out, if
- * it was in a step, else of all.  On another kind of device the note means nothing.
+ * micro-batch of the same global batch: half as many of the size of pictures that
+ * ran out, if it was in a step, and no more pixels of another; else half of all.  On another kind of device the note means nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,22 +23,10 @@ static void note_path(const struct train *t, char *path, size_t size)
     snprintf(path, size, "%s/memory.json", t->dir);
 }
 
-static void read_buckets(struct train_lowered *l, const json_t *note)
+static int size_in(const json_t *note, const char *key)
 {
-    const char *name;
-    json_t *value;
-    json_t *walk = (json_t *)(uintptr_t)note; /* iterating changes nothing */
-    json_object_foreach(walk, name, value)
-    {
-        int height, width;
-        const json_int_t micro = json_integer_value(value);
-        if (l->buckets < TRAIN_LOWERED && micro > 0 && micro < MICRO_MOST &&
-            sscanf(name, "%dx%d", &height, &width) == 2) {
-            l->bucket[l->buckets].height = height;
-            l->bucket[l->buckets].width = width;
-            l->bucket[l->buckets++].micro = (int)micro;
-        }
-    }
+    const json_int_t n = json_integer_value(json_object_get(note, key));
+    return n > 0 && n < MICRO_MOST ? (int)n : 0;
 }
 
 /* A note that cannot be read is no note: the run finds out again. */
@@ -55,23 +43,24 @@ static void read_note(const struct train *t, struct train_lowered *l)
             l->micro = (int)micro;
             l->recompute = json_is_true(json_object_get(note, "recompute"));
         }
-        read_buckets(l, json_object_get(note, "buckets"));
+        const json_t *most = json_object_get(note, "most");
+        l->height = size_in(most, "height");
+        l->width = size_in(most, "width");
+        l->samples = l->height > 0 && l->width > 0 ? size_in(most, "samples") : 0;
     }
     json_decref(note);
 }
 
 static bool write_note(const struct train *t, const struct train_lowered *l)
 {
-    char path[CHECKPOINT_PATH + 16], part[CHECKPOINT_PATH + 40], name[32];
+    char path[CHECKPOINT_PATH + 16], part[CHECKPOINT_PATH + 40];
     note_path(t, path, sizeof(path));
     snprintf(part, sizeof(part), "%s.%ld", path, (long)getpid());
-    json_t *note = json_pack("{s:i, s:s, s:i, s:b, s:{}}", "schema", 1, "device", backend_device(),
-                             "micro", l->micro, "recompute", (int)l->recompute, "buckets");
-    for (int i = 0; i < l->buckets; i++) {
-        snprintf(name, sizeof(name), "%dx%d", l->bucket[i].height, l->bucket[i].width);
-        json_object_set_new(json_object_get(note, "buckets"), name,
-                            json_integer(l->bucket[i].micro));
-    }
+    json_t *note = json_pack("{s:i, s:s, s:i, s:b}", "schema", 1, "device", backend_device(),
+                             "micro", l->micro, "recompute", (int)l->recompute);
+    if (l->samples > 0)
+        json_object_set_new(note, "most", json_pack("{s:i, s:i, s:i}", "height", l->height, "width",
+                                                    l->width, "samples", l->samples));
     const bool written = note && json_dump_file(note, part, JSON_COMPACT) == 0 &&
                          rename(part, path) == 0;
     if (!written)
@@ -80,20 +69,14 @@ static bool write_note(const struct train *t, const struct train_lowered *l)
     return written;
 }
 
-/* -1: nothing was ever too large of this size. */
-static int find_bucket(const struct train_lowered *l, int height, int width)
+static int64_t pixels_most(const struct train_lowered *l)
 {
-    for (int i = 0; i < l->buckets; i++)
-        if (l->bucket[i].height == height && l->bucket[i].width == width)
-            return i;
-    return -1;
+    return (int64_t)l->samples * l->height * l->width;
 }
 
 int train_memory_micro(const struct train *t, int height, int width)
 {
-    const int i = find_bucket(&t->lowered, height, width);
-    const int micro = i < 0 ? t->spec.batch_micro : t->lowered.bucket[i].micro;
-    return micro < t->spec.batch_micro ? micro : t->spec.batch_micro;
+    return memory_micro(t->spec.batch_micro, pixels_most(&t->lowered), height, width);
 }
 
 static void tell(const struct train *t)
@@ -114,9 +97,9 @@ static void tell(const struct train *t)
     if (f->recompute)
         printf("blocks: computed again in the backward pass, %.0f %% more work (%s)\n",
                100 * f->plan.again, f->recompute_why);
-    for (int i = 0; i < t->lowered.buckets; i++)
-        printf("batch: of %dx%d latents at most %d at once (the run ran out of memory with more)\n",
-               t->lowered.bucket[i].height, t->lowered.bucket[i].width, t->lowered.bucket[i].micro);
+    if (t->lowered.samples > 0)
+        printf("batch: of %dx%d latents at most %d at once, of other sizes no more pixels (the run ran "
+               "out of memory with more)\n", t->lowered.height, t->lowered.width, t->lowered.samples);
     if (t->lowered.micro > 0)
         progress_warning(t->progress, "micro-batches of %d%s, for the run ran out of %s's memory; "
                          "a step still takes %d samples", f->micro,
@@ -124,6 +107,17 @@ static void tell(const struct train *t)
                          t->spec.batch_global);
     else if (!f->fits)
         progress_warning(t->progress, "train.batch.micro: %d %s", f->micro, f->micro_why);
+}
+
+static int64_t pixels_least(const struct train *t)
+{
+    int64_t least = 0;
+    for (int i = 0; i < dataset_shape(t->data).buckets; i++) {
+        const struct dataset_bucket b = dataset_bucket(t->data, i);
+        const int64_t pixels = (int64_t)b.height * b.width;
+        least = least == 0 || pixels < least ? pixels : least;
+    }
+    return least;
 }
 
 /* Rank 0 chooses, so that all do the same. */
@@ -138,7 +132,8 @@ int train_memory_choose(struct train *t)
             .spec = &t->spec, .height = s.height, .width = s.width, .text = s.words,
             .ranks = t->env->world_size, .device = !backend_ops()->host,
             .bf16 = backend_is_bf16(), .room = memory_room(), .micro_most = t->lowered.micro,
-            .recompute = t->lowered.recompute,
+            .recompute = t->lowered.recompute, .pixels_most = pixels_most(&t->lowered),
+            .pixels_least = pixels_least(t),
         };
         if (fit_choose_sharing(&t->fit, &ask, &t->err) < 0)
             return -1;
@@ -169,24 +164,29 @@ static void refuse(struct train *t, const char *why)
     err_prefix(&t->err, "%s, so the same again would not help: ", why);
 }
 
-/* Only of the size that ran out: the others keep what fits them. */
-static void lower_bucket(struct train *t)
+/* What a micro-batch may have next time, in samples of a size. Arrays are made once for all sizes, so
+ * that a smaller number of one size alone would leave them as large as they are: other sizes may have
+ * no more pixels. Where not even one sample found room beside the arrays, these are halved. false:
+ * there is nothing left to halve. */
+static bool lower_pixels(struct train_lowered *next, const struct train *t)
+{
+    const struct dataset_shape s = dataset_shape(t->data);
+    const int64_t held = model_limits_pixels(&t->fit.plan.limits), one = (int64_t)s.height * s.width;
+    const bool many = t->hand.samples > 1;
+    next->height = many ? t->hand.height : s.height;
+    next->width = many ? t->hand.width : s.width;
+    next->samples = many ? t->hand.samples / 2 : (int)(held / one / 2);
+    return next->samples > 0;
+}
+
+static void lower_size(struct train *t)
 {
     struct train_lowered *next = &t->lowered;
-    const int height = t->hand.height, width = t->hand.width, half = t->hand.samples / 2;
-    int i = find_bucket(next, height, width);
-    if (i < 0 && next->buckets < TRAIN_LOWERED) {
-        i = next->buckets++;
-        next->bucket[i].height = height;
-        next->bucket[i].width = width;
-    }
-    if (i >= 0)
-        next->bucket[i].micro = half;
-    else
-        next->micro = half;
-    if (write_note(t, next))
-        err_prefix(&t->err, "micro-batches of %d of %dx%d latents were too large, the next start takes "
-                   "%d of these: ", t->hand.samples, height, width, half);
+    if (!write_note(t, next))
+        return;
+    err_prefix(&t->err, "micro-batches of %d of %dx%d latents were too large, the next start takes at "
+               "most %d of %dx%d at once, and of other sizes no more pixels: ", t->hand.samples,
+               t->hand.height, t->hand.width, next->samples, next->height, next->width);
 }
 
 void train_memory_lower(struct train *t)
@@ -198,7 +198,8 @@ void train_memory_lower(struct train *t)
         return;
     /* Where all samples are of one size, the arrays are made for fewer of them next time. */
     const bool of_bucket = t->hand.samples > 0 && dataset_shape(t->data).buckets > 1;
-    const bool last = of_bucket ? t->hand.samples == 1 : f->micro == 1;
+    struct train_lowered size = *next;
+    const bool last = of_bucket ? !lower_pixels(&size, t) : f->micro == 1;
     if (t->spec.reproducible) {
         refuse(t, "reproducible: true keeps its micro-batches");
     } else if (last && t->spec.recompute == RECOMPUTE_AUTO && !f->recompute) {
@@ -209,7 +210,8 @@ void train_memory_lower(struct train *t)
     } else if (last) {
         refuse(t, "one sample at a time does not fit");
     } else if (of_bucket) {
-        lower_bucket(t);
+        *next = size;
+        lower_size(t);
     } else {
         next->micro = f->most > 0 && f->most < half ? f->most : half;
         next->recompute = f->recompute;

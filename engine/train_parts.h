@@ -31,14 +31,10 @@ struct train_pending {
 };
 
 /* What a run that was too large leaves for the next. */
-enum { TRAIN_LOWERED = 64 };
 struct train_lowered {
     int  micro;     /* at most this of any size; 0 = nothing was too large */
     bool recompute;
-    int  buckets;   /* at most so many of one size of pictures */
-    struct {
-        int height, width, micro;
-    } bucket[TRAIN_LOWERED];
+    int  height, width, samples; /* at most the pixels of so many of this size; 0 samples = no limit */
 };
 
 struct train {

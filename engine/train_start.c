@@ -178,9 +178,7 @@ static void on_ready(void *arg, size_t from)
 
 static int create_step(struct train *t)
 {
-    struct dataset_shape s = dataset_shape(t->data);
-    struct model_limits max = {.batch = t->spec.batch_micro, .height = s.height, .width = s.width,
-                               .text = s.words, .recompute = t->fit.recompute};
+    const struct model_limits max = t->fit.plan.limits;
     const struct step_share share = {t->fit.sharing, t->env->rank, t->env->world_size};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
         step_create_shared(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,

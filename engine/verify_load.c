@@ -76,7 +76,7 @@ int verify_limits(struct model_limits *max, const struct verify_case_files *file
         if (x->dim[i] < 1 || x->dim[i] > 1 << 20)
             return err_set(err, ERR_DATA, "tensor %s has an impossible shape", x_name);
     *max = (struct model_limits){(int)x->dim[0], (int)x->dim[2], (int)x->dim[3],
-                                 (int)y->dim[y->ndim - 2], false, false};
+                                 (int)y->dim[y->ndim - 2], false, false, 0};
     return 0;
 }
 

@@ -131,6 +131,20 @@ sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
 ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
     env CUDA_CPU_FAIL=memory:45 $small
 
+# Pictures of many sizes: half as many of one size would leave arrays for all of another; the next start's
+# are smaller, and fit where those did not.
+ok "pictures of many sizes" python3 tests/e2e/pictures.py "$work/pictures"
+cat >"$work/many.json" <<JSON
+{"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$work/pictures","multi_scale":true,
+ "resolution":64,"caption_words":4,"caption_channels":32},"batch":{"global":8,"micro":8},"steps":3,
+ "sample":{"after":false},"grad_checkpointing":false},"checkpoint":{"dir":"$work/many"}}
+JSON
+many="$bin/jobctl-train train --backend cuda --spec $work/many.json"
+ends 72 'were too large, the next start takes at most 4 of .* and of other sizes no more pixels: out of GPU' \
+    env CUDA_CPU_FAIL=memory:50 $many
+ends 0 'batch: 8 samples in [2-9] micro-batches of [4-7] (the run ran out of memory with more)' \
+    env CUDA_CPU_FAIL=memory:50 $many
+
 # Two GPUs, with the stand-in of NCCL: the losses of one; an error of NCCL ends both.
 export JOBCTL_NCCL="$nccl"
 two() { # NAME: both ranks, to the end; their words and how each ended

@@ -40,8 +40,8 @@ grep -q 'batch: 6 samples in 6 micro-batches of 1 (the run ran out of memory wit
 grep -q '(the run ran out of memory with one sample at a time)' noted.log
 grep -q 'batch: 6 samples in 2 micro-batches of 4' other.log
 
-# Pictures of many shapes: only the size that ran out is taken in smaller pieces from then on, by the next
-# start, whoever makes it; a step still takes the same samples, so the losses are those of a run that fitted.
+# Pictures of many shapes: the size that ran out is taken in smaller pieces from then on, and no other has
+# more pixels at once, by the next start, whoever makes it: the arrays shrink with it. A step still takes the same samples, so the losses are those of a run that fitted.
 python3 "$TOP/tests/e2e/pictures.py" "$WORK/many"
 shapes() { # NAME
     cat >"$1.json" <<JSON
@@ -55,12 +55,14 @@ shapes fits
 export JOBCTL_TEST_OOM=8x8:3
 for next in 4 2; do
     code 72 shapes small
-    grep -q "of 8x8 latents were too large, the next start takes $next of these" small.log
-    grep -q "\"buckets\":{\"8x8\":$next}" small/memory.json
+    grep -q "of 8x8 latents were too large, the next start takes at most $next of 8x8 at once" small.log
+    grep -q "\"samples\":$next" small/memory.json
 done
 shapes small
-grep -q 'batch: of 8x8 latents at most 2 at once (the run ran out of memory with more)' small.log
-grep -q 'batch: 8 samples in 1 micro-batch of 8' small.log
+grep -q 'batch: of 8x8 latents at most 2 at once, of other sizes no more pixels (the run ran out' small.log
+grep -q 'batch: 8 samples in 4 micro-batches of 2 (the run ran out of memory with more)' small.log
+activations() { sed -n 's/^memory: .*activations \([0-9.]*\) MiB.*/\1/p' "$1.log" | tail -n 1; }
+python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert b < a / 3, (a, b)' "$(activations fits)" "$(activations small)"
 python3 - <<'PY'
 import json
 def rows(path): return {r["step"]: r for r in map(json.loads, open(path))}
@@ -70,6 +72,7 @@ PY
 unset JOBCTL_TEST_OOM
 # Not even one of them, and blocks are to be kept: no other start would help.
 sed -i 's/small/none/g' small.json && cp small.json none.json
-mkdir none && echo '{"schema":1,"device":"cpu","micro":0,"recompute":false,"buckets":{"8x8":1}}' >none/memory.json
+mkdir none && echo '{"schema":1,"device":"cpu","micro":0,"recompute":false,
+ "most":{"height":8,"width":8,"samples":1}}' >none/memory.json
 JOBCTL_TEST_OOM=8x8:0 code 64 jobctl-train train --spec none.json
 has 'one sample at a time does not fit, so the same again would not help' err

@@ -178,6 +178,31 @@ static void the_state_is_shared_as_far_as_it_must(void **state)
     }
 }
 
+/* A run of many sizes that ran out of memory: no more pixels than that of any, so that the smallest
+ * says how many samples there are at once. */
+static void after_some_pixels_were_too_much(void **state)
+{
+    (void)state;
+    const struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 8,
+                                    .batch_micro = 8, .recompute = RECOMPUTE_OFF};
+    struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 1,
+                          .room = {1 << 30, 1 << 30}};
+    struct fit whole, f;
+    assert_int_equal(fit_choose(&whole, &ask, NULL), 0);
+    ask.pixels_most = 3 * 64;
+    ask.pixels_least = 48;
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_int_equal(f.micro, 4);
+    assert_string_equal(f.micro_why, "the run ran out of memory with more");
+    assert_int_equal(model_limits_pixels(&f.plan.limits), 3 * 64);
+    assert_true(f.plan.total < whole.plan.total);
+    ask.pixels_least = 4; /* very small ones: as many as ever, in the same memory */
+    assert_int_equal(fit_choose(&f, &ask, NULL), 0);
+    assert_int_equal(f.micro, 8);
+    assert_string_equal(f.micro_why, "train.batch.micro says so");
+    assert_int_equal(model_limits_pixels(&f.plan.limits), 3 * 64);
+}
+
 static void sizes_that_no_model_has(void **state)
 {
     (void)state;
@@ -198,6 +223,7 @@ int main(void)
         cmocka_unit_test(each_row),
         cmocka_unit_test(after_one_sample_was_too_much),
         cmocka_unit_test(the_state_is_shared_as_far_as_it_must),
+        cmocka_unit_test(after_some_pixels_were_too_much),
         cmocka_unit_test(sizes_that_no_model_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static const struct model_config configs[] = {
     {1, 64, 2, 32, 2, 160, true, false, false, 0.3f, 1e-5f, CH, D, L, 0.1f},
 };
 static const struct model_limits limits[] = {
-    {1, 4, 2, 1, false, false}, {3, 4, 6, L, false, false}, {3, 4, 6, L, true, false},
+    {1, 4, 2, 1, false, false, 0}, {3, 4, 6, L, false, false, 0}, {3, 4, 6, L, true, false, 0},
 };
 static const struct optim_config optims[] = {
     {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0},
@@ -103,7 +103,7 @@ static void a_model_that_draws_is_planned_for(void **state)
     const int64_t without = plan_of(&ask).total;
     struct model *m = NULL;
     ask.pictures = 5;
-    const struct model_limits z = {5, ask.limits.height, ask.limits.width, ask.limits.text, false, false};
+    const struct model_limits z = {5, ask.limits.height, ask.limits.width, ask.limits.text, false, false, 0};
     taken = 0;
     ops->alloc = counted_alloc;
     assert_int_equal(model_create(&m, &ask.model, &z, false, NULL), 0);
@@ -233,6 +233,47 @@ static void a_machine_has_some_memory(void **state)
     assert_true(r.free > 0 && r.total >= r.free);
 }
 
+/* Of many sizes of pictures: no batch has more pixels, whatever its samples are. */
+static void fewer_pixels_take_less(void **state)
+{
+    (void)state;
+    struct memory_ask ask = ask_of(0, false);
+    ask.limits = (struct model_limits){.batch = 8, .height = 8, .width = 8, .text = L};
+    const struct memory_plan all = plan_of(&ask);
+    ask.pixels_most = 4 * 8 * 8;
+    const struct memory_plan half = plan_of(&ask);
+    assert_true(half.bytes[USE_ACTIVATIONS] * 10 < all.bytes[USE_ACTIVATIONS] * 6);
+    assert_true(half.bytes[USE_BACKWARD] * 10 < all.bytes[USE_BACKWARD] * 6);
+    ask.limits = half.limits; /* a step of these takes it, and no more */
+    struct step *s = step_of(&ask);
+    struct err err = {0};
+    double loss;
+    float x[8 * CH * 8 * 8] = {1}, y[8 * L * D] = {0}, mask[8 * L] = {1};
+    int t[8] = {0};
+    struct step_input in = {.batch = 4, .height = 8, .width = 8, .text = L, .x0 = x, .noise = x,
+                            .t_index = t, .y = y, .mask = mask};
+    step_begin(s);
+    assert_int_equal(step_micro(s, &in, 1, &loss, NULL, &err), 0);
+    in.batch = 8, in.width = 4; /* more of the smaller ones */
+    assert_int_equal(step_micro(s, &in, 1, &loss, NULL, &err), 0);
+    in.batch = 5, in.width = 8;
+    assert_int_equal(step_micro(s, &in, 1, &loss, NULL, &err), -1);
+    step_destroy(s);
+    ask.pixels_most = 1; /* one sample must have room */
+    const struct memory_plan one = plan_of(&ask);
+    assert_int_equal(model_limits_pixels(&one.limits), 8 * 8);
+}
+
+static void samples_of_a_size(void **state)
+{
+    (void)state;
+    assert_int_equal(memory_micro(8, 0, 16, 16), 8);
+    assert_int_equal(memory_micro(8, 4 * 256, 16, 16), 4);
+    assert_int_equal(memory_micro(8, 4 * 256, 8, 16), 8);
+    assert_int_equal(memory_micro(8, 4 * 256, 20, 16), 3);
+    assert_int_equal(memory_micro(8, 4 * 256, 64, 64), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +283,8 @@ int main(void)
         cmocka_unit_test(ranks_share_what_they_can),
         cmocka_unit_test(the_largest_micro_batch_fits_and_the_next_does_not),
         cmocka_unit_test(a_machine_has_some_memory),
+        cmocka_unit_test(fewer_pixels_take_less),
+        cmocka_unit_test(samples_of_a_size),
         cmocka_unit_test(the_plan_is_what_a_device_gives), /* last: it chooses the backend */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static struct model *model_make(const struct shape *s, bool train)
 {
     struct model *m = NULL;
     struct err err = {0};
-    const struct model_limits max = {s->batch, s->height, s->width, s->text, false, false};
+    const struct model_limits max = {s->batch, s->height, s->width, s->text, false, false, 0};
     if (model_create(&m, &s->c, &max, train, &err) < 0)
         fail_msg("%s", err.text);
     model_init_weights(m, 5);
@@ -239,7 +239,7 @@ static void batches_may_be_smaller(void **state)
     struct model *m = NULL, *exact = model_make(s, true);
     struct err err = {0};
     const struct model_limits max = {s->batch + 2, s->width, s->height + 1, s->c.caption_len,
-                                     false, false};
+                                     false, false, 0};
     struct batch b = batch_make(s);
     float *out = random_floats(b.out, 9, 1), *want = random_floats(b.out, 9, 1);
     assert_int_equal(model_create(&m, &s->c, &max, true, &err), 0);
@@ -267,7 +267,7 @@ static void weights_start_as_the_authors_draw_them(void **state)
     (void)state;
     const struct model_config c = {1,    128, 4,    32,    1,     320, true, true,
                                    true, 0.01f, 1e-5f, 32, 96, 20, 0};
-    const struct model_limits max = {1, 2, 2, 20, false, false};
+    const struct model_limits max = {1, 2, 2, 20, false, false, 0};
     static const struct {
         const char *name;
         double      mean, std, most; /* most: 0 = no bound */
@@ -378,7 +378,7 @@ static void published_sizes_come_out(void **state)
     assert_true(fabs(model_forward_flops(&c, 1, 32, 32, 300) / 1.1215e12 - 1) < 2e-3);
     c.depth = 1; /* 13,655,840 and 20,646,144 a block */
     struct model *m = NULL;
-    const struct model_limits max = {1, 1, 1, 1, false, false};
+    const struct model_limits max = {1, 1, 1, 1, false, false, 0};
     assert_int_equal(model_create(&m, &c, &max, false, &err), 0);
     assert_int_equal(layout_params(model_layout(m)), 13655840 + 20646144);
     model_destroy(m);

@@ -26,7 +26,7 @@ enum { B = 4, CH = 3, H = 4, W = 3, L = 5, D = 6, N = CH * H * W };
 
 static const struct model_config config = {2,    16, 2,     8, 1, 20, true, false,
                                            true, 0.3f, 1e-5f, CH, D, L, 0.1f};
-static const struct model_limits limits = {B, H, W, L, false, false};
+static const struct model_limits limits = {B, H, W, L, false, false, 0};
 static const struct optim_config adamw = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0.9};
 static const struct optim_config came = {
     OPTIM_CAME, {0.9, 0.999, 0.9999}, {1e-30, 1e-16}, 0.01, 1, 1, 0};
@@ -197,7 +197,7 @@ static void blocks_computed_again_change_no_bit(void **state)
     (void)state;
     static const struct model_config deep = {4,    16, 2,     8, 1, 20, true, true,
                                              true, 0.3f, 1e-5f, CH, D, L, 0.1f};
-    static const struct model_limits less = {B, H, W, L, true, false};
+    static const struct model_limits less = {B, H, W, L, true, false, 0};
     const struct data d = data_make();
     const struct step_input in = part(&d, 0, B), few = part(&d, 1, 2);
     struct step *s[2] = {0};
@@ -233,7 +233,7 @@ static int print_digest(void)
 {
     static const struct model_config wide = {1,    96, 3,    32,    1, 200, true, true,
                                              true, 0.3f, 1e-5f, CH, D, L,   0};
-    static const struct model_limits large = {B, 16, 12, L, false, false};
+    static const struct model_limits large = {B, 16, 12, L, false, false, 0};
     enum { LARGE = B * CH * 16 * 12 };
     struct step *s = NULL;
     struct err err = {0};
