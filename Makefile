@@ -94,8 +94,8 @@ FUZZ_SECONDS ?= 60
 CUDA     := $(BUILD)/lib/libjobctl_cuda.so
 CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cuda.h kernels/tile.h
 NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra,-Werror,-fvisibility=hidden \
-            -Werror all-warnings -Xptxas -v -cudart static -gencode arch=compute_80,code=sm_80 \
-            -gencode arch=compute_90,code=[sm_90,compute_90]
+            -Werror all-warnings -Xptxas -v -cudart static -gencode arch=compute_75,code=sm_75 \
+            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 # A stand-in for NCCL, and one that lacks functions.
 FAKE_NCCL := $(OBJ)/tests/fake/libnccl.so.2 $(OBJ)/tests/fake/libnccl-old.so.2
 CUDA_CPU := $(OBJ)/tests/cuda_cpu/libjobctl_cuda.so

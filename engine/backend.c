@@ -234,8 +234,10 @@ int backend_try_peers(struct kern_peer *p, struct err *err)
     return 0;
 }
 
+enum wish { WISH_AUTO, WISH_FP32, WISH_BF16 };
+
 /* The plugin stays loaded for good, whatever it answers. */
-static int open_cuda(bool bf16, struct err *err)
+static int open_cuda(enum wish wish, struct err *err)
 {
     static const char *const words[] = {
         [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels do not fit this program",
@@ -244,12 +246,13 @@ static int open_cuda(bool bf16, struct err *err)
         [KERN_CUDA_NO_DEVICE] = "no GPU",
         [KERN_CUDA_NO_LIBRARY] = "cuBLASLt is missing",
         [KERN_CUDA_UNUSABLE] = "the GPU cannot be used",
+        [KERN_CUDA_NO_BF16] = "the GPU has no bf16",
     };
     int local = 0;
     if (env_int("LOCAL_RANK", 0, &local, err) < 0)
         return -1;
     struct kern_cuda c = {.ops_size = KERN_CUDA_SIZE, .device = local,
-                          .precision = bf16 ? KERN_BF16 : KERN_FP32};
+                          .precision = wish == WISH_FP32 ? KERN_FP32 : KERN_BF16};
     void *lib = load_plugin(err);
     if (!lib)
         return -1;
@@ -257,7 +260,14 @@ static int open_cuda(bool bf16, struct err *err)
     if (!door)
         return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it is of another version",
                        PLUGIN);
-    const int r = door(&c);
+    int r = door(&c);
+    if (r == KERN_CUDA_NO_BF16 && wish == WISH_AUTO) {
+        snprintf(chosen.note, sizeof(chosen.note), "computing in fp32: %s", c.why);
+        c.precision = KERN_FP32;
+        r = door(&c);
+    }
+    if (r == KERN_CUDA_NO_BF16)
+        return err_set(err, ERR_USAGE, "%s: %s; precision auto takes fp32 there", words[r], c.why);
     if (r != KERN_CUDA_READY) {
         const char *what = r > 0 && r <= KERN_CUDA_UNUSABLE ? words[r] : "CUDA is not usable";
         return err_set(err, ERR_NO_DEVICE, "%s: %s", what, c.why);
@@ -266,7 +276,7 @@ static int open_cuda(bool bf16, struct err *err)
     chosen.streams = c.streams;
     chosen.graphs = c.graphs;
     chosen.remember = c.remember;
-    chosen.bf16 = bf16;
+    chosen.bf16 = c.precision == KERN_BF16;
     snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);
     return 0;
 }
@@ -286,9 +296,12 @@ int backend_open(const char *backend, const char *precision, struct err *err)
         return err_set(err, ERR_USAGE, "there is no precision \"%.40s\"; there are auto, fp32 and "
                        "bf16", precision);
     if (!is(backend, "cpu")) {
-        if (open_cuda(!is(precision, "fp32"), &why) == 0)
+        const enum wish wish = is(precision, "fp32")   ? WISH_FP32
+                               : is(precision, "bf16") ? WISH_BF16
+                                                       : WISH_AUTO;
+        if (open_cuda(wish, &why) == 0)
             return 0;
-        if (is(backend, "cuda")) {
+        if (is(backend, "cuda") || why.code == ERR_USAGE) {
             err_set(err, why.code, "%s", why.text);
             return -1;
         }

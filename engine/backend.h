@@ -17,8 +17,8 @@ struct kern_graphs;
 struct kern_ops;
 struct kern_streams;
 
-/* "auto", "cpu" or "cuda"; precision "auto", "fp32" or "bf16" (auto: bf16 on a GPU; the CPU
- * has fp32 only). NULL is "auto". auto takes the GPU if there is one that works; else
+/* "auto", "cpu" or "cuda"; precision "auto", "fp32" or "bf16" (auto: bf16 on a GPU that has it; the
+ * CPU and GPUs before compute capability 8.0 have fp32 only, and backend_note() says so). NULL is "auto". auto takes the GPU if there is one that works; else
  * backend_note() says why not. A second call may only repeat the first one's choice.
  * ERR_USAGE: no such backend or precision; ERR_NO_DEVICE: cuda was asked for and cannot be. */
 int backend_open(const char *backend, const char *precision, struct err *err);

@@ -21,6 +21,7 @@
 #include "kernels/kernels.h"
 
 enum { CARDS = 8 };
+#define FP32 ":fp32"
 
 /* One device and what fits into it. */
 struct card {
@@ -43,19 +44,23 @@ struct plan {
     int                  cards;
 };
 
-/* "80,141": GPUs of so many GiB. */
+/* "80,15:fp32": GPUs of so many GiB, and of such as have no bf16. */
 static int parse_cards(struct plan *p, const char *text, struct err *err)
 {
     for (const char *at = text; *at; at += *at == ',') {
         char *end;
         const double gib = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(gib > 0 && gib < 1e6) || p->cards == CARDS)
+        const bool fp32 = strncmp(end, FP32, strlen(FP32)) == 0;
+        const bool number = end != at && gib > 0 && gib < 1e6;
+        end += fp32 ? strlen(FP32) : 0;
+        if (!number || (*end && *end != ',') || p->cards == CARDS)
             return err_set(err, ERR_USAGE, "--gpu-memory is \"%.40s\"; expected up to %d sizes in "
-                           "GiB, such as 80,141", text, CARDS);
+                           "GiB, such as 80,141, or 15:fp32 for a GPU without bf16", text, CARDS);
         struct card *c = &p->card[p->cards++];
-        *c = (struct card){.device = true, .bf16 = strcmp(p->spec.precision, "fp32") != 0,
+        *c = (struct card){.device = true, .bf16 = !fp32 && strcmp(p->spec.precision, "fp32") != 0,
                            .room = (int64_t)(gib * 0x1p30)};
-        snprintf(c->name, sizeof(c->name), "a GPU with %g GiB", gib);
+        snprintf(c->name, sizeof(c->name), "a GPU with %g GiB%s", gib,
+                 fp32 ? " and no bf16" : "");
         at = end;
     }
     return 0;
@@ -132,8 +137,8 @@ static json_t *json_of_card(const struct plan *p, const struct card *c)
     for (int i = 0; i < USES; i++)
         json_object_set_new(bytes, backend_use_name((enum backend_use)i),
                             json_integer(f->plan.bytes[i]));
-    return json_pack("{s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f}", "device",
-                     c->name, "free_bytes", (json_int_t)c->room, "budget_bytes",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:s, s:s, s:i, s:s, s:i, s:b, s:s, s:f}",
+                     "device", c->name, "precision", c->bf16 ? "bf16" : "fp32", "free_bytes", (json_int_t)c->room, "budget_bytes",
                      (json_int_t)f->budget, "planned_bytes", (json_int_t)f->plan.total, "fits",
                      (int)f->fits, "bytes", bytes, "parallel",
                      fit_sharing_name(f->sharing), "parallel_why", f->sharing_why, "micro_batch", f->micro, "micro_why",
@@ -175,6 +180,10 @@ static void print_card(const struct plan *p, const struct card *c)
 {
     const struct fit *f = &c->fit;
     char a[MEMORY_TEXT], b[MEMORY_TEXT];
+    if (c->device)
+        printf("precision   %s on %s%s%s\n", c->bf16 ? "bf16" : "fp32", c->name,
+               !p->gpu_memory && backend_note()[0] ? "; " : "",
+               p->gpu_memory ? "" : backend_note());
     printf("memory      %s of %s free on %s%s\n", memory_text(f->plan.total, a), memory_text(c->room, b),
            c->name, f->fits ? "" : ": this does not fit");
     for (int i = 0; i < USES; i++)

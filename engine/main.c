@@ -14,7 +14,7 @@ static const struct {
     {"train", command_train, "--spec FILE [--backend auto|cpu|cuda]   run a job spec"},
     {"sample", command_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
                                "                       draw from a checkpoint"},
-    {"plan", command_plan, "--spec FILE [--json] [--gpu-memory 80,141]\n"
+    {"plan", command_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]\n"
                             "                       what a run will take, on GPUs of so many GiB"},
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
     {"verify", command_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] CASE.json...\n"

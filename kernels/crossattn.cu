@@ -22,14 +22,27 @@ enum {
 };
 #define ATT_MASKED 10000.0f
 
-/* Keys at a time. */
+/* Keys at a time: in fp32 few, so that heads of 112 channels fit into the 64 KB of an sm_75. */
 template <typename T> struct att_keys {
-    enum { COUNT = sizeof(T) == 2 ? 64 : 32 };
+    enum { COUNT = sizeof(T) == 2 ? 64 : 16 };
 };
 
 /* c[16, 16] += a b of a warp; TA: a is stored [k][m], TB: b is stored [n][k]. */
 template <typename T> struct att_sum;
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+/* No bf16 in tensor cores: ops_cuda.cu opens such a GPU for fp32 only, and nobody comes here. */
+template <> struct att_sum<bf16> {
+    template <bool TA, bool TB> __device__ void add(const bf16 *, int, const bf16 *, int)
+    {
+        __trap();
+    }
+    __device__ void put(float *, int) const
+    {
+        __trap();
+    }
+};
+#else
 template <> struct att_sum<bf16> {
     nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;
     __device__ att_sum()
@@ -52,6 +65,8 @@ template <> struct att_sum<bf16> {
         nvcuda::wmma::store_matrix_sync(to, c, (unsigned)ld, nvcuda::wmma::mem_row_major);
     }
 };
+
+#endif
 
 /* A lane has half a row. */
 template <> struct att_sum<float> {
@@ -447,7 +462,7 @@ __device__ static inline void att_put_keys(T *to, int ld, float *room, const att
 }
 
 /* dv = p^T dout, dk = ds^T q: a block has keys, queries pass by. */
-template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK)
+template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_key_back_kernel(struct att_args a, struct att_shape z)
 {
     enum {
@@ -482,8 +497,10 @@ att_key_back_kernel(struct att_args a, struct att_shape z)
     att_put_keys<T, V, EACH>((T *)a.dk + to, a.lddkv, (float *)d.q, dk, z, have, a.s.dim);
 }
 
+/* `bytes` beside what kernels have of fixed size. */
 static bool att_fits(size_t bytes, int text)
 {
+    bytes += 512;
     if (bytes > device.shared_most && device.state == KERN_OK) {
         device.state = KERN_FAULT;
         snprintf(device.why, sizeof(device.why),

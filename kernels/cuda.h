@@ -25,7 +25,8 @@ enum kern_cuda_result {
     KERN_CUDA_OLD_DRIVER,   /* there is one, older than this plugin needs */
     KERN_CUDA_NO_DEVICE,    /* a driver, and no GPU it shows to this process */
     KERN_CUDA_NO_LIBRARY,   /* cuBLASLt is missing or lacks a function */
-    KERN_CUDA_UNUSABLE      /* the GPU refuses: too old, exclusive, broken */
+    KERN_CUDA_UNUSABLE,     /* the GPU refuses: too old, exclusive, broken */
+    KERN_CUDA_NO_BF16       /* the GPU computes in fp32 only: ask for that */
 };
 
 /* What collectives between GPUs need besides memory: a stream of their own beside the kernels', and

@@ -282,6 +282,8 @@ static void cuda_lin_attn_back(void *dq, void *dk, void *dv, int ldd, void *dout
 static void fill_linattn(struct kern_ops *ops)
 {
     ops->lin_attn_dim = LIN_DIM;
+    while (lin_bytes(ops->lin_attn_dim) > device.shared_most)
+        ops->lin_attn_dim--;
     ops->lin_attn = cuda_lin_attn;
     ops->lin_attn_back = cuda_lin_attn_back;
 }

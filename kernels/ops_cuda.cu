@@ -82,10 +82,12 @@ static int start_device(struct kern_cuda *c)
     if (e != cudaSuccess)
         return refuse(c, KERN_CUDA_UNUSABLE, "it does not answer", e);
     snprintf(c->name, sizeof(c->name), "%.127s", about.name);
-    if (about.major < 8) {
-        snprintf(c->why, sizeof(c->why), "%.100s has compute capability %d.%d, and these "
-                 "kernels need 8.0", about.name, about.major, about.minor);
-        return KERN_CUDA_UNUSABLE;
+    const bool old = about.major < 7 || (about.major == 7 && about.minor < 5);
+    if (old || (about.major < 8 && c->precision == KERN_BF16)) {
+        snprintf(c->why, sizeof(c->why), "%.100s has compute capability %d.%d, and %s", about.name,
+                 about.major, about.minor,
+                 old ? "these kernels need 7.5" : "bf16 in tensor cores begins with 8.0");
+        return old ? KERN_CUDA_UNUSABLE : KERN_CUDA_NO_BF16;
     }
     if ((e = cudaSetDevice(c->device)) != cudaSuccess ||
         (e = cudaStreamCreateWithFlags(&device.stream, cudaStreamNonBlocking)) != cudaSuccess)

@@ -61,7 +61,7 @@ TILE_FN struct mix_tile mix_back_tile(int height, int width, size_t number, size
     return mix_tile(height, width, MIX_BACK_SLICE, 2, MIX_BACK_HALO, number, room - MIX_DESK);
 }
 
-/* Shared memory that every GPU since sm_80 grants a block. */
-#define TILE_ROOM ((size_t)99 << 10)
+/* Shared memory that every GPU since sm_75 grants a block. */
+#define TILE_ROOM ((size_t)64 << 10)
 
 #endif

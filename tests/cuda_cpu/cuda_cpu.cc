@@ -16,6 +16,7 @@
  * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
  * "peer:no" GPUs may not copy to each other, "peer:wrong" the copy engine changes a bit on the way,
  * "peer:hang" it never ends.
+ * CUDA_CPU_GPU=t4: compute capability 7.5, and a block may have 64 KB of shared memory.
  * CUDA_CPU_BROKEN: launches fail only where this is the first GPU that is visible.
  */
 #include <cuda_runtime.h>
@@ -362,6 +363,18 @@ static ucontext_t       first_way_back;
 static int              current, threads, block_came;
 static long             block_passed;
 alignas(128) static char shared_memory[SHARED_MAX];
+
+static bool is_t4(void)
+{
+    const char *gpu = getenv("CUDA_CPU_GPU");
+    return gpu && strcmp(gpu, "t4") == 0;
+}
+
+static size_t shared_most(void)
+{
+    return is_t4() ? 64 * 1024 : SHARED_MAX;
+}
+
 static size_t           shared_bytes;
 static const std::function<void()> *body_now;
 
@@ -523,7 +536,7 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
     if (fails_now(name))
         return sticky = cudaErrorIllegalAddress;
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
-        grid.z > 65535 || grid.x > 0x7fffffff || shared > SHARED_MAX)
+        grid.z > 65535 || grid.x > 0x7fffffff || shared > shared_most())
         return cudaErrorInvalidConfiguration;
     gridDim = grid;
     blockDim = block;
@@ -668,8 +681,9 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
 {
     *p = {};
     snprintf(p->name, sizeof(p->name), "CUDA on the CPU (for tests)");
-    p->major = 8;
-    p->sharedMemPerBlockOptin = SHARED_MAX;
+    p->major = is_t4() ? 7 : 8;
+    p->minor = is_t4() ? 5 : 0;
+    p->sharedMemPerBlockOptin = shared_most();
     return cudaSuccess;
 }
 

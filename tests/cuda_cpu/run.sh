@@ -62,6 +62,12 @@ for precision in fp32 bf16; do
     ok "gradients of biases come with those of weights" \
         grep 'columns summed [1-9]' "$work/sums.log"
 done
+# A GPU without bf16 and with less shared memory, such as a T4, computes in fp32.
+t4="env CUDA_CPU_GPU=t4 JOBCTL_CUDA_WAYS=$(echo "$every" | tr ' ' ',')"
+ok "kernels fp32 on a T4" $t4 "$kernels" "$plugin" fp32
+# shellcheck disable=SC2086
+ok "golden cases on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 $cases
+
 for precision in fp32 bf16; do
     ok "memory as planned $precision" env PRECISION=$precision "$memory"
 done
@@ -239,6 +245,19 @@ ends 0 'tiny-base-b8, batch 1: .* ms, PyTorch compiled 40.00 ms: .* times as fas
 ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
     env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
 ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
+
+# Without a word on precision it trains, and says in what; bf16 is refused with what to do.
+spec old
+sed -i 's/"precision":"fp32",//' "$work/old.json"
+ends 0 'computing in fp32: .* has compute capability 7.5, and bf16 in tensor cores begins with 8.0' \
+    $t4 "$bin/jobctl-train" train --backend cuda --spec "$work/old.json"
+ends 0 'precision   fp32 on .*; computing in fp32: .* compute capability 7.5' \
+    $t4 "$bin/jobctl-train" plan --spec "$work/old.json"
+ends 0 'precision   bf16 on' "$bin/jobctl-train" plan --spec "$work/old.json"
+ends 0 'precision   fp32 on a GPU with 15 GiB and no bf16' \
+    "$bin/jobctl-train" plan --spec "$work/old.json" --gpu-memory 15:fp32
+ends 64 'the GPU has no bf16: .*; precision auto takes fp32 there' $t4 "$bin/jobctl-train" verify \
+    --backend cuda --precision bf16 tests/golden/sana/tiny-base.json
 
 verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
 ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
