@@ -15,6 +15,8 @@
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
+#include "controller/members.h"
+#include "controller/placement.h"
 #include "controller/remote.h"
 #include "controller/server.h"
 #include "controller/record.h"
@@ -48,6 +50,13 @@ static void send_message(struct job *job, enum wire_message number, json_t *body
 
 static void start_over(struct job *job, const char *why);
 
+static void close_link(struct job *job)
+{
+    if (job->link)
+        job->remote->close(job->link);
+    job->link = NULL;
+}
+
 static void hear_hello(struct job *job, const json_t *hello)
 {
     struct err err = { 0 };
@@ -62,6 +71,13 @@ static void hear_hello(struct job *job, const json_t *hello)
                                    .attempt = wire_id_of(hello).attempt,
                                    .nonce = wire_id_of(hello).nonce, .body = body };
     job->waits[0] = 0;
+    if (placement_learn(job, &err) < 0) {
+        log_error(TAG(job), "%s", err.text);
+        start_over(job, "it is not known which nodes it has");
+        json_decref(body);
+        return;
+    }
+    members_open(job, !job->gathered);
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, job->attempt->node);
     log_info(TAG(job), "agent is here, pid %lld, last event %lld",
@@ -84,8 +100,16 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms);
 static void start_over(struct job *job, const char *why)
 {
     log_warn(TAG(job), "%s; asking the agent to repeat", why);
-    attempt_close(job);
+    close_link(job);
     open_link(job, false, REPEAT_MS);
+}
+
+static void note_node_lost(struct job *job, const json_t *body)
+{
+    const char *name = json_string_value(json_object_get(body, "name"));
+    const char *text = json_string_value(json_object_get(body, "text"));
+    if (job->remote == &remote_ssh && name)
+        hosts_failed(job->daemon, name, text ? text : "it was lost");
 }
 
 static void hear_event(struct job *job, const json_t *message)
@@ -112,6 +136,8 @@ static void hear_event(struct job *job, const json_t *message)
         .body = json_object_get(message, "body"),
     };
     log_debug(TAG(job), "event %lld %s", (long long)told.seq, kind);
+    if (strcmp(kind, "node_lost") == 0)
+        note_node_lost(job, json_object_get(message, "body"));
     if (job_apply(job, &in, &told, &err) == 0)
         return;
     log_error(TAG(job), "event %lld %s: %s", (long long)told.seq, kind, err.text);
@@ -163,6 +189,9 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     case WIRE_HEARTBEAT:
         hear_heartbeat(job, body);
         return;
+    case WIRE_DOOR:
+        members_door(job, json_object_get(body, "door"));
+        return;
     default:
         return;
     }
@@ -201,9 +230,10 @@ static void vanished(void *arg, const char *text)
     struct job *job = arg;
     const struct attempt_row row = *job->attempt;
     struct daemon *d = job->daemon;
-    hosts_failed(d, row.node, text);
+    const struct remote *remote = job->remote;
+    hosts_vanished(d, row.node, text);
     if (lose(job, NULL, text))      /* and the job may be gone now */
-        stray_add(d, &row);
+        stray_add(d, &row, remote, 0, row.node);
 }
 
 static void waiting(void *arg, const char *text)
@@ -220,18 +250,39 @@ static int64_t acked(void *arg)
     return job->attempt->acked;
 }
 
+/* "a,b": those that the placement left out. */
+static void names_to_avoid(char *out, size_t size, const json_t *placed)
+{
+    size_t i, at = 0;
+    json_t *one;
+    out[0] = 0;
+    json_array_foreach (json_object_get(placed, "left_out"), i, one) {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        if (name && at + strlen(name) + 2 < size)
+            at += (size_t)snprintf(out + at, size - at, "%s%s", at ? "," : "", name);
+    }
+}
+
 static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
         return;
     job->waits[0] = 0;
     struct err err = { 0 };
-    char key[48];
+    char key[48], avoid[1024], gpus[512] = "";
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
+    names_to_avoid(avoid, sizeof(avoid), job->placed);
+    if (job->nodes > 1)
+        remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, 0);
+    const int64_t least = json_integer_value(json_object_get(job->placed, "least"));
     const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
-                                    .may_start = may_start, .delay_ms = delay_ms };
+                                    .may_start = may_start, .delay_ms = delay_ms,
+                                    .nodes = job->names ? (int)json_array_size(job->names)
+                                                        : job->nodes,
+                                    .least = least ? (int)least : job->nodes, .avoid = avoid,
+                                    .gpus = gpus };
     const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .refused = refused, .vanished = vanished,
                                       .waiting = waiting, .arg = job };
@@ -242,13 +293,13 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 void attempt_open(struct job *job, bool may_start)
 {
     open_link(job, may_start, 0);
+    members_open(job, may_start || !job->gathered);
 }
 
 void attempt_close(struct job *job)
 {
-    if (job->link)
-        job->remote->close(job->link);
-    job->link = NULL;
+    members_close(job);
+    close_link(job);
 }
 
 void attempt_ack(struct job *job, int64_t seq)
@@ -342,7 +393,8 @@ static int add_excluded(json_t *body, const struct job *job)
     return rc;
 }
 
-static json_t *launch_body(const struct job *job, json_t *spec)
+static json_t *launch_body(const struct job *job, json_t *spec, const char *run_dir,
+                           json_t *secrets)
 {
     char dir[PATH_MAX], hash[32];
     const struct job_core *c = &job->core;
@@ -352,17 +404,16 @@ static json_t *launch_body(const struct job *job, json_t *spec)
     digest(hash, spec);
     json_t *more = json_pack(
         "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s}}",
-        "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", job->attempt->run_dir,
+        "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
         "job_dir", dir, "ckpt_dir", ckpt ? ckpt : "", "acked", (json_int_t)job->attempt->acked,
-        "secrets", job->secrets ? json_incref(job->secrets) : json_object(), "budget",
+        "secrets", secrets ? json_incref(secrets) : json_object(), "budget",
         "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
         "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",
         (json_int_t)c->rules.no_progress, "history", "failures_without_progress",
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
         (json_int_t)c->best, "fingerprint", c->fingerprint);
     json_t *body = envelope(job);
-    if (!body || !more || json_object_update(body, more) < 0 || add_learned(body, job) < 0 ||
-        add_excluded(body, job) < 0) {
+    if (!body || !more || json_object_update(body, more) < 0) {
         json_decref(body);
         body = NULL;
     }
@@ -370,23 +421,61 @@ static json_t *launch_body(const struct job *job, json_t *spec)
     return body;
 }
 
-void attempt_launch(struct job *job)
+/* The spec as it was submitted; NULL: it was logged. */
+static json_t *stored_spec(const struct job *job)
 {
     struct err err = { 0 };
     char *yaml = NULL, *canonical = NULL;
-    json_t *spec = NULL, *body = NULL;
-    if (jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, &err) < 0) {
+    json_t *spec = NULL;
+    if (jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, &err) == 0 &&
+        !(spec = json_loads(canonical, 0, NULL)))
+        err_set(&err, ERR_DATA, "its stored spec cannot be read");
+    if (!spec)
         log_error(TAG(job), "cannot launch: %s", err.text);
-        goto out;
-    }
-    spec = json_loads(canonical, 0, NULL);
-    body = spec ? launch_body(job, spec) : NULL;
-    if (body)
-        send_message(job, WIRE_LAUNCH, body);
-    else
-        log_error(TAG(job), "cannot launch: its stored spec cannot be read");
-out:
-    json_decref(spec);
     free(yaml);
     free(canonical);
+    return spec;
+}
+
+/* The head of several nodes learns how many there are. */
+static int add_crew(json_t *body, const struct job *job)
+{
+    if (json_array_size(job->names) < 2)
+        return 0;
+    return json_object_set_new(body, "crew", json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
+                                                       (json_int_t)json_array_size(job->names),
+                                                       "names", job->names));
+}
+
+void attempt_launch(struct job *job)
+{
+    json_t *spec = stored_spec(job);
+    json_t *body = spec ? launch_body(job, spec, job->attempt->run_dir, job->secrets) : NULL;
+    if (body && (add_learned(body, job) < 0 || add_excluded(body, job) < 0 ||
+                 add_crew(body, job) < 0)) {
+        json_decref(body);
+        body = NULL;
+    }
+    if (body)
+        send_message(job, WIRE_LAUNCH, body);
+    else if (spec)
+        log_error(TAG(job), "cannot launch: out of memory");
+    json_decref(spec);
+}
+
+json_t *attempt_order(struct job *job, const char *run_dir, json_t *crew)
+{
+    json_t *spec = stored_spec(job);
+    json_t *body = spec ? launch_body(job, spec, run_dir, NULL) : NULL;
+    if (body)
+        json_object_set_new(body, "acked", json_integer(0));
+    if (body && (!crew || json_object_set(body, "crew", crew) < 0)) {
+        json_decref(body);
+        body = NULL;
+    }
+    if (spec && !body)
+        log_error(TAG(job), "cannot launch: out of memory");
+    json_decref(spec);
+    json_decref(crew);
+    return body;
 }

@@ -8,11 +8,16 @@
 #include "agent/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"
+#include "controller/host_groups.h"
 #include "controller/output.h"
 #include "controller/program.h"
 #include "controller/table.h"
 
-static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};
+static const struct option_row options[] = {
+    {"reason", 0, OPTION_TEXT, "TEXT", "of drain: why; shown wherever a job waits for the node"},
+    OPTION_JSON,
+    {.name = NULL},
+};
 
 enum { CELL = 300, COLUMNS = 5, TEST_COLUMNS = 2 };
 
@@ -52,9 +57,27 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ---- jobctl nodes ---- */
 
+static void note(char *out, size_t size, const json_t *node)
+{
+    const json_t *job = json_object_get(node, "job"), *group;
+    const char *drained = json_string_value(json_object_get(node, "drained"));
+    size_t at = 0, i;
+    out[0] = 0;
+    if (json_is_integer(job))
+        at = (size_t)snprintf(out, size, "job %lld", (long long)json_integer_value(job));
+    else if (!drained)
+        at = (size_t)snprintf(out, size, "%.200s", text_of(node, "error"));
+    if (drained && drained[0])
+        at += (size_t)snprintf(out + at, size - at, "%s%.160s", at ? ", " : "", drained);
+    json_array_foreach (json_object_get(node, "groups"), i, group)
+        if (at + 80 < size)
+            at += (size_t)snprintf(out + at, size - at, "%s@%.64s", at ? ", " : "",
+                                   json_string_value(group));
+}
+
 static void fill(const struct cells *c, int r, const json_t *node)
 {
-    const json_t *job = json_object_get(node, "job"), *cpus = json_object_get(node, "cpus");
+    const json_t *cpus = json_object_get(node, "cpus");
     snprintf(cell(c, r, 0), CELL, "%s", text_of(node, "name"));
     snprintf(cell(c, r, 1), CELL, "%s", text_of(node, "state"));
     snprintf(cell(c, r, 2), CELL, "-");
@@ -65,10 +88,38 @@ static void fill(const struct cells *c, int r, const json_t *node)
                  (long long)json_integer_value(cpus));
         snprintf(cell(c, r, 3), CELL, "%zu", json_array_size(json_object_get(node, "gpus")));
     }
-    if (json_is_integer(job))
-        snprintf(cell(c, r, 4), CELL, "job %lld", (long long)json_integer_value(job));
-    else
-        snprintf(cell(c, r, 4), CELL, "%s", text_of(node, "error"));
+    note(cell(c, r, 4), CELL, node);
+}
+
+static json_t *node_of(json_t *nodes, const char *name)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node)
+        if (strcmp(text_of(node, "name"), name) == 0)
+            return node;
+    node = json_pack("{s:s, s:s, s:n, s:[]}", "name", name, "state", "new", "cpus", "gpus");
+    json_array_append_new(nodes, node);
+    return node;
+}
+
+/* The groups of the user's configuration, and hosts that only they name. */
+static int add_groups(json_t *nodes, struct err *err)
+{
+    json_t *groups = host_groups_load(err), *hosts, *host;
+    const char *group;
+    size_t i;
+    if (!groups)
+        return -1;
+    json_object_foreach (groups, group, hosts)
+        json_array_foreach (hosts, i, host) {
+            json_t *node = node_of(nodes, json_string_value(host));
+            if (!json_object_get(node, "groups"))
+                json_object_set_new(node, "groups", json_array());
+            json_array_append_new(json_object_get(node, "groups"), json_string(group));
+        }
+    json_decref(groups);
+    return 0;
 }
 
 static int print(struct call *call, const json_t *nodes)
@@ -96,12 +147,48 @@ static int list(struct call *call)
         rc = client_get(c, &answer, &call->err, "/v1/nodes");
         client_close(c);
     }
+    if (rc == 0)
+        rc = add_groups(json_object_get(answer, "nodes"), &call->err);
     if (rc == 0 && call->json)
         output_json(call, json_incref(answer));
     else if (rc == 0)
         rc = print(call, json_object_get(answer, "nodes"));
     json_decref(answer);
     return rc;
+}
+
+/* ---- jobctl nodes add, drain, resume, remove ---- */
+
+static int tell_daemon(struct call *call, const char *action, const json_t *names, const char *reason)
+{
+    struct client *c;
+    json_t *name;
+    size_t i;
+    if (client_open(&c, true, &call->err) < 0)
+        return -1;
+    int rc = 0;
+    json_array_foreach (names, i, name) {
+        json_t *answer = NULL, *body = json_pack("{s:s, s:O, s:s}", "action", action, "name", name,
+                                                 "reason", reason ? reason : "");
+        if (rc == 0)
+            rc = client_post(c, &answer, "/v1/nodes", body, &call->err);
+        json_decref(body);
+        json_decref(answer);
+    }
+    client_close(c);
+    return rc;
+}
+
+/* The words after the action, groups among them replaced by their hosts. */
+static json_t *names_of(const struct options *o, struct err *err)
+{
+    json_t *names = json_array();
+    for (int i = 1; i < o->nargs; i++)
+        json_array_append_new(names, json_string(o->args[i]));
+    if (host_groups_expand(names, err) == 0)
+        return names;
+    json_decref(names);
+    return NULL;
 }
 
 /* ---- jobctl nodes test ---- */
@@ -138,17 +225,19 @@ static void tell(char *out, size_t size, const json_t *answer)
              text_of(facts, "hostname"));
 }
 
-static int test(struct call *call, char *const *hosts, int n)
+static int test(struct call *call, const json_t *hosts)
 {
     static const struct table_column columns[TEST_COLUMNS] = {{"HOST", false, 0}, {"", false, 0}};
     struct cells c;
+    const int n = (int)json_array_size(hosts);
     json_t *all = json_array();
     int bad = 0, rc = cells_make(&c, n, TEST_COLUMNS, &call->err);
     for (int i = 0; rc == 0 && i < n; i++) {
-        json_t *answer = ask(hosts[i], &call->err);
+        const char *host = json_string_value(json_array_get(hosts, (size_t)i));
+        json_t *answer = ask(host, &call->err);
         rc = answer ? 0 : -1;
         bad += !json_is_true(json_object_get(answer, "ok"));
-        snprintf(cell(&c, i, 0), CELL, "%s", hosts[i]);
+        snprintf(cell(&c, i, 0), CELL, "%s", host);
         tell(cell(&c, i, 1), CELL, answer);
         json_array_append_new(all, answer);
     }
@@ -163,19 +252,36 @@ static int test(struct call *call, char *const *hosts, int n)
 
 static int run(struct call *call)
 {
+    static const char *const actions[] = {"add", "drain", "resume", "remove", "test"};
     const struct options *o = &call->options;
-    if (o->nargs == 0)
+    const char *reason = options_text(o, "reason");
+    size_t action = 0, n = sizeof(actions) / sizeof(actions[0]);
+    if (o->nargs == 0 || (o->nargs == 1 && strcmp(o->args[0], "list") == 0))
         return list(call);
-    if (strcmp(o->args[0], "test") == 0 && o->nargs > 1)
-        return test(call, o->args + 1, o->nargs - 1);
-    return err_set(&call->err, ERR_USAGE, "nodes knows no \"%.40s\"; there is `jobctl nodes`, and "
-                   "`jobctl nodes test HOST...`", o->args[0]);
+    while (action < n && strcmp(o->args[0], actions[action]) != 0)
+        action++;
+    if (action == n || o->nargs < 2)
+        return err_set(&call->err, ERR_USAGE, "nodes: expected `jobctl nodes`, or `jobctl nodes "
+                       "test|add|drain|resume|remove HOST...`, not \"%.40s\"%s", o->args[0],
+                       action == n ? "" : " without a host");
+    if (reason && strcmp(o->args[0], "drain") != 0)
+        return err_set(&call->err, ERR_USAGE, "--reason is for `jobctl nodes drain` alone");
+    json_t *names = names_of(o, &call->err);
+    if (!names)
+        return -1;
+    int rc = strcmp(o->args[0], "test") == 0 ? test(call, names)
+                                             : tell_daemon(call, o->args[0], names, reason);
+    json_decref(names);
+    return rc;
 }
 
 const struct command cmd_nodes = {
     .name = "nodes", .args = ARGS_WORDS,
-    .summary = "the machines that jobs can run on, and what of them is free",
+    .summary = "the machines that jobs can run on: what of them is free, and may they have jobs",
     .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, sends the programs and says "
-            "what each has, or what must be put right first (exit code 1).",
+            "what each has, or what must be put right first (exit code 1). A drained node keeps the "
+            "job that is on it and gets no other: `jobctl nodes drain HOST --reason TEXT`, undone by "
+            "`resume`, which also forgets its failures. `add` lists a host that no job was on yet, "
+            "`remove` forgets one. @GROUP is a group of hosts of ~/.config/jobctl/config.yaml.",
     .options = options, .run = run,
 };

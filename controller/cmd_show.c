@@ -109,10 +109,30 @@ static void print_plan(const struct terminal *t, const json_t *plan)
     line(t, "plan", value);
 }
 
+/* "0 one, ranks 0 to 1" */
+static void print_node(const struct terminal *t, const json_t *node)
+{
+    const char *name = json_string_value(json_object_get(node, "name"));
+    const char *state = json_string_value(json_object_get(node, "state"));
+    const char *text = json_string_value(json_object_get(node, "text"));
+    const json_t *ranks = json_object_get(node, "ranks");
+    const long long first = json_integer_value(json_object_get(node, "first_rank"));
+    const long long last = first + json_integer_value(ranks) - 1;
+    char value[1024], which[64] = "";
+    if (json_is_integer(ranks) && last > first)
+        snprintf(which, sizeof(which), ", ranks %lld to %lld", first, last);
+    else if (json_is_integer(ranks))
+        snprintf(which, sizeof(which), ", rank %lld", first);
+    snprintf(value, sizeof(value), "%lld %.80s%s: %s%s%s",
+             (long long)json_integer_value(json_object_get(node, "node")), name ? name : "-", which,
+             state ? state : "-", text && text[0] ? ", " : "", text ? text : "");
+    line(t, "node", value);
+}
+
 static void print_attempts(const struct terminal *t, const json_t *attempts)
 {
     size_t i, j;
-    json_t *attempt, *generation;
+    json_t *attempt, *generation, *one;
     json_array_foreach (attempts, i, attempt) {
         const char *node = json_string_value(json_object_get(attempt, "node"));
         const char *state = json_string_value(json_object_get(attempt, "state"));
@@ -123,6 +143,8 @@ static void print_attempts(const struct terminal *t, const json_t *attempts)
                  node ? node : "-", state ? state : "-", text && text[0] ? ", " : "",
                  text ? text : "");
         line(t, "attempt", value);
+        json_array_foreach (json_object_get(attempt, "nodes"), j, one)
+            print_node(t, one);
         print_plan(t, json_object_get(attempt, "plan"));
         json_array_foreach (json_object_get(attempt, "generations"), j, generation)
             print_generation(t, attempt, generation);

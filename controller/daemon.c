@@ -201,6 +201,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     else
         close(listen_fd);
     if (rc == 0)
+        rc = hosts_open(d, err);
+    if (rc == 0)
         rc = replay_all(d, err);
     if (rc == 0)
         rc = farewell_open(d, err);

@@ -14,6 +14,7 @@
 #include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/members.h"
 #include "engine/err.h"
 
 static int make_dir(const char *path, struct err *err)
@@ -75,8 +76,10 @@ static void start(struct job *job)
 void effect_perform(struct job *job, enum job_effect effect)
 {
     struct daemon *d = job->daemon;
-    if (!job->core.live)
+    if (!job->core.live) {
+        members_dismiss(job);
         attempt_close(job);
+    }
     switch (effect) {
     case DO_NOTHING:
     case JOB_EFFECTS:

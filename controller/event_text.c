@@ -43,14 +43,58 @@ static void submitted(char *out, size_t size, const json_t *b)
         snprintf(out, size, "submitted%s", held ? " and held" : "");
 }
 
+/* "one, two and 3 more" */
+static size_t names(char *out, size_t size, const json_t *list)
+{
+    const size_t n = json_array_size(list), shown = n > 8 ? 7 : n;
+    size_t at = 0;
+    for (size_t i = 0; i < shown && at + 80 < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s",
+                               i == 0 ? "" : i + 1 == n ? " and " : ", ",
+                               json_string_value(json_array_get(list, i)));
+    if (shown < n && at + 32 < size)
+        at += (size_t)snprintf(out + at, size - at, " and %zu more", n - shown);
+    return at;
+}
+
 static void placed(char *out, size_t size, const json_t *b)
 {
-    long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
-    if (cpus == 0 && gpus == 0)     /* another's queue decides */
-        snprintf(out, size, "placed on %s", text_of(b, "node"));
+    const long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
+    const json_t *nodes = json_object_get(b, "nodes"), *one;
+    size_t at = (size_t)snprintf(out, size, "placed on %s", text_of(b, "node"));
+    if (json_array_size(nodes) > 1) {
+        at = (size_t)snprintf(out, size, "placed on %zu nodes, ", json_array_size(nodes));
+        at += names(out + at, size - at, nodes);
+    }
+    if ((cpus > 0 || gpus > 0) && at < size)    /* else another's queue decides */
+        at += (size_t)snprintf(out + at, size - at, " with %lld CPU slot%s and %lld GPU%s", cpus,
+                               cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)) && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s (%.150s)", i ? ", " : "; without ",
+                               text_of(one, "name"), text_of(one, "why"));
+}
+
+static void nodes_joined(char *out, size_t size, const json_t *b)
+{
+    const json_t *one;
+    size_t at = (size_t)snprintf(out, size, "%zu nodes have joined: ",
+                                 json_array_size(json_object_get(b, "nodes")));
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "nodes"), i)) && at + 100 < size; i++) {
+        const long long ranks = int_of(one, "ranks"), first = int_of(one, "first_rank");
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s with rank%s %lld", i ? ", " : "",
+                               text_of(one, "name"), ranks == 1 ? "" : "s", first);
+        if (ranks > 1)
+            at += (size_t)snprintf(out + at, size - at, " to %lld", first + ranks - 1);
+    }
+}
+
+static void node_lost(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text"), *name = text_of(b, "name");
+    if (name[0] && strstr(text, name))
+        snprintf(out, size, "%s", text);
     else
-        snprintf(out, size, "placed on %s with %lld CPU slot%s and %lld GPU%s", text_of(b, "node"),
-                 cpus, cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
+        snprintf(out, size, "node %s is lost%s%s", name, text[0] ? ": " : "", text);
 }
 
 static void plan(char *out, size_t size, const json_t *b)
@@ -258,6 +302,8 @@ static const struct kind {
     {"held", NULL, "held", true},
     {"released", NULL, "released", true},
     {"placed", placed, NULL, false},
+    {"nodes", nodes_joined, NULL, false},
+    {"node_lost", node_lost, NULL, true},
     {"agent_up", agent_up, NULL, false},
     {"agent_lost", text_only, NULL, true},
     {"facts", NULL, "the node was probed", false},

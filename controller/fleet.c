@@ -12,8 +12,8 @@
 #include "agent/log.h"
 #include "agent/plan.h"
 #include "controller/daemon.h"
-#include "controller/hosts.h"
 #include "controller/job.h"
+#include "controller/placement.h"
 #include "controller/remote.h"
 #include "db/nodes.h"
 #include "engine/err.h"
@@ -154,20 +154,6 @@ static int refuse(struct job *job, const char *text, struct err *err)
     return job_apply(job, &in, NULL, err);
 }
 
-/* Where it runs; NULL: on none of its hosts yet. */
-static const char *node_for(struct job *job)
-{
-    if (job->remote != &remote_ssh)
-        return job->remote == &remote_local ? job->daemon->fleet.node : job->remote->name;
-    int64_t holder;
-    const char *host = hosts_choose(job, &holder);
-    if (!host) {
-        job->verdict.word = SCHED_HOST;
-        job->verdict.other = holder;
-    }
-    return host;
-}
-
 static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     char nonce[CORE_NONCE], text[160];
@@ -176,13 +162,17 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
                  "`jobctl retry %lld` from a shell that has them", (long long)job->core.id);
         return refuse(job, text, err);
     }
-    const char *node = node_for(job);
-    if (!node)
+    json_t *where = placement_make(job);
+    if (!where) {
+        job->verdict.word = SCHED_HOST;
         return 0;
+    }
     nonce_make(nonce);
-    json_t *body = json_pack("{s:s, s:s, s:I, s:I}", "nonce", nonce, "node", node,
-                             "cpus", (json_int_t)s->take_cpus, "gpus",
-                             (json_int_t)s->take_gpus);
+    json_t *body = json_pack("{s:s, s:I, s:I}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
+                             "gpus", (json_int_t)s->take_gpus);
+    if (body)
+        json_object_update(body, where);
+    json_decref(where);
     const struct core_input in = { .kind = CORE_PLACE, .at_ms = daemon_now_ms(), .body = body };
     int rc = body ? job_apply(job, &in, NULL, err) : err_set(err, ERR_MEMORY, "out of memory");
     json_decref(body);

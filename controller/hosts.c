@@ -6,17 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/log.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/remote.h"
 #include "controller/row.h"
+#include "db/nodes.h"
 #include "engine/err.h"
-
-enum { LATELY_MS = 60 * 60 * 1000 };
 
 struct host {
     char         name[64];
     char         error[240];    /* of its latest failure, "" = it has answered since */
+    char         reason[160];   /* why it is drained */
+    bool         drained, vanished;
     int64_t      failures, failed_ms, seen_ms;
     struct host *next;
 };
@@ -29,58 +31,101 @@ static struct host *find(const struct daemon *d, const char *name)
     return NULL;
 }
 
+static bool has_node(const struct job *job, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(job->names); i++)
+        if (strcmp(json_string_value(json_array_get(job->names, i)), name) == 0)
+            return true;
+    return strcmp(job->core.node, name) == 0;
+}
+
 /* `except`: NULL, or a job that does not count. */
 static int64_t holder_of(const struct daemon *d, const struct job *except, const char *name)
 {
     for (size_t i = 0; i < d->roster.count; i++) {
         const struct job *job = d->roster.jobs[i];
-        if (job != except && job->core.live && job->remote == &remote_ssh &&
-            strcmp(job->core.node, name) == 0)
+        if (job != except && job->core.live && job->remote == &remote_ssh && has_node(job, name))
             return job->core.id;
     }
     return 0;
 }
 
-const char *hosts_choose(const struct job *job, int64_t *holder)
+void hosts_look(struct hosts_health *out, const struct job *job, const char *name)
 {
-    const char *best = NULL;
-    int64_t fewest = 0;
-    *holder = 0;
-    for (size_t i = 0; i < json_array_size(job->hosts); i++) {
-        const char *name = json_string_value(json_array_get(job->hosts, i));
-        const struct host *h = find(job->daemon, name);
-        const bool lately = h && daemon_now_ms() - h->failed_ms < LATELY_MS;
-        const int64_t failures = lately ? h->failures : 0, held = holder_of(job->daemon, job, name);
-        if (held && !*holder)
-            *holder = held;
-        if (held || (best && failures >= fewest))
-            continue;
-        best = name;
-        fewest = failures;
+    const struct host *h = find(job->daemon, name);
+    *out = (struct hosts_health){ .holder = holder_of(job->daemon, job, name) };
+    if (!h)
+        return;
+    out->error = h->error;
+    out->drained = h->drained ? h->reason : NULL;
+    if (daemon_now_ms() - h->failed_ms < HOSTS_LATELY_MS) {
+        out->failures = h->failures;
+        out->bad = h->failures >= HOSTS_OFTEN || (h->vanished && job->nodes > 1);
     }
-    return best;
 }
+
+/* ---- remembering ---- */
 
 static struct host *remember(struct daemon *d, const char *name)
 {
     struct host *h = find(d, name);
     if (!h && (h = calloc(1, sizeof(*h)))) {
+        struct host **at = &d->hosts;
         snprintf(h->name, sizeof(h->name), "%s", name);
-        h->next = d->hosts;
-        d->hosts = h;
+        while (*at && strcmp((*at)->name, name) < 0)
+            at = &(*at)->next;
+        h->next = *at;
+        *at = h;
     }
     return h;
 }
 
-void hosts_failed(struct daemon *d, const char *name, const char *text)
+static int keep(struct daemon *d, const struct host *h, struct err *err)
+{
+    const struct node_row row = {
+        .name = h->name, .last_seen_ms = h->seen_ms, .failures = h->failures,
+        .failed_ms = h->failed_ms, .vanished = h->vanished, .error = h->error,
+        .drained = h->drained ? h->reason : NULL,
+    };
+    return nodes_put_health(d->store, &row, err);
+}
+
+static void keep_or_say(struct daemon *d, const struct host *h)
+{
+    struct err err = { 0 };
+    if (keep(d, h, &err) < 0)
+        log_warn(NULL, "%s", err.text);
+}
+
+static void failed(struct daemon *d, const char *name, const char *text, bool vanished)
 {
     struct host *h = remember(d, name);
     if (!h)
         return;
     h->failures++;
     h->failed_ms = daemon_now_ms();
+    h->vanished = vanished;
     snprintf(h->error, sizeof(h->error), "%s", text);
     err_make_printable(h->error);
+    keep_or_say(d, h);
+}
+
+void hosts_failed(struct daemon *d, const char *name, const char *text)
+{
+    failed(d, name, text, false);
+}
+
+void hosts_vanished(struct daemon *d, const char *name, const char *text)
+{
+    failed(d, name, text, true);
+}
+
+static void forgive(struct host *h)
+{
+    h->failures = 0;
+    h->failed_ms = 0;
+    h->vanished = false;
+    h->error[0] = 0;
 }
 
 void hosts_answered(struct daemon *d, const char *name)
@@ -88,23 +133,131 @@ void hosts_answered(struct daemon *d, const char *name)
     struct host *h = remember(d, name);
     if (!h)
         return;
-    h->failures = 0;
-    h->error[0] = 0;
+    forgive(h);
     h->seen_ms = daemon_now_ms();
+    keep_or_say(d, h);
+}
+
+/* ---- what a person decides ---- */
+
+static int no_room(struct err *err)
+{
+    return err_set(err, ERR_MEMORY, "out of memory for a node");
+}
+
+int hosts_add(struct daemon *d, const char *name, struct err *err)
+{
+    struct host *h = remember(d, name);
+    return h ? keep(d, h, err) : no_room(err);
+}
+
+int hosts_drain(struct daemon *d, const char *name, const char *reason, struct err *err)
+{
+    struct host *h = remember(d, name);
+    if (!h)
+        return no_room(err);
+    h->drained = true;
+    snprintf(h->reason, sizeof(h->reason), "%s", reason);
+    err_make_printable(h->reason);
+    return keep(d, h, err);
+}
+
+int hosts_resume(struct daemon *d, const char *name, struct err *err)
+{
+    struct host *h = find(d, name);
+    if (!h && strcmp(name, d->fleet.node) == 0)
+        return 0;
+    if (!h)
+        return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
+    forgive(h);
+    h->drained = false;
+    return keep(d, h, err);
+}
+
+int hosts_remove(struct daemon *d, const char *name, struct err *err)
+{
+    struct host *h = find(d, name);
+    const int64_t holder = holder_of(d, NULL, name);
+    if (!h)
+        return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
+    if (holder)
+        return err_set(err, ERR_CONFLICT, "job %lld is on %s; cancel it first, or `jobctl nodes drain "
+                       "%s` and wait", (long long)holder, name, name);
+    if (strcmp(name, d->fleet.node) == 0)
+        return err_set(err, ERR_CONFLICT, "%s is this machine; `jobctl nodes drain %s` keeps jobs "
+                       "away from it", name, name);
+    if (nodes_remove(d->store, name, err) < 0)
+        return -1;
+    for (struct host **at = &d->hosts; *at; at = &(*at)->next)
+        if (*at == h) {
+            *at = h->next;
+            break;
+        }
+    free(h);
+    return 0;
+}
+
+/* ---- telling ---- */
+
+static void tell_here(const struct daemon *d, json_t *nodes)
+{
+    const struct fleet *f = &d->fleet;
+    const struct host *h = find(d, f->node);
+    const bool drained = h && h->drained;
+    int64_t cpus, gpus;
+    fleet_free(d, &cpus, &gpus);
+    json_t *list = json_object_get(f->facts, "gpus");
+    json_array_append_new(nodes, json_pack(
+        "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o}", "name", f->node, "state",
+        drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
+        "gpus", json_is_array(list) ? json_incref(list) : json_array(), "gpus_free",
+        (json_int_t)gpus, "last_seen", row_time(daemon_now_ms()), "boot_id", f->boot_id, "drained",
+        drained ? json_string(h->reason) : json_null()));
 }
 
 void hosts_list(const struct daemon *d, json_t *nodes)
 {
+    tell_here(d, nodes);
     for (const struct host *h = d->hosts; h; h = h->next) {
         const int64_t holder = holder_of(d, NULL, h->name);
-        const char *state = h->error[0] ? "failing" : holder ? "busy" : "free";
+        const char *state = h->drained ? "drained" : h->error[0] ? "failing"
+                            : holder ? "busy" : h->seen_ms ? "free" : "new";
+        if (strcmp(h->name, d->fleet.node) == 0)
+            continue;
         json_array_append_new(nodes, json_pack(
-            "{s:s, s:s, s:n, s:n, s:[], s:n, s:o, s:s, s:I, s:s, s:o}", "name", h->name, "state",
-            state, "cpus", "cpus_free", "gpus", "gpus_free", "last_seen",
+            "{s:s, s:s, s:n, s:n, s:[], s:n, s:o, s:s, s:I, s:s, s:o, s:o}", "name", h->name,
+            "state", state, "cpus", "cpus_free", "gpus", "gpus_free", "last_seen",
             h->seen_ms ? row_time(h->seen_ms) : json_null(), "boot_id", "", "failures",
             (json_int_t)h->failures, "error", h->error, "job",
-            holder ? json_integer(holder) : json_null()));
+            holder ? json_integer(holder) : json_null(), "drained",
+            h->drained ? json_string(h->reason) : json_null()));
     }
+}
+
+/* ---- over restarts ---- */
+
+static int take(void *ctx, const struct node_row *row)
+{
+    struct daemon *d = ctx;
+    struct host *h;
+    if (row->boot_id[0] && !row->drained)
+        return 0;           /* a machine that the controller itself was on */
+    if (!(h = remember(d, row->name)))
+        return 1;
+    h->failures = row->failures;
+    h->failed_ms = row->failed_ms;
+    h->seen_ms = row->last_seen_ms;
+    h->vanished = row->vanished;
+    h->drained = row->drained != NULL;
+    snprintf(h->reason, sizeof(h->reason), "%s", row->drained ? row->drained : "");
+    snprintf(h->error, sizeof(h->error), "%s", row->error);
+    return 0;
+}
+
+int hosts_open(struct daemon *d, struct err *err)
+{
+    const int rc = nodes_each(d->store, take, d, err);
+    return rc > 0 ? no_room(err) : rc;
 }
 
 void hosts_close(struct daemon *d)

@@ -27,7 +27,16 @@ static int64_t number_or(const json_t *v, int64_t otherwise)
     return json_is_integer(v) ? json_integer_value(v) : otherwise;
 }
 
-/* How much of a node it needs: a `run:` command takes a CPU slot per rank, training all.  Agents
+/* How many nodes an attempt has, and how few go on after a loss. */
+static void wants_nodes(struct job *job, const json_t *spec, bool train)
+{
+    const json_t *r = json_object_get(spec, "resources");
+    job->nodes = (int)number_or(json_object_get(r, "nodes"), 1);
+    job->min_nodes = (int)number_or(json_object_get(r, "min_nodes"), train ? 1 : job->nodes);
+    job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
+}
+
+/* How much of this machine it needs, its nodes together: a `run:` command takes a CPU slot per rank, training all.  Agents
  * choose among all GPUs of a node, so whoever uses one has all of them. */
 static void wants(struct job *job, const json_t *spec)
 {
@@ -36,6 +45,7 @@ static void wants(struct job *job, const json_t *spec)
     int64_t asked = number_or(gpus, -1);
     int64_t here = asked < 0 ? job->daemon->fleet.gpus : asked;
     bool train = json_is_object(json_object_get(spec, "train"));
+    wants_nodes(job, spec, train);
     if (job->remote != &remote_local) {
         job->want_cpus = job->want_gpus = 0;    /* of this machine */
         return;
@@ -43,6 +53,8 @@ static void wants(struct job *job, const json_t *spec)
     job->want_gpus = asked == 0 ? 0 : -1;
     job->want_cpus = number_or(json_object_get(r, "cpus"),
                                train ? -1 : number_or(ranks, here > 0 ? here : 1));
+    if (job->want_cpus > 0)
+        job->want_cpus *= job->nodes;
 }
 
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
@@ -83,6 +95,9 @@ void job_destroy(struct job *job)
     attempt_close(job);
     json_decref(job->secrets);
     json_decref(job->hosts);
+    json_decref(job->placed);
+    json_decref(job->names);
+    json_decref(job->lost);
     free(job->after);
     free(job->checkpoint_path);
     free(job->attempt);
@@ -128,10 +143,42 @@ void job_row_make(struct job_row *row, const struct job *job)
     after_json(row->after, sizeof(row->after), job);
 }
 
-void job_note(struct job *job, const char *kind, const json_t *body)
+static void note_placed(struct job *job, const json_t *body)
+{
+    json_decref(job->placed);
+    json_decref(job->names);
+    job->placed = json_deep_copy(body);
+    job->names = json_incref(json_object_get(job->placed, "nodes"));
+    job->gathered = false;
+    job->unplaced[0] = 0;
+}
+
+/* Once per node: a second loss is the newer one. */
+static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
+{
+    const json_t *name = json_object_get(body, "name"), *text = json_object_get(body, "text");
+    if (!job->lost)
+        job->lost = json_array();
+    for (size_t i = json_array_size(job->lost); i-- > 0;)
+        if (json_equal(json_object_get(json_array_get(job->lost, i), "name"), name))
+            json_array_remove(job->lost, i);
+    json_array_append_new(job->lost, json_pack("{s:s, s:s, s:I}", "name",
+                                               json_is_string(name) ? json_string_value(name) : "?",
+                                               "text",
+                                               json_is_string(text) ? json_string_value(text) : "",
+                                               "at_ms", (json_int_t)at_ms));
+}
+
+void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_ms)
 {
     const json_t *v;
-    if (strcmp(kind, "checkpoint") == 0) {
+    if (strcmp(kind, "placed") == 0) {
+        note_placed(job, body);
+    } else if (strcmp(kind, "nodes") == 0) {
+        job->gathered = true;
+    } else if (strcmp(kind, "node_lost") == 0) {
+        note_lost(job, body, at_ms);
+    } else if (strcmp(kind, "checkpoint") == 0) {
         const char *path = json_string_value(json_object_get(body, "path"));
         char *copy = path ? strdup(path) : NULL;
         if (copy) {
@@ -175,7 +222,7 @@ int job_apply(struct job *job, const struct core_input *in, const struct job_tol
     if (job_core_step(&job->core, in, &out, err) < 0)
         return -1;
     for (int i = 0; i < out.count; i++)
-        job_note(job, out.events[i].kind, out.events[i].body);
+        job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
     if (out.count > 0) {
         if (record_write(job, &was, &out, told, err) < 0) {
             job->core = was;

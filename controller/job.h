@@ -22,6 +22,7 @@
 struct daemon;
 struct err;
 struct link;
+struct members;
 struct remote;
 
 /* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
@@ -56,8 +57,16 @@ struct job {
     struct attempt_row *attempt;        /* the newest one, NULL before the first */
     const struct remote *remote;        /* where its attempts run */
     json_t             *hosts;          /* of launch: ssh */
+    int                 nodes, min_nodes;   /* of an attempt, and of one that follows a loss */
+    int64_t             node_gpus;      /* of each of several nodes; -1: not said */
+    json_t             *placed;         /* how the newest attempt was placed: job_core.h */
+    json_t             *names;          /* of its nodes; NULL: one, or not known yet */
+    json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
+    bool                gathered;       /* all nodes of the newest attempt have joined */
+    char                unplaced[240];  /* for which nodes it waits; "" = for none */
     char                waits[240];     /* for what its launcher waits; "" = nothing */
     struct link        *link;           /* while the attempt lives */
+    struct members     *members;        /* the agents beside the one at `link` (members.h) */
     struct sched_job    verdict;        /* why it waits */
 };
 
@@ -80,8 +89,9 @@ int job_submit(struct job *job, const json_t *body, const char *yaml, const char
 int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
               struct err *err);
 
-/* Facts of an event that live beside the core: pulse, path of the checkpoint. For replay too. */
-void job_note(struct job *job, const char *kind, const json_t *body);
+/* Facts of an event that live beside the core: pulse, path of the checkpoint, nodes. For replay
+ * too. */
+void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_ms);
 
 /* The row that the store keeps of it, now. */
 void job_row_make(struct job_row *row, const struct job *job);

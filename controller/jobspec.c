@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/host_groups.h"
 #include "controller/spec_check.h"
 #include "controller/spec_paths.h"
 #include "controller/spec_rows.h"
@@ -121,6 +122,10 @@ static int finish(json_t *spec, const struct yaml_node *root, const char *file, 
         json_object_set_new(spec, "name", json_string(name));
     }
     number_ids(json_object_get(spec, "after"));
+    if (host_groups_expand(json_object_get(spec, "hosts"), err) < 0) {
+        *place = place_of(root, "hosts");
+        return -1;
+    }
     if (spec_rules_check(spec, &path, err) < 0 || base_of(base, sizeof(base), file, cwd, err) < 0 ||
         spec_paths_resolve(spec, base, &path, err) < 0) {
         *place = place_of(root, path);

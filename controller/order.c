@@ -21,6 +21,23 @@ static const char *body_text(const json_t *body, const char *key)
     return text ? text : "";
 }
 
+/* Several nodes played by this machine: each has GPUs of its own. */
+static int share_fits(const struct job *job, struct err *err)
+{
+    const int64_t here = job->daemon->fleet.gpus;
+    if (job->node_gpus < 0 && here > 0)
+        return err_set(err, ERR_USAGE, "resources.gpus: %d nodes are to share the %lld GPU%s of this "
+                       "machine; say how many each gets, at most %lld", job->nodes, (long long)here,
+                       here == 1 ? "" : "s", (long long)(here / job->nodes));
+    if (job->node_gpus * job->nodes > here && job->node_gpus > 0)
+        return err_set(err, ERR_USAGE, "resources.gpus: %lld for each of %d nodes are %lld, and this "
+                       "machine has %lld; set resources.gpus to at most %lld",
+                       (long long)job->node_gpus, job->nodes,
+                       (long long)(job->node_gpus * job->nodes), (long long)here,
+                       (long long)(here / job->nodes));
+    return 0;
+}
+
 int order_fits(const struct job *job, const json_t *spec, struct err *err)
 {
     const struct fleet *f = &job->daemon->fleet;
@@ -34,6 +51,8 @@ int order_fits(const struct job *job, const json_t *spec, struct err *err)
     if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
         return -1;
     json_decref(plan);
+    if (job->nodes > 1 && share_fits(job, err) < 0)
+        return -1;
     if (job->want_cpus > f->cpus)
         return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
                        "set resources.cpus to at most that", (long long)job->want_cpus,

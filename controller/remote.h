@@ -29,6 +29,10 @@ struct link_spec {
     const char *host, *key;     /* on another machine: which, and the job's name there */
     bool        dismiss;        /* end what lives of it, however long it takes; then it is lost */
     uint64_t    delay_ms;       /* before it first looks */
+    int         node, nodes;    /* of the attempt: which node this agent is for, and of how many */
+    int         least;          /* Slurm may give so few of `nodes` ... */
+    const char *avoid;          /* ... and none of these: "a,b" */
+    const char *gpus;           /* this machine plays several nodes: what this one sees, "" = as it is */
 };
 
 /* A hook may close the link. Bodies are borrowed. */
@@ -68,6 +72,10 @@ bool remote_ssh_there(void);
 
 /* The name of a job on machines that serve several controllers. */
 void remote_key(char *out, size_t size, const char *instance, int64_t job);
+
+/* GPUs of node `node` where this machine plays several with `each`: as in CUDA_VISIBLE_DEVICES; "" where
+ * they are not to be told apart. */
+void remote_share_gpus(char *out, size_t size, int64_t each, int node);
 
 /* The path of the agent that belongs to this program. */
 void remote_agent_program(char *out, size_t size);

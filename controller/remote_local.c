@@ -53,7 +53,8 @@ struct link {
     struct agent_stream *stream;
     struct start     *start;
     bool              closed;
-    bool              may_start;
+    bool              may_start, dismiss;
+    bool              alone;        /* of its attempt on this machine */
     int               starts, looks;
     uint64_t          bury_until;
     int64_t           job, attempt;
@@ -61,6 +62,7 @@ struct link {
     char              tag[48];
     char              text[400];    /* why it is lost */
     char             *run_dir;
+    char              gpus[512];    /* what its agent sees, "" = as it is */
     void            (*step)(struct link *link);
 };
 
@@ -160,9 +162,33 @@ void remote_agent_program(char *out, size_t size)
     snprintf(out + at, size - at, "jobctl-agent");
 }
 
+/* The place of the k-th entry of a list "a,b,c", or NULL. */
+static const char *entry(const char *list, int64_t k)
+{
+    while (list && k-- > 0)
+        if ((list = strchr(list, ',')))
+            list++;
+    return list && *list ? list : NULL;
+}
+
+void remote_share_gpus(char *out, size_t size, int64_t each, int node)
+{
+    const char *seen = getenv("CUDA_VISIBLE_DEVICES");
+    size_t at = 0;
+    out[0] = 0;
+    for (int64_t k = node * each; each > 0 && k < (node + 1) * each && at + 80 < size; k++) {
+        const char *one = entry(seen, k);
+        at += (size_t)snprintf(out + at, size - at, "%s", at ? "," : "");
+        if (one)
+            at += (size_t)snprintf(out + at, size - at, "%.*s", (int)strcspn(one, ",") % 64, one);
+        else
+            at += (size_t)snprintf(out + at, size - at, "%lld", (long long)k);
+    }
+}
+
 static int start_spawn(struct link *link, struct start *s)
 {
-    char program[PATH_MAX], job[24], attempt[24], nonce[128];
+    char program[PATH_MAX], job[24], attempt[24], nonce[128], gpus[sizeof(link->gpus) + 32];
     remote_agent_program(program, sizeof(program));
     snprintf(job, sizeof(job), "%lld", (long long)link->job);
     snprintf(attempt, sizeof(attempt), "%lld", (long long)link->attempt);
@@ -170,11 +196,18 @@ static int start_spawn(struct link *link, struct start *s)
     size_t n = 0;
     while (environ[n])
         n++;
-    char **env = calloc(n + 2, sizeof(*env));
+    char **env = calloc(n + 3, sizeof(*env));
     if (!env)
         return UV_ENOMEM;
-    memcpy(env, environ, n * sizeof(*env));
-    env[n] = nonce;
+    n = 0;
+    for (char **e = environ; *e; e++)
+        if (!link->gpus[0] || strncmp(*e, "CUDA_VISIBLE_DEVICES=", 21) != 0)
+            env[n++] = *e;
+    env[n++] = nonce;
+    if (link->gpus[0]) {
+        snprintf(gpus, sizeof(gpus), "CUDA_VISIBLE_DEVICES=%s", link->gpus);
+        env[n] = gpus;
+    }
     char *args[] = { program, (char[]){ "run" }, (char[]){ "--dir" }, link->run_dir,
                      (char[]){ "--job" }, job, (char[]){ "--attempt" }, attempt, NULL };
     uv_stdio_container_t io[3] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
@@ -248,7 +281,8 @@ static void sweep(struct link *link)
 {
     char left[256] = "";
     bool patient = uv_now(link->loop) < link->bury_until;
-    const struct sweep s = { .nonce = link->nonce, .kill = !patient };
+    const struct sweep s = { .nonce = link->nonce, .kill = !patient,
+                             .run_dir = link->alone ? NULL : link->run_dir };
     int n = sweep_run(&s, left, sizeof(left));
     if (n != 0) {
         if (!patient)
@@ -281,6 +315,16 @@ static void bury(struct link *link)
 
 /* ---- looking ---- */
 
+/* An agent that finds the fence ends its ranks and leaves. */
+static void dismiss(struct link *link)
+{
+    struct err err = { 0 };
+    snprintf(link->text, sizeof(link->text), "its agent was told to leave");
+    if (!run_dir_fenced(link->run_dir) && run_dir_fence(link->run_dir, &err) < 0)
+        log_warn(link->tag, "%s", err.text);
+    later(link, LOOK_SELDOM_MS, look);
+}
+
 static void look(struct link *link)
 {
     struct err err = { 0 };
@@ -290,6 +334,10 @@ static void look(struct link *link)
                  strcmp(who.nonce, link->nonce) == 0;
     if (!known && link->may_start && !run_dir_fenced(link->run_dir)) {
         start(link);
+        return;
+    }
+    if (link->dismiss && known && identity_alive(&who)) {
+        dismiss(link);
         return;
     }
     if (!known || !identity_alive(&who)) {
@@ -320,6 +368,9 @@ static int local_open(struct link **out, uv_loop_t *loop, const struct link_spec
     link->loop = loop;
     link->hooks = *hooks;
     link->may_start = spec->may_start;
+    link->dismiss = spec->dismiss;
+    link->alone = spec->nodes < 2;
+    snprintf(link->gpus, sizeof(link->gpus), "%s", spec->gpus ? spec->gpus : "");
     link->job = spec->job;
     link->attempt = spec->attempt;
     snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);

@@ -9,6 +9,9 @@
  *     over, or forgotten     -> bury: fence, wait for the lock that the agent held, read the spool
  *                               to its end, lost
  *
+ * Of an attempt on several nodes the link of node 0 does that; those of the others only call their
+ * agents, which live and end with the allocation.
+ *
  * Slurm is believed about its queue, never about the agent: one that speaks lives, whatever
  * slurmctld has forgotten, and while slurmctld is away nothing is concluded at all.  A node that was
  * lost may go on computing unseen; there the fence ends the ranks (agent/run_dir.h).
@@ -53,6 +56,9 @@ struct link {
     struct link_hooks    hooks;
     struct agent_stream *stream;
     bool                 closed, may_start;
+    bool                 member;        /* of an attempt whose allocation the head's link looks after */
+    int                  nodes, least;
+    char                 avoid[1024];
     bool                 spoke;         /* the agent, through this stream */
     bool                 submitted;     /* or found: there was an allocation */
     bool                 stop;
@@ -252,7 +258,8 @@ static char *render(const struct link *link, struct err *err)
     remote_agent_program(agent, sizeof(agent));
     json_t *spec = json_load_file(path, 0, &why);
     const struct sbatch s = { .spec = spec, .job = link->job, .attempt = link->attempt,
-                              .nonce = link->nonce, .run_dir = link->run_dir, .agent = agent };
+                              .nonce = link->nonce, .run_dir = link->run_dir, .agent = agent,
+                              .nodes = link->nodes, .least = link->least, .avoid = link->avoid };
     char *script = NULL;
     if (spec)
         script = sbatch_render(&s, err);
@@ -423,6 +430,10 @@ static void look(struct link *link)
 {
     if (!link->stream && agent_known(link))
         call_agent(link);
+    if (link->member) {
+        later(link, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
+        return;
+    }
     slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
 }
 
@@ -439,6 +450,10 @@ static int slurm_open(struct link **out, uv_loop_t *loop, const struct link_spec
     link->loop = loop;
     link->hooks = *hooks;
     link->may_start = spec->may_start;
+    link->member = spec->node > 0;
+    link->nodes = spec->nodes;
+    link->least = spec->least;
+    snprintf(link->avoid, sizeof(link->avoid), "%s", spec->avoid ? spec->avoid : "");
     link->job = spec->job;
     link->attempt = spec->attempt;
     snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);
@@ -447,7 +462,8 @@ static int slurm_open(struct link **out, uv_loop_t *loop, const struct link_spec
              (long long)spec->attempt);
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
-    slurm_client_use(loop);
+    if (!link->member)
+        slurm_client_use(loop);
     later(link, spec->delay_ms, look);
     *out = link;
     return 0;
@@ -475,8 +491,10 @@ static void timer_closed(uv_handle_t *handle)
 static void slurm_close(struct link *link)
 {
     link->closed = true;
-    slurm_client_forget(link);
-    slurm_client_leave();
+    if (!link->member) {
+        slurm_client_forget(link);
+        slurm_client_leave();
+    }
     agent_stream_close(link->stream);
     link->stream = NULL;
     uv_close((uv_handle_t *)&link->timer, timer_closed);

@@ -48,7 +48,7 @@ static int replay_event(void *ctx, const struct event_row *row)
                   : err_set(r->err, ERR_DATA, "event %lld of job %lld is not JSON",
                             (long long)row->seq, (long long)row->job);
     if (rc == 0) {
-        job_note(r->job, row->kind, body);
+        job_note(r->job, row->kind, body, row->at_ms);
         r->job->last_seq = row->seq;
     }
     json_decref(body);

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/captured.h"
 #include "controller/daemon.h"
 #include "controller/event_text.h"
 #include "controller/job.h"
+#include "controller/members.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "db/events.h"
@@ -125,6 +127,19 @@ static json_t *text_of(const char *data, size_t size, size_t *used)
     return text;
 }
 
+/* Where the log of a rank is: with those of node 0, or of the node that it ran on. */
+static void rank_log(char *out, size_t size, const char *run_dir, int64_t rank)
+{
+    snprintf(out, size, "%.3900s/rank%lld.log", run_dir, (long long)rank);
+    for (int node = 1; access(out, F_OK) < 0; node++) {
+        char dir[PATH_MAX];
+        members_dir(dir, sizeof(dir), run_dir, node);
+        if (access(dir, F_OK) < 0)
+            break;
+        snprintf(out, size, "%.3900s/rank%lld.log", dir, (long long)rank);
+    }
+}
+
 static int log_read(struct log_part *p, const struct daemon *d, int64_t id, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 40];
@@ -132,7 +147,7 @@ static int log_read(struct log_part *p, const struct daemon *d, int64_t id, stru
     if (p->setup)
         snprintf(path, sizeof(path), "%s/setup.log", dir);
     else
-        snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
+        rank_log(path, sizeof(path), dir, p->rank);
     return captured_read(&p->bytes, path, (size_t)p->limit, err);
 }
 

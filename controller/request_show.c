@@ -17,6 +17,7 @@
 #include "controller/remote.h"
 #include "controller/row.h"
 #include "controller/server.h"
+#include "controller/spec_rules.h"
 #include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
@@ -111,14 +112,49 @@ void request_list(struct request *r)
 
 /* ---- one job ---- */
 
+/* The nodes of an attempt: as placed, then as they joined, then those that were lost. */
+static json_t *fold_names(const json_t *placed)
+{
+    json_t *nodes = json_array(), *name;
+    size_t i;
+    json_array_foreach (json_object_get(placed, "nodes"), i, name)
+        json_array_append_new(nodes, json_pack("{s:I, s:O, s:s}", "node", (json_int_t)i, "name", name,
+                                               "state", "placed"));
+    return nodes;
+}
+
+static void fold_joined(json_t *attempt, const json_t *body)
+{
+    json_t *nodes = json_array(), *one;
+    size_t i;
+    json_array_foreach (json_object_get(body, "nodes"), i, one) {
+        json_t *copy = json_deep_copy(one);
+        json_object_set_new(copy, "state", json_string("joined"));
+        json_array_append_new(nodes, copy);
+    }
+    json_object_set_new(attempt, "nodes", nodes);
+}
+
+static void fold_node_lost(json_t *attempt, const json_t *body)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach (json_object_get(attempt, "nodes"), i, one)
+        if (json_equal(json_object_get(one, "name"), json_object_get(body, "name"))) {
+            json_object_set_new(one, "state", json_string("lost"));
+            json_object_set(one, "text", json_object_get(body, "text"));
+        }
+}
+
 /* Attempts and generations are folded from the events. */
 static void fold_attempt(json_t *attempts, const struct event_row *row, const json_t *body)
 {
     json_array_append_new(attempts, json_pack(
-        "{s:I, s:s, s:n, s:s, s:o, s:n, s:[], s:O?, s:O?}", "attempt", (json_int_t)row->attempt,
+        "{s:I, s:s, s:n, s:s, s:o, s:n, s:[], s:O?, s:O?, s:o, s:O*}", "attempt", (json_int_t)row->attempt,
         "state", "live", "cause", "text", "", "started_at", row_time(row->at_ms), "ended_at",
         "generations", "node", json_object_get(body, "node"), "nonce",
-        json_object_get(body, "nonce")));
+        json_object_get(body, "nonce"), "nodes", fold_names(body), "left_out",
+        json_object_get(body, "left_out")));
 }
 
 static void fold_generation(json_t *attempt, const struct event_row *row, const json_t *body)
@@ -173,6 +209,10 @@ static int fold(void *ctx, const struct event_row *row)
         fold_attempt(attempts, row, body);
     } else if (strcmp(row->kind, "plan") == 0 && attempt) {
         fold_plan(h, attempt, body);
+    } else if (strcmp(row->kind, "nodes") == 0 && attempt) {
+        fold_joined(attempt, body);
+    } else if (strcmp(row->kind, "node_lost") == 0 && attempt) {
+        fold_node_lost(attempt, body);
     } else if (strcmp(row->kind, "generation_started") == 0 && attempt) {
         fold_generation(attempt, row, body);
     } else if (strcmp(row->kind, "generation_ended") == 0 && generation) {
@@ -309,17 +349,37 @@ void request_metrics(struct request *r)
 void request_nodes(struct request *r)
 {
     struct daemon *d = request_daemon(r);
-    const struct fleet *f = &d->fleet;
-    int64_t cpus, gpus;
-    fleet_free(d, &cpus, &gpus);
-    json_t *list = json_object_get(f->facts, "gpus");
-    json_t *nodes = json_pack(
-        "[{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s}]", "name", f->node, "state", "up", "cpus",
-        (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus, "gpus",
-        json_is_array(list) ? json_incref(list) : json_array(), "gpus_free", (json_int_t)gpus,
-        "last_seen", row_time(daemon_now_ms()), "boot_id", f->boot_id);
+    json_t *nodes = json_array();
     hosts_list(d, nodes);
     request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
+}
+
+/* What a person decides about a node. */
+void request_node(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    const char *name = json_string_value(json_object_get(request_body(r), "name"));
+    const char *action = json_string_value(json_object_get(request_body(r), "action"));
+    const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
+    int rc = spec_host_check(name, &err);
+    if (rc == 0 && strcmp(action, "add") == 0)
+        rc = hosts_add(d, name, &err);
+    else if (rc == 0 && strcmp(action, "drain") == 0)
+        rc = hosts_drain(d, name, reason ? reason : "", &err);
+    else if (rc == 0 && strcmp(action, "resume") == 0)
+        rc = hosts_resume(d, name, &err);
+    else if (rc == 0 && strcmp(action, "remove") == 0)
+        rc = hosts_remove(d, name, &err);
+    else if (rc == 0)
+        rc = err_set(&err, ERR_USAGE, "action: \"%.40s\" is none of add, drain, resume and remove",
+                     action);
+    if (rc < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    fleet_dirty(d);
+    request_nodes(r);
 }
 
 void request_version(struct request *r)

@@ -70,6 +70,10 @@ static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
             "ranks: %lld (%s)", (long long)json_integer_value(json_object_get(plan, "np")),
             body_text(plan, "why")));
     json_array_extend(notes, json_object_get(plan, "notes"));
+    if (job->nodes > 1)
+        json_array_append_new(notes, json_sprintf(
+            "nodes: %d; what is told here is of one of them, and the others are taken to be like it",
+            job->nodes));
     if (job->remote != &remote_local)
         json_array_append_new(notes, json_string("ranks, devices and environment are planned on the "
                                                  "node, once it is known"));

@@ -144,6 +144,7 @@ const struct route routes[] = {
     { "GET", "/v1/jobs/JOB/wait", request_wait, NULL },
     { "POST", "/v1/adopt", request_adopt, "dir:s! hold:b secrets:m" },
     { "GET", "/v1/nodes", request_nodes, NULL },
+    { "POST", "/v1/nodes", request_node, "name:s! action:s! reason:s" },
     { "POST", "/v1/shutdown", shut_down, NULL },
     { NULL, NULL, NULL, NULL },
 };

@@ -22,6 +22,7 @@ void request_show(struct request *r);
 void request_why(struct request *r);
 void request_metrics(struct request *r);
 void request_nodes(struct request *r);
+void request_node(struct request *r);
 void request_version(struct request *r);
 
 void request_events(struct request *r);

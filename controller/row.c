@@ -88,8 +88,11 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", c->reason);
         return;
     }
-    char wait[200];
-    sched_text(wait, sizeof(wait), &job->verdict, now_ms);
+    char wait[240];
+    if (job->verdict.word == SCHED_HOST && job->unplaced[0])
+        snprintf(wait, sizeof(wait), "%s", job->unplaced);
+    else
+        sched_text(wait, sizeof(wait), &job->verdict, now_ms);
     if (c->state == JOB_RECOVERING && job->verdict.word != SCHED_BACKOFF)
         snprintf(out, size, "%s; %s", c->reason, wait);
     else

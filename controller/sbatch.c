@@ -63,6 +63,24 @@ static int add_number(char *out, const char *name, int64_t value, struct err *er
     return add_option(out, name, text, err);
 }
 
+static int nodes_of(const struct sbatch *s)
+{
+    const json_t *nodes = json_object_get(json_object_get(s->spec, "resources"), "nodes");
+    return s->nodes > 0 ? s->nodes : (int)json_integer_value(nodes);
+}
+
+/* Those of the spec and those that the job has lost: sbatch takes the last --exclude alone. */
+static int add_exclude(char *out, const struct sbatch *s, struct err *err)
+{
+    char list[VALUE];
+    const char *said = json_string_value(json_object_get(slurm_of(s, "extra"), "exclude"));
+    const char *avoid = s->avoid ? s->avoid : "";
+    if (!said && !avoid[0])
+        return 0;
+    snprintf(list, sizeof(list), "%s%s%s", said ? said : "", said && avoid[0] ? "," : "", avoid);
+    return add_option(out, "exclude", list, err);
+}
+
 /* The lines that only some jobs have. */
 static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *err)
 {
@@ -87,9 +105,15 @@ static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *e
     if (json_is_number(time) &&
         add_number(out, "time", (int64_t)ceil(json_number_value(time) / 60), err) < 0)
         return -1;
+    if (nodes_of(s) > 1 && add_option(out, "no-kill", "", err) < 0)
+        return -1;
+    if (add_exclude(out, s, err) < 0)
+        return -1;
     json_object_foreach ((json_t *)(uintptr_t)slurm_of(s, "extra"), key, value) {
         const char *text = json_string_value(value);
         bool flag = strcmp(key, "exclusive") == 0;
+        if (strcmp(key, "exclude") == 0)
+            continue;
         if (add_option(out, key, flag || !text ? "" : text, err) < 0)
             return -1;
     }
@@ -102,10 +126,18 @@ static int grace_s(const struct sbatch *s)
     return json_is_number(grace) ? (int)ceil(json_number_value(grace)) : GRACE_S;
 }
 
+/* "4", or "2-4": Slurm gives what of it is free. */
+static void fill_nodes(char *out, const struct sbatch *s)
+{
+    if (s->least > 0 && s->least < nodes_of(s))
+        snprintf(out, VALUE, "%d-%d", s->least, nodes_of(s));
+    else
+        snprintf(out, VALUE, "%d", nodes_of(s));
+}
+
 /* What {{name}} stands for. */
 static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, struct err *err)
 {
-    const json_t *nodes = json_object_get(json_object_get(s->spec, "resources"), "nodes");
     const char *job_name = json_string_value(json_object_get(s->spec, "name"));
     if (strcmp(name, "options") == 0)
         return make_options(out, s, err);
@@ -114,7 +146,7 @@ static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, str
     else if (strcmp(name, "name") == 0)
         snprintf(out, VALUE, "%s", job_name ? job_name : "jobctl");
     else if (strcmp(name, "nodes") == 0)
-        snprintf(out, VALUE, "%lld", (long long)json_integer_value(nodes));
+        fill_nodes(out, s);
     else if (strcmp(name, "grace") == 0)
         snprintf(out, VALUE, "%d", grace_s(s));
     else if (strcmp(name, "notice") == 0)       /* ms for the ranks: less, as Slurm is not exact */

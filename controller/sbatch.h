@@ -17,6 +17,8 @@ struct sbatch {
     const char   *nonce;
     const char   *run_dir;
     const char   *agent;        /* the program's path, the same on every node */
+    int           nodes, least; /* so many, or down to so few; 0: as the spec says */
+    const char   *avoid;        /* "a,b": nodes that are not to be given; NULL or "": none */
 };
 
 /* By which an attempt's allocation is known, whatever number Slurm gives it. */

@@ -114,18 +114,25 @@ static int rule_slurm(struct rule_context *c, struct err *err)
     return 0;
 }
 
-static int check_host(const json_t *hosts, size_t i, struct err *err)
+int spec_host_check(const char *name, struct err *err)
 {
-    const char *name = json_string_value(json_array_get(hosts, i));
-    const size_t n = name ? strlen(name) : 0;
+    const size_t n = strlen(name);
     if (n == 0 || n > HOST_NAME_CHARS || !isalnum((unsigned char)name[0]))
-        return err_set(err, ERR_USAGE, "hosts: \"%.64s\" cannot be the name of a host; it begins "
-                       "with a letter or a digit and has at most %d characters", name ? name : "",
+        return err_set(err, ERR_USAGE, "\"%.64s\" cannot be the name of a host; it begins "
+                       "with a letter or a digit and has at most %d characters", name,
                        HOST_NAME_CHARS);
     for (const char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-@", *p))
-            return err_set(err, ERR_USAGE, "hosts: \"%s\" may hold only letters, digits, '.', '_', "
+            return err_set(err, ERR_USAGE, "\"%s\" may hold only letters, digits, '.', '_', "
                            "'-' and '@'; give a port in ~/.ssh/config", name);
+    return 0;
+}
+
+static int check_host(const json_t *hosts, size_t i, struct err *err)
+{
+    const char *name = json_string_value(json_array_get(hosts, i));
+    if (spec_host_check(name ? name : "", err) < 0)
+        return err_prefix(err, "hosts: ");
     for (size_t j = 0; j < i; j++)
         if (strcmp(json_string_value(json_array_get(hosts, j)), name) == 0)
             return err_set(err, ERR_USAGE, "hosts: \"%s\" stands there twice", name);
@@ -157,6 +164,22 @@ static int rule_hosts(struct rule_context *c, struct err *err)
     if (json_is_string(json_object_get(checkpoint, "mirror")))
         return err_set(err, ERR_USAGE, "checkpoint.mirror: not supported yet with launch: ssh; let "
                        "checkpoint.dir be a lasting directory of the host");
+    return 0;
+}
+
+static int rule_nodes(struct rule_context *c, struct err *err)
+{
+    const json_t *least = json_object_get(c->resources, "min_nodes");
+    const json_int_t n = json_integer_value(json_object_get(c->resources, "nodes"));
+    const size_t hosts = json_array_size(json_object_get(c->spec, "hosts"));
+    c->path = "resources.min_nodes";
+    if (json_is_integer(least) && json_integer_value(least) > n)
+        return err_set(err, ERR_USAGE, "resources.min_nodes: %lld is more than resources.nodes, which "
+                       "is %lld", (long long)json_integer_value(least), (long long)n);
+    c->path = "hosts";
+    if (hosts > 0 && (json_int_t)hosts < n)
+        return err_set(err, ERR_USAGE, "hosts: %zu of them cannot be %lld nodes; name more, or set "
+                       "resources.nodes to %zu", hosts, (long long)n, hosts);
     return 0;
 }
 
@@ -268,7 +291,7 @@ static int rule_after(struct rule_context *c, struct err *err)
 int spec_rules_check(const json_t *spec, const char **path, struct err *err)
 {
     static int (*const rules[])(struct rule_context *, struct err *) = {
-        rule_name, rule_payload, rule_slurm, rule_hosts, rule_ranks, rule_mirror,
+        rule_name, rule_payload, rule_slurm, rule_hosts, rule_nodes, rule_ranks, rule_mirror,
         rule_env, rule_secrets, rule_after, rule_watch,
     };
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources")};

@@ -13,4 +13,7 @@ int spec_rules_check(const json_t *spec, const char **path, struct err *err);
 /* Is it a name that a job may have? On failure a sentence without the key. */
 int spec_name_check(const char *name, struct err *err);
 
+/* May a host be called so? On failure a sentence without the key. */
+int spec_host_check(const char *name, struct err *err);
+
 #endif

@@ -3,15 +3,15 @@
 #include "controller/stray.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/log.h"
 #include "controller/daemon.h"
+#include "controller/members.h"
 #include "controller/remote.h"
 #include "db/attempts.h"
 #include "engine/err.h"
@@ -19,18 +19,27 @@
 enum { FIRST_CALL_MS = 1000 };
 
 struct stray {
-    struct daemon     *daemon;
-    struct link       *link;
-    struct attempt_row attempt;
-    struct stray      *next;
+    struct daemon       *daemon;
+    const struct remote *remote;
+    struct link         *link;
+    int                  node;
+    struct attempt_row   attempt;       /* `node` and `run_dir` are those of the stray */
+    struct stray        *next;
 };
 
-static void path_of(char *out, size_t size, const struct daemon *d, int64_t job, int64_t attempt)
+static void folder(char *out, size_t size, const struct daemon *d)
 {
     snprintf(out, size, "%.3900s/strays", d->home);
-    if (job > 0)
-        snprintf(out, size, "%.3900s/strays/%lld.%lld", d->home, (long long)job,
-                 (long long)attempt);
+}
+
+/* JOB.ATTEMPT, and of a node beside the head's JOB.ATTEMPT.NODE */
+static void path_of(char *out, size_t size, const struct stray *s)
+{
+    char node[16] = "";
+    if (s->node > 0)
+        snprintf(node, sizeof(node), ".%d", s->node);
+    snprintf(out, size, "%.3900s/strays/%lld.%lld%s", s->daemon->home, (long long)s->attempt.job,
+             (long long)s->attempt.attempt, node);
 }
 
 static void let_go(struct stray *s)
@@ -39,14 +48,14 @@ static void let_go(struct stray *s)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    remote_ssh.close(s->link);
+    s->remote->close(s->link);
     free(s);
 }
 
 static void forget(struct stray *s)
 {
     char path[PATH_MAX];
-    path_of(path, sizeof(path), s->daemon, s->attempt.job, s->attempt.attempt);
+    path_of(path, sizeof(path), s);
     unlink(path);
     let_go(s);
 }
@@ -73,56 +82,92 @@ static int64_t acked(void *arg)
     return s->attempt.acked;
 }
 
-static void call(struct daemon *d, const struct attempt_row *row)
+/* Takes it. */
+static void call(struct stray *s)
 {
     struct err err = { 0 };
     char key[48];
-    struct stray *s = calloc(1, sizeof(*s));
-    if (!s)
-        return;
-    s->daemon = d;
-    s->attempt = *row;
-    remote_key(key, sizeof(key), d->instance, row->job);
-    const struct link_spec spec = { .job = row->job, .attempt = row->attempt,
+    remote_key(key, sizeof(key), s->daemon->instance, s->attempt.job);
+    const struct link_spec spec = { .job = s->attempt.job, .attempt = s->attempt.attempt,
                                     .nonce = s->attempt.nonce, .run_dir = s->attempt.run_dir,
                                     .host = s->attempt.node, .key = key, .dismiss = true,
+                                    .node = s->node, .nodes = s->node + 1,
                                     .delay_ms = FIRST_CALL_MS };
     const struct link_hooks hooks = { .message = hear, .lost = proven_gone, .acked = acked,
                                       .arg = s };
-    if (remote_ssh.open(&s->link, &d->loop, &spec, &hooks, &err) < 0) {
+    if (s->remote->open(&s->link, &s->daemon->loop, &spec, &hooks, &err) < 0) {
         log_warn(NULL, "%s", err.text);
         free(s);
         return;
     }
-    s->next = d->strays;
-    d->strays = s;
+    s->next = s->daemon->strays;
+    s->daemon->strays = s;
 }
 
-void stray_add(struct daemon *d, const struct attempt_row *row)
+static struct stray *stray_make(struct daemon *d, const struct attempt_row *row,
+                                const struct remote *remote, int node, const char *host)
+{
+    struct stray *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->daemon = d;
+    s->remote = remote;
+    s->node = node;
+    s->attempt = *row;
+    snprintf(s->attempt.node, sizeof(s->attempt.node), "%s", host);
+    members_dir(s->attempt.run_dir, sizeof(s->attempt.run_dir), row->run_dir, node);
+    return s;
+}
+
+void stray_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
+               const char *host)
 {
     char path[PATH_MAX];
-    path_of(path, sizeof(path), d, 0, 0);
+    struct stray *s = stray_make(d, row, remote, node, host);
+    if (!s)
+        return;
+    folder(path, sizeof(path), d);
     mkdir(path, 0700);
-    path_of(path, sizeof(path), d, row->job, row->attempt);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
+    path_of(path, sizeof(path), s);
+    FILE *f = fopen(path, "we");
+    if (!f || fprintf(f, "%s %s\n", remote->name, host) < 0)
         log_error(NULL, "cannot remember a stray agent in %s: %m", path);
-    else
-        close(fd);
-    call(d, row);
+    if (f)
+        fclose(f);
+    call(s);
+}
+
+/* What the file says; an older controller wrote none, of launch: ssh alone. */
+static const struct remote *read_file(char host[128], const char *path)
+{
+    char name[16] = "";
+    FILE *f = fopen(path, "re");
+    host[0] = 0;
+    if (f && fscanf(f, "%15s %127s", name, host) < 1)
+        name[0] = 0;
+    if (f)
+        fclose(f);
+    return strcmp(name, remote_local.name) == 0 ? &remote_local : &remote_ssh;
 }
 
 void stray_open(struct daemon *d)
 {
     char path[PATH_MAX];
-    path_of(path, sizeof(path), d, 0, 0);
+    folder(path, sizeof(path), d);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         long long job, attempt;
+        int node = 0;
         struct attempt_row row;
-        if (sscanf(e->d_name, "%lld.%lld", &job, &attempt) == 2 &&
-            attempts_get(&row, d->store, job, attempt, NULL) == 0)
-            call(d, &row);
+        if (sscanf(e->d_name, "%lld.%lld.%d", &job, &attempt, &node) < 2 ||
+            attempts_get(&row, d->store, job, attempt, NULL) < 0)
+            continue;
+        char file[PATH_MAX], host[128];
+        snprintf(file, sizeof(file), "%.3900s/%.100s", path, e->d_name);
+        const struct remote *remote = read_file(host, file);
+        struct stray *s = stray_make(d, &row, remote, node, host[0] ? host : row.node);
+        if (s)
+            call(s);
     }
     if (dir)
         closedir(dir);

@@ -2,17 +2,19 @@
 /* stray.h - attempts that were lost without proof: their agents may live, and must not for long
  *
  * A host that stopped answering may come back with ranks that train beside their successors. Each
- * such attempt is a file in $JOBCTL_HOME/strays, and its host is called, over restarts of the
- * controller, until all that lived of it is ended.
+ * such attempt, or node of one, is a file in $JOBCTL_HOME/strays, and its host is called, over
+ * restarts of the controller, until all that lived of it is ended.
  */
 #ifndef CONTROLLER_STRAY_H
 #define CONTROLLER_STRAY_H
 
 struct attempt_row;
 struct daemon;
+struct remote;
 
-/* Remember it, and call its host from now on. */
-void stray_add(struct daemon *d, const struct attempt_row *row);
+/* Remember node `node` (members.h) of the attempt, and call its host from now on. */
+void stray_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
+               const char *host);
 
 /* Those of earlier controllers. */
 void stray_open(struct daemon *d);

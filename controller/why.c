@@ -44,7 +44,7 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
     static const char *const telling[] = {
         "generation_ended", "restart_scheduled", "retry", "agent_lost", "stop_requested",
         "quarantined", "warning", "straggler", "excluded", "attempt_ended", "done", "setup_done",
-        "placed",
+        "placed", "nodes", "node_lost",
     };
     char text[400], line[520];
     json_t *at = NULL;

@@ -17,8 +17,9 @@
 
 SQL_FILE(jobctl_sql_0001, "db/migrate/0001.sql");
 SQL_FILE(jobctl_sql_0002, "db/migrate/0002.sql");
+SQL_FILE(jobctl_sql_0003, "db/migrate/0003.sql");
 
-const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002 };
+const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002, jobctl_sql_0003 };
 
 int migrations_count(void)
 {

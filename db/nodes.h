@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nodes.h - what was last known of each node */
+/* nodes.h - what was last known of each node
+ *
+ * Facts and health are written apart: a machine that tells what it has keeps its failures, and one
+ * that is drained keeps its facts.
+ */
 #ifndef DB_NODES_H
 #define DB_NODES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -10,15 +15,22 @@ struct store;
 
 struct node_row {
     const char *name;
-    const char *boot_id;
+    const char *boot_id;        /* "" and 0 until it told its facts */
     int64_t     cpus;
     const char *facts;          /* JSON, as `jobctl-agent probe` prints them */
     int64_t     last_seen_ms;
+    int64_t     failures;       /* since it last answered */
+    int64_t     failed_ms;      /* the latest of them */
+    bool        vanished;       /* it stopped answering, and has not since */
+    const char *error;          /* of the latest failure, "" = none */
+    const char *drained;        /* why it gets no new attempt; NULL: it does */
 };
 
 typedef int (*nodes_each_fn)(void *ctx, const struct node_row *row);
 
-int nodes_put(struct store *s, const struct node_row *row, struct err *err);
+int nodes_put(struct store *s, const struct node_row *row, struct err *err);         /* facts */
+int nodes_put_health(struct store *s, const struct node_row *row, struct err *err);  /* the rest */
+int nodes_remove(struct store *s, const char *name, struct err *err);
 int nodes_each(struct store *s, nodes_each_fn each, void *ctx, struct err *err);
 
 #endif

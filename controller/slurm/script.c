@@ -35,12 +35,26 @@ static int whole(const char *text, const char *option, unsigned long max, unsign
     return 0;
 }
 
+/* 4, or 2-4 */
 static int take_nodes(struct reading *r, const char *text, struct err *err)
 {
-    unsigned long n;
-    if (whole(text, "nodes", 100000, &n, err) < 0)
+    char least[16];
+    unsigned long from, to;
+    const size_t n = strcspn(text, "-");
+    snprintf(least, sizeof(least), "%.*s", (int)(n < sizeof(least) ? n : sizeof(least) - 1), text);
+    if (whole(least, "nodes", 100000, &from, err) < 0 ||
+        whole(text[n] ? text + n + 1 : least, "nodes", 100000, &to, err) < 0)
         return -1;
-    r->job->min_nodes = r->job->max_nodes = (uint32_t)n;
+    r->job->min_nodes = (uint32_t)from;
+    r->job->max_nodes = (uint32_t)to;
+    return 0;
+}
+
+static int take_no_kill(struct reading *r, const char *text, struct err *err)
+{
+    (void)err;
+    (void)text;
+    r->job->kill_on_node_fail = 0;
     return 0;
 }
 
@@ -158,6 +172,7 @@ static const struct option {
     CALL("gpus-per-node", take_gpus),
     CALL("mem", take_memory),
     CALL("nodes", take_nodes),
+    { "no-kill", false, 0, take_no_kill },
     CALL("ntasks-per-node", take_tasks),
     CALL("open-mode", take_open_mode),
     CALL("signal", take_signal),

@@ -118,6 +118,8 @@ pid=$(daemon_pid)
 kill -TERM "$pid"
 while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.02; done
 JOBCTL_HOST_LOST_S=6 jobctl daemon --detach
+jobctl nodes | grep '^one  *failing'        # remembered; and forgotten when somebody says so
+jobctl nodes resume one
 jobctl submit -q train.yaml --set name=moves --set 'hosts=[one,two]' --set "checkpoint.dir=$WORK/shared" \
     --set train.steps=100000 --set 'checkpoint.every=20 steps'
 until jobctl events moves | grep -q 'checkpoint of step'; do sleep 0.05; done

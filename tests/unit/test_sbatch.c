@@ -58,6 +58,30 @@ static void test_lines(void **state)
     }
 }
 
+/* After a loss: as many as are free, and not the lost one, beside those that the spec excludes. */
+static void test_fewer_nodes(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    json_t *spec = json_loads("{\"name\":\"a\",\"resources\":{\"nodes\":4,\"gpus\":0},"
+                              "\"slurm\":{\"extra\":{\"exclude\":\"n9\"}}}", 0, NULL);
+    struct sbatch s = { .spec = spec, .job = 7, .attempt = 2, .nonce = "c0ffee", .run_dir = "/r",
+                        .agent = "/a", .nodes = 4, .least = 4, .avoid = "" };
+    char *text = sbatch_render(&s, &err);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "#SBATCH --nodes=4\n"));
+    assert_non_null(strstr(text, "#SBATCH --no-kill\n#SBATCH --exclude=n9\n"));
+    free(text);
+    s.least = 2;
+    s.avoid = "n1,n2";
+    text = sbatch_render(&s, &err);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "#SBATCH --nodes=2-4\n"));
+    assert_non_null(strstr(text, "#SBATCH --exclude=n9,n1,n2\n"));
+    free(text);
+    json_decref(spec);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -75,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_fewer_nodes),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,7 +255,8 @@ static int last_checkpoint(void *ctx, const struct checkpoint_row *row)
 
 static int last_node(void *ctx, const struct node_row *row)
 {
-    snprintf(ctx, 64, "%s %lld", row->name, (long long)row->cpus);
+    snprintf(ctx, 64, "%s %lld %lld %s %s", row->name, (long long)row->cpus,
+             (long long)row->failures, row->error, row->drained ? row->drained : "-");
     return 0;
 }
 
@@ -320,7 +321,18 @@ static void smaller_tables(void **state)
     struct node_row node = { .name = "n", .boot_id = "b", .cpus = 2, .facts = "{}" };
     assert_int_equal(nodes_put(s, &node, &err), 0);
     assert_int_equal(nodes_each(s, last_node, text, &err), 0);
-    assert_string_equal(text, "n 2");
+    assert_string_equal(text, "n 2 0  -");
+    /* facts leave health alone, and health facts */
+    node = (struct node_row){ .name = "n", .failures = 3, .error = "gone", .drained = "disk" };
+    assert_int_equal(nodes_put_health(s, &node, &err), 0);
+    node = (struct node_row){ .name = "n", .boot_id = "c", .cpus = 4, .facts = "{}" };
+    assert_int_equal(nodes_put(s, &node, &err), 0);
+    assert_int_equal(nodes_each(s, last_node, text, &err), 0);
+    assert_string_equal(text, "n 4 3 gone disk");
+    assert_int_equal(nodes_remove(s, "n", &err), 0);
+    text[0] = 0;
+    assert_int_equal(nodes_each(s, last_node, text, &err), 0);
+    assert_string_equal(text, "");
     store_close(s);
 }
 

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* members.c - see members.h */
+#include "controller/members.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/log.h"
+#include "agent/run_dir.h"
+#include "controller/attempt.h"
+#include "controller/daemon.h"
+#include "controller/hosts.h"
+#include "controller/job.h"
+#include "controller/remote.h"
+#include "controller/stray.h"
+#include "engine/err.h"
+
+struct member {
+    struct members *all;
+    struct link    *link;       /* NULL: it is gone, or was given up */
+    int             node;
+    const char     *name;       /* of all->names */
+    bool            here;       /* it has said HELLO */
+    bool            gone;       /* it is proven that nothing of it lives */
+    char            run_dir[PATH_MAX];
+};
+
+struct members {
+    struct job    *job;
+    json_t        *names, *door;    /* door: NULL until the head has told it */
+    char           tag[48];
+    int            count;
+    struct member  list[];
+};
+
+void members_dir(char *out, size_t size, const char *run_dir, int node)
+{
+    if (node == 0)
+        snprintf(out, size, "%s", run_dir);
+    else
+        snprintf(out, size, "%.4000s/node%d", run_dir, node);
+}
+
+/* ---- what they are told ---- */
+
+static void launch(struct member *m)
+{
+    struct members *all = m->all;
+    struct job *job = all->job;
+    json_t *crew = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
+                             (json_int_t)json_array_size(all->names), "names", all->names, "door",
+                             all->door);
+    json_t *body = attempt_order(job, m->run_dir, crew);
+    if (body)
+        job->remote->send(m->link, WIRE_LAUNCH, body);
+}
+
+void members_door(struct job *job, const json_t *door)
+{
+    struct members *all = job->members;
+    if (!all)
+        return;
+    json_decref(all->door);
+    all->door = json_deep_copy(door);
+    for (int i = 0; i < all->count; i++)
+        if (all->list[i].link && all->list[i].here)
+            launch(&all->list[i]);
+}
+
+/* ---- what is heard of them ---- */
+
+static void tell(struct member *m, const char *text)
+{
+    struct job *job = m->all->job;
+    log_warn(m->all->tag, "node %s: %s", m->name, text);
+    snprintf(job->waits, sizeof(job->waits), "node %.64s: %.160s", m->name, text);
+    err_make_printable(job->waits);
+}
+
+static void close_link(struct member *m)
+{
+    if (m->link)
+        m->all->job->remote->close(m->link);
+    m->link = NULL;
+}
+
+/* Two names for one machine: the hands of the controller there would fight over one agent. */
+static bool is_head(const struct member *m, const json_t *hello)
+{
+    const struct attempt_row *head = m->all->job->attempt;
+    const char *boot = json_string_value(json_object_get(hello, "boot_id"));
+    return head->pid > 0 && boot && strcmp(boot, head->boot_id) == 0 &&
+           json_integer_value(json_object_get(hello, "pid")) == head->pid &&
+           json_integer_value(json_object_get(hello, "start_time")) == head->start_time;
+}
+
+static void hear(void *arg, enum wire_message number, const json_t *body)
+{
+    struct member *m = arg;
+    struct job *job = m->all->job;
+    char text[160];
+    if (number != WIRE_HELLO)
+        return;             /* all else is for the head to hear */
+    if (is_head(m, body)) {
+        snprintf(text, sizeof(text), "it is the same machine as %.60s; name each machine once",
+                 job->attempt->node);
+        tell(m, text);
+        close_link(m);
+        return;
+    }
+    if (!m->here)
+        log_info(m->all->tag, "the agent of node %s is here, pid %lld", m->name,
+                 (long long)json_integer_value(json_object_get(body, "pid")));
+    m->here = true;
+    snprintf(text, sizeof(text), "node %s: ", m->name);
+    if (strncmp(job->waits, text, strlen(text)) == 0)
+        job->waits[0] = 0;
+    if (job->remote == &remote_ssh)
+        hosts_answered(job->daemon, m->name);
+    if (m->all->door)
+        launch(m);
+}
+
+static void lost(void *arg, const char *text)
+{
+    struct member *m = arg;
+    m->gone = true;
+    tell(m, text);
+    close_link(m);
+}
+
+static void refused(void *arg, const char *text)
+{
+    struct member *m = arg;
+    hosts_failed(m->all->job->daemon, m->name, text);
+    m->gone = true;
+    tell(m, text);
+    close_link(m);
+}
+
+static void vanished(void *arg, const char *text)
+{
+    struct member *m = arg;
+    hosts_vanished(m->all->job->daemon, m->name, text);
+    tell(m, text);
+    close_link(m);          /* and stays to be dismissed */
+}
+
+static void waiting(void *arg, const char *text)
+{
+    struct member *m = arg;
+    struct job *job = m->all->job;
+    char line[sizeof(job->waits)];
+    snprintf(line, sizeof(line), "node %.64s: %.160s", m->name, text);
+    if (strcmp(line, job->waits) != 0)
+        tell(m, text);
+}
+
+static int64_t acked(void *arg)
+{
+    (void)arg;
+    return 0;               /* they spool nothing */
+}
+
+/* ---- all of them ---- */
+
+static void open_link(struct member *m, bool may_start)
+{
+    struct job *job = m->all->job;
+    struct err err = { 0 };
+    char key[48], gpus[512];
+    remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
+    remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
+    members_dir(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
+    mkdir(m->run_dir, 0700);    /* where that fails, its agent says so */
+    const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
+                                    .nonce = job->core.nonce, .run_dir = m->run_dir,
+                                    .may_start = may_start, .host = m->name, .key = key,
+                                    .node = m->node, .nodes = m->all->count + 1, .gpus = gpus };
+    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+                                      .refused = refused, .vanished = vanished,
+                                      .waiting = waiting, .arg = m };
+    if (job->remote->open(&m->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
+        tell(m, err.text);
+}
+
+void members_open(struct job *job, bool may_start)
+{
+    const size_t nodes = json_array_size(job->names);
+    if (job->members || nodes < 2 || !job->core.live || !job->attempt)
+        return;
+    struct members *all = calloc(1, sizeof(*all) + (nodes - 1) * sizeof(all->list[0]));
+    if (!all) {
+        log_error(NULL, "out of memory for the agents of %zu nodes", nodes);
+        return;
+    }
+    all->job = job;
+    all->names = json_incref(job->names);
+    all->count = (int)nodes - 1;
+    snprintf(all->tag, sizeof(all->tag), "%lld.%lld", (long long)job->core.id,
+             (long long)job->core.attempt);
+    job->members = all;
+    for (int i = 0; i < all->count; i++) {
+        struct member *m = &all->list[i];
+        m->all = all;
+        m->node = i + 1;
+        m->name = json_string_value(json_array_get(all->names, (size_t)m->node));
+        open_link(m, may_start);
+    }
+}
+
+void members_close(struct job *job)
+{
+    struct members *all = job->members;
+    if (!all)
+        return;
+    for (int i = 0; i < all->count; i++)
+        close_link(&all->list[i]);
+    job->members = NULL;
+    json_decref(all->names);
+    json_decref(all->door);
+    free(all);
+}
+
+void members_dismiss(struct job *job)
+{
+    struct members *all = job->members;
+    struct err err = { 0 };
+    if (!all)
+        return;
+    for (int i = 0; i < all->count; i++) {
+        struct member *m = &all->list[i];
+        close_link(m);
+        if (m->gone)
+            continue;
+        if (job->remote != &remote_slurm)
+            stray_add(job->daemon, job->attempt, job->remote, m->node, m->name);
+        else if (run_dir_fence(m->run_dir, &err) < 0)   /* all nodes see it, and Slurm ends the rest */
+            log_warn(all->tag, "%s", err.text);
+    }
+    members_close(job);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* members.h - the agents of an attempt beside its head: those of its nodes 1, 2, ...
+ *
+ * The head, on node 0, speaks for the attempt; it is at job->link.  The controller starts the others
+ * and tells them where the head is; from then on they obey the head (agent/crew.h) and say nothing
+ * that is stored.  What keeps one from starting is told in job->waits; that it did not come, or was
+ * lost, is the head's word.
+ *
+ * The door of the head is kept in memory only.  After a restart the head says it again.
+ */
+#ifndef CONTROLLER_MEMBERS_H
+#define CONTROLLER_MEMBERS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct job;
+
+/* Find the agents of the newest attempt's other nodes, or with may_start start them. Nothing where it
+ * has one node, where its nodes are not known yet, or a second time. */
+void members_open(struct job *job, bool may_start);
+void members_close(struct job *job);        /* they go on */
+
+/* The attempt is over: end what of them lives, however long it takes (stray.h). */
+void members_dismiss(struct job *job);
+
+/* Where the head is: {addresses, port, key}, borrowed. */
+void members_door(struct job *job, const json_t *door);
+
+/* RUN_DIR/node<k>, where what concerns node k is kept; RUN_DIR for node 0. */
+void members_dir(char *out, size_t size, const char *run_dir, int node);
+
+#endif

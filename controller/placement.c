@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* placement.c - see placement.h */
+#include "controller/placement.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/daemon.h"
+#include "controller/hosts.h"
+#include "controller/job.h"
+#include "controller/remote.h"
+#include "engine/err.h"
+
+struct candidate {
+    char    name[64];
+    char    why[200];       /* it is taken only where the others do not do; "" = like any other */
+    int64_t failures;
+};
+
+struct choice {
+    struct job       *job;
+    struct candidate *list;     /* the better first */
+    int               count, good;
+    int64_t           holder;   /* a job that has one of the hosts */
+    json_t           *left_out; /* [{name, why}] */
+};
+
+static bool lately(int64_t at_ms)
+{
+    return daemon_now_ms() - at_ms < HOSTS_LATELY_MS;
+}
+
+/* Has the job lost this node? */
+static bool lost(const struct job *job, const char *name, char *why, size_t size)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach (job->lost, i, one) {
+        const char *text = json_string_value(json_object_get(one, "text"));
+        if (strcmp(json_string_value(json_object_get(one, "name")), name) != 0 ||
+            !lately(json_integer_value(json_object_get(one, "at_ms"))))
+            continue;
+        snprintf(why, size, "lost before: %s", text ? text : "");
+        return true;
+    }
+    return false;
+}
+
+static bool any_lost(const struct job *job)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach (job->lost, i, one)
+        if (lately(json_integer_value(json_object_get(one, "at_ms"))))
+            return true;
+    return false;
+}
+
+static void leave_out(struct choice *c, const char *name, const char *why)
+{
+    json_t *one = json_pack("{s:s, s:s}", "name", name, "why", why);
+    if (one)
+        json_array_append_new(c->left_out, one);
+}
+
+/* Before the first that is worse. */
+static void add(struct choice *c, const struct candidate *new)
+{
+    int at = c->count++;
+    for (; at > 0; at--) {
+        const struct candidate *other = &c->list[at - 1];
+        const bool worse = (other->why[0] && !new->why[0]) ||
+                           (!other->why[0] == !new->why[0] && other->failures > new->failures);
+        if (!worse)
+            break;
+        c->list[at] = *other;
+    }
+    c->list[at] = *new;
+    c->good += !new->why[0];
+}
+
+/* ---- who is there ---- */
+
+static void add_hosts(struct choice *c)
+{
+    const struct job *job = c->job;
+    size_t i;
+    json_t *host;
+    json_array_foreach (job->hosts, i, host) {
+        struct candidate one = { .failures = 0 };
+        struct hosts_health health;
+        char why[240];
+        snprintf(one.name, sizeof(one.name), "%s", json_string_value(host));
+        hosts_look(&health, job, one.name);
+        if (health.drained) {
+            snprintf(why, sizeof(why), "drained%s%s", health.drained[0] ? ": " : "", health.drained);
+            leave_out(c, one.name, why);
+            continue;
+        }
+        if (health.holder) {
+            c->holder = c->holder ? c->holder : health.holder;
+            continue;
+        }
+        one.failures = health.failures;
+        if (!lost(job, one.name, one.why, sizeof(one.why)) && health.bad)
+            snprintf(one.why, sizeof(one.why), "failed %lld time%s lately: %.140s",
+                     (long long)health.failures, health.failures == 1 ? "" : "s", health.error);
+        add(c, &one);
+    }
+}
+
+static void add_played(struct choice *c)
+{
+    for (int k = 0; k < c->job->nodes; k++) {
+        struct candidate one = { .failures = 0 };
+        snprintf(one.name, sizeof(one.name), "node%d", k);
+        lost(c->job, one.name, one.why, sizeof(one.why));
+        add(c, &one);
+    }
+}
+
+/* ---- how many are taken ---- */
+
+/* 0: it has to wait. */
+static int how_many(const struct choice *c)
+{
+    const int most = c->job->nodes, least = any_lost(c->job) ? c->job->min_nodes : most;
+    if (c->good >= most)
+        return most;
+    if (c->good >= least)
+        return c->good;
+    if (c->count >= most)
+        return most;
+    return c->count >= least ? c->count : 0;
+}
+
+static void tell_waiting(const struct choice *c)
+{
+    struct job *job = c->job;
+    const json_t *out = json_array_get(c->left_out, 0);
+    char who[140] = "", many[80] = "waits for a host";
+    if (job->nodes > 1)
+        snprintf(many, sizeof(many), "waits for %d hosts", job->nodes);
+    if (out)
+        snprintf(who, sizeof(who), "%.60s is %.75s", json_string_value(json_object_get(out, "name")),
+                 json_string_value(json_object_get(out, "why")));
+    if (c->holder && job->nodes == 1)
+        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld has one of its, and none is free"
+                 "%s%s", many, (long long)c->holder, who[0] ? "; " : "", who);
+    else if (c->holder)
+        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld has one of its, and %d %s free"
+                 "%s%s", many, (long long)c->holder, c->count, c->count == 1 ? "is" : "are",
+                 who[0] ? "; " : "", who);
+    else
+        snprintf(job->unplaced, sizeof(job->unplaced), "%s: %s; `jobctl nodes resume` lets it have "
+                 "jobs again", many, who);
+}
+
+static json_t *taken(struct choice *c, int n)
+{
+    const struct job *job = c->job;
+    const bool played = job->remote == &remote_local;
+    json_t *names = json_array(), *body = NULL;
+    for (int i = 0; i < n; i++)
+        json_array_append_new(names, json_string(c->list[i].name));
+    for (int i = n; i < c->count; i++)
+        if (c->list[i].why[0])
+            leave_out(c, c->list[i].name, c->list[i].why);
+    body = json_pack("{s:s}", "node", played ? job->daemon->fleet.node : c->list[0].name);
+    if (body && n > 1)
+        json_object_set(body, "nodes", names);
+    if (body && json_array_size(c->left_out) > 0)
+        json_object_set(body, "left_out", c->left_out);
+    json_decref(names);
+    return body;
+}
+
+static json_t *choose(struct job *job)
+{
+    const size_t room = job->remote == &remote_ssh ? json_array_size(job->hosts)
+                                                   : (size_t)job->nodes;
+    struct choice c = { .job = job, .list = calloc(room + 1, sizeof(*c.list)),
+                        .left_out = json_array() };
+    json_t *body = NULL;
+    job->unplaced[0] = 0;
+    if (c.list && c.left_out) {
+        if (job->remote == &remote_ssh)
+            add_hosts(&c);
+        else
+            add_played(&c);
+        const int n = how_many(&c);
+        if (n > 0)
+            body = taken(&c, n);
+        else
+            tell_waiting(&c);
+    }
+    json_decref(c.left_out);
+    free(c.list);
+    return body;
+}
+
+/* Slurm knows which of its nodes are free; it is told only whom this job has lost. */
+static json_t *ask_slurm(const struct job *job)
+{
+    json_t *left_out = json_array(), *body = json_pack("{s:s}", "node", job->remote->name), *one;
+    size_t i;
+    char why[200];
+    json_array_foreach (job->lost, i, one) {
+        const char *name = json_string_value(json_object_get(one, "name"));
+        if (lost(job, name, why, sizeof(why)))
+            json_array_append_new(left_out, json_pack("{s:s, s:s}", "name", name, "why", why));
+    }
+    if (body && json_array_size(left_out) > 0) {
+        json_object_set(body, "left_out", left_out);
+        json_object_set_new(body, "least", json_integer(job->min_nodes));
+    }
+    json_decref(left_out);
+    return body;
+}
+
+json_t *placement_make(struct job *job)
+{
+    struct hosts_health here;
+    if (job->remote == &remote_slurm)
+        return ask_slurm(job);
+    if (job->remote == &remote_ssh)
+        return choose(job);
+    hosts_look(&here, job, job->daemon->fleet.node);
+    if (here.drained) {
+        snprintf(job->unplaced, sizeof(job->unplaced), "waits for this machine, which is drained%s"
+                 "%.80s; `jobctl nodes resume %s` lets it have jobs again",
+                 here.drained[0] ? ": " : "", here.drained, job->daemon->fleet.node);
+        return NULL;
+    }
+    return job->nodes > 1 ? choose(job) : json_pack("{s:s}", "node", job->daemon->fleet.node);
+}
+
+/* ---- what Slurm gave ---- */
+
+int placement_learn(struct job *job, struct err *err)
+{
+    char path[PATH_MAX], line[256];
+    if (job->remote != &remote_slurm || job->nodes == 1 || job->names)
+        return 0;
+    snprintf(path, sizeof(path), "%.4000s/nodes", job->attempt->run_dir);
+    FILE *f = fopen(path, "re");
+    json_t *names = json_array();
+    while (f && fgets(line, sizeof(line), f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (line[0])
+            json_array_append_new(names, json_string(line));
+    }
+    if (f)
+        fclose(f);
+    if (json_array_size(names) == 0) {
+        json_decref(names);
+        return err_set(err, ERR_SYSTEM, "%s, in which the batch script names its nodes, cannot be read",
+                       path);
+    }
+    job->names = names;
+    return 0;
+}

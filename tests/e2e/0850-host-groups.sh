@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# jobctl nodes: groups of hosts in config.yaml are checked and resolved at submit; a drained node gets no
+# job, says why, and stays drained when the controller is killed; add and remove.
+. "$TOP/tests/e2e/expect.sh"
+[ -x "$BIN/jobctl-ssh" ] || { echo "built without libssh: no jobctl-ssh"; exit 77; }
+cd "$WORK"
+export XDG_CONFIG_HOME=$WORK/config
+mkdir -p config/jobctl
+config=$XDG_CONFIG_HOME/jobctl/config.yaml
+cat >config/jobctl/config.yaml <<'YAML'
+groups:
+  pair: [alpha, beta]
+  more: [beta, gamma]
+YAML
+cat >job.yaml <<'YAML'
+launch: ssh
+hosts: [pair, delta]
+resources: {gpus: 0}
+run: "true"
+YAML
+
+# Groups stand for their members, in this order, each once.
+code 0 jobctl submit job.yaml --dry-run --json
+json "o['spec']['hosts'] == ['alpha', 'beta', 'delta']"
+code 0 jobctl submit job.yaml --dry-run --json --set 'hosts=["@more", pair]'
+json "o['spec']['hosts'] == ['beta', 'gamma', 'alpha']"
+code 2 jobctl submit job.yaml --set 'hosts=["@pairs"]'
+has 'there is no group @pairs; did you mean @pair?' err
+code 0 jobctl nodes
+grep -q '^beta  *new .*@pair, @more' out
+
+# The file is checked like a spec.
+wrong() { # LINE:COLUMN TEXT
+    code 2 jobctl submit job.yaml --dry-run
+    has "$config:$1: $2" err
+}
+echo 'group: {a: [b]}' >"$config"
+wrong 1:1 'unknown key "group"; did you mean groups?'
+printf 'groups:\n  a: [one, "two words"]\n' >"$config"
+wrong 2:12 'groups.a: "two words" may hold only'
+printf 'groups:\n  a: one\n' >"$config"
+wrong 2:6 'groups.a: expected a list of hosts'
+printf 'groups: {a: [b\n' >"$config"
+code 2 jobctl submit job.yaml --dry-run
+has 'config.yaml:1:13: a bracket is opened here' err
+printf 'groups: {pair: [alpha, beta]}\n' >"$config"
+
+# Drained: no job goes there, whoever asks is told why, a new controller knows it.
+jobctl nodes drain @pair --reason 'new disks'
+kill -KILL "$(daemon_pid)"
+code 0 jobctl nodes
+grep -q '^alpha  *drained .*new disks' out
+id=$(jobctl submit -q job.yaml --set 'hosts=[pair]')
+until jobctl why "$id" | tr '\n' ' ' | grep -q 'waits for a host: alpha is drained: new disks'; do sleep 0.05; done
+code 3 jobctl nodes remove nobody
+jobctl cancel "$id"
+code 0 jobctl nodes resume alpha
+code 0 jobctl nodes remove beta
+code 0 jobctl nodes add epsilon
+code 0 jobctl nodes --json
+json "{n['name']: n['state'] for n in o['nodes'][1:]} == {'alpha': 'new', 'epsilon': 'new', 'beta': 'new'}"
+
+# This machine, too.
+here=$(jobctl nodes --json | sed 's/.*"nodes":\[{"name":"\([^"]*\)".*/\1/')
+jobctl nodes drain "$here"
+printf 'run: "true"\n' >here.yaml
+jobctl submit -q here.yaml >/dev/null
+until jobctl why last | tr '\n' ' ' | grep -q 'waits for this machine, which is drained'; do sleep 0.05; done
+jobctl nodes resume "$here"
+jobctl wait last
+code 2 jobctl nodes frob
+code 2 jobctl nodes drain
