@@ -109,7 +109,7 @@ static void note_node_lost(struct job *job, const json_t *body)
     const char *name = json_string_value(json_object_get(body, "name"));
     const char *text = json_string_value(json_object_get(body, "text"));
     if (job->remote == &remote_ssh && name)
-        hosts_failed(job->daemon, name, text ? text : "it was lost");
+        hosts_lost(job->daemon, name, text ? text : "it was lost");
 }
 
 static void hear_event(struct job *job, const json_t *message)

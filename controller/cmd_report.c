@@ -13,6 +13,7 @@
 #include "agent/buf.h"
 #include "controller/client.h"
 #include "controller/command.h"
+#include "controller/members.h"
 #include "controller/output.h"
 #include "controller/redact.h"
 #include "controller/tarball.h"
@@ -82,20 +83,35 @@ static bool wanted(const char *name)
            (strncmp(name, "incident-", 9) == 0 && dot && strcmp(dot, ".txt") == 0);
 }
 
-static void add_attempt(struct report *r, const char *dir, long long attempt)
+static void add_folder(struct report *r, const char *folder, const char *name)
 {
-    char path[PATH_MAX], name[300];
-    snprintf(path, sizeof(path), "%s/%lld", dir, attempt);
-    DIR *d = opendir(path);
+    DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));) {
+        char path[PATH_MAX], inside[200];
         if (!wanted(e->d_name) || strlen(e->d_name) > 60)
             continue;
-        snprintf(path, sizeof(path), "%s/%lld/%s", dir, attempt, e->d_name);
-        snprintf(name, sizeof(name), "attempt-%lld/%s", attempt, e->d_name);
-        add_file(r, name, path);
+        snprintf(path, sizeof(path), "%.3900s/%.60s", folder, e->d_name);
+        snprintf(inside, sizeof(inside), "%s/%.60s", name, e->d_name);
+        add_file(r, inside, path);
     }
     if (d)
         closedir(d);
+}
+
+/* What its agents and ranks wrote, node by node. */
+static void add_attempt(struct report *r, const char *dir, long long attempt)
+{
+    char run_dir[PATH_MAX], folder[PATH_MAX], name[80];
+    snprintf(run_dir, sizeof(run_dir), "%.3900s/%lld", dir, attempt);
+    snprintf(name, sizeof(name), "attempt-%lld", attempt);
+    add_folder(r, run_dir, name);
+    for (int node = 1;; node++) {
+        members_dir(folder, sizeof(folder), run_dir, node);
+        if (access(folder, F_OK) < 0)
+            break;
+        snprintf(name, sizeof(name), "attempt-%lld/node%d", attempt, node);
+        add_folder(r, folder, name);
+    }
 }
 
 /* A line per event; the newest facts and plan as files of their own. */

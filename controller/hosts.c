@@ -120,6 +120,14 @@ void hosts_vanished(struct daemon *d, const char *name, const char *text)
     failed(d, name, text, true);
 }
 
+void hosts_lost(struct daemon *d, const char *name, const char *text)
+{
+    const struct host *h = find(d, name);
+    char why[sizeof(h->error)];
+    snprintf(why, sizeof(why), "%s", h && h->error[0] ? h->error : text);
+    failed(d, name, why, h && h->vanished);
+}
+
 static void forgive(struct host *h)
 {
     h->failures = 0;

@@ -30,6 +30,8 @@ void hosts_look(struct hosts_health *out, const struct job *job, const char *nam
 /* What came of an attempt on it. */
 void hosts_failed(struct daemon *d, const char *host, const char *text);
 void hosts_vanished(struct daemon *d, const char *host, const char *text);
+/* The head of an attempt has lost it; why we could not reach it, if we could not, says more. */
+void hosts_lost(struct daemon *d, const char *host, const char *text);
 void hosts_answered(struct daemon *d, const char *host);
 
 /* What a person decides. */

@@ -150,7 +150,7 @@ static void note_placed(struct job *job, const json_t *body)
     job->placed = json_deep_copy(body);
     job->names = json_incref(json_object_get(job->placed, "nodes"));
     job->gathered = false;
-    job->unplaced[0] = 0;
+    job->unplaced[0] = job->absent[0] = 0;
 }
 
 /* Once per node: a second loss is the newer one. */
@@ -176,6 +176,7 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
         note_placed(job, body);
     } else if (strcmp(kind, "nodes") == 0) {
         job->gathered = true;
+        job->absent[0] = 0;
     } else if (strcmp(kind, "node_lost") == 0) {
         note_lost(job, body, at_ms);
     } else if (strcmp(kind, "checkpoint") == 0) {

@@ -73,12 +73,19 @@ void members_door(struct job *job, const json_t *door)
 
 /* ---- what is heard of them ---- */
 
+/* "node gpu2: ..."; most of what is said begins with the name already. */
+static void sentence(char *out, size_t size, const struct member *m, const char *text)
+{
+    const bool named = strncmp(text, m->name, strlen(m->name)) == 0;
+    snprintf(out, size, "node %s%s%s", named ? "" : m->name, named ? "" : ": ", text);
+    err_make_printable(out);
+}
+
 static void tell(struct member *m, const char *text)
 {
     struct job *job = m->all->job;
-    log_warn(m->all->tag, "node %s: %s", m->name, text);
-    snprintf(job->waits, sizeof(job->waits), "node %.64s: %.160s", m->name, text);
-    err_make_printable(job->waits);
+    sentence(job->absent, sizeof(job->absent), m, text);
+    log_warn(m->all->tag, "%s", job->absent);
 }
 
 static void close_link(struct member *m)
@@ -116,9 +123,9 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
         log_info(m->all->tag, "the agent of node %s is here, pid %lld", m->name,
                  (long long)json_integer_value(json_object_get(body, "pid")));
     m->here = true;
-    snprintf(text, sizeof(text), "node %s: ", m->name);
-    if (strncmp(job->waits, text, strlen(text)) == 0)
-        job->waits[0] = 0;
+    snprintf(text, sizeof(text), "node %s", m->name);
+    if (strncmp(job->absent, text, strlen(text)) == 0)
+        job->absent[0] = 0;
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, m->name);
     if (m->all->door)
@@ -154,9 +161,9 @@ static void waiting(void *arg, const char *text)
 {
     struct member *m = arg;
     struct job *job = m->all->job;
-    char line[sizeof(job->waits)];
-    snprintf(line, sizeof(line), "node %.64s: %.160s", m->name, text);
-    if (strcmp(line, job->waits) != 0)
+    char line[sizeof(job->absent)];
+    sentence(line, sizeof(line), m, text);
+    if (strcmp(line, job->absent) != 0)
         tell(m, text);
 }
 

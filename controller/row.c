@@ -84,6 +84,10 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", job->waits);
         return;
     }
+    if (job->absent[0] && (c->state == JOB_STARTING || c->state == JOB_RUNNING)) {
+        snprintf(out, size, "%s", job->absent);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;

@@ -19,7 +19,6 @@ static const struct spec_field fields[] = {
      .help = "letters, digits, '.', '_' and '-', at most 64; default: the file's name without suffix"},
     {.path = "resources", .type = FIELD_MAP, .help = "what the job needs"},
     {.path = "resources.nodes", .type = FIELD_INT, .min = 1, .max = 4096, .def = "1",
-     .later = "a job runs on one node so far; leave resources.nodes at 1",
      .help = "number of nodes; num_nodes at the top means the same"},
     {.path = "resources.min_nodes", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 4096, .def = AUTO,
      .help = "so few go on when a node was lost and no other is free; auto = 1 for train, nodes for run"},

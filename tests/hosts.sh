@@ -114,7 +114,7 @@ PrintMotd no
 PrintLastLog no
 MaxStartups 200
 Subsystem sftp ${HOST_SFTP:-internal-sftp}
-SetEnv HOME=$WORK/$1 JOBCTL_HOME=$JOBCTL_HOME
+SetEnv HOME=$WORK/$1 JOBCTL_HOME=$JOBCTL_HOME ${HOST_ENV:-}
 ${HOST_EXTRA:-}
 CONF
 }

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+# resources.nodes on this machine, an agent for each node: ranks are numbered over all nodes, logs of any
+# are found, training comes to the bits of one rank; a node that is lost is named and the job goes on
+# without it, while the controller is killed and comes back; a run job takes it again.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+export JOBCTL_NODE_LOST_S=3
+cat >ranks.yaml <<'YAML'
+resources: {nodes: 2, ranks: 2, gpus: 0, cpus: 1}
+setup: echo "prepared node"
+run: |
+  echo "rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on node $NODE_RANK"
+retry: {max: 0}
+YAML
+code 0 jobctl submit ranks.yaml --dry-run
+has 'nodes: 2; what is told here is of one of them' err
+jobctl submit -q ranks.yaml --wait || { jobctl events 1; cat "$JOBCTL_HOME"/jobs/1/1/{,node1/}*.log; exit 1; }
+for r in 0 1 2 3; do
+    code 0 jobctl logs 1 --rank $r
+    has "rank $r of 4, $((r % 2)) of 2 on node $((r / 2))" out
+done
+code 0 jobctl show 1 --json
+json "[(n['name'], n['first_rank'], n['ranks'], n['state']) for n in o['attempts'][0]['nodes']] == [('node0', 0, 2, 'joined'), ('node1', 2, 2, 'joined')]"
+code 0 jobctl show 1
+has 'node1, ranks 2 to 3: joined' out
+jobctl events 1 | grep '2 nodes have joined: node0 with ranks 0 to 1, node1 with ranks 2 to 3'
+
+# A report has the logs of all nodes, and not the key by which they know each other.
+jobctl report 1 -o report.tar.gz 2>/dev/null || jobctl report 1
+tar tzf *.tar.gz | grep 'attempt-1/node1/rank2.log'
+! grep -rEl '\"key\":' "$JOBCTL_HOME" || exit 1
+
+# The same training on one rank, and on four of two nodes.
+cat >train.yaml <<YAML
+resources: {nodes: 2, ranks: 2, gpus: 0}
+env: {OMP_NUM_THREADS: "1"}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
+  batch: {global: 8}
+  steps: 12
+  reproducible: true
+  sample: {after: false}
+checkpoint: {every: 4 steps}
+retry: {backoff: 0.05s..0.1s}
+YAML
+losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl"; }
+one=$(jobctl submit -q train.yaml --set resources.nodes=1 --set resources.ranks=1 --set name=one)
+two=$(jobctl submit -q train.yaml --set name=two)
+jobctl wait "$one" "$two" || { jobctl events "$two"; exit 1; }
+cmp <(losses "$one") <(losses "$two")
+
+# A node is lost while the controller is away; the job goes on with the one that is left.
+job=$(jobctl submit -q train.yaml --set name=lost --set train.steps=100000000)
+until jobctl events "$job" | grep -q 'checkpoint of step'; do sleep 0.05; done
+agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")
+daemon=$(daemon_pid)
+kill -KILL "$daemon" "$agent"
+until jobctl events "$job" | grep 'placed on .*; without node1'; do sleep 0.1; done
+until jobctl events "$job" --json | tr '{' '\n' | grep -q '"resume_step": *[1-9]'; do sleep 0.1; done
+jobctl events "$job" | grep 'node_lost .*node1'
+code 0 jobctl show "$job" --json
+json "o['attempts'][0]['cause'] == 'node_lost' and [n['state'] for n in o['attempts'][0]['nodes']] == ['joined', 'lost']"
+json "o['attempts'][1]['left_out'][0]['name'] == 'node1'"
+code 0 jobctl why "$job"
+has 'node1' out
+until jobctl status | grep lost | grep -q running; do sleep 0.1; done
+[ -z "$(ls "$JOBCTL_HOME/strays" 2>/dev/null)" ] || until [ -z "$(ls "$JOBCTL_HOME/strays")" ]; do sleep 0.1; done
+jobctl cancel "$job" --now
+code 3 jobctl wait "$job"
+
+# The controller is killed between: it finds all agents again, and nothing is told twice.
+cat >talk.yaml <<'YAML'
+resources: {nodes: 2, gpus: 0, cpus: 1}
+run: until [ -e "$GO" ]; do sleep 0.05; done; echo "done $RANK"
+YAML
+job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
+until jobctl events "$job" | grep -q 'generation 1 starts'; do sleep 0.05; done
+kill -KILL "$(daemon_pid)"
+jobctl status >/dev/null
+touch go
+jobctl wait "$job"
+[ "$(jobctl events "$job" | grep -c generation_started)" = 1 ]
+code 0 jobctl logs "$job" --rank 1
+has 'done 1' out
+
+# What cannot be.
+code 2 jobctl submit talk.yaml --set resources.min_nodes=3
+has 'resources.min_nodes: 3 is more than resources.nodes, which is 2' err
