@@ -13,7 +13,9 @@
  * agent/wire.h and stored as they came.
  *   submitted       {name, priority, held, retry_of, retry: {max, no_progress, backoff_ms: []}}
  *   held, released  {}
- *   placed          {nonce, node, cpus, gpus}                     a new attempt
+ *   placed          {nonce, node, cpus, gpus, nodes, left_out, least}      a new attempt
+ *                   nodes: names, where it has several; left_out: [{name, why}], where some were;
+ *                   least: Slurm may give so few (controller/placement.h)
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
  *   agent_lost      {text, step}                    proven gone, with all that it had started
  *   stop_requested  {reason, limit, now}            limit: max_duration, not a person

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# resources.nodes over SSH: one job on two real hosts trains to the bits of one rank here; a cut of three
+# resources.nodes over SSH: one job on four real hosts trains to the bits of one rank here; a cut of three
 # seconds costs nothing; a host without power is named, the job takes another one, and when there is
 # none left goes on smaller, whatever becomes of the controller; logs and secrets of all nodes.
 . "$TOP/tests/hosts.sh"
@@ -7,7 +7,7 @@ hosts_apart
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 HOST_ENV="JOBCTL_NODE_LOST_S=4"
-hosts_up gpu1 gpu2 gpu3
+hosts_up gpu1 gpu2 gpu3 gpu4
 mkdir -p config/jobctl
 export XDG_CONFIG_HOME=$WORK/config
 echo 'groups: {gpus: [gpu1, gpu2, gpu3]}' >config/jobctl/config.yaml
@@ -32,12 +32,12 @@ YAML
 export TOKEN=very-secret-word
 fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
 losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$1/metrics.jsonl"; }
-jobctl submit -q train.yaml --wait || fail 1
+jobctl submit -q train.yaml --set 'hosts=[gpus,gpu4]' --set resources.nodes=4 --set resources.ranks=1 --wait || fail 1
 jobctl submit -q train.yaml --set launch=local --set 'hosts=[]' --set resources.nodes=1 \
     --set resources.ranks=1 --set "checkpoint.dir=$WORK/one" --wait
 cmp <(losses one) <(losses two)
 code 0 jobctl show 1 --json
-json "[(n['name'], n['hostname'], n['first_rank'], n['state']) for n in o['attempts'][0]['nodes']] == [('gpu1', 'gpu1', 0, 'joined'), ('gpu2', 'gpu2', 2, 'joined')]"
+json "[(n['name'], n['hostname'], n['first_rank'], n['state']) for n in o['attempts'][0]['nodes']] == [('gpu%d' % (k + 1), 'gpu%d' % (k + 1), k, 'joined') for k in range(4)]"
 ! grep -rlF very-secret-word "$JOBCTL_HOME" "$WORK"/gpu?/.local || exit 1
 
 # Logs of ranks elsewhere; the cable of one host is cut for three seconds.

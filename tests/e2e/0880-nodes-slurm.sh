@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# resources.nodes on a real Slurm: one allocation of two nodes, an agent on each, ranks over both, logs of
+# resources.nodes on a real Slurm: one allocation of four nodes, an agent on each, ranks over both, logs of
 # all; training comes to the bits of one rank; an agent that is killed is a node lost: the next
 # allocation leaves that node out and is smaller.
 [ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
@@ -8,7 +8,7 @@
 cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
 trap 'cluster stop' EXIT
 rc=0
-cluster start 2 || rc=$?
+cluster start 4 || rc=$?
 [ "$rc" = 0 ] || exit "$rc"
 export SLURM_CONF=$WORK/slurm/slurm.conf JOBCTL_NODE_LOST_S=4
 cd "$WORK"
@@ -17,7 +17,7 @@ fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1
 cat >train.yaml <<YAML
 launch: slurm
 slurm: {partition: main, time: 10m, grace: 30s}
-resources: {nodes: 2, ranks: 2, gpus: 0, cpus: 1}
+resources: {nodes: 4, ranks: 1, gpus: 0, cpus: 1}
 env: {OMP_NUM_THREADS: "1"}
 train:
   model: {preset: tiny}
@@ -30,7 +30,7 @@ checkpoint: {every: 4 steps}
 retry: {backoff: 0.05s..0.1s}
 YAML
 code 0 jobctl render train.yaml
-has '#SBATCH --nodes=2' out
+has '#SBATCH --nodes=4' out
 has '#SBATCH --no-kill' out
 bash -n out
 losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl"; }
@@ -39,7 +39,7 @@ jobctl wait 1 --timeout 100 || fail 1
 jobctl submit -q train.yaml --set launch=local --set slurm=null --set resources.nodes=1 --set resources.ranks=1 --wait
 cmp <(losses 1) <(losses 2)
 code 0 jobctl show 1 --json
-json "[(n['name'], n['first_rank'], n['ranks']) for n in o['attempts'][0]['nodes']] == [('node1', 0, 2), ('node2', 2, 2)]"
+json "[(n['name'], n['first_rank'], n['ranks']) for n in o['attempts'][0]['nodes']] == [('node%d' % (k + 1), k, 1) for k in range(4)]"
 
 # Ranks of both nodes are heard; then the second node's agent is lost, while the controller is away.
 cat >talk.yaml <<'YAML'
@@ -50,13 +50,20 @@ run: echo "rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME"; until [ -e "$GO" ]; d
 retry: {backoff: 0.05s..0.1s}
 YAML
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
-for _ in $(seq 600); do jobctl logs "$job" --rank 1 2>/dev/null | grep 'rank 1 of 2 on node2' && break; sleep 0.1; done
-jobctl logs "$job" --rank 1 | grep 'rank 1 of 2 on node2' || fail "$job"
+hears() { # RANK TEXT: within a minute
+    for _ in $(seq 600); do
+        jobctl logs "$job" --rank "$1" 2>/dev/null | grep "$2" && return
+        sleep 0.1
+    done
+    fail "$job"
+}
+hears 1 'rank 1 of 2 on node'
+second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
 agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")
 kill -KILL "$(daemon_pid)" "$agent"
-for _ in $(seq 900); do jobctl events "$job" | grep 'without node2 (lost before' && break; sleep 0.1; done
-jobctl events "$job" | grep 'without node2 (lost before' || fail "$job"
-for _ in $(seq 600); do jobctl logs "$job" 2>/dev/null | grep 'rank 0 of 1 on node1' && break; sleep 0.1; done
-jobctl logs "$job" | grep 'rank 0 of 1 on node1' || fail "$job"
+for _ in $(seq 900); do jobctl events "$job" | grep "without $second (lost before" && break; sleep 0.1; done
+jobctl events "$job" | grep "without $second (lost before" || fail "$job"
+for _ in $(seq 600); do ! grep -qs 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || break; sleep 0.1; done
+! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
 touch go
 jobctl wait "$job" --timeout 60 || fail "$job"
