@@ -4,7 +4,7 @@
 # without it, while the controller is killed and comes back; a run job takes it again.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
-export JOBCTL_NODE_LOST_S=3
+JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
 cat >ranks.yaml <<'YAML'
 resources: {nodes: 2, ranks: 2, gpus: 0, cpus: 1}
 setup: echo "prepared node"

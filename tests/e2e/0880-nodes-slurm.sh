@@ -10,7 +10,8 @@ trap 'cluster stop' EXIT
 rc=0
 cluster start 4 || rc=$?
 [ "$rc" = 0 ] || exit "$rc"
-export SLURM_CONF=$WORK/slurm/slurm.conf JOBCTL_NODE_LOST_S=4
+export SLURM_CONF=$WORK/slurm/slurm.conf
+JOBCTL_NODE_LOST_S=3 jobctl daemon --detach
 cd "$WORK"
 fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/*.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
 
