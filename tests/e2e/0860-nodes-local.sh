@@ -77,12 +77,22 @@ YAML
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
 until jobctl events "$job" | grep -q 'generation 1 starts'; do sleep 0.05; done
 kill -KILL "$(daemon_pid)"
-jobctl status >/dev/null
+JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
 touch go
 jobctl wait "$job"
 [ "$(jobctl events "$job" | grep -c generation_started)" = 1 ]
 code 0 jobctl logs "$job" --rank 1
 has 'done 1' out
+
+# A run job has to have all its nodes: the lost one is taken again, since there is no other.
+rm go
+job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
+until jobctl events "$job" | grep -q 'generation 1 starts'; do sleep 0.05; done
+kill -KILL "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")"
+until jobctl show "$job" --json | grep -q '"attempt": *2'; do sleep 0.1; done
+touch go
+jobctl wait "$job"
+[ "$(jobctl events "$job" | grep -c 'placed on 2 nodes, node0 and node1')" = 2 ]
 
 # What cannot be.
 code 2 jobctl submit talk.yaml --set resources.min_nodes=3
