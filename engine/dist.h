@@ -38,6 +38,7 @@ struct dist_meet {
     int         nodes;
     const int  *first;       /* [nodes + 1]: node k has ranks first[k] to first[k + 1] - 1 */
     const char *interface;   /* "eth0": only its address; NULL: all that are up */
+    const char *address;     /* by which this node is known to be reached: before all others; or NULL */
     /* Say `value` to all ranks under `key`; what somebody has said, or NULL. Neither waits. */
     int (*put)(void *arg, const char *key, const char *value, struct err *err);
     const char *(*get)(void *arg, const char *key);

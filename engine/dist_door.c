@@ -67,13 +67,25 @@ static bool fits(const struct ifaddrs *i, const char *wanted)
     return wanted ? strcmp(i->ifa_name, wanted) == 0 : !(i->ifa_flags & IFF_LOOPBACK);
 }
 
-/* "10.0.0.5:40123 192.168.1.5:40123": where this rank can be called. */
-static int write_addresses(char text[ADDRESS], const char *wanted, int port, struct err *err)
+static bool is_address(const char *text)
+{
+    struct in_addr a;
+    return text && inet_pton(AF_INET, text, &a) == 1;
+}
+
+/* "10.0.0.5:40123 192.168.1.5:40123": where this rank can be called. The address by which the agents
+ * of the nodes have met comes first: others may be of networks that only this machine has. */
+static int write_addresses(char text[ADDRESS], const struct dist_meet *meet, int port,
+                           struct err *err)
 {
     struct ifaddrs *all = NULL;
     size_t n = 0;
+    const char *wanted = meet->interface;
+    const char *known = !wanted && is_address(meet->address) ? meet->address : NULL;
     if (getifaddrs(&all) < 0)
         return err_set(err, ERR_SYSTEM, "cannot list the network interfaces: %s", strerror(errno));
+    if (known)
+        n = (size_t)snprintf(text, ADDRESS, "%s:%d", known, port);
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
         char one[INET_ADDRSTRLEN];
         struct sockaddr_in a;
@@ -81,6 +93,8 @@ static int write_addresses(char text[ADDRESS], const char *wanted, int port, str
             continue;
         memcpy(&a, i->ifa_addr, sizeof(a));
         inet_ntop(AF_INET, &a.sin_addr, one, sizeof(one));
+        if (known && strcmp(one, known) == 0)
+            continue;
         n += (size_t)snprintf(text + n, ADDRESS - n, "%s%s:%d", n ? " " : "", one, port);
     }
     freeifaddrs(all);
@@ -104,7 +118,7 @@ static int listen_anywhere(struct dist_door *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot listen for ranks on other nodes: %s",
                        strerror(errno));
     snprintf(key, sizeof(key), "tcp.%d", name_of(d, d->c.rank));
-    if (write_addresses(text, d->c.meet->interface, ntohs(a.sin_port), err) < 0)
+    if (write_addresses(text, d->c.meet, ntohs(a.sin_port), err) < 0)
         return -1;
     return d->c.meet->put(d->c.meet->arg, key, text, err);
 }

@@ -147,6 +147,7 @@ int rendezvous_open(struct rendezvous **out, struct progress *progress, int worl
     r->dir = env_text("JOBCTL_RENDEZVOUS", NULL);
     r->meet.first = r->first;
     r->meet.interface = env_text("JOBCTL_INTERFACE", NULL);
+    r->meet.address = env_text("JOBCTL_NODE_ADDR", NULL);
     r->meet.put = put;
     r->meet.get = get;
     r->meet.arg = r;

@@ -17,7 +17,7 @@ start() {
     of=$(tr ',' '+' <<<"$1")
     for r in $(seq 0 $((of - 1))); do
         RANK=$r WORLD_SIZE=$((of)) JOBCTL_NODE_RANKS=$1 JOBCTL_RENDEZVOUS="$2.meet" \
-            JOBCTL_INTERFACE=lo JOBCTL_NONCE="$2" OMP_NUM_THREADS=1 JOBCTL_EVENT_FD=9 \
+            JOBCTL_INTERFACE=${interface-lo} JOBCTL_NONCE="$2" OMP_NUM_THREADS=1 JOBCTL_EVENT_FD=9 \
             jobctl-train train --spec "$2.json" 9>"$2.$r.events" >"$2.$r.log" 2>&1 &
         pids="$pids $!"
     done
@@ -50,6 +50,16 @@ for layout in 1,1 2,2 3,1 1,2,1; do
     near "$WORK/one" "$d"
     grep "^ranks: .* that nothing hid; .* to other nodes" "$d.0.log"
 done
+
+# Where an agent has said by which address its node is reached, that one is tried first.
+spec "$WORK/known"
+mkdir "$WORK/known.meet"
+interface= JOBCTL_NODE_ADDR=127.0.0.1 start 1,1 "$WORK/known"
+collect
+echo "address known:$codes"
+[ "$codes" = " 0 0" ] || { cat "$WORK/known".*.log; exit 1; }
+near "$WORK/one" "$WORK/known"
+for f in "$WORK"/known.meet/*.tcp.*; do grep -q '^127.0.0.1:' "$f" || { cat "$f"; exit 1; }; done
 
 # One on the second node is killed, another time stopped; all others end and name it.
 for how in KILL STOP; do

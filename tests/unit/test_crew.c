@@ -24,7 +24,7 @@ static struct told {
     int gathered, prepared, spawned, exits, lines, relays, outputs, swept, inspections, losses;
     char refusal[700], spawn_text[700], left[700], lost[700], inspected[8192], order[40];
     bool clean;
-    int lost_node, generation;
+    int lost_node, generation, wrong; /* wrong: of another generation, or too many */
     struct agent_exit exited[LINES];
     char last_lines[LINES][400], output[2000];
     int line_rank[LINES];
@@ -64,7 +64,10 @@ static void on_spawned(void *arg, int generation, const char *text)
 static void on_exited(void *arg, const struct agent_exit *e)
 {
     (void)arg;
-    assert_true(t.exits < LINES);
+    if (t.exits == LINES) {
+        t.wrong++;
+        return;
+    }
     snprintf(t.last_lines[t.exits], sizeof(t.last_lines[0]), "%s", e->last_lines);
     t.exited[t.exits++] = *e;
     mark('x');
@@ -73,8 +76,10 @@ static void on_exited(void *arg, const struct agent_exit *e)
 static void on_line(void *arg, int generation, int rank, const json_t *line)
 {
     (void)arg;
-    assert_int_equal(generation, t.generation);
-    assert_true(t.lines < LINES);
+    if (generation != t.generation || t.lines == LINES) {
+        t.wrong++;
+        return;
+    }
     char *text = json_dumps(line, JSON_COMPACT);
     snprintf(t.line[t.lines], sizeof(t.line[0]), "%s", text);
     t.line_rank[t.lines++] = rank;
@@ -286,7 +291,7 @@ static int crew_down(void **state)
         rmdir(places[i]);
     }
     rmdir(dir);
-    return rc + left;
+    return rc + left + t.wrong;
 }
 
 /* --- what a head does --------------------------------------------------------------------------- */
@@ -493,22 +498,24 @@ static void a_generation_that_cannot_begin_leaves_nothing(void **state)
     assert_int_equal(t.exits + t.lines, 0);
 }
 
-/* This program as a rank with a page: a step each time it is told to go on. */
+/* This program as a rank with a page: a step for each SIGUSR1. */
 static int fly(void)
 {
     struct flight *f;
+    sigset_t go;
+    sigemptyset(&go);
+    sigaddset(&go, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &go, NULL);
     if (flight_attach(&f, getenv("JOBCTL_FLIGHT"), NULL) < 0)
         return 1;
     printf("flying\n");
     fflush(stdout);
     flight_set_total(f, 9);
     for (uint64_t step = 0;; step++) {
-        char c;
+        int signo;
         flight_enter(f, step, PHASE_FORWARD);
-        do
-            if (read(atoi(getenv("JOBCTL_CONTROL_FD")), &c, 1) != 1)
-                return 0;
-        while (c != '\n');
+        if (sigwait(&go, &signo) != 0)
+            return 0;
     }
 }
 
@@ -544,11 +551,11 @@ static void pages_travel(void **state)
     assert_memory_equal(&page, &again, sizeof(page));
     assert_int_equal(state_letter, 'S');
 
-    wires[2].cut = true; /* what is not told for a while is told later */
-    run_until(NULL, 0, 300);
+    wires[2].cut = true; /* what was said meanwhile is said again */
+    kill((pid_t)crew_pid(crew, 4), SIGUSR1);
+    run_until(NULL, 0, 1000);
     proxy_break(&wires[2]);
     wires[2].cut = false;
-    crew_control(crew, "checkpoint");
     for (int i = 0; i < PATIENCE_MS / 20 && flight_step(&again) < 1; i++) {
         run_until(NULL, 0, 20);
         crew_look(crew, 4, &again, NULL, NULL);
