@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_frame.c - a stream of messages from the other side
  *
- * The first byte chooses the direction and the size of the pieces in which the
+ * The first byte chooses the direction (its lowest and highest bit) and the size of the pieces in which the
  * rest arrives.  However it is cut, the same messages must come out and the
  * same end be reached; each must keep to its row and travel back unchanged.
  */
@@ -78,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    enum wire_direction direction = data[0] & 1 ? TO_AGENT : TO_CONTROLLER;
+    static const enum wire_direction of[] = {TO_CONTROLLER, TO_AGENT, TO_HEAD, TO_MEMBER};
+    enum wire_direction direction = of[(data[0] & 1) + (data[0] & 0x80 ? 2 : 0)];
     int broken, broken_pieces;
     json_t *whole = read_all(direction, data + 1, size - 1, size, &broken);
     json_t *pieces = read_all(direction, data + 1, size - 1, (size_t)(data[0] >> 1) + 1,

@@ -201,7 +201,7 @@ static void a_wire_cut_for_three_seconds_is_no_loss(void **state)
     assert_string_equal(member.lost, "");
 }
 
-/* The member first, so that nothing of it runs when the head goes on. */
+/* The member has the shorter limit, so that nothing of it runs when the head goes on. */
 static void a_wire_cut_for_ever_is_lost_on_both_sides(void **state)
 {
     struct err err = {0};
@@ -211,7 +211,6 @@ static void a_wire_cut_for_ever_is_lost_on_both_sides(void **state)
     meet();
     proxy.cut = true;
     assert_true(run_until_lost(&member, PATIENCE_MS));
-    assert_string_equal(head.lost, "");
     assert_non_null(strstr(member.lost, "was not heard of for 2 s"));
     assert_true(run_until_lost(&head, PATIENCE_MS));
     assert_non_null(strstr(head.lost, "was not heard of for 3 s"));
