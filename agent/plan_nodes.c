@@ -79,6 +79,18 @@ static int compare_devices(const struct crowd *c, int k, struct err *err)
     return 0;
 }
 
+/* The plan is one event (agent/wire.h), and that has a size. */
+static int count(const struct crowd *c, struct err *err)
+{
+    int np = 0;
+    for (int k = 0; k < c->n; k++)
+        np += np_of(c->parts[k]);
+    if (np > PLAN_RANKS_MOST)
+        return err_set(err, ERR_USAGE, "%d ranks on %d nodes; at most %d in one job: ask for fewer nodes "
+                       "or `ranks`", np, c->n, PLAN_RANKS_MOST);
+    return 0;
+}
+
 static int compare(const struct crowd *c, struct err *err)
 {
     for (int a = 0; a < c->n; a++)
@@ -348,7 +360,7 @@ int plan_nodes_make(json_t **plan, json_t **parts, const struct plan_node *nodes
     json_t *whole = NULL;
     for (int k = 0; k < n; k++)
         parts[k] = NULL;
-    int rc = make_parts(&c, spec, err) < 0 || compare(&c, err) < 0
+    int rc = make_parts(&c, spec, err) < 0 || count(&c, err) < 0 || compare(&c, err) < 0
                  ? -1 : 0;
     if (rc == 0 && !(whole = put_together(&c)))
         rc = err_set(err, ERR_MEMORY, "no memory for a plan");

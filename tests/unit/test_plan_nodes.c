@@ -70,6 +70,7 @@ static const struct {
     {"another NCCL", {ONE, OLDER}, TRAIN "}}", NULL,
      {"n0 has NCCL 2.28.9 and n1 2.19.3, and NCCL joins no other version than its own"}},
     {"no NCCL", {ONE, NONE}, TRAIN "}}", NULL, {"n1: libnccl.so.2 was not found"}},
+    {"too many", {BARE, BARE}, RUN ",\"ranks\":600}}", NULL, {"1200 ranks on 2 nodes; at most 1024"}},
     {"one machine twice", {ONE, TWO, ONE}, RUN "}}", NULL, {"n0 and n2 both see GPU GPU-1"}},
 };
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# The node that has no say: a rank of it that dies or stands still is named with it, and all go on; then
+# it is lost with all of its ranks, and the job goes on without it.  Whatever happens, the weights have
+# the bits of one rank.
+. "$TOP/tests/e2e/events.sh"
+cd "$WORK"
+JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
+
+# spec NAME NODES RANKS STEPS
+spec() {
+    cat >"$1.yaml" <<YAML
+name: $1
+resources: {nodes: $2, ranks: $3, gpus: 0}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
+  batch: {global: 8}
+  steps: $4
+  optimizer: {lr: 1e-3}
+  reproducible: true
+  sample: {after: false}
+checkpoint: {every: 20 steps, keep: 99}
+YAML
+}
+bits() { # JOB STEP
+    cat "$JOBCTL_HOME/jobs/$1/checkpoints/step-$2"/{model,optimizer}.safetensors | sha256sum
+}
+fail() {
+    jobctl why "$1"
+    jobctl events "$1"
+    tail -n 30 "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/agent.log
+    exit 1
+}
+
+spec one 1 1 200
+jobctl submit -q one.yaml --wait
+spec four 1 4 40
+jobctl submit -q four.yaml --wait
+spec two 2 2 40
+jobctl submit -q two.yaml --wait || fail 3
+for job in 2 3; do
+    [ "$(bits 1 00000040)" = "$(bits $job 00000040)" ] || { echo "job $job has other bits"; exit 1; }
+done
+await 3 '"kind":"nodes".*"first_rank":2'
+await 3 '"kind":"plan".*"np":4,"nodes":2'
+
+# page RANK: of the second node of job 4
+page() { jobctl-agent flight "$JOBCTL_HOME/jobs/4/1/node1/rank$1.flight"; }
+pid_of() { page "$1" | sed -n 's/.*, pid \([0-9]*\).*/\1/p'; }
+
+spec harm 2 2 200
+jobctl submit -q harm.yaml
+until_step 4 25 1
+kill -KILL "$(pid_of 3)"
+await 4 '"kind":"generation_ended".*rank 3 on node1 was killed by SIGKILL (9)'
+until_step 4 45 2
+kill -STOP "$(pid_of 2)"
+await 4 '"kind":"hang".*rank 2 on node1 stands still'
+await 4 '"kind":"incident"'
+grep -q '^rank 2 on node1: ' "$JOBCTL_HOME/jobs/4/1/incident-2.txt"
+until_step 4 65 3
+agent=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/4/1/node1/agent.json")
+kill -KILL "$agent" "$(pid_of 2)" "$(pid_of 3)"
+await 4 '"kind":"node_lost".*"name":"node1"'
+await 4 '"kind":"attempt_ended".*"cause":"node_lost"'
+jobctl wait 4 || fail 4
+jobctl events 4
+jobctl why 4
+[ "$(bits 1 00000200)" = "$(bits 4 00000200)" ]
