@@ -34,6 +34,7 @@ struct progress {
     bool   in_skip;    /* inside a line that was too long */
     enum progress_command asked; /* the strongest not yet told */
     json_t *said;      /* key: value, of all ranks; NULL: nothing yet */
+    json_t *rebuild;   /* the newest such command, NULL: none or taken */
 };
 
 static volatile sig_atomic_t term_seen;
@@ -91,6 +92,7 @@ void progress_close(struct progress *p)
     if (p->control_fd >= 0)
         close(p->control_fd);
     json_decref(p->said);
+    json_decref(p->rebuild);
     free(p);
     errno = keep;
 }
@@ -230,6 +232,14 @@ void progress_done(struct progress *p, int64_t step, double loss)
               false);
 }
 
+void progress_parted(struct progress *p, const char *cause, const char *text, int64_t step)
+{
+    send_line(p,
+              json_pack("{s:s, s:o, s:o, s:I}", "ev", "parted", "cause", words(cause), "text",
+                        words(text), "step", (json_int_t)step),
+              false);
+}
+
 static void take_command(struct progress *p, const char *line, size_t n)
 {
     json_t *o = json_loadb(line, n, 0, NULL);
@@ -244,6 +254,12 @@ static void take_command(struct progress *p, const char *line, size_t n)
     if (cmd && strcmp(cmd, "rendezvous") == 0 && key && json_is_string(value)) {
         p->said = p->said ? p->said : json_object();
         json_object_set(p->said, key, value);
+    }
+    if (cmd && strcmp(cmd, "rebuild") == 0) {
+        json_decref(p->rebuild);
+        json_decref(p->said);
+        p->rebuild = json_incref(o);
+        p->said = NULL;
     }
     p->asked = c > p->asked ? c : p->asked;
     json_decref(o);
@@ -291,6 +307,20 @@ enum progress_command progress_poll(struct progress *p)
     enum progress_command most = term_seen ? CMD_STOP : p->asked;
     p->asked = CMD_NONE;
     return most;
+}
+
+json_t *progress_rebuild(struct progress *p)
+{
+    read_commands(p);
+    json_t *word = p->rebuild;
+    p->rebuild = NULL;
+    return word;
+}
+
+void progress_wait(struct progress *p, int timeout_ms)
+{
+    struct pollfd pfd = {.fd = p->control_fd, .events = POLLIN};
+    poll(&pfd, 1, timeout_ms);
 }
 
 /* --- rendezvous ---------------------------------------------------------------------------- */

@@ -18,6 +18,8 @@
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
+ *   {"ev":"parted","cause":"nccl_error","text":"...","step":17}   a collective failed, and it can be
+ *                                                asked to rebuild (engine/rebuild.h) or to end
  *   {"ev":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}    for all ranks of this generation
  *
  * Commands come the other way, one JSON object a line on JOBCTL_CONTROL_FD:
@@ -25,6 +27,7 @@
  *   {"cmd":"checkpoint"}        write one at the next step boundary
  *   {"cmd":"stop"}              checkpoint at the next step boundary, then exit 75
  *   {"cmd":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}   what a rank has said
+ *   {"cmd":"rebuild",...}       belong to the next generation; see engine/rebuild.h
  *
  * End of file on the control descriptor means that the agent is gone: the same
  * as stop.  SIGTERM means stop too.
@@ -32,6 +35,7 @@
 #ifndef ENGINE_PROGRESS_H
 #define ENGINE_PROGRESS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -60,6 +64,15 @@ void progress_warning(struct progress *p, const char *fmt, ...)
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
                      int64_t step); /* at which; -1 = none */
 void progress_done(struct progress *p, int64_t step, double loss);
+
+void progress_parted(struct progress *p, const char *cause, const char *text, int64_t step);
+
+/* The newest {"cmd":"rebuild"} that has come and was not yet taken, a new reference, or NULL. What
+ * ranks have said to each other before it is forgotten. */
+json_t *progress_rebuild(struct progress *p);
+
+/* Until a command may have come, at most so long. */
+void progress_wait(struct progress *p, int timeout_ms);
 
 /* Say something to all ranks, by way of the agents; what one has said, or NULL. A value has at most
  * 1000 characters. See rendezvous.h. */

@@ -18,6 +18,7 @@
 #include "engine/loader.h"
 #include "engine/metrics.h"
 #include "engine/progress.h"
+#include "engine/rebuild.h"
 #include "engine/rendezvous.h"
 #include "engine/sample_log.h"
 #include "engine/schedule.h"
@@ -284,33 +285,22 @@ static _Noreturn void leave_now(int code)
     _exit(code);
 }
 
-int train_run(const json_t *job, const struct train_env *env, struct progress *progress)
+/* Nothing is wrong with this rank: the others are gone, or the way to them. */
+static bool only_parted(const struct train *t, int rc)
 {
-    struct train *t = calloc(1, sizeof(*t));
-    if (!t)
-        return EXIT_HOST_MEMORY;
-    t->job = job;
-    t->env = env;
-    t->progress = progress;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    int rc = flight_attach(&t->flight, env->flight, &t->err);
-    if (rc == 0)
-        rc = train_start(t);
-    if (rc == 0 && train_is_first(t) && !t->env->until)
-        rc = train_pictures_before(t);
-    if (rc == 0)
-        rc = train_steps(t);
-    if (rc == 0 && train_is_first(t) && !t->env->until)
-        rc = train_pictures_after(t);
-    if (t->flight)
-        flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
-    const bool idle = train_save_end(t);
-    int code = tell_end(t, rc);
+    return rc < 0 && t->code == EXIT_COLLECTIVE && t->env->world_size > 1 && !t->env->until &&
+           rebuild_offered(t->progress);
+}
+
+static void close_ranks(struct train *t)
+{
     dist_destroy(t->gpus);
     dist_destroy(t->dist);
     rendezvous_close(t->rendezvous);
-    if (!idle || dist_is_stuck())
-        leave_now(code);
+}
+
+static void close_rest(struct train *t)
+{
     train_save_close(t);
     train_snapshot_close(t);
     train_units_close(t);
@@ -323,6 +313,65 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
     dataset_close(t->data);
     flight_close(t->flight);
     free(t->before);
-    free(t);
+}
+
+/* It has let go of everything: waits to be asked to begin again, and with whom. False: it ends as
+ * one that failed. */
+static bool joins_again(struct train *t)
+{
+    struct err why = {0};
+    printf("ranks: %s\n", t->err.text);
+    progress_parted(t->progress, cause_of(t->code), t->err.text, t->at);
+    if (rebuild_wait(t->progress, REBUILD_MS, &why))
+        return true;
+    fprintf(stderr, "jobctl-train: not joined to other ranks again: %s\n", why.text);
+    return false;
+}
+
+/* From the spec to the end, once; *again: it is to be done once more, by this process. */
+static int run_once(struct train *t, bool *again)
+{
+    int rc = flight_attach(&t->flight, t->env->flight, &t->err);
+    if (rc == 0)
+        rc = train_start(t);
+    if (rc == 0 && train_is_first(t) && !t->env->until)
+        rc = train_pictures_before(t);
+    if (rc == 0)
+        rc = train_steps(t);
+    if (rc == 0 && train_is_first(t) && !t->env->until)
+        rc = train_pictures_after(t);
+    if (t->flight)
+        flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
+    const bool idle = train_save_end(t);
+    const bool parted = idle && only_parted(t, rc);
+    int code = parted ? EXIT_DONE : tell_end(t, rc);
+    close_ranks(t);
+    if (!idle || dist_is_stuck())
+        leave_now(parted ? tell_end(t, rc) : code);
+    close_rest(t);
+    *again = parted && joins_again(t);
+    return parted && !*again ? tell_end(t, rc) : code;
+}
+
+int train_run(const json_t *job, const struct train_env *env, struct progress *progress)
+{
+    struct train_env now = *env;
+    struct err err = {0};
+    bool again = true;
+    int code = EXIT_DONE;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (again) {
+        struct train *t = calloc(1, sizeof(*t));
+        if (!t)
+            return EXIT_HOST_MEMORY;
+        t->job = job;
+        t->env = &now;
+        t->progress = progress;
+        code = run_once(t, &again);
+        free(t);
+        if (again && train_env_read(&now, &err) < 0)
+            return command_fail("train", &err);
+        now.backend = env->backend ? env->backend : now.backend;
+    }
     return code;
 }
