@@ -111,6 +111,18 @@ static void put_ras(struct entries *e, const struct launch_env *l)
     put(e, "NCCL_RAS_ADDR", address);
 }
 
+const json_t *launch_env_row(const struct launch_env *e, int rank)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(json_object_get(e->plan, "ranks"), i, row)
+    {
+        if (json_integer_value(json_object_get(row, "rank")) == rank)
+            return row;
+    }
+    return NULL;
+}
+
 int launch_env_local(const struct launch_env *e)
 {
     return e->local_world > 0 ? e->local_world : e->world_size;
@@ -178,6 +190,8 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
         put_int(e, "JOBCTL_RESUME_STEP", l->resume_step);
     if (l->skip_step >= 0)
         put_int(e, "JOBCTL_SKIP_STEP", l->skip_step);
+    if (l->world_size > 1 && l->nodes < 2)
+        put(e, "JOBCTL_REBUILD", "1");
     put_snapshots(e, l);
 }
 

@@ -38,6 +38,7 @@ struct launch_env {
     int64_t       resume_step;     /* of a checkpoint; -1 = not known */
     int64_t       skip_step;       /* to be left out; -1 = none */
     bool          forget;          /* do not resume from memory */
+    bool          keep;            /* who lives of the last generation goes on in this one */
     int64_t       deadline_s;      /* when the machine will be taken away, Unix time; 0: not known */
     int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
     const json_t *plan;
@@ -48,6 +49,9 @@ struct launch_env {
 /* NULL-terminated, one allocation: free() it. NULL: no memory. */
 char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,
                        struct err *err);
+
+/* A rank's row in the plan, be it of this node or of all; NULL: it has none. */
+const json_t *launch_env_row(const struct launch_env *e, int rank);
 
 /* How many ranks are on this node. */
 int launch_env_local(const struct launch_env *e);

@@ -51,7 +51,8 @@ void ranks_destroy(struct ranks *r);
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
 
 /* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
- * On failure those already started are killed and reaped, and nothing is told of them. */
+ * With e->keep those of the last generation that live have parted (engine/rebuild.h) and go on. On
+ * failure those already started are killed and reaped, and nothing is told of them. */
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err);
 
 /* {"cmd":"..."} to every living rank. */
@@ -66,6 +67,9 @@ void ranks_signal(struct ranks *r, int signo);
 /* What a rank's flight page shows (pid 0 when it has never attached).  Returns its process, or 0
  * when that has ended. */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
+
+/* Where the time of a rank that lives went: init_ms, data_ms and checkpoint_ms. */
+void ranks_phases(const struct ranks *r, int rank, struct agent_exit *e);
 
 /* Of the present generation: the first on this node, how many, and how many of these live. */
 int ranks_first(const struct ranks *r);

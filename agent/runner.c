@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner.c - see runner.h */
+#include "agent/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/agent_core.h"
+#include "agent/capture.h"
+#include "agent/child.h"
+#include "agent/launch_env.h"
+#include "agent/ranks.h"
+#include "engine/err.h"
+#include "engine/flight.h"
+#include "engine/progress.h"
+
+extern char **environ;
+
+/* --- listening ------------------------------------------------------------------------- */
+
+static void take_line(struct runner *r, const char *text, size_t size)
+{
+    json_t *line = json_loadb(text, size, 0, NULL);
+    if (json_is_object(line))
+        r->hooks.line(r->hooks.arg, r->rank, line);
+    json_decref(line);
+}
+
+static void take_events(struct runner *r, const char *bytes, size_t size)
+{
+    if (buf_append(&r->lines, bytes, size) < 0)
+        return;
+    size_t at = 0;
+    for (char *end; (end = memchr(r->lines.data + at, '\n', r->lines.size - at));) {
+        size_t len = (size_t)(end - (r->lines.data + at));
+        if (len <= PROGRESS_LINE)
+            take_line(r, r->lines.data + at, len);
+        at += len + 1;
+    }
+    buf_consume(&r->lines, at);
+    if (r->lines.size > PROGRESS_LINE)
+        buf_clear(&r->lines); /* no line of ours is that long */
+}
+
+static void take_output(struct runner *r, const char *bytes, size_t size)
+{
+    capture_write(r->capture, bytes, size);
+    r->hooks.output(r->hooks.arg, r->rank, bytes, size);
+}
+
+/* Reads what is there, at most `most` bytes: 1 if more may come, 0 at the end. */
+static int drain(struct runner *r, int fd, size_t most)
+{
+    char bytes[65536];
+    for (size_t total = 0; total < most;) {
+        ssize_t n = read(fd, bytes, sizeof(bytes));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN;
+        if (n == 0)
+            return 0;
+        total += (size_t)n;
+        if (fd == r->out_fd)
+            take_output(r, bytes, (size_t)n);
+        else
+            take_events(r, bytes, (size_t)n);
+    }
+    return 1;
+}
+
+static void on_readable(uv_poll_t *handle, int status, int events)
+{
+    (void)events;
+    struct runner *r = handle->data;
+    int fd = handle == &r->out_poll ? r->out_fd : r->event_fd;
+    if (status < 0 || !drain(r, fd, 256 * 1024))
+        uv_poll_stop(handle);
+}
+
+static void watch(struct runner *r, uv_loop_t *loop)
+{
+    uv_poll_init(loop, &r->out_poll, r->out_fd);
+    uv_poll_init(loop, &r->event_poll, r->event_fd);
+    r->out_poll.data = r->event_poll.data = r;
+    uv_poll_start(&r->out_poll, UV_READABLE, on_readable);
+    uv_poll_start(&r->event_poll, UV_READABLE, on_readable);
+    r->watched = true;
+}
+
+/* --- starting ---------------------------------------------------------------------------*/
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* A pipe whose end for us never blocks. */
+static int make_pipe(int fds[2], int ours, struct err *err)
+{
+    if (pipe2(fds, O_CLOEXEC) < 0 || fcntl(fds[ours], F_SETFL, O_NONBLOCK) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    return 0;
+}
+
+static void mark_generation(struct runner *r, const struct launch_env *e)
+{
+    char mark[120];
+    if (e->generation < 2)
+        return;
+    if (e->snapshot_step > 0)
+        snprintf(mark, sizeof(mark), "generation %d, from memory of step %lld", e->generation,
+                 (long long)e->snapshot_step);
+    else if (e->resume_step >= 0)
+        snprintf(mark, sizeof(mark), "generation %d, from the checkpoint of step %lld",
+                 e->generation, (long long)e->resume_step);
+    else
+        snprintf(mark, sizeof(mark), "generation %d", e->generation);
+    capture_mark(r->capture, mark);
+}
+
+static int open_capture(struct runner *r, const struct runner_role *role, struct err *err)
+{
+    const struct launch_env *e = role->env;
+    char path[4096];
+    if (e->generation == 0 && e->node_rank > 0)
+        snprintf(path, sizeof(path), "%s/setup.node%d.log", role->job->run_dir, e->node_rank);
+    else if (e->generation == 0)
+        snprintf(path, sizeof(path), "%s/setup.log", role->job->run_dir);
+    else
+        snprintf(path, sizeof(path), "%s/rank%d.log", role->job->run_dir, r->rank);
+    if (capture_open(&r->capture, path, CAPTURE_BYTES, err) < 0)
+        return -1;
+    mark_generation(r, e);
+    return 0;
+}
+
+/* A page of its own for each generation. */
+static int open_flight(struct runner *r, const struct runner_role *role, struct err *err)
+{
+    const struct launch_env *e = role->env;
+    char path[4096];
+    if (e->generation == 0)
+        return 0;
+    flight_close(r->flight);
+    r->flight = NULL;
+    snprintf(path, sizeof(path), "%s/rank%d.flight", role->job->run_dir, r->rank);
+    if (flight_create(path, (uint64_t)r->rank, (uint64_t)e->world_size, (uint64_t)e->generation,
+                      err) < 0)
+        return -1;
+    return flight_open(&r->flight, path, err);
+}
+
+/* Those that the plan binds a rank to, or NULL. */
+static const char *cpus_of(const struct launch_env *e, int rank)
+{
+    const json_t *row = e->generation ? launch_env_row(e, rank) : NULL;
+    return json_string_value(json_object_get(row, "cpus"));
+}
+
+static int start_process(struct runner *r, const struct runner_role *role, struct err *err)
+{
+    const struct launch_env *e = role->env;
+    int out[2] = {-1, -1}, event[2] = {-1, -1}, control[2] = {-1, -1}, rc = -1;
+    char **env = NULL;
+    if (open_capture(r, role, err) < 0 || open_flight(r, role, err) < 0 ||
+        make_pipe(out, 0, err) < 0 || make_pipe(event, 0, err) < 0 ||
+        make_pipe(control, 1, err) < 0)
+        goto out;
+    env = launch_env_make(e, r->rank, environ, err);
+    if (!env)
+        goto out;
+    r->started_ns = uv_hrtime();
+    struct child c = {.argv = e->generation ? role->job->argv : role->job->setup_argv,
+                      .envp = env,
+                      .cwd = role->job->workdir,
+                      .cpus = cpus_of(e, r->rank),
+                      .out = out[1],
+                      .extra = {event[1], control[0]},
+                      .n_extra = 2};
+    if (role->snapshot >= 0)
+        c.extra[c.n_extra++] = role->snapshot;
+    for (int i = 0; i < role->n_old; i++)
+        c.extra[c.n_extra++] = role->old[i];
+    pid_t pid = child_start(&c, err);
+    if (pid < 0)
+        goto out;
+    r->pid = r->was = pid;
+    rc = 0;
+out:
+    free(env);
+    close_fd(&out[1]);
+    close_fd(&event[1]);
+    close_fd(&control[0]);
+    r->out_fd = out[0];
+    r->event_fd = event[0];
+    r->control_fd = control[1];
+    return rc;
+}
+
+int runner_start(struct runner **out, uv_loop_t *loop, const struct runner_role *role,
+                 const struct runner_hooks *hooks, struct err *err)
+{
+    struct runner *r = *out = calloc(1, sizeof(*r));
+    if (!r)
+        return err_set(err, ERR_MEMORY, "no memory for rank %d", role->rank);
+    *r = (struct runner){
+        .hooks = *hooks, .rank = role->rank, .out_fd = -1, .event_fd = -1, .control_fd = -1};
+    int rc = start_process(r, role, err);
+    if (rc == 0)
+        watch(r, loop);
+    return rc;
+}
+
+/* --- into the next generation ---------------------------------------------------------------- */
+
+/* What of its environment a generation may change; null where it is no more. */
+static json_t *changes(char *const *env)
+{
+    static const char *const names[] = {"JOBCTL_GENERATION", "JOBCTL_RESUME_STEP", "JOBCTL_SKIP_STEP",
+                                        "JOBCTL_DEADLINE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"};
+    json_t *out = json_object();
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const size_t len = strlen(names[i]);
+        json_t *value = json_null();
+        for (size_t k = 0; env[k]; k++)
+            if (strncmp(env[k], names[i], len) == 0 && env[k][len] == '=')
+                value = json_string(env[k] + len + 1);
+        json_object_set_new(out, names[i], value);
+    }
+    return out;
+}
+
+/* How another process of ours opens a descriptor that we hold. */
+static json_t *path_of(int fd)
+{
+    return json_sprintf("/proc/%ld/fd/%d", (long)getpid(), fd);
+}
+
+static int say_rebuild(struct runner *r, const struct runner_role *role, struct err *err)
+{
+    char text[PROGRESS_LINE];
+    char **env = launch_env_make(role->env, r->rank, environ, err);
+    if (!env)
+        return -1;
+    json_t *old = json_array();
+    for (int i = 0; i < role->n_old; i++)
+        json_array_append_new(old, path_of(role->old[i]));
+    json_t *word = json_pack("{s:s, s:o, s:o, s:o}", "cmd", "rebuild", "env", changes(env), "snapshot",
+                             role->snapshot >= 0 ? path_of(role->snapshot) : json_null(), "old", old);
+    size_t n = word ? json_dumpb(word, text, sizeof(text) - 1, JSON_COMPACT) : 0;
+    json_decref(word);
+    free(env);
+    if (n == 0 || n >= sizeof(text))
+        return err_set(err, ERR_MEMORY, "no room to tell rank %d who its new neighbours are", r->rank);
+    text[n++] = '\n';
+    if (write(r->control_fd, text, n) != (ssize_t)n)
+        return err_set(err, ERR_SYSTEM, "rank %d does not hear who its new neighbours are: %s", r->rank,
+                       strerror(errno));
+    return 0;
+}
+
+int runner_join(struct runner *r, const struct runner_role *role, struct err *err)
+{
+    if (open_flight(r, role, err) < 0)
+        return -1;
+    mark_generation(r, role->env);
+    r->started_ns = uv_hrtime();
+    return say_rebuild(r, role, err);
+}
+
+/* --- the end ---------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct runner *r = handle->data;
+    if (--r->open == 0)
+        free(r);
+}
+
+void runner_forget(struct runner *r)
+{
+    if (!r)
+        return;
+    close_fd(&r->control_fd);
+    capture_close(r->capture);
+    flight_close(r->flight);
+    buf_fini(&r->lines);
+    if (r->watched) {
+        r->open = 2;
+        uv_close((uv_handle_t *)&r->out_poll, on_closed);
+        uv_close((uv_handle_t *)&r->event_poll, on_closed);
+    }
+    close_fd(&r->out_fd);
+    close_fd(&r->event_fd);
+    if (!r->watched)
+        free(r);
+}
+
+void runner_phases(const struct runner *r, struct agent_exit *e)
+{
+    static struct flight_page page; /* 16 KiB; one thread */
+    if (!r->flight)
+        return;
+    flight_read(r->flight, &page);
+    if (!page.pid)
+        return;
+    const uint64_t now = uv_hrtime();
+    e->init_ms = (int64_t)(flight_spent_ns(&page, PHASE_INIT, now) / 1000000);
+    e->data_ms = (int64_t)(flight_spent_ns(&page, PHASE_DATA, now) / 1000000);
+    e->checkpoint_ms = (int64_t)(flight_spent_ns(&page, PHASE_CHECKPOINT, now) / 1000000);
+    /* The page does not know how long the process took to get to it. */
+    if (page.attached_ns > r->started_ns)
+        e->init_ms += (int64_t)((page.attached_ns - r->started_ns) / 1000000);
+}
+
+void runner_reaped(struct runner *r, int status, struct agent_exit *e)
+{
+    /* The last words, before the news; bounded, for a grandchild may go on writing. */
+    drain(r, r->out_fd, 4 * 1024 * 1024);
+    drain(r, r->event_fd, 1024 * 1024);
+    r->pid = 0;
+    *e = (struct agent_exit){
+        .rank = r->rank,
+        .pid = r->was,
+        .signalled = WIFSIGNALED(status),
+        .signo = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+        .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+        .after_ms = (int64_t)((uv_hrtime() - r->started_ns) / 1000000),
+        .last_lines = capture_tail(r->capture),
+    };
+    runner_phases(r, e);
+}
+
+void runner_say(const struct runner *r, const char *line, size_t size)
+{
+    if (r->control_fd >= 0 && write(r->control_fd, line, size) < 0)
+        return; /* gone, or it does not read: its own deadline tells, or signals follow */
+}
