@@ -190,7 +190,7 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
         put_int(e, "JOBCTL_RESUME_STEP", l->resume_step);
     if (l->skip_step >= 0)
         put_int(e, "JOBCTL_SKIP_STEP", l->skip_step);
-    if (l->world_size > 1 && l->nodes < 2)
+    if (l->rebuild)
         put(e, "JOBCTL_REBUILD", "1");
     put_snapshots(e, l);
 }

@@ -38,6 +38,7 @@ struct launch_env {
     int64_t       resume_step;     /* of a checkpoint; -1 = not known */
     int64_t       skip_step;       /* to be left out; -1 = none */
     bool          forget;          /* do not resume from memory */
+    bool          rebuild;         /* a rank that has lost the others may wait for new ones */
     bool          keep;            /* who lives of the last generation goes on in this one */
     int64_t       deadline_s;      /* when the machine will be taken away, Unix time; 0: not known */
     int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
