@@ -73,7 +73,7 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     c->generation_ms = in->now_ms;
     c->ranks_ms = 0;
     c->alive = 0;
-    c->done_seen = false;
+    c->done_seen = c->told = false;
     blame_clear(&c->blame);
     pace_begin(&c->pace);
     memset(c->ranks, 0, (size_t)c->job.np * sizeof(*c->ranks));
@@ -82,6 +82,7 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     e->resume_step = c->pace.checkpoint;
     e->skip_step = c->skip.any ? c->skip.step : -1;
     e->forget = c->skip.back;
+    e->keep = c->keep > 0;
     e->remedies = c->remedy.used;
     c->skip.back = false;
 }
@@ -144,11 +145,13 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
     int64_t memory = in->spawn.snapshot_step;
     int64_t from = memory > 0 ? memory : c->pace.checkpoint;
     bool known = from >= 0;
-    agent_effects_event(out, "generation_started",
-                        json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
-                                  c->job.np, "pids", pids, "resume_step",
-                                  known ? json_integer(from) : json_null(), "fresh",
-                                  !known));
+    json_t *body = json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
+                             c->job.np, "pids", pids, "resume_step",
+                             known ? json_integer(from) : json_null(), "fresh", !known);
+    if (body && c->keep)
+        json_object_set_new(body, "kept", json_integer(c->keep));
+    c->keep = 0;
+    agent_effects_event(out, "generation_started", body);
 }
 
 /* --- stopping ---------------------------------------------------------------------------*/
@@ -311,6 +314,8 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
         agent_core_start(c, in, out);
     else if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT)
         agent_core_stop_hanging(c, in->now_ms, out);
+    else if (c->phase == AGENT_RUNNING || (c->phase == AGENT_ENDING && c->stage == STAGE_PART))
+        agent_core_parting_late(c, in->now_ms, out);
     else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
         escalate(c, in->now_ms, out);
         c->grace_over = c->stage == STAGE_KILL;

@@ -20,6 +20,9 @@
  * which nodes the job goes on is the controller's choice.  Ranks elsewhere may have noticed first,
  * and what they say then only echoes it.
  *
+ * Ranks of the engine that only lost another one may go on in their processes (agent_core_part.c):
+ * then the generation ends without a sweep, once all that live have "parted".
+ *
  * A GPU that failed (agent/suspect.h) ends the attempt: `excluded` names it, and the controller
  * begins another one without it.
  *
@@ -94,6 +97,7 @@ struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
+    bool                 rebuild;   /* its ranks were told that they may wait (engine/rebuild.h) */
     const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
     const struct agent_lost *missing; /* NULL, or who did not come: ends as node_lost */
     struct agent_budget  budget;
@@ -134,6 +138,7 @@ struct agent_input {
     struct {
         int           generation, rank;
         const json_t *line;
+        int64_t       init_ms, data_ms, checkpoint_ms; /* with "parted": as in struct agent_exit */
     } progress;
     struct {
         int         generation, rank; /* generation 0: the present one; rank -1: all together */

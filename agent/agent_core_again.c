@@ -38,6 +38,8 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     if (agent_core_has_remedy(c))
         add(text, sizeof(text), "; the next start adds %s",
             remedy_next(&c->remedy, words, sizeof(words)));
+    if (c->keep)
+        add(text, sizeof(text), "; %d of %d ranks go on in their processes", c->keep, c->job.np);
     if (delay)
         add(text, sizeof(text), "; it failed %lld times without progress",
             (long long)c->patience.failures);

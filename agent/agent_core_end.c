@@ -37,6 +37,11 @@ static void stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
     agent_core_timer(c, out, c->kill_at);
 }
 
+void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
+}
+
 /* --- how a generation ended --------------------------------------------------------------*/
 
 /* Where its time went; NULL when there were no ranks. */
@@ -61,8 +66,11 @@ static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
     return spending_print(&s);
 }
 
-static void generation_ended(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
+    if (c->told)
+        return;
+    c->told = true;
     json_t *held = pace_held(&c->pace);
     if (held)
         agent_effects_step(out, held);
@@ -92,7 +100,7 @@ static void generation_ended(struct agent_core *c, int64_t now_ms, struct agent_
 
 void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
-    generation_ended(c, now_ms, out);
+    agent_core_tell_over(c, now_ms, out);
     c->phase = AGENT_ENDING;
     c->stage = STAGE_SWEEP;
     agent_core_timer(c, out, 0);
@@ -106,7 +114,8 @@ void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_ef
     } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
         c->phase = AGENT_ENDING;
         ask_report(c, false, out);
-        stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
+        if (!agent_core_await_parting(c, now_ms, out))
+            agent_core_stop_cascade(c, now_ms, out);
     }
 }
 
@@ -158,6 +167,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
         blame_consider(&c->blame, e, &v, in->now_ms);
 
     agent_core_end_others(c, in->now_ms, out);
+    agent_core_join(c, in, out);
 }
 
 /* Nothing is stopped before the report is made, or has taken too long. */

@@ -16,12 +16,13 @@
 #include "agent/suspect.h"
 
 /* How far the stopping of a generation has got. */
-enum stage { STAGE_REPORT, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
+enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
 
 /* One rank of the generation. */
 struct rank {
     int64_t pid;
     bool alive;
+    bool parted; /* it lost the others, and waits */
     struct spell_rank time;
     char reported[32]; /* cause of its own `failed` line, or "" */
     char text[224];
@@ -40,6 +41,8 @@ struct agent_core {
     struct rank *ranks;
     int alive;
     bool setup_done, done_seen;
+    bool told; /* generation_ended */
+    int keep;  /* ranks that go on in their processes, until the next generation is there */
 
     struct blame blame; /* the failure that decides */
     bool not_clean;     /* a sweep found something that would not die */
@@ -87,6 +90,18 @@ void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_
 void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 /* No rank of it lives, or none ever did. */
 void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+
+/* generation_ended, while its ranks may live; and to stop those. */
+void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+
+/* agent_core_part.c: instead of stopping the others of a rank that failed: false, they are to be. */
+bool agent_core_await_parting(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out);
+/* The next generation, if all that live have parted. */
+void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 
 /* agent_core_nodes.c: INPUT_NODE_LOST, and an INPUT_LAUNCH for which not all nodes came. */
 void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);

@@ -31,6 +31,7 @@ struct agent_effect {
     int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
     int64_t     skip_step;   /* DO_SPAWN: this step is left out, -1 = none */
     int         remedies;    /* DO_SPAWN: so many of the plan's are set */
+    bool        keep;        /* DO_SPAWN: who lives goes on in its process */
     bool        forget;      /* DO_SPAWN: what is in memory is not to be resumed from */
     const char *text;        /* DO_INCIDENT: what happened; until the next step */
     int         rank;        /* DO_INCIDENT: of whom, -1 = all */

@@ -46,9 +46,20 @@ static void on_exited(void *arg, const struct agent_exit *e)
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
 {
+    struct attempt *a = arg;
+    struct agent_exit spent = {0};
+    const char *ev = json_string_value(json_object_get(line, "ev"));
+    if (ev && strcmp(ev, "parted") == 0)
+        world_phases(a->world, rank, &spent);
     struct agent_input in = {.kind = INPUT_PROGRESS,
-                             .progress = {.generation = generation, .rank = rank, .line = line}};
-    attempt_feed(arg, &in);
+                             .jitter = attempt_dice(),
+                             .progress = {.generation = generation,
+                                          .rank = rank,
+                                          .line = line,
+                                          .init_ms = spent.init_ms,
+                                          .data_ms = spent.data_ms,
+                                          .checkpoint_ms = spent.checkpoint_ms}};
+    attempt_feed(a, &in);
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)

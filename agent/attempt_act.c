@@ -89,6 +89,12 @@ static void log_event(const struct attempt *a, const struct agent_effect *e)
 
 /* --- effects --------------------------------------------------------------------------- */
 
+bool attempt_may_rebuild(const struct attempt *a)
+{
+    return json_is_true(json_object_get(a->plan, "engine")) && world_ranks(a->world) > 1 &&
+           !attempt_has_nodes(a);
+}
+
 static void start_processes(struct attempt *a, const struct agent_effect *by)
 {
     const int generation = by->kind == DO_SETUP ? 0 : by->generation;
@@ -104,6 +110,8 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .resume_step = generation ? by->resume_step : -1,
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
+        .keep = by->keep,
+        .rebuild = attempt_may_rebuild(a),
         .deadline_s = a->deadline_s,
         .plan = a->part ? a->part : a->plan,
         .remedies = generation ? by->remedies : 0,

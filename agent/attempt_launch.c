@@ -193,6 +193,7 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = a->payload.setup_argv[0] != NULL,
+                   .rebuild = attempt_may_rebuild(a),
                    .refusal = refusal,
                    .missing = missing,
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),

@@ -84,6 +84,9 @@ void attempt_sweep(struct attempt *a);
 void attempt_on_inspected(void *arg, int generation, json_t *body);
 void attempt_on_inspected_there(void *arg, int node, const char *text);
 
+/* May ranks that lost another one wait in their processes (engine/rebuild.h)? */
+bool attempt_may_rebuild(const struct attempt *a);
+
 /* The world's answer to a start (agent/world.h). */
 void attempt_on_started(void *arg, const struct world_started *s);
 

@@ -60,6 +60,18 @@ static bool has_entry(const char *env, size_t size, const char *entry, bool begi
     return false;
 }
 
+/* Of this generation, or an earlier one: a process may have gone on from that (agent/runner.h). */
+static bool is_of(const char *env, size_t size, int generation)
+{
+    char entry[40];
+    for (int g = generation; g > 0; g--) {
+        snprintf(entry, sizeof(entry), "JOBCTL_GENERATION=%d", g);
+        if (has_entry(env, size, entry, false))
+            return true;
+    }
+    return false;
+}
+
 enum mark { UNMARKED, OF_ATTEMPT, OF_GENERATION, OF_ANOTHER };
 
 static enum mark read_mark(int dir, const struct sweep *s)
@@ -71,15 +83,14 @@ static enum mark read_mark(int dir, const struct sweep *s)
     if (env && fd >= 0) {
         for (ssize_t n; size < ENVIRON_MAX && (n = read(fd, env + size, ENVIRON_MAX - size)) > 0;)
             size += (size_t)n;
-        char nonce[160], generation[64], run_dir[PATH_MAX + 24];
+        char nonce[160], run_dir[PATH_MAX + 24];
         snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
-        snprintf(generation, sizeof(generation), "JOBCTL_GENERATION=%d", s->generation);
         snprintf(run_dir, sizeof(run_dir), "JOBCTL_RUN_DIR=%s", s->run_dir ? s->run_dir : "");
         if (has_entry(env, size, nonce, false) && s->run_dir &&
             !has_entry(env, size, run_dir, false))
             mark = OF_ANOTHER;
         else if (has_entry(env, size, nonce, false))
-            mark = has_entry(env, size, generation, false) ? OF_GENERATION : OF_ATTEMPT;
+            mark = is_of(env, size, s->generation) ? OF_GENERATION : OF_ATTEMPT;
         else if (has_entry(env, size, "JOBCTL_NONCE=", true) ||
                  has_entry(env, size, SWEEP_DAEMON, false))
             mark = OF_ANOTHER;

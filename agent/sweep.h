@@ -21,7 +21,7 @@
 struct sweep {
     const char *nonce;
     const char *run_dir;    /* only of the agent there; NULL: of every agent of the attempt */
-    int         generation; /* > 0: only processes of this one; 0: of the whole attempt */
+    int         generation; /* > 0: only processes of this one and those before; 0: of the whole attempt */
     bool        adopted;    /* children of this process too (only in an agent) */
     bool        kill;       /* SIGKILL them; else only look */
 };

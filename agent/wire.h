@@ -72,7 +72,8 @@
  *   deadline           {text, ends_at_s}: the machine will be taken away; a checkpoint was asked for
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
- * * generation_started {generation, np, pids: [], resume_step, fresh: bool}
+ * * generation_started {generation, np, pids: [], resume_step, fresh: bool, kept}
+ *                      kept: so many ranks went on in their processes, if any did;
  *                      resume_step null, fresh true: no checkpoint of this attempt is known yet
  *   rank_started       {generation, rank, pid, resume_step, steps}   from the rank's own line
  *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms, cascade: true}

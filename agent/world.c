@@ -229,6 +229,12 @@ int world_inspect(struct world *w, int generation)
     return n;
 }
 
+void world_phases(const struct world *w, int rank, struct agent_exit *e)
+{
+    if (world_is_here(w, rank))
+        ranks_phases(w->ranks, rank, e);
+}
+
 const char *world_last_lines(const struct world *w, int rank)
 {
     return world_is_here(w, rank) ? ranks_last_lines(w->ranks, rank)

@@ -99,6 +99,9 @@ int64_t *world_workers(const struct world *w, int first, int *n);
 /* Look into the ranks of the other nodes as well: so many answers follow. */
 int world_inspect(struct world *w, int generation);
 
+/* Where the time of a rank on this node went (agent/ranks.h). */
+void world_phases(const struct world *w, int rank, struct agent_exit *e);
+
 /* The last lines of a rank's output, or "". */
 const char *world_last_lines(const struct world *w, int rank);
 

@@ -108,8 +108,11 @@ static void generation_started(char *out, size_t size, const json_t *b)
 {
     long long generation = int_of(b, "generation"), np = int_of(b, "np");
     long long step = int_of(b, "resume_step");
-    char ranks[32];
-    snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
+    const long long kept = int_of(b, "kept");
+    char ranks[80];
+    int n = snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
+    if (kept > 0)
+        snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld of them in the processes they had", kept);
     if (step > 0)
         snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step,
                  ranks);
