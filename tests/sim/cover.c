@@ -56,6 +56,7 @@ static const char *const harm_names[HARMS] = {
     [HARM_SPOOL] = "an event finds the disk full",
     [HARM_GPU] = "a GPU fails",
     [HARM_NODE] = "a node of several is lost",
+    [HARM_PARTED] = "ranks lose each other",
 };
 
 const char *harm_name(enum harm kind)
@@ -109,10 +110,12 @@ int cover_print(const struct cover *c, long seeds)
         none[2] += missing(c->harms[i] > 0, "fault", harm_names[i], "");
     }
     printf("covered: %d of %d arrows, %d of %d causes, %d of %d kinds of fault; %.0f inputs, "
-           "%.0f events and %.1f faults a run; %ld jobs succeeded, %ld failed, %ld cancelled\n",
+           "%.0f events and %.1f faults a run; %ld jobs succeeded, %ld failed, %ld cancelled; "
+           "%ld ranks went on in their processes\n",
            all - none[0], all, CAUSES - 1 - none[1], CAUSES - 1, HARMS - none[2], HARMS,
            (double)c->inputs / (double)seeds, (double)c->events / (double)seeds,
            (double)harms / (double)seeds, c->results[RESULT_SUCCEEDED],
-           c->results[RESULT_FAILED], c->results[RESULT_CANCELLED]);
+           c->results[RESULT_FAILED], c->results[RESULT_CANCELLED], c->kept);
+    none[2] += missing(c->kept > 0, "effect", "a rank goes on in its process", "");
     return none[0] + none[1] + none[2];
 }

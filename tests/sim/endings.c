@@ -51,6 +51,7 @@ struct agent_exit ending_exit(int how, const char **reported)
         [HEEDS] = { .exit_code = EXIT_ABORTED },
         [DIES_OF_TERM] = { .signalled = true, .signo = 15 },
         [IS_KILLED] = { .signalled = true, .signo = 9 },
+        [GIVES_UP] = { .exit_code = EXIT_COLLECTIVE },
         [FULL_DISK] = { .exit_code = EXIT_DISK_FULL },
     };
     *reported = NULL;

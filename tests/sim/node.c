@@ -88,7 +88,8 @@ static void signal_ranks(struct world *w, int job, int attempt, int signo)
     } else if (a->deaf) {
         return;                 /* stuck in a driver, say */
     } else if (w->truth[job].engine) {
-        write_checkpoint(w, job, a);
+        if (!a->parted[0])      /* else there is no run to save */
+            write_checkpoint(w, job, a);
         each_rank_ends(w, 10, 300, job, attempt, HEEDS);
     } else {
         each_rank_ends(w, 1, 50, job, attempt, DIES_OF_TERM);
@@ -100,12 +101,10 @@ void ranks_kill(struct world *w, int job, int attempt)
     each_rank_ends(w, 0, 0, job, attempt, IS_KILLED);
 }
 
-static void spawn(struct world *w, int job, int attempt, int generation)
+static void spawn(struct world *w, int job, int attempt, int generation, bool keep)
 {
     struct agent *a = &w->agents[job][attempt];
-    if (a->ranks_live > 0)
-        broke(w, "job %d.%d: generation %d is started while %d ranks of %d live", job, attempt,
-              generation, a->ranks_live, a->generation);
+    parting_ends(w, job, attempt, keep);
     for (int other = 1; other < ATTEMPTS; other++)
         if (other != attempt && w->agents[job][other].ranks_live > 0)
             broke(w, "job %d runs twice: attempt %d is started while ranks of %d live", job,
@@ -114,8 +113,10 @@ static void spawn(struct world *w, int job, int attempt, int generation)
     a->deaf = false;
     struct happening *h = plan(w, between(w, 1, 20), RANKS_SPAWNED, job, attempt, a->life);
     h->a = generation;
-    if (fault(w, 100, HARM_SPAWN)) {
+    if (fault(w, 100, HARM_SPAWN)) {    /* nothing of it is left, nor of those that were kept */
         h->b = 1;
+        memset(a->rank, 0, sizeof(a->rank));
+        a->ranks_live = 0;
         return;
     }
     a->ranks_live = a->fallen ? node_first_rank(a) : a->np;
@@ -141,7 +142,7 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
         node_may_fall(w, job, attempt, 30, 0);
         return;
     case DO_SPAWN:
-        spawn(w, job, attempt, e->generation);
+        spawn(w, job, attempt, e->generation, e->keep);
         return;
     case DO_CONTROL:
         if (strcmp(e->command, "stop") == 0 && w->truth[job].engine)
@@ -266,7 +267,8 @@ static void launched(struct world *w, int job, int attempt, const struct message
     gpu_assign(w, job, a, &plan, &facts);
     struct agent_input in = { .kind = INPUT_LAUNCH };
     in.launch = (struct agent_launch){
-        .np = a->np, .engine = t->engine, .has_setup = t->has_setup, .plan = plan, .facts = facts,
+        .np = a->np, .engine = t->engine, .has_setup = t->has_setup,
+        .rebuild = t->rebuild && a->np > 1, .plan = plan, .facts = facts,
         .budget = { .restarts = m->budget.max, .backoff_min_ms = m->budget.backoff_min_ms,
                     .backoff_max_ms = m->budget.backoff_max_ms,
                     .no_progress = m->budget.no_progress },
@@ -434,6 +436,11 @@ static void tick(struct world *w, int job, int attempt, int generation)
         plan(w, between(w, 1000, 9000), RANK_STANDS, job, attempt, a->life)->a = generation;
         return;
     }
+    if (t->rebuild && a->np > 1 && fault(w, 150, HARM_PARTED)) {
+        parting_begins(w, job, attempt);    /* should all be stuck, the vigil sees that */
+        plan(w, between(w, 6000, 15000), RANK_STANDS, job, attempt, a->life)->a = generation;
+        return;
+    }
     const int64_t before = a->step;
     a->step = a->step + between(w, 1, 4) < t->steps ? a->step + between(w, 1, 4) : t->steps;
     if (a->step > t->steps)
@@ -474,6 +481,8 @@ static void ended(struct world *w, const struct happening *h)
                                                         word, "text", "it said so"));
     a->rank[h->a] = false;
     a->ranks_live--;
+    if (h->b != FINISHES && a->ranks_live > 0 && !a->asked)
+        parting_begins(w, h->job, h->attempt);
     if (a->alive)
         feed(w, h->job, h->attempt, &in);
 }
@@ -527,6 +536,12 @@ void node_happens(struct world *w, const struct happening *h)
         return;
     case RANK_TICK:
         tick(w, h->job, h->attempt, h->a);
+        return;
+    case RANK_PARTS:
+        if (parting_happens(w, h))
+            progress(w, h->job, h->attempt, h->a,
+                     json_pack("{s:s, s:s, s:s}", "ev", "parted", "cause", "nccl_error", "text",
+                               "nobody answers"));
         return;
     case RANK_ENDS:
         ended(w, h);

@@ -26,10 +26,9 @@ void node_may_fall(struct world *w, int job, int attempt, int odds, int64_t in_m
     plan(w, in_ms + between(w, 0, NOTICED_MS), NODE_SILENT, job, attempt, a->life);
 }
 
-struct agent_lost node_is_lost(struct agent *a)
+struct agent_lost node_is_lost(const struct agent *a)
 {
     const int first = node_first_rank(a);
-    a->lost = true;
     return (struct agent_lost){ .node = 1, .name = "n1", .text = "n1 was not heard of",
                                 .first_rank = first, .ranks = a->np - first };
 }
@@ -37,7 +36,9 @@ struct agent_lost node_is_lost(struct agent *a)
 /* Where it goes on is not for the agent to choose, nor why it ended to forget. */
 void nodes_effect(struct world *w, int job, int attempt, const struct agent_effect *e)
 {
-    const struct agent *a = &w->agents[job][attempt];
+    struct agent *a = &w->agents[job][attempt];
+    if (e->kind == DO_EVENT && strcmp(e->event, "node_lost") == 0)
+        a->lost = true;         /* an attempt that is being closed does not say so any more */
     if (!a->lost)
         return;
     if (e->kind == DO_SPAWN || e->kind == DO_SETUP)

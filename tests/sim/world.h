@@ -38,7 +38,7 @@ enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 90 * 60 * 1000 };
 enum what {
     HUB_START, HUB_CRASH, HUB_PASS, HUB_LOOK, HUB_BURY, HUB_HEARS, PERSON,
     AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
-    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, SWEEP_ENDS, LINK_CUT,
+    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_PARTS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, SWEEP_ENDS, LINK_CUT,
     CLOCK_JUMPS, DISK_FULL, DISK_FREE, WHATS
 };
 
@@ -46,7 +46,7 @@ enum harm {
     HARM_LOST, HARM_TWICE, HARM_LATE, HARM_GHOST, HARM_STRANGER, HARM_CUT, HARM_HUB_CRASH,
     HARM_STORE_FULL, HARM_CLOCK, HARM_AGENT_CRASH, HARM_AGENT_MISSING, HARM_AGENT_SLOW, HARM_PREEMPTED,
     HARM_SETUP, HARM_SPAWN, HARM_SWEEP, HARM_RANK, HARM_HANG, HARM_RANK_DEAF, HARM_DISK,
-    HARM_SPOOL, HARM_GPU, HARM_NODE, HARMS
+    HARM_SPOOL, HARM_GPU, HARM_NODE, HARM_PARTED, HARMS
 };
 
 enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, PERSON_WORDS };
@@ -86,6 +86,7 @@ struct truth {
     bool    doomed;             /* its ranks always fail at once */
     bool    cursed;             /* its agents often die as soon as ranks live */
     bool    engine, has_setup, completed, asked_to_stop;
+    bool    rebuild;            /* its ranks wait when they have lost another one */
     int     np;                 /* ranks, while nothing is left out */
     bool    gpus;               /* each on a GPU of its own ... */
     int     bad_gpu;            /* ... of which this one is broken, -1: none */
@@ -115,8 +116,9 @@ struct agent {
     int      gpu[RANKS];    /* of each rank, -1: none */
     unsigned excluded;      /* what the controller told it to leave out */
     bool     rank[RANKS];
+    bool     parted[RANKS]; /* waits for the next generation */
     bool     deaf;
-    bool     fallen, lost;  /* its other node is gone; the core has been told */
+    bool     fallen, lost;  /* its other node is gone; the core has said so */
     int64_t  step;
     double   jitter;
     int64_t  not_before;        /* the back-off it has announced */
@@ -161,6 +163,7 @@ struct cover {
     long arrows[JOB_STATES][JOB_FSM_EVENTS];
     long causes[32];            /* CAUSES of them */
     long results[RESULTS];
+    long kept;                  /* ranks that went on in their processes */
 };
 
 struct world {
@@ -240,17 +243,22 @@ int gpu_number(const char *uuid);           /* -1: no such */
 
 /* endings.c: plain ones by name, then the rows of a table, some of which have a name, too. */
 enum {
-    CRASHES, HEEDS, DIES_OF_TERM, IS_KILLED, FINISHES, FULL_DISK, ROWS_FROM,
+    CRASHES, HEEDS, DIES_OF_TERM, IS_KILLED, FINISHES, FULL_DISK, GIVES_UP, ROWS_FROM,
     ENDS_BY_SEGV = ROWS_FROM + 1, ENDS_BY_GPU = ROWS_FROM + 7, ENDS_ALONE = ROWS_FROM + 8
 };
 int ending_draw(struct world *w);       /* a row, seldom one after which nothing helps */
 struct agent_exit ending_exit(int how, const char **reported);  /* reported: its last line, or NULL */
 
+/* parting.c; false: there is no such rank to part. */
+void parting_begins(struct world *w, int job, int attempt);
+bool parting_happens(struct world *w, const struct happening *h);
+void parting_ends(struct world *w, int job, int attempt, bool keep);
+
 /* nodes.c: the other node of an attempt, if it has one, may fall now; some time after `in_ms` its
  * agent is told.  Ranks that live there are gone, and say nothing. */
 void node_may_fall(struct world *w, int job, int attempt, int odds, int64_t in_ms);
 int node_first_rank(const struct agent *a);     /* of the other node */
-struct agent_lost node_is_lost(struct agent *a); /* what its agent is told then */
+struct agent_lost node_is_lost(const struct agent *a); /* what its agent is told then */
 void nodes_effect(struct world *w, int job, int attempt, const struct agent_effect *e);
 
 /* suspicion.c: may an agent leave this GPU out? */

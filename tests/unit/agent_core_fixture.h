@@ -61,6 +61,8 @@ static inline void say(const struct agent_effect *e)
             buf_print(&said, " without %d%s", (int)e->skip_step, e->forget ? ", from disk" : "");
         if (e->remedies)
             buf_print(&said, " remedies %d", e->remedies);
+        if (e->keep)
+            buf_print(&said, " kept");
         break;
     case DO_CONTROL:
         buf_print(&said, "CONTROL(%s)", e->command);
@@ -141,7 +143,9 @@ static inline const char *line(int generation, int rank, const char *text)
     json_t *v = json_loads(text, 0, NULL);
     assert_non_null(v);
     const char *out =
-        feed((struct agent_input){.kind = INPUT_PROGRESS, .progress = {generation, rank, v}});
+        feed((struct agent_input){
+            .kind = INPUT_PROGRESS,
+            .progress = {.generation = generation, .rank = rank, .line = v}});
     json_decref(v);
     return out;
 }
