@@ -53,6 +53,11 @@ int order_fits(const struct job *job, const json_t *spec, struct err *err)
     json_decref(plan);
     if (job->nodes > 1 && share_fits(job, err) < 0)
         return -1;
+    if (job->want_cpus > f->cpus && job->nodes > 1)
+        return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each, and this machine, "
+                       "which is to play them, has %lld; set resources.nodes or cpus lower", job->nodes,
+                       (long long)(job->want_cpus / job->nodes),
+                       job->want_cpus == job->nodes ? "" : "s", (long long)f->cpus);
     if (job->want_cpus > f->cpus)
         return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
                        "set resources.cpus to at most that", (long long)job->want_cpus,
