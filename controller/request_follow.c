@@ -128,26 +128,30 @@ static json_t *text_of(const char *data, size_t size, size_t *used)
 }
 
 /* Where the log of a rank is: with those of node 0, or of the node that it ran on. */
-static void rank_log(char *out, size_t size, const char *run_dir, int64_t rank)
+static void log_dir(char *out, size_t size, const struct log_part *p, const struct daemon *d,
+                    int64_t id)
 {
-    snprintf(out, size, "%.3900s/rank%lld.log", run_dir, (long long)rank);
-    for (int node = 1; access(out, F_OK) < 0; node++) {
-        char dir[PATH_MAX];
-        members_dir(dir, sizeof(dir), run_dir, node);
-        if (access(dir, F_OK) < 0)
+    char run_dir[PATH_MAX], path[PATH_MAX + 40];
+    job_run_dir(run_dir, sizeof(run_dir), d, id, p->attempt);
+    for (int node = 0;; node++) {
+        members_dir(out, size, run_dir, node);
+        if (access(out, F_OK) < 0)
             break;
-        snprintf(out, size, "%.3900s/rank%lld.log", dir, (long long)rank);
+        snprintf(path, sizeof(path), "%s/rank%lld.log", out, (long long)p->rank);
+        if (p->setup || access(path, F_OK) == 0)
+            return;
     }
+    members_dir(out, size, run_dir, 0);
 }
 
 static int log_read(struct log_part *p, const struct daemon *d, int64_t id, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 40];
-    job_run_dir(dir, sizeof(dir), d, id, p->attempt);
+    log_dir(dir, sizeof(dir), p, d, id);
     if (p->setup)
         snprintf(path, sizeof(path), "%s/setup.log", dir);
     else
-        rank_log(path, sizeof(path), dir, p->rank);
+        snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
     return captured_read(&p->bytes, path, (size_t)p->limit, err);
 }
 
@@ -205,7 +209,7 @@ void request_logs(struct request *r)
         char dir[PATH_MAX];
         request_sleep(r, row.id, clamp(wait_s, 0, WAIT_MAX_S) * 1000);
         if (p.attempt > 0) {
-            job_run_dir(dir, sizeof(dir), d, row.id, p.attempt);
+            log_dir(dir, sizeof(dir), &p, d, row.id);
             request_watch(r, dir);
         }
     } else {

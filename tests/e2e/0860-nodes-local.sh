@@ -84,6 +84,21 @@ jobctl wait "$job"
 code 0 jobctl logs "$job" --rank 1
 has 'done 1' out
 
+# Who looks on at a rank of another node sees its lines at once.
+cat >lines.yaml <<'YAML'
+resources: {nodes: 2, gpus: 0, cpus: 1}
+run: echo first; until [ -e "$GO" ]; do sleep 0.05; done; echo second; until [ -e "$GO.on" ]; do sleep 0.05; done
+YAML
+rm go
+job=$(jobctl submit -q lines.yaml --set "env.GO=$WORK/go")
+jobctl logs -f "$job" --rank 1 >followed 2>&1 &
+until grep -q first followed; do sleep 0.05; done
+touch go
+for _ in $(seq 80); do ! grep -q second followed || break; sleep 0.05; done
+grep second followed
+touch go.on
+wait $!
+
 # A run job has to have all its nodes: the lost one is taken again, since there is no other.
 rm go
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
