@@ -108,9 +108,9 @@ void model_destroy(struct model *m)
         return;
     model_free_views(m);
     layout_destroy(m->layout);
-    if (m->narrow != m->weights)
-        m->ops->release(m->narrow);
     if (!m->max.by_unit) {
+        if (m->narrow != m->weights)
+            m->ops->release(m->narrow);
         m->ops->release(m->weights);
         m->ops->release(m->grads);
     }
@@ -135,7 +135,7 @@ const struct layout *model_layout(const struct model *m)
 int64_t model_bytes(const struct model *m)
 {
     const size_t blocks = m->max.by_unit ? 0 : m->grads ? 2 : 1;
-    const size_t narrow = m->narrow == m->weights ? 0 : m->ops->narrow;
+    const size_t narrow = m->max.by_unit || m->narrow == m->weights ? 0 : m->ops->narrow;
     return (int64_t)(layout_floats(m->layout) * (blocks * sizeof(float) + narrow) +
                      (m->acts_floats + m->back_floats) * sizeof(float) +
                      (size_t)m->cfg.depth * (sizeof(*m->bw) + sizeof(*m->ba)) + sizeof(*m));
@@ -187,8 +187,7 @@ static void enter_unit(struct model *m, int unit, bool backward)
                                                   : m->bw[unit - 1].table;
     m->unit_from = (size_t)from;
     m->grads = NULL;
-    m->units.need(m->units.arg, unit, &m->weights, backward ? &m->grads : NULL);
-    m->narrow = m->weights;
+    m->units.need(m->units.arg, unit, &m->weights, &m->narrow, backward ? &m->grads : NULL);
 }
 
 static void leave_unit(struct model *m, int unit)

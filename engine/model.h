@@ -132,9 +132,9 @@ bool model_has_on_ready(const struct model *m);
 /* With limits.by_unit: where the weights of a unit of the layout are, asked for before each use.
  * Whoever answers may hold no more than one unit at a time. */
 struct model_units {
-    /* The unit's first number at *weights, until the next call; for a backward pass, zeroes for its
-     * gradients at *grads, too (else NULL). Kernel arrays. */
-    void (*need)(void *arg, int unit, float **weights, float **grads);
+    /* The unit's first number at *weights, and narrow (kernels.h) at *narrow, until the next call; for
+     * a backward pass, zeroes for its gradients at *grads, too (else NULL). Kernel arrays. */
+    void (*need)(void *arg, int unit, float **weights, void **narrow, float **grads);
     /* The gradients are complete for this batch. */
     void (*done)(void *arg, int unit);
     void  *arg;

@@ -23,6 +23,8 @@ struct step {
     struct step_share      share;
     struct shard          *shard;
     float                 *packed_weights, *packed_grads; /* with SHARING_FSDP */
+    void                  *packed_narrow;                /* the weights where that is fp32 */
+    float                 *packed_here;                  /* view of the weights */
     const float           *null_caption; /* [L, D] among the weights */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
@@ -90,13 +92,19 @@ static bool is_packed(const struct step *s)
 
 static int alloc_packed(struct step *s, struct err *err)
 {
-    const size_t bytes = sizeof(float) * shard_floats(s->shard, s->share.rank);
-    void *weights = NULL, *grads = NULL;
+    const size_t floats = shard_floats(s->shard, s->share.rank), bytes = sizeof(float) * floats;
+    void *weights = NULL, *grads = NULL, *narrow = NULL, *here = NULL;
     int r = backend_alloc(s->ops, &weights, bytes, USE_WEIGHTS, err);
     if (r == 0)
         r = backend_alloc(s->ops, &grads, bytes, USE_GRADIENTS, err);
+    if (r == 0 && s->ops->narrow < sizeof(float))
+        r = backend_alloc(s->ops, &narrow, floats * s->ops->narrow, USE_WEIGHTS, err);
+    if (r == 0 && !s->ops->host)
+        r = backend_here(&here, bytes, err);
     s->packed_weights = weights;
     s->packed_grads = grads;
+    s->packed_narrow = narrow ? narrow : weights;
+    s->packed_here = here ? here : weights;
     return r;
 }
 
@@ -161,6 +169,10 @@ void step_destroy(struct step *s)
     optim_destroy(s->optim);
     model_destroy(s->model);
     shard_destroy(s->shard);
+    if (s->packed_here != s->packed_weights)
+        backend_here_free(s->packed_here);
+    if (s->packed_narrow != s->packed_weights)
+        s->ops->release(s->packed_narrow);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
                             s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first,
                             s->packed_weights, s->packed_grads};
@@ -196,7 +208,35 @@ enum sharing step_sharing(const struct step *s)
 
 float *step_weights(struct step *s)
 {
-    return is_packed(s) ? s->packed_weights : model_weights(s->model);
+    return is_packed(s) ? s->packed_here : model_weights(s->model);
+}
+
+float *step_kernel_weights(struct step *s)
+{
+    return is_packed(s) ? s->packed_weights : model_kernel_weights(s->model);
+}
+
+int step_push(struct step *s, struct err *err)
+{
+    if (!is_packed(s))
+        return model_push(s->model, err);
+    if (s->ops->host)
+        return 0;
+    const size_t floats = shard_floats(s->shard, s->share.rank);
+    s->ops->upload(s->packed_weights, s->packed_here, floats * sizeof(float));
+    s->ops->round(s->packed_narrow, s->packed_weights, floats);
+    return backend_check(s->ops, err);
+}
+
+int step_pull(struct step *s, struct err *err)
+{
+    if (!is_packed(s))
+        return model_pull(s->model, err);
+    if (s->ops->host)
+        return 0;
+    s->ops->download(s->packed_here, s->packed_weights,
+                     shard_floats(s->shard, s->share.rank) * sizeof(float));
+    return backend_check(s->ops, err);
 }
 
 float *step_grads(struct step *s)
@@ -221,7 +261,7 @@ int step_kernel_state(struct step *s, struct state *out, struct err *err)
         return -1;
     for (int i = 0; i < out->len; i++) {
         struct state_part *p = &out->part[i];
-        p->data = i < out->weights ? model_kernel_weights(s->model) + (p->data - step_weights(s))
+        p->data = i < out->weights ? step_kernel_weights(s) + (p->data - step_weights(s))
                                    : optim_kernel(s->optim, p->data);
     }
     return 0;
@@ -242,14 +282,14 @@ int64_t step_bytes(struct step *s)
     return (int64_t)(floats * sizeof(float));
 }
 
-static float *kernel_grads(const struct step *s)
+float *step_kernel_grads(struct step *s)
 {
     return is_packed(s) ? s->packed_grads : model_kernel_grads(s->model);
 }
 
 void step_begin(struct step *s)
 {
-    s->ops->zero(kernel_grads(s), block_floats(s));
+    s->ops->zero(step_kernel_grads(s), block_floats(s));
 }
 
 static int check_input(const struct step *s, const struct step_input *in, struct err *err)
@@ -354,7 +394,8 @@ static int backward(void *arg, struct err *err)
     return model_backward(p->step->model, &p->input, p->step->dout, NULL, err);
 }
 
-/* Who is told of gradients in the middle of a pass must see its calls made one by one. */
+/* Who is told of gradients in the middle of a pass, or asked for weights, must see its calls made one by
+ * one. */
 static int run(struct pass *p, int part, struct err *err)
 {
     struct step *s = p->step;
@@ -363,7 +404,8 @@ static int run(struct pass *p, int part, struct err *err)
         .part = part, .batch = in->batch, .height = in->height, .width = in->width,
         .text = in->text, .rows = in->rows, .weight = p->weight,
     };
-    return graphs_run(model_has_on_ready(s->model) ? NULL : s->graphs, &key,
+    const bool apart = model_has_on_ready(s->model) || is_packed(s);
+    return graphs_run(apart ? NULL : s->graphs, &key,
                       part == FORWARD ? forward : backward, p, err);
 }
 
@@ -415,7 +457,7 @@ const float *step_output(struct step *s)
 
 int step_squares(struct step *s, double *squares, struct err *err)
 {
-    *squares = optim_share_squares(s->optim, kernel_grads(s));
+    *squares = optim_share_squares(s->optim, step_kernel_grads(s));
     return backend_check(s->ops, err);
 }
 
@@ -424,15 +466,14 @@ int step_update(struct step *s, double lr, double grad_norm, struct err *err)
     if (!isfinite(grad_norm))
         return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
                        grad_norm);
-    float *weights = is_packed(s) ? s->packed_weights : model_kernel_weights(s->model);
-    void *narrow = is_packed(s) ? weights : model_kernel_narrow(s->model);
-    optim_step(s->optim, weights, narrow, kernel_grads(s), grad_norm, lr);
+    void *narrow = is_packed(s) ? s->packed_narrow : model_kernel_narrow(s->model);
+    optim_step(s->optim, step_kernel_weights(s), narrow, step_kernel_grads(s), grad_norm, lr);
     return backend_check(s->ops, err);
 }
 
 int step_end(struct step *s, double lr, double *grad_norm, struct err *err)
 {
-    *grad_norm = optim_grad_norm(s->ops, model_layout(s->model), kernel_grads(s));
+    *grad_norm = optim_grad_norm(s->ops, model_layout(s->model), step_kernel_grads(s));
     if (backend_check(s->ops, err) < 0)
         return -1;
     return step_update(s, lr, *grad_norm, err);

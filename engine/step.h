@@ -52,9 +52,15 @@ struct model *step_model(struct step *s);
 struct optim *step_optim(struct step *s);
 const struct shard *step_shard(const struct step *s);
 enum sharing step_sharing(const struct step *s);
-/* In this process's memory: blocks of the layout, or packed. */
+/* In this process's memory: a block of the layout, or packed. step_push() after writing weights,
+ * step_pull() before reading. */
 float *step_weights(struct step *s);
-float *step_grads(struct step *s);
+float *step_grads(struct step *s); /* packed ones: on the CPU only */
+int step_push(struct step *s, struct err *err);
+int step_pull(struct step *s, struct err *err);
+/* Kernel arrays. */
+float *step_kernel_weights(struct step *s);
+float *step_kernel_grads(struct step *s);
 /* The list of what this rank has and saves; its owner frees it. */
 int step_state(struct step *s, struct state *out, struct err *err);
 /* The same with kernel arrays as data, for a device to copy. */

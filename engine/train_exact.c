@@ -52,6 +52,9 @@ int train_exact_open(struct train *t)
                        "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
                        "allows %d at most",
                        t->spec.batch_micro, micro_batches(t), EXACT_ADDENDS);
+    if (!backend_ops()->host && step_sharing(t->step) == SHARING_FSDP)
+        return err_set(&t->err, ERR_USAGE, "train.reproducible: true goes with ddp and zero1 on GPUs, not "
+                                           "with parallel: fsdp yet");
     const struct layout *l = model_layout(step_model(t->step));
     const bool packed = step_sharing(t->step) == SHARING_FSDP;
     if (!packed && model_pull_grads(step_model(t->step), &t->err) < 0) /* makes their view */

@@ -288,7 +288,7 @@ static int prepare(struct train *t, int *copied)
 {
     struct train_saving *x = t->saving;
     state_free(&x->from);
-    if (train_ranks_same_weights(t) < 0 || model_pull(step_model(t->step), &t->err) < 0 ||
+    if (train_ranks_same_weights(t) < 0 || step_pull(t->step, &t->err) < 0 ||
         optim_pull(step_optim(t->step), &t->err) < 0 || step_state(t->step, &x->from, &t->err) < 0)
         return -1;
     describe(t);

@@ -198,7 +198,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     t->at = step;
     t->loss = n.loss;
     t->left_out = n.left_out;
-    if (rc == 0 && (model_push(step_model(t->step), &t->err) < 0 ||
+    if (rc == 0 && (step_push(t->step, &t->err) < 0 ||
                     optim_push(step_optim(t->step), &t->err) < 0))
         rc = -1;
     if (rc == 0 && train_is_first(t))

@@ -229,7 +229,7 @@ static int start_fresh(struct train *t)
         return -1;
     optim_ema_reset(step_optim(t->step), step_weights(t->step));
     t->fresh = true;
-    return model_push(m, &t->err);
+    return step_push(t->step, &t->err);
 }
 
 static void on_bad(void *arg, const char *path, const char *reason)
@@ -280,7 +280,7 @@ static int load(struct train *t, const char *dir)
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
-    if (model_push(m, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0 ||
+    if (step_push(t->step, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0 ||
         read_left_out(t, dir) < 0 || (t->exact && train_exact_resume(t, dir) < 0))
         return -1;
     t->at = s.step;

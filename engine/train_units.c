@@ -29,7 +29,8 @@
 #include "kernels/kernels.h"
 
 struct train_units {
-    float   *weights, *grads; /* of one unit */
+    float   *weights, *grads; /* of one unit; kernel arrays */
+    void    *narrow;          /* the weights, narrow; themselves where that is fp32 */
     int64_t *sums;            /* of one unit, where the run is reproducible */
     int      held;            /* the unit whose weights are in `weights`, or -1 */
     int      in_hand;         /* the unit of the backward pass */
@@ -83,32 +84,27 @@ static int reduce(struct train *t, int unit, void *block, enum dist_type type)
 /* --- fsdp: the model asks ---------------------------------------------------------------- */
 
 /* What fails stays in t->err, where the caller of the model finds it. */
-static void need(void *arg, int unit, float **weights, float **grads)
+static void need(void *arg, int unit, float **weights, void **narrow, float **grads)
 {
     struct train *t = arg;
     struct train_units *x = t->units;
+    const struct kern_ops *ops = backend_ops();
     const struct shard_part u = shard_unit(step_shard(t->step), unit), p = mine_of(t, unit);
     *weights = x->weights;
+    *narrow = x->narrow;
     if (x->held != unit && t->err.code == ERR_NONE) {
-        memcpy(x->weights + (p.from - u.from), step_weights(t->step) + p.at,
-               (p.to - p.from) * sizeof(float));
+        ops->copy(x->weights + (p.from - u.from), step_kernel_weights(t->step) + p.at, p.to - p.from);
         if (gather(t, unit, x->weights) < 0)
             train_ranks_failed(t);
-        else
-            train_ranks_wait(t);
+        else if (train_ranks_wait(t) == 0 && !ops->host)
+            ops->round(x->narrow, x->weights, u.to - u.from);
     }
     x->held = unit;
     if (!grads)
         return;
-    memset(x->grads, 0, (u.to - u.from) * sizeof(float));
+    ops->zero(x->grads, u.to - u.from);
     *grads = x->grads;
     x->in_hand = unit;
-}
-
-static void add_part(float *to, const float *from, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] += from[i];
 }
 
 static void add_sums(int64_t *to, const int64_t *from, size_t n)
@@ -137,7 +133,28 @@ static void done(void *arg, int unit)
     else if (t->exact)
         add_sums(exact_sums(t->exact, &floats) + p.at, x->sums + (p.from - u.from), own);
     else
-        add_part(step_grads(t->step) + p.at, x->grads + (p.from - u.from), own);
+        backend_ops()->ema(step_kernel_grads(t->step) + p.at, x->grads + (p.from - u.from), 1, 1,
+                           own); /* their sum */
+}
+
+static int alloc_unit(struct train *t, struct train_units *x, size_t floats)
+{
+    const struct kern_ops *ops = backend_ops();
+    const size_t bytes = floats * sizeof(float);
+    void *weights = NULL, *grads = NULL, *narrow = NULL;
+    int r = backend_alloc(ops, &weights, bytes, USE_EXCHANGE, &t->err);
+    if (r == 0)
+        r = backend_alloc(ops, &grads, bytes, USE_EXCHANGE, &t->err);
+    if (r == 0 && ops->narrow < sizeof(float))
+        r = backend_alloc(ops, &narrow, floats * ops->narrow, USE_EXCHANGE, &t->err);
+    x->weights = weights;
+    x->grads = grads;
+    x->narrow = narrow ? narrow : weights;
+    x->sums = t->spec.reproducible ? calloc(floats, sizeof(*x->sums)) : NULL;
+    if (r == 0 && t->spec.reproducible && !x->sums)
+        r = err_set(&t->err, ERR_MEMORY, "no memory for sums of a unit of the model (%.1f MiB)",
+                    (double)bytes / 0x1p19);
+    return r;
 }
 
 int train_units_open(struct train *t)
@@ -150,12 +167,8 @@ int train_units_open(struct train *t)
     x->held = -1;
     if (!is_shared(t, SHARING_FSDP))
         return 0;
-    x->weights = aligned_alloc(64, widest * sizeof(float));
-    x->grads = aligned_alloc(64, widest * sizeof(float));
-    x->sums = t->spec.reproducible ? calloc(widest, sizeof(*x->sums)) : NULL;
-    if (!x->weights || !x->grads || (t->spec.reproducible && !x->sums))
-        return err_set(&t->err, ERR_MEMORY, "no memory for a unit of the model (%.1f MiB)",
-                       (double)widest * sizeof(float) / 0x1p20);
+    if (alloc_unit(t, x, widest) < 0)
+        return -1;
     const struct model_units units = {need, done, t};
     model_on_units(step_model(t->step), &units);
     return 0;
@@ -165,8 +178,10 @@ void train_units_close(struct train *t)
 {
     if (!t->units)
         return;
-    free(t->units->weights);
-    free(t->units->grads);
+    if (t->units->narrow != t->units->weights)
+        backend_ops()->release(t->units->narrow);
+    backend_ops()->release(t->units->weights);
+    backend_ops()->release(t->units->grads);
     free(t->units->sums);
     free(t->units);
 }

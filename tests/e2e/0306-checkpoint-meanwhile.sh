@@ -71,7 +71,7 @@ meanwhile() {
     ends "$3"
     exec 7>&-
     times "$2" | awk '{ print "whole after " $1 " ms, steps stood still for " $2 }
-        NR == 1 && ($1 < 500 || $2 > $1 / 3) { exit 1 }'
+        NR == 1 && ($1 < 350 || $2 > $1 / 3) { exit 1 }'
 }
 
 spec "$WORK/fast"
@@ -79,7 +79,7 @@ ranks 1 "$WORK/fast"
 ends ' 0'
 cut -d, -f1,2 "$WORK/fast/metrics.jsonl" >"$WORK/fast.losses"
 
-export FAKE_DISK_SLOW=optimizer.safetensors:300
+export FAKE_DISK_SLOW=optimizer.safetensors:200
 spec "$WORK/slow"
 ranks 1 "$WORK/slow"
 ends ' 0'
@@ -140,7 +140,7 @@ done
 
 # No memory for a copy.
 spec "$WORK/small"
-FAKE_MEMORY=9000 FAKE_DISK_SLOW=optimizer.safetensors:300 ranks 1 "$WORK/small"
+FAKE_MEMORY=9000 FAKE_DISK_SLOW=optimizer.safetensors:200 ranks 1 "$WORK/small"
 ends ' 0'
 grep -q '"ev":"warning","text":"steps stand still while a checkpoint is written: a copy of what rank 0' \
     "$WORK/small.0.events"

@@ -155,7 +155,7 @@ static void the_state_is_shared_as_far_as_it_must(void **state)
         {PARALLEL_AUTO, least, 4, false, SHARING_FSDP, true, "ddp would take"},
         {PARALLEL_AUTO, least - 1000, 4, false, SHARING_FSDP, false, "ddp would take"},
         {PARALLEL_AUTO, least, 1, false, SHARING_DDP, true, "one rank"},
-        {PARALLEL_AUTO, 1000, 4, true, SHARING_ZERO1, false, "ddp would take"},
+        {PARALLEL_AUTO, 1000, 4, true, SHARING_FSDP, false, "ddp would take"},
         {PARALLEL_AUTO, 1 << 30, 4, true, SHARING_DDP, true, "each rank has room for all of it"},
         {PARALLEL_AUTO, 0, 4, false, SHARING_DDP, true, "not known"},
         {PARALLEL_FSDP, all, 4, false, SHARING_FSDP, true, "train.parallel says so"},
