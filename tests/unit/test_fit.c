@@ -203,6 +203,29 @@ static void after_some_pixels_were_too_much(void **state)
     assert_int_equal(model_limits_pixels(&f.plan.limits), 3 * 64);
 }
 
+/* Whose micro-batches are the same on any number of ranks; on GPUs not together with fsdp. */
+static void a_reproducible_run(void **state)
+{
+    (void)state;
+    struct train_spec spec = {.model = config, .optim = adamw, .batch_global = 16, .batch_micro = 4,
+                              .recompute = RECOMPUTE_OFF, .parallel = PARALLEL_FSDP};
+    struct fit_ask ask = {.spec = &spec, .height = 8, .width = 8, .text = 5, .ranks = 8};
+    struct fit f;
+    struct err err = {0};
+    assert_int_equal(fit_choose_sharing(&f, &ask, &err), 0);
+    assert_int_equal(f.micro, 2);
+    spec.reproducible = true;
+    assert_int_equal(fit_choose_sharing(&f, &ask, &err), 0);
+    assert_int_equal(f.micro, 4);
+    ask.device = true;
+    assert_int_equal(fit_choose_sharing(&f, &ask, &err), -1);
+    assert_non_null(strstr(err.text, "fsdp and reproducible: true do not go together on GPUs"));
+    spec.parallel = PARALLEL_AUTO;
+    ask.room = (struct memory_room){1000, 1000};
+    assert_int_equal(fit_choose_sharing(&f, &ask, NULL), 0);
+    assert_int_equal(f.sharing, SHARING_ZERO1);
+}
+
 static void sizes_that_no_model_has(void **state)
 {
     (void)state;
@@ -224,6 +247,7 @@ int main(void)
         cmocka_unit_test(after_one_sample_was_too_much),
         cmocka_unit_test(the_state_is_shared_as_far_as_it_must),
         cmocka_unit_test(after_some_pixels_were_too_much),
+        cmocka_unit_test(a_reproducible_run),
         cmocka_unit_test(sizes_that_no_model_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
