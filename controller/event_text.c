@@ -158,7 +158,7 @@ static void checkpoint(char *out, size_t size, const json_t *b)
     double bytes = json_number_value(json_object_get(b, "bytes"));
     const json_t *stall = json_object_get(b, "stall_ms");
     char stood[64] = "";
-    if (stall)
+    if (json_is_number(stall))
         snprintf(stood, sizeof(stood), ", steps stood still for %.3g ms", json_number_value(stall));
     snprintf(out, size, "checkpoint of step %lld is written (%.1f MB, %lld ms%s)", int_of(b, "step"),
              bytes / 1e6, int_of(b, "ms"), stood);

@@ -40,6 +40,8 @@ static const struct {
     {"setup_done", "{\"signal\":15,\"ms\":2000}", "setup was ended by signal 15 after 2.0s", true},
     {"checkpoint", "{\"step\":300,\"bytes\":12345678,\"ms\":34.4,\"path\":\"/x\"}",
      "checkpoint of step 300 is written (12.3 MB, 34 ms)", true},
+    {"checkpoint", "{\"step\":80,\"bytes\":317200000,\"ms\":773,\"stall_ms\":45.21,\"path\":\"/x\"}",
+     "checkpoint of step 80 is written (317.2 MB, 773 ms, steps stood still for 45.2 ms)", true},
     {"warning", "{\"rank\":0,\"text\":\"slow disk\"}", "warning of rank 0: slow disk", true},
     {"done", "{\"result\":\"failed\",\"reason\":\"it broke\"}", "failed: it broke", false},
     {"retry", "{\"delay_ms\":65000,\"text\":\"it broke\"}",
