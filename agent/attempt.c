@@ -16,6 +16,7 @@
 #include "agent/mail.h"
 #include "agent/member.h"
 #include "agent/mirror_child.h"
+#include "agent/nccl_watch.h"
 #include "agent/probe.h"
 #include "agent/run_dir.h"
 #include "agent/session.h"
@@ -39,8 +40,10 @@ static void on_exited(void *arg, const struct agent_exit *e)
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
                              .jitter = attempt_dice()};
-    if (world_is_here(a->world, e->rank)) /* it speaks of the GPUs of this node */
+    if (world_is_here(a->world, e->rank)) { /* these speak of this node */
         in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
+        in.exited.last_lines = nccl_watch_evidence(a->nccl_watch, e->last_lines);
+    }
     attempt_feed(a, &in);
 }
 
@@ -66,6 +69,7 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
     struct attempt *a = arg;
     vigil_output(a->vigil, rank, bytes, size);
+    nccl_watch_output(a->nccl_watch, rank, bytes, size);
 }
 
 static void on_swept(void *arg, bool clean, const char *left)
@@ -203,6 +207,9 @@ static void on_beat(uv_timer_t *timer)
         attempt_leave(a);
     } else if (a->launch && !a->finished_ms && !a->member) {
         session_heartbeat(a->session, heartbeat_body(a->core, a->world));
+        json_t *ways = nccl_watch_look(a->nccl_watch, now);
+        if (ways)
+            attempt_store(a, "nccl", ways, false);
         if (++a->beats % LEARNED_BEATS == 0)
             attempt_store_learned(a);
     }
@@ -323,6 +330,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     vigil_destroy(a.vigil);
     inspector_destroy(a.inspector);
     gpu_watch_destroy(a.gpu_watch);
+    nccl_watch_destroy(a.nccl_watch);
     mirror_child_destroy(a.mirror);
     world_destroy(a.world);
     member_destroy(a.member);

@@ -16,6 +16,7 @@
 #include "agent/log.h"
 #include "agent/member.h"
 #include "agent/mirror_child.h"
+#include "agent/nccl_watch.h"
 #include "agent/session.h"
 #include "agent/spool.h"
 #include "agent/vigil.h"
@@ -121,6 +122,7 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         a->remedies = e.remedies;
         attempt_store_learned(a); /* at once: should this agent be lost, the next begins with it */
     }
+    nccl_watch_begin(a->nccl_watch);
     world_start(a->world, &e);
 }
 

@@ -15,6 +15,7 @@
 #include "agent/known.h"
 #include "agent/log.h"
 #include "agent/mirror_child.h"
+#include "agent/nccl_watch.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
 #include "agent/ranks.h"
@@ -80,7 +81,8 @@ static int look_before(struct attempt *a, const json_t *spec, struct err *err)
     int rc;
     const char *dir = json_string_value(json_object_get(a->launch, "ckpt_dir"));
     json_t *body = doctor_preflight(&rc, a->o.train, a->facts, spec,
-                                    dir && dir[0] ? dir : a->o.run_dir, err);
+                                    dir && dir[0] ? dir : a->o.run_dir,
+                                    json_object_get(a->launch, "history"), err);
     if (body)
         attempt_store(a, "preflight", body, false);
     return rc;
@@ -128,6 +130,12 @@ static int plan_launch(struct attempt *a, const json_t *spec, struct err *err)
 {
     char path[PATH_MAX];
     const char *dir = state_dir(a, path);
+    const json_t *nodes = json_object_get(json_object_get(spec, "resources"), "nodes");
+    json_t *place = dir != a->o.run_dir && json_integer_value(nodes) < 2 /* all have one environment */
+                        ? nccl_watch_place(a->o.run_dir)
+                        : NULL;
+    if (place)
+        json_object_set_new(a->facts, "nccl_log", place);
     known_recall(a->facts, dir);
     if (plan_make(&a->plan, a->facts, spec, err) < 0)
         return -1;
@@ -300,6 +308,7 @@ void attempt_ready(struct attempt *a)
     if (rc == 0) {
         attempt_store(a, "plan", json_incref(a->plan), false);
         watch_gpus(a);
+        a->nccl_watch = nccl_watch_create(a->plan, a->facts);
     }
     attempt_sync(a);
     if (rc == 0)

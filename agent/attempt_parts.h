@@ -32,6 +32,7 @@ struct attempt {
     struct vigil *vigil; /* from LAUNCH on */
     struct inspector *inspector;
     struct gpu_watch *gpu_watch; /* NULL: the job has no GPUs */
+    struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
     struct session *session;
     struct mail *mail; /* NULL: controllers connect to the socket */
     bool noticed;      /* RUN_DIR_NOTICE was seen */

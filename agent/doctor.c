@@ -10,6 +10,7 @@
 
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
+#include "agent/route.h"
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -387,8 +388,9 @@ static void check_data(struct checkup *c)
         row(c, "data", wrong[0] ? FAIL : UNKNOWN, "change what it names, then look again", "%s",
             wrong[0] ? wrong : "the engine was not asked");
     else
-        row(c, "data", OK, "", "%lld samples, %lld steps", (long long)number(train, "samples"),
-            (long long)number(train, "steps"));
+        row(c, "data", OK, "", "%lld samples, %lld steps%s%.40s", (long long)number(train, "samples"),
+            (long long)number(train, "steps"), plan_text(train, "data_digest")[0] ? ", " : "",
+            plan_text(train, "data_digest"));
 }
 
 static void check_fits(struct checkup *c)
@@ -423,17 +425,62 @@ static void check_checkpoints(struct checkup *c)
         gib(each), gib(left), plan_text(c->looked, "checkpoint_dir"));
 }
 
-static void check_time(struct checkup *c)
+/* Seconds until the machine is taken away; -1: nobody says. */
+static double seconds_left(const struct checkup *c)
 {
     const json_t *session = json_object_get(c->facts, "session");
-    const json_t *wanted = json_object_get(c->spec, "max_duration");
     json_int_t limit = number(session, "limit_s"), age = number(session, "age_s");
-    if (limit < 0 || !json_is_number(wanted))
+    json_int_t ends = number(session, "ends_at_s"), now = number(c->looked, "now_s");
+    if (ends > 0 && now > 0)
+        return ends > now ? (double)(ends - now) : 0;
+    return limit < 0 ? -1 : (double)(limit - (age > 0 ? age : 0));
+}
+
+/* What is left to do: by the speed of the attempt before, else what the job asks for. */
+static void check_time(struct checkup *c)
+{
+    const json_t *wanted = json_object_get(c->spec, "max_duration");
+    const json_int_t steps = number(json_object_get(c->spec, "train"), "steps");
+    const json_int_t done = number(c->looked, "last_step");
+    const double left = seconds_left(c);
+    const double ms = json_number_value(json_object_get(c->looked, "step_ms"));
+    const bool known = ms > 0 && steps > 0 && done >= 0;
+    const double needs = known ? (double)(steps > done ? steps - done : 0) * ms / 1000
+                               : json_number_value(wanted);
+    if (left < 0 || (!known && !json_is_number(wanted)))
         return;
-    double left = (double)(limit - (age > 0 ? age : 0));
-    row(c, "time", json_number_value(wanted) > left ? WARN : OK,
-        "the rest must go on elsewhere: jobctl adopt", "%.1f h are asked for, the machine has "
-        "%.1f h left", json_number_value(wanted) / 3600, left / 3600);
+    if (known)
+        row(c, "time", needs > left ? WARN : OK, "a checkpoint comes in time, the rest must go on "
+            "elsewhere: jobctl adopt", "%lld steps of %.4g ms are %.1f h, the machine has %.1f h left",
+            (long long)(steps > done ? steps - done : 0), ms, needs / 3600, left / 3600);
+    else
+        row(c, "time", needs > left ? WARN : OK, "the rest must go on elsewhere: jobctl adopt",
+            "%.1f h are asked for, the machine has %.1f h left", needs / 3600, left / 3600);
+}
+
+/* The ways to the other nodes of the job: all over one interface, which is the one that NCCL gets. */
+static void check_ways(struct checkup *c)
+{
+    size_t i;
+    const json_t *peer;
+    const char *planned = c->plan ? plan_env(c->plan, "NCCL_SOCKET_IFNAME") : NULL;
+    json_array_foreach(json_object_get(c->looked, "peers"), i, peer)
+    {
+        char name[64];
+        const char *address = plan_text(peer, "address");
+        const char *over = route_interface(c->facts, address);
+        snprintf(name, sizeof(name), "way to %.50s", plan_text(peer, "host"));
+        if (!address[0])
+            row(c, name, UNKNOWN, "", "its name is not known to this machine; ssh may know it as "
+                "another");
+        else if (!over)
+            row(c, name, FAIL, "give this machine a route to it", "no interface reaches %s", address);
+        else if (planned && planned[0] == '=' && strcmp(planned + 1, over) != 0)
+            row(c, name, WARN, "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
+                "%s is reached over %s, but NCCL gets %s", address, over, planned + 1);
+        else
+            row(c, name, OK, "", "%s over %s", address, over);
+    }
 }
 
 /* What an attempt is told of: failures, and what concerns this job. */
@@ -455,11 +502,15 @@ static bool of_two_versions(const json_t *looked)
 }
 
 json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec,
-                         const char *dir, struct err *err)
+                         const char *dir, const json_t *history, struct err *err)
 {
     size_t i;
     json_t *r, *rows = json_array();
     json_t *looked = doctor_look(train, spec, NULL, dir);
+    if (looked && history) {
+        json_object_set(looked, "step_ms", json_object_get(history, "step_ms"));
+        json_object_set(looked, "last_step", json_object_get(history, "last_step"));
+    }
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
     *rc = 0;
     json_array_foreach(json_object_get(answer, "rows"), i, r)
@@ -490,7 +541,7 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
         check_clock,    check_session,
     };
     static void (*const of_job[])(struct checkup *) = {
-        check_plan, check_data, check_fits, check_checkpoints, check_time,
+        check_plan, check_data, check_fits, check_checkpoints, check_time, check_ways,
     };
     struct checkup c = {.facts = facts, .spec = spec, .looked = looked, .rows = json_array()};
     if (!c.rows)

@@ -19,7 +19,9 @@ struct err;
  *    "train":{..what `jobctl-train plan --json` says..}|null, "train_error":"..."|null,
  *    "checkpoint_dir":"/..."|null, "checkpoint_free_bytes":N|null,
  *    "checkpoint_bytes":N|null,                 of one that is already there
- *    "clock_synchronised":true|false|null}
+ *    "clock_synchronised":true|false|null,
+ *    "peers":[{"host":"gpu2","address":"10.0.0.2"|null}],     other nodes of the job
+ *    "step_ms":N, "last_step":N, "now_s":N}     of the attempt before; Unix time
  * Any of them may be absent. */
 
 /* Pure; spec NULL: only the node. A new object, or NULL: no memory. */
@@ -30,9 +32,9 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
  * the spec does not place. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
 
-/* Before an attempt, in a moment: the body of an event {text, rows} on what is not as it should be,
+/* Before an attempt, in a moment; history: of the job's attempts before (agent/wire.h), or NULL.  The body of an event {text, rows} on what is not as it should be,
  * or NULL. -1 in *rc, with a sentence: it must not be launched. */
 json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec,
-                         const char *dir, struct err *err);
+                         const char *dir, const json_t *history, struct err *err);
 
 #endif

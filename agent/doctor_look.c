@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_look.c - what the engine says of itself and of a spec, and of the disk; see doctor.h */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "agent/ask.h"
 #include "agent/doctor.h"
@@ -92,13 +96,41 @@ static json_t *clock_synchronised(void)
     return state < 0 ? json_null() : json_boolean(state != TIME_ERROR);
 }
 
+/* As this machine knows them: the job's `hosts`, but for itself. */
+static json_t *find_peers(const json_t *hosts)
+{
+    size_t i;
+    const json_t *host;
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    json_t *out = json_array();
+    json_array_foreach(hosts, i, host)
+    {
+        char text[INET_ADDRSTRLEN] = "", self[256] = "";
+        struct addrinfo *found = NULL;
+        const char *name = json_string_value(host);
+        gethostname(self, sizeof(self) - 1);
+        if (!name || strcmp(name, self) == 0)
+            continue;
+        if (getaddrinfo(name, NULL, &hints, &found) == 0) {
+            const struct sockaddr_in *in = (const void *)found->ai_addr;
+            inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+            freeaddrinfo(found);
+        }
+        json_array_append_new(out, json_pack("{s:s, s:o}", "host", name, "address",
+                                             text[0] ? json_string(text) : json_null()));
+    }
+    return out;
+}
+
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir)
 {
     const char *own = plan_text(json_object_get(spec, "checkpoint"), "dir");
     bool engine = json_is_object(json_object_get(spec, "train"));
-    json_t *looked = json_pack("{s:{s:s, s:o}, s:o}", "versions", "jobctl-agent", JOBCTL_VERSION,
+    json_t *looked = json_pack("{s:{s:s, s:o}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION,
                                "jobctl-train", train_version(train), "clock_synchronised",
-                               clock_synchronised());
+                               clock_synchronised(), "now_s", (json_int_t)time(NULL));
+    if (looked && spec_path)
+        json_object_set_new(looked, "peers", find_peers(json_object_get(spec, "hosts")));
     dir = own[0] && strcmp(own, "auto") != 0 ? own : dir;
     if (looked && engine) {
         look_at_disk(looked, dir);

@@ -150,7 +150,7 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
         payload_make(&m->payload, spec, m->o.run_dir, m->o.train, err) < 0)
         return -1;
     *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,
-                                  dir && dir[0] ? dir : m->o.run_dir, err);
+                                  dir && dir[0] ? dir : m->o.run_dir, NULL, err);
     m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
                    json_object_size(json_object_get(spec, "watch")) > 0;
     ranks_set_job(m->ranks, &(struct ranks_job){.run_dir = m->o.run_dir,

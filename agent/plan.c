@@ -140,11 +140,10 @@ static int choose_ranks(struct plan_view *v, struct err *err)
     if (asked == 0 || asked > PLAN_RANKS_MOST)
         return err_set(err, ERR_USAGE, "resources.ranks must be `auto` or 1 to %d",
                        PLAN_RANKS_MOST);
-    if (v->engine && asked > v->gpus && v->gpus > 0)
+    if (v->engine && asked > v->gpus && v->gpus > 0 && v->nodes > 1)
         return err_set(err, ERR_CONFLICT,
-                       "resources.ranks: a `train:` job has one rank per GPU, here at most %d, and "
-                       "%d are asked for: set `ranks: auto`, or `gpus: 0` for ranks on the CPU",
-                       v->gpus, asked);
+                       "resources.ranks: on several nodes a `train:` job has one rank per GPU, here at "
+                       "most %d, and %d are asked for: set `ranks: auto`", v->gpus, asked);
     if (asked > v->gpus && v->gpus > 0 && !v->share)
         return too_many_ranks(v, asked, err);
     if (asked > 0) {
@@ -153,7 +152,11 @@ static int choose_ranks(struct plan_view *v, struct err *err)
     } else {
         choose_ranks_alone(v);
     }
-    if (v->np > v->gpus && v->gpus > 0)
+    if (v->engine && v->np > v->gpus && v->gpus > 0)
+        plan_note(v, "several ranks share a GPU, as share_gpus: true asks: each gets a part of its "
+                  "time and memory, and they add up through the host's memory, which costs speed; one "
+                  "rank per GPU is faster");
+    else if (v->np > v->gpus && v->gpus > 0)
         plan_note(v, "several ranks share a GPU, as share_gpus: true asks: each gets a part of its "
                   "time and memory, and NCCL before 2.30 refuses that; use gloo, or set "
                   "NCCL_MULTI_RANK_GPU_ENABLE=1 with 2.30");
@@ -269,6 +272,18 @@ static void set_backend(struct plan_view *v)
                  v->gpus > 0 ? "the job has a GPU" : "the job has no GPU", "high");
 }
 
+/* LOCAL_RANK counts GPUs, and ranks in excess begin with the first one again. */
+static void set_sharing(struct plan_view *v)
+{
+    char value[16], fact[48];
+    if (!v->engine || v->np <= v->gpus || v->gpus == 0)
+        return;
+    snprintf(value, sizeof(value), "%d", v->gpus);
+    snprintf(fact, sizeof(fact), "%d ranks, %d GPU%s", v->np, v->gpus, v->gpus == 1 ? "" : "s");
+    plan_set(v, "JOBCTL_SHARED_GPUS", value, "the ranks take turns on them and do without NCCL, which "
+             "refuses two ranks on one GPU", fact, "high");
+}
+
 static void set_output(struct plan_view *v)
 {
     if (!v->engine)
@@ -315,6 +330,7 @@ static int fill(struct plan_view *v, struct err *err)
     set_threads(v);
     set_devices(v);
     set_backend(v);
+    set_sharing(v);
     set_output(v);
     plan_set_nccl(v);
     plan_set_what_helped(v);

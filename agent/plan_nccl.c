@@ -19,7 +19,7 @@ enum { FAST_ETHERNET_MBPS = 40000, SHM_PER_RANK = 64 << 20 };
 
 /* What a row found: the value, and the fact behind it. */
 struct finding {
-    char value[200];
+    char value[320];
     char fact[200];
 };
 
@@ -109,11 +109,48 @@ static bool driver_before(const struct plan_view *v, int major, int minor, int p
 
 /* --- the rows ------------------------------------------------------------------------------ */
 
+/* NCCL may tell all into files of ours: the agent reads them (agent/nccl_watch.h), and nobody else has
+ * decided what it says, and where. */
+static bool may_tell_all(const struct plan_view *v)
+{
+    static const char *const names[] = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+    const json_t *places[] = {json_object_get(v->facts, "environment"),
+                              json_object_get(v->facts, "nccl_conf"),
+                              json_object_get(v->spec, "env")};
+    for (size_t n = 0; n < ARRAY_LEN(names); n++)
+        for (size_t p = 0; p < ARRAY_LEN(places); p++)
+            if (json_object_get(places[p], names[n]))
+                return false;
+    return ranks_in_all(v) > 1 && plan_text(v->facts, "nccl_log")[0];
+}
+
 static bool warnings(const struct plan_view *v, struct finding *f)
 {
     snprintf(f->value, sizeof(f->value), "WARN");
     snprintf(f->fact, sizeof(f->fact), "%d ranks on GPUs", ranks_in_all(v));
-    return ranks_in_all(v) > 1;
+    return ranks_in_all(v) > 1 && !may_tell_all(v);
+}
+
+static bool what_it_does(const struct plan_view *v, struct finding *f)
+{
+    snprintf(f->value, sizeof(f->value), "INFO");
+    snprintf(f->fact, sizeof(f->fact), "%d ranks on GPUs", ranks_in_all(v));
+    return may_tell_all(v);
+}
+
+static bool only_connecting(const struct plan_view *v, struct finding *f)
+{
+    what_it_does(v, f);
+    snprintf(f->value, sizeof(f->value), "INIT,NET");
+    return may_tell_all(v);
+}
+
+static bool into_files(const struct plan_view *v, struct finding *f)
+{
+    const char *place = plan_text(v->facts, "nccl_log");
+    what_it_does(v, f);
+    return may_tell_all(v) &&
+           (size_t)snprintf(f->value, sizeof(f->value), "%s", place) < sizeof(f->value);
 }
 
 static bool interface(const struct plan_view *v, struct finding *f)
@@ -203,6 +240,10 @@ static const struct row {
     const char *confidence;
 } rows[] = {
     {"NCCL_DEBUG", warnings, "its warnings go to the rank's log, where causes are read", "high"},
+    {"NCCL_DEBUG", what_it_does, "the ways it takes are compared with what is expected", "high"},
+    {"NCCL_DEBUG_SUBSYS", only_connecting, "how it connects is enough, and a page long", "high"},
+    {"NCCL_DEBUG_FILE", into_files, "the ranks' logs stay readable; its warnings are found there, too",
+     "high"},
     {"NCCL_SOCKET_IFNAME", interface,
      "NCCL would try every interface, also those that reach no other node", "high"},
     {"NCCL_SOCKET_NTHREADS", several_sockets, "one thread cannot fill so fast a network",

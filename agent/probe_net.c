@@ -89,6 +89,34 @@ static bool add_interface(void *arg, const char *name)
     return true;
 }
 
+/* --- routes -------------------------------------------------------------------------------- */
+
+/* /proc/net/route has a header, then: name, destination, gateway, flags, -, -, metric, mask; numbers
+ * in hexadecimal and in the byte order of the network, but for the metric. */
+static json_t *routes(void)
+{
+    enum { UP = 1, REJECT = 0x200 };
+    char path[4096], line[256], iface[64], to[INET_ADDRSTRLEN];
+    unsigned destination, flags, mask;
+    int metric;
+    json_t *out = json_array();
+    sysroot_path(path, sizeof(path), "/proc/net/route");
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        const int n = sscanf(line, "%63s %x %*x %x %*d %*d %d %x", iface, &destination, &flags,
+                             &metric, &mask);
+        if (n < 5 || !(flags & UP) || (flags & REJECT) ||
+            !inet_ntop(AF_INET, &(struct in_addr){.s_addr = destination}, to, sizeof(to)))
+            continue;
+        json_array_append_new(out, json_pack("{s:o, s:s, s:i}", "to",
+                                             json_sprintf("%s/%d", to, __builtin_popcount(mask)),
+                                             "interface", iface, "metric", metric));
+    }
+    if (f)
+        fclose(f);
+    return out;
+}
+
 /* --- RDMA ---------------------------------------------------------------------------------- */
 
 struct rdma_device {
@@ -158,6 +186,7 @@ int probe_net(json_t *facts)
     sysroot_each("/sys/class/net", add_interface, net);
     sysroot_each("/sys/class/infiniband", add_device, rdma);
     json_object_set_new(facts, "net", net);
+    json_object_set_new(facts, "routes", routes());
     json_object_set_new(facts, "rdma", rdma);
     json_object_set_new(facts, "fabric_software", fabric_software());
     return json_object_set_new(facts, "peermem", json_boolean(sysroot_has(

@@ -15,7 +15,7 @@
 static const struct wire_row rows[] = {
     {WIRE_HELLO, "hello", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "node:s boot_id:s pid:i start_time:i incarnation:i version:s launched:b "
-             "first_seq:i last_seq:i facts:o"},
+             "first_seq:i last_seq:i facts:o wall_ms:i?"},
     {WIRE_EVENT, "event", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "incarnation:i seq:i mono_ns:i wall_ms:i kind:s body:o"},
     {WIRE_HEARTBEAT, "heartbeat", TO_CONTROLLER, 4 * 1024,
@@ -31,7 +31,8 @@ static const struct wire_row rows[] = {
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
              "budget.no_progress:i "
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
-             "history.last_step:i history.fingerprint:s learned:o? excluded:o? "
+             "history.last_step:i history.fingerprint:s history.step_ms:n? "
+             "learned:o? excluded:o? "
              "crew:o? crew.node:i crew.nodes:i crew.names:a crew.door:o? crew.door.addresses:a "
              "crew.door.port:i crew.door.key:s"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},

@@ -35,14 +35,15 @@
  *
  * Bodies
  *   HELLO      {job, attempt, nonce, node, boot_id, pid, start_time, incarnation, version,
- *               launched: bool, first_seq, last_seq, facts: {}}
+ *               launched: bool, first_seq, last_seq, facts: {}, wall_ms: when it was sent}
  *   EVENT      {job, attempt, nonce, incarnation, seq, mono_ns, wall_ms, kind, body: {}}
  *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
  *               samples_per_s, ranks_alive, step_ms}          numbers may be null: not known
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
  *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
  *               backoff_max_ms, no_progress},
- *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint},
+ *               history: {failures_without_progress, same_fingerprint, last_step, fingerprint,
+ *                         step_ms: of the newest step, 0 = not known},
  *               learned: the body of the job's newest `learned` event, if there is one,
  *               excluded: {UUID: why} the GPUs that failed in this job before, if any did,
  *               crew: {node, nodes, names, door} where the attempt has several nodes; names: of all.

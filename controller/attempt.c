@@ -67,6 +67,10 @@ static void hear_hello(struct job *job, const json_t *hello)
                              json_object_get(hello, "start_time"), "incarnation",
                              json_object_get(hello, "incarnation"), "version",
                              json_object_get(hello, "version"));
+    const json_t *clock = json_object_get(hello, "wall_ms");
+    if (body && json_is_integer(clock)) /* with the way of the message, which is short */
+        json_object_set_new(body, "skew_ms", json_integer(json_integer_value(clock) -
+                                                          (json_int_t)daemon_now_ms()));
     const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
                                    .attempt = wire_id_of(hello).attempt,
                                    .nonce = wire_id_of(hello).nonce, .body = body };
@@ -403,7 +407,7 @@ static json_t *launch_body(const struct job *job, json_t *spec, const char *run_
     job_dir(dir, sizeof(dir), job->daemon, c->id);
     digest(hash, spec);
     json_t *more = json_pack(
-        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s}}",
+        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s, s:f}}",
         "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
         "job_dir", dir, "ckpt_dir", ckpt ? ckpt : "", "acked", (json_int_t)job->attempt->acked,
         "secrets", secrets ? json_incref(secrets) : json_object(), "budget",
@@ -411,7 +415,8 @@ static json_t *launch_body(const struct job *job, json_t *spec, const char *run_
         "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",
         (json_int_t)c->rules.no_progress, "history", "failures_without_progress",
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
-        (json_int_t)c->best, "fingerprint", c->fingerprint);
+        (json_int_t)c->best, "fingerprint", c->fingerprint, "step_ms",
+        job->pulse.step_ms > 0 ? job->pulse.step_ms : 0.0);
     json_t *body = envelope(job);
     if (!body || !more || json_object_update(body, more) < 0) {
         json_decref(body);

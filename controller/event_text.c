@@ -10,6 +10,8 @@
 
 #include "controller/job_view.h"
 
+enum { SKEW_MS = 5000 }; /* more than any message takes */
+
 typedef void (*text_fn)(char *out, size_t size, const json_t *body);
 
 static const char *text_of(const json_t *body, const char *key)
@@ -283,9 +285,14 @@ static void agent_up(char *out, size_t size, const json_t *b)
 {
     const char *version = text_of(b, "version");
     bool other = version[0] && strcmp(version, JOBCTL_VERSION) != 0;
-    snprintf(out, size, "agent %lld on %s answers%s%s%s", int_of(b, "pid"), text_of(b, "node"),
+    const long long skew = int_of(b, "skew_ms"), off = skew < 0 ? -skew : skew;
+    char clock[80] = "";
+    if (off >= SKEW_MS)
+        snprintf(clock, sizeof(clock), "; its clock is %lld s %s ours: let both keep time", off / 1000,
+                 skew < 0 ? "behind" : "ahead of");
+    snprintf(out, size, "agent %lld on %s answers%s%s%s%s", int_of(b, "pid"), text_of(b, "node"),
              other ? "; it is of version " : "", other ? version : "",
-             other ? ", its attempt goes on as it is, the next one is ours" : "");
+             other ? ", its attempt goes on as it is, the next one is ours" : "", clock);
 }
 
 static void text_only(char *out, size_t size, const json_t *b)
@@ -319,6 +326,7 @@ static const struct kind {
     {"step", step, NULL, false},
     {"hang", hang, NULL, true},
     {"gpu_event", text_only, NULL, true},
+    {"nccl", text_only, NULL, true},
     {"gpu_fault", gpu_fault, NULL, true},
     {"incident", incident, NULL, false},
     {"straggler", straggler, NULL, true},

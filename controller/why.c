@@ -29,6 +29,7 @@ struct story {
     char       stop[200];
     char       last_text[256], last_death[320];    /* why; why and how it was classified */
     char       advice[200], excluded[200];     /* the UUIDs that are left out */
+    char       nccl[600];           /* how it connects otherwise than expected */
     char       report[600], seen[500]; /* of the last incident: its file, what the ranks did */
     json_t    *evidence;
 };
@@ -43,8 +44,8 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
 {
     static const char *const telling[] = {
         "generation_ended", "restart_scheduled", "retry", "agent_lost", "stop_requested",
-        "quarantined", "warning", "straggler", "excluded", "attempt_ended", "done", "setup_done",
-        "placed", "nodes", "node_lost",
+        "quarantined", "warning", "straggler", "excluded", "gpu_event", "nccl", "attempt_ended", "done",
+        "setup_done", "placed", "nodes", "node_lost",
     };
     char text[400], line[520];
     json_t *at = NULL;
@@ -100,6 +101,9 @@ static int tell(void *ctx, const struct event_row *row)
         size_t n = strlen(s->excluded);
         snprintf(s->excluded + n, sizeof(s->excluded) - n, "%s%.60s", n ? ", " : "",
                  body_text(body, "gpu"));
+    } else if (strcmp(row->kind, "nccl") == 0) {
+        bool fine = json_is_true(json_object_get(body, "expected"));
+        snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : body_text(body, "text"));
     } else if (strcmp(row->kind, "agent_lost") == 0) {
         s->lost++;
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
@@ -159,6 +163,8 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
         buf_print(text, " Just before, %s (%s).", s->seen, s->report);
     if (s->advice[0])
         buf_print(text, " Advice: %s.", s->advice);
+    if (s->nccl[0])
+        buf_print(text, " Slower than it could be: %s.", s->nccl);
     if (s->excluded[0])
         buf_print(text, " Left out since they failed in it: %s.", s->excluded);
     if (s->checkpoints > 0)

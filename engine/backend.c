@@ -236,6 +236,22 @@ int backend_try_peers(struct kern_peer *p, struct err *err)
 
 enum wish { WISH_AUTO, WISH_FP32, WISH_BF16 };
 
+/* GPUs that the ranks of this node share, 0 = each has its own. */
+static int shared_gpus(void)
+{
+    int gpus = 0;
+    return env_int("JOBCTL_SHARED_GPUS", 0, &gpus, NULL) == 0 && gpus > 0 ? gpus : 0;
+}
+
+int backend_sharers(void)
+{
+    const int gpus = shared_gpus();
+    int ranks = 1;
+    if (!gpus || env_int("LOCAL_WORLD_SIZE", 1, &ranks, NULL) < 0)
+        return 1;
+    return (ranks + gpus - 1) / gpus;
+}
+
 /* The plugin stays loaded for good, whatever it answers. */
 static int open_cuda(enum wish wish, struct err *err)
 {
@@ -251,6 +267,7 @@ static int open_cuda(enum wish wish, struct err *err)
     int local = 0;
     if (env_int("LOCAL_RANK", 0, &local, err) < 0)
         return -1;
+    local = shared_gpus() ? local % shared_gpus() : local;
     struct kern_cuda c = {.ops_size = KERN_CUDA_SIZE, .device = local,
                           .precision = wish == WISH_FP32 ? KERN_FP32 : KERN_BF16};
     void *lib = load_plugin(err);

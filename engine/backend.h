@@ -2,7 +2,8 @@
 /* backend.h - which device computes: one choice per process, made before any model exists
  *
  * The CPU's kernels are in this program; those of NVIDIA GPUs in
- * libjobctl_cuda.so (on the GPU whose number is $LOCAL_RANK), looked for in $JOBCTL_CUDA (a file), beside this program,
+ * libjobctl_cuda.so (on the GPU whose number is $LOCAL_RANK; where ranks share $JOBCTL_SHARED_GPUS of
+ * them, in turn), looked for in $JOBCTL_CUDA (a file), beside this program,
  * and in ../lib of it.
  */
 #ifndef ENGINE_BACKEND_H
@@ -36,6 +37,7 @@ const struct kern_graphs *backend_graphs(void);
 /* Keep what is found out about products in this file, and use what it says; see kernels/cuda.h. */
 void backend_remember(const char *file);
 bool backend_is_bf16(void);       /* whether inputs of products are rounded */
+int backend_sharers(void);        /* ranks that are on this one's GPU; 1 where it is alone */
 const char *backend_device(void); /* "cpu", or the GPU's name */
 const char *backend_note(void);   /* a sentence for people, or "" */
 

@@ -37,6 +37,7 @@ struct plan {
     const char          *gpu_memory; /* --gpu-memory, or NULL */
     struct train_spec    spec;
     struct dataset_shape shape;
+    char digest[64]; /* of the data */
     struct batch_report  batches;
     int                  ranks;
     double               flops; /* of one step: forward and backward */
@@ -98,6 +99,7 @@ static int plan_make(void *arg, const char *cache, struct err *err)
         dataset_open(&d, s, cache, NULL, NULL, err) < 0)
         goto out;
     p->shape = dataset_shape(d);
+    snprintf(p->digest, sizeof(p->digest), "%s", dataset_digest(d));
     if (batch_report_make(&p->batches, d, s, err) < 0)
         goto out;
     p->ranks = count_ranks(p->job);
@@ -164,6 +166,7 @@ static void print_json(const struct plan *p)
         (double)s->steps * s->batch_global / (double)p->shape.samples, "memory", cards);
     json_object_update(o, batches);
     json_object_update(o, rest);
+    json_object_set_new(o, "data_digest", json_string(p->digest));
     json_object_set_new(o, "checkpoint_every",
                         s->checkpoint_every_steps > 0
                             ? json_pack("{s:I}", "steps", (json_int_t)s->checkpoint_every_steps)

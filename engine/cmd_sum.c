@@ -97,7 +97,7 @@ static int add_up(struct page *page, int rank, struct err *err)
     const size_t most = sizes[sizeof(sizes) / sizeof(sizes[0]) - 1];
     const int first[] = {0, SIDES};
     const struct dist_meet meet = {.nodes = 1, .first = first, .put = put, .get = get, .arg = page};
-    const struct dist_device device = {backend_ops(), backend_streams()};
+    const struct dist_device device = {backend_ops(), backend_streams(), false};
     const struct dist_config config = {.rank = rank, .world = SIDES, .name = "sum",
                                        .init_ms = START_MS, .wait_ms = START_MS, .meet = &meet,
                                        .device = &device};

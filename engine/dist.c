@@ -104,7 +104,7 @@ static const struct dist_ops *choose_way(const struct dist_config *c)
     if (c->world == 1)
         return &dist_none;
     if (c->device)
-        return &dist_nccl;
+        return c->device->shared ? &dist_host : &dist_nccl;
     if (!c->meet || c->meet->nodes == 1)
         return &dist_shm;
     return c->meet->nodes == c->world ? &dist_mesh : &dist_nodes;

@@ -49,6 +49,7 @@ struct dist_meet {
 struct dist_device {
     const struct kern_ops     *ops;
     const struct kern_streams *streams;
+    bool                       shared; /* several ranks are on one GPU, which NCCL refuses */
 };
 
 struct dist_config {

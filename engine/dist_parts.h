@@ -76,7 +76,7 @@ struct dist {
     int                    parts;       /*   of so many */
 };
 
-extern const struct dist_ops dist_none, dist_shm, dist_mesh, dist_nodes, dist_nccl;
+extern const struct dist_ops dist_none, dist_shm, dist_mesh, dist_nodes, dist_nccl, dist_host;
 
 /* As others know rank i of d: what a fault says. */
 static inline int dist_name(const struct dist *d, int i)

@@ -66,10 +66,11 @@ struct memory_room memory_room_here(void)
 struct memory_room memory_room(void)
 {
     const struct kern_ops *ops = backend_ops();
+    const int sharers = backend_sharers();
     size_t left, all;
     if (ops->host)
         return memory_room_here();
     if (ops->room(&left, &all))
-        return (struct memory_room){(int64_t)left, (int64_t)all};
+        return (struct memory_room){(int64_t)left / sharers, (int64_t)all / sharers};
     return (struct memory_room){0, 0};
 }

@@ -88,7 +88,7 @@ static int meeting_name(char name[DIST_NAME], struct err *err)
 static int connect_gpus(struct train *t, const struct dist_config *ranks)
 {
     const struct nccl *n;
-    struct dist_device device = {backend_ops(), backend_streams()};
+    struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1};
     struct dist_config c = *ranks;
     t->device = device;
     c.device = &t->device;
@@ -101,7 +101,10 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
         dist_abort(t->dist);
         return -1;
     }
-    if (train_is_first(t) && nccl_load(&n, NULL, NULL) == 0) {
+    if (train_is_first(t) && device.shared) {
+        printf("gpus: %d ranks share each, and add up through the host's memory\n",
+               backend_sharers());
+    } else if (train_is_first(t) && nccl_load(&n, NULL, NULL) == 0) {
         printf("gpus: %d, connected by NCCL %d.%d.%d\n", c.world, n->version / 10000,
                n->version % 10000 / 100, n->version % 100);
         if (n->note[0])

@@ -39,7 +39,7 @@ struct board {
 
 static struct board *board;
 static char fake[4096];  /* libnccl.so.2 beside the tests; the old one has "-old" in front */
-static bool never_reached;
+static bool never_reached, shared;
 
 static int put(void *arg, const char *key, const char *value, struct err *err)
 {
@@ -104,8 +104,10 @@ typedef int (*body_fn)(struct dist *d, struct err *err);
 static _Noreturn void be(int rank, int world, int init_ms, int wait_ms, body_fn body)
 {
     struct dist_meet meet = {.put = put, .get = get};
-    struct dist_device device = {kern_cpu(), &streams};
-    struct dist_config c = {.rank = rank, .world = world, .name = "nccl", .init_ms = init_ms,
+    struct dist_device device = {kern_cpu(), &streams, shared};
+    char name[40];
+    snprintf(name, sizeof(name), "nccl.%d", (int)getppid());
+    struct dist_config c = {.rank = rank, .world = world, .name = name, .init_ms = init_ms,
                             .wait_ms = wait_ms, .meet = &meet, .device = &device};
     struct err err = {0};
     struct dist *d = NULL;
@@ -196,6 +198,48 @@ static void sums(void **state)
             if (board->rank[i].rc != 0 || board->rank[i].stuck)
                 fail_msg("rank %d of %d: %d %s", i, world, board->rank[i].rc, board->rank[i].text);
     }
+}
+
+/* Ranks that share a GPU do without NCCL, and with the same words. */
+static int one_dies(struct dist *d, struct err *err)
+{
+    static float x[100000];
+    if (dist_rank(d) == 1)
+        _exit(0);
+    NEED(dist_all_reduce(d, x, 100000, DIST_F32, DIST_SUM, err) == 0);
+    NEED(dist_wait(d, err) == 0);
+    return 0;
+}
+
+static int one_sleeps(struct dist *d, struct err *err)
+{
+    static float x[100];
+    if (dist_rank(d) == 1)
+        sleep(1);
+    NEED(dist_all_reduce(d, x, 100, DIST_F32, DIST_SUM, err) == 0);
+    NEED(dist_wait(d, err) == 0);
+    return 0;
+}
+
+static void ranks_on_one_gpu(void **state)
+{
+    (void)state;
+    shared = true;
+    for (int world = 2; world <= RANKS; world++) {
+        run("", world, 60000, 60000, all_kinds);
+        for (int i = 0; i < world; i++)
+            if (board->rank[i].rc != 0)
+                fail_msg("rank %d of %d: %d %s", i, world, board->rank[i].rc, board->rank[i].text);
+    }
+    run("", 3, 60000, 60000, one_dies);
+    for (int i = 0; i < 3; i += 2)
+        if (board->rank[i].rc == 0 || !strstr(board->rank[i].text, "rank 1 died"))
+            fail_msg("rank %d: %d %s", i, board->rank[i].rc, board->rank[i].text);
+    run("", 2, 60000, 300, one_sleeps);
+    if (board->rank[0].rc == 0 || board->rank[0].fault.rank != 1 ||
+        !strstr(board->rank[0].text, "rank 1 is stuck or far behind"))
+        fail_msg("%d %s", board->rank[0].rc, board->rank[0].text);
+    shared = false;
 }
 
 static int many(struct dist *d, struct err *err)
@@ -321,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums),
+        cmocka_unit_test(ranks_on_one_gpu),
         cmocka_unit_test(faults),
         cmocka_unit_test(libraries),
     };

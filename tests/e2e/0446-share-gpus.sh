@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Two ranks on one GPU: refused where the job is submitted, with the GPU by name, the number that fits and
+# the way out; with share_gpus: true they train, add up through the host, and have the losses of one rank.
+# The GPU is a stand-in for NVML, its CUDA runs on the CPU.
+. "$TOP/tests/e2e/expect.sh"
+plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
+[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
+cd "$WORK"
+mkdir bin lib
+cp "$BIN"/jobctl* bin
+cp "$plugin" lib/libjobctl_cuda.so
+touch lib/libnccl.so.2 # none that can be loaded, whatever this machine has
+ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=a CUDA_CPU_DEVICES=1
+cp -r "$TOP/templates" .
+short=(--set train.steps=2 --set train.batch.global=4 --set train.sample.before=false
+    --set train.sample.after=false --set train.model.depth=1 --set train.schedule.warmup=0
+    --set resources.gpus=1 --set train.grad_checkpointing=false --set train.batch.micro=2)
+
+code 2 jobctl submit templates/sana-icons.yaml "${short[@]}" --set resources.ranks=2
+has '2' err
+tr '\n' ' ' <err | grep -q 'share_gpus: true' || { cat err; exit 1; }
+
+# resources.gpus: auto counts the GPUs that are here
+code 3 jobctl submit templates/sana-icons.yaml "${short[@]}" --set resources.gpus=auto --set resources.ranks=2
+for want in 'Fake A100 (GPU-a)' 'Duplicate GPU detected' 'here 1' 'share_gpus: true'; do
+    tr -s '\n ' ' ' <err | grep -qF "$want" || { echo "no '$want':"; cat err; exit 1; }
+done
+
+code 0 jobctl submit templates/sana-icons.yaml "${short[@]}" --set name=alone --wait
+code 0 jobctl submit templates/sana-icons.yaml "${short[@]}" --set name=both --set resources.ranks=2 \
+    --set resources.share_gpus=true --wait
+code 0 jobctl logs 2
+has 'gpus: 2 ranks share each, and add up through the host' out
+has 'device: CUDA on the CPU' out
+code 0 jobctl events 2 --json
+has '"JOBCTL_SHARED_GPUS"' out
+has 'they add up through the host' out
+python3 - "$JOBCTL_HOME" <<'END'
+import glob, json, sys
+def losses(job):
+    path, = glob.glob(f"{sys.argv[1]}/jobs/{job}/**/metrics.jsonl", recursive=True)
+    return {r["step"]: r["loss"] for r in map(json.loads, open(path)) if "loss" in r}
+one, two = losses(1), losses(2)
+assert len(one) == 2 and one.keys() == two.keys(), (one, two)
+for step in one:
+    assert abs(one[step] - two[step]) <= 1e-3 * abs(one[step]), (step, one[step], two[step])
+END

@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What NCCL says of the ways it has taken is read and compared with what was expected of the machine: from
+# files of ours, or from what the ranks print where the job says so. Its warnings count as evidence although
+# they are not in a rank's log. The GPUs are those of a stand-in for NVML; the words of NCCL a script's.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+mkdir lib
+${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+export LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/gpus
+cat >gpus <<'END'
+driver 580.95.05
+gpu GPU-a 00000000:0A:00.0 24576 8.6 NVIDIA GeForce RTX 3090
+gpu GPU-b 00000000:0B:00.0 24576 8.6 NVIDIA GeForce RTX 3090
+links 0 1 4
+path 0 1 20
+END
+cat >job.yaml <<'YAML'
+retry: {max: 0}
+run: |
+  file=$(echo "${NCCL_DEBUG_FILE:-/dev/stdout}" | sed "s/%h/node1/; s/%p/$$/")
+  say() { echo "node1:$$:1 [$LOCAL_RANK] NCCL INFO $*" >>"$file"; }
+  say "Bootstrap : Using eth0:10.0.0.1<0>"
+  say "2 coll channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per peer"
+  say "Channel 00/0 : $RANK[$RANK] -> $((1 - RANK))[$((1 - RANK))] via $WAY"
+  [ -z "$WARN" ] || { echo "node1:$$:1 [0] x.cc:1 NCCL WARN $WARN" >>"$file"; exit 1; }
+  echo "$NCCL_DEBUG $NCCL_DEBUG_SUBSYS"
+  until [ -e go-$JOBCTL_JOB_ID ]; do sleep 0.1; done
+YAML
+told() { # JOB TEXT: its event
+    for _ in $(seq 600); do
+        jobctl events "$1" | grep -F "$2" && return
+        sleep 0.1
+    done
+    echo "job $1 was not told '$2':"
+    jobctl events "$1"
+    return 1
+}
+
+jobctl submit job.yaml --set env.WAY=P2P/CUMEM -q
+told 1 'NCCL: P2P between 1 pair, 2 channels'
+touch go-1
+jobctl wait 1 --timeout 60
+jobctl logs 1 >out
+has 'INFO INIT,NET' out
+lacks 'Channel' out
+jobctl why 1 >out
+lacks 'Slower' out
+
+# Of the job's own will it prints to its log, and that is read.
+jobctl submit job.yaml --set env.WAY=SHM/direct/direct --set env.NCCL_DEBUG=INFO \
+    --set env.NCCL_P2P_DISABLE=1 -q
+told 2 "expected NVLink between ranks 0 and 1, NCCL used SHM/direct/direct: the job's env sets NCCL_P2P_DISABLE=1"
+touch go-2
+jobctl wait 2 --timeout 60
+jobctl why 2 >out
+has 'Slower than it could be' out
+has 'take NCCL_P2P_DISABLE out' out
+jobctl logs 2 >out
+has 'via SHM/direct/direct' out
+
+# A warning in the files decides why it failed.
+jobctl submit job.yaml --set env.WAY=P2P/CUMEM \
+    --set 'env.WARN=Call to ibv_reg_mr failed with error Cannot allocate memory' -q
+code 1 jobctl wait 3 --timeout 60
+jobctl why 3 >out
+has 'ibv_reg_mr' out
