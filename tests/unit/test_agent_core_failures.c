@@ -154,6 +154,30 @@ static void a_gpu_that_failed_is_left_out(void **state)
     }
 }
 
+/* The driver tells of a GPU while its rank waits for it: the generation ends, and it is left out. */
+static void a_gpu_is_left_out_while_its_rank_waits(void **state)
+{
+    const struct agent_input told = {
+        .kind = INPUT_HANG,
+        .hang = {.rank = 0,
+                 .fault = "NVRM: Xid (PCI:0000:0b:00): 79, it has fallen off the bus",
+                 .text = "GPU 1 (GPU-b) reports Xid 79: it has fallen off the bus"}};
+    (void)state;
+    launch_on_gpus("");
+    feed(told); /* nothing runs yet */
+    assert_null(strstr(said.data, "gpu_fault"));
+    spawned(1);
+    feed(told);
+    assert_non_null(strstr(said.data, "gpu_fault TIMER"));
+    assert_string_equal(field("cause"), "\"gpu_fault\"");
+    feed(told); /* once is enough */
+    assert_null(strstr(said.data, "gpu_fault"));
+    killed(1, 0, 9);
+    killed(1, 1, 9);
+    swept(true);
+    assert_string_equal(field("gpu"), "\"GPU-b\""); /* as the line says, whoever's rank was named */
+}
+
 static void the_same_failure_three_times_is_enough(void **state)
 {
     (void)state;
@@ -433,6 +457,7 @@ int main(void)
         TEST(smaller_and_smaller_is_not_the_same_failure),
         TEST(a_gpu_fault_is_for_the_controller),
         TEST(a_gpu_that_failed_is_left_out),
+        TEST(a_gpu_is_left_out_while_its_rank_waits),
         TEST(a_start_that_fails_is_a_failure),
         TEST(a_failing_setup_is_retried_within_the_budget),
         cmocka_unit_test(patience_doubles_up_to_its_limit),
