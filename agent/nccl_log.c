@@ -29,6 +29,8 @@ static bool take_word(char *out, size_t size, const char *line, const char *mark
     at += strspn(at, " ");
     size_t n = strcspn(at, ends);
     snprintf(out, size, "%.*s", (int)(n < size ? n : size - 1), at);
+    for (char *c = out; *c; c++)
+        *c = *c < ' ' || *c > '~' ? '?' : *c; /* it is stored as JSON */
     return n > 0;
 }
 
