@@ -15,9 +15,9 @@ ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
 export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=a CUDA_CPU_DEVICES=1
 cp -r "$TOP/templates" .
-short=(--set train.steps=2 --set train.batch.global=4 --set train.sample.before=false
+short=(--set train.steps=2 --set train.batch.global=2 --set train.sample.before=false
     --set train.sample.after=false --set train.model.depth=1 --set train.schedule.warmup=0
-    --set resources.gpus=1 --set train.grad_checkpointing=false --set train.batch.micro=2)
+    --set resources.gpus=1 --set train.grad_checkpointing=false --set train.batch.micro=1)
 
 code 2 jobctl submit templates/sana-icons.yaml "${short[@]}" --set resources.ranks=2
 has '2' err
