@@ -45,32 +45,41 @@ ends() {
     fi
 }
 
-for precision in fp32 bf16; do
-    ok "kernels $precision" "$kernels" "$plugin" $precision
-    ok "kernels $precision, every way, threads in reverse" \
-        env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_ORDER=reverse "$kernels" "$plugin" $precision
-    ok "kernels $precision, no algorithm in cuBLASLt" \
-        env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" $precision
-    ok "kernels $precision, no sums of columns in cuBLASLt" env JOBCTL_CUDA_WAYS=bgrad \
-        CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" $precision
-    cp "$log" "$work/sums.log"
-    ok "which are then made apart" grep 'columns summed 0 times' "$work/sums.log"
+# All that a precision has, each on a core of its own.
+check_precision() {
+    log=$work/log.$1
+    ok "kernels $1" "$kernels" "$plugin" "$1"
+    ok "kernels $1, every way, threads in reverse" \
+        env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_ORDER=reverse "$kernels" "$plugin" "$1"
+    ok "kernels $1, no algorithm in cuBLASLt" \
+        env CUDA_CPU_FAIL=algorithm "$kernels" "$plugin" "$1"
+    ok "kernels $1, no sums of columns in cuBLASLt" env JOBCTL_CUDA_WAYS=bgrad \
+        CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" "$1"
+    cp "$log" "$log.sums"
+    ok "which are then made apart" grep 'columns summed 0 times' "$log.sums"
     # shellcheck disable=SC2086
-    ok "golden cases $precision, every way" env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 \
-        "$bin/jobctl-train" verify --backend cuda --precision $precision $cases
-    cp "$log" "$work/sums.log"
+    ok "golden cases $1, every way" env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 \
+        "$bin/jobctl-train" verify --backend cuda --precision "$1" $cases
+    cp "$log" "$log.sums"
     ok "gradients of biases come with those of weights" \
-        grep 'columns summed [1-9]' "$work/sums.log"
-done
+        grep 'columns summed [1-9]' "$log.sums"
+    ok "memory as planned $1" env PRECISION="$1" "$memory"
+    return $bad
+}
+check_precision fp32 >"$work/fp32" &
+fp32=$!
+check_precision bf16 >"$work/bf16" &
+bf16=$!
+wait $fp32 || bad=1
+wait $bf16 || bad=1
+cat "$work/fp32" "$work/bf16"
+
 # A GPU without bf16 and with less shared memory, such as a T4, computes in fp32.
 t4="env CUDA_CPU_GPU=t4 JOBCTL_CUDA_WAYS=$(echo "$every" | tr ' ' ',')"
 ok "kernels fp32 on a T4" $t4 "$kernels" "$plugin" fp32
-# shellcheck disable=SC2086
-ok "golden cases on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 $cases
+ok "a golden case on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 \
+    tests/golden/sana/tiny-qknorm.json
 
-for precision in fp32 bf16; do
-    ok "memory as planned $precision" env PRECISION=$precision "$memory"
-done
 ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
     "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json
 
@@ -257,6 +266,7 @@ ends 0 'tiny-base-b8, batch 1: .* ms, PyTorch compiled 40.00 ms: .* times as fas
 ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
     env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
 ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
+ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
 
 # Without a word on precision it trains, and says in what; bf16 is refused with what to do.
 spec old
