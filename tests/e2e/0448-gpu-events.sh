@@ -68,7 +68,16 @@ for fault in 'hang nvmlEventSetWait_v2' 'hang nvmlEventSetCreate' 'fail nvmlEven
     id=$(jobctl submit job.yaml -q)
     jobctl wait "$id" --timeout 60
 done
-# Nothing of it is left.
-! grep -l gpu-events /proc/[0-9]*/cmdline 2>/dev/null | while read -r f; do
-    tr '\0' '\n' <"${f%cmdline}environ" 2>/dev/null | grep -qx "FAKE_NVML=$FAKE_NVML" && echo "$f"
-done | grep .
+# Nothing of it is left, a moment after the last job.
+watchers() {
+    for d in /proc/[0-9]*; do
+        { tr '\0' ' ' <"$d/cmdline" | grep -q ' gpu-events'; } 2>/dev/null || continue
+        { tr '\0' '\n' <"$d/environ" | grep -qx "FAKE_NVML=$FAKE_NVML"; } 2>/dev/null && echo "$d" || true
+    done
+}
+for _ in $(seq 200); do
+    left=$(watchers)
+    [ -n "$left" ] || break
+    sleep 0.05
+done
+[ -z "$left" ] || { echo "left behind: $left"; exit 1; }
