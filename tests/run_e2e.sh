@@ -4,15 +4,21 @@
 #
 # A test exits 0 (passed), 77 (skipped, last line says why) or anything else.
 # After each, nothing of it may be left: no process with its home in the
-# environment, no file.  The last line is what a log reader counts.
+# environment, no file.  E2E_LANES (2) run at once, for most of them wait most of
+# the time; those that say "# alone: why" come at the end, one by one.  The last
+# line is what a log reader counts.
 set -u
 bin=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.." || exit 1
-passed=0 failed=0 skipped=0
 [ $# -gt 0 ] || set -- tests/e2e/[0-9]*.sh
-for t in "$@"; do
-    [ -f "$t" ] || continue
+lanes=${E2E_LANES:-2} running=0
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+
+# One test, told in one piece; how it ended goes into $results.
+run() {
+    local t=$1 name home start took rc left
     name=$(basename "$t" .sh)
     home=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-e2e.XXXXXX")
     start=$(date +%s.%N)
@@ -28,11 +34,38 @@ for t in "$@"; do
     # 77 without a word is no test that skips itself, but a rank that ended so (desync)
     [ $rc != 77 ] || [ -s "$home/log" ] || rc=97
     case $rc in
-    0) passed=$((passed + 1)); echo "ok      $name (${took} s)" ;;
-    77) skipped=$((skipped + 1)); echo "skipped $name: $(tail -n 1 "$home/log")" ;;
-    *) failed=$((failed + 1)); echo "FAILED  $name (exit $rc, ${took} s)"; sed 's/^/    /' "$home/log" | tail -n 60 ;;
+    0) echo "ok      $name (${took} s)" ;;
+    77) echo "skipped $name: $(tail -n 1 "$home/log")" ;;
+    *) printf 'FAILED  %s (exit %d, %s s)\n%s\n' "$name" $rc "$took" "$(sed 's/^/    /' "$home/log" | tail -n 60)" ;;
     esac
+    echo $rc >>"$results"
     rm -rf "$home"
+}
+
+# What one test is to hear must not reach another: each has its own standard input.
+start() {
+    if [ $running -ge "$lanes" ]; then
+        wait -n
+        running=$((running - 1))
+    fi
+    run "$1" </dev/null &
+    running=$((running + 1))
+}
+
+alone=()
+for t in "$@"; do
+    [ -f "$t" ] || continue
+    if grep -q '^# alone: ' "$t"; then
+        alone+=("$t")
+    else
+        start "$t"
+    fi
 done
+wait
+for t in ${alone[@]+"${alone[@]}"}; do
+    run "$t" </dev/null
+done
+passed=$(grep -c '^0$' "$results") skipped=$(grep -c '^77$' "$results")
+failed=$(($(wc -l <"$results") - passed - skipped))
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# alone: half a second is what it has to be back in
 # The embedded engine is killed with -9 in the middle: the agent has it back at the next step within
 # half a second, from memory: no step that was told of is lost; a checkpoint is written on request; cancel saves and
 # leaves no process behind.

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# alone: the time until a hang is noticed is measured
 # A rank of three is stopped (SIGSTOP) in steps of about 50 ms: named in less than 6 s, a report is made
 # before anything is ended, and all are at the next step again in less than 10 s. A command that is stopped
 # is seen as well. jobctl report packs what was written, without what is secret.

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# alone: the time of each rank is compared
 # One of three ranks is slow: it is held (SIGSTOP) most of the time. status, show and why name it and
 # its phase within seconds; nothing is restarted for it.
 cat >"$WORK/icons.yaml" <<YAML

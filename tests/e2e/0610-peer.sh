@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# alone: speeds are compared
 # The peer that speed is compared with is right (it passes the golden cases) and runs: in fp32, with
 # bf16 autocast as on a GPU, and its work is counted as ours is.
 python=${PYTHON:-/usr/bin/python3}

@@ -57,7 +57,7 @@ code 1 jobctl nodes test one nowhere
 has 'one      ok ' out
 has 'nowhere  nowhere cannot be reached' out
 code 2 jobctl nodes tset one
-has 'jobctl nodes test HOST...' err
+has 'jobctl nodes test|add|drain|resume|remove HOST...' err
 [ ! -e "$JOBCTL_HOME" ]
 
 # Nobody is there; a host that nobody knows; one whose key has changed; keys that it does not take.
