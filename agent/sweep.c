@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ENVIRON_MAX = 1024 * 1024 };
+enum { ENVIRON_MAX = 1024 * 1024, EXEC_LOOKS = 5 };
 
 /* What /proc/PID/stat says. */
 struct process {
@@ -74,15 +75,30 @@ static bool is_of(const char *env, size_t size, int generation)
 
 enum mark { UNMARKED, OF_ATTEMPT, OF_GENERATION, OF_ANOTHER };
 
-static enum mark read_mark(int dir, const struct sweep *s)
+static size_t read_environ(int dir, char *env)
 {
-    char *env = malloc(ENVIRON_MAX);
     int fd = openat(dir, "environ", O_RDONLY | O_CLOEXEC);
     size_t size = 0;
+    if (fd < 0)
+        return 0;
+    for (ssize_t n; size < ENVIRON_MAX && (n = read(fd, env + size, ENVIRON_MAX - size)) > 0;)
+        size += (size_t)n;
+    close(fd);
+    return size;
+}
+
+/* `child`: what shows no mark is ours. */
+static enum mark read_mark(int dir, const struct sweep *s, bool child)
+{
+    char *env = malloc(ENVIRON_MAX);
+    size_t size = env ? read_environ(dir, env) : 0;
     enum mark mark = UNMARKED;
-    if (env && fd >= 0) {
-        for (ssize_t n; size < ENVIRON_MAX && (n = read(fd, env + size, ENVIRON_MAX - size)) > 0;)
-            size += (size_t)n;
+    /* While it becomes another program it shows nothing, and only for that long. */
+    for (int i = 0; env && child && size == 0 && i < EXEC_LOOKS; i++) {
+        poll(NULL, 0, 1);
+        size = read_environ(dir, env);
+    }
+    if (size > 0) {
         char nonce[160], run_dir[PATH_MAX + 24];
         snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=%s", s->nonce);
         snprintf(run_dir, sizeof(run_dir), "JOBCTL_RUN_DIR=%s", s->run_dir ? s->run_dir : "");
@@ -95,17 +111,16 @@ static enum mark read_mark(int dir, const struct sweep *s)
                  has_entry(env, size, SWEEP_DAEMON, false))
             mark = OF_ANOTHER;
     }
-    if (fd >= 0)
-        close(fd);
     free(env);
     return mark;
 }
 
 static bool is_ours(int dir, const struct process *p, const struct sweep *s)
 {
-    enum mark mark = read_mark(dir, s);
+    const bool child = s->adopted && p->ppid == getpid();
+    enum mark mark = read_mark(dir, s, child);
     if (mark == UNMARKED)
-        return s->adopted && p->ppid == getpid();
+        return child;
     if (mark == OF_ANOTHER)
         return false;
     /* What the setup has left running serves every generation. */
