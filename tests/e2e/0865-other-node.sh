@@ -4,7 +4,7 @@
 # the bits of one rank.
 . "$TOP/tests/e2e/events.sh"
 cd "$WORK"
-JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
+JOBCTL_NODE_LOST_S=5 jobctl daemon --detach
 
 # spec NAME NODES RANKS STEPS
 spec() {
@@ -32,7 +32,7 @@ fail() {
     exit 1
 }
 
-spec one 1 1 200
+spec one 1 1 300
 jobctl submit -q one.yaml --wait
 spec four 1 4 40
 jobctl submit -q four.yaml --wait
@@ -48,7 +48,7 @@ await 3 '"kind":"plan".*"np":4,"nodes":2'
 page() { jobctl-agent flight "$JOBCTL_HOME/jobs/4/1/node1/rank$1.flight"; }
 pid_of() { page "$1" | sed -n 's/.*, pid \([0-9]*\).*/\1/p'; }
 
-spec harm 2 2 200
+spec harm 2 2 300
 jobctl submit -q harm.yaml
 until_step 4 25 1
 kill -KILL "$(pid_of 3)"
@@ -66,4 +66,4 @@ await 4 '"kind":"attempt_ended".*"cause":"node_lost"'
 jobctl wait 4 || fail 4
 jobctl events 4
 jobctl why 4
-[ "$(bits 1 00000200)" = "$(bits 4 00000200)" ]
+[ "$(bits 1 00000300)" = "$(bits 4 00000300)" ]
