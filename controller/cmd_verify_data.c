@@ -6,10 +6,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/output.h"
@@ -47,25 +45,19 @@ static int find_spec(struct call *call, const char *what, json_t **spec, json_t 
 static int verify(struct call *call, const char *path, const char *dir)
 {
     const char *words[8] = {"verify-data", "--spec", path};
-    int n = 3, status = 0;
-    struct buf out;
+    int n = 3;
     if (dir && dir[0]) {
         words[n++] = "--dir";
         words[n++] = dir;
     }
     if (call->json)
         words[n++] = "--json";
-    buf_init(&out);
-    int rc = program_run("jobctl-train", words, &out, &status, &call->err);
-    if (rc == 0 && out.size > 0)
-        fwrite(out.data, 1, out.size, call->out.file);
-    buf_fini(&out);
-    if (rc < 0)
+    int code = program_pass("jobctl-train", words, call->out.file, &call->err);
+    if (code < 0)
         return -1;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == 0 || code == DATA_WRONG)
         return code;
-    return err_set(&call->err, code > 0 && code < 70 ? ERR_USAGE : ERR_SYSTEM,
+    return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM,
                    "jobctl-train could not read the data; its reason stands above");
 }
 

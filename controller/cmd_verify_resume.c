@@ -5,9 +5,7 @@
  * is found out where the checkpoints are.
  */
 #include <stdio.h>
-#include <sys/wait.h>
 
-#include "agent/buf.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/output.h"
@@ -27,8 +25,7 @@ static int replay(struct call *call, const char *dir)
     const char *words[10] = {"verify-resume", "--dir", dir};
     const char *ranks = options_text(&call->options, "ranks");
     const char *steps = options_text(&call->options, "steps");
-    int n = 3, status = 0;
-    struct buf out;
+    int n = 3;
     if (ranks) {
         words[n++] = "--ranks";
         words[n++] = ranks;
@@ -39,19 +36,14 @@ static int replay(struct call *call, const char *dir)
     }
     if (call->json)
         words[n++] = "--json";
-    buf_init(&out);
-    int rc = program_run("jobctl-train", words, &out, &status, &call->err);
-    if (rc == 0 && out.size > 0)
-        fwrite(out.data, 1, out.size, call->out.file);
-    buf_fini(&out);
-    if (rc < 0)
+    int code = program_pass("jobctl-train", words, call->out.file, &call->err);
+    if (code < 0)
         return -1;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == 0)
         return 0;
     if (code == DIFFERS)
         return 1;
-    return err_set(&call->err, code > 0 && code < 70 ? ERR_USAGE : ERR_SYSTEM,
+    return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM,
                    "jobctl-train could not take these steps again; its reason stands above");
 }
 

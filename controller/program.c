@@ -72,3 +72,17 @@ int program_run(const char *name, const char *const *words, struct buf *out, int
     close(ends[0]);
     return err->code == ERR_NONE ? 0 : -1;
 }
+
+int program_pass(const char *name, const char *const *words, FILE *to, struct err *err)
+{
+    struct buf out;
+    int status = 0;
+    buf_init(&out);
+    int rc = program_run(name, words, &out, &status, err);
+    if (rc == 0 && out.size > 0)
+        fwrite(out.data, 1, out.size, to);
+    buf_fini(&out);
+    if (rc < 0)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+}

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct buf;
 struct err;
@@ -19,5 +20,8 @@ int program_spec_file(char path[PROGRAM_PATH], const json_t *spec, struct err *e
  * *status is that of waitpid(). */
 int program_run(const char *name, const char *const *words, struct buf *out, int *status,
                 struct err *err);
+
+/* The same; what it said goes to `to`. Its exit code; 256 when a signal ended it. */
+int program_pass(const char *name, const char *const *words, FILE *to, struct err *err);
 
 #endif

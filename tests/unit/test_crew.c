@@ -2,6 +2,7 @@
 /* test_crew.c - a head in this process, members in processes of their own, real ranks on each */
 #include "tests/unit/agent_fixture.h"
 #include "tests/unit/crew_proxy.h"
+#include "tests/unit/loop_fixture.h"
 
 #include <sys/prctl.h>
 
@@ -13,7 +14,6 @@
 
 enum { NODES = 3, EACH = 2, RANKS = 1 + 2 * EACH, LINES = 64 };
 
-static uv_loop_t loop;
 static struct crew *crew;
 static struct proxy wires[NODES];
 static pid_t members[NODES];
@@ -134,25 +134,6 @@ static const struct crew_hooks hooks = {
     .inspected = on_inspected, .lost = on_lost};
 
 /* --- the loop ------------------------------------------------------------------------------- */
-
-static void on_alarm(uv_timer_t *timer)
-{
-    *(bool *)timer->data = true;
-}
-
-static bool run_until(const int *n, int least, int ms)
-{
-    bool over = false;
-    uv_timer_t alarm;
-    uv_timer_init(&loop, &alarm);
-    alarm.data = &over;
-    uv_timer_start(&alarm, on_alarm, (uint64_t)ms, 0);
-    while (!over && !(n && *n >= least))
-        uv_run(&loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&alarm, NULL);
-    uv_run(&loop, UV_RUN_NOWAIT);
-    return !over;
-}
 
 #define AWAIT(what, least) assert_true(run_until(&t.what, least, PATIENCE_MS))
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_crew_link.c - two agents that talk over connections which break, and strangers at the door */
 #include "tests/unit/crew_proxy.h"
+#include "tests/unit/loop_fixture.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,7 +18,6 @@
 enum { PATIENCE_MS = 30000, LOST_MS = 15000, MANY = 1000 };
 #define NONCE "0123456789abcdef"
 
-static uv_loop_t loop;
 
 /* One end, and what came to it. */
 struct end {
@@ -69,26 +69,6 @@ static const char *on_called(void *arg, struct secure *s, struct frame_reader *r
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
-
-static void on_alarm(uv_timer_t *t)
-{
-    *(bool *)t->data = true;
-}
-
-/* Runs until *n reaches `least`, at most `ms`; false: it did not. NULL: just so long. */
-static bool run_until(const int *n, int least, int ms)
-{
-    bool over = false;
-    uv_timer_t alarm;
-    uv_timer_init(&loop, &alarm);
-    alarm.data = &over;
-    uv_timer_start(&alarm, on_alarm, (uint64_t)ms, 0);
-    while (!over && !(n && *n >= least))
-        uv_run(&loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&alarm, NULL);
-    uv_run(&loop, UV_RUN_NOWAIT);
-    return !over;
-}
 
 static bool run_until_lost(const struct end *e, int ms)
 {
