@@ -33,7 +33,7 @@ struct plan_view {
     json_t         *plan, *env, *notes;
 };
 
-/* "" where there is no such text. */
+/* plan_view.c: "" where there is no such text. */
 const char *plan_text(const json_t *object, const char *key);
 bool plan_true(const json_t *object, const char *key);
 

@@ -15,6 +15,7 @@ pure="
     controller/account
     agent/spending
     agent/plan
+    agent/plan_view
     agent/plan_gpus
     agent/plan_nccl
     agent/plan_user

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_view.c - the plan in the making: what is read of it, and how a line gets into it; see plan_parts.h */
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/plan.h"
+#include "agent/plan_parts.h"
+#include "engine/err.h"
+
+const char *plan_text(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+bool plan_true(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
+void plan_note(struct plan_view *v, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    err_make_printable(text);
+    json_array_append_new(v->notes, json_string(text));
+}
+
+void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
+              const char *fact, const char *confidence)
+{
+    json_array_append_new(v->env, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", name, "value",
+                                            value, "why", why, "fact", fact, "confidence",
+                                            confidence));
+}
+
+const char *plan_env(const json_t *plan, const char *name)
+{
+    static const char *const lists[] = {"user_env", "env"};
+    for (int l = 0; l < 2; l++) {
+        size_t i;
+        json_t *row;
+        json_array_foreach(json_object_get(plan, lists[l]), i, row)
+        {
+            if (strcmp(plan_text(row, "name"), name) == 0)
+                return plan_text(row, "value");
+        }
+    }
+    return NULL;
+}
+
+/* FNV-1a: it tells plans of one job apart, nobody else's. */
+void plan_set_hash(json_t *plan)
+{
+    uint64_t h = 0xcbf29ce484222325U;
+    char hex[24];
+    char *text = json_dumps(plan, JSON_COMPACT | JSON_SORT_KEYS);
+    for (const char *p = text; p && *p; p++)
+        h = (h ^ (unsigned char)*p) * 0x100000001b3U;
+    free(text);
+    snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)h);
+    json_object_set_new(plan, "hash", json_string(hex));
+}
