@@ -13,7 +13,10 @@
 #include "agent/cause.h"
 #include "agent/rank_line.h"
 
-enum { PART_MS = 5000 };
+enum {
+    PART_MS = 5000,
+    CASCADE_GRACE_MS = 3000 /* for ranks whose neighbour has died */
+};
 
 static bool all_parted(const struct agent_core *c)
 {
@@ -31,7 +34,7 @@ static bool only_parted(const struct agent_core *c)
            (cause == CAUSE_RANK_CRASH || cause == CAUSE_NCCL_ERROR);
 }
 
-bool agent_core_await_parting(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+static bool await_parting(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     if (!only_parted(c))
         return false;
@@ -39,6 +42,18 @@ bool agent_core_await_parting(struct agent_core *c, int64_t now_ms, struct agent
     c->kill_at = now_ms + PART_MS;
     agent_core_timer(c, out, now_ms + PART_MS);
     return true;
+}
+
+void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    if (c->alive == 0) {
+        agent_core_generation_over(c, now_ms, out);
+    } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
+        c->phase = AGENT_ENDING;
+        agent_core_ask_report(c, false, out);
+        if (!await_parting(c, now_ms, out))
+            agent_core_stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
+    }
 }
 
 /* Nobody has died, and yet they have lost each other. */
@@ -72,7 +87,7 @@ void agent_core_join(struct agent_core *c, const struct agent_input *in, struct 
     if (!only_parted(c) || suspect_guilty(&c->suspect) ||
         patience_ask(&c->patience, why, sizeof(why)) < 0 ||
         patience_wait_ms(&c->patience, in->jitter) > 0) {
-        agent_core_stop_cascade(c, in->now_ms, out);
+        agent_core_stop_cascade(c, in->now_ms, CASCADE_GRACE_MS, out);
         return;
     }
     agent_core_timer(c, out, 0);
@@ -113,5 +128,5 @@ void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_
         agent_core_end_others(c, now_ms, out);
     }
     if (c->phase == AGENT_ENDING && c->stage == STAGE_PART)
-        agent_core_stop_cascade(c, now_ms, out);
+        agent_core_stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
 }

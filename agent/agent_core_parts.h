@@ -69,15 +69,43 @@ struct agent_core {
     bool retry_helps, gave_up;
 };
 
-/* The one timer; 0 = none. */
+/*
+ * From the bottom up: act and again, over, part, then end, nodes and words, which hear; a file calls
+ * those below it, agent_core.c all.
+ */
+
+/* agent_core_act.c.  The one timer; 0 = none. */
 void agent_core_timer(struct agent_core *c, struct agent_effects *out, int64_t at_ms);
+void agent_core_signal(struct agent_effects *out, int signo);
 /* The next generation, or the setup before it. */
 void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+/* The story of the failure, by a debugger too if asked; INPUT_REPORTED follows. */
+void agent_core_ask_report(const struct agent_core *c, bool inspect, struct agent_effects *out);
+/* Others wait in vain for a rank that has failed: SIGTERM at once, SIGKILL after the grace. */
+void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, int64_t grace_ms,
+                             struct agent_effects *out);
 /* Everything that can be said is known: sweep, then say it. */
 void agent_core_close(struct agent_core *c, struct agent_effects *out, const char *result,
                       bool retry_helps, bool gave_up, const char *text);
 
-void agent_core_signal(struct agent_effects *out, int signo);
+/* agent_core_again.c: a generation, or the setup, failed, and nothing of it is left. */
+void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+/* What failed was a hang for which the plan has something left to try. */
+bool agent_core_has_remedy(const struct agent_core *c);
+
+/* agent_core_over.c: generation_ended, while its ranks may live. */
+void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+/* The same when no rank of it lives, or none ever did: then it is swept. */
+void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+
+/* agent_core_part.c.  A rank, or more than one, has ended: the others are stopped if it failed, or
+ * given time to part from it; swept if it was the last. */
+void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out);
+/* The next generation, if all that live have parted. */
+void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 
 /* agent_core_end.c: INPUT_RANK_EXITED, INPUT_HANG, INPUT_REPORTED. */
 void agent_core_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
@@ -86,32 +114,11 @@ void agent_core_reported(struct agent_core *c, const struct agent_input *in,
                          struct agent_effects *out);
 /* The report of a hang is there, or late. */
 void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-/* A rank, or more than one, has ended: stop the others if it failed, sweep if it was the last. */
-void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-/* No rank of it lives, or none ever did. */
-void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-
-/* generation_ended, while its ranks may live; and to stop those. */
-void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-void agent_core_stop_cascade(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-
-/* agent_core_part.c: instead of stopping the others of a rank that failed: false, they are to be. */
-bool agent_core_await_parting(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out);
-/* The next generation, if all that live have parted. */
-void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
-void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 
 /* agent_core_nodes.c: INPUT_NODE_LOST, and an INPUT_LAUNCH for which not all nodes came. */
 void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in,
                             struct agent_effects *out);
-
-/* agent_core_again.c: a generation, or the setup, failed, and nothing of it is left. */
-void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
-/* What failed was a hang for which the plan has something left to try. */
-bool agent_core_has_remedy(const struct agent_core *c);
 
 /* agent_core_words.c: INPUT_PROGRESS, what a rank says of itself. */
 void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);

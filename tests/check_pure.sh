@@ -25,7 +25,10 @@ pure="
     agent/agent_core_words
     agent/agent_core_again
     agent/agent_core_end
+    agent/agent_core_act
     agent/agent_core_nodes
+    agent/agent_core_over
+    agent/agent_core_part
     agent/agent_core_view
     agent/agent_effects
     agent/agent_event
