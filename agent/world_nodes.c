@@ -43,7 +43,8 @@ static void setup_ended(struct world *w, const struct agent_exit *e)
         held_exit(&w->setup, e);
     if (failed && !w->setup_failed) {
         w->setup_failed = true;
-        world_signal(w, SIGKILL);
+        ranks_signal(w->ranks, SIGKILL);
+        crew_signal(w->crew, SIGKILL);
     }
     if (w->setups == 0)
         held_tell(&w->setup, &(struct held_hooks){.exited = tell_setup, .arg = w});

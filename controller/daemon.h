@@ -48,7 +48,7 @@ struct daemon_options {
     int  ready_fd;      /* gets the line "ready" when requests are answered; -1: none */
 };
 
-/* Runs until it is told to stop. */
+/* Runs until it is told to stop (daemon_run.c). */
 int daemon_run(const struct daemon_options *options, struct err *err);
 void daemon_stop(struct daemon *d);
 

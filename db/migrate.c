@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "db/stmt.h"
-#include "db/store.h"
 #include "engine/err.h"
 
 /* The assembler reads the file; the Makefile knows that this object depends on it. */
@@ -26,13 +24,13 @@ int migrations_count(void)
     return (int)(sizeof(MIGRATIONS) / sizeof(MIGRATIONS[0]));
 }
 
-static int version_read(int *version, struct store *s, struct err *err)
+static int version_read(int *version, sqlite3 *db, struct err *err)
 {
     sqlite3_stmt *st = NULL;
     int rc = -1;
-    if (sqlite3_prepare_v2(store_handle(s), "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {
-        err_set(err, ERR_DATA, "the store cannot be read: %s", sqlite3_errmsg(store_handle(s)));
+        err_set(err, ERR_DATA, "the store cannot be read: %s", sqlite3_errmsg(db));
     } else {
         *version = sqlite3_column_int(st, 0);
         rc = 0;
@@ -41,7 +39,7 @@ static int version_read(int *version, struct store *s, struct err *err)
     return rc;
 }
 
-static int copy_beside(struct store *s, const char *path, int version, struct err *err)
+static int copy_beside(sqlite3 *db, const char *path, int version, struct err *err)
 {
     char copy[4096];
     snprintf(copy, sizeof(copy), "%s.v%d", path, version);
@@ -49,20 +47,20 @@ static int copy_beside(struct store *s, const char *path, int version, struct er
     char *sql = sqlite3_mprintf("VACUUM INTO %Q", copy);
     if (!sql)
         return err_set(err, ERR_MEMORY, "out of memory for the copy of the store");
-    int rc = sqlite3_exec(store_handle(s), sql, NULL, NULL, NULL);
+    int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
     sqlite3_free(sql);
     if (rc != SQLITE_OK)
         return err_set(err, ERR_SYSTEM, "cannot copy the store to %s before its migration: %s",
-                       copy, sqlite3_errmsg(store_handle(s)));
+                       copy, sqlite3_errmsg(db));
     chmod(copy, 0600);
     return 0;
 }
 
-int migrate_run(struct store *s, const char *path, const char *const *steps, int count,
+int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count,
                 struct err *err)
 {
     int version = 0;
-    if (version_read(&version, s, err) < 0)
+    if (version_read(&version, db, err) < 0)
         return -1;
     if (version > count)
         return err_set(err, ERR_SYSTEM,
@@ -70,20 +68,21 @@ int migrate_run(struct store *s, const char *path, const char *const *steps, int
                        "use the newer jobctl", path, version, count);
     if (version == count)
         return 0;
-    if (version > 0 && copy_beside(s, path, version, err) < 0)
+    if (version > 0 && copy_beside(db, path, version, err) < 0)
         return -1;
-    if (store_begin(s, err) < 0)
-        return -1;
-    for (int i = version; i < count; i++) {
-        if (sqlite3_exec(store_handle(s), steps[i], NULL, NULL, NULL) != SQLITE_OK) {
-            err_set(err, ERR_SYSTEM, "migration %d of the store %s failed, nothing was changed: %s",
-                    i + 1, path, sqlite3_errmsg(store_handle(s)));
-            store_rollback(s);
-            return -1;
-        }
-    }
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+        return err_set(err, ERR_SYSTEM, "the store %s cannot be migrated: %s", path,
+                       sqlite3_errmsg(db));
     char pragma[64];
     snprintf(pragma, sizeof(pragma), "PRAGMA user_version=%d", count);
-    sqlite3_exec(store_handle(s), pragma, NULL, NULL, NULL);
-    return store_commit(s, err);
+    int at = version;
+    while (at < count && sqlite3_exec(db, steps[at], NULL, NULL, NULL) == SQLITE_OK)
+        at++;
+    if (at == count && sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK &&
+        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    err_set(err, ERR_SYSTEM, "migration %d of the store %s failed, nothing was changed: %s",
+            at < count ? at + 1 : count, path, sqlite3_errmsg(db));
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    return -1;
 }

@@ -8,15 +8,16 @@
 #ifndef DB_MIGRATE_H
 #define DB_MIGRATE_H
 
+#include <sqlite3.h>
+
 struct err;
-struct store;
 
 extern const char *const MIGRATIONS[];
 int migrations_count(void);
 
 /* Apply steps[version..count). An existing store is first copied to
  * `path`.v<version>. Failing leaves the store as it was. */
-int migrate_run(struct store *s, const char *path, const char *const *steps, int count,
+int migrate_run(sqlite3 *db, const char *path, const char *const *steps, int count,
                 struct err *err);
 
 #endif

@@ -93,7 +93,7 @@ int store_open(struct store **out, const char *path, struct err *err)
         err_set(err, ERR_SYSTEM, "cannot use the store %s: %s", path, sqlite3_errmsg(s->db));
         goto out;
     }
-    if (migrate_run(s, path, MIGRATIONS, migrations_count(), err) < 0)
+    if (migrate_run(s->db, path, MIGRATIONS, migrations_count(), err) < 0)
         goto out;
     *out = s;
     return 0;

@@ -393,15 +393,16 @@ static void migration(void **state)
     good[now] = "ALTER TABLE jobs ADD COLUMN colour TEXT NOT NULL DEFAULT 'grey'";
     bad[now] = "ALTER TABLE jobs ADD COLUMN colour TEXT; INSERT INTO nowhere VALUES (1)";
 
-    assert_int_equal(migrate_run(s, path, bad, now + 1, &err), -1);
+    assert_int_equal(migrate_run(store_handle(s), path, bad, now + 1, &err), -1);
     assert_non_null(strstr(err.text, "nothing was changed"));
     err.code = ERR_NONE;
     assert_int_not_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0),
                          SQLITE_OK);
 
-    assert_int_equal(migrate_run(s, path, good, now + 1, &err), 0);
+    assert_int_equal(migrate_run(store_handle(s), path, good, now + 1, &err), 0);
     assert_int_equal(sqlite3_exec(store_handle(s), "SELECT colour FROM jobs", 0, 0, 0), SQLITE_OK);
-    assert_int_equal(migrate_run(s, path, good, now + 1, &err), 0);     /* nothing more to do */
+    /* nothing more to do */
+    assert_int_equal(migrate_run(store_handle(s), path, good, now + 1, &err), 0);
     char copy[600];
     snprintf(copy, sizeof(copy), "%s.v%d", path, now);
     struct stat st;

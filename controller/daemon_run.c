@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon_run.c - the daemon from its lock to its last handle: daemon_run() of daemon.h */
+#include "controller/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "agent/unix_socket.h"
+#include "controller/farewell.h"
+#include "controller/home.h"
+#include "controller/hosts.h"
+#include "controller/replay.h"
+#include "controller/server.h"
+#include "controller/stray.h"
+#include "db/store.h"
+#include "engine/err.h"
+
+enum { LOCK_TRIES = 500, LOCK_PAUSE_MS = 20, LOG_BYTES = 10 * 1024 * 1024 };
+
+/* mkdir -p; what is made is for the owner alone. */
+static int make_path(const char *path, struct err *err)
+{
+    char part[PATH_MAX];
+    snprintf(part, sizeof(part), "%s", path);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char was = *p;
+        *p = 0;
+        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+            return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %m", part);
+        *p = was;
+        if (!was)
+            return 0;
+    }
+}
+
+/* Whoever can write here could make us run commands. */
+static int check_private(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return err_set(err, ERR_SYSTEM, "%s is not a directory that can be used", path);
+    if (st.st_uid != geteuid())
+        return err_set(err, ERR_SYSTEM, "%s belongs to another user; set JOBCTL_HOME to a directory "
+                       "of your own", path);
+    if (st.st_mode & 022)
+        return err_set(err, ERR_SYSTEM, "others may write to %s: run `chmod 700 %s`", path, path);
+    if ((st.st_mode & 077) && chmod(path, 0700) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make %s private: %m", path);
+    return 0;
+}
+
+static int home_open(struct daemon *d, struct err *err)
+{
+    char jobs[PATH_MAX + 8];
+    if (home_dir(d->home, sizeof(d->home), err) < 0 || make_path(d->home, err) < 0 ||
+        check_private(d->home, err) < 0)
+        return -1;
+    snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
+    return make_path(jobs, err);
+}
+
+/* Held until the process ends. One that is just stopping, or starting, is waited for. */
+static int lock_home(const struct daemon *d, const char *socket, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s/daemon.lock", d->home);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
+    for (int tries = 0; tries < LOCK_TRIES; tries++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return fd;
+        int other = unix_socket_connect(socket, true, NULL);
+        if (other >= 0) {
+            close(other);
+            close(fd);
+            return err_set(err, ERR_CONFLICT, "a daemon is running already for %s", d->home);
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_MS * 1000000L }, NULL);
+    }
+    close(fd);
+    return err_set(err, ERR_SYSTEM, "another daemon holds %s and does not answer", path);
+}
+
+static int log_to_file(const struct daemon *d, struct err *err)
+{
+    char path[PATH_MAX + 16], old[PATH_MAX + 32];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/" HOME_DAEMON_LOG, d->home);
+    snprintf(old, sizeof(old), "%s.1", path);
+    if (stat(path, &st) == 0 && st.st_size > LOG_BYTES)
+        rename(path, old);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+    close(fd);
+    return 0;
+}
+
+static void signal_came(uv_signal_t *handle, int signo)
+{
+    log_info(NULL, "stopping on signal %d", signo);
+    daemon_stop(handle->data);
+}
+
+/* A link per running job, a connection per client. */
+static void many_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void say_ready(int fd)
+{
+    if (fd < 0)
+        return;
+    if (write(fd, "ready\n", 6) != 6)
+        log_warn(NULL, "nobody waits to hear that the daemon is ready");
+    close(fd);
+}
+
+/* Start backwards; agents go on. */
+static void shut(struct daemon *d, uv_signal_t signals[2])
+{
+    d->stopping = true;
+    server_close(d->server);
+    d->server = NULL;
+    roster_fini(&d->roster);
+    farewell_close(d);
+    stray_close(d);
+    hosts_close(d);
+    fleet_close(d);
+    for (int i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&signals[i], NULL);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&d->loop);
+}
+
+/* Everything that needs the loop. */
+static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
+{
+    uv_signal_t signals[2];
+    static const int numbers[2] = { SIGTERM, SIGINT };
+    if (uv_loop_init(&d->loop) != 0) {
+        close(listen_fd);
+        return err_set(err, ERR_SYSTEM, "cannot make an event loop");
+    }
+    for (int i = 0; i < 2; i++) {
+        uv_signal_init(&d->loop, &signals[i]);
+        signals[i].data = d;
+        uv_signal_start(&signals[i], signal_came, numbers[i]);
+    }
+    int rc = fleet_open(d, err);
+    while (rc == 0 && !d->fleet.facts && !d->stopping)
+        uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; callers queue up */
+    if (rc == 0)
+        rc = server_open(&d->server, d, listen_fd, err);
+    else
+        close(listen_fd);
+    if (rc == 0)
+        rc = hosts_open(d, err);
+    if (rc == 0)
+        rc = replay_all(d, err);
+    if (rc == 0)
+        rc = farewell_open(d, err);
+    if (rc == 0)
+        stray_open(d);
+    if (rc == 0) {
+        log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
+        say_ready(ready_fd);
+        if (!d->stopping)
+            uv_run(&d->loop, UV_RUN_DEFAULT);
+    }
+    shut(d, signals);
+    return rc;
+}
+
+int daemon_run(const struct daemon_options *options, struct err *err)
+{
+    struct daemon *d = calloc(1, sizeof(*d));
+    char socket[PATH_MAX + 16], db[PATH_MAX + 16];
+    const char *die = getenv("JOBCTL_TEST_DIE_AT_EVENT");
+    int lock = -1, listen_fd, rc = -1;
+    if (!d)
+        return err_set(err, ERR_MEMORY, "out of memory for the daemon");
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of the request */
+    many_descriptors();
+    d->started_ms = daemon_now_ms();
+    d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
+    if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)
+        goto out;
+    snprintf(socket, sizeof(socket), "%s/" HOME_SOCKET, d->home);
+    snprintf(db, sizeof(db), "%s/jobs.db", d->home);
+    if ((lock = lock_home(d, socket, err)) < 0)
+        goto out;
+    if (options->detach && log_to_file(d, err) < 0)
+        goto out;
+    log_open(STDERR_FILENO, "daemon", getenv("JOBCTL_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+    if (store_open(&d->store, db, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
+        goto out;
+    rc = serve(d, listen_fd, options->ready_fd, err);
+    unlink(socket);
+    if (rc == 0)
+        log_info(NULL, "stopped");
+out:
+    store_close(d->store);
+    if (lock >= 0)
+        close(lock);
+    free(d);
+    return rc;
+}
