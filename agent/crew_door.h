@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crew_door.h - where the members of an attempt call its head
  *
- * Listens on all addresses, on a port that the system chooses, with a key drawn for it. Whoever knows
- * the key and says CALL within a few seconds is shown in; all others are sent away, and few of them
- * may stand at the door at a time.
+ * A door (agent/door.h) with a key drawn for it. Who was let in must say CALL within a few seconds.
  */
 #ifndef AGENT_CREW_DOOR_H
 #define AGENT_CREW_DOOR_H
 
 #include <jansson.h>
 #include <uv.h>
+
+#define CREW_DOOR_NAME "crew" /* by which its key is known */
 
 struct crew_door;
 struct err;

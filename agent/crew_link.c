@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/crew_door.h"
 #include "agent/crew_wire.h"
+#include "agent/door.h"
 #include "agent/frame.h"
 #include "engine/err.h"
 
@@ -18,7 +20,7 @@ enum {
     AGAIN_MIN_MS = 50, AGAIN_MAX_MS = 1000,
     SAID_QUEUE = 1024 * 1024,  /* what is only said does not wait behind so much */
     KEPT_MAX = 64 * 1024 * 1024,
-    ADDRESSES = 32, LIFE = 17
+    LIFE = 17
 };
 
 /* A frame that has not been acknowledged. */
@@ -59,9 +61,8 @@ struct crew_link {
     /* the member's */
     struct crew_link_call   call;
     char                    nonce[128], life[LIFE];
-    unsigned char           key[SECURE_KEY];
-    struct sockaddr_storage address[ADDRESSES];
-    int                     addresses, at;
+    struct door_way         way;
+    int                     at; /* of its addresses */
     int                     again_ms;
     /* the head's */
     char their_life[LIFE];
@@ -99,7 +100,7 @@ static void break_off(struct crew_link *l, const char *fmt, ...)
     if (l->head || l->closing || l->lost)
         return;
     if (!was_up)
-        l->at = (l->at + 1) % l->addresses;
+        l->at = (l->at + 1) % l->way.addresses;
     l->again_ms = was_up ? AGAIN_MIN_MS
                          : l->again_ms * 2 < AGAIN_MAX_MS ? l->again_ms * 2 : AGAIN_MAX_MS;
     uv_timer_start(&l->again, on_again, (uint64_t)l->again_ms, 0);
@@ -375,12 +376,6 @@ static void on_ready(void *arg)
         break_off(l, "it cannot be sent to");
 }
 
-static const char *address_text(const struct crew_link *l, char out[SECURE_ADDRESS])
-{
-    const struct sockaddr *a = (const struct sockaddr *)&l->address[l->at];
-    return uv_ip_name(a, out, SECURE_ADDRESS) == 0 ? out : "?";
-}
-
 static void on_dial_ended(void *arg, const char *text)
 {
     struct crew_link *l = arg;
@@ -388,8 +383,7 @@ static void on_dial_ended(void *arg, const char *text)
     if (l->up)
         break_off(l, "%s", text);
     else
-        break_off(l, "%s port %lld: %s", address_text(l, address),
-                  (long long)int_of(l->call.door, "port"), text);
+        break_off(l, "%s port %d: %s", door_way_text(&l->way, l->at, address), l->way.port, text);
 }
 
 static void dial(struct crew_link *l)
@@ -401,29 +395,9 @@ static void dial(struct crew_link *l)
         return;
     l->quiet_ms = 0;
     if (frame_reader_create(&l->reader, TO_MEMBER, &err) < 0 ||
-        secure_dial(&l->stream, l->loop, (const struct sockaddr *)&l->address[l->at], l->key,
-                    &hooks, &err) < 0)
+        secure_dial(&l->stream, l->loop, door_way_address(&l->way, l->at), CREW_DOOR_NAME,
+                    l->way.key, &hooks, &err) < 0)
         on_dial_ended(l, err.text);
-}
-
-static int read_door(struct crew_link *l, const json_t *door, struct err *err)
-{
-    size_t i;
-    const json_t *entry;
-    int port = (int)int_of(door, "port");
-    json_array_foreach(json_object_get(door, "addresses"), i, entry)
-    {
-        const char *text = json_string_value(entry);
-        struct sockaddr_storage *a = &l->address[l->addresses];
-        if (text && l->addresses < ADDRESSES &&
-            (uv_ip4_addr(text, port, (struct sockaddr_in *)a) == 0 ||
-             uv_ip6_addr(text, port, (struct sockaddr_in6 *)a) == 0))
-            l->addresses++;
-    }
-    if (l->addresses == 0 || port < 1 || port > 65535 ||
-        secure_key_parse(l->key, json_string_value(json_object_get(door, "key"))) < 0)
-        return err_set(err, ERR_DATA, "what was said of the first node's door is no door");
-    return 0;
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -452,10 +426,13 @@ int crew_link_dial(struct crew_link **out, uv_loop_t *loop, const struct crew_li
     l->call = *call;
     snprintf(l->nonce, sizeof(l->nonce), "%s", call->id.nonce);
     l->call.id.nonce = l->nonce;
-    l->call.door = json_incref((json_t *)(uintptr_t)call->door);
-    if (read_door(l, call->door, err) < 0 || uv_random(NULL, NULL, &life, sizeof(life), 0, NULL) < 0) {
+    l->call.door = NULL; /* the caller's */
+    if (door_way_read(&l->way, call->door, err) < 0 ||
+        uv_random(NULL, NULL, &life, sizeof(life), 0, NULL) < 0) {
         crew_link_close(l);
-        return err && err->code != ERR_NONE ? -1 : err_set(err, ERR_SYSTEM, "no random numbers");
+        return err && err->code != ERR_NONE
+                   ? err_prefix(err, "what was said of the first node's door: ")
+                   : err_set(err, ERR_SYSTEM, "no random numbers");
     }
     snprintf(l->life, sizeof(l->life), "%016llx", (unsigned long long)life);
     uv_timer_start(&l->again, on_again, 0, 0);
@@ -506,7 +483,6 @@ static void on_closed(uv_handle_t *handle)
     if (--l->handles > 0)
         return;
     forget_kept(l, INT64_MAX);
-    json_decref((json_t *)(uintptr_t)l->call.door);
     free(l);
 }
 

@@ -2,6 +2,8 @@
 /* secure.c - see secure.h; OpenSSL sees only memory, all of the network is libuv's */
 #include "agent/secure.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
@@ -9,22 +11,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "engine/err.h"
 
-#define IDENTITY "jobctl"
 #define CIPHERS  "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256" /* SHA-256: see below */
+
+enum { FINISH_MS = 2000 };
 
 struct secure {
     struct secure_hooks hooks;
     uv_tcp_t            tcp;
     uv_timer_t          patience; /* with the handshake */
     uv_connect_t        connect;
+    uv_shutdown_t       shutdown;
     SSL_CTX            *context;
     SSL                *ssl;
     BIO                *in, *out; /* owned by ssl */
-    unsigned char       key[SECURE_KEY];
-    bool                ready, ended, closing;
+    char                name[SECURE_NAME];
+    unsigned char       key[SECURE_KEY]; /* of the one who dials */
+    secure_key_fn       find;            /* of the other */
+    void               *find_arg;
+    bool                ready, ended, finishing, closing;
     int                 handles; /* not yet closed */
     char                bytes[65536];
 };
@@ -69,20 +77,21 @@ static unsigned say_key(SSL *ssl, const char *hint, char *identity, unsigned ide
 {
     const struct secure *s = SSL_get_app_data(ssl);
     (void)hint;
-    if (identity_size < sizeof(IDENTITY) || key_size < SECURE_KEY)
+    if (identity_size < sizeof(s->name) || key_size < SECURE_KEY)
         return 0;
-    memcpy(identity, IDENTITY, sizeof(IDENTITY));
+    memcpy(identity, s->name, sizeof(s->name));
     memcpy(key, s->key, SECURE_KEY);
     return SECURE_KEY;
 }
 
 static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, unsigned key_size)
 {
-    const struct secure *s = SSL_get_app_data(ssl);
-    if (!identity || strcmp(identity, IDENTITY) != 0 || key_size < SECURE_KEY)
+    struct secure *s = SSL_get_app_data(ssl);
+    if (!identity || strlen(identity) >= sizeof(s->name) || key_size < SECURE_KEY)
         return 0;
-    memcpy(key, s->key, SECURE_KEY);
-    return SECURE_KEY;
+    snprintf(s->name, sizeof(s->name), "%s", identity);
+    err_make_printable(s->name);
+    return s->find(s->find_arg, s->name, key) ? SECURE_KEY : 0;
 }
 
 static int set_up(struct secure *s, bool server, struct err *err)
@@ -124,6 +133,8 @@ failed:
 
 static void tell_end(struct secure *s, const char *text)
 {
+    if (s->finishing)
+        secure_close(s);
     if (s->ended || s->closing)
         return;
     s->ended = true;
@@ -287,20 +298,45 @@ size_t secure_queued(const struct secure *s)
 
 /* --- life ---------------------------------------------------------------------------------- */
 
+static void on_finished(uv_shutdown_t *req, int status)
+{
+    (void)status;
+    secure_close(req->data);
+}
+
+static void on_impatience(uv_timer_t *timer)
+{
+    secure_close(timer->data);
+}
+
+void secure_finish(struct secure *s)
+{
+    if (!s || s->closing || s->finishing)
+        return;
+    uv_read_stop((uv_stream_t *)&s->tcp);
+    ERR_clear_error();
+    if (!s->ready || s->ended || SSL_shutdown(s->ssl) < 0 || flush(s) < 0 ||
+        uv_shutdown(&s->shutdown, (uv_stream_t *)&s->tcp, on_finished) < 0) {
+        secure_close(s);
+        return;
+    }
+    s->shutdown.data = s;
+    s->finishing = true;
+    uv_timer_start(&s->patience, on_impatience, FINISH_MS, 0);
+}
+
 static void on_patience(uv_timer_t *timer)
 {
     tell_end(timer->data, "it does not answer");
 }
 
 static int make(struct secure **out, uv_loop_t *loop, bool server,
-                const unsigned char key[SECURE_KEY], const struct secure_hooks *hooks,
-                struct err *err)
+                const struct secure_hooks *hooks, struct err *err)
 {
     struct secure *s = calloc(1, sizeof(*s));
     if (!s)
         return err_set(err, ERR_MEMORY, "no memory for a connection");
     s->hooks = *hooks;
-    memcpy(s->key, key, SECURE_KEY);
     if (set_up(s, server, err) < 0) {
         release(s);
         return -1;
@@ -314,9 +350,25 @@ static int make(struct secure **out, uv_loop_t *loop, bool server,
     return 0;
 }
 
+/* The kernel asks whether the other side is there, and minds what it does not take. */
+static void mind_the_network(struct secure *s)
+{
+    const int idle_s = SECURE_DEAD_S / 3, between_s = SECURE_DEAD_S / 5, times = 3, on = 1;
+    const unsigned dead_ms = SECURE_DEAD_S * 1000;
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&s->tcp, &fd) < 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof(between_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
+}
+
 static void begin(struct secure *s)
 {
     uv_tcp_nodelay(&s->tcp, 1);
+    mind_the_network(s);
     uv_read_start((uv_stream_t *)&s->tcp, on_alloc, on_read);
 }
 
@@ -333,13 +385,15 @@ static void on_connected(uv_connect_t *req, int status)
     shake_hands(s);
 }
 
-int secure_dial(struct secure **out, uv_loop_t *loop, const struct sockaddr *to,
+int secure_dial(struct secure **out, uv_loop_t *loop, const struct sockaddr *to, const char *name,
                 const unsigned char key[SECURE_KEY], const struct secure_hooks *hooks,
                 struct err *err)
 {
     struct secure *s;
-    if (make(&s, loop, false, key, hooks, err) < 0)
+    if (make(&s, loop, false, hooks, err) < 0)
         return -1;
+    snprintf(s->name, sizeof(s->name), "%s", name);
+    memcpy(s->key, key, SECURE_KEY);
     s->connect.data = s;
     int rc = uv_tcp_connect(&s->connect, &s->tcp, to, on_connected);
     if (rc < 0) {
@@ -350,12 +404,14 @@ int secure_dial(struct secure **out, uv_loop_t *loop, const struct sockaddr *to,
     return 0;
 }
 
-int secure_accept(struct secure **out, uv_stream_t *listener, const unsigned char key[SECURE_KEY],
+int secure_accept(struct secure **out, uv_stream_t *listener, secure_key_fn find, void *find_arg,
                   const struct secure_hooks *hooks, struct err *err)
 {
     struct secure *s;
-    if (make(&s, listener->loop, true, key, hooks, err) < 0)
+    if (make(&s, listener->loop, true, hooks, err) < 0)
         return -1;
+    s->find = find;
+    s->find_arg = find_arg;
     int rc = uv_accept(listener, (uv_stream_t *)&s->tcp);
     if (rc < 0) {
         secure_close(s);
@@ -369,6 +425,11 @@ int secure_accept(struct secure **out, uv_stream_t *listener, const unsigned cha
 void secure_set_hooks(struct secure *s, const struct secure_hooks *hooks)
 {
     s->hooks = *hooks;
+}
+
+const char *secure_name(const struct secure *s)
+{
+    return s->name;
 }
 
 bool secure_address(const struct secure *s, bool other, char out[SECURE_ADDRESS])

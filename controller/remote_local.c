@@ -6,9 +6,6 @@
  *     somebody alive         -> connect; when the stream ends, look again
  *     somebody dead          -> bury: lock and fence the directory, wait until no process with
  *                               the attempt's nonce is left, read the spool to its end, lost
- *
- * Each step is called by the timer, so no hook is called from within open().
- * The link is freed when its timer is closed.
  */
 #include "controller/remote.h"
 
@@ -24,11 +21,11 @@
 #include "agent/identity.h"
 #include "agent/log.h"
 #include "agent/run_dir.h"
-#include "agent/spool.h"
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
 #include "agent/wire.h"
 #include "controller/agent_stream.h"
+#include "controller/link.h"
 #include "engine/err.h"
 
 enum {
@@ -42,74 +39,53 @@ enum {
 
 struct start {
     uv_process_t process;
-    struct link *link;
-    int          said;              /* its stderr */
+    struct local *link;
+    int           said;              /* its stderr */
 };
 
-struct link {
-    uv_loop_t        *loop;
-    uv_timer_t        timer;
-    struct link_hooks hooks;
-    struct agent_stream *stream;
-    struct start     *start;
-    bool              closed;
-    bool              may_start, dismiss;
-    bool              alone;        /* of its attempt on this machine */
-    int               starts, looks;
-    uint64_t          bury_until;
-    int64_t           job, attempt;
-    char              nonce[NONCE_CHARS + 1];
-    char              tag[48];
-    char              text[400];    /* why it is lost */
-    char             *run_dir;
-    char              gpus[512];    /* what its agent sees, "" = as it is */
-    void            (*step)(struct link *link);
+struct local {
+    struct link   base;
+    struct start *start;
+    bool          alone;        /* of its attempt on this machine */
+    int           starts, looks;
+    uint64_t      bury_until;
+    char          gpus[512];    /* what its agent sees, "" = as it is */
 };
 
-static void look(struct link *link);
-static void bury(struct link *link);
-
-static void timer_fired(uv_timer_t *timer)
+static struct local *local_of(struct link *base)
 {
-    struct link *link = timer->data;
-    if (!link->closed)
-        link->step(link);
+    return (struct local *)base;
 }
 
-static void later(struct link *link, uint64_t ms, void (*step)(struct link *link))
-{
-    if (link->closed)
-        return;
-    link->step = step;
-    uv_timer_start(&link->timer, timer_fired, ms, 0);
-}
+static void look(struct link *base);
+static void bury(struct link *base);
 
-static void path_in(char *out, size_t size, const struct link *link, const char *name)
+static void path_in(char *out, size_t size, const struct local *link, const char *name)
 {
-    snprintf(out, size, "%s/%s", link->run_dir, name);
+    snprintf(out, size, "%s/%s", link->base.run_dir, name);
 }
 
 /* ---- the stream ---- */
 
 static void heard(void *arg, enum wire_message number, const json_t *body)
 {
-    struct link *link = arg;
+    struct local *link = arg;
     link->looks = 0;
-    link->hooks.message(link->hooks.arg, number, body);
+    link->base.hooks.message(link->base.hooks.arg, number, body);
 }
 
 static void stream_ended(void *arg)
 {
-    struct link *link = arg;
-    link->stream = NULL;
-    later(link, LOOK_AGAIN_MS, look);
+    struct local *link = arg;
+    link->base.stream = NULL;
+    link_later(&link->base, LOOK_AGAIN_MS, look);
 }
 
-static int stream_open(struct link *link, int fd, struct err *err)
+static int stream_open(struct local *link, int fd, struct err *err)
 {
-    const struct wire_id id = { link->job, link->attempt, link->nonce };
+    const struct wire_id id = link_id(&link->base);
     const struct agent_stream_hooks hooks = { heard, stream_ended, link };
-    return agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, err);
+    return agent_stream_open(&link->base.stream, link->base.loop, fd, &id, &hooks, err);
 }
 
 /* ---- starting an agent ---- */
@@ -135,18 +111,18 @@ static void start_words(char *out, size_t size, int said)
 static void start_exited(uv_process_t *process, int64_t status, int signo)
 {
     struct start *s = process->data;
-    struct link *link = s->link;
+    struct local *link = s->link;
     if (link) {
         char words[300];
         start_words(words, sizeof(words), s->said);
         link->start = NULL;
         if (status == 0 || status == EXIT_LOCKED) {
-            later(link, status == 0 ? 0 : LOOK_AGAIN_MS, look);
+            link_later(&link->base, status == 0 ? 0 : LOOK_AGAIN_MS, look);
         } else {
-            snprintf(link->text, sizeof(link->text), "its agent could not be started (%s %d)%s%s",
-                     signo ? "signal" : "exit", signo ? signo : (int)status,
+            snprintf(link->base.text, sizeof(link->base.text),
+                     "its agent could not be started (%s %d)%s%s", signo ? "signal" : "exit", signo ? signo : (int)status,
                      words[0] ? ": " : "", words);
-            later(link, 0, bury);
+            link_later(&link->base, 0, bury);
         }
     }
     uv_close((uv_handle_t *)process, start_closed);
@@ -186,13 +162,13 @@ void remote_share_gpus(char *out, size_t size, int64_t each, int node)
     }
 }
 
-static int start_spawn(struct link *link, struct start *s)
+static int start_spawn(struct local *link, struct start *s)
 {
     char program[PATH_MAX], job[24], attempt[24], nonce[128], gpus[sizeof(link->gpus) + 32];
     remote_agent_program(program, sizeof(program));
-    snprintf(job, sizeof(job), "%lld", (long long)link->job);
-    snprintf(attempt, sizeof(attempt), "%lld", (long long)link->attempt);
-    snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->nonce);
+    snprintf(job, sizeof(job), "%lld", (long long)link->base.job);
+    snprintf(attempt, sizeof(attempt), "%lld", (long long)link->base.attempt);
+    snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%s", link->base.nonce);
     size_t n = 0;
     while (environ[n])
         n++;
@@ -208,29 +184,29 @@ static int start_spawn(struct link *link, struct start *s)
         snprintf(gpus, sizeof(gpus), "CUDA_VISIBLE_DEVICES=%s", link->gpus);
         env[n] = gpus;
     }
-    char *args[] = { program, (char[]){ "run" }, (char[]){ "--dir" }, link->run_dir,
+    char *args[] = { program, (char[]){ "run" }, (char[]){ "--dir" }, link->base.run_dir,
                      (char[]){ "--job" }, job, (char[]){ "--attempt" }, attempt, NULL };
     uv_stdio_container_t io[3] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
                                    { .flags = UV_INHERIT_FD, .data.fd = s->said } };
     uv_process_options_t options = { .exit_cb = start_exited, .file = program, .args = args,
                                      .env = env, .flags = UV_PROCESS_DETACHED, .stdio = io,
                                      .stdio_count = 3 };
-    int rc = uv_spawn(link->loop, &s->process, &options);
+    int rc = uv_spawn(link->base.loop, &s->process, &options);
     free(env);
     return rc;
 }
 
-static void start(struct link *link)
+static void start(struct local *link)
 {
     if (link->starts++ >= STARTS) {
-        snprintf(link->text, sizeof(link->text), "its agent was started %d times and did not stay",
-                 STARTS);
-        bury(link);
+        snprintf(link->base.text, sizeof(link->base.text),
+                 "its agent was started %d times and did not stay", STARTS);
+        bury(&link->base);
         return;
     }
     struct start *s = calloc(1, sizeof(*s));
     if (!s) {
-        later(link, LOOK_SELDOM_MS, look);
+        link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
     s->process.data = s;
@@ -241,177 +217,124 @@ static void start(struct link *link)
         link->start = s;
         return;
     }
-    snprintf(link->text, sizeof(link->text), "its agent could not be started: %s",
+    snprintf(link->base.text, sizeof(link->base.text), "its agent could not be started: %s",
              uv_strerror(rc));
     s->link = NULL;
     uv_close((uv_handle_t *)&s->process, start_closed);
-    bury(link);
+    bury(&link->base);
 }
 
 /* ---- the end of an attempt whose agent is gone ---- */
 
-static int give_spooled(void *arg, const json_t *event)
+static void sweep(struct link *base)
 {
-    struct link *link = arg;
-    struct err err = { 0 };
-    const struct wire_row *row = wire_find(WIRE_EVENT, TO_CONTROLLER);
-    const struct wire_id ours = { link->job, link->attempt, link->nonce };
-    const struct wire_id said = wire_id_of(event);
-    if (wire_check(row, event, &err) < 0 || !wire_id_same(&ours, &said)) {
-        log_error(link->tag, "the spool holds something else than its events: %s", err.text);
-        return 1;
-    }
-    link->hooks.message(link->hooks.arg, WIRE_EVENT, event);
-    return link->closed;
-}
-
-static void read_spool(struct link *link)
-{
-    char spool[PATH_MAX];
-    struct err err = { 0 };
-    path_in(spool, sizeof(spool), link, RUN_DIR_SPOOL);
-    if (access(spool, R_OK) == 0 &&
-        spool_read(spool, link->hooks.acked(link->hooks.arg), give_spooled, link, &err) < 0)
-        log_error(link->tag, "%s", err.text);
-    if (!link->closed)
-        link->hooks.lost(link->hooks.arg, link->text);
-}
-
-static void sweep(struct link *link)
-{
+    struct local *link = local_of(base);
     char left[256] = "";
-    bool patient = uv_now(link->loop) < link->bury_until;
-    const struct sweep s = { .nonce = link->nonce, .kill = !patient,
-                             .run_dir = link->alone ? NULL : link->run_dir };
+    bool patient = uv_now(link->base.loop) < link->bury_until;
+    const struct sweep s = { .nonce = link->base.nonce, .kill = !patient,
+                             .run_dir = link->alone ? NULL : link->base.run_dir };
     int n = sweep_run(&s, left, sizeof(left));
     if (n != 0) {
         if (!patient)
-            log_warn(link->tag, "ended what its agent had left: %s", left);
-        later(link, SWEEP_MS, sweep);
+            log_warn(link->base.tag, "ended what its agent had left: %s", left);
+        link_later(&link->base, SWEEP_MS, sweep);
         return;
     }
-    read_spool(link);
+    link_read_spool(&link->base);
 }
 
-static void bury(struct link *link)
+static void bury(struct link *base)
 {
+    struct local *link = local_of(base);
     struct err err = { 0 };
-    if (!link->text[0])
-        snprintf(link->text, sizeof(link->text), "the agent of attempt %lld died",
-                 (long long)link->attempt);
-    int lock = run_dir_lock(link->run_dir, &err);
+    if (!link->base.text[0])
+        snprintf(link->base.text, sizeof(link->base.text), "the agent of attempt %lld died",
+                 (long long)link->base.attempt);
+    int lock = run_dir_lock(link->base.run_dir, &err);
     if (lock < 0 && err.code == ERR_CONFLICT) {
-        later(link, LOOK_AGAIN_MS, look);       /* one is coming up, or on its way out */
+        link_later(&link->base, LOOK_AGAIN_MS, look);   /* one is coming up, or on its way out */
         return;
     }
     if (lock >= 0) {
-        if (run_dir_fence(link->run_dir, &err) < 0)
-            log_warn(link->tag, "%s", err.text);
+        if (run_dir_fence(link->base.run_dir, &err) < 0)
+            log_warn(link->base.tag, "%s", err.text);
         close(lock);
     }
-    link->bury_until = uv_now(link->loop) + SWEEP_GRACE_MS;
-    sweep(link);
+    link->bury_until = uv_now(link->base.loop) + SWEEP_GRACE_MS;
+    sweep(&link->base);
 }
 
 /* ---- looking ---- */
 
 /* An agent that finds the fence ends its ranks and leaves. */
-static void dismiss(struct link *link)
+static void dismiss(struct local *link)
 {
     struct err err = { 0 };
-    snprintf(link->text, sizeof(link->text), "its agent was told to leave");
-    if (!run_dir_fenced(link->run_dir) && run_dir_fence(link->run_dir, &err) < 0)
-        log_warn(link->tag, "%s", err.text);
-    later(link, LOOK_SELDOM_MS, look);
+    snprintf(link->base.text, sizeof(link->base.text), "its agent was told to leave");
+    if (!run_dir_fenced(link->base.run_dir) && run_dir_fence(link->base.run_dir, &err) < 0)
+        log_warn(link->base.tag, "%s", err.text);
+    link_later(&link->base, LOOK_SELDOM_MS, look);
 }
 
-static void look(struct link *link)
+static void look(struct link *base)
 {
+    struct local *link = local_of(base);
     struct err err = { 0 };
     struct identity who;
     char socket[PATH_MAX];
-    bool known = identity_read(&who, link->run_dir, NULL) == 0 &&
-                 strcmp(who.nonce, link->nonce) == 0;
-    if (!known && link->may_start && !run_dir_fenced(link->run_dir)) {
+    bool known = identity_read(&who, link->base.run_dir, NULL) == 0 &&
+                 strcmp(who.nonce, link->base.nonce) == 0;
+    if (!known && link->base.may_start && !run_dir_fenced(link->base.run_dir)) {
         start(link);
         return;
     }
-    if (link->dismiss && known && identity_alive(&who)) {
+    if (link->base.dismiss && known && identity_alive(&who)) {
         dismiss(link);
         return;
     }
     if (!known || !identity_alive(&who)) {
         if (!known)
-            snprintf(link->text, sizeof(link->text), "the agent of attempt %lld never started",
-                     (long long)link->attempt);
-        bury(link);
+            snprintf(link->base.text, sizeof(link->base.text),
+                     "the agent of attempt %lld never started", (long long)link->base.attempt);
+        bury(&link->base);
         return;
     }
     path_in(socket, sizeof(socket), link, RUN_DIR_SOCKET);
     int fd = unix_socket_connect(socket, true, &err);
     if (fd < 0 || stream_open(link, fd, &err) < 0) {
         if (++link->looks == 50)
-            log_warn(link->tag, "its agent lives (pid %lld) but cannot be reached: %s",
+            log_warn(link->base.tag, "its agent lives (pid %lld) but cannot be reached: %s",
                      (long long)who.pid, err.text);
-        later(link, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
+        link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
     }
 }
 
 static int local_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
                       const struct link_hooks *hooks, struct err *err)
 {
-    struct link *link = calloc(1, sizeof(*link));
-    if (!link || !(link->run_dir = strdup(spec->run_dir))) {
-        free(link);
-        return err_set(err, ERR_MEMORY, "out of memory for a link to an agent");
-    }
-    link->loop = loop;
-    link->hooks = *hooks;
-    link->may_start = spec->may_start;
-    link->dismiss = spec->dismiss;
+    *out = link_create(sizeof(struct local), loop, spec, hooks, err);
+    if (!*out)
+        return -1;
+    struct local *link = local_of(*out);
     link->alone = spec->nodes < 2;
     snprintf(link->gpus, sizeof(link->gpus), "%s", spec->gpus ? spec->gpus : "");
-    link->job = spec->job;
-    link->attempt = spec->attempt;
-    snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);
-    snprintf(link->tag, sizeof(link->tag), "%lld.%lld", (long long)spec->job,
-             (long long)spec->attempt);
-    uv_timer_init(loop, &link->timer);
-    link->timer.data = link;
-    later(link, spec->delay_ms, look);
-    *out = link;
+    link_later(*out, spec->delay_ms, look);
     return 0;
 }
 
-static void local_send(struct link *link, enum wire_message number, json_t *body)
+static void local_close(struct link *base)
 {
-    if (link->stream)
-        agent_stream_send(link->stream, number, body);
-    json_decref(body);
-}
-
-static void timer_closed(uv_handle_t *handle)
-{
-    struct link *link = handle->data;
-    free(link->run_dir);
-    free(link);
-}
-
-static void local_close(struct link *link)
-{
-    link->closed = true;
-    uv_close((uv_handle_t *)&link->timer, timer_closed);
-    if (link->start) {
-        link->start->link = NULL;
-        uv_unref((uv_handle_t *)&link->start->process);
+    struct start *s = local_of(base)->start;
+    if (s) {
+        s->link = NULL;
+        uv_unref((uv_handle_t *)&s->process);
     }
-    agent_stream_close(link->stream);
-    link->stream = NULL;
+    link_close(base);
 }
 
 const struct remote remote_local = {
     .name = "local",
     .open = local_open,
-    .send = local_send,
+    .send = link_send,
     .close = local_close,
 };

@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/identity.h"
 #include "agent/log.h"
 #include "controller/agent_stream.h"
+#include "controller/link.h"
 #include "controller/log_copy.h"
 #include "engine/err.h"
 
@@ -31,83 +31,63 @@ enum {
 
 struct helper {
     uv_process_t process;
-    struct link *link;          /* NULL: forgotten, only to be freed */
+    struct ssh  *link;          /* NULL: forgotten, only to be freed */
     int          said;          /* its stderr */
 };
 
-struct link {
-    uv_loop_t        *loop;
-    uv_timer_t        timer;
-    struct link_hooks hooks;
-    struct agent_stream *stream;
-    struct helper    *helper;
-    bool              closed;
-    bool              may_start, dismiss;
-    bool              reached;  /* an agent of this attempt was there, at least once */
-    uint64_t          lost_ms, silent_ms;
-    uint64_t          heard_at; /* in this conversation; 0: nothing yet, the helper has deadlines */
-    uint64_t          away_since, pause_ms;
-    void            (*step)(struct link *link);
-    int64_t           job, attempt;
-    char              nonce[NONCE_CHARS + 1];
-    char              tag[48];
-    char              host[64], key[48];
-    char              why[400]; /* what the latest helper said at its end */
-    char             *run_dir;
+struct ssh {
+    struct link    base;
+    struct helper *helper;
+    bool           reached;     /* an agent of this attempt was there, at least once */
+    uint64_t       lost_ms, silent_ms;
+    uint64_t       heard_at;    /* in this conversation; 0: nothing yet, the helper has deadlines */
+    uint64_t       away_since, pause_ms;
+    char           host[64], key[48];
+    char           why[400];    /* what the latest helper said at its end */
 };
 
-static void reach(struct link *link);
-
-static void timer_fired(uv_timer_t *timer)
+static struct ssh *ssh_of(struct link *base)
 {
-    struct link *link = timer->data;
-    if (!link->closed)
-        link->step(link);
+    return (struct ssh *)base;
 }
 
-static void later(struct link *link, uint64_t ms, void (*step)(struct link *link))
-{
-    if (link->closed)
-        return;
-    link->step = step;
-    uv_timer_start(&link->timer, timer_fired, ms, 0);
-}
+static void reach(struct link *base);
 
-static void reach_later(struct link *link, uint64_t ms)
+static void reach_later(struct ssh *link, uint64_t ms)
 {
-    later(link, ms, reach);
+    link_later(&link->base, ms, reach);
 }
 
 /* ---- when a conversation has ended ---- */
 
-static void tell_waiting(struct link *link)
+static void tell_waiting(struct ssh *link)
 {
     char text[500];
     snprintf(text, sizeof(text), "%s%s", link->why, link->reached ? "; what runs there goes on" : "");
-    if (link->hooks.waiting)
-        link->hooks.waiting(link->hooks.arg, text);
+    if (link->base.hooks.waiting)
+        link->base.hooks.waiting(link->base.hooks.arg, text);
 }
 
-static void tell_vanished(struct link *link)
+static void tell_vanished(struct ssh *link)
 {
     char text[560];
     snprintf(text, sizeof(text), "%s has not answered for %llu s: %s", link->host,
-             (unsigned long long)(uv_now(link->loop) - link->away_since) / 1000, link->why);
-    link->hooks.vanished(link->hooks.arg, text);
+             (unsigned long long)(uv_now(link->base.loop) - link->away_since) / 1000, link->why);
+    link->base.hooks.vanished(link->base.hooks.arg, text);
 }
 
 /* Both its process and its stream are gone. */
-static void judge(struct link *link, int status)
+static void judge(struct ssh *link, int status)
 {
-    if (link->closed)
+    if (link->base.closed)
         return;
-    const uint64_t now = uv_now(link->loop);
+    const uint64_t now = uv_now(link->base.loop);
     if (!link->away_since)
         link->away_since = now;
     if (!link->why[0])
         snprintf(link->why, sizeof(link->why), "the connection to %s ended", link->host);
-    if (status == EXIT_REFUSED && link->may_start && !link->reached) {
-        link->hooks.refused(link->hooks.arg, link->why);
+    if (status == EXIT_REFUSED && link->base.may_start && !link->reached) {
+        link->base.hooks.refused(link->base.hooks.arg, link->why);
         return;
     }
     if (now - link->away_since >= link->lost_ms) {
@@ -146,7 +126,7 @@ static void last_words(char *out, size_t size, int said)
 static void helper_exited(uv_process_t *process, int64_t status, int signo)
 {
     struct helper *h = process->data;
-    struct link *link = h->link;
+    struct ssh *link = h->link;
     if (link) {
         char words[sizeof(link->why)];
         link->helper = NULL;
@@ -156,7 +136,7 @@ static void helper_exited(uv_process_t *process, int64_t status, int signo)
         if (signo && !link->why[0])
             snprintf(link->why, sizeof(link->why), "the connection to %s was ended by signal %d",
                      link->host, signo);
-        if (!link->stream)
+        if (!link->base.stream)
             judge(link, (int)status);
     }
     uv_close((uv_handle_t *)process, helper_closed);
@@ -164,8 +144,8 @@ static void helper_exited(uv_process_t *process, int64_t status, int signo)
 
 static void stream_ended(void *arg)
 {
-    struct link *link = arg;
-    link->stream = NULL;
+    struct ssh *link = arg;
+    link->base.stream = NULL;
     if (!link->helper)
         judge(link, 0);
     else
@@ -175,19 +155,19 @@ static void stream_ended(void *arg)
 /* ---- a conversation ---- */
 
 /* The kernel of a machine whose processes stand still keeps a connection for ever. */
-static void listen_for(struct link *link)
+static void listen_for(struct link *base)
 {
-    const uint64_t silent = uv_now(link->loop) - link->heard_at;
-    if (!link->stream)
+    struct ssh *link = ssh_of(base);
+    const uint64_t silent = uv_now(link->base.loop) - link->heard_at;
+    if (!link->base.stream)
         return;
     if (silent < link->silent_ms) {
-        later(link, link->silent_ms - silent, listen_for);
+        link_later(&link->base, link->silent_ms - silent, listen_for);
         return;
     }
     snprintf(link->why, sizeof(link->why), "%s says nothing any more", link->host);
     link->away_since = link->heard_at;
-    agent_stream_close(link->stream);
-    link->stream = NULL;
+    link_hang_up(&link->base);
     if (link->helper)
         uv_process_kill(&link->helper->process, SIGKILL);
     else
@@ -197,25 +177,26 @@ static void listen_for(struct link *link)
 
 static void heard(void *arg, enum wire_message number, const json_t *body)
 {
-    struct link *link = arg;
+    struct ssh *link = arg;
     struct err err = { 0 };
     if (!link->heard_at)
-        later(link, link->silent_ms, listen_for);
-    link->heard_at = uv_now(link->loop);
+        link_later(&link->base, link->silent_ms, listen_for);
+    link->heard_at = uv_now(link->base.loop);
     switch (number) {
     case WIRE_ALIVE:
         return;
     case WIRE_LOG:
-        if (log_copy_take(link->run_dir, body, &err) < 0)
-            log_warn(link->tag, "%s", err.text);
+        if (log_copy_take(link->base.run_dir, body, &err) < 0)
+            log_warn(link->base.tag, "%s", err.text);
         return;
     case WIRE_LOST:
-        link->hooks.lost(link->hooks.arg, json_string_value(json_object_get(body, "text")));
+        link->base.hooks.lost(link->base.hooks.arg,
+                              json_string_value(json_object_get(body, "text")));
         return;
     case WIRE_HELLO:
         if (link->away_since)
-            log_info(link->tag, "%s answers again after %llu ms", link->host,
-                     (unsigned long long)(uv_now(link->loop) - link->away_since));
+            log_info(link->base.tag, "%s answers again after %llu ms", link->host,
+                     (unsigned long long)(uv_now(link->base.loop) - link->away_since));
         link->away_since = 0;
         link->pause_ms = PAUSE_MS;
         link->reached = true;
@@ -223,19 +204,19 @@ static void heard(void *arg, enum wire_message number, const json_t *body)
     default:
         break;
     }
-    link->hooks.message(link->hooks.arg, number, body);
+    link->base.hooks.message(link->base.hooks.arg, number, body);
 }
 
-static void send_order(struct link *link)
+static void send_order(struct ssh *link)
 {
-    json_t *body = json_pack("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o}", "job", (json_int_t)link->job,
-                             "attempt", (json_int_t)link->attempt, "nonce", link->nonce, "key",
-                             link->key, "may_start", (int)link->may_start, "dismiss",
-                             (int)link->dismiss, "acked",
-                             (json_int_t)link->hooks.acked(link->hooks.arg), "logs",
-                             log_copy_have(link->run_dir));
+    const struct link *l = &link->base;
+    json_t *body = json_pack("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o}", "job", (json_int_t)l->job,
+                             "attempt", (json_int_t)l->attempt, "nonce", l->nonce, "key", link->key,
+                             "may_start", (int)l->may_start, "dismiss", (int)l->dismiss, "acked",
+                             (json_int_t)l->hooks.acked(l->hooks.arg), "logs",
+                             log_copy_have(l->run_dir));
     if (body)
-        agent_stream_send(link->stream, WIRE_ATTACH, body);
+        agent_stream_send(l->stream, WIRE_ATTACH, body);
     json_decref(body);
 }
 
@@ -255,7 +236,7 @@ bool remote_ssh_there(void)
 }
 
 /* In a session of its own: nothing that it starts finds a terminal to ask on. */
-static int spawn(struct link *link, struct helper *h, int fd)
+static int spawn(struct ssh *link, struct helper *h, int fd)
 {
     char program[PATH_MAX];
     helper_program(program, sizeof(program));
@@ -265,11 +246,12 @@ static int spawn(struct link *link, struct helper *h, int fd)
                                    { .flags = UV_INHERIT_FD, .data.fd = h->said } };
     uv_process_options_t options = { .exit_cb = helper_exited, .file = program, .args = args,
                                      .flags = UV_PROCESS_DETACHED, .stdio = io, .stdio_count = 3 };
-    return uv_spawn(link->loop, &h->process, &options);
+    return uv_spawn(link->base.loop, &h->process, &options);
 }
 
-static void reach(struct link *link)
+static void reach(struct link *base)
 {
+    struct ssh *link = ssh_of(base);
     struct err err = { 0 };
     int pair[2];
     struct helper *h = calloc(1, sizeof(*h));
@@ -294,13 +276,13 @@ static void reach(struct link *link)
     }
     h->link = link;
     link->helper = h;
-    const struct wire_id id = { link->job, link->attempt, link->nonce };
+    const struct wire_id id = link_id(&link->base);
     const struct agent_stream_hooks hooks = { heard, stream_ended, link };
-    if (agent_stream_open(&link->stream, link->loop, pair[0], &id, &hooks, &err) < 0) {
-        log_error(link->tag, "%s", err.text);   /* the helper ends with its input, and is judged */
+    if (agent_stream_open(&link->base.stream, link->base.loop, pair[0], &id, &hooks, &err) < 0) {
+        log_error(link->base.tag, "%s", err.text);   /* the helper ends with its input, and is judged */
         return;
     }
-    agent_stream_expect_hand(link->stream);
+    agent_stream_expect_hand(link->base.stream);
     send_order(link);
 }
 
@@ -314,62 +296,33 @@ static uint64_t lost_ms(void)
 static int ssh_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
                     const struct link_hooks *hooks, struct err *err)
 {
-    struct link *link = calloc(1, sizeof(*link));
-    if (!link || !(link->run_dir = strdup(spec->run_dir))) {
-        free(link);
-        return err_set(err, ERR_MEMORY, "out of memory for a link to an agent");
-    }
-    link->loop = loop;
-    link->hooks = *hooks;
-    link->may_start = spec->may_start;
-    link->dismiss = spec->dismiss;
+    *out = link_create(sizeof(struct ssh), loop, spec, hooks, err);
+    if (!*out)
+        return -1;
+    struct ssh *link = ssh_of(*out);
     link->lost_ms = spec->dismiss ? UINT64_MAX : lost_ms();
     link->silent_ms = lost_ms() / 2 < SILENT_MS ? lost_ms() / 2 : SILENT_MS;
     link->pause_ms = PAUSE_MS;
-    link->job = spec->job;
-    link->attempt = spec->attempt;
-    snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);
     snprintf(link->host, sizeof(link->host), "%s", spec->host);
     snprintf(link->key, sizeof(link->key), "%s", spec->key);
-    snprintf(link->tag, sizeof(link->tag), "%lld.%lld", (long long)spec->job,
-             (long long)spec->attempt);
-    uv_timer_init(loop, &link->timer);
-    link->timer.data = link;
     reach_later(link, spec->delay_ms);
-    *out = link;
     return 0;
 }
 
-static void ssh_send(struct link *link, enum wire_message number, json_t *body)
-{
-    if (link->stream)
-        agent_stream_send(link->stream, number, body);
-    json_decref(body);
-}
-
-static void timer_closed(uv_handle_t *handle)
-{
-    struct link *link = handle->data;
-    free(link->run_dir);
-    free(link);
-}
-
 /* The helper ends with its input. */
-static void ssh_close(struct link *link)
+static void ssh_close(struct link *base)
 {
-    link->closed = true;
-    uv_close((uv_handle_t *)&link->timer, timer_closed);
-    if (link->helper) {
-        link->helper->link = NULL;
-        uv_unref((uv_handle_t *)&link->helper->process);
+    struct helper *h = ssh_of(base)->helper;
+    if (h) {
+        h->link = NULL;
+        uv_unref((uv_handle_t *)&h->process);
     }
-    agent_stream_close(link->stream);
-    link->stream = NULL;
+    link_close(base);
 }
 
 const struct remote remote_ssh = {
     .name = "ssh",
     .open = ssh_open,
-    .send = ssh_send,
+    .send = link_send,
     .close = ssh_close,
 };

@@ -348,8 +348,8 @@ static void what_is_too_long_or_nonsense_ends_the_connection(void **state)
     for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
         struct talker t = {.ready = 0};
         const struct secure_hooks hooks = {talker_ready, talker_data, talker_ended, &t};
-        assert_int_equal(secure_dial(&t.s, &loop, (const struct sockaddr *)&a, key, &hooks, NULL),
-                         0);
+        assert_int_equal(secure_dial(&t.s, &loop, (const struct sockaddr *)&a, CREW_DOOR_NAME, key,
+                                     &hooks, NULL), 0);
         assert_true(run_until(&t.ready, 1, PATIENCE_MS));
         char frame[200] = {0};
         uint32_t size = said[i].size == 0 ? (uint32_t)strlen(said[i].body) : said[i].size;

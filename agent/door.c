@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* door.c - see door.h */
+#include "agent/door.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "engine/err.h"
+
+enum { STRANGERS = 64, BACKLOG = 256 };
+
+/* Somebody who has not yet shown that it knows a key. */
+struct stranger {
+    struct door   *door;
+    struct secure *stream; /* NULL: nobody */
+    uint64_t       since_ms;
+};
+
+struct door {
+    uv_loop_t        *loop;
+    struct door_hooks hooks;
+    uv_tcp_t          listener;
+    bool              closing;
+    int               port;
+    struct stranger   strangers[STRANGERS];
+};
+
+static void on_ready(void *arg)
+{
+    struct stranger *v = arg;
+    struct secure *s = v->stream;
+    v->stream = NULL;
+    v->door->hooks.came(v->door->hooks.arg, s);
+}
+
+static void on_data(void *arg, const char *bytes, size_t size)
+{
+    (void)arg; /* who is let in has other hooks by then */
+    (void)bytes;
+    (void)size;
+}
+
+static void on_ended(void *arg, const char *text)
+{
+    struct stranger *v = arg;
+    char address[SECURE_ADDRESS];
+    const char *name = secure_name(v->stream);
+    log_warn(NULL, "somebody at %s%s%s was not let in: %s",
+             secure_address(v->stream, true, address) ? address : "an unknown address",
+             name[0] ? " by the name of " : "", name, text);
+    secure_close(v->stream);
+    v->stream = NULL;
+}
+
+static struct stranger *free_place(struct door *d)
+{
+    struct stranger *v = &d->strangers[0];
+    for (int i = 0; i < STRANGERS; i++) {
+        if (!d->strangers[i].stream)
+            return &d->strangers[i];
+        if (d->strangers[i].since_ms < v->since_ms)
+            v = &d->strangers[i];
+    }
+    secure_close(v->stream); /* it has had its chance */
+    v->stream = NULL;
+    return v;
+}
+
+static void on_visit(uv_stream_t *listener, int status)
+{
+    struct door *d = listener->data;
+    struct err err = {0};
+    if (status < 0 || d->closing)
+        return;
+    struct stranger *v = free_place(d);
+    const struct secure_hooks hooks = {
+        .ready = on_ready, .data = on_data, .ended = on_ended, .arg = v};
+    v->door = d;
+    v->since_ms = uv_now(d->loop);
+    if (secure_accept(&v->stream, listener, d->hooks.key, d->hooks.arg, &hooks, &err) < 0) {
+        v->stream = NULL;
+        log_warn(NULL, "%s", err.text);
+    }
+}
+
+/* --- where it is ----------------------------------------------------------------------------- */
+
+static bool is_public(const uv_interface_address_t *a)
+{
+    if (a->is_internal)
+        return false;
+    return a->address.address4.sin_family == AF_INET ||
+           (a->address.address4.sin_family == AF_INET6 &&
+            !IN6_IS_ADDR_LINKLOCAL(&a->address.address6.sin6_addr));
+}
+
+json_t *door_addresses(void)
+{
+    uv_interface_address_t *all = NULL;
+    int n = 0;
+    json_t *list = json_array();
+    if (uv_interface_addresses(&all, &n) < 0)
+        n = 0;
+    for (int six = 0; six < 2; six++)
+        for (int i = 0; i < n && json_array_size(list) < DOOR_ADDRESSES - 1; i++) {
+            char text[SECURE_ADDRESS];
+            if (is_public(&all[i]) &&
+                (all[i].address.address4.sin_family == AF_INET6) == (six == 1) &&
+                uv_ip_name((const struct sockaddr *)&all[i].address, text, sizeof(text)) == 0)
+                json_array_append_new(list, json_string(text));
+        }
+    if (all)
+        uv_free_interface_addresses(all, n);
+    json_array_append_new(list, json_string("127.0.0.1"));
+    return list;
+}
+
+int door_port(const struct door *d)
+{
+    return d->port;
+}
+
+int door_way_read(struct door_way *out, const json_t *said, struct err *err)
+{
+    size_t i;
+    const json_t *entry;
+    const json_int_t port = json_integer_value(json_object_get(said, "port"));
+    const char *key = json_string_value(json_object_get(said, "key"));
+    *out = (struct door_way){.port = port > 0 && port <= UINT16_MAX ? (int)port : 0};
+    json_array_foreach(json_object_get(said, "addresses"), i, entry)
+    {
+        const char *text = json_string_value(entry);
+        struct sockaddr_storage *a = &out->address[out->addresses];
+        if (text && out->addresses < DOOR_ADDRESSES &&
+            (uv_ip4_addr(text, out->port, (struct sockaddr_in *)a) == 0 ||
+             uv_ip6_addr(text, out->port, (struct sockaddr_in6 *)a) == 0))
+            out->addresses++;
+    }
+    if (out->addresses == 0 || out->port == 0 || secure_key_parse(out->key, key) < 0)
+        return err_set(err, ERR_DATA, "it tells no way to a door: addresses, a port and a key");
+    return 0;
+}
+
+const struct sockaddr *door_way_address(const struct door_way *w, int i)
+{
+    return (const struct sockaddr *)&w->address[i];
+}
+
+const char *door_way_text(const struct door_way *w, int i, char out[SECURE_ADDRESS])
+{
+    if (uv_ip_name(door_way_address(w, i), out, SECURE_ADDRESS) < 0)
+        out[0] = 0;
+    return out;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void door_close(struct door *d)
+{
+    if (!d || d->closing)
+        return;
+    d->closing = true;
+    for (int i = 0; i < STRANGERS; i++)
+        secure_close(d->strangers[i].stream);
+    uv_close((uv_handle_t *)&d->listener, on_closed);
+}
+
+/* Kernels are built or told to do without. */
+static bool has_ipv6(const struct sockaddr_in6 *any)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has = fd >= 0 && bind(fd, (const struct sockaddr *)any, sizeof(*any)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return has;
+}
+
+/* A socket of IPv6 takes calls over IPv4, too. */
+static int listen_anywhere(struct door *d)
+{
+    struct sockaddr_in6 six;
+    struct sockaddr_in four;
+    struct sockaddr_storage got;
+    int size = sizeof(got);
+    uv_ip6_addr("::", 0, &six);
+    uv_ip4_addr("0.0.0.0", 0, &four);
+    const struct sockaddr *any =
+        has_ipv6(&six) ? (const struct sockaddr *)&six : (const struct sockaddr *)&four;
+    int rc = uv_tcp_bind(&d->listener, any, 0);
+    if (rc < 0 || (rc = uv_listen((uv_stream_t *)&d->listener, BACKLOG, on_visit)) < 0 ||
+        (rc = uv_tcp_getsockname(&d->listener, (struct sockaddr *)&got, &size)) < 0)
+        return rc;
+    d->port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port
+                                              : ((struct sockaddr_in *)&got)->sin_port);
+    return 0;
+}
+
+int door_open(struct door **out, uv_loop_t *loop, const struct door_hooks *hooks, struct err *err)
+{
+    struct door *d = calloc(1, sizeof(*d));
+    if (!d)
+        return err_set(err, ERR_MEMORY, "no memory for a door");
+    d->loop = loop;
+    d->hooks = *hooks;
+    uv_tcp_init(loop, &d->listener);
+    d->listener.data = d;
+    int rc = listen_anywhere(d);
+    if (rc < 0) {
+        door_close(d);
+        return err_set(err, ERR_SYSTEM, "cannot listen for agents: %s", uv_strerror(rc));
+    }
+    *out = d;
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c - see link.h */
+#include "controller/link.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "agent/run_dir.h"
+#include "agent/spool.h"
+#include "controller/agent_stream.h"
+#include "engine/err.h"
+
+struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *spec,
+                         const struct link_hooks *hooks, struct err *err)
+{
+    struct link *link = calloc(1, size);
+    if (!link || !(link->run_dir = strdup(spec->run_dir))) {
+        free(link);
+        err_set(err, ERR_MEMORY, "out of memory for a link to an agent");
+        return NULL;
+    }
+    link->loop = loop;
+    link->hooks = *hooks;
+    link->may_start = spec->may_start;
+    link->dismiss = spec->dismiss;
+    link->job = spec->job;
+    link->attempt = spec->attempt;
+    snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);
+    snprintf(link->tag, sizeof(link->tag), "%lld.%lld", (long long)spec->job,
+             (long long)spec->attempt);
+    uv_timer_init(loop, &link->timer);
+    link->timer.data = link;
+    return link;
+}
+
+static void timer_fired(uv_timer_t *timer)
+{
+    struct link *link = timer->data;
+    if (!link->closed)
+        link->step(link);
+}
+
+void link_later(struct link *link, uint64_t ms, link_step step)
+{
+    if (link->closed)
+        return;
+    link->step = step;
+    uv_timer_start(&link->timer, timer_fired, ms, 0);
+}
+
+struct wire_id link_id(const struct link *link)
+{
+    return (struct wire_id){ link->job, link->attempt, link->nonce };
+}
+
+void link_send(struct link *link, enum wire_message number, json_t *body)
+{
+    if (link->stream)
+        agent_stream_send(link->stream, number, body);
+    json_decref(body);
+}
+
+void link_hang_up(struct link *link)
+{
+    agent_stream_close(link->stream);
+    link->stream = NULL;
+}
+
+static void timer_closed(uv_handle_t *handle)
+{
+    struct link *link = handle->data;
+    free(link->run_dir);
+    free(link);
+}
+
+void link_close(struct link *link)
+{
+    link->closed = true;
+    link_hang_up(link);
+    uv_close((uv_handle_t *)&link->timer, timer_closed);
+}
+
+static int give_spooled(void *arg, const json_t *event)
+{
+    struct link *link = arg;
+    struct err err = { 0 };
+    const struct wire_row *row = wire_find(WIRE_EVENT, TO_CONTROLLER);
+    const struct wire_id ours = link_id(link), said = wire_id_of(event);
+    if (wire_check(row, event, &err) < 0 || !wire_id_same(&ours, &said)) {
+        log_error(link->tag, "the spool holds something else than its events: %s", err.text);
+        return 1;
+    }
+    link->hooks.message(link->hooks.arg, WIRE_EVENT, event);
+    return link->closed;
+}
+
+void link_read_spool(struct link *link)
+{
+    char spool[PATH_MAX];
+    struct err err = { 0 };
+    snprintf(spool, sizeof(spool), "%s/" RUN_DIR_SPOOL, link->run_dir);
+    if (access(spool, R_OK) == 0 &&
+        spool_read(spool, link->hooks.acked(link->hooks.arg), give_spooled, link, &err) < 0)
+        log_error(link->tag, "%s", err.text);
+    if (!link->closed)
+        link->hooks.lost(link->hooks.arg, link->text);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.h - what all ways to an agent share (remote.h): one stream, one timer, one end
+ *
+ * Each remote_*.c begins its own structure with a struct link. What it does next is a step that the
+ * timer calls, so that no hook is called from within a function of the table.
+ */
+#ifndef CONTROLLER_LINK_H
+#define CONTROLLER_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "agent/identity.h"
+#include "controller/remote.h"
+
+struct agent_stream;
+
+typedef void (*link_step)(struct link *link);
+
+struct link {
+    uv_loop_t           *loop;
+    uv_timer_t           timer;
+    link_step            step;
+    struct link_hooks    hooks;
+    struct agent_stream *stream;        /* NULL: nobody is connected */
+    bool                 closed;
+    bool                 may_start, dismiss;
+    int64_t              job, attempt;
+    char                 nonce[NONCE_CHARS + 1];
+    char                 tag[48];       /* "job.attempt", for logs */
+    char                 text[400];     /* why it is lost */
+    char                *run_dir;
+};
+
+/* `size`: of the structure that begins with the link; all else in it is zero. NULL: no memory. */
+struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *spec,
+                         const struct link_hooks *hooks, struct err *err);
+
+void link_later(struct link *link, uint64_t ms, link_step step);
+
+/* As in the table. */
+void link_send(struct link *link, enum wire_message number, json_t *body);
+void link_close(struct link *link);     /* frees it, later */
+
+/* Ends the conversation: what was sent still goes out, nothing is heard any more. */
+void link_hang_up(struct link *link);
+
+struct wire_id link_id(const struct link *link);
+
+/* Nothing of the attempt lives: gives what its agent had spooled, and says lost with link->text. */
+void link_read_spool(struct link *link);
+
+#endif
