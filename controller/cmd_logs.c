@@ -14,6 +14,7 @@
 static const struct option_row options[] = {
     {"follow", 'f', OPTION_FLAG, NULL, "go on until the job is done; Ctrl-C leaves the job alone"},
     {"rank", 'r', OPTION_COUNT, "N", "of this rank (0)"},
+    {"all", 'a', OPTION_FLAG, NULL, "of all ranks, each line with its rank"},
     {"setup", 0, OPTION_FLAG, NULL, "of the setup instead of a rank"},
     {"attempt", 0, OPTION_COUNT, "N", "of this attempt (the newest)"},
     {"lines", 'n', OPTION_COUNT, "N", "only the last N lines"},
@@ -46,6 +47,26 @@ static int print(struct call *call, struct client *c, struct log_read *log)
     return 0;
 }
 
+/* One rank after the other; where they stood at the same time, -f shows as it comes. */
+static int print_all(struct call *call, struct client *c, const struct log_read *log, int np)
+{
+    for (int rank = 0; rank < np; rank++) {
+        struct log_read one = *log;
+        struct err why = {0};
+        one.rank = rank;
+        one.labelled = true;
+        if (options_has(&call->options, "lines") &&
+            log_read_tail(&one, c, options_count(&call->options, "lines", 0), &why) < 0 &&
+            why.code == ERR_NOT_FOUND)
+            continue; /* it never came to write */
+        long long printed = log_read_print(&one, c, call->out.file, &why);
+        log_read_fini(&one, call->out.file);
+        if (printed < 0 && why.code != ERR_NOT_FOUND)
+            return err_set(&call->err, why.code, "%s", why.text);
+    }
+    return 0;
+}
+
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
@@ -61,16 +82,21 @@ static int run(struct call *call)
                 json_array_size(jobs));
         goto out;
     }
+    if (options_has(o, "all") && (options_has(o, "rank") || options_has(o, "setup"))) {
+        err_set(&call->err, ERR_USAGE, "--all is the logs of all ranks: leave --rank and --setup out");
+        goto out;
+    }
     long long id = json_integer_value(json_object_get(json_array_get(jobs, 0), "id"));
     struct follow_wish wish = {
         .output = true, .progress = call->out.tty, .rank = (int)options_count(o, "rank", 0),
-        .setup = options_has(o, "setup"), .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1),
-        .from_now = true,
+        .all = options_has(o, "all"), .setup = options_has(o, "setup"),
+        .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1), .from_now = true,
     };
     struct log_read log = {.id = id, .rank = wish.rank, .setup = wish.setup,
                            .attempt = wish.attempt};
     if (!options_has(o, "follow")) {
-        rc = print(call, c, &log);
+        const int np = (int)json_integer_value(json_object_get(json_array_get(jobs, 0), "np"));
+        rc = wish.all ? print_all(call, c, &log, np) : print(call, c, &log);
         goto out;
     }
     rc = follow_job(call, c, id, &wish, &row);

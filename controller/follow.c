@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -26,7 +27,8 @@ struct follow {
     const struct follow_wish *wish;
     long long                 id;
     int64_t                   after;       /* the last event seen */
-    struct log_read           log;
+    struct log_read          *logs;        /* of the rank, or of all */
+    int                       n;
     bool                      drawn;       /* a live line stands on the last line */
     char                      last[PROGRESS_LINE_SIZE];
     double                    last_plain;
@@ -47,6 +49,19 @@ static void erase(void *user)
     if (f->drawn)
         fputs("\r\033[K", f->call->out.file);
     f->drawn = false;
+}
+
+static bool mid_line(const struct follow *f)
+{
+    return f->n > 0 && f->logs[0].mid_line; /* one rank: of several only whole lines are printed */
+}
+
+static void end_line(struct follow *f)
+{
+    if (!mid_line(f))
+        return;
+    fputc('\n', f->call->out.file);
+    f->logs[0].mid_line = false;
 }
 
 static int read_row(struct follow *f)
@@ -76,9 +91,7 @@ static void tell(struct follow *f, const json_t *event)
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
     terminal_fit(t, shown, sizeof(shown), text, 0);
     erase(f);
-    if (f->log.mid_line)
-        fputc('\n', t->file);
-    f->log.mid_line = false;
+    end_line(f);
     fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM),
             strlen(at) > 11 ? at + 11 : at, terminal_style(t, STYLE_PLAIN),
             bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
@@ -117,26 +130,60 @@ static int skip_old_events(struct follow *f)
     return 0;
 }
 
+/* A job that goes on with more ranks than before has more logs. */
+static int know_ranks(struct follow *f, int n)
+{
+    struct log_read *more = n > f->n ? realloc(f->logs, (size_t)n * sizeof(*more)) : f->logs;
+    if (n > f->n && !more)
+        return err_set(&f->call->err, ERR_MEMORY, "no memory for the logs of %d ranks", n);
+    f->logs = more;
+    for (; f->n < n; f->n++) {
+        struct log_read *log = &f->logs[f->n];
+        *log = (struct log_read){.id = f->id,
+                                 .rank = f->wish->all ? f->n : f->wish->rank,
+                                 .setup = f->wish->setup,
+                                 .labelled = f->wish->all,
+                                 .attempt = f->wish->attempt,
+                                 .before = erase,
+                                 .user = f};
+        if (f->wish->tail >= 0)
+            log_read_tail(log, f->client, f->wish->tail, NULL); /* no output yet: all of it */
+    }
+    return 0;
+}
+
 /* The output of the attempt that runs, and of each one after it. */
-static int read_output(struct follow *f)
+static int read_output(struct follow *f, struct log_read *log)
 {
     long long newest = json_integer_value(json_object_get(f->row, "attempt"));
     if (newest < 1)
         return 0;
-    if (f->log.attempt == 0)
-        f->log.attempt = newest;
+    if (log->attempt == 0)
+        log->attempt = newest;
     for (;;) {
         struct err why = {0};
-        if (log_read_print(&f->log, f->client, f->call->out.file, &why) < 0 &&
+        if (log_read_print(log, f->client, f->call->out.file, &why) < 0 &&
             why.code != ERR_NOT_FOUND) /* nothing was written yet */
             return err_set(&f->call->err, why.code, "%s", why.text);
-        if (f->wish->attempt || f->log.attempt >= newest)
+        if (f->wish->attempt || log->attempt >= newest)
             return 0;
-        f->log.attempt++;
-        f->log.offset = 0;
+        log->attempt++;
+        log->offset = 0;
         erase(f);
-        fprintf(f->call->out.file, "--- attempt %lld ---\n", f->log.attempt);
+        if (log == f->logs)
+            fprintf(f->call->out.file, "--- attempt %lld ---\n", log->attempt);
     }
+}
+
+static int read_outputs(struct follow *f)
+{
+    const int np = (int)json_integer_value(json_object_get(f->row, "np"));
+    if (know_ranks(f, f->wish->all && np > 1 ? np : 1) < 0)
+        return -1;
+    for (int i = 0; i < f->n; i++)
+        if (read_output(f, &f->logs[i]) < 0)
+            return -1;
+    return 0;
 }
 
 static void draw(struct follow *f)
@@ -149,7 +196,7 @@ static void draw(struct follow *f)
     if (t->tty) {
         terminal_measure(&f->call->out);
         progress_line_make(line, sizeof(line), t, f->row);
-        if (!f->log.mid_line && (!f->drawn || strcmp(line, f->last) != 0)) {
+        if (!mid_line(f) && (!f->drawn || strcmp(line, f->last) != 0)) {
             fprintf(t->file, "\r\033[K%s", line);
             f->drawn = true;
             strcpy(f->last, line);
@@ -175,7 +222,7 @@ static int look(struct follow *f)
 {
     if (read_row(f) < 0 || read_events(f) < 0)
         return -1;
-    if (f->wish->output && read_output(f) < 0)
+    if (f->wish->output && read_outputs(f) < 0)
         return -1;
     return 0;
 }
@@ -185,7 +232,7 @@ static int detach(struct follow *f)
     const struct terminal *t = &f->call->out;
     erase(f);
     fprintf(t->file, "%sjob %lld goes on; jobctl logs -f %lld looks on again, jobctl cancel %lld "
-            "ends it\n", f->log.mid_line ? "\n" : "", f->id, f->id, f->id);
+            "ends it\n", mid_line(f) ? "\n" : "", f->id, f->id, f->id);
     memset(&f->call->err, 0, sizeof(f->call->err));
     return FOLLOW_DETACHED;
 }
@@ -206,30 +253,28 @@ static int loop(struct follow *f, const volatile int *stop)
             return detach(f);
     }
     erase(f);
-    if (f->log.mid_line)
-        fputc('\n', f->call->out.file);
+    end_line(f);
+    for (int i = 0; i < f->n; i++)
+        log_read_fini(&f->logs[i], f->call->out.file);
     return job_wait_exit_code(f->row);
 }
 
 int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish,
                json_t **row)
 {
-    struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1,
-                       .log = {.id = id, .rank = wish->rank, .setup = wish->setup,
-                               .attempt = wish->attempt}};
+    struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1};
     const volatile int *stop = interrupt_catch();
     client_stop_when(c, stop);
     f.last_plain = now();
-    f.log.before = erase;
-    f.log.user = &f;
     if (wish->from_now && skip_old_events(&f) < 0)
         return -1;
-    if (wish->output && wish->tail >= 0)
-        log_read_tail(&f.log, c, wish->tail, NULL); /* no output yet: from the beginning */
     int rc = loop(&f, stop);
     client_stop_when(c, NULL);
     if (row)
         *row = json_incref(f.row);
+    for (int i = 0; i < f.n; i++)
+        free(f.logs[i].held);
+    free(f.logs);
     json_decref(f.row);
     return rc;
 }

@@ -17,6 +17,7 @@ struct client;
 struct follow_wish {
     bool      output;      /* print what the rank writes */
     int       rank;
+    bool      all;         /* of all ranks, each line with its rank */
     bool      setup;       /* what the setup writes, instead of a rank */
     long long attempt;     /* 0: all there will be, from the one that runs now */
     long long tail;        /* begin with so many of its last lines; -1: from its beginning */

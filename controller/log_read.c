@@ -2,12 +2,14 @@
 /* log_read.c - see log_read.h */
 #include "controller/log_read.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "controller/client.h"
 #include "engine/err.h"
 
-enum { PIECE = 256 * 1024, TAIL_FIRST = 64 * 1024, TAIL_MOST = 16 * 1024 * 1024 };
+enum { PIECE = 256 * 1024, TAIL_FIRST = 64 * 1024, TAIL_MOST = 16 * 1024 * 1024,
+       LONGEST_LINE = 1024 * 1024 };
 
 static int ask(struct log_read *r, struct client *c, long long offset, long long limit,
                json_t **answer, struct err *err)
@@ -21,6 +23,58 @@ static int ask(struct log_read *r, struct client *c, long long offset, long long
     return err_set(err, why.code, "%s", why.text);
 }
 
+/* Keeps a line that has no end yet; one that is too long is printed in pieces. */
+static void hold(struct log_read *r, const char *text, size_t n)
+{
+    char *more = n ? realloc(r->held, r->nheld + n) : NULL;
+    if (!more)
+        return;
+    memcpy(more + r->nheld, text, n);
+    r->held = more;
+    r->nheld += n;
+}
+
+static void print_line(struct log_read *r, const char *text, size_t n, FILE *to)
+{
+    fprintf(to, "[%d] ", r->rank);
+    fwrite(r->held, 1, r->held ? r->nheld : 0, to);
+    fwrite(text, 1, n, to);
+    fputc('\n', to);
+    free(r->held);
+    r->held = NULL;
+    r->nheld = 0;
+}
+
+static void print_lines(struct log_read *r, const char *text, size_t n, FILE *to)
+{
+    const char *end;
+    for (; (end = memchr(text, '\n', n)); n -= (size_t)(end - text) + 1, text = end + 1)
+        print_line(r, text, (size_t)(end - text), to);
+    hold(r, text, n);
+    if (r->nheld > LONGEST_LINE)
+        print_line(r, "", 0, to);
+}
+
+static void print(struct log_read *r, const char *text, size_t n, FILE *to)
+{
+    if (n == 0)
+        return;
+    if (r->before)
+        r->before(r->user);
+    if (r->labelled) {
+        print_lines(r, text, n, to);
+        return;
+    }
+    fwrite(text, 1, n, to);
+    r->mid_line = text[n - 1] != '\n';
+}
+
+void log_read_fini(struct log_read *r, FILE *to)
+{
+    if (r->held)
+        print_line(r, "", 0, to);
+}
+
 long long log_read_print(struct log_read *r, struct client *c, FILE *to, struct err *err)
 {
     long long total = 0;
@@ -31,12 +85,7 @@ long long log_read_print(struct log_read *r, struct client *c, FILE *to, struct 
         const json_t *data = json_object_get(answer, "data");
         const char *text = json_string_value(data);
         size_t n = json_string_length(data);
-        if (n && r->before)
-            r->before(r->user);
-        if (n)
-            fwrite(text, 1, n, to);
-        if (n)
-            r->mid_line = text[n - 1] != '\n';
+        print(r, text, n, to);
         long long next = json_integer_value(json_object_get(answer, "next_offset"));
         long long size = json_integer_value(json_object_get(answer, "size"));
         long long attempt = json_integer_value(json_object_get(answer, "attempt"));

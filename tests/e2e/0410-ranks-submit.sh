@@ -33,3 +33,27 @@ jobctl submit -q "$WORK/one.yaml" --wait
 last() { tail -n 1 "$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl" | sed 's/.*"loss":\([^,]*\).*/\1/'; }
 echo "losses: two ranks $(last 1), one $(last 2)"
 awk -v a="$(last 1)" -v b="$(last 2)" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d < 1e-3 * b) }'
+
+# The logs of all: each line whole and with its rank, in whatever pieces it was written.
+cat >"$WORK/say.yaml" <<'YAML'
+resources: {ranks: 2, gpus: 0}
+run: |
+  printf "half of %s," $RANK
+  until [ -e "$GO" ]; do sleep 0.05; done
+  echo " and the rest"; printf "end of %s" $RANK
+YAML
+jobctl submit -q "$WORK/say.yaml" --set env.GO="$WORK/go"
+jobctl logs -f last --all >"$WORK/followed" &
+follower=$!
+for r in 0 1; do
+    until jobctl logs last --all | grep -qx "\[$r\] half of $r,"; do sleep 0.05; done
+done
+touch "$WORK/go"
+wait $follower
+jobctl logs last -a >"$WORK/all"
+for f in followed all; do
+    grep '^\[' "$WORK/$f" | sort | diff - <(printf '[%s\n' '0] end of 0' '0] half of 0, and the rest' '1] end of 1' \
+        '1] half of 1, and the rest')
+done
+diff <(printf '[%s\n' '0] end of 0' '1] end of 1') <(jobctl logs last -a -n 1)
+code 2 jobctl logs last --all --rank 1
