@@ -145,6 +145,9 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
         in.kind = INPUT_CHECKPOINT;
         attempt_feed(a, &in);
         break;
+    case WIRE_GONE:
+        attempt_on_gone(a, body);
+        break;
     default:
         break;
     }

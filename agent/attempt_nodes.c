@@ -262,3 +262,11 @@ void attempt_on_lost(void *arg, const struct agent_lost *l)
         attempt_feed(a, &in);
     }
 }
+
+void attempt_on_gone(struct attempt *a, const json_t *body)
+{
+    struct crew *crew = a->world && !a->member ? world_crew(a->world) : NULL;
+    if (crew && !a->finished_ms)
+        crew_gone(crew, (int)json_integer_value(json_object_get(body, "node")),
+                  json_string_value(json_object_get(body, "text")));
+}

@@ -111,6 +111,8 @@ bool attempt_has_nodes(const struct attempt *a);
 void attempt_gather(struct attempt *a);
 /* Tell the controller, again after each LAUNCH, where the other nodes find this one. */
 void attempt_show_door(struct attempt *a);
+/* The controller knows that an agent is gone, or will not come. */
+void attempt_on_gone(struct attempt *a, const json_t *body);
 /* Hooks of the world, see agent/crew.h. */
 void attempt_on_gathered(void *arg);
 void attempt_on_prepared(void *arg, const char *refusal);

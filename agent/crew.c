@@ -112,9 +112,17 @@ static bool is_answered(const struct crew *c, int ask)
     return true;
 }
 
+static void give_up_gone(struct crew *c)
+{
+    for (int i = 1; i < c->o.nodes && !c->closed; i++)
+        if (c->seats[i].gone[0])
+            crew_give_up(&c->seats[i], "%s", c->seats[i].gone);
+}
+
 static void on_later(uv_timer_t *timer)
 {
     struct crew *c = timer->data;
+    give_up_gone(c);
     for (int ask = 0; ask < CREW_ASKS && !c->closed; ask++)
         if (c->asked[ask] && is_answered(c, ask))
             complete(c, (enum crew_ask)ask);
@@ -420,6 +428,14 @@ void crew_sweep(struct crew *c, int generation)
 void crew_inspect(struct crew *c, int generation)
 {
     ask_all(c, ASK_INSPECT, CREW_INSPECT, json_pack("{s:i}", "generation", generation));
+}
+
+void crew_gone(struct crew *c, int node, const char *text)
+{
+    if (node < 1 || node >= c->o.nodes)
+        return;
+    snprintf(c->seats[node].gone, sizeof(c->seats[node].gone), "%s", text);
+    look_later(c);
 }
 
 void crew_bye(struct crew *c)

@@ -12,7 +12,8 @@
  * breaks (agent/crew_link.h).  Training does not depend on the controller.
  *
  * A member that was not heard of for 1.5 times the lost time is lost, for good: it has ended its
- * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S, else LOST_MS).
+ * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S, else CREW_LOST_MS).  One
+ * that somebody can prove to be gone is lost at once (crew_gone()).
  *
  *   crew_open -> [gathered] -> crew_prepare to each -> [prepared]
  *       -> crew_spawn -> [spawned] -> exited, line, ... -> crew_sweep -> [swept]
@@ -62,7 +63,8 @@ struct crew_hooks {
     void (*swept)(void *arg, bool clean, const char *left);
     /* Native stacks of a member's ranks, or why there are none; once for each member asked. */
     void (*inspected)(void *arg, int node, const char *text);
-    /* Once per node: nothing was heard of it for too long, or it never came. text names it. */
+    /* Once per node: nothing was heard of it for too long, it never came, or it is gone. text names
+     * it. */
     void (*lost)(void *arg, int node, const char *text);
     void *arg;
 };
@@ -127,6 +129,10 @@ int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char
 int crew_silent_ms(const struct crew *c, int node);
 /* The last lines of its output, or "". */
 const char *crew_last_lines(const struct crew *c, int rank);
+
+/* Nothing of the agent of that node lives, or none will come: do not wait for it. text: what follows
+ * its name. */
+void crew_gone(struct crew *c, int node, const char *text);
 
 /* The attempt is over: the members leave. */
 void crew_bye(struct crew *c);

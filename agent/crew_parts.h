@@ -19,7 +19,7 @@ enum crew_ask {
     CREW_ASKS
 };
 
-enum { CREW_TEXT = 600, CREW_NAME = 80 };
+enum { CREW_TEXT = 600, CREW_NAME = 80, CREW_GONE = 400 };
 
 /* A member as the head sees it. */
 struct seat {
@@ -29,6 +29,7 @@ struct seat {
     char              name[CREW_NAME], address[SECURE_ADDRESS];
     json_t           *facts, *preflight;
     bool              lost;
+    char              gone[CREW_GONE]; /* proven: to be told as lost; "" = no */
     bool              owes[CREW_ASKS]; /* an answer */
     int               first_rank, ranks; /* of the present generation */
 };

@@ -40,6 +40,7 @@ static const struct wire_row rows[] = {
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
      ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o"},
+    {WIRE_GONE, "gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
 };
 
 const struct wire_row *wire_find(unsigned number, enum wire_direction direction)

@@ -21,7 +21,7 @@
  *   agent       EVENT...   everything spooled after LAUNCH.acked, then as it happens
  *   controller  ACK        highest contiguous seq that is committed; the agent then forgets it
  *   agent       HEARTBEAT  once a second while ranks live; may be dropped
- *   controller  STOP, CHECKPOINT
+ *   controller  STOP, CHECKPOINT, GONE
  *
  * On another machine `jobctl-agent attach` (agent/attach.h) stands between the two. The controller's
  * first word, ATTACH, is for it; then it hands on what both say, and adds to the agent's words
@@ -58,6 +58,8 @@
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
  *   LOST       {job, attempt, nonce, text}
  *   ALIVE      {job, attempt, nonce}
+ *   GONE       {job, attempt, nonce, node, text}   to the head: nothing of another node's agent lives,
+ *               or none will start there; text: what follows its name. Again after each DOOR
  *   DOOR       {job, attempt, nonce, door: {addresses: [], port, key}}   by the head, after each
  *               LAUNCH, for the members' LAUNCH (crew_door()); key: a secret, kept in memory only
  *
@@ -136,6 +138,7 @@ enum wire_message {
     WIRE_STOP       = 35,
     WIRE_CHECKPOINT = 36,
     WIRE_ATTACH     = 37,
+    WIRE_GONE       = 38,
 
     /* Between the agents of an attempt on several nodes: agent/crew_wire.h. */
     CREW_CALL       = 64,

@@ -26,6 +26,7 @@ struct member {
     const char     *name;       /* of all->names */
     bool            here;       /* it has said HELLO */
     bool            gone;       /* it is proven that nothing of it lives */
+    char            fate[320];  /* what the head is to hear: there is no agent; "" = nothing */
     char            run_dir[PATH_MAX];
 };
 
@@ -59,6 +60,19 @@ static void launch(struct member *m)
         job->remote->send(m->link, WIRE_LAUNCH, body);
 }
 
+/* Nobody has to wait for it. Said again with each door: the head may not have been there. */
+static void tell_head(const struct member *m)
+{
+    const struct job *job = m->all->job;
+    if (!job->link || !m->fate[0])
+        return;
+    json_t *body = json_pack("{s:I, s:I, s:s, s:i, s:s}", "job", (json_int_t)job->core.id, "attempt",
+                             (json_int_t)job->core.attempt, "nonce", job->core.nonce, "node", m->node,
+                             "text", m->fate);
+    if (body)
+        job->remote->send(job->link, WIRE_GONE, body);
+}
+
 void members_door(struct job *job, const json_t *door)
 {
     struct members *all = job->members;
@@ -66,9 +80,12 @@ void members_door(struct job *job, const json_t *door)
         return;
     json_decref(all->door);
     all->door = json_deep_copy(door);
-    for (int i = 0; i < all->count; i++)
-        if (all->list[i].link && all->list[i].here)
-            launch(&all->list[i]);
+    for (int i = 0; i < all->count; i++) {
+        struct member *m = &all->list[i];
+        if (m->link && m->here)
+            launch(m);
+        tell_head(m);
+    }
 }
 
 /* ---- what is heard of them ---- */
@@ -95,6 +112,16 @@ static void close_link(struct member *m)
     m->link = NULL;
 }
 
+/* There is no agent for this node, and `text` says why; what: "is gone", "cannot be used". */
+static void give_up(struct member *m, const char *what, const char *text)
+{
+    tell(m, text);
+    snprintf(m->fate, sizeof(m->fate), "%s: %.280s", what, text);
+    err_make_printable(m->fate);
+    tell_head(m);
+    close_link(m);
+}
+
 /* Two names for one machine: the hands of the controller there would fight over one agent. */
 static bool is_head(const struct member *m, const json_t *hello)
 {
@@ -115,8 +142,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
     if (is_head(m, body)) {
         snprintf(text, sizeof(text), "it is the same machine as %.60s; name each machine once",
                  job->attempt->node);
-        tell(m, text);
-        close_link(m);
+        give_up(m, "cannot be used", text);
         return;
     }
     if (!m->here)
@@ -136,17 +162,14 @@ static void lost(void *arg, const char *text)
 {
     struct member *m = arg;
     m->gone = true;
-    tell(m, text);
-    close_link(m);
+    give_up(m, "is gone", text);
 }
 
 static void refused(void *arg, const char *text)
 {
     struct member *m = arg;
-    hosts_failed(m->all->job->daemon, m->name, text);
-    m->gone = true;
-    tell(m, text);
-    close_link(m);
+    m->gone = true;     /* and the host's failure is told by the head, as node_lost */
+    give_up(m, "cannot be used", text);
 }
 
 static void vanished(void *arg, const char *text)

@@ -40,7 +40,8 @@ struct ssh {
     struct helper *helper;
     bool           reached;     /* an agent of this attempt was there, at least once */
     uint64_t       lost_ms, silent_ms;
-    uint64_t       heard_at;    /* in this conversation; 0: nothing yet, the helper has deadlines */
+    uint64_t       tried_at;    /* when this conversation was begun */
+    uint64_t       heard_at;    /* in it; 0: nothing yet, the helper has deadlines */
     uint64_t       away_since, pause_ms;
     char           host[64], key[48];
     char           why[400];    /* what the latest helper said at its end */
@@ -82,8 +83,8 @@ static void judge(struct ssh *link, int status)
     if (link->base.closed)
         return;
     const uint64_t now = uv_now(link->base.loop);
-    if (!link->away_since)
-        link->away_since = now;
+    if (!link->away_since)      /* who never answered has been away since it was called */
+        link->away_since = link->heard_at ? now : link->tried_at;
     if (!link->why[0])
         snprintf(link->why, sizeof(link->why), "the connection to %s ended", link->host);
     if (status == EXIT_REFUSED && link->base.may_start && !link->reached) {
@@ -263,6 +264,7 @@ static void reach(struct link *base)
     h->process.data = h;
     h->said = memfd_create("jobctl-ssh-said", MFD_CLOEXEC);
     link->why[0] = 0;
+    link->tried_at = uv_now(link->base.loop);
     link->heard_at = 0;
     int rc = spawn(link, h, pair[1]);
     close(pair[1]);

@@ -21,11 +21,11 @@
 sshd=$(command -v sshd || echo /usr/sbin/sshd)
 
 host_pids() {
-    local d
-    for d in /proc/[0-9]*; do
-        { tr '\0' '\n' <"$d/environ"; } 2>/dev/null | grep -qxF "HOME=$WORK/$1" || continue
-        case $(sed -n 's/^State:\t\(.\).*/\1/p' "$d/status" 2>/dev/null) in Z | X | '') continue ;; esac
-        echo "${d#/proc/}"
+    local f
+    for f in $(grep -lzxF "HOME=$WORK/$1" /proc/[0-9]*/environ 2>/dev/null); do
+        f=${f%/environ}
+        case $(sed -n 's/^State:\t\(.\).*/\1/p' "$f/status" 2>/dev/null) in Z | X | '') continue ;; esac
+        echo "${f#/proc/}"
     done
 }
 host_tree() { # PID: it and its descendants

@@ -3,6 +3,7 @@
 # are found, training comes to the bits of one rank; a node that is lost is named and the job goes on
 # without it, while the controller is killed and comes back; a run job takes it again.
 . "$TOP/tests/e2e/expect.sh"
+. "$TOP/tests/e2e/nodes.sh"
 cd "$WORK"
 JOBCTL_NODE_LOST_S=2 jobctl daemon --detach
 cat >ranks.yaml <<'YAML'
@@ -31,27 +32,14 @@ tar tzf *.tar.gz | grep 'attempt-1/node1/rank2.log'
 ! grep -rEl '\"key\":' "$JOBCTL_HOME" || exit 1
 
 # The same training on one rank, and on four of two nodes.
-cat >train.yaml <<YAML
-resources: {nodes: 2, ranks: 2, gpus: 0}
-env: {OMP_NUM_THREADS: "1"}
-train:
-  model: {preset: tiny}
-  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
-  batch: {global: 8}
-  steps: 12
-  reproducible: true
-  sample: {after: false}
-checkpoint: {every: 4 steps}
-retry: {backoff: 0.05s..0.1s}
-YAML
-losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl"; }
-one=$(jobctl submit -q train.yaml --set resources.nodes=1 --set resources.ranks=1 --set name=one)
-two=$(jobctl submit -q train.yaml --set name=two)
-jobctl wait "$one" "$two" || { jobctl events "$two"; exit 1; }
-cmp <(losses "$one") <(losses "$two")
+for name in one two lost; do place $name; done
+jobctl submit -q one/nodes.yaml --set resources.nodes=1 --set resources.ranks=1
+jobctl submit -q two/nodes.yaml
+jobctl wait 2 3 || { jobctl events 3; exit 1; }
+same one two
 
 # A node is lost while the controller is away; the job goes on with the one that is left.
-job=$(jobctl submit -q train.yaml --set name=lost --set train.steps=100000000)
+job=$(jobctl submit -q lost/nodes.yaml --set name=lost --set train.steps=100000000)
 until jobctl events "$job" | grep -q 'checkpoint of step'; do sleep 0.05; done
 agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")
 daemon=$(daemon_pid)

@@ -1,41 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-# resources.nodes over SSH: one job on four real hosts trains to the bits of one rank here; a cut of three
-# seconds costs nothing; a host without power is named, the job takes another one, and when there is
-# none left goes on smaller, whatever becomes of the controller; logs and secrets of all nodes.
+# resources.nodes over SSH, on four real hosts: the job that runs here, and bit by bit the same; what
+# happens to hosts - the login sessions closed, the cable cut for three seconds and for ever, all
+# processes killed, the power lost, the first one's, too - costs it nothing, or that host: the next
+# attempt goes on with others, or smaller, and of what was given up nothing lives on.
 . "$TOP/tests/hosts.sh"
 hosts_apart
 . "$TOP/tests/e2e/expect.sh"
+. "$TOP/tests/e2e/nodes.sh"
 cd "$WORK"
 HOST_ENV="JOBCTL_NODE_LOST_S=4"
 hosts_up gpu1 gpu2 gpu3 gpu4
 mkdir -p config/jobctl
 export XDG_CONFIG_HOME=$WORK/config
 echo 'groups: {gpus: [gpu1, gpu2, gpu3]}' >config/jobctl/config.yaml
-JOBCTL_HOST_LOST_S=8 jobctl daemon --detach
-
-cat >train.yaml <<YAML
-launch: ssh
-hosts: [gpus]
-resources: {nodes: 2, ranks: 2, gpus: 0}
-secrets: [TOKEN]
-env: {OMP_NUM_THREADS: "1"}
-train:
-  model: {preset: tiny}
-  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
-  batch: {global: 8}
-  steps: 12
-  reproducible: true
-  sample: {after: false}
-checkpoint: {every: 4 steps, dir: $WORK/two}
-retry: {backoff: 0.05s..0.1s}
-YAML
-export TOKEN=very-secret-word
+# The terminal from which it was started is closed at once: it goes on.
+script -qec 'JOBCTL_HOST_LOST_S=8 jobctl daemon --detach' /dev/null
 fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
-losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$1/metrics.jsonl"; }
-jobctl submit -q train.yaml --set 'hosts=[gpus,gpu4]' --set resources.nodes=4 --set resources.ranks=1 --wait || fail 1
-jobctl submit -q train.yaml --set launch=local --set 'hosts=[]' --set resources.nodes=1 \
-    --set resources.ranks=1 --set "checkpoint.dir=$WORK/one" --wait
-cmp <(losses one) <(losses two)
+
+# Two nodes played here, two hosts, four hosts.
+export TOKEN=very-secret-word
+for name in four two here; do place $name; done
+jobctl submit -q four/nodes.yaml --set launch=ssh --set 'hosts=[gpus,gpu4]' --set 'secrets=[TOKEN]' \
+    --set resources.nodes=4 --set resources.ranks=1
+jobctl submit -q two/nodes.yaml --set launch=ssh --set 'hosts=[gpus]'
+jobctl submit -q here/nodes.yaml
+for job in 1 2 3; do jobctl wait $job || fail $job; done
+same here two four
 code 0 jobctl show 1 --json
 json "[(n['name'], n['hostname'], n['first_rank'], n['state']) for n in o['attempts'][0]['nodes']] == [('gpu%d' % (k + 1), 'gpu%d' % (k + 1), k, 'joined') for k in range(4)]"
 ! grep -rlF very-secret-word "$JOBCTL_HOME" "$WORK"/gpu?/.local || exit 1
@@ -54,6 +44,7 @@ retry: {backoff: 0.05s..0.1s}
 YAML
 job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
 until jobctl logs "$job" --rank 1 2>/dev/null | grep 'rank 1 on gpu2, secret of 16 letters'; do sleep 0.05; done
+for h in gpu1 gpu2; do host_drop $h; done   # the login sessions
 host_cut gpu2
 sleep 2.5 # the length of the cut is what is tested: less than the time after which a node is lost
 host_mend gpu2
@@ -67,28 +58,54 @@ until jobctl logs "$job" --rank 1 | grep done; do sleep 0.1; done   # the rest o
 # A host that failed three times is left out where another will do, and the reason is told.
 cp "$HOME/.ssh/known_hosts" known
 grep -vF "$(host_address gpu4)" known >"$HOME/.ssh/known_hosts"
-for i in 1 2 3; do
+for i in 1 2; do
     code 1 jobctl submit -q talk.yaml --set resources.nodes=1 --set 'hosts=[gpu4]' --set 'secrets=[]' --wait
 done
+# One of several: it is not waited for until the others have lost their patience.
+job=$(jobctl submit -q talk.yaml --set resources.min_nodes=1 --set 'hosts=[gpu1,gpu4]' --set "env.GO=$WORK/go")
+jobctl wait "$job" || fail "$job"
+jobctl events "$job" | grep 'node_lost .*gpu4 cannot be used: gpu4 is not in known_hosts'
+jobctl events "$job" | grep 'placed on gpu1; without gpu4'
 cp known "$HOME/.ssh/known_hosts"
 job=$(jobctl submit -q talk.yaml --set resources.nodes=1 --set 'hosts=[gpu4,gpu1]' --set "env.GO=$WORK/go")
 jobctl wait "$job"
 jobctl events "$job" | grep 'placed on gpu1; without gpu4 (failed 3 times lately: gpu4 is not in known_hosts'
 
-# Power lost at a node: another one takes its place; at that one, too: the job goes on smaller.
-job=$(jobctl submit -q train.yaml --set train.steps=100000000 --set "checkpoint.dir=$WORK/long" --set 'secrets=[]')
+# All processes of a host are killed: that it is gone is proven, and nobody waits for a limit.
+jobctl nodes resume gpu4
+place long
+job=$(jobctl submit -q long/nodes.yaml --set launch=ssh --set 'hosts=[gpus,gpu4]' --set train.steps=100000000)
+gone() { # HOST: nothing of any attempt lives there
+    for p in $(host_pids "$1"); do
+        ! { tr '\0' ' ' <"/proc/$p/cmdline"; } 2>/dev/null | grep -e jobctl-train -e 'jobctl-agent run' || return 1
+    done
+}
+placed() { # TEXT: so, and it trains on from a checkpoint
+    until jobctl events "$job" | grep "placed on $1"; do sleep 0.1; done
+    until jobctl events "$job" --json | sed 's/{"seq":/\n&/g' | sed -n '/"kind": *"placed"/h; /"resume_step": *[1-9]/H; ${x;p}' |
+        grep -q '"resume_step"'; do sleep 0.1; done
+}
 until jobctl events "$job" | grep -q 'checkpoint of step'; do sleep 0.05; done
-host_off gpu2
-until jobctl events "$job" | grep 'placed on 2 nodes, gpu[13] and gpu[13]'; do sleep 0.1; done
-jobctl events "$job" | grep 'without gpu2 (lost before'
-until [ "$(jobctl events "$job" | grep -c 'nodes have joined')" = 2 ]; do sleep 0.1; done
+for p in $(host_pids gpu2); do kill -KILL "$p" 2>/dev/null || true; done
+placed '2 nodes, gpu1 and gpu3; without gpu2 (lost before'
+jobctl events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 died'
+
+# The cable of a host is cut for ever, the host lives on: it ends what it has, and the others go on.
+host_cut gpu3
+placed '2 nodes, gpu1 and gpu4; '
+jobctl events "$job" | grep 'node_lost .*gpu3 was not heard of for 6 s'
+gone gpu3
+
+# The first one's power is lost while the controller is away; the cut host comes back. The job goes on
+# smaller, with the one that is left.
+host_mend gpu3
 kill -KILL "$(daemon_pid)"
-host_off gpu3
+host_off gpu1
 JOBCTL_HOST_LOST_S=8 jobctl daemon --detach
-until jobctl events "$job" | grep 'placed on gpu1'; do sleep 0.1; done
-until jobctl events "$job" --json | tr '{' '\n' | grep '"resume_step": *[1-9]' | sed -n '$p' | grep .; do sleep 0.1; done
+placed 'gpu4; '
+jobctl why "$job" | grep -e node_lost -e 'gpu1 has not answered'
+jobctl nodes | grep '^gpu1 *failing'
 until jobctl status | grep -q running; do sleep 0.1; done
-jobctl why "$job" | grep node_lost
-jobctl nodes | grep '^gpu2 *failing'
 jobctl cancel "$job" --now
 code 3 jobctl wait "$job"
+for h in gpu2 gpu3 gpu4; do until gone $h; do sleep 0.1; done; done

@@ -5,6 +5,7 @@
 # allocation leaves that node out and is smaller.
 [ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
+. "$TOP/tests/e2e/nodes.sh"
 cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
 trap 'cluster stop' EXIT
 rc=0
@@ -15,30 +16,17 @@ JOBCTL_NODE_LOST_S=3 jobctl daemon --detach
 cd "$WORK"
 fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/*.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
 
-cat >train.yaml <<YAML
-launch: slurm
-slurm: {partition: main, time: 10m, grace: 30s}
-resources: {nodes: 4, ranks: 1, gpus: 0, cpus: 1}
-env: {OMP_NUM_THREADS: "1"}
-train:
-  model: {preset: tiny}
-  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
-  batch: {global: 8}
-  steps: 12
-  reproducible: true
-  sample: {after: false}
-checkpoint: {every: 4 steps}
-retry: {backoff: 0.05s..0.1s}
-YAML
-code 0 jobctl render train.yaml
+# Two nodes, four nodes, and two that are played here: one job, bit by bit.
+for name in four two here; do place $name; done
+code 0 jobctl render four/nodes.yaml --set launch=slurm --set resources.nodes=4
 has '#SBATCH --nodes=4' out
 has '#SBATCH --no-kill' out
 bash -n out
-losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$JOBCTL_HOME/jobs/$1/checkpoints/metrics.jsonl"; }
-jobctl submit -q train.yaml
-jobctl wait 1 --timeout 100 || fail 1
-jobctl submit -q train.yaml --set launch=local --set slurm=null --set resources.nodes=1 --set resources.ranks=1 --wait
-cmp <(losses 1) <(losses 2)
+jobctl submit -q four/nodes.yaml --set launch=slurm --set resources.nodes=4 --set resources.ranks=1
+jobctl submit -q two/nodes.yaml --set launch=slurm
+jobctl submit -q here/nodes.yaml
+for job in 1 2 3; do jobctl wait $job --timeout 100 || fail $job; done
+same here two four
 code 0 jobctl show 1 --json
 json "[(n['name'], n['first_rank'], n['ranks']) for n in o['attempts'][0]['nodes']] == [('node%d' % (k + 1), k, 1) for k in range(4)]"
 

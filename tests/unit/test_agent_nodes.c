@@ -196,6 +196,23 @@ static void a_node_that_does_not_come_is_named(void **state)
     expect_gone();
 }
 
+/* The controller has the proof, or could not start it: nobody waits for a limit. */
+static void who_is_told_to_be_gone_is_not_waited_for(void **state)
+{
+    (void)state;
+    launch_node(0, "sleep 1000", NULL, NULL);
+    json_decref(door_of(&peers[0]));
+    send_to(&peers[0], WIRE_GONE, json_pack("{s:i, s:s}", "node", 1, "text",
+                                            "cannot be used: it has another key"));
+    const json_t *lost = await(&peers[0], "node_lost");
+    assert_string_equal(text(lost, "name"), "n1");
+    assert_string_equal(text(lost, "text"), "n1 cannot be used: it has another key");
+    assert_string_equal(text(await(&peers[0], "attempt_ended"), "cause"), "node_lost");
+    ack(&peers[0]);
+    at(0);
+    expect_gone();
+}
+
 static void the_setup_of_another_node_fails(void **state)
 {
     (void)state;
@@ -230,6 +247,7 @@ int main(void)
         BOTH(a_rank_of_another_node_is_named_and_all_start_again),
         cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_named, up_impatient, down_both),
         BOTH(a_node_that_does_not_come_is_named),
+        BOTH(who_is_told_to_be_gone_is_not_waited_for),
         BOTH(the_setup_of_another_node_fails),
         BOTH(a_stop_ends_all),
     };

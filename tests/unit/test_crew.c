@@ -576,6 +576,27 @@ static void a_member_that_dies_is_lost(void **state)
     assert_int_equal(t.losses, 1);
 }
 
+/* Somebody else has the proof: its time is not waited for, and it is told once. */
+static void a_member_that_is_proven_gone_is_lost_at_once(void **state)
+{
+    (void)state;
+    begin(forever);
+    AWAIT(lines, 4);
+    kill(members[2], SIGKILL);
+    const uint64_t since = uv_now(&loop);
+    crew_gone(crew, 2, "is gone: its agent died");
+    assert_int_equal(t.losses, 0); /* from the loop only */
+    AWAIT(losses, 1);
+    assert_in_range(uv_now(&loop) - since, 0, 1000); /* 4.5 s without it */
+    assert_string_equal(t.lost, "n2 is gone: its agent died");
+    crew_gone(crew, 2, "is gone: its agent died");
+    crew_gone(crew, 0, "is nobody's business");
+    crew_gone(crew, 3, "is not there");
+    crew_sweep(crew, 1);
+    AWAIT(swept, 1);
+    assert_int_equal(t.losses, 1);
+}
+
 static void a_member_that_stood_still_ends_what_it_has(void **state)
 {
     (void)state;
@@ -735,6 +756,7 @@ int main(int argc, char **argv)
         CREW(pages_travel),
         CREW(stacks_are_looked_at),
         QUICK(a_member_that_dies_is_lost),
+        QUICK(a_member_that_is_proven_gone_is_lost_at_once),
         QUICK(a_member_that_stood_still_ends_what_it_has),
         QUICK(members_without_a_head_end_what_they_have),
         CREW(three_seconds_without_a_wire_are_no_loss),
