@@ -191,6 +191,9 @@ bench-store: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/load  ## durab
 bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a controller of 1,000 agents and 100,000 finished jobs
 	@tests/bench/scale.sh $(BIN) $(OBJ)/tests/bench/agents
 
+bench-hosts: $(BIN)/jobctl $(BIN)/jobctl-agent $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)  ## agents on 4 and on 64 hosts over SSH, beside plain ssh
+	@tests/bench/hosts.sh $(BIN)
+
 bench-dist: $(OBJ)/tests/bench/dist  ## collectives of 2 and 4 ranks here, beside plain copies
 	@$<
 
@@ -312,4 +315,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE
