@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/alike.h"
 #include "agent/attempt_parts.h"
 #include "agent/crew.h"
 #include "agent/log.h"
@@ -152,28 +153,37 @@ static void take_proof_away(struct attempt *a)
     a->proof[0] = '\0';
 }
 
-static json_t *prepare_body(const struct attempt *a, json_t *part)
+/* What member k must have the same of (agent/alike.h), and what both are called. */
+static json_t *alike_body(const struct attempt *a, int k, json_t *list)
+{
+    const struct crew *crew = world_crew(a->world);
+    return json_pack("{s:[s?, s?], s:O}", "names", crew_name(crew, 0), crew_name(crew, k), "list", list);
+}
+
+static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t *list)
 {
     const json_t *l = a->launch;
     json_t *proof = a->proof[0] ? json_pack("{s:s, s:s}", "path", a->proof, "text", a->o.nonce)
                                 : NULL;
-    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O?, s:I, s:o*}}", "spec",
+    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O?, s:I, s:o*, s:o}}", "spec",
                      json_object_get(l, "spec"), "plan", part, "launch", "name",
                      json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
                      "secrets", json_object_get(l, "secrets"), "restarts",
                      json_object_get(json_object_get(l, "budget"), "restarts"), "deadline_s",
-                     (json_int_t)a->deadline_s, "proof", proof);
+                     (json_int_t)a->deadline_s, "proof", proof, "alike", alike_body(a, k, list));
 }
 
 static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct err *err)
 {
+    json_t *list = alike_list(json_object_get(a->launch, "spec"));
     int rc = leave_proof(a, err);
     for (int k = 1; k < n && rc == 0; k++) {
-        json_t *body = prepare_body(a, parts[k]);
+        json_t *body = prepare_body(a, k, parts[k], list);
         rc = body ? crew_prepare(world_crew(a->world), k, body, err)
                   : err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
         json_decref(body);
     }
+    json_decref(list);
     return rc;
 }
 

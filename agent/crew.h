@@ -99,9 +99,10 @@ const json_t *crew_preflight(const struct crew *c, int node);
 
 /* To one member; `prepared` comes when as many have answered as were asked. Body:
  *   {"spec":{}, "plan":{} of that node, "launch":{"name","ckpt_dir","secrets":{},"restarts",
- *    "deadline_s", "proof":{"path","text"}?}}
+ *    "deadline_s", "proof":{"path","text"}?, "alike":{"names":[head, member],"list":{}}}}
  * proof: a file that the head has written into the checkpoints' directory, and what is in it: a member
- * that does not find it there has another directory, and says so. -1: the body is too large. */
+ * that does not find it there has another directory, and says so. alike: what the head has of data and
+ * programs (agent/alike.h); a member that has other ones says so, too. -1: the body is too large. */
 int crew_prepare(struct crew *c, int node, const json_t *body, struct err *err);
 
 struct crew_spawn {

@@ -2,12 +2,12 @@
 /* doctor.c - see doctor.h; a function per check, in the order in which they are shown */
 #include "agent/doctor.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doctor_rows.h"
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
 #include "agent/route.h"
@@ -15,35 +15,16 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-enum status { OK, WARN, FAIL, UNKNOWN, STATUSES };
-static const char *const status_names[STATUSES] = {"ok", "warn", "fail", "unknown"};
-
 enum { KIB = 1 << 10, DISK_LOW = 2 };
 
 struct checkup {
     const json_t *facts, *spec, *looked;
     json_t       *plan;     /* for the spec; NULL: none, or refused */
     struct err    refusal;  /* then */
-    json_t       *rows;
-    int           count[STATUSES];
+    struct doctor_rows rows;
 };
 
-/* --- rows ---------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 5, 6))) static void
-row(struct checkup *c, const char *check, enum status status, const char *todo, const char *fmt, ...)
-{
-    char seen[520];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(seen, sizeof(seen), fmt, ap);
-    va_end(ap);
-    err_make_printable(seen);
-    c->count[status]++;
-    json_array_append_new(c->rows, json_pack("{s:s, s:s, s:s, s:s}", "check", check, "status",
-                                             status_names[status], "seen", seen, "todo",
-                                             status == OK ? "" : todo));
-}
+#define row(c, ...) doctor_row(&(c)->rows, __VA_ARGS__)
 
 static json_int_t number(const json_t *object, const char *key)
 {
@@ -64,13 +45,13 @@ static void check_programs(struct checkup *c)
     const char *agent = plan_text(versions, "jobctl-agent");
     const char *train = plan_text(versions, "jobctl-train");
     if (!train[0])
-        row(c, "programs", FAIL, "put jobctl-train beside jobctl-agent: make builds both",
+        row(c, "programs", ROW_FAIL, "put jobctl-train beside jobctl-agent: make builds both",
             "jobctl-agent %s, and jobctl-train does not start", agent);
     else if (strcmp(agent, train) != 0)
-        row(c, "programs", FAIL, "install all programs of one version",
+        row(c, "programs", ROW_FAIL, "install all programs of one version",
             "jobctl-agent is %s and jobctl-train %s", agent, train);
     else
-        row(c, "programs", OK, "", "jobctl-agent and jobctl-train are %s", agent);
+        row(c, "programs", ROW_OK, "", "jobctl-agent and jobctl-train are %s", agent);
 }
 
 static void check_processors(struct checkup *c)
@@ -78,10 +59,10 @@ static void check_processors(struct checkup *c)
     json_int_t cpus = number(c->facts, "cpus");
     const json_t *quota = json_object_get(c->facts, "cgroup_cpus");
     if (json_is_number(quota) && json_number_value(quota) < (double)cpus)
-        row(c, "processors", OK, "", "%.4g of %lld, by the control group's limit",
+        row(c, "processors", ROW_OK, "", "%.4g of %lld, by the control group's limit",
             json_number_value(quota), (long long)cpus);
     else
-        row(c, "processors", OK, "", "%lld, %s", (long long)cpus,
+        row(c, "processors", ROW_OK, "", "%lld, %s", (long long)cpus,
             plan_text(c->facts, "cpu_model"));
 }
 
@@ -90,28 +71,28 @@ static void check_memory(struct checkup *c)
     json_int_t all = number(c->facts, "memory_bytes");
     json_int_t limit = number(c->facts, "memory_limit_bytes");
     if (all < 0)
-        row(c, "memory", UNKNOWN, "", "the kernel does not say how much there is");
+        row(c, "memory", ROW_UNKNOWN, "", "the kernel does not say how much there is");
     else if (limit >= 0 && limit < all)
-        row(c, "memory", OK, "", "%.1f of %.1f GiB, by the control group's limit", gib(limit),
+        row(c, "memory", ROW_OK, "", "%.1f of %.1f GiB, by the control group's limit", gib(limit),
             gib(all));
     else
-        row(c, "memory", OK, "", "%.1f GiB", gib(all));
+        row(c, "memory", ROW_OK, "", "%.1f GiB", gib(all));
 }
 
 static void check_shm(struct checkup *c)
 {
     json_int_t shm = number(c->facts, "shm_bytes");
     if (shm < 0)
-        row(c, "/dev/shm", UNKNOWN, "", "its size is not known");
+        row(c, "/dev/shm", ROW_UNKNOWN, "", "its size is not known");
     else if (shm < (json_int_t)1 << 30)
-        row(c, "/dev/shm", WARN,
+        row(c, "/dev/shm", ROW_WARN,
             plan_text(c->facts, "container")[0]
                 ? "start the container with --shm-size=1g"
                 : "mount -o remount,size=8g /dev/shm",
             "%lld MiB: NCCL and data loaders of several ranks may run out of it (SIGBUS)",
             (long long)(shm >> 20));
     else
-        row(c, "/dev/shm", OK, "", "%.1f GiB", gib(shm));
+        row(c, "/dev/shm", ROW_OK, "", "%.1f GiB", gib(shm));
 }
 
 static void check_disk(struct checkup *c)
@@ -119,9 +100,9 @@ static void check_disk(struct checkup *c)
     json_int_t left = number(c->facts, "disk_free_bytes");
     const char *disk = plan_text(c->facts, "disk");
     if (left < 0)
-        row(c, "disk", UNKNOWN, "", "the room in %s is not known", disk);
+        row(c, "disk", ROW_UNKNOWN, "", "the room in %s is not known", disk);
     else
-        row(c, "disk", left < (json_int_t)DISK_LOW << 30 ? WARN : OK,
+        row(c, "disk", left < (json_int_t)DISK_LOW << 30 ? ROW_WARN : ROW_OK,
             "make room: checkpoints and logs go there", "%.1f GiB free in %s", gib(left), disk);
 }
 
@@ -131,12 +112,12 @@ static void check_driver(struct checkup *c)
 {
     const char *driver = plan_text(c->facts, "driver"), *trouble = plan_text(c->facts, "gpu_note");
     if (trouble[0])
-        row(c, "driver", FAIL, "look at nvidia-smi and the kernel's log; a restart often helps",
+        row(c, "driver", ROW_FAIL, "look at nvidia-smi and the kernel's log; a restart often helps",
             "%s", trouble);
     else if (!driver[0])
-        row(c, "driver", UNKNOWN, "", "no NVIDIA driver: jobs run on the CPU");
+        row(c, "driver", ROW_UNKNOWN, "", "no NVIDIA driver: jobs run on the CPU");
     else
-        row(c, "driver", OK, "", "%s, for CUDA up to %s", driver,
+        row(c, "driver", ROW_OK, "", "%s, for CUDA up to %s", driver,
             plan_text(c->facts, "cuda_driver"));
 }
 
@@ -170,13 +151,13 @@ static void check_gpus(struct checkup *c)
         const char *why = why_left_out(plan, index);
         snprintf(name, sizeof(name), "GPU %d", index);
         if (why && !json_is_true(json_object_get(gpu, "healthy")))
-            row(c, name, FAIL, "a restart of the machine may bring it back; if not, replace it",
+            row(c, name, ROW_FAIL, "a restart of the machine may bring it back; if not, replace it",
                 "%s", why);
         else if (why)
-            row(c, name, WARN, "jobs do not use it until that is over", "%.60s: %s",
+            row(c, name, ROW_WARN, "jobs do not use it until that is over", "%.60s: %s",
                 plan_text(gpu, "name"), why);
         else
-            row(c, name, OK, "", "%.60s, %.1f GiB%s%s", plan_text(gpu, "name"),
+            row(c, name, ROW_OK, "", "%.60s, %.1f GiB%s%s", plan_text(gpu, "name"),
                 gib(number(gpu, "memory_bytes")),
                 plan_text(gpu, "compute")[0] ? ", compute capability " : "",
                 plan_text(gpu, "compute"));
@@ -203,15 +184,15 @@ static void check_pairs(struct checkup *c)
         }
     }
     if (broken)
-        row(c, "GPU pairs", FAIL, "restart the machine, or the fabric manager; do not hide it by "
+        row(c, "GPU pairs", ROW_FAIL, "restart the machine, or the fabric manager; do not hide it by "
             "NCCL_IGNORE_DISABLED_P2P", "%zu of %zu pairs have NVLink but may not use it, such as "
             "GPU %lld and %lld (%s)", broken, json_array_size(pairs), (long long)number(bad, "a"),
             (long long)number(bad, "b"), plan_text(bad, "p2p"));
     else if (blocked)
-        row(c, "GPU pairs", OK, "", "%zu of %zu pairs cannot read each other: NCCL copies through "
+        row(c, "GPU pairs", ROW_OK, "", "%zu of %zu pairs cannot read each other: NCCL copies through "
             "the host", blocked, json_array_size(pairs));
     else
-        row(c, "GPU pairs", OK, "", "%zu, none of them refused", json_array_size(pairs));
+        row(c, "GPU pairs", ROW_OK, "", "%zu, none of them refused", json_array_size(pairs));
 }
 
 /* What copies with data have shown (agent/peers.h). */
@@ -231,12 +212,12 @@ static void check_copies(struct checkup *c)
             worst = pair;
     }
     if (bad)
-        row(c, "GPU copies", FAIL, "jobs get NCCL_P2P_DISABLE=1; the cause is an IOMMU (ACS), a "
+        row(c, "GPU copies", ROW_FAIL, "jobs get NCCL_P2P_DISABLE=1; the cause is an IOMMU (ACS), a "
             "patched driver or broken hardware", "%zu of %zu pairs fail, such as GPU %lld and %lld: "
             "%s", bad, tried, (long long)number(worst, "a"), (long long)number(worst, "b"),
             plan_text(worst, "copy"));
     else if (tried)
-        row(c, "GPU copies", OK, "", "%zu pair%s, all that arrived was what was sent, at least %.3g "
+        row(c, "GPU copies", ROW_OK, "", "%zu pair%s, all that arrived was what was sent, at least %.3g "
             "GB/s", tried, tried == 1 ? "" : "s", least);
 }
 
@@ -254,13 +235,13 @@ static void check_sums(struct checkup *c)
     }
     const char *needs = plan_text(worst, "sum_needs");
     if (bad)
-        row(c, "GPU sums", FAIL, needs[0] ? "jobs get what helps; the cause is an IOMMU (ACS), a "
+        row(c, "GPU sums", ROW_FAIL, needs[0] ? "jobs get what helps; the cause is an IOMMU (ACS), a "
             "patched driver or broken hardware" : "several ranks will hardly run here: look at the "
             "kernel's log and at /dev/shm, and try another NCCL", "two ranks with NCCL on GPU %lld "
             "and %lld: %s%s%s", (long long)number(worst, "a"), (long long)number(worst, "b"),
             plan_text(worst, "sum"), needs[0] ? "; ok with " : ", whatever was changed", needs);
     else if (tried)
-        row(c, "GPU sums", OK, "", "two ranks add up rightly with NCCL (%zu kind%s of pairs)", tried,
+        row(c, "GPU sums", ROW_OK, "", "two ranks add up rightly with NCCL (%zu kind%s of pairs)", tried,
             tried == 1 ? "" : "s");
 }
 
@@ -278,15 +259,15 @@ static void check_nccl(struct checkup *c)
     if (!plan_text(c->facts, "driver")[0])
         return; /* it was not looked for */
     if (!version[0]) {
-        row(c, "NCCL", UNKNOWN, "", "no libnccl.so.2 is found here; PyTorch brings its own");
+        row(c, "NCCL", ROW_UNKNOWN, "", "no libnccl.so.2 is found here; PyTorch brings its own");
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         if (strncmp(version, bad[i].version, strlen(bad[i].version)) == 0) {
-            row(c, "NCCL", WARN, "install a newer one", "%s: %s", version, bad[i].fault);
+            row(c, "NCCL", ROW_WARN, "install a newer one", "%s: %s", version, bad[i].fault);
             return;
         }
-    row(c, "NCCL", OK, "", "%s", version);
+    row(c, "NCCL", ROW_OK, "", "%s", version);
 }
 
 /* --- network ------------------------------------------------------------------------------- */
@@ -301,13 +282,13 @@ static void check_network(struct checkup *c)
         if (!plan_true(net, "default_route"))
             continue;
         if (mbps > 0)
-            row(c, "network", OK, "", "the default route goes over %s, %g Gbit/s",
+            row(c, "network", ROW_OK, "", "the default route goes over %s, %g Gbit/s",
                 plan_text(net, "name"), (double)mbps / 1000);
         else
-            row(c, "network", OK, "", "the default route goes over %s", plan_text(net, "name"));
+            row(c, "network", ROW_OK, "", "the default route goes over %s", plan_text(net, "name"));
         return;
     }
-    row(c, "network", UNKNOWN, "", "no interface has a default route: only jobs of one node");
+    row(c, "network", ROW_UNKNOWN, "", "no interface has a default route: only jobs of one node");
 }
 
 static void check_rdma(struct checkup *c)
@@ -321,11 +302,11 @@ static void check_rdma(struct checkup *c)
     {
         down += !plan_true(port, "active");
     }
-    row(c, "RDMA ports", down == json_array_size(ports) ? WARN : OK,
+    row(c, "RDMA ports", down == json_array_size(ports) ? ROW_WARN : ROW_OK,
         "ibstat tells what is wrong with them", "%zu of %zu are up",
         json_array_size(ports) - down, json_array_size(ports));
     if (json_is_integer(lock))
-        row(c, "locked memory", WARN, "ulimit -l unlimited; containers: --ulimit memlock=-1",
+        row(c, "locked memory", ROW_WARN, "ulimit -l unlimited; containers: --ulimit memlock=-1",
             "%lld KiB: RDMA between nodes fails to register memory",
             (long long)(json_integer_value(lock) / KIB));
 }
@@ -336,9 +317,9 @@ static void check_clock(struct checkup *c)
 {
     const json_t *good = json_object_get(c->looked, "clock_synchronised");
     if (!json_is_boolean(good))
-        row(c, "clock", UNKNOWN, "", "whether it is synchronised cannot be told");
+        row(c, "clock", ROW_UNKNOWN, "", "whether it is synchronised cannot be told");
     else
-        row(c, "clock", json_is_true(good) ? OK : WARN, "start chrony or systemd-timesyncd",
+        row(c, "clock", json_is_true(good) ? ROW_OK : ROW_WARN, "start chrony or systemd-timesyncd",
             json_is_true(good) ? "synchronised" : "not synchronised: times of events of several "
             "nodes may be out of order");
 }
@@ -349,11 +330,11 @@ static void check_session(struct checkup *c)
     json_int_t limit = number(session, "limit_s"), age = number(session, "age_s");
     const char *kind = plan_text(c->facts, "host_kind");
     if (limit < 0)
-        row(c, "machine", OK, "", "%s%s%s", kind[0] ? kind : "plain",
+        row(c, "machine", ROW_OK, "", "%s%s%s", kind[0] ? kind : "plain",
             plan_text(c->facts, "container")[0] ? ", in a container of " : "",
             plan_text(c->facts, "container"));
     else
-        row(c, "machine", WARN, "keep checkpoints elsewhere: checkpoint.mirror",
+        row(c, "machine", ROW_WARN, "keep checkpoints elsewhere: checkpoint.mirror",
             "%s: taken away after %lld h at most, up for %.1f h", kind, (long long)(limit / 3600),
             (double)(age > 0 ? age : 0) / 3600);
 }
@@ -365,15 +346,15 @@ static void check_plan(struct checkup *c)
     size_t i;
     const json_t *note;
     if (!c->plan) {
-        row(c, "plan", FAIL, "change the spec as it says", "%s", c->refusal.text);
+        row(c, "plan", ROW_FAIL, "change the spec as it says", "%s", c->refusal.text);
         return;
     }
-    row(c, "plan", OK, "", "%lld rank%s: %s", (long long)number(c->plan, "np"),
+    row(c, "plan", ROW_OK, "", "%lld rank%s: %s", (long long)number(c->plan, "np"),
         number(c->plan, "np") == 1 ? "" : "s", plan_text(c->plan, "why"));
     json_array_foreach(json_object_get(c->plan, "notes"), i, note)
     {
         if (strstr(json_string_value(note), "likely harmful"))
-            row(c, "environment", WARN, "take it out, or compare with and without",
+            row(c, "environment", ROW_WARN, "take it out, or compare with and without",
                 "%s", json_string_value(note));
     }
 }
@@ -385,10 +366,10 @@ static void check_data(struct checkup *c)
     if (!json_is_object(json_object_get(c->spec, "train")))
         return;
     if (!train)
-        row(c, "data", wrong[0] ? FAIL : UNKNOWN, "change what it names, then look again", "%s",
+        row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN, "change what it names, then look again", "%s",
             wrong[0] ? wrong : "the engine was not asked");
     else
-        row(c, "data", OK, "", "%lld samples, %lld steps%s%.40s", (long long)number(train, "samples"),
+        row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)number(train, "samples"),
             (long long)number(train, "steps"), plan_text(train, "data_digest")[0] ? ", " : "",
             plan_text(train, "data_digest"));
 }
@@ -403,7 +384,7 @@ static void check_fits(struct checkup *c)
     }
     if (!best || number(best, "planned_bytes") < 0)
         return;
-    row(c, "fits", json_is_false(json_object_get(best, "fits")) ? FAIL : OK,
+    row(c, "fits", json_is_false(json_object_get(best, "fits")) ? ROW_FAIL : ROW_OK,
         "a smaller train.batch.micro, or grad_checkpointing: true",
         "%.2f GiB of memory on %s, %.2f GiB may be used", gib(number(best, "planned_bytes")),
         plan_text(best, "device"), gib(number(best, "budget_bytes")));
@@ -419,7 +400,7 @@ static void check_checkpoints(struct checkup *c)
     if (each < 0 || left < 0)
         return;
     keep = keep > 0 ? keep : 1;
-    row(c, "checkpoints", left < each ? FAIL : left < each * (keep + 1) ? WARN : OK,
+    row(c, "checkpoints", left < each ? ROW_FAIL : left < each * (keep + 1) ? ROW_WARN : ROW_OK,
         "make room, or lower checkpoint.keep",
         "%lld of %.2f GiB each and one being written, %.2f GiB free in %s", (long long)keep,
         gib(each), gib(left), plan_text(c->looked, "checkpoint_dir"));
@@ -450,11 +431,11 @@ static void check_time(struct checkup *c)
     if (left < 0 || (!known && !json_is_number(wanted)))
         return;
     if (known)
-        row(c, "time", needs > left ? WARN : OK, "a checkpoint comes in time, the rest must go on "
+        row(c, "time", needs > left ? ROW_WARN : ROW_OK, "a checkpoint comes in time, the rest must go on "
             "elsewhere: jobctl adopt", "%lld steps of %.4g ms are %.1f h, the machine has %.1f h left",
             (long long)(steps > done ? steps - done : 0), ms, needs / 3600, left / 3600);
     else
-        row(c, "time", needs > left ? WARN : OK, "the rest must go on elsewhere: jobctl adopt",
+        row(c, "time", needs > left ? ROW_WARN : ROW_OK, "the rest must go on elsewhere: jobctl adopt",
             "%.1f h are asked for, the machine has %.1f h left", needs / 3600, left / 3600);
 }
 
@@ -471,15 +452,15 @@ static void check_ways(struct checkup *c)
         const char *over = route_interface(c->facts, address);
         snprintf(name, sizeof(name), "way to %.50s", plan_text(peer, "host"));
         if (!address[0])
-            row(c, name, UNKNOWN, "", "its name is not known to this machine; ssh may know it as "
+            row(c, name, ROW_UNKNOWN, "", "its name is not known to this machine; ssh may know it as "
                 "another");
         else if (!over)
-            row(c, name, FAIL, "give this machine a route to it", "no interface reaches %s", address);
+            row(c, name, ROW_FAIL, "give this machine a route to it", "no interface reaches %s", address);
         else if (planned && planned[0] == '=' && strcmp(planned + 1, over) != 0)
-            row(c, name, WARN, "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
+            row(c, name, ROW_WARN, "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
                 "%s is reached over %s, but NCCL gets %s", address, over, planned + 1);
         else
-            row(c, name, OK, "", "%s over %s", address, over);
+            row(c, name, ROW_OK, "", "%s over %s", address, over);
     }
 }
 
@@ -543,9 +524,8 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
     static void (*const of_job[])(struct checkup *) = {
         check_plan, check_data, check_fits, check_checkpoints, check_time, check_ways,
     };
-    struct checkup c = {.facts = facts, .spec = spec, .looked = looked, .rows = json_array()};
-    if (!c.rows)
-        return NULL;
+    struct checkup c = {.facts = facts, .spec = spec, .looked = looked};
+    doctor_rows_init(&c.rows);
     for (size_t i = 0; i < ARRAY_LEN(of_node); i++)
         of_node[i](&c);
     if (spec && plan_make(&c.plan, facts, spec, &c.refusal) < 0)
@@ -553,6 +533,5 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
     for (size_t i = 0; spec && i < ARRAY_LEN(of_job); i++)
         of_job[i](&c);
     json_decref(c.plan);
-    return json_pack("{s:o, s:i, s:i, s:i}", "rows", c.rows, "fail", c.count[FAIL], "warn",
-                     c.count[WARN], "unknown", c.count[UNKNOWN]);
+    return doctor_rows_end(&c.rows);
 }

@@ -15,6 +15,9 @@
 
 #include "agent/ask.h"
 #include "agent/doctor.h"
+#include "agent/known.h"
+#include "agent/peers.h"
+#include "agent/plan.h"
 #include "agent/plan_parts.h"
 #include "agent/sysroot.h"
 #include "engine/manifest.h"
@@ -139,4 +142,16 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
     if (looked && engine && spec_path)
         ask_train(looked, train, spec_path);
     return looked;
+}
+
+void doctor_try(json_t *facts, const char *train, const char *state)
+{
+    json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
+    peers_try(facts, NULL, train, PEERS_ALL_MS);
+    if (plan_make(&plan, facts, any, NULL) == 0)
+        peers_sum(facts, plan, train, true, PEERS_ALL_MS);
+    if (state)
+        known_keep(facts, state);
+    json_decref(plan);
+    json_decref(any);
 }

@@ -20,16 +20,15 @@
 #include "agent/attach.h"
 #include "agent/attempt.h"
 #include "agent/doctor.h"
+#include "agent/doctor_visit.h"
 #include "agent/file_digest.h"
 #include "agent/flight_print.h"
 #include "agent/gpu_events.h"
 #include "agent/identity.h"
 #include "agent/inspect.h"
-#include "agent/known.h"
 #include "agent/log.h"
 #include "agent/mail.h"
 #include "agent/mirror_run.h"
-#include "agent/peers.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
 #include "agent/run_dir.h"
@@ -254,19 +253,6 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     return rc;
 }
 
-/* All pairs of GPUs, as a command would use them; what agents then need not try. */
-static void try_gpus(json_t *facts, const char *train, const char *state)
-{
-    json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
-    peers_try(facts, NULL, train, PEERS_ALL_MS);
-    if (plan_make(&plan, facts, any, NULL) == 0)
-        peers_sum(facts, plan, train, true, PEERS_ALL_MS);
-    if (state)
-        known_keep(facts, state);
-    json_decref(plan);
-    json_decref(any);
-}
-
 /* Is this node fit?  The answer is JSON for `jobctl doctor`. */
 static int cmd_doctor(int argc, char **argv, struct err *err)
 {
@@ -299,7 +285,7 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
         return -1;
     json_t *facts = facts_path ? load(facts_path, err) : probe_facts(dir, err);
     if (facts && !facts_path)
-        try_gpus(facts, train, state);
+        doctor_try(facts, train, state);
     json_t *looked = facts ? doctor_look(train, spec, spec_path, dir) : NULL;
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
     int rc = answer ? print_json(answer, err)
@@ -309,6 +295,15 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
     json_decref(facts);
     json_decref(spec);
     return rc;
+}
+
+static int cmd_visit(int argc, char **argv, struct err *err)
+{
+    char train[4096];
+    (void)argv;
+    if (argc != 1)
+        return err_set(err, ERR_USAGE, "visit takes no arguments: `jobctl doctor` speaks to it");
+    return find_train(train, sizeof(train), err) < 0 ? -1 : doctor_visit(train, err);
 }
 
 /* --- flight and sweep ------------------------------------------------------------------- */
@@ -442,6 +437,7 @@ static const struct command {
      cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
+    {"visit", "", "answer a doctor who compares several nodes (agent/doctor_visit.h)", cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror_run.h)", cmd_mirror},

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/alike.h"
 #include "agent/broom.h"
 #include "agent/crew.h"
 #include "agent/crew_wire.h"
@@ -139,6 +140,19 @@ static int find_proof(const json_t *proof, struct err *err)
                    n < 0 ? strerror(why) : "");
 }
 
+/* Data and programs are those of the first node? */
+static int compare_files(const json_t *alike, const json_t *spec, struct err *err)
+{
+    const json_t *names = json_object_get(alike, "names");
+    const char *head = json_string_value(json_array_get(names, 0));
+    const char *self = json_string_value(json_array_get(names, 1));
+    json_t *list = alike_list(spec);
+    int rc = alike_compare(json_object_get(alike, "list"), list, head ? head : "the first node",
+                           self ? self : "this one", err);
+    json_decref(list);
+    return rc;
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct member *m, json_t **preflight, struct err *err)
 {
@@ -147,6 +161,7 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
     const json_t *launch = json_object_get(m->prepare, "launch");
     const char *dir = string_of(launch, "ckpt_dir");
     if (find_proof(json_object_get(launch, "proof"), err) < 0 ||
+        compare_files(json_object_get(launch, "alike"), spec, err) < 0 ||
         payload_make(&m->payload, spec, m->o.run_dir, m->o.train, err) < 0)
         return -1;
     *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,

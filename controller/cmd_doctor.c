@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_doctor.c - jobctl doctor: is this machine fit for jobs, and for this one?
  *
- * jobctl-agent looks and judges (agent/doctor.h); no daemon is needed, so that
- * there is an answer when nothing else works.
+ * jobctl-agent looks and judges (agent/doctor.h), here or on all hosts of the spec
+ * (doctor_round.h); no daemon is needed, so that there is an answer when nothing
+ * else works.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +13,12 @@
 
 #include "agent/buf.h"
 #include "controller/command.h"
+#include "controller/doctor_round.h"
+#include "controller/doctor_slurm.h"
 #include "controller/home.h"
 #include "controller/output.h"
 #include "controller/program.h"
+#include "controller/remote.h"
 #include "controller/spec_file.h"
 
 enum { EXIT_UNFIT = 1 };
@@ -77,19 +81,34 @@ static enum terminal_style style_of(const char *status)
                                          : STYLE_DIM;
 }
 
+/* The longest name of a node, 0: rows have none. */
+static int name_width(const json_t *answer)
+{
+    int width = 0;
+    size_t i;
+    const json_t *row;
+    json_array_foreach (json_object_get(answer, "rows"), i, row) {
+        const int n = (int)strlen(text_of(row, "node"));
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
 static void print(const struct terminal *t, const json_t *answer)
 {
-    enum { CHECK = 16, INDENT = 9 + CHECK };
+    enum { CHECK = 16 };
+    const int width = name_width(answer), name = width ? width + 1 : 0, indent = 9 + name + CHECK;
     int fail = (int)json_integer_value(json_object_get(answer, "fail"));
     int warn = (int)json_integer_value(json_object_get(answer, "warn"));
     size_t i;
     const json_t *row;
     json_array_foreach (json_object_get(answer, "rows"), i, row) {
         const char *status = text_of(row, "status"), *todo = text_of(row, "todo");
-        fprintf(t->file, "%s%-8s%s %-*s%s\n", terminal_style(t, style_of(status)), status,
-                terminal_style(t, STYLE_PLAIN), CHECK, text_of(row, "check"), text_of(row, "seen"));
+        fprintf(t->file, "%s%-8s%s %-*s%-*s%s\n", terminal_style(t, style_of(status)), status,
+                terminal_style(t, STYLE_PLAIN), name, text_of(row, "node"), CHECK,
+                text_of(row, "check"), text_of(row, "seen"));
         if (todo[0])
-            fprintf(t->file, "%*s-> %s\n", INDENT, "", todo);
+            fprintf(t->file, "%*s-> %s\n", indent, "", todo);
     }
     if (fail)
         fprintf(t->file, "%d of %zu checks failed", fail, i);
@@ -100,28 +119,46 @@ static void print(const struct terminal *t, const json_t *answer)
     fputc('\n', t->file);
 }
 
+/* On this machine; *answer is NULL after a failure. */
+static int look_here(struct call *call, const json_t *spec, json_t **answer)
+{
+    char path[PROGRAM_PATH];
+    *answer = NULL;
+    if (spec && program_spec_file(path, spec, &call->err) < 0)
+        return -1;
+    int rc = ask_agent(call, answer, spec ? path : NULL);
+    if (spec)
+        unlink(path);
+    return rc;
+}
+
+/* Where the job would run. */
+static json_t *look(struct call *call, const json_t *spec)
+{
+    const struct remote *remote = spec ? remote_of_spec(spec) : &remote_local;
+    json_t *here, *answer;
+    if (remote == &remote_ssh)
+        return doctor_round(spec, &call->err);
+    if (look_here(call, spec, &here) < 0 || remote == &remote_local)
+        return here;
+    answer = doctor_slurm(here, spec, &call->err);
+    json_decref(here);
+    return answer;
+}
+
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
-    char path[PROGRAM_PATH];
-    json_t *request = NULL, *spec = NULL, *answer = NULL;
-    bool has_spec = o->nargs == 1;
-    if (has_spec && (spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0 ||
-                     program_spec_file(path, spec, &call->err) < 0)) {
-        json_decref(request);
-        json_decref(spec);
+    json_t *request = NULL, *spec = NULL;
+    if (o->nargs == 1 &&
+        spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
-    }
-    int rc = ask_agent(call, &answer, has_spec ? path : NULL);
-    if (has_spec)
-        unlink(path);
-    if (rc == 0) {
-        rc = json_integer_value(json_object_get(answer, "fail")) > 0 ? EXIT_UNFIT : 0;
-        if (call->json)
-            output_json(call, json_incref(answer));
-        else
-            print(&call->out, answer);
-    }
+    json_t *answer = look(call, spec);
+    int rc = !answer ? -1 : json_integer_value(json_object_get(answer, "fail")) > 0 ? EXIT_UNFIT : 0;
+    if (answer && call->json)
+        output_json(call, json_incref(answer));
+    else if (answer)
+        print(&call->out, answer);
     json_decref(request);
     json_decref(spec);
     json_decref(answer);
@@ -133,7 +170,9 @@ const struct command cmd_doctor = {
     .summary = "is this machine fit for jobs, and for this one?",
     .help = "Looks at programs, processors, memory, disk, driver, GPUs, network and clock; with FILE "
             "also at its plan, its data, and the room that it needs. Each check is ok, warn, fail or "
-            "unknown, with what was seen and what to do. Exit code 1 if a check failed. No daemon is "
-            "needed.",
+            "unknown, with what was seen and what to do. Exit code 1 if a check failed. With launch: ssh "
+            "all hosts of FILE are looked at, and whether they fit together: programs, plan, clocks, do "
+            "they answer each other, is checkpoint.dir the same one, is the data. Of launch: slurm "
+            "what can be seen where it is submitted. No daemon is needed.",
     .options = options, .run = run,
 };

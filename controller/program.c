@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +45,9 @@ static void read_all(int fd, const char *name, struct buf *out, struct err *err)
             err_set(err, ERR_MEMORY, "out of memory while reading from %s", name);
 }
 
-int program_run(const char *name, const char *const *words, struct buf *out, int *status,
-                struct err *err)
+/* in: its standard input, -1: as ours. */
+static int run(const char *name, const char *const *words, int in, struct buf *out, int *status,
+               struct err *err)
 {
     char path[PROGRAM_PATH];
     char *argv[WORDS + 1] = {path};
@@ -58,6 +60,8 @@ int program_run(const char *name, const char *const *words, struct buf *out, int
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
     posix_spawn_file_actions_init(&actions);
+    if (in >= 0)
+        posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     int rc = posix_spawnp(&pid, path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -71,6 +75,27 @@ int program_run(const char *name, const char *const *words, struct buf *out, int
     }
     close(ends[0]);
     return err->code == ERR_NONE ? 0 : -1;
+}
+
+int program_run(const char *name, const char *const *words, struct buf *out, int *status,
+                struct err *err)
+{
+    return run(name, words, -1, out, status, err);
+}
+
+/* A request is small: the pipe holds it until the program reads. */
+int program_tell(const char *name, const json_t *request, struct buf *out, struct err *err)
+{
+    const char *const words[] = {NULL};
+    int ends[2], status = 0;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    const bool told = json_dumpfd(request, ends[1], JSON_COMPACT) == 0 && write(ends[1], "\n", 1) == 1;
+    close(ends[1]);
+    int rc = told ? run(name, words, ends[0], out, &status, err)
+                  : err_set(err, ERR_SYSTEM, "cannot write to %s: %s", name, strerror(errno));
+    close(ends[0]);
+    return rc;
 }
 
 int program_pass(const char *name, const char *const *words, FILE *to, struct err *err)

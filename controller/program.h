@@ -21,7 +21,10 @@ int program_spec_file(char path[PROGRAM_PATH], const json_t *spec, struct err *e
 int program_run(const char *name, const char *const *words, struct buf *out, int *status,
                 struct err *err);
 
-/* The same; what it said goes to `to`. Its exit code; 256 when a signal ended it. */
+/* Without words, but with `request`, one line of JSON, as its input; how it ends is not asked. */
+int program_tell(const char *name, const json_t *request, struct buf *out, struct err *err);
+
+/* As program_run(); what it said goes to `to`. Its exit code; 256 when a signal ended it. */
 int program_pass(const char *name, const char *const *words, FILE *to, struct err *err);
 
 #endif

@@ -2,6 +2,7 @@
 /* main.c - jobctl-ssh: a connection of the controller to one host
  *
  *   jobctl-ssh attach HOST   input and output are those of `jobctl-agent attach` on the host
+ *   jobctl-ssh visit HOST    the same, of `jobctl-agent visit`
  *   jobctl-ssh probe HOST    what `jobctl-agent probe` says there
  *   jobctl-ssh test HOST     the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
  *                            again, text}; again: it may work later
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "agent/attach.h"
+#include "agent/doctor_visit.h"
 #include "controller/ssh/command.h"
 #include "controller/ssh/login.h"
 #include "controller/ssh/programs.h"
@@ -62,14 +64,16 @@ static int no_answer(const char *host, int status, const char *wrong, struct err
                    wrong[0] ? ": " : "", wrong);
 }
 
-static int attach(ssh_session s, const struct programs *p, const char *host, struct err *err)
+/* `ready`: the line by which the agent's command says that it listens. */
+static int converse(ssh_session s, const struct programs *p, const char *host, const char *verb,
+                    const char *ready, struct err *err)
 {
     char command[COMMAND], wrong[2048];
-    compose(command, p, "attach");
+    compose(command, p, verb);
     for (int i = 0; i < 2; i++) {
         bool began = false;
         int status = -1;
-        if (command_pass(s, host, command, ATTACH_READY, &began, wrong, sizeof(wrong), &status,
+        if (command_pass(s, host, command, ready, &began, wrong, sizeof(wrong), &status,
                          err) < 0)
             return -1;
         if (began || status != NOT_THERE || i == 1)
@@ -78,6 +82,16 @@ static int attach(ssh_session s, const struct programs *p, const char *host, str
             return -1;
     }
     return 0;
+}
+
+static int attach(ssh_session s, const struct programs *p, const char *host, struct err *err)
+{
+    return converse(s, p, host, "attach", ATTACH_READY, err);
+}
+
+static int visit(ssh_session s, const struct programs *p, const char *host, struct err *err)
+{
+    return converse(s, p, host, "visit", DOCTOR_READY, err);
 }
 
 static char answer[256 * 1024]; /* of the agent, from its first brace on */
@@ -117,6 +131,7 @@ static const struct verb {
     int (*run)(ssh_session s, const struct programs *p, const char *host, struct err *err);
 } verbs[] = {
     {"attach", attach},
+    {"visit", visit},
     {"probe", probe},
     {"test", ask},
 };
@@ -139,7 +154,7 @@ static int run(const char *verb, const char *host, struct err *err)
         }
         return rc;
     }
-    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|probe|test HOST");
+    return err_set(err, ERR_USAGE, "usage: jobctl-ssh attach|visit|probe|test HOST");
 }
 
 /* Both ends are answers. */
@@ -174,7 +189,7 @@ int main(int argc, char **argv)
         if (programs_find(&p, &err) == 0)
             puts(p.digest);
     } else if (argc != 3 || run(argv[1], argv[2], &err) < 0) {
-        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|probe|test HOST, or jobctl-ssh digest");
+        err_set(&err, ERR_USAGE, "usage: jobctl-ssh attach|visit|probe|test HOST, or jobctl-ssh digest");
     }
     fflush(stdout);
     if (!err.code)

@@ -36,6 +36,11 @@ train: {model: {preset: tiny}, data: {encoders: synthetic, resolution: 32}, batc
 checkpoint: {every: 5 steps}
 retry: {backoff: 0.05s..0.1s}
 YAML
+# The doctor, where jobs are submitted: what Slurm has, and that the compute nodes must be seen there.
+code 0 jobctl doctor train.yaml --json --set max_duration=2h
+json "{(r['check'], r['status']) for r in o['rows']} >= {('Slurm', 'ok'), ('time', 'warn'), ('compute nodes', 'unknown')}"
+code 1 jobctl doctor train.yaml --set resources.nodes=9
+grep -q 'Slurm  *resources.nodes asks for 9, and of 1 nodes 1 are in service' out
 code 0 jobctl render train.yaml
 for line in '--partition=main' '--time=10' '--mem=1G' '--cpus-per-task=1' '--signal=B:USR2@30' '--comment=jobctl:0.1:0'; do
     has "#SBATCH $line" out

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_nodes.c - see doctor_nodes.h; a function per thing that nodes must have in common */
+#include "agent/doctor_nodes.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/alike.h"
+#include "agent/doctor_rows.h"
+#include "agent/plan.h"
+#include "agent/plan_nodes.h"
+#include "agent/plan_parts.h"
+#include "agent/route.h"
+#include "engine/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { APART_MS = 1000 };
+
+struct checkup {
+    const json_t      *spec, *first; /* first: of those that answered */
+    json_t            *there;        /* those that answered */
+    json_t           **parts;        /* of the plan, one for each of them; NULL: no plan */
+    struct doctor_rows rows;
+};
+
+static const char *name_of(const json_t *node)
+{
+    return plan_text(node, "node");
+}
+
+static const json_t *look_of(const json_t *node)
+{
+    return json_object_get(node, "look");
+}
+
+/* --- each ------------------------------------------------------------------------------------- */
+
+static void take_node(struct checkup *c, json_t *node)
+{
+    size_t i;
+    const json_t *row;
+    const char *error = plan_text(node, "error")[0] ? plan_text(node, "error")
+                                                    : plan_text(look_of(node), "error");
+    c->rows.node = name_of(node);
+    if (error[0]) {
+        doctor_row(&c->rows, "reachable", ROW_FAIL, "what it says, or take the host out of the job's hosts",
+                   "%s", error);
+        return;
+    }
+    json_array_append(c->there, node);
+    json_array_foreach(json_object_get(look_of(node), "rows"), i, row)
+    {
+        doctor_rows_take(&c->rows, row);
+    }
+}
+
+/* --- all ---------------------------------------------------------------------------------------- */
+
+static void check_versions(struct checkup *c)
+{
+    static const char *const programs[] = {"jobctl-agent", "jobctl-train"};
+    const json_t *ours = json_object_get(look_of(c->first), "versions"), *node;
+    size_t i;
+    json_array_foreach(c->there, i, node)
+    {
+        const json_t *theirs = json_object_get(look_of(node), "versions");
+        for (size_t p = 0; p < ARRAY_LEN(programs); p++) {
+            const char *a = plan_text(ours, programs[p]), *b = plan_text(theirs, programs[p]);
+            if (strcmp(a, b) == 0)
+                continue;
+            doctor_row(&c->rows, "versions", ROW_FAIL, "install the same on all nodes",
+                       "%s is %s on %s and %s on %s", programs[p], a[0] ? a : "missing",
+                       name_of(c->first), b[0] ? b : "missing", name_of(node));
+            return;
+        }
+    }
+    doctor_row(&c->rows, "versions", ROW_OK, "", "all nodes have %s", plan_text(ours, programs[0]));
+}
+
+/* Is it about all of them, and not one node's own? */
+static bool is_of_all(const struct checkup *c, const char *note)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach(c->there, i, node)
+    {
+        const size_t n = strlen(name_of(node));
+        if (strncmp(note, name_of(node), n) == 0 && note[n] == ':')
+            return false;
+    }
+    return true;
+}
+
+/* How they would be joined, and what of them differs. */
+static void check_plan(struct checkup *c)
+{
+    const size_t n = json_array_size(c->there);
+    struct plan_node *nodes = calloc(n, sizeof(*nodes));
+    struct err refusal = {0};
+    json_t *plan = NULL;
+    size_t i;
+    const json_t *note;
+    c->parts = calloc(n, sizeof(json_t *));
+    for (i = 0; nodes && i < n; i++) {
+        const json_t *node = json_array_get(c->there, i);
+        nodes[i] = (struct plan_node){name_of(node), json_object_get(look_of(node), "facts")};
+    }
+    int rc = nodes && c->parts ? plan_nodes_make(&plan, c->parts, nodes, (int)n, c->spec, &refusal)
+                               : err_set(&refusal, ERR_MEMORY, "no memory for a plan");
+    free(nodes);
+    if (rc < 0) {
+        doctor_row(&c->rows, "plan", ROW_FAIL, "change the spec as it says", "%s", refusal.text);
+        free(c->parts);
+        c->parts = NULL;
+        return;
+    }
+    doctor_row(&c->rows, "plan", ROW_OK, "", "%lld ranks: %s",
+               (long long)json_integer_value(json_object_get(plan, "np")), plan_text(plan, "why"));
+    json_array_foreach(json_object_get(plan, "notes"), i, note)
+    {
+        if (is_of_all(c, json_string_value(note)))
+            doctor_row(&c->rows, "differences", ROW_WARN, "it is permitted; know it", "%s",
+                       json_string_value(note));
+    }
+    json_decref(plan);
+}
+
+static void check_clocks(struct checkup *c)
+{
+    const json_t *node, *fast = NULL, *slow = NULL;
+    double most = 0, least = 0, within = 0;
+    size_t i;
+    json_array_foreach(c->there, i, node)
+    {
+        const json_t *ahead = json_object_get(node, "ahead_ms");
+        const double bound = json_number_value(json_object_get(node, "within_ms"));
+        if (!json_is_number(ahead))
+            continue;
+        if (!fast || json_number_value(ahead) > most) {
+            most = json_number_value(ahead);
+            fast = node;
+        }
+        if (!slow || json_number_value(ahead) < least) {
+            least = json_number_value(ahead);
+            slow = node;
+        }
+        within = bound > within ? bound : within;
+    }
+    if (!fast || fast == slow)
+        return;
+    within *= 2; /* of both */
+    if (most - least > APART_MS + within)
+        doctor_row(&c->rows, "clocks", ROW_WARN, "start chrony or systemd-timesyncd on both",
+                   "%s is %.1f s ahead of %s (to within %.0f ms)", name_of(fast), (most - least) / 1000,
+                   name_of(slow), within);
+    else
+        doctor_row(&c->rows, "clocks", ROW_OK, "", "at most %.0f ms apart", most - least + within);
+}
+
+/* What NCCL is told to use there, or NULL. */
+static const char *planned_interface(const struct checkup *c, size_t node)
+{
+    const char *name = c->parts ? plan_env(c->parts[node], "NCCL_SOCKET_IFNAME") : NULL;
+    return name && name[0] == '=' ? name + 1 : NULL;
+}
+
+/* From one node to all others. */
+static void check_ways(struct checkup *c, size_t from)
+{
+    const json_t *node = json_array_get(c->there, from), *way;
+    const char *planned = planned_interface(c, from), *over = NULL;
+    double slowest = 0;
+    size_t i, good = 0;
+    json_array_foreach(json_object_get(node, "reached"), i, way)
+    {
+        char check[80];
+        const char *address = plan_text(way, "address"), *host = plan_text(way, "host");
+        const double ms = json_number_value(json_object_get(way, "ms"));
+        snprintf(check, sizeof(check), "way to %.64s", host);
+        if (!address[0]) {
+            doctor_row(&c->rows, check, ROW_FAIL, "let the nodes reach each other on all TCP ports: look at "
+                       "firewalls and routes", "%s does not answer: %s", host, plan_text(way, "error"));
+            continue;
+        }
+        over = route_interface(json_object_get(look_of(node), "facts"), address);
+        if (planned && over && strcmp(planned, over) != 0)
+            doctor_row(&c->rows, check, ROW_WARN, "set env.NCCL_SOCKET_IFNAME to the interface that "
+                       "reaches all nodes", "%s is reached over %s, but NCCL gets %s", address, over,
+                       planned);
+        else
+            good++;
+        slowest = ms > slowest ? ms : slowest;
+    }
+    if (good > 0 && good == i)
+        doctor_row(&c->rows, "ways", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms", good,
+                   good == 1 ? "" : "s", good == 1 ? "s" : "", over ? " over " : "", over ? over : "",
+                   slowest);
+}
+
+static void check_all_ways(struct checkup *c)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach(c->there, i, node)
+    {
+        c->rows.node = name_of(node);
+        check_ways(c, i);
+    }
+    c->rows.node = "all";
+}
+
+static void check_checkpoints(struct checkup *c)
+{
+    static const char todo[] = "let checkpoint.dir be on a file system that all nodes share";
+    const char *wrong = plan_text(json_object_get(c->first, "left"), "error");
+    const json_t *node;
+    size_t i;
+    if (!json_object_get(c->first, "left"))
+        return;
+    if (wrong[0]) {
+        doctor_row(&c->rows, "checkpoint.dir", ROW_FAIL, todo, "%s: %s", name_of(c->first), wrong);
+        return;
+    }
+    json_array_foreach(c->there, i, node)
+    {
+        wrong = plan_text(json_object_get(node, "found"), "error");
+        if (!wrong[0])
+            continue;
+        doctor_row(&c->rows, "checkpoint.dir", ROW_FAIL, todo, "%s: %s", name_of(node), wrong);
+        return;
+    }
+    doctor_row(&c->rows, "checkpoint.dir", ROW_OK, "", "the same one on all nodes: what %s writes, the "
+               "others find", name_of(c->first));
+}
+
+static void check_data(struct checkup *c)
+{
+    const char *ours = plan_text(json_object_get(look_of(c->first), "train"), "data_digest");
+    const json_t *node;
+    size_t i, seen = 0;
+    json_array_foreach(c->there, i, node)
+    {
+        const json_t *train = json_object_get(look_of(node), "train");
+        const char *theirs = plan_text(train, "data_digest");
+        struct err err = {0};
+        if (alike_compare(json_object_get(look_of(c->first), "alike"),
+                          json_object_get(look_of(node), "alike"), name_of(c->first), name_of(node),
+                          &err) < 0) {
+            doctor_row(&c->rows, "files", ROW_FAIL, "as it says", "%s", err.text);
+            return;
+        }
+        if (ours[0] && theirs[0] && strcmp(ours, theirs) != 0) {
+            doctor_row(&c->rows, "files", ROW_FAIL, "copy the data anew, or put it where all nodes see it",
+                       "the data is %s on %s and %s on %s", ours, name_of(c->first), theirs, name_of(node));
+            return;
+        }
+        seen += theirs[0] != '\0';
+    }
+    if (ours[0] && seen == json_array_size(c->there))
+        doctor_row(&c->rows, "files", ROW_OK, "", "all nodes read the same data, %s", ours);
+    else
+        doctor_row(&c->rows, "files", ROW_OK, "", "what is listed of data and workdir is the same on all "
+                   "nodes");
+}
+
+json_t *doctor_nodes_check(const json_t *nodes, const json_t *spec)
+{
+    static const struct {
+        void (*check)(struct checkup *);
+        bool   together; /* else also of hosts of which one at a time is used */
+    } of_all[] = {
+        {check_versions, false}, {check_plan, true}, {check_clocks, true}, {check_all_ways, true},
+        {check_checkpoints, false}, {check_data, false},
+    };
+    const json_t *wanted = json_object_get(json_object_get(spec, "resources"), "nodes");
+    struct checkup c = {.spec = spec, .there = json_array()};
+    json_t *node;
+    size_t i;
+    doctor_rows_init(&c.rows);
+    json_array_foreach(nodes, i, node)
+    {
+        take_node(&c, node);
+    }
+    c.first = json_array_get(c.there, 0);
+    c.rows.node = "all";
+    for (i = 0; json_array_size(c.there) > 1 && i < ARRAY_LEN(of_all); i++)
+        if (!of_all[i].together || json_integer_value(wanted) > 1)
+            of_all[i].check(&c);
+    for (i = 0; c.parts && i < json_array_size(c.there); i++)
+        json_decref(c.parts[i]);
+    free(c.parts);
+    json_decref(c.there);
+    return doctor_rows_end(&c.rows);
+}

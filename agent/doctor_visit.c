@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_visit.c - see doctor_visit.h */
+#include "agent/doctor_visit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/alike.h"
+#include "agent/doctor.h"
+#include "agent/knock.h"
+#include "agent/plan_parts.h"
+#include "agent/probe.h"
+#include "engine/err.h"
+
+struct visit {
+    const char *train;
+    char        left[PATH_MAX]; /* a file of ours, "" = none */
+};
+
+/* --- the answers: a new object, or NULL with a sentence ---------------------------------------- */
+
+/* The engine reads a spec from a file. */
+static int write_spec(char path[PATH_MAX], const json_t *spec, struct err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    snprintf(path, PATH_MAX, "%s/jobctl-spec.XXXXXX", dir && dir[0] ? dir : "/tmp");
+    int fd = mkostemp(path, O_CLOEXEC);
+    int rc = fd >= 0 ? json_dumpfd(spec, fd, JSON_COMPACT) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0 && fd >= 0)
+        unlink(path);
+    return rc < 0 ? err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno)) : 0;
+}
+
+static json_t *look(struct visit *v, const json_t *question, struct err *err)
+{
+    char path[PATH_MAX];
+    const char *home = getenv("HOME"), *dir = home && home[0] ? home : "/";
+    const json_t *spec = json_object_get(question, "spec");
+    json_t *facts = write_spec(path, spec, err) == 0 ? probe_facts(dir, err) : NULL;
+    if (!facts)
+        return NULL;
+    doctor_try(facts, v->train, NULL);
+    json_t *looked = doctor_look(v->train, spec, path, dir);
+    json_object_del(looked, "peers"); /* they are asked themselves */
+    json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
+    unlink(path);
+    if (answer) {
+        json_object_set(answer, "hostname", json_object_get(facts, "hostname"));
+        json_object_set(answer, "versions", json_object_get(looked, "versions"));
+        json_object_set(answer, "train", json_object_get(looked, "train"));
+        json_object_set_new(answer, "alike", alike_list(spec));
+        json_object_set(answer, "facts", facts);
+    } else {
+        err_set(err, ERR_MEMORY, "no memory to look at this node");
+    }
+    json_decref(looked);
+    json_decref(facts);
+    return answer;
+}
+
+static json_t *tell_time(struct visit *v, const json_t *question, struct err *err)
+{
+    struct timespec t;
+    (void)v;
+    (void)question;
+    (void)err;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return json_pack("{s:f}", "now_ms", (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6);
+}
+
+static json_t *listen_here(struct visit *v, const json_t *question, struct err *err)
+{
+    (void)v;
+    (void)question;
+    return knock_listen(err);
+}
+
+static json_t *knock(struct visit *v, const json_t *question, struct err *err)
+{
+    (void)v;
+    (void)err;
+    return json_pack("{s:o}", "reached", knock_at(json_object_get(question, "doors")));
+}
+
+/* In the nearest directory above that is there: who shares that one will share what is made in it. */
+static json_t *leave(struct visit *v, const json_t *question, struct err *err)
+{
+    char dir[PATH_MAX], text[48];
+    struct stat st;
+    struct timespec t;
+    snprintf(dir, sizeof(dir), "%s", plan_text(question, "dir"));
+    while (dir[0] && stat(dir, &st) < 0 && strrchr(dir, '/'))
+        *strrchr(dir, '/') = '\0';
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(text, sizeof(text), "%lld.%09ld.%d", (long long)t.tv_sec, t.tv_nsec, (int)getpid());
+    if ((size_t)snprintf(v->left, sizeof(v->left), "%s/.doctor-%s", dir, text) >= sizeof(v->left)) {
+        v->left[0] = '\0';
+        err_set(err, ERR_USAGE, "the path of checkpoint.dir is too long");
+        return NULL;
+    }
+    FILE *f = fopen(v->left, "wxe");
+    const int wrong = !f || fputs(text, f) < 0;
+    if ((f && fclose(f) != 0) || wrong) {
+        err_set(err, ERR_SYSTEM, "cannot write into '%s': %s", dir[0] ? dir : "/", strerror(errno));
+        if (!f)
+            v->left[0] = '\0';
+        return NULL;
+    }
+    return json_pack("{s:s, s:s}", "path", v->left, "text", text);
+}
+
+static json_t *find(struct visit *v, const json_t *question, struct err *err)
+{
+    char found[64] = "";
+    const char *path = plan_text(question, "path"), *slash = strrchr(path, '/');
+    FILE *f = fopen(path, "re");
+    const int why = f || errno == ENOENT ? 0 : errno;
+    (void)v;
+    if (f && !fgets(found, sizeof(found), f))
+        found[0] = '\0';
+    if (f)
+        fclose(f);
+    if (found[0] && strcmp(found, plan_text(question, "text")) == 0)
+        return json_object();
+    err_set(err, ERR_CONFLICT, "a file of the first node in '%.*s' is not here%s%s",
+            slash > path ? (int)(slash - path) : 1, slash ? path : "/", why ? ": " : "",
+            why ? strerror(why) : "");
+    return NULL;
+}
+
+static json_t *take(struct visit *v, const json_t *question, struct err *err)
+{
+    (void)question;
+    (void)err;
+    if (v->left[0])
+        unlink(v->left);
+    v->left[0] = '\0';
+    return json_object();
+}
+
+/* --- the conversation --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *ask;
+    json_t     *(*answer)(struct visit *v, const json_t *question, struct err *err);
+} questions[] = {
+    {"look", look}, {"clock", tell_time}, {"listen", listen_here},
+    {"knock", knock}, {"leave", leave}, {"find", find}, {"take", take},
+};
+
+static json_t *answer_to(struct visit *v, const json_t *question)
+{
+    struct err err = {0};
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+        if (strcmp(questions[i].ask, plan_text(question, "ask")) != 0)
+            continue;
+        json_t *answer = questions[i].answer(v, question, &err);
+        return answer ? answer : json_pack("{s:s}", "error", err.text);
+    }
+    return json_pack("{s:s}", "error", "this is no question that is known here");
+}
+
+int doctor_visit(const char *train, struct err *err)
+{
+    struct visit v = {.train = train};
+    char *line = NULL;
+    size_t size = 0;
+    int rc = 0;
+    fputs(DOCTOR_READY, stdout);
+    fflush(stdout);
+    while (rc == 0 && getline(&line, &size, stdin) > 0) {
+        json_t *question = json_loads(line, 0, NULL), *answer = answer_to(&v, question);
+        if (!answer || json_dumpf(answer, stdout, JSON_COMPACT) < 0 || putchar('\n') < 0 ||
+            fflush(stdout) != 0)
+            rc = err_set(err, ERR_SYSTEM, "cannot answer: %s", strerror(errno));
+        json_decref(answer);
+        json_decref(question);
+    }
+    json_decref(take(&v, NULL, NULL));
+    free(line);
+    return rc;
+}

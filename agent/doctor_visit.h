@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_visit.h - `jobctl-agent visit`: what a doctor asks who compares several nodes
+ *
+ * It says DOCTOR_READY on a line, whatever a login prints before it.  Then a question is a line of
+ * JSON, and so is its answer. It ends with its input, and takes away what it has left.
+ *
+ *   {"ask":"look", "spec":{}}       {"hostname", "facts", "versions", "train", "alike":agent/alike.h,
+ *                                    "rows", "fail", "warn", "unknown": agent/doctor.h}
+ *   {"ask":"clock"}                 {"now_ms":1234.5}: Unix time
+ *   {"ask":"listen"}                a door: agent/knock.h
+ *   {"ask":"knock", "doors":[]}     {"reached":[]}
+ *   {"ask":"leave", "dir":"/x"}     {"path", "text"}: a file in it, or in what of it is there
+ *   {"ask":"find", "path", "text"}  {}: it is here, too
+ *   {"ask":"take"}                  {}: what was left is gone
+ *
+ * or {"error":"..."}.  agent/doctor_nodes.h makes rows of the answers of all.
+ */
+#ifndef AGENT_DOCTOR_VISIT_H
+#define AGENT_DOCTOR_VISIT_H
+
+struct err;
+
+#define DOCTOR_READY "jobctl-doctor 1\n"
+
+/* train: the engine's program. */
+int doctor_visit(const char *train, struct err *err);
+
+#endif
