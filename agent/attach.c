@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/child.h"
 #include "agent/frame.h"
 #include "agent/identity.h"
 #include "agent/log_feed.h"
@@ -260,27 +261,13 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
 
 /* ---- an agent that lives ---- */
 
-/* Ours and one more entry; for free(). */
-static char **environment(char *entry)
-{
-    size_t n = 0;
-    while (environ[n])
-        n++;
-    char **env = calloc(n + 2, sizeof(*env));
-    if (!env)
-        return NULL;
-    memcpy(env, environ, n * sizeof(*env));
-    env[n] = entry;
-    return env;
-}
-
 /* Returns once it listens. -1: what it said instead. */
 static int start_agent(const struct attach *a, struct err *err)
 {
     char job[24], attempt[24], nonce[NONCE_CHARS + 32], said[300] = "";
     int fd = memfd_create("jobctl-agent-said", MFD_CLOEXEC), status = 0;
     snprintf(nonce, sizeof(nonce), "JOBCTL_AGENT_NONCE=%.*s", NONCE_CHARS, a->id.nonce);
-    char **env = environment(nonce);
+    char **env = child_environ(nonce);
     pid_t pid = -1;
     posix_spawn_file_actions_t files;
     snprintf(job, sizeof(job), "%lld", (long long)a->id.job);

@@ -21,6 +21,7 @@
 #include "agent/run_dir.h"
 #include "agent/session.h"
 #include "agent/spool.h"
+#include "agent/trial.h"
 #include "agent/vigil.h"
 #include "agent/world.h"
 #include "engine/err.h"
@@ -107,6 +108,14 @@ static void become_member(struct attempt *a)
     }
 }
 
+static void on_planned(struct attempt *a)
+{
+    if (attempt_has_nodes(a))
+        attempt_gather(a);
+    else
+        attempt_ready(a);
+}
+
 static void on_launch(struct attempt *a, const json_t *body)
 {
     struct err err = {0};
@@ -118,12 +127,8 @@ static void on_launch(struct attempt *a, const json_t *body)
         attempt_refuse(a, err.text, NULL);
     else if (json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "node")) > 0)
         become_member(a);
-    else if (attempt_has_nodes(a))
-        attempt_gather(a);
-    else if (attempt_plan_here(a, &err) < 0)
-        attempt_refuse(a, err.text, NULL);
     else
-        attempt_ready(a);
+        attempt_begin(a, on_planned);
 }
 
 static void on_message(void *arg, enum wire_message number, const json_t *body)
@@ -333,6 +338,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     vigil_destroy(a.vigil);
     inspector_destroy(a.inspector);
     gpu_watch_destroy(a.gpu_watch);
+    trial_destroy(a.trial);
     nccl_watch_destroy(a.nccl_watch);
     mirror_child_destroy(a.mirror);
     world_destroy(a.world);

@@ -19,6 +19,7 @@
 #include "agent/nccl_watch.h"
 #include "agent/session.h"
 #include "agent/spool.h"
+#include "agent/trial.h"
 #include "agent/vigil.h"
 #include "agent/world.h"
 #include "engine/err.h"
@@ -315,6 +316,7 @@ void attempt_leave(struct attempt *a)
     vigil_close(a->vigil);
     inspector_close(a->inspector);
     gpu_watch_close(a->gpu_watch);
+    trial_close(a->trial);
     mirror_child_close(a->mirror);
     if (a->member)
         member_close(a->member);

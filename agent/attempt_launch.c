@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_launch.c - from a LAUNCH to what the core may start: commands, plan, watch, mirror
  *
- * attempt_take_launch() -> attempt_plan_here() -> attempt_ready(), at once; with several nodes
+ * attempt_take_launch() -> attempt_begin() [-> a trial of the GPUs] -> attempt_ready(); with several nodes
  * attempt_nodes.c stands between the last two.  attempt_refuse() ends it from anywhere. */
 #include <limits.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 #include "agent/plan.h"
 #include "agent/ranks.h"
 #include "agent/session.h"
+#include "agent/trial.h"
 #include "agent/vigil.h"
 #include "agent/world.h"
 #include "engine/err.h"
@@ -125,42 +126,75 @@ static const char *state_dir(const struct attempt *a, char out[PATH_MAX])
     return strcmp(part, "jobs") == 0 || strcmp(part, "hosted") == 0 ? out : a->o.run_dir;
 }
 
-/* The plan; another one, if the GPUs of the first turn out not to work together as it expects. */
-static int plan_launch(struct attempt *a, const json_t *spec, struct err *err)
+bool attempt_is_waiting(const struct attempt *a)
 {
-    char path[PATH_MAX];
-    const char *dir = state_dir(a, path);
+    struct agent_view v;
+    agent_core_view(a->core, &v);
+    return v.phase == AGENT_IDLE;
+}
+
+/* With what is known of the GPUs, and where NCCL may write. */
+static int plan_launch(struct attempt *a, const json_t *spec, const char *state, struct err *err)
+{
     const json_t *nodes = json_object_get(json_object_get(spec, "resources"), "nodes");
-    json_t *place = dir != a->o.run_dir && json_integer_value(nodes) < 2 /* all have one environment */
+    json_t *place = state != a->o.run_dir && json_integer_value(nodes) < 2 /* all have one environment */
                         ? nccl_watch_place(a->o.run_dir)
                         : NULL;
     if (place)
         json_object_set_new(a->facts, "nccl_log", place);
-    known_recall(a->facts, dir);
-    if (plan_make(&a->plan, a->facts, spec, err) < 0)
-        return -1;
-    if (json_integer_value(json_object_get(a->plan, "np")) < 2)
-        return 0;
-    int rc = 0;
-    if (peers_try(a->facts, a->plan, a->o.train, PEERS_LAUNCH_MS) > 0)
-        rc = plan_anew(a, spec, err);
-    if (rc == 0 && peers_sum(a->facts, a->plan, a->o.train, false, PEERS_LAUNCH_MS) > 0)
-        rc = plan_anew(a, spec, err);
-    known_keep(a->facts, dir);
-    return rc;
+    known_recall(a->facts, state);
+    return plan_make(&a->plan, a->facts, spec, err);
 }
 
-/* What only this node can tell, and everything that can refuse a launch before anybody is asked. */
-int attempt_plan_here(struct attempt *a, struct err *err)
+/* What can refuse a launch before anybody is asked. */
+static void conclude(struct attempt *a, int rc, struct err *err)
+{
+    if (rc == 0)
+        rc = look_before(a, json_object_get(a->launch, "spec"), err);
+    attempt_store(a, "facts", json_incref(a->facts), false); /* with what was tried just now */
+    if (rc < 0)
+        attempt_refuse(a, err->text, NULL);
+    else
+        a->planned(a);
+}
+
+/* Another plan, if the GPUs of the first turned out not to work together as it expects. */
+static void on_tried(void *arg, const json_t *pairs, const char *why)
+{
+    struct attempt *a = arg;
+    struct err err = {0};
+    char path[PATH_MAX];
+    if (!attempt_is_waiting(a))
+        return;
+    if (why)
+        on_warning(a, why);
+    if (pairs) {
+        json_object_set(a->facts, "pairs", (json_t *)(uintptr_t)pairs);
+        known_keep(a->facts, state_dir(a, path));
+    }
+    conclude(a, plan_anew(a, json_object_get(a->launch, "spec"), &err), &err);
+    if (!a->leaving)
+        session_pump(a->session);
+}
+
+void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
 {
     const json_t *spec = json_object_get(a->launch, "spec");
+    struct err err = {0};
+    char path[PATH_MAX];
     int rc = 0;
-    if (settle_checkpoints(a, err) < 0 ||
-        payload_make(&a->payload, spec, a->o.run_dir, a->o.train, err) < 0 ||
-        plan_launch(a, spec, err) < 0 || look_before(a, spec, err) < 0)
+    a->planned = planned;
+    if (settle_checkpoints(a, &err) < 0 ||
+        payload_make(&a->payload, spec, a->o.run_dir, a->o.train, &err) < 0 ||
+        plan_launch(a, spec, state_dir(a, path), &err) < 0)
         rc = -1;
-    attempt_store(a, "facts", json_incref(a->facts), false); /* with what was tried just now */
-    return rc;
+    if (rc == 0 && peers_wanted(a->facts, a->plan)) {
+        if (trial_start(&a->trial, &a->loop, a->facts, spec, a->o.nonce, on_tried, a, &err) == 0)
+            return; /* on_tried() goes on */
+        on_warning(a, err.text);
+        err = (struct err){0};
+    }
+    conclude(a, rc, &err);
 }
 
 /* The ranks' program, their places, and who watches them. */

@@ -35,14 +35,6 @@ bool attempt_has_nodes(const struct attempt *a)
     return nodes_of(a) > 1;
 }
 
-/* The core has not been told to begin, and nobody has ended it before it could. */
-static bool is_waiting(const struct attempt *a)
-{
-    struct agent_view v;
-    agent_core_view(a->core, &v);
-    return v.phase == AGENT_IDLE;
-}
-
 /* --- gathering ------------------------------------------------------------------------------ */
 
 /* $JOBCTL_JOIN_S instead of a minute. */
@@ -70,7 +62,7 @@ void attempt_gather(struct attempt *a)
                                    .names = json_object_get(crew_of(a), "names"),
                                    .version = JOBCTL_VERSION,
                                    .join_ms = join_ms()};
-    if (attempt_plan_here(a, &err) < 0 || world_gather(a->world, &o, &err) < 0) {
+    if (world_gather(a->world, &o, &err) < 0) {
         attempt_refuse(a, err.text, NULL);
         return;
     }
@@ -192,8 +184,8 @@ void attempt_on_gathered(void *arg)
     struct attempt *a = arg;
     struct err err = {0};
     const int n = nodes_of(a);
-    json_t **parts = is_waiting(a) ? calloc((size_t)n, sizeof(json_t *)) : NULL;
-    if (!is_waiting(a))
+    json_t **parts = attempt_is_waiting(a) ? calloc((size_t)n, sizeof(json_t *)) : NULL;
+    if (!attempt_is_waiting(a))
         return;
     int rc = parts ? plan_all(a, parts, n, &err) : err_set(&err, ERR_MEMORY, "no memory for a plan");
     if (rc == 0)
@@ -245,7 +237,7 @@ void attempt_on_prepared(void *arg, const char *refusal)
     struct attempt *a = arg;
     const int n = nodes_of(a);
     take_proof_away(a);
-    if (!is_waiting(a))
+    if (!attempt_is_waiting(a))
         return;
     for (int k = 1; k < n; k++)
         tell_preflight(a, k);
@@ -265,7 +257,7 @@ void attempt_on_lost(void *arg, const struct agent_lost *l)
     struct attempt *a = arg;
     struct agent_input in = {.kind = INPUT_NODE_LOST, .lost = *l, .jitter = attempt_dice()};
     log_warn(a->tag, "%s", l->text);
-    if (is_waiting(a)) {
+    if (attempt_is_waiting(a)) {
         take_proof_away(a);
         attempt_refuse(a, NULL, l);
     } else {

@@ -32,6 +32,8 @@ struct attempt {
     struct vigil *vigil; /* from LAUNCH on */
     struct inspector *inspector;
     struct gpu_watch *gpu_watch; /* NULL: the job has no GPUs */
+    struct trial *trial; /* NULL: nothing was to be tried */
+    void (*planned)(struct attempt *a); /* goes on after attempt_begin() */
     struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
     struct session *session;
     struct mail *mail; /* NULL: controllers connect to the socket */
@@ -98,8 +100,11 @@ void attempt_leave(struct attempt *a);
 
 /* Keeps it. */
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);
-/* What runs here, and the plan of this node; tells the facts. */
-int attempt_plan_here(struct attempt *a, struct err *err);
+/* What runs here, and the plan of this node, after a trial of its GPUs where that is wanted; tells the
+ * facts. Then, at once or from the loop, `planned`, or it is refused. */
+void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a));
+/* The core has not been told to begin, and nobody has ended it before it could. */
+bool attempt_is_waiting(const struct attempt *a);
 /* The plan is made: watch and mirror, then the core has the word. */
 void attempt_ready(struct attempt *a);
 /* It cannot run, or (`missing`) not without who has not come. */

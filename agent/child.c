@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -13,6 +15,8 @@
 
 #include "agent/cpu_list.h"
 #include "engine/err.h"
+
+extern char **environ;
 
 /* What failed in the child, sent through a pipe that exec closes. */
 struct failure {
@@ -78,6 +82,19 @@ static void run_child(const struct child *c, const cpu_set_t *mask, int report, 
         fail(report, 'd');
     execve(c->argv[0], (char *const *)(const void *)c->argv, c->envp);
     fail(report, 'e');
+}
+
+char **child_environ(const char *more)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **env = calloc(n + 2, sizeof(*env));
+    if (!env)
+        return NULL;
+    memcpy(env, environ, n * sizeof(*env));
+    env[n] = (char *)(uintptr_t)more;
+    return env;
 }
 
 pid_t child_start(const struct child *c, struct err *err)

@@ -25,6 +25,9 @@ struct child {
     int                n_extra;
 };
 
+/* Ours and one entry more, which is borrowed; for free(). NULL: no memory. */
+char **child_environ(const char *more);
+
 /* The pid, or -1 with a sentence: nothing was left running then. */
 pid_t child_start(const struct child *c, struct err *err);
 

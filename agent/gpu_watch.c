@@ -19,8 +19,6 @@
 
 enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };
 
-extern char **environ;
-
 struct gpu_watch {
     uv_poll_t     poll;
     int           pipe;
@@ -139,20 +137,6 @@ const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
 
 /* --- the process ----------------------------------------------------------------------------- */
 
-/* Ours and a mark, so that whoever ends the attempt's processes ends this one (agent/sweep.h). */
-static char **environment(char *mark)
-{
-    size_t n = 0;
-    while (environ[n])
-        n++;
-    char **env = calloc(n + 2, sizeof(*env));
-    if (env) {
-        memcpy(env, environ, n * sizeof(*env));
-        env[n] = mark;
-    }
-    return env;
-}
-
 static int start(struct gpu_watch *w, int out, const char *nonce, struct err *err)
 {
     const char *argv[2 + PLAN_GPUS_MOST + 1] = {"/proc/self/exe", "gpu-events"};
@@ -165,8 +149,9 @@ static int start(struct gpu_watch *w, int out, const char *nonce, struct err *er
         if (plan_text(rank, "gpu")[0] && n < 2 + PLAN_GPUS_MOST)
             argv[n++] = plan_text(rank, "gpu");
     }
+    /* whoever ends the attempt's processes ends this one (agent/sweep.h) */
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
-    char **env = environment(mark);
+    char **env = child_environ(mark);
     const struct child c = {.argv = argv, .envp = env, .out = out};
     w->pid = env ? child_start(&c, err) : err_set(err, ERR_MEMORY, "no memory for an environment");
     free(env);

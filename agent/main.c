@@ -33,6 +33,7 @@
 #include "agent/probe.h"
 #include "agent/run_dir.h"
 #include "agent/sweep.h"
+#include "agent/trial.h"
 #include "engine/err.h"
 
 /* --- run ------------------------------------------------------------------------------- */
@@ -297,6 +298,15 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
     return rc;
 }
 
+static int cmd_trial(int argc, char **argv, struct err *err)
+{
+    char train[4096];
+    (void)argv;
+    if (argc != 1)
+        return err_set(err, ERR_USAGE, "trial takes no arguments: an agent starts it");
+    return find_train(train, sizeof(train), err) < 0 ? -1 : trial_run(train, err);
+}
+
 static int cmd_visit(int argc, char **argv, struct err *err)
 {
     char train[4096];
@@ -437,6 +447,7 @@ static const struct command {
      cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
+    {"trial", "", "try the GPUs of a plan before its ranks start (agent/trial.h)", cmd_trial},
     {"visit", "", "answer a doctor who compares several nodes (agent/doctor_visit.h)", cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},

@@ -158,20 +158,6 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
 
 /* --- life ------------------------------------------------------------------------------- */
 
-/* Ours plus the mark by which a sweep knows its own. */
-static char **environment(const char *mark)
-{
-    size_t n = 0;
-    while (environ[n])
-        n++;
-    char **env = calloc(n + 2, sizeof(*env));
-    if (!env)
-        return NULL;
-    memcpy(env, environ, n * sizeof(*env));
-    env[n] = (char *)(uintptr_t)mark;
-    return env;
-}
-
 static int launch(struct mirror_child *c, int out, const char *task, const char *nonce,
                   struct err *err)
 {
@@ -182,7 +168,7 @@ static int launch(struct mirror_child *c, int out, const char *task, const char 
     self[n] = '\0';
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
     const char *const argv[] = {self, "mirror", task, NULL};
-    char **env = environment(mark);
+    char **env = child_environ(mark);
     if (!env)
         return err_set(err, ERR_MEMORY, "no memory for an environment");
     c->pid = child_start(&(struct child){.argv = argv, .envp = env, .out = out}, err);

@@ -24,6 +24,11 @@ static int pair_ms(void)
     return ms > 0 ? ms : PAIR_MS;
 }
 
+int peers_limit_ms(void)
+{
+    return 8 * pair_ms();
+}
+
 static int64_t now_ms(void)
 {
     struct timespec t;
@@ -213,6 +218,27 @@ static bool has_speaker(const json_t *pairs, size_t before, const json_t *pair)
     return false;
 }
 
+static bool is_sum_wanted(const json_t *facts, size_t i, const json_t *plan)
+{
+    const json_t *pairs = json_object_get(facts, "pairs"), *pair = json_array_get(pairs, i);
+    const json_t *a = free_gpu(facts, pair, "a"), *b = free_gpu(facts, pair, "b");
+    return a && b && has_rank_on(plan, a) && has_rank_on(plan, b) && !json_object_get(pair, "sum") &&
+           json_is_string(json_object_get(facts, "nccl")) && !has_speaker(pairs, i, pair);
+}
+
+bool peers_wanted(const json_t *facts, const json_t *plan)
+{
+    size_t i;
+    const json_t *pair;
+    json_array_foreach(json_object_get(facts, "pairs"), i, pair)
+    {
+        if (is_wanted(pair, plan, free_gpu(facts, pair, "a"), free_gpu(facts, pair, "b")) ||
+            is_sum_wanted(facts, i, plan))
+            return true;
+    }
+    return false;
+}
+
 int peers_sum(json_t *facts, const json_t *plan, const char *train, bool again, int budget_ms)
 {
     size_t i;
@@ -223,14 +249,11 @@ int peers_sum(json_t *facts, const json_t *plan, const char *train, bool again, 
         json_object_del(json_array_get(pairs, i), "sum");
         json_object_del(json_array_get(pairs, i), "sum_needs");
     }
-    if (!json_is_string(json_object_get(facts, "nccl")))
-        return 0;
     json_array_foreach(pairs, i, pair)
     {
-        const json_t *a = free_gpu(facts, pair, "a"), *b = free_gpu(facts, pair, "b");
-        if (!a || !b || !has_rank_on(plan, a) || !has_rank_on(plan, b) || now_ms() >= end ||
-            json_object_get(pair, "sum") || has_speaker(pairs, i, pair))
+        if (now_ms() >= end || !is_sum_wanted(facts, i, plan))
             continue;
+        const json_t *a = free_gpu(facts, pair, "a"), *b = free_gpu(facts, pair, "b");
         json_t *outcome = try_sum(a, b, plan, NULL, train);
         if (!outcome)
             break;

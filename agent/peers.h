@@ -14,6 +14,12 @@
 
 enum { PEERS_ALL_MS = 60000, PEERS_LAUNCH_MS = 8000 };
 
+/* Is there something for peers_try() or peers_sum() before this plan is launched? */
+bool peers_wanted(const json_t *facts, const json_t *plan);
+
+/* So long both may take together at a launch; who takes longer does not end. */
+int peers_limit_ms(void);
+
 /* Tries the pairs of the facts whose GPUs are free, for budget_ms in all, and puts `copy` ("ok", "wrong
  * data" or "hangs") and `copy_gb_per_s` into their rows.  plan NULL: all of them; else those of its
  * ranks that NCCL would join over PCIe, where it is known to fail, and that were not tried before.

@@ -46,3 +46,31 @@ has 'P2P_DISABLE=1' out
 code 0 jobctl events 1 --json
 has 'copies between GPUs hang or arrive changed although the driver permits them' out
 has '1 of 1 pairs of GPUs failed when copies were tried' out
+
+# The agent is heard and hears while copies hang: a job that is cancelled meanwhile ends at once.
+again() { # VARIABLE=VALUE...: a daemon, and with it agents, that have this
+    rm -f "$JOBCTL_HOME"/gpus-*.json
+    kill -KILL "$(daemon_pid)"
+    env "$@" jobctl daemon --detach
+}
+trying() { for _ in $(seq 600); do ! pgrep -u "$(id -u)" -f "^$WORK/bin/jobctl-train $1" >/dev/null || return 0; sleep 0.05; done; return 1; }
+again CUDA_CPU_FAIL=peer:hang JOBCTL_PEERS_MS=240000
+job=$(jobctl submit -q two.yaml)
+trying peers
+jobctl cancel "$job"
+code 3 jobctl wait "$job" --timeout 60
+code 0 jobctl events "$job"
+lacks generation_started out
+
+# A trial that comes to no end is ended, and the job runs with what is known.
+mv bin/jobctl-train bin/real
+cat >bin/jobctl-train <<'SH'
+#!/bin/sh
+[ "$1" != peers ] || while :; do echo; sleep 0.1; done
+exec "$(dirname "$0")/real" "$@"
+SH
+chmod +x bin/jobctl-train
+again JOBCTL_PEERS_MS=250
+code 0 jobctl submit two.yaml --wait
+code 0 jobctl events last
+has 'the trial of the GPUs did not end within 2 s: nothing is known of them' out

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trial.h - the GPUs of a plan are tried before its ranks start, by a process of its own
+ *
+ * Copies and sums (agent/peers.h) take seconds, or their deadlines where GPUs do not work together,
+ * and the agent must be heard meanwhile, and hear that the job is cancelled.  `jobctl-agent trial`
+ * does it: facts and spec come on descriptor 3, the rows of `pairs` with what was found go to standard
+ * output.  It has the attempt's nonce in its environment but no generation, so that a sweep of the
+ * attempt ends it.
+ */
+#ifndef AGENT_TRIAL_H
+#define AGENT_TRIAL_H
+
+#include <jansson.h>
+#include <uv.h>
+
+struct err;
+struct trial;
+
+/* pairs: as they are now (borrowed), or NULL with why nothing is known. Not from within trial_start(). */
+typedef void (*trial_done_fn)(void *arg, const json_t *pairs, const char *why);
+
+/* Is something of this plan to be tried that is not known yet? */
+int trial_start(struct trial **out, uv_loop_t *loop, const json_t *facts, const json_t *spec,
+                const char *nonce, trial_done_fn done, void *arg, struct err *err);
+
+/* Ends the process, and done() is not called any more; run the loop once more before trial_destroy().
+ * NULL is fine for both. */
+void trial_close(struct trial *t);
+void trial_destroy(struct trial *t);
+
+/* The process: from 3 to standard output. */
+int trial_run(const char *train, struct err *err);
+
+#endif
