@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/cpu_list.h"
+#include "agent/descriptors.h"
 #include "engine/err.h"
 
 extern char **environ;
@@ -62,8 +63,8 @@ static int place_descriptors(const struct child *c, int *report)
         if (dup2(high[i], next++) < 0)
             return -1;
     /* The report pipe is close-on-exec; the rest above is not ours to pass on. */
-    close_range((unsigned)next, (unsigned)*report - 1, 0);
-    close_range((unsigned)*report + 1, ~0U, 0);
+    descriptors_close((unsigned)next, (unsigned)*report - 1);
+    descriptors_close((unsigned)*report + 1, ~0U);
     return 0;
 }
 

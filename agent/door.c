@@ -111,7 +111,7 @@ json_t *door_addresses(void)
             char text[SECURE_ADDRESS];
             if (is_public(&all[i]) &&
                 (all[i].address.address4.sin_family == AF_INET6) == (six == 1) &&
-                uv_ip_name((const struct sockaddr *)&all[i].address, text, sizeof(text)) == 0)
+                secure_ip((const struct sockaddr *)&all[i].address, text) == 0)
                 json_array_append_new(list, json_string(text));
         }
     if (all)
@@ -153,7 +153,7 @@ const struct sockaddr *door_way_address(const struct door_way *w, int i)
 
 const char *door_way_text(const struct door_way *w, int i, char out[SECURE_ADDRESS])
 {
-    if (uv_ip_name(door_way_address(w, i), out, SECURE_ADDRESS) < 0)
+    if (secure_ip(door_way_address(w, i), out) < 0)
         out[0] = 0;
     return out;
 }

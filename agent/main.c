@@ -19,6 +19,7 @@
 
 #include "agent/attach.h"
 #include "agent/attempt.h"
+#include "agent/descriptors.h"
 #include "agent/doctor.h"
 #include "agent/doctor_visit.h"
 #include "agent/file_digest.h"
@@ -122,8 +123,8 @@ static int fix_descriptors(int keep)
 {
     /* Nothing of the caller's may be held open for the life of a job. */
     if (keep > 3)
-        close_range(3, (unsigned)keep - 1, 0);
-    close_range(keep >= 3 ? (unsigned)keep + 1 : 3, ~0U, 0);
+        descriptors_close(3, (unsigned)keep - 1);
+    descriptors_close(keep >= 3 ? (unsigned)keep + 1 : 3, ~0U);
     return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/buf.h"
+#include "agent/descriptors.h"
 #include "engine/err.h"
 
 /* Less than the daemon waits for all facts (controller/fleet_probe.c). */
@@ -79,7 +80,7 @@ static void probe_gpu_apart(json_t *facts)
     if (pid == 0) {
         /* Only the pipe: if this child gets stuck it must not hold the agent's locks. */
         int to = dup2(fds[1], 3);
-        close_range(4, ~0U, 0);
+        descriptors_close(4, ~0U);
         json_t *found = json_object();
         probe_gpu(found);
         json_dumpfd(found, to, JSON_COMPACT);

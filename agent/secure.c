@@ -432,6 +432,13 @@ const char *secure_name(const struct secure *s)
     return s->name;
 }
 
+int secure_ip(const struct sockaddr *a, char out[SECURE_ADDRESS])
+{
+    return a->sa_family == AF_INET6
+               ? uv_ip6_name((const struct sockaddr_in6 *)(const void *)a, out, SECURE_ADDRESS)
+               : uv_ip4_name((const struct sockaddr_in *)(const void *)a, out, SECURE_ADDRESS);
+}
+
 bool secure_address(const struct secure *s, bool other, char out[SECURE_ADDRESS])
 {
     struct sockaddr_storage a;
@@ -439,7 +446,7 @@ bool secure_address(const struct secure *s, bool other, char out[SECURE_ADDRESS]
     const struct sockaddr *as = (const struct sockaddr *)&a;
     if ((other ? uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&a, &size)
                : uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&a, &size)) < 0 ||
-        uv_ip_name(as, out, SECURE_ADDRESS) < 0)
+        secure_ip(as, out) < 0)
         return false;
     if (strncmp(out, "::ffff:", 7) == 0 && strchr(out, '.')) /* IPv4, seen by a socket of IPv6 */
         memmove(out, out + 7, strlen(out + 7) + 1);

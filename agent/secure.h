@@ -48,6 +48,10 @@ void secure_set_hooks(struct secure *s, const struct secure_hooks *hooks);
 int secure_write(struct secure *s, const void *bytes, size_t size);
 size_t secure_queued(const struct secure *s); /* bytes that the network has not yet taken */
 
+/* An address in figures: 0, or negative for what is neither IPv4 nor IPv6. */
+struct sockaddr;
+int secure_ip(const struct sockaddr *a, char out[SECURE_ADDRESS]);
+
 /* The address of the other side, or of this one as this stream uses it; false: not known. */
 bool secure_address(const struct secure *s, bool other, char out[SECURE_ADDRESS]);
 

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/descriptors.h"
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
 #include "controller/home.h"
@@ -84,7 +85,7 @@ static void become_daemon(const char *self, int said)
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
     dup2(said, STDERR_FILENO);
-    close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* what was open here stays here */
+    descriptors_close(STDERR_FILENO + 1, ~0U); /* what was open here stays here */
     leave_job();
     char *const argv[] = {(char[]){"jobctl"}, (char[]){"daemon"}, (char[]){"--detach"}, NULL};
     execv(self, argv);

@@ -72,9 +72,18 @@ LANE_FN v16 lane_all(float f)
 /* Halves are folded, so the order of the sum is the same for every register size. */
 LANE_FN float lane_sum(v16 x)
 {
+#if __has_builtin(__builtin_shufflevector) /* gcc 12, clang */
     v8 a = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
            __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
     v4 b = __builtin_shufflevector(a, a, 0, 1, 2, 3) + __builtin_shufflevector(a, a, 4, 5, 6, 7);
+#else
+    v8 half[2];
+    v4 quarter[2];
+    memcpy(half, &x, sizeof(half));
+    v8 a = half[0] + half[1];
+    memcpy(quarter, &a, sizeof(quarter));
+    v4 b = quarter[0] + quarter[1];
+#endif
     return (b[0] + b[2]) + (b[1] + b[3]);
 }
 
