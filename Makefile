@@ -109,7 +109,8 @@ have_cxx := $(shell command -v $(CXX))
 # NCCL's profiler plugin: loaded by any NCCL, so it depends on nothing but libc.
 NCCLPROF := $(BUILD)/lib/libjobctl_ncclprof.so
 
-all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA))  ## build every program this machine can build, into build/bin
+# Who has built the kernels for the CPU once gets them anew with `all`: a single end-to-end test takes what is there.
+all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## build every program this machine can build, into build/bin
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")

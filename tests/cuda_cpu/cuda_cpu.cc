@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda_cpu.cc - see cuda_runtime.h; memory, fibers, barriers
  *
- * A fiber is made once with makecontext() and then switched to with
- * setjmp/longjmp, which cost no system call.  A thread that waits for others
- * gives way until they have come; when all that are left wait, the block is
- * stuck, and the program says so and ends: on a GPU it would hang.
+ * A fiber is a stack: made once with makecontext(), then switched to with the compiler's own
+ * setjmp, which saves little and costs no system call.  A thread that waits for others at a barrier
+ * gives way to the next one that need not; one that ends leaves its fiber to the next that has not
+ * begun, so that threads without barriers are calls in a loop.  When all that are left wait, the
+ * block is stuck, and the program says so and ends: on a GPU it would hang.
  *
  * CUDA_CPU_GUARD set: device memory is closed while no kernel or copy runs, so
  * that a program that touches it ends at once; it costs much system time.
@@ -22,7 +23,6 @@
 #include <cuda_runtime.h>
 
 #include <errno.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -340,13 +340,19 @@ extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 /* --- fibers ------------------------------------------------------------------------------- */
 
 struct fiber {
-    jmp_buf    at;
-    bool       made, done, waiting;
-    long       until;   /* the count that the barrier waited for must reach */
-    long      *count;
+    void      *at[5]; /* of __builtin_setjmp() */
+    bool       made;
     ucontext_t start;
     char      *stack;
-    dim3       index;
+    fiber     *next;  /* of those that nobody runs on */
+};
+
+struct thread {
+    dim3   index;
+    fiber *on;      /* NULL: has not begun */
+    bool   done;
+    long  *count;   /* waits until this ... */
+    long   until;   /* ... has come to this */
 };
 
 struct warp_desk {
@@ -356,11 +362,11 @@ struct warp_desk {
     long     passed;
 };
 
-static struct fiber     fibers[THREADS_MAX];
+static struct fiber     fibers[THREADS_MAX], launcher;
+static struct fiber    *idle;
+static struct thread    thread[THREADS_MAX];
 static struct warp_desk desks[THREADS_MAX / WARP_SIZE];
-static jmp_buf          scheduler;
-static ucontext_t       first_way_back;
-static int              current, threads, block_came;
+static int              current, threads, left, turn, block_came; /* turn: to which side */
 static long             block_passed;
 alignas(128) static char shared_memory[SHARED_MAX];
 
@@ -385,29 +391,97 @@ void *cuda_cpu_shared(void)
     return shared_memory;
 }
 
-static void give_way(void)
+__attribute__((noinline, noreturn)) static void jump(struct fiber *to)
 {
-    if (_setjmp(fibers[current].at) == 0)
-        _longjmp(scheduler, 1);
+    __builtin_longjmp(to->at, 1);
 }
 
+static void live_forever(void);
+
+__attribute__((noinline)) static void begin(struct fiber *f)
+{
+    f->stack = (char *)mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (f->stack == MAP_FAILED)
+        cuda_cpu_die("no memory for a thread");
+    f->made = true;
+    getcontext(&f->start);
+    f->start.uc_stack.ss_sp = f->stack;
+    f->start.uc_stack.ss_size = STACK - (size_t)(f - fibers) % 64 * 320; /* not all in one set of the cache */
+    f->start.uc_link = NULL;
+    makecontext(&f->start, live_forever, 0);
+    setcontext(&f->start);
+}
+
+/* Back when somebody switches to `from`. */
+__attribute__((noinline)) static void change(struct fiber *from, struct fiber *to)
+{
+    if (__builtin_setjmp(from->at) != 0)
+        return;
+    if (to->made)
+        jump(to);
+    begin(to);
+}
+
+/* The next thread that need not wait, after `i` and round to it; -1: none. */
+static int next_after(int i)
+{
+    for (int k = 0; k < threads; k++) {
+        i += turn;
+        i = i == threads ? 0 : i < 0 ? threads - 1 : i;
+        if (!thread[i].done && *thread[i].count >= thread[i].until)
+            return i;
+    }
+    return -1;
+}
+
+static void be(int i)
+{
+    current = i;
+    threadIdx = thread[i].index;
+}
+
+static struct fiber *fiber_for(struct thread *t)
+{
+    if (!t->on) {
+        t->on = idle;
+        idle = idle->next;
+    }
+    return t->on;
+}
+
+/* Threads, one after the other; a thread that has begun elsewhere goes on there. */
 static void live_forever(void)
 {
     for (;;) {
+        struct fiber *mine = thread[current].on;
         (*body_now)();
-        fibers[current].done = true;
-        give_way();
+        thread[current].done = true;
+        const int next = --left > 0 ? next_after(current) : current;
+        if (next < 0)
+            cuda_cpu_die("the block is stuck: some threads wait at a barrier that others have passed by");
+        if (left > 0 && !thread[next].on) {
+            thread[next].on = mine;
+            be(next);
+            continue;
+        }
+        mine->next = idle;
+        idle = mine;
+        be(next);
+        change(mine, left > 0 ? thread[next].on : &launcher);
     }
 }
 
 static void await(long *count, long until)
 {
-    fibers[current].waiting = true;
-    fibers[current].count = count;
-    fibers[current].until = until;
-    while (*count < until)
-        give_way();
-    fibers[current].waiting = false;
+    struct thread *t = &thread[current];
+    const int me = current;
+    t->count = count;
+    t->until = until;
+    const int next = next_after(me);
+    if (next < 0)
+        cuda_cpu_die("the block is stuck: some threads wait at a barrier that others have passed by");
+    be(next);
+    change(t->on, fiber_for(&thread[next]));
 }
 
 void __syncthreads(void)
@@ -454,62 +528,41 @@ uint64_t cuda_cpu_exchange(uint64_t bits, int mask)
     return from < warp_threads() ? d->bits[turn][from] : bits;
 }
 
-static void begin(int i)
-{
-    struct fiber *f = &fibers[i];
-    if (!f->made) {
-        f->stack = (char *)mmap(NULL, STACK, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (f->stack == MAP_FAILED)
-            cuda_cpu_die("no memory for a thread");
-        getcontext(&f->start);
-        f->start.uc_stack.ss_sp = f->stack;
-        f->start.uc_stack.ss_size = STACK;
-        f->start.uc_link = NULL;
-        makecontext(&f->start, live_forever, 0);
-    }
-    current = i;
-    threadIdx = f->index;
-    if (_setjmp(scheduler) != 0)
-        return;
-    if (f->made)
-        _longjmp(f->at, 1);
-    f->made = true;
-    swapcontext(&first_way_back, &f->start);
-}
-
 static void place_threads(dim3 block)
 {
     int i = 0;
     for (unsigned z = 0; z < block.z; z++)
         for (unsigned y = 0; y < block.y; y++)
             for (unsigned x = 0; x < block.x; x++)
-                fibers[i++].index = dim3(x, y, z);
+                thread[i++].index = dim3(x, y, z);
 }
 
 static void run_block(bool reverse)
 {
-    int left = threads;
+    static long none;
     block_came = 0;
-    memset(desks, 0, sizeof(desks));
+    memset(desks, 0, sizeof(desks[0]) * (size_t)((threads + WARP_SIZE - 1) / WARP_SIZE));
     memset(shared_memory, 0xff, shared_bytes);
-    for (int i = 0; i < threads; i++)
-        fibers[i].done = fibers[i].waiting = false;
-    while (left > 0) {
-        int moved = 0;
-        for (int k = 0; k < threads; k++) {
-            const int i = reverse ? threads - 1 - k : k;
-            if (fibers[i].done || (fibers[i].waiting && *fibers[i].count < fibers[i].until))
-                continue;
-            begin(i);
-            moved++;
-            left -= fibers[i].done;
-        }
-        if (moved == 0)
-            cuda_cpu_die("the block is stuck: some threads wait at a barrier that others have passed by");
+    for (int i = 0; i < threads; i++) {
+        thread[i].on = NULL;
+        thread[i].done = false;
+        thread[i].count = &none;
+        thread[i].until = 0;
     }
+    left = threads;
+    turn = reverse ? -1 : 1;
+    be(reverse ? threads - 1 : 0);
+    change(&launcher, fiber_for(&thread[current]));
     if (block_came)
         cuda_cpu_die("threads have come to a barrier that not all came to");
+}
+
+static void make_fibers(void)
+{
+    launcher.made = true;
+    for (int i = 0; !idle && i < THREADS_MAX; i++)
+        fibers[i].next = i + 1 < THREADS_MAX ? &fibers[i + 1] : NULL;
+    idle = idle ? idle : &fibers[0];
 }
 
 static bool fails_now(const char *name)
@@ -544,6 +597,7 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
     shared_bytes = shared;
     body_now = &body;
     place_threads(block);
+    make_fibers();
     cuda_cpu_open_memory();
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)

@@ -1,18 +1,21 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL - the CUDA backend, as far as it goes without a GPU
 #
 # PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
 # file: the same sources, run on the CPU.  Indices, arithmetic, memory and the
 # words for failures are checked; nothing is learned about a GPU.
+#
+# Parts are functions, LANES (2) of them at once, each told in one piece.  They share nothing but what
+# `after` says.
 set -u
 bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
 nccl=$(realpath "$5")
-export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin"
+export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_NCCL="$nccl"
 export JOBCTL_CUDA_WAYS= # plain, but where it says otherwise: trying algorithms takes its time here
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 every="tune graph tensor bgrad"
 work=$(mktemp -d)
-log=$work/log
 trap 'rm -rf "$work"' EXIT
 bad=0
 cases=$(ls tests/golden/sana/tiny-*[a-z].json)
@@ -45,9 +48,14 @@ ends() {
     fi
 }
 
-# All that a precision has, each on a core of its own.
-check_precision() {
-    log=$work/log.$1
+# after PART - until it is over; it began before this one
+after() {
+    until [ -e "$work/$1.code" ]; do sleep 0.1; done
+}
+
+# --- what the kernels compute ----------------------------------------------------------------
+
+kernels_of() { # PRECISION
     ok "kernels $1" "$kernels" "$plugin" "$1"
     ok "kernels $1, every way, threads in reverse" \
         env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_ORDER=reverse "$kernels" "$plugin" "$1"
@@ -57,33 +65,36 @@ check_precision() {
         CUDA_CPU_FAIL=bgrad CUDA_CPU_REPORT=1 "$kernels" "$plugin" "$1"
     cp "$log" "$log.sums"
     ok "which are then made apart" grep 'columns summed 0 times' "$log.sums"
+}
+kernels_fp32() { kernels_of fp32; }
+kernels_bf16() { kernels_of bf16; }
+
+golden_of() { # PRECISION
     # shellcheck disable=SC2086
     ok "golden cases $1, every way" env JOBCTL_CUDA_WAYS="$every" CUDA_CPU_REPORT=1 \
         "$bin/jobctl-train" verify --backend cuda --precision "$1" $cases
     cp "$log" "$log.sums"
     ok "gradients of biases come with those of weights" \
         grep 'columns summed [1-9]' "$log.sums"
-    ok "memory as planned $1" env PRECISION="$1" "$memory"
-    return $bad
 }
-check_precision fp32 >"$work/fp32" &
-fp32=$!
-check_precision bf16 >"$work/bf16" &
-bf16=$!
-wait $fp32 || bad=1
-wait $bf16 || bad=1
-cat "$work/fp32" "$work/bf16"
+golden_fp32() { golden_of fp32; }
+golden_bf16() { golden_of bf16; }
+
+memory_fp32() { ok "memory as planned fp32" env PRECISION=fp32 "$memory"; }
+memory_bf16() { ok "memory as planned bf16" env PRECISION=bf16 "$memory"; }
 
 # A GPU without bf16 and with less shared memory, such as a T4, computes in fp32.
 t4="env CUDA_CPU_GPU=t4 JOBCTL_CUDA_WAYS=$(echo "$every" | tr ' ' ',')"
-ok "kernels fp32 on a T4" $t4 "$kernels" "$plugin" fp32
-ok "a golden case on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 \
-    tests/golden/sana/tiny-qknorm.json
+small_gpu() {
+    ok "kernels fp32 on a T4" $t4 "$kernels" "$plugin" fp32
+    ok "a golden case on a T4" $t4 "$bin/jobctl-train" verify --backend cuda --precision fp32 \
+        tests/golden/sana/tiny-qknorm.json
+    ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
+        "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json
+}
 
-ok "no touch of device memory from outside" env CUDA_CPU_GUARD=1 \
-    "$bin/jobctl-train" verify --backend cuda tests/golden/sana/tiny-qknorm.json
+# --- runs on one device ----------------------------------------------------------------------
 
-# A run on the device, pictures and all; again from its middle: the same bits.
 spec() {
     cat >"$work/$1.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"templates/data/tango-icons",
@@ -92,82 +103,103 @@ spec() {
  "checkpoint":{"every":{"steps":2},"dir":"$work/$1"}}
 JSON
 }
-spec whole
-spec half
-ok "a run on the device" \
-    env CUDA_CPU_GUARD=1 "$bin/jobctl-train" train --backend cuda --spec "$work/whole.json"
+
+alter() { # NAME SEARCH REPLACE...: a spec with changes
+    spec "$1"
+    name=$1
+    sed -i "s|\"after\":true|\"after\":false|" "$work/$name.json"
+    shift
+    while [ $# -gt 1 ]; do
+        sed -i "s/$1/$2/" "$work/$name.json"
+        shift 2
+    done
+}
+
+# Pictures and all; again from its middle: the same bits.
+whole() {
+    spec whole
+    spec half
+    ok "a run on the device" \
+        env CUDA_CPU_GUARD=1 "$bin/jobctl-train" train --backend cuda --spec "$work/whole.json"
+    mkdir "$work/half"
+    cp -r "$work/whole/step-00000002" "$work/half/" || bad=1
+    ok "the same from its middle" "$bin/jobctl-train" train --backend cuda --spec "$work/half.json"
+    for f in model optimizer; do
+        ok "the same bits: $f" \
+            cmp "$work/whole/step-00000004/$f.safetensors" "$work/half/step-00000004/$f.safetensors"
+    done
+}
 
 # The same run with every faster way: the same bits, whole and from its middle. The second process
 # finds in a file which algorithms were chosen, and the steps after the second are recordings.
-spec quick
-spec back
-quick="env JOBCTL_CUDA_WAYS=graph,tune CUDA_CPU_REPORT=1 $bin/jobctl-train train --backend cuda"
-ok "a run with recorded steps and chosen algorithms" $quick --spec "$work/quick.json"
-cp "$log" "$work/quick.log"
-ok "its steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' \
-    "$work/quick.log"
-ok "its algorithms were tried" grep 'the slow algorithm [1-9]' "$work/quick.log"
-mkdir "$work/back"
-cp -r "$work/quick/step-00000002" "$work/quick/products.0-of-1" "$work/back/" || bad=1
-ok "the same from its middle" $quick --spec "$work/back.json"
-cp "$log" "$work/back.log"
-ok "without trying again" grep 'the slow algorithm 0 times' "$work/back.log"
-for other in quick back; do
-    for f in model optimizer; do
-        ok "the same bits as without: $f of $other" cmp \
-            "$work/whole/step-00000004/$f.safetensors" "$work/$other/step-00000004/$f.safetensors"
+quick() {
+    after whole
+    spec quick
+    spec back
+    quick="env JOBCTL_CUDA_WAYS=graph,tune CUDA_CPU_REPORT=1 $bin/jobctl-train train --backend cuda"
+    ok "a run with recorded steps and chosen algorithms" $quick --spec "$work/quick.json"
+    cp "$log" "$work/quick.log"
+    ok "its steps are recorded" grep -E 'cuda_cpu: [1-9][0-9]* graphs recorded, 0 left, run [1-9]' \
+        "$work/quick.log"
+    ok "its algorithms were tried" grep 'the slow algorithm [1-9]' "$work/quick.log"
+    mkdir "$work/back"
+    cp -r "$work/quick/step-00000002" "$work/quick/products.0-of-1" "$work/back/" || bad=1
+    ok "the same from its middle" $quick --spec "$work/back.json"
+    cp "$log" "$work/back.log"
+    ok "without trying again" grep 'the slow algorithm 0 times' "$work/back.log"
+    for other in quick back; do
+        for f in model optimizer; do
+            ok "the same bits as without: $f of $other" cmp \
+                "$work/whole/step-00000004/$f.safetensors" "$work/$other/step-00000004/$f.safetensors"
+        done
     done
-done
-spec lost
-ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
-ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
-    "$work/lost/step-00000004/model.safetensors"
-
-mkdir "$work/half"
-cp -r "$work/whole/step-00000002" "$work/half/" || bad=1
-ok "the same from its middle" "$bin/jobctl-train" train --backend cuda --spec "$work/half.json"
-for f in model optimizer; do
-    ok "the same bits: $f" \
-        cmp "$work/whole/step-00000004/$f.safetensors" "$work/half/step-00000004/$f.safetensors"
-done
+    spec lost
+    ok "where nothing can be recorded" env CUDA_CPU_FAIL=capture $quick --spec "$work/lost.json"
+    ok "the same bits" cmp "$work/whole/step-00000004/model.safetensors" \
+        "$work/lost/step-00000004/model.safetensors"
+}
 
 # Out of memory: the next start takes half of the samples at a time, of the same batch.
-cat >"$work/small.json" <<JSON
+too_large() {
+    cat >"$work/small.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"templates/data/tango-icons",
  "caption_words":4,"caption_channels":32},"batch":{"global":8,"micro":8},"steps":1,
  "sample":{"after":false}},"checkpoint":{"dir":"$work/small"}}
 JSON
-small="$bin/jobctl-train train --backend cuda --spec $work/small.json"
-ends 72 'micro-batches of 8 were too large, the next start takes 4: out of GPU memory' \
-    env CUDA_CPU_FAIL=memory:40 $small
-ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with more)' \
-    env CUDA_CPU_FAIL=memory:40 $small
-sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
-ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
-    env CUDA_CPU_FAIL=memory:45 $small
+    small="$bin/jobctl-train train --backend cuda --spec $work/small.json"
+    ends 72 'micro-batches of 8 were too large, the next start takes 4: out of GPU memory' \
+        env CUDA_CPU_FAIL=memory:40 $small
+    ends 0 'batch: 8 samples in 2 micro-batches of 4 (the run ran out of memory with more)' \
+        env CUDA_CPU_FAIL=memory:40 $small
+    sed -i 's/"micro":8/"micro":"auto"/; s/small"}}/auto"}}/' "$work/small.json"
+    ends 0 'batch: 8 samples in . micro-batches of . (the most that fits into 85 %' \
+        env CUDA_CPU_FAIL=memory:45 $small
+}
 
 # Pictures of many sizes: half as many of one size would leave arrays for all of another; the next start's
 # are smaller, and fit where those did not.
-ok "pictures of many sizes" python3 tests/e2e/pictures.py "$work/pictures"
-cat >"$work/many.json" <<JSON
+many_sizes() {
+    ok "pictures of many sizes" python3 tests/e2e/pictures.py "$work/pictures"
+    cat >"$work/many.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$work/pictures","multi_scale":true,
- "resolution":64,"caption_words":4,"caption_channels":32},"batch":{"global":8,"micro":8},"steps":3,
+ "resolution":64,"caption_words":4,"caption_channels":32},"batch":{"global":8,"micro":8},"steps":2,
  "sample":{"after":false},"grad_checkpointing":false},"checkpoint":{"dir":"$work/many"}}
 JSON
-many="$bin/jobctl-train train --backend cuda --spec $work/many.json"
-ends 72 'were too large, the next start takes at most 4 of .* and of other sizes no more pixels: out of GPU' \
-    env CUDA_CPU_FAIL=memory:50 $many
-ends 0 'batch: 8 samples in [2-9] micro-batches of [4-7] (the run ran out of memory with more)' \
-    env CUDA_CPU_FAIL=memory:50 $many
+    many="$bin/jobctl-train train --backend cuda --spec $work/many.json"
+    ends 72 'were too large, the next start takes at most 4 of .* and of other sizes no more pixels: out of GPU' \
+        env CUDA_CPU_FAIL=memory:50 $many
+    ends 0 'batch: 8 samples in [2-9] micro-batches of [4-7] (the run ran out of memory with more)' \
+        env CUDA_CPU_FAIL=memory:50 $many
+}
 
-# Two GPUs, with the stand-in of NCCL: the losses of one; an error of NCCL ends both.
-export JOBCTL_NCCL="$nccl"
+# --- two GPUs, with the stand-in of NCCL: the losses of one ------------------------------------
+
 two() { # NAME: both ranks, to the end; their words and how each ended
     mkdir -p "$work/$1.meet"
     pids=
     for r in 0 1; do
         RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 CUDA_CPU_DEVICES=2 JOBCTL_NONCE="$work/$1" \
-            JOBCTL_RENDEZVOUS="$work/$1.meet" OMP_NUM_THREADS=1 \
+            JOBCTL_RENDEZVOUS="$work/$1.meet" \
             "$bin/jobctl-train" train --backend cuda --spec "$work/$1.json" \
             >"$work/$1.$r.log" 2>&1 &
         pids="$pids $!"
@@ -182,118 +214,149 @@ two() { # NAME: both ranks, to the end; their words and how each ended
 }
 losses() { sed 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/' "$work/$1/metrics.jsonl"; }
 near() { # the same losses, step by step, to five digits
-    losses "$1" >"$work/a" && losses "$2" >"$work/b" && paste -d' ' "$work/a" "$work/b" | awk '
+    losses "$1" >"$work/$2.1" && losses "$2" >"$work/$2.2" && paste -d' ' "$work/$2.1" "$work/$2.2" | awk '
         { n++; d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-5 * $2) bad = bad " " $1 }
         END { print n " steps, far at:" bad; exit n != 4 || bad != "" }'
 }
-spec pair
-two pair >"$work/pair.out"
-ok "two GPUs are connected" grep 'gpus: 2, connected by NCCL 2.28.9' "$work/pair.out"
-ok "two GPUs end well" grep '^exit 0 0' "$work/pair.out"
-ok "two GPUs have the losses of one" near whole pair
-# A part of the optimizer's state on each, or of all; the same from sums of integers, on one GPU and on two; and
-# with narrow weights, which each rank must make of what the other has updated.
-alter() { # NAME SEARCH REPLACE...: a spec with changes
-    spec "$1"
-    name=$1
-    sed -i "s|\"after\":true|\"after\":false|" "$work/$name.json"
-    shift
-    while [ $# -gt 1 ]; do
-        sed -i "s/$1/$2/" "$work/$name.json"
-        shift 2
+
+pair() {
+    after whole
+    spec pair
+    two pair >"$work/pair.out"
+    ok "two GPUs are connected" grep 'gpus: 2, connected by NCCL 2.28.9' "$work/pair.out"
+    ok "two GPUs end well" grep '^exit 0 0' "$work/pair.out"
+    ok "two GPUs have the losses of one" near whole pair
+    alter resumed '"precision"' '"parallel":"fsdp","precision"'
+    mkdir "$work/resumed"
+    cp -r "$work/whole/step-00000002" "$work/resumed/" || bad=1
+    two resumed >"$work/resumed.out"
+    ok "fsdp goes on from the checkpoint of one GPU" grep 'resumed: step 2' "$work/resumed.out"
+    ok "with its loss" sh -c "sed -n 's/.*\"step\":4,\"loss\":\(......\).*/\1/p' $work/whole/metrics.jsonl \
+        $work/resumed/metrics.jsonl | uniq | wc -l | grep -x 1"
+}
+
+# A part of the optimizer's state on each, or of all; and with narrow weights, which each rank must make of
+# what the other has updated.
+shared() { # OPTIMIZER PRECISION SHARING...
+    one=one-$1-$2
+    optimizer="\"type\":\"$1\",\"lr\""
+    alter "$one" '"lr"' "$optimizer" '"fp32"' "\"$2\""
+    ok "one GPU, $1 $2" "$bin/jobctl-train" train --backend cuda --spec "$work/$one.json"
+    optimizer_of=$1 precision=$2
+    shift 2
+    for how; do
+        run=$how-$optimizer_of-$precision
+        alter "$run" '"lr"' "$optimizer" '"precision":"fp32"' \
+            "\"parallel\":\"$how\",\"precision\":\"$precision\""
+        two "$run" >"$work/$run.out"
+        ok "two GPUs end well: $run" grep '^exit 0 0' "$work/$run.out"
+        ok "and have the losses of one" near "$one" "$run"
     done
 }
-for row in 'zero1 adamw fp32' 'fsdp adamw fp32' 'fsdp came fp32' 'zero1 adamw bf16' 'fsdp adamw bf16'; do
-    # shellcheck disable=SC2086
-    set -- $row
-    one=one-$2-$3 run=$1-$2-$3
-    optimizer="\"type\":\"$2\",\"lr\""
-    [ -d "$work/$one" ] || {
-        alter "$one" '"lr"' "$optimizer" '"fp32"' "\"$3\""
-        "$bin/jobctl-train" train --backend cuda --spec "$work/$one.json" >"$log" 2>&1
-    }
-    alter "$run" '"lr"' "$optimizer" '"precision":"fp32"' "\"parallel\":\"$1\",\"precision\":\"$3\""
-    two "$run" >"$work/shared.out"
-    ok "two GPUs end well: $row" grep '^exit 0 0' "$work/shared.out"
-    ok "and have the losses of one" near "$one" "$run"
-done
-alter resumed '"precision"' '"parallel":"fsdp","precision"'
-mkdir "$work/resumed"
-cp -r "$work/whole/step-00000002" "$work/resumed/" || bad=1
-two resumed >"$work/shared.out"
-ok "fsdp goes on from the checkpoint of one GPU" grep 'resumed: step 2' "$work/shared.out"
-ok "with its loss" sh -c "sed -n 's/.*\"step\":4,\"loss\":\(......\).*/\1/p' $work/whole/metrics.jsonl \
-    $work/resumed/metrics.jsonl | uniq | wc -l | grep -x 1"
-exact='"reproducible":true,"precision"'
-alter exact '"precision"' "$exact" '"micro":2' '"micro":1'
-alter exact-pair '"precision"' "$exact" '"micro":2' '"micro":1'
-alter exact-zero1 '"precision"' '"parallel":"zero1",'"$exact" '"micro":2' '"micro":1'
-ok "a reproducible run on a GPU" env CUDA_CPU_GUARD=1 \
-    "$bin/jobctl-train" train --backend cuda --spec "$work/exact.json"
-for run in exact-pair exact-zero1; do
-    two $run >"$work/$run.out"
-    ok "$run ends well" grep '^exit 0 0' "$work/$run.out"
-    for f in model optimizer; do
-        ok "the same bits as on one: $f of $run" cmp \
-            "$work/exact/step-00000004/$f.safetensors" "$work/$run/step-00000004/$f.safetensors"
+adamw_fp32() { shared adamw fp32 zero1 fsdp; }
+adamw_bf16() { shared adamw bf16 zero1 fsdp; }
+came_fp32() { shared came fp32 fsdp; }
+
+# From sums of integers: the same bits.
+exact() {
+    exact='"reproducible":true,"precision"'
+    alter exact '"precision"' "$exact" '"micro":2' '"micro":1'
+    alter exact-pair '"precision"' "$exact" '"micro":2' '"micro":1'
+    alter exact-zero1 '"precision"' '"parallel":"zero1",'"$exact" '"micro":2' '"micro":1'
+    ok "a reproducible run on a GPU" env CUDA_CPU_GUARD=1 \
+        "$bin/jobctl-train" train --backend cuda --spec "$work/exact.json"
+    for run in exact-pair exact-zero1; do
+        two $run >"$work/$run.out"
+        ok "$run ends well" grep '^exit 0 0' "$work/$run.out"
+        for f in model optimizer; do
+            ok "the same bits as on one: $f of $run" cmp \
+                "$work/exact/step-00000004/$f.safetensors" "$work/$run/step-00000004/$f.safetensors"
+        done
     done
-done
-alter exact-fsdp '"precision"' '"parallel":"fsdp",'"$exact"
-two exact-fsdp >"$work/shared.out"
-ok "fsdp and reproducible: true are refused" \
-    grep 'fsdp and reproducible: true do not go together on GPUs yet; use zero1' "$work/shared.out"
-spec torn
-FAKE_NCCL=async:3 two torn >"$work/torn.out"
-ok "an error of NCCL is told" grep 'NCCL failed in a collective: remote process exited' \
-    "$work/torn.out"
-ok "and ends both" grep '^exit 74 74' "$work/torn.out"
-spec none
-JOBCTL_NCCL=/nowhere.so two none >"$work/none.out"
-ok "without NCCL" grep 'several GPUs need NCCL, which cannot be loaded: /nowhere.so' \
-    "$work/none.out"
+    alter exact-fsdp '"precision"' '"parallel":"fsdp",'"$exact"
+    two exact-fsdp >"$work/exact-fsdp.out"
+    ok "fsdp and reproducible: true are refused" \
+        grep 'fsdp and reproducible: true do not go together on GPUs yet; use zero1' "$work/exact-fsdp.out"
+}
+
+torn() {
+    spec torn
+    FAKE_NCCL=async:3 two torn >"$work/torn.out"
+    ok "an error of NCCL is told" grep 'NCCL failed in a collective: remote process exited' \
+        "$work/torn.out"
+    ok "and ends both" grep '^exit 74 74' "$work/torn.out"
+    spec none
+    JOBCTL_NCCL=/nowhere.so two none >"$work/none.out"
+    ok "without NCCL" grep 'several GPUs need NCCL, which cannot be loaded: /nowhere.so' \
+        "$work/none.out"
+}
+
+# --- words -------------------------------------------------------------------------------------
 
 # The table of check-gpu, with a peer that says what PyTorch would: steps, ratios, and what fails.
-mkdir "$work/bin"
-cat >"$work/bin/python3" <<'PEER'
+table() {
+    mkdir "$work/bin"
+    cat >"$work/bin/python3" <<'PEER'
 #!/bin/sh
 [ "$1" = -c ] || echo "x: pytorch eager, 40.00 ms/step (median of 1), 1 samples/s, MFU 12.5 %, torch 2"
 PEER
-chmod +x "$work/bin/python3"
-table="env PATH=$work/bin:$PATH TMPDIR=$work CONFIG=tests/golden/sana/bench_configs.json
-    CASES=tiny-base-b8 BATCHES=1 STEPS=1 tests/gpu/run.sh $bin $plugin $kernels"
-ends 0 'tiny-base-b8, batch 1: .* ms, PyTorch compiled 40.00 ms: .* times as fast' \
-    env PARTS='step peer' $table
-ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
-    env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
-ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
-ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
+    chmod +x "$work/bin/python3"
+    table="env PATH=$work/bin:$PATH TMPDIR=$work CONFIG=tests/golden/sana/bench_configs.json
+        CASES=tiny-base-b8 BATCHES=1 STEPS=1 tests/gpu/run.sh $bin $plugin $kernels"
+    ends 0 'tiny-base-b8, batch 1: .* ms, PyTorch compiled 40.00 ms: .* times as fast' \
+        env PARTS='step peer' $table
+    ends 1 'step, tiny-base-b8 .* FAILED .* the GPU failed: adamw' \
+        env PARTS=step CUDA_CPU_FAIL=kernel:adamw $table
+    ends 0 'no CUDA device: skipped' env CUDA_CPU_FAIL=device $table
+    ends 0 'check-gpu: all passed' env PARTS=kernels CUDA_CPU_GPU=t4 $table
+}
 
 # Without a word on precision it trains, and says in what; bf16 is refused with what to do.
-spec old
-sed -i 's/"precision":"fp32",//' "$work/old.json"
-ends 0 'computing in fp32: .* has compute capability 7.5, and bf16 in tensor cores begins with 8.0' \
-    $t4 "$bin/jobctl-train" train --backend cuda --spec "$work/old.json"
-ends 0 'precision   fp32 on .*; computing in fp32: .* compute capability 7.5' \
-    $t4 "$bin/jobctl-train" plan --spec "$work/old.json"
-ends 0 'precision   bf16 on' "$bin/jobctl-train" plan --spec "$work/old.json"
-ends 0 'precision   fp32 on a GPU with 15 GiB and no bf16' \
-    "$bin/jobctl-train" plan --spec "$work/old.json" --gpu-memory 15:fp32
-ends 64 'the GPU has no bf16: .*; precision auto takes fp32 there' $t4 "$bin/jobctl-train" verify \
-    --backend cuda --precision bf16 tests/golden/sana/tiny-base.json
+no_bf16() {
+    spec old
+    sed -i 's/"precision":"fp32",//' "$work/old.json"
+    ends 0 'computing in fp32: .* has compute capability 7.5, and bf16 in tensor cores begins with 8.0' \
+        $t4 "$bin/jobctl-train" train --backend cuda --spec "$work/old.json"
+    ends 0 'precision   fp32 on .*; computing in fp32: .* compute capability 7.5' \
+        $t4 "$bin/jobctl-train" plan --spec "$work/old.json"
+    ends 0 'precision   bf16 on' "$bin/jobctl-train" plan --spec "$work/old.json"
+    ends 0 'precision   fp32 on a GPU with 15 GiB and no bf16' \
+        "$bin/jobctl-train" plan --spec "$work/old.json" --gpu-memory 15:fp32
+    ends 64 'the GPU has no bf16: .*; precision auto takes fp32 there' $t4 "$bin/jobctl-train" verify \
+        --backend cuda --precision bf16 tests/golden/sana/tiny-base.json
+}
 
-verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
-ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
-ends 67 'driver is too old' env CUDA_CPU_FAIL=old $verify
-ends 67 'no GPU' env CUDA_CPU_FAIL=device $verify
-ends 67 'cuBLASLt is missing' env JOBCTL_CUBLASLT=/nowhere.so $verify
-ends 67 'cannot be loaded' env JOBCTL_CUDA=/nowhere.so $verify
-ends 72 'out of GPU memory' env CUDA_CPU_FAIL=memory:1 $verify
-ends 73 'the GPU failed' env CUDA_CPU_FAIL=launch:40 $verify
-ends 73 'the GPU failed: adamw' env CUDA_CPU_FAIL=kernel:adamw "$bin/jobctl-train" bench \
-    --backend cuda --config tests/golden/sana/bench_configs.json --case tiny-base-b8 --steps 1
-sed 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":256/' "$work/whole.json" \
-    >"$work/wide.json"
-ends 64 'linear_head_dim is 256' "$bin/jobctl-train" train --backend cuda --spec "$work/wide.json"
-ends 0 'running on the CPU: no GPU' env CUDA_CPU_FAIL=device \
-    "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
-exit $bad
+failures() {
+    verify="$bin/jobctl-train verify --backend cuda tests/golden/sana/tiny-base.json"
+    ends 67 'no NVIDIA driver' env CUDA_CPU_FAIL=driver $verify
+    ends 67 'driver is too old' env CUDA_CPU_FAIL=old $verify
+    ends 67 'no GPU' env CUDA_CPU_FAIL=device $verify
+    ends 67 'cuBLASLt is missing' env JOBCTL_CUBLASLT=/nowhere.so $verify
+    ends 67 'cannot be loaded' env JOBCTL_CUDA=/nowhere.so $verify
+    ends 72 'out of GPU memory' env CUDA_CPU_FAIL=memory:1 $verify
+    ends 73 'the GPU failed' env CUDA_CPU_FAIL=launch:40 $verify
+    ends 73 'the GPU failed: adamw' env CUDA_CPU_FAIL=kernel:adamw "$bin/jobctl-train" bench \
+        --backend cuda --config tests/golden/sana/bench_configs.json --case tiny-base-b8 --steps 1
+    spec wide
+    sed -i 's/"preset":"tiny"/"preset":"tiny","hidden":256,"linear_head_dim":256/' "$work/wide.json"
+    ends 64 'linear_head_dim is 256' "$bin/jobctl-train" train --backend cuda --spec "$work/wide.json"
+    ends 0 'running on the CPU: no GPU' env CUDA_CPU_FAIL=device \
+        "$bin/jobctl-train" verify --backend auto tests/golden/sana/tiny-base.json
+}
+
+part() { # NAME
+    log=$work/log.$1
+    "$1" >"$work/$1.told" 2>&1
+    cat "$work/$1.told"
+    echo $bad >"$work/$1.code"
+}
+
+running=0
+for name in golden_fp32 golden_bf16 memory_fp32 memory_bf16 whole many_sizes adamw_fp32 came_fp32 adamw_bf16 \
+    exact table quick pair kernels_fp32 kernels_bf16 small_gpu no_bf16 too_large torn failures; do
+    [ $((running += 1)) -le "${LANES:-2}" ] || wait -n
+    part $name &
+done
+wait
+grep -qvx 0 "$work"/*.code && exit 1
+exit 0
