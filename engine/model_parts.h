@@ -92,6 +92,7 @@ struct back_acts {
 /* Kernel arrays for inputs that come from this process's memory; NULL on the CPU. */
 struct model_stage {
     float *x, *timestep, *y, *mask, *out;
+    int   *first;
 };
 
 struct model {

@@ -36,15 +36,17 @@ int model_make_views(struct model *m, struct err *err)
         m->here_grads = m->grads;
         return 0;
     }
-    void *here = NULL;
+    void *here = NULL, *first = NULL;
     if (backend_here(&here, block_bytes(m), err) < 0)
         return -1;
     m->here_weights = here;
     if (stage_alloc(m, &m->stage.x, latent, err) < 0 ||
         stage_alloc(m, &m->stage.out, latent, err) < 0 ||
         stage_alloc(m, &m->stage.timestep, B, err) < 0 ||
-        stage_alloc(m, &m->stage.mask, text, err) < 0)
+        stage_alloc(m, &m->stage.mask, text, err) < 0 ||
+        backend_alloc(m->ops, &first, (B + 1) * sizeof(*m->stage.first), USE_INPUTS, err) < 0)
         return -1;
+    m->stage.first = first;
     return stage_alloc(m, &m->stage.y, text * (size_t)c->caption_channels, err);
 }
 
@@ -56,6 +58,7 @@ void model_free_views(struct model *m)
     m->ops->release(m->stage.out);
     m->ops->release(m->stage.timestep);
     m->ops->release(m->stage.mask);
+    m->ops->release(m->stage.first);
     m->ops->release(m->stage.y);
     backend_here_free(m->here_weights);
     backend_here_free(m->here_grads);
@@ -171,15 +174,20 @@ int model_forward_here(struct model *m, const struct model_input *in, float *out
     const struct model_limits *z = &m->max;
     if (in->batch < 1 || in->batch > z->batch || in->height < 1 || in->height > z->height ||
         in->width < 1 || in->width > z->width || in->text < 1 || in->text > z->text ||
-        (int64_t)in->batch * in->height * in->width > model_limits_pixels(z))
+        (int64_t)in->batch * in->height * in->width > model_limits_pixels(z) ||
+        (in->first && in->rows > in->batch * in->text))
         return err_set(err, ERR_USAGE, "the batch is larger than the model was made for");
-    const size_t B = (size_t)in->batch, text = B * (size_t)in->text;
+    const size_t B = (size_t)in->batch, text = in->first ? (size_t)in->rows : B * (size_t)in->text;
     const size_t latent = B * (size_t)c->latent_channels * (size_t)in->height * (size_t)in->width;
     struct model_input there = *in;
     there.x = stage(m, m->stage.x, in->x, latent);
     there.timestep = stage(m, m->stage.timestep, in->timestep, B);
     there.y = stage(m, m->stage.y, in->y, text * (size_t)c->caption_channels);
     there.mask = stage(m, m->stage.mask, in->mask, text);
+    if (in->first) {
+        m->ops->upload(m->stage.first, in->first, (B + 1) * sizeof(*in->first));
+        there.first = m->stage.first;
+    }
     if (model_forward(m, &there, m->stage.out, err) < 0)
         return -1;
     m->ops->download(out, m->stage.out, latent * sizeof(float));

@@ -7,13 +7,15 @@
 
 #include "engine/err.h"
 #include "engine/layout.h"
+#include "engine/text_rows.h"
 #include "kernels/rng.h"
 
 struct sampler {
     struct sampler_config cfg;
     struct model         *model;
     float                *v, *v_null; /* [batch, C, H, W] */
-    float                *null;       /* [batch, text, D] */
+    float                *y, *null, *mask; /* [rows, D], [rows, D], [rows]: packed (text_rows.h) */
+    int                  *first;      /* [batch + 1] */
     float                *time;       /* [batch] */
 };
 
@@ -29,9 +31,12 @@ int sampler_create(struct sampler **out, const struct sampler_config *cfg, struc
     size_t row = (size_t)cfg->limits.text * (size_t)cfg->model.caption_channels;
     s->v = calloc(batch * latent, sizeof(float));
     s->v_null = calloc(batch * latent, sizeof(float));
+    s->y = calloc(batch * row, sizeof(float));
     s->null = calloc(batch * row, sizeof(float));
+    s->mask = calloc(batch * (size_t)cfg->limits.text, sizeof(float));
+    s->first = calloc(batch + 1, sizeof(*s->first));
     s->time = calloc(batch, sizeof(float));
-    if (!s->v || !s->v_null || !s->null || !s->time)
+    if (!s->v || !s->v_null || !s->y || !s->null || !s->mask || !s->first || !s->time)
         err_set(err, ERR_MEMORY, "out of memory for sampling %d at once", cfg->limits.batch);
     else if (model_create(&s->model, &cfg->model, &cfg->limits, false, err) == 0) {
         *out = s;
@@ -48,7 +53,10 @@ void sampler_destroy(struct sampler *s)
     model_destroy(s->model);
     free(s->v);
     free(s->v_null);
+    free(s->y);
     free(s->null);
+    free(s->mask);
+    free(s->first);
     free(s->time);
     free(s);
 }
@@ -63,19 +71,34 @@ struct model_limits sampler_limits(const struct sampler *s)
     return s->cfg.limits;
 }
 
-/* Rows of the null embedding for every sample of a batch. */
-static int fill_null(struct sampler *s, struct err *err)
+/* The embedding of a dropped caption, [caption_len, D]; NULL: too short. */
+static const float *null_caption(struct sampler *s, struct err *err)
 {
     const struct layout *l = model_layout(s->model);
     int i = layout_find(l, "y_embedder.y_embedding");
     size_t row = (size_t)s->cfg.limits.text * (size_t)s->cfg.model.caption_channels;
-    if (i < 0 || layout_at(l, i)->count < row)
-        return err_set(err, ERR_BUG, "the model has no null embedding of %d words",
-                       s->cfg.limits.text);
-    for (int b = 0; b < s->cfg.limits.batch; b++)
-        memcpy(s->null + (size_t)b * row, model_weights(s->model) + layout_at(l, i)->offset,
-               sizeof(float) * row);
-    return 0;
+    if (i >= 0 && layout_at(l, i)->count >= row)
+        return model_weights(s->model) + layout_at(l, i)->offset;
+    err_set(err, ERR_BUG, "the model has no null embedding of %d words", s->cfg.limits.text);
+    return NULL;
+}
+
+/* The captions of a batch without their padding, and as many rows of the null embedding. */
+static void pack(struct sampler *s, struct model_input *in, const float *y, const float *mask,
+                 const float *null)
+{
+    const struct model_limits *m = &s->cfg.limits;
+    const size_t D = (size_t)s->cfg.model.caption_channels, words = (size_t)m->text;
+    in->rows = text_rows_find(s->first, mask, in->batch, m->text, text_rows_step(m->batch, m->text));
+    for (size_t b = 0; b < (size_t)in->batch; b++) {
+        const size_t at = (size_t)s->first[b], n = (size_t)s->first[b + 1] - at;
+        memcpy(s->y + at * D, y + b * words * D, sizeof(float) * n * D);
+        memcpy(s->null + at * D, null, sizeof(float) * n * D);
+        memcpy(s->mask + at, mask + b * words, sizeof(float) * n);
+    }
+    in->y = s->y;
+    in->mask = s->mask;
+    in->first = s->first;
 }
 
 static double sigma_at(const struct sampler_config *c, int i)
@@ -116,15 +139,15 @@ int sampler_draw(struct sampler *s, float *latents, const struct sampler_wish *w
     const struct model_limits *m = &s->cfg.limits;
     size_t latent = (size_t)s->cfg.model.latent_channels * (size_t)w->height * (size_t)w->width;
     size_t words = (size_t)m->text, row = words * (size_t)s->cfg.model.caption_channels;
-    if (fill_null(s, err) < 0)
+    const float *null = null_caption(s, err);
+    if (!null)
         return -1;
     for (int from = 0; from < w->n; from += m->batch) {
         int len = w->n - from < m->batch ? w->n - from : m->batch;
         float *x = latents + (size_t)from * latent;
         struct model_input in = {.batch = len, .height = w->height, .width = w->width,
-                                 .text = m->text, .x = x, .timestep = s->time,
-                                 .y = w->y + (size_t)from * row,
-                                 .mask = w->mask + (size_t)from * words};
+                                 .text = m->text, .x = x, .timestep = s->time};
+        pack(s, &in, w->y + (size_t)from * row, w->mask + (size_t)from * words, null);
         for (int b = 0; b < len; b++) {
             struct rng r = rng_make(s->cfg.seed, 0, (uint64_t)w->ids[from + b], RNG_SAMPLING);
             rng_normal(&r, x + (size_t)b * latent, 0, latent);

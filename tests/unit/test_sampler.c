@@ -23,6 +23,7 @@
 #include "engine/scratch.h"
 #include "engine/subjects.h"
 #include "engine/train_spec.h"
+#include "kernels/rng.h"
 
 enum { N = 5, L = 3, D = 16, C = 12, HW = 16, LATENT = C * HW };
 
@@ -31,7 +32,7 @@ static const int64_t ids[N] = {0, 1, 2, 3, 4};
 static const struct sampler_wish wish = {.n = N, .height = 4, .width = 4, .y = y, .mask = mask,
                                          .ids = ids};
 
-static struct sampler *make(int batch, double cfg, uint64_t seed)
+static struct sampler *make_steps(int batch, double cfg, uint64_t seed, int steps)
 {
     struct sampler *s;
     struct err err = {0};
@@ -41,7 +42,7 @@ static struct sampler *make(int batch, double cfg, uint64_t seed)
                   .latent_channels = C, .caption_channels = D, .caption_len = L},
         .limits = {batch, 4, 4, L, false},
         .flow_shift = 3,
-        .steps = 4,
+        .steps = steps,
         .cfg = cfg,
         .seed = seed,
     };
@@ -49,6 +50,11 @@ static struct sampler *make(int batch, double cfg, uint64_t seed)
         fail_msg("%s", err.text);
     model_init_weights(sampler_model(s), 1);
     return s;
+}
+
+static struct sampler *make(int batch, double cfg, uint64_t seed)
+{
+    return make_steps(batch, cfg, seed, 4);
 }
 
 static void draw(float *out, int batch, double cfg, uint64_t seed)
@@ -112,6 +118,43 @@ static void guidance_goes_away_from_the_empty_caption(void **state)
     for (int i = 0; i < N * LATENT; i++)
         along += ((double)two[i] - one[i]) * ((double)one[i] - none[i]);
     assert_true(along > 0);
+}
+
+/* One step of size 1 with captions as they are, padding and all. */
+static void draw_padded(float *out, uint64_t seed)
+{
+    struct err err = {0};
+    static float v[N * LATENT], time[N];
+    struct sampler *s = make_steps(N, 1, seed, 1);
+    for (int b = 0; b < N; b++) {
+        const struct rng r = rng_make(seed, 0, (uint64_t)ids[b], RNG_SAMPLING);
+        rng_normal(&r, out + (size_t)b * LATENT, 0, LATENT);
+        time[b] = 999;
+    }
+    const struct model_input in = {.batch = N, .height = 4, .width = 4, .text = L, .x = out,
+                                   .timestep = time, .y = y, .mask = mask};
+    assert_int_equal(model_forward_here(sampler_model(s), &in, v, &err), 0);
+    for (int i = 0; i < N * LATENT; i++)
+        out[i] -= v[i];
+    sampler_destroy(s);
+}
+
+static void padding_is_not_computed_and_changes_nothing(void **state)
+{
+    (void)state;
+    static float packed[N * LATENT], padded[N * LATENT];
+    struct err err = {0};
+    draw_padded(padded, 1);
+    for (int i = 0; i < N * L; i++) /* behind a caption */
+        for (int k = 0; k < D && mask[i] == 0; k++)
+            y[i * D + k] = NAN;
+    struct sampler *s = make_steps(N, 1, 1, 1);
+    assert_int_equal(sampler_draw(s, packed, &wish, NULL, NULL, &err), 0);
+    sampler_destroy(s);
+    make_captions(NULL);
+    for (int i = 0; i < N * LATENT; i++)
+        assert_true(isfinite(packed[i]));
+    assert_true(apart(packed, padded, N * LATENT) < 1e-5);
 }
 
 static int ticks;
@@ -197,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_drawing_follows_from_seed_id_and_caption),
+        cmocka_unit_test(padding_is_not_computed_and_changes_nothing),
         cmocka_unit_test(guidance_goes_away_from_the_empty_caption),
         cmocka_unit_test(the_share_done_is_told),
         cmocka_unit_test(the_score_tells_own_from_other),
