@@ -27,6 +27,7 @@
 #include "agent/gpu_events.h"
 #include "agent/identity.h"
 #include "agent/inspect.h"
+#include "agent/known.h"
 #include "agent/log.h"
 #include "agent/mail.h"
 #include "agent/mirror_run.h"
@@ -222,16 +223,19 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     static const struct option options[] = {
         {"spec", required_argument, NULL, 's'},
         {"facts", required_argument, NULL, 'f'},
+        {"state", required_argument, NULL, 'k'},
         {"json", no_argument, NULL, 'j'},
         {NULL, 0, NULL, 0},
     };
-    const char *spec_path = NULL, *facts_path = NULL;
+    const char *spec_path = NULL, *facts_path = NULL, *state = NULL;
     bool json = false;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 's')
             spec_path = optarg;
         else if (c == 'f')
             facts_path = optarg;
+        else if (c == 'k')
+            state = optarg;
         else if (c == 'j')
             json = true;
         else
@@ -243,6 +247,8 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     int rc = -1;
     if (spec)
         facts = facts_path ? load(facts_path, err) : probe_facts(".", err);
+    if (facts && state)
+        known_recall(facts, state);
     if (facts && (rc = plan_make(&plan, facts, spec, err)) == 0) {
         if (json)
             rc = print_json(plan, err);
@@ -442,7 +448,7 @@ static const struct command {
     {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--mail] [--ready-fd N]",
      "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/session.h)", cmd_run},
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
-    {"plan", "--spec FILE [--facts FILE] [--json]",
+    {"plan", "--spec FILE [--facts FILE] [--state DIR] [--json]",
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
     {"gpu-events", "UUID...", "what the driver tells of these GPUs, as it happens, a line of JSON each",
      cmd_gpu_events},

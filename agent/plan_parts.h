@@ -43,7 +43,7 @@ void plan_note(struct plan_view *v, const char *fmt, ...) __attribute__((format(
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
               const char *fact, const char *confidence);
 
-/* Names the plan by what is in it. */
+/* Names the plan by what is in it, but for where NCCL writes its log. */
 void plan_set_hash(json_t *plan);
 
 /* plan_gpus.c: fills gpu and present, with a note for each GPU that is left out. -1: the job's own

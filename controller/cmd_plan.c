@@ -3,7 +3,7 @@
  *
  * The daemon checks the spec; jobctl-agent decides ranks, devices and
  * environment; jobctl-train counts memory and batches.  Each is asked, nothing
- * is decided here.
+ * is decided here.  Of a job it is the plan that its newest attempt had.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "agent/buf.h"
+#include "agent/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"
+#include "controller/home.h"
+#include "controller/job_view.h"
 #include "controller/output.h"
 #include "controller/program.h"
 #include "controller/remote.h"
@@ -29,7 +32,7 @@ static const struct option_row options[] = {
 static int ask_program(struct call *call, json_t **answer, const char *program,
                        const char *const *words, const char *spec_path)
 {
-    const char *argv[8];
+    const char *argv[10];
     int n = 0, status = 0;
     struct buf out;
     json_error_t why;
@@ -62,17 +65,21 @@ static int ask_all(struct call *call, json_t *plan)
     static const char *const text_words[] = {"plan", "--spec", NULL};
     static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
     const char *const *words = call->json ? json_words : text_words;
+    char home[PROGRAM_PATH]; /* what was tried of the GPUs is kept there (agent/known.h) */
+    const char *const agent_words[] = {"plan", "--state", home, call->json ? "--json" : "--spec",
+                                       call->json ? "--spec" : NULL, NULL};
     const char *gpus = options_text(&call->options, "gpu-memory");
     const char *const card_words[] = {"plan", "--gpu-memory", gpus, call->json ? "--json" : "--spec",
                                       call->json ? "--spec" : NULL, NULL};
     const json_t *spec = json_object_get(plan, "spec");
     json_t *answer;
     char path[PROGRAM_PATH];
-    if (program_spec_file(path, spec, &call->err) < 0)
+    if (home_dir(home, sizeof(home), &call->err) < 0 ||
+        program_spec_file(path, spec, &call->err) < 0)
         return -1;
     int rc = 0;
     if (remote_of_spec(spec) == &remote_local &&
-        (rc = ask_program(call, &answer, "jobctl-agent", words, path)) == 0)
+        (rc = ask_program(call, &answer, "jobctl-agent", agent_words, path)) == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
         (rc = ask_program(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
@@ -93,9 +100,40 @@ static void print(struct call *call, const json_t *plan)
     fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
 }
 
+/* Of a job, and what NCCL has made of it. */
+static int show(struct call *call, const char *job)
+{
+    char nccl[800];
+    json_t *answer;
+    if (options_has(&call->options, "set") || options_has(&call->options, "gpu-memory"))
+        return err_set(&call->err, ERR_USAGE, "--set and --gpu-memory change the plan of a spec in a "
+                       "file; %.80s is none", job);
+    if (client_ask_job(&answer, job, "?plan=1", &call->err) < 0)
+        return -1;
+    const json_t *plan = json_object_get(answer, "plan"), *attempts = json_object_get(answer, "attempts");
+    const json_t *newest = NULL;
+    for (size_t i = json_array_size(attempts); !newest && i-- > 0;)
+        newest = json_object_get(json_array_get(attempts, i), "plan");
+    job_view_nccl(nccl, sizeof(nccl), newest);
+    int rc = plan ? 0 : err_set(&call->err, ERR_CONFLICT, "job %.80s has no plan yet: none of its attempts has "
+                                "begun", job);
+    if (rc == 0 && call->json) {
+        output_json(call, json_pack("{s:O, s:O?}", "plan", plan, "nccl", json_object_get(newest, "nccl")));
+    } else if (rc == 0) {
+        plan_print(call->out.file, plan);
+        if (nccl[0])
+            fprintf(call->out.file, "NCCL: %s\n", nccl);
+    }
+    json_decref(answer);
+    return rc;
+}
+
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
+    if (strcmp(o->args[0], "-") != 0 && access(o->args[0], F_OK) < 0 && !strchr(o->args[0], '.') &&
+        !strchr(o->args[0], '/'))
+        return show(call, o->args[0]);
     json_t *request = NULL, *plan = NULL, *spec = NULL;
     struct client *c = NULL;
     int rc = -1;
@@ -126,9 +164,10 @@ static int run(struct call *call)
 }
 
 const struct command cmd_plan = {
-    .name = "plan", .args = ARGS_FILE,
-    .summary = "what submit would do with a spec on this machine, and why",
+    .name = "plan", .args = ARGS_FILE_OR_JOB,
+    .summary = "what submit would do with a spec on this machine, and why; or what a job's plan was",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
-            "with its reason. Nothing is submitted.",
+            "with its reason. Nothing is submitted. Of a JOB it is the plan of its newest attempt, and "
+            "whether NCCL connects as it predicted.",
     .options = options, .run = run,
 };

@@ -107,6 +107,8 @@ static void print_plan(const struct terminal *t, const json_t *plan)
                                    i ? "; " : "; unlike the one before: ",
                                    json_string_value(change));
     line(t, "plan", value);
+    job_view_nccl(value, sizeof(value), plan);
+    line(t, "NCCL", value);
 }
 
 /* "0 one, ranks 0 to 1" */

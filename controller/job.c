@@ -196,8 +196,12 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
     } else if (strcmp(kind, "straggler") == 0) {
         const char *text = json_string_value(json_object_get(body, "text"));
         snprintf(job->pulse.slow, sizeof(job->pulse.slow), "%s", text ? text : "");
+    } else if (strcmp(kind, "nccl") == 0) {
+        const char *text = json_string_value(json_object_get(body, "text"));
+        const bool fine = json_is_true(json_object_get(body, "expected"));
+        snprintf(job->pulse.nccl, sizeof(job->pulse.nccl), "%s", text && !fine ? text : "");
     } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
-        job->pulse.phase[0] = job->pulse.slow[0] = 0;
+        job->pulse.phase[0] = job->pulse.slow[0] = job->pulse.nccl[0] = 0;
     }
 }
 

@@ -342,3 +342,11 @@ void job_view_heading(const struct terminal *t, const json_t *row)
             terminal_style(t, STYLE_PLAIN), terminal_style(t, job_view_style(row)), status,
             terminal_style(t, STYLE_PLAIN));
 }
+
+void job_view_nccl(char *out, size_t size, const json_t *plan)
+{
+    const json_t *nccl = json_object_get(plan, "nccl");
+    const char *text = json_string_value(json_object_get(nccl, "text"));
+    snprintf(out, size, "%s%s", !text ? "" : json_is_true(json_object_get(nccl, "expected"))
+             ? "as predicted: " : "not as predicted: ", text ? text : "");
+}

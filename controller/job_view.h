@@ -42,4 +42,7 @@ void job_view_heading(const struct terminal *t, const json_t *row);
 /* What a job's state and result look like: green, red, ... */
 enum terminal_style job_view_style(const json_t *row);
 
+/* Of the plan of an attempt (docs/API.md): does NCCL do as it predicted?  "" where NCCL said nothing. */
+void job_view_nccl(char *out, size_t size, const json_t *plan);
+
 #endif

@@ -198,6 +198,14 @@ static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
     h->plan = json_deep_copy(body);
 }
 
+/* What NCCL has made of it: {"expected", "text"}. */
+static void fold_nccl(const json_t *attempt, const json_t *body)
+{
+    json_object_set_new(json_object_get(attempt, "plan"), "nccl",
+                        json_pack("{s:O?, s:O?}", "expected", json_object_get(body, "expected"), "text",
+                                  json_object_get(body, "text")));
+}
+
 static int fold(void *ctx, const struct event_row *row)
 {
     struct history *h = ctx;
@@ -209,6 +217,8 @@ static int fold(void *ctx, const struct event_row *row)
         fold_attempt(attempts, row, body);
     } else if (strcmp(row->kind, "plan") == 0 && attempt) {
         fold_plan(h, attempt, body);
+    } else if (strcmp(row->kind, "nccl") == 0 && attempt) {
+        fold_nccl(attempt, body);
     } else if (strcmp(row->kind, "nodes") == 0 && attempt) {
         fold_joined(attempt, body);
     } else if (strcmp(row->kind, "node_lost") == 0 && attempt) {
@@ -278,7 +288,9 @@ void request_show(struct request *r)
     json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
     struct history history = { .attempts = attempts };
     json_t *spent = NULL;
-    int64_t id;
+    int64_t id, whole;
+    if (request_number(&whole, r, "plan", 0) < 0)
+        goto out;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
         jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || effect_files(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
@@ -289,10 +301,12 @@ void request_show(struct request *r)
         !(spent = spent_of(d, id, &err))) {
         request_fail(r, &err, NULL);
     } else {
-        request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o}", "job", row, "spec",
-                                         spec, "attempts", attempts, "checkpoints", checkpoints,
-                                         "ledger", spent, "paths", paths(d, id, spec)));
+        request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*}", "job", row,
+                                         "spec", spec, "attempts", attempts, "checkpoints",
+                                         checkpoints, "ledger", spent, "paths", paths(d, id, spec),
+                                         "plan", whole ? history.plan : NULL));
     }
+out:
     json_decref(row);
     json_decref(spec);
     json_decref(spent);

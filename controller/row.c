@@ -88,6 +88,10 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", job->absent);
         return;
     }
+    if (c->state == JOB_RUNNING && job->pulse.nccl[0]) {
+        snprintf(out, size, "%s", job->pulse.nccl);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;

@@ -37,8 +37,16 @@ told() { # JOB TEXT: its event
     return 1
 }
 
+jobctl plan job.yaml --set env.WAY=P2P/CUMEM >plan
 jobctl submit job.yaml --set env.WAY=P2P/CUMEM -q
 told 1 'NCCL: P2P between 1 pair, 2 channels'
+code 0 jobctl plan 1
+has 'NCCL: as predicted: NCCL: P2P between 1 pair, 2 channels' out
+has "$(tail -n 1 plan)" out     # the hash
+code 0 jobctl show 1
+grep -q 'NCCL  *as predicted: ' out
+code 0 jobctl show 1 --json
+json "o['attempts'][0]['plan']['nccl']['expected'] is True"
 touch go-1
 jobctl wait 1 --timeout 60
 jobctl logs 1 >out
@@ -51,6 +59,10 @@ lacks 'Slower' out
 jobctl submit job.yaml --set env.WAY=SHM/direct/direct --set env.NCCL_DEBUG=INFO \
     --set env.NCCL_P2P_DISABLE=1 -q
 told 2 "expected NVLink between ranks 0 and 1, NCCL used SHM/direct/direct: the job's env sets NCCL_P2P_DISABLE=1"
+code 0 jobctl status 2 --json
+json "o['jobs'][0]['reason'].startswith('expected NVLink between ranks 0 and 1')"
+code 0 jobctl plan 2
+has 'NCCL: not as predicted: expected NVLink' out
 touch go-2
 jobctl wait 2 --timeout 60
 jobctl why 2 >out
