@@ -9,11 +9,13 @@
 #include "agent/nvml.h"
 #include "engine/err.h"
 
-enum { GPUS_MOST = 64, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };
+enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };
 
+/* A whole one, or a slice of one. */
 struct gpu {
-    nvml_device device;
+    nvml_device device; /* the whole one */
     char        uuid[NVML_TEXT], pci[32];
+    unsigned    instance; /* of a slice; NVML_NO_INSTANCE: whole, or not known */
     bool        gone;
 };
 
@@ -41,21 +43,42 @@ static void short_pci(char *out, size_t size, const char *bus_id)
         *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 'a' - 'A') : *c;
 }
 
-static void add(struct watched *w, nvml_device d, char **uuids, int n)
+/* Is it asked for?  Then it is noted, but not yet watched. */
+static void note(struct watched *w, nvml_device d, nvml_device part, char **uuids, int n)
 {
     struct gpu *g = &w->gpu[w->n];
     struct nvml_pci pci = {.domain = 0};
-    unsigned long long wanted = NVML_EVENT_XID | NVML_EVENT_ECC_DOUBLE, known = wanted;
-    if (w->nvml.uuid(d, g->uuid, sizeof(g->uuid)) != NVML_OK || !is_asked(g->uuid, uuids, n) ||
-        w->nvml.pci(d, &pci) != NVML_OK)
-        return;
-    if (w->nvml.event_types && w->nvml.event_types(d, &known) == NVML_OK)
-        wanted &= known;
-    if (wanted == 0 || w->nvml.event_register(d, wanted, w->set) != NVML_OK)
+    if (w->n == GPUS_MOST || w->nvml.uuid(part, g->uuid, sizeof(g->uuid)) != NVML_OK ||
+        !is_asked(g->uuid, uuids, n) || w->nvml.pci(d, &pci) != NVML_OK)
         return;
     short_pci(g->pci, sizeof(g->pci), pci.bus_id);
     g->device = d;
+    if (part == d || !w->nvml.mig_instance || w->nvml.mig_instance(part, &g->instance) != NVML_OK)
+        g->instance = NVML_NO_INSTANCE;
     w->n++;
+}
+
+static int watch(struct watched *w, nvml_device d)
+{
+    unsigned long long wanted = NVML_EVENT_XID | NVML_EVENT_ECC_DOUBLE, known = wanted;
+    if (w->nvml.event_types && w->nvml.event_types(d, &known) == NVML_OK)
+        wanted &= known;
+    return wanted && w->nvml.event_register(d, wanted, w->set) == NVML_OK ? 0 : -1;
+}
+
+/* Events come from whole GPUs. */
+static void add(struct watched *w, nvml_device d, char **uuids, int n)
+{
+    const int before = w->n;
+    unsigned count = 0;
+    nvml_device slice;
+    note(w, d, d, uuids, n);
+    if (w->nvml.mig_count && w->nvml.mig_handle && w->nvml.mig_count(d, &count) == NVML_OK)
+        for (unsigned i = 0; i < count && i < SLICES_MOST; i++)
+            if (w->nvml.mig_handle(d, i, &slice) == NVML_OK)
+                note(w, d, slice, uuids, n);
+    if (w->n > before && watch(w, d) < 0)
+        w->n = before;
 }
 
 static int open_all(struct watched *w, char **uuids, int n, struct err *err)
@@ -81,12 +104,21 @@ static int print(FILE *out, const struct gpu *g, int xid)
     return fflush(out) == 0 ? 0 : -1;
 }
 
+/* Does it concern this one?  The instance is told of an Xid only. */
+static bool is_about(const struct nvml_event *e, const struct gpu *g)
+{
+    return g->device == e->device &&
+           (e->type != NVML_EVENT_XID || e->gpu_instance == NVML_NO_INSTANCE ||
+            g->instance == NVML_NO_INSTANCE || g->instance == e->gpu_instance);
+}
+
 static int print_event(const struct watched *w, FILE *out, const struct nvml_event *e)
 {
-    for (int i = 0; i < w->n; i++)
-        if (w->gpu[i].device == e->device)
-            return print(out, &w->gpu[i], e->type == NVML_EVENT_XID ? (int)e->data : XID_MEMORY);
-    return 0;
+    int rc = 0;
+    for (int i = 0; i < w->n && rc == 0; i++)
+        if (is_about(e, &w->gpu[i]))
+            rc = print(out, &w->gpu[i], e->type == NVML_EVENT_XID ? (int)e->data : XID_MEMORY);
+    return rc;
 }
 
 /* One of them is lost, but which?  The number of those that are left, -1: nobody reads. */

@@ -6,7 +6,8 @@
  *
  *   {"uuid":"GPU-...", "pci":"0000:3b:00.0", "xid":79}
  *
- * An uncorrectable memory error is told as Xid 48, a GPU that no longer answers as Xid 79.
+ * Of a slice of a divided GPU its own UUID is asked for and told: what concerns its instance, or the whole
+ * GPU.  An uncorrectable memory error is told as Xid 48, a GPU that no longer answers as Xid 79.
  */
 #ifndef AGENT_GPU_EVENTS_H
 #define AGENT_GPU_EVENTS_H

@@ -55,6 +55,20 @@ static int find(const json_t *list, const char *key, const char *uuid)
     return -1;
 }
 
+/* The GPU that it is, or is a slice of: its index, -1. */
+static int find_gpu(const json_t *facts, const char *uuid)
+{
+    size_t i;
+    const json_t *gpu, *gpus = json_object_get(facts, "gpus");
+    json_array_foreach(gpus, i, gpu)
+    {
+        if (strcmp(plan_text(gpu, "uuid"), uuid) == 0 ||
+            find(json_object_get(gpu, "mig_slices"), "uuid", uuid) >= 0)
+            return (int)i;
+    }
+    return -1;
+}
+
 /* The table that judges what the kernel writes judges this, too. */
 static bool is_fault(const char *line)
 {
@@ -70,7 +84,7 @@ static void take_line(struct gpu_watch *w)
     const char *uuid = plan_text(said, "uuid"), *pci = plan_text(said, "pci");
     const int xid = (int)json_integer_value(json_object_get(said, "xid"));
     const int rank = find(json_object_get(w->plan, "ranks"), "gpu", uuid);
-    const int index = find(json_object_get(w->facts, "gpus"), "uuid", uuid);
+    const int index = find_gpu(w->facts, uuid);
     char text[240], *line = w->recent[w->events % EVENTS].line;
     if (rank < 0 || xid <= 0) {
         json_decref(said);

@@ -31,6 +31,7 @@ static const struct symbol {
     {"nvmlDeviceGetMigMode", FIELD(mig), false},
     {"nvmlDeviceGetMaxMigDeviceCount", FIELD(mig_count), false},
     {"nvmlDeviceGetMigDeviceHandleByIndex", FIELD(mig_handle), false},
+    {"nvmlDeviceGetGpuInstanceId", FIELD(mig_instance), false},
     {"nvmlDeviceGetComputeMode", FIELD(compute_mode), false},
     {"nvmlDeviceGetVirtualizationMode", FIELD(virtualization), false},
     {"nvmlDeviceGetTotalEccErrors", FIELD(ecc_errors), false},

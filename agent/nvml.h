@@ -67,11 +67,12 @@ struct nvml_fabric {
 _Static_assert(sizeof(struct nvml_fabric) == 36, "nvmlGpuFabricInfo_v2_t has 36 bytes");
 enum { NVML_FABRIC_VERSION = 0x02000024, NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FABRIC_COMPLETED = 3 };
 
+#define NVML_NO_INSTANCE 0xffffffffU
 enum { NVML_EVENT_ECC_DOUBLE = 2, NVML_EVENT_XID = 8 };
 struct nvml_event {
     nvml_device device;
     unsigned long long type, data; /* data: of an Xid its number */
-    unsigned gpu_instance, compute_instance;
+    unsigned gpu_instance, compute_instance; /* of a divided GPU, an Xid; else NVML_NO_INSTANCE */
 };
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t has 32 bytes");
 
@@ -99,6 +100,7 @@ struct nvml {
     int (*mig)(nvml_device, unsigned *, unsigned *);
     int (*mig_count)(nvml_device, unsigned *);
     int (*mig_handle)(nvml_device, unsigned, nvml_device *);
+    int (*mig_instance)(nvml_device, unsigned *); /* of a slice: the GPU instance that it is */
     int (*compute_mode)(nvml_device, unsigned *);
     int (*virtualization)(nvml_device, unsigned *);
     int (*ecc_errors)(nvml_device, int, int, unsigned long long *);

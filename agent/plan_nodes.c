@@ -133,6 +133,36 @@ static const char *device_of(const struct crowd *c, int k, const char *key)
     return model_of(c, k);
 }
 
+/* NCCL copies between the GPUs of a machine where it knows by name and kernel that it is one, and
+ * where both sides see one /dev/shm. */
+static void heed_containers(struct crowd *c, int a, int b)
+{
+    static const char *const keys[] = {"boot_id", "hostname", "shm_device"};
+    bool same[3];
+    for (int i = 0; i < 3; i++) {
+        const char *ours = fact_of(c, a, keys[i]), *theirs = fact_of(c, b, keys[i]);
+        same[i] = strcmp(ours, theirs) == 0 || (i == 2 && (!ours[0] || !theirs[0]));
+    }
+    if (!fact_of(c, a, "boot_id")[0] || !same[0] || (same[1] && same[2]))
+        return;
+    note(c, json_sprintf("%s and %s are containers of one machine with %s of its own each: between their "
+                         "GPUs NCCL takes the network; one container with all GPUs, or --ipc=host and the "
+                         "same --hostname for both, lets them copy to each other", c->nodes[a].name,
+                         c->nodes[b].name, same[2] ? "a host name" : "a /dev/shm"));
+}
+
+static void heed_all_containers(struct crowd *c)
+{
+    for (int a = 0; a < c->n; a++)
+        for (int b = a + 1; b < c->n; b++)
+            if (uses_gpus(c->parts[a]) && uses_gpus(c->parts[b])) {
+                const size_t before = json_array_size(c->notes);
+                heed_containers(c, a, b);
+                if (json_array_size(c->notes) > before)
+                    return; /* one pair stands for all */
+            }
+}
+
 static void heed_differences(struct crowd *c)
 {
     static const struct {
@@ -154,9 +184,10 @@ static void heed_differences(struct crowd *c)
                                  of(c, k, rows[i].key), rows[i].so));
     }
     const int few = first_other(c, "boot_id", fact_of);
-    if (c->n > 1 && !few && fact_of(c, 0, "boot_id")[0])
+    if (c->n > 1 && !few && fact_of(c, 0, "boot_id")[0] && !uses_gpus(c->parts[0]))
         note(c, json_string("all nodes are played on one machine: it is good for trying things out, "
                             "and makes nothing faster"));
+    heed_all_containers(c);
 }
 
 /* --- the parts ------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* probe_host.c - processors, memory, disk, and the limits that this process lives under */
 #include <stdbool.h>
 #include <stdint.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,21 @@ static int64_t shm_bytes(void)
     return sysroot_replayed() ? mounted_bytes("tmpfs /dev/shm") : fs_bytes("/dev/shm", true);
 }
 
+/* Which file system it is, "0:25": containers of one machine may have one each. */
+static json_t *shm_device(void)
+{
+    char path[PATH_MAX], line[1024], device[32] = "", where[256], found[32] = "";
+    sysroot_path(path, sizeof(path), "/proc/self/mountinfo");
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "%*s %*s %31s %*s %255s", device, where) == 2 &&
+            strcmp(where, "/dev/shm") == 0)
+            snprintf(found, sizeof(found), "%s", device);
+    if (f)
+        fclose(f);
+    return found[0] ? json_string(found) : json_null();
+}
+
 /* --- all of it ----------------------------------------------------------------------------- */
 
 int probe_host(json_t *facts, const char *disk)
@@ -164,13 +180,13 @@ int probe_host(json_t *facts, const char *disk)
     sysroot_line(boot, sizeof(boot), "/proc/sys/kernel/random/boot_id");
     sysroot_line(kernel, sizeof(kernel), "/proc/sys/kernel/osrelease");
     json_t *host_facts = json_pack(
-        "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "hostname",
+        "{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "hostname",
         host[0] ? host : u.nodename, "boot_id", boot, "arch", u.machine, "kernel",
         kernel[0] ? kernel : u.release, "memory_bytes", integer_or_null(memory_bytes()),
         "memory_limit_bytes",
         integer_or_null((int64_t)least_limit("memory.max", parse_bytes)), "cgroup_cpus",
         number_or_null(cpu_quota()), "memlock_bytes", memlock(), "shm_bytes",
-        integer_or_null(shm_bytes()), "disk_free_bytes", integer_or_null(fs_bytes(disk, false)),
+        integer_or_null(shm_bytes()), "shm_device", shm_device(), "disk_free_bytes", integer_or_null(fs_bytes(disk, false)),
         "disk", disk ? disk : "");
     int rc = host_facts ? json_object_update(facts, host_facts) : -1;
     json_decref(host_facts);

@@ -61,6 +61,29 @@ jobctl wait 3 --timeout 60
 jobctl events 3 >out
 has 'GPU 0 (GPU-a) reports Xid 48: an uncorrectable error of its memory (double-bit ECC)' out
 
+# A slice of a divided GPU: what concerns its neighbour is not told, what concerns it or the whole GPU is.
+rm -f here-* 31 79
+cat >gpus <<END
+driver 580.95.05
+gpu GPU-m 00000000:0D:00.0 81920 8.0 NVIDIA A100 80GB PCIe
+mig 0 MIG-one 19968
+mig 0 MIG-two 19968
+event 0 8 13 $WORK/13 2
+event 0 8 31 $WORK/31 1
+event 0 8 63 $WORK/63
+END
+job=$(jobctl submit job.yaml --set env.LAST=0 -q)
+until [ -e here-0 ]; do sleep 0.05; done
+jobctl events "$job" --json | grep -q '"gpu":"MIG-one"'
+touch 13 31 63
+for _ in $(seq 600); do ! jobctl events "$job" | grep -q 'Xid 63' || break; sleep 0.05; done
+jobctl events "$job" >out
+has 'GPU 0 (MIG-one) reports Xid 31' out
+has 'GPU 0 (MIG-one) reports Xid 63' out
+lacks 'Xid 13' out
+jobctl cancel "$job"
+code 3 jobctl wait "$job" --timeout 60
+
 # A driver that never answers, and one that has no events.
 for fault in 'hang nvmlEventSetWait_v2' 'hang nvmlEventSetCreate' 'fail nvmlEventSetCreate 3' \
     'crash nvmlDeviceRegisterEvents'; do

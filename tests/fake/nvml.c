@@ -11,7 +11,8 @@
  *   proc GPU PID MIB                           a process that computes; MIB -1: unknown
  *   links A B COUNT | switch COUNT             NVLinks of a pair; of every GPU to a switch
  *   p2p A B STATUS | path A B LEVEL            NVML's numbers; * for A and B: every pair
- *   event GPU TYPE DATA FILE                   once, as soon as that file is there; TYPE 0: it is lost
+ *   event GPU TYPE DATA FILE [INSTANCE]        once, as soon as that file is there; TYPE 0: it is lost;
+ *                                              of a divided one the slice, from 1
  *   fail FUNCTION RC | hang FUNCTION | crash FUNCTION
  *   anything else                              for others (tests/facts)
  *
@@ -54,6 +55,7 @@ static struct machine {
     struct {
         int  gpu, done;
         long type, data;
+        unsigned instance;
         char file[96];
     } event[EVENTS];
     struct {
@@ -144,6 +146,8 @@ static void read_line(char *line)
         m.event[m.events].gpu = gpu;
         m.event[m.events].type = atol(w[2]);
         m.event[m.events].data = atol(w[3]);
+        m.event[m.events].instance = n == 5 && atoi(line + at) ? (unsigned)atoi(line + at)
+                                                               : NVML_NO_INSTANCE;
         snprintf(m.event[m.events++].file, sizeof(m.event[0].file), "%s", w[4]);
     } else if (m.faults < FAULTS && (strcmp(w[0], "fail") == 0 || strcmp(w[0], "hang") == 0 ||
                                      strcmp(w[0], "crash") == 0)) {
@@ -239,6 +243,7 @@ int nvmlDeviceGetCudaComputeCapability(const struct device *d, int *major, int *
 int nvmlDeviceGetMigMode(const struct device *d, unsigned *now, unsigned *pending);
 int nvmlDeviceGetMaxMigDeviceCount(const struct device *d, unsigned *out);
 int nvmlDeviceGetMigDeviceHandleByIndex(const struct device *d, unsigned i, struct device **out);
+int nvmlDeviceGetGpuInstanceId(const struct device *d, unsigned *out);
 int nvmlDeviceGetComputeMode(const struct device *d, unsigned *out);
 int nvmlDeviceGetVirtualizationMode(const struct device *d, unsigned *out);
 int nvmlDeviceGetTotalEccErrors(const struct device *d, int kind, int when,
@@ -367,6 +372,18 @@ int nvmlDeviceGetMigDeviceHandleByIndex(const struct device *d, unsigned i, stru
         return NOT_FOUND;
     *out = d->slice[i];
     return 0;
+}
+
+int nvmlDeviceGetGpuInstanceId(const struct device *d, unsigned *out)
+{
+    FAULT();
+    for (int i = 0; i < m.gpus; i++)
+        for (int s = 0; s < m.gpu[i].slices; s++)
+            if (m.gpu[i].slice[s] == d) {
+                *out = (unsigned)s + 1;
+                return 0;
+            }
+    return NOT_FOUND;
 }
 
 int nvmlDeviceGetComputeMode(const struct device *d, unsigned *out)
@@ -532,7 +549,9 @@ static int happens(struct nvml_event *e, int i)
     }
     *e = (struct nvml_event){.device = (nvml_device)d,
                              .type = (unsigned long long)m.event[i].type,
-                             .data = (unsigned long long)m.event[i].data};
+                             .data = (unsigned long long)m.event[i].data,
+                             .gpu_instance = m.event[i].instance,
+                             .compute_instance = NVML_NO_INSTANCE};
     return d->types & e->type ? 0 : NVML_TIMEOUT;
 }
 

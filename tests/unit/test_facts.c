@@ -18,6 +18,7 @@
 
 #include "agent/known.h"
 #include "agent/plan.h"
+#include "agent/plan_nodes.h"
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -110,30 +111,54 @@ static char *golden(const char *path)
     return text;
 }
 
+/* Takes the plan. */
+static void compare_with_golden(const char *name, json_t *plan)
+{
+    char path[256], *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    plan_print(out, plan);
+    fclose(out);
+    snprintf(path, sizeof(path), "tests/facts/%s.plan", name);
+    if (getenv("FACTS_WRITE")) {
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        fputs(text, f);
+        fclose(f);
+    }
+    char *want = golden(path);
+    if (!want || strcmp(want, text) != 0)
+        fail_msg("%s is not what is planned now:\n%s", path, text);
+    free(want);
+    free(text);
+    json_decref(plan);
+}
+
 static void every_machine_has_its_plan(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(machines); i++) {
-        char path[256], *text = NULL;
-        size_t size = 0;
-        json_t *plan = plan_of(machines[i].name, machines[i].spec);
-        FILE *out = open_memstream(&text, &size);
-        plan_print(out, plan);
-        fclose(out);
-        snprintf(path, sizeof(path), "tests/facts/%s.plan", machines[i].name);
-        if (getenv("FACTS_WRITE")) {
-            FILE *f = fopen(path, "we");
-            assert_non_null(f);
-            fputs(text, f);
-            fclose(f);
-        }
-        char *want = golden(path);
-        if (!want || strcmp(want, text) != 0)
-            fail_msg("%s is not what is planned now:\n%s", path, text);
-        free(want);
-        free(text);
-        json_decref(plan);
+    for (size_t i = 0; i < ARRAY_LEN(machines); i++)
+        compare_with_golden(machines[i].name, plan_of(machines[i].name, machines[i].spec));
+}
+
+/* One job on two containers of a machine. */
+static void containers_with_a_shm_each_have_their_plan(void **state)
+{
+    static const char *const names[] = {"separate-shm-a", "separate-shm-b"};
+    struct plan_node nodes[2];
+    struct err err = {0};
+    json_t *plan = NULL, *parts[2] = {NULL, NULL}, *spec = json_loads(TWO, 0, NULL);
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        nodes[k] = (struct plan_node){.name = names[k], .facts = facts_of(names[k])};
+    if (plan_nodes_make(&plan, parts, nodes, 2, spec, &err) < 0)
+        fail_msg("%s", err.text);
+    compare_with_golden("separate-shm", plan);
+    for (int k = 0; k < 2; k++) {
+        json_decref(parts[k]);
+        json_decref((json_t *)(uintptr_t)nodes[k].facts);
     }
+    json_decref(spec);
 }
 
 static void folk_settings_are_judged(void **state)
@@ -327,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_machine_has_its_plan),
+        cmocka_unit_test(containers_with_a_shm_each_have_their_plan),
         cmocka_unit_test(folk_settings_are_judged),
         cmocka_unit_test(an_inherited_setting_is_kept_and_told),
         cmocka_unit_test(changes_are_told),
