@@ -74,7 +74,7 @@ libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(cal
 static    = $(if $(SANITIZE),$(1),-Wl,-Bstatic $(1) -Wl,-Bdynamic)
 AGENT_LD := $(call static,-ljansson -luv_a -lssl -lcrypto) -lpthread -ldl -lm -lrt
 TRAIN_LD := $(call static,-ljansson -lpng16 -lz -ljpeg -lwebp -lopenblas) -lpthread -ldl -lm
-CTL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lz -lpthread -ldl -lm -lrt
+CTL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lssl -lcrypto -lz -lpthread -ldl -lm -lrt
 ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lssl -lcrypto -lpng16 -lz -ljpeg -lwebp \
             -lopenblas -lpthread -ldl -lm -lrt
 

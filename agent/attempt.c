@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/dial.h"
 #include "agent/gpu_watch.h"
 #include "agent/heartbeat.h"
 #include "agent/inspector.h"
@@ -158,6 +159,13 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
     }
 }
 
+/* With the controller: why it came another way than by being called. */
+static const char *trouble(void *arg)
+{
+    const struct attempt *a = arg;
+    return dial_trouble(a->dial);
+}
+
 static void on_acked(void *arg, int64_t seq)
 {
     struct attempt *a = arg;
@@ -295,16 +303,20 @@ static int open_all(struct attempt *a, struct err *err)
                             .pid = a->identity.pid,
                             .start_time = a->identity.start_time,
                             .version = a->identity.version};
-    struct session_hooks hooks = {.message = on_message, .acked = on_acked, .arg = a};
+    struct session_hooks hooks = {
+        .message = on_message, .acked = on_acked, .trouble = trouble, .arg = a};
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     /* The identity first: whoever finds the socket finds it too. */
     if (identity_write(&a->identity, a->o.run_dir, err) < 0 ||
         session_open(&a->session, &a->loop, path, &id, a->facts, a->spool, &hooks, err) < 0)
         return -1;
-    if (a->o.mail && mail_open(&a->mail, a->o.run_dir, path, err) < 0)
-        return -1;
-    return 0;
+    if (!a->o.away)
+        return 0;
+    return dial_open(&a->dial, &a->loop, a->o.run_dir, path, err) < 0 ||
+                   mail_open(&a->mail, a->o.run_dir, path, err) < 0
+               ? -1
+               : 0;
 }
 
 static void tell_ready(const struct attempt *a)

@@ -9,6 +9,7 @@
 #include "agent/agent_effects.h"
 #include "agent/attempt_parts.h"
 #include "agent/crew.h"
+#include "agent/dial.h"
 #include "agent/gpu_watch.h"
 #include "agent/incident.h"
 #include "agent/inspector.h"
@@ -313,6 +314,7 @@ void attempt_leave(struct attempt *a)
         return;
     a->leaving = true;
     session_close(a->session);
+    dial_close(a->dial);
     vigil_close(a->vigil);
     inspector_close(a->inspector);
     gpu_watch_close(a->gpu_watch);

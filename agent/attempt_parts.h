@@ -36,7 +36,8 @@ struct attempt {
     void (*planned)(struct attempt *a); /* goes on after attempt_begin() */
     struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
     struct session *session;
-    struct mail *mail; /* NULL: controllers connect to the socket */
+    struct dial *dial; /* NULL: controllers connect to the socket */
+    struct mail *mail; /* as that */
     bool noticed;      /* RUN_DIR_NOTICE was seen */
     struct spool *spool;
     json_t *facts;

@@ -120,6 +120,48 @@ json_t *door_addresses(void)
     return list;
 }
 
+/* Adds an address, or those of an interface; false: it is neither. */
+static bool add_named(json_t *list, const char *name, const uv_interface_address_t *all, int n)
+{
+    struct sockaddr_storage a;
+    char text[SECURE_ADDRESS];
+    bool found = uv_ip4_addr(name, 0, (struct sockaddr_in *)&a) == 0 ||
+                 uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&a) == 0;
+    if (found)
+        json_array_append_new(list, json_string(name));
+    for (int i = 0; i < n; i++)
+        if (strcmp(all[i].name, name) == 0 &&
+            uv_ip_name((const struct sockaddr *)&all[i].address, text, sizeof(text)) == 0) {
+            json_array_append_new(list, json_string(text));
+            found = true;
+        }
+    return found;
+}
+
+json_t *door_addresses_of(const char *names, struct err *err)
+{
+    uv_interface_address_t *all = NULL;
+    int n = 0;
+    json_t *list = json_array();
+    if (uv_interface_addresses(&all, &n) < 0)
+        n = 0;
+    for (const char *at = names; list && *at;) {
+        char name[64];
+        const size_t size = strcspn(at, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)(size < sizeof(name) ? size : 0), at);
+        if (!add_named(list, name, all, n)) {
+            err_set(err, ERR_USAGE, "this machine has no interface \"%s\", and that is no address",
+                    name);
+            json_decref(list);
+            list = NULL;
+        }
+        at += size + (at[size] == ',');
+    }
+    if (all)
+        uv_free_interface_addresses(all, n);
+    return list;
+}
+
 int door_port(const struct door *d)
 {
     return d->port;

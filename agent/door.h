@@ -30,6 +30,8 @@ int door_port(const struct door *d);
 
 /* The addresses of this machine as texts: IPv4 first; the loopback address last, for who is here. */
 json_t *door_addresses(void);
+/* Only those that are named, as addresses or as interfaces: "10.0.0.1,ib0". NULL: one is neither. */
+json_t *door_addresses_of(const char *names, struct err *err);
 
 /* The way to a door, as it is told to others: {"addresses": [text...], "port", "key": 64 digits} */
 enum { DOOR_ADDRESSES = 32 };

@@ -134,7 +134,7 @@ static int cmd_run(int argc, char **argv, struct err *err)
     static const struct option options[] = {
         {"dir", required_argument, NULL, 'd'},     {"job", required_argument, NULL, 'j'},
         {"attempt", required_argument, NULL, 'a'}, {"ready-fd", required_argument, NULL, 'r'},
-        {"foreground", no_argument, NULL, 'f'},    {"mail", no_argument, NULL, 'm'},
+        {"foreground", no_argument, NULL, 'f'},    {"away", no_argument, NULL, 'w'},
         {NULL, 0, NULL, 0},
     };
     struct attempt_options o = {.job = -1, .attempt = -1, .ready_fd = -1};
@@ -151,8 +151,8 @@ static int cmd_run(int argc, char **argv, struct err *err)
             return -1;
         else if (c == 'f')
             foreground = true;
-        else if (c == 'm')
-            o.mail = true;
+        else if (c == 'w')
+            o.away = true;
         else if (c == '?')
             return err_set(err, ERR_USAGE, "see `jobctl-agent help`");
     }
@@ -445,7 +445,7 @@ static const struct command {
     const char *name, *arguments, *help;
     int (*run)(int argc, char **argv, struct err *err);
 } commands[] = {
-    {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--mail] [--ready-fd N]",
+    {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--away] [--ready-fd N]",
      "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/session.h)", cmd_run},
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--state DIR] [--json]",

@@ -57,9 +57,13 @@ typedef void (*session_message_fn)(void *arg, enum wire_message number, const js
 /* Called after an ACK. */
 typedef void (*session_acked_fn)(void *arg, int64_t seq);
 
+/* Why it could not call the controller itself (agent/dial.h), for HELLO; NULL: it could, or was not to. */
+typedef const char *(*session_trouble_fn)(void *arg);
+
 struct session_hooks {
     session_message_fn message;
     session_acked_fn   acked;
+    session_trouble_fn trouble;
     void              *arg;
 };
 

@@ -15,7 +15,7 @@
 static const struct wire_row rows[] = {
     {WIRE_HELLO, "hello", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "node:s boot_id:s pid:i start_time:i incarnation:i version:s launched:b "
-             "first_seq:i last_seq:i facts:o wall_ms:i?"},
+             "first_seq:i last_seq:i facts:o wall_ms:i? unreached:s?"},
     {WIRE_EVENT, "event", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "incarnation:i seq:i mono_ns:i wall_ms:i kind:s body:o"},
     {WIRE_HEARTBEAT, "heartbeat", TO_CONTROLLER, 4 * 1024,

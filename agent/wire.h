@@ -35,7 +35,8 @@
  *
  * Bodies
  *   HELLO      {job, attempt, nonce, node, boot_id, pid, start_time, incarnation, version,
- *               launched: bool, first_seq, last_seq, facts: {}, wall_ms: when it was sent}
+ *               launched: bool, first_seq, last_seq, facts: {}, wall_ms: when it was sent,
+ *               unreached: why it could not call its controller, if it was to (agent/dial.h)}
  *   EVENT      {job, attempt, nonce, incarnation, seq, mono_ns, wall_ms, kind, body: {}}
  *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
  *               samples_per_s, ranks_alive, step_ms}          numbers may be null: not known

@@ -55,6 +55,7 @@ static void close_link(struct job *job)
     if (job->link)
         job->remote->close(job->link);
     job->link = NULL;
+    job->heard[0] = 0;
 }
 
 static void hear_hello(struct job *job, const json_t *hello)
@@ -225,7 +226,8 @@ static void lost(void *arg, const char *text)
 static void refused(void *arg, const char *text)
 {
     struct job *job = arg;
-    hosts_failed(job->daemon, job->attempt->node, text);
+    if (job->remote == &remote_ssh)
+        hosts_failed(job->daemon, job->attempt->node, text);
     lose(job, "config_error", text);
 }
 
@@ -246,6 +248,12 @@ static void waiting(void *arg, const char *text)
     if (strncmp(job->waits, text, sizeof(job->waits) - 1) != 0)
         log_info(TAG(job), "%s", text);
     snprintf(job->waits, sizeof(job->waits), "%s", text);
+}
+
+static void heard(void *arg, const char *text)
+{
+    struct job *job = arg;
+    snprintf(job->heard, sizeof(job->heard), "%s", text);
 }
 
 static int64_t acked(void *arg)
@@ -271,7 +279,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
         return;
-    job->waits[0] = 0;
+    job->waits[0] = job->heard[0] = 0;
     struct err err = { 0 };
     char key[48], avoid[1024], gpus[512] = "";
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
@@ -286,10 +294,12 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                     .nodes = job->names ? (int)json_array_size(job->names)
                                                         : job->nodes,
                                     .least = least ? (int)least : job->nodes, .avoid = avoid,
+                                    .secrets = json_object_size(job->secrets) > 0 &&
+                                               !job->attempt->acked,
                                     .gpus = gpus };
     const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .refused = refused, .vanished = vanished,
-                                      .waiting = waiting, .arg = job };
+                                      .waiting = waiting, .heard = heard, .arg = job };
     if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);
 }

@@ -30,12 +30,12 @@ static void print_fields(const struct terminal *t, const json_t *row)
 {
     static const char *const names[] = {
         "phase", "progress", "loss", "samples_per_s", "eta_s", "goodput", "checkpoint", "np",
-        "attempt", "generation", "priority", "after", "retry_of", "exit_code", "submitted_at",
-        "started_at", "ended_at", "elapsed",
+        "heard", "attempt", "generation", "priority", "after", "retry_of", "exit_code",
+        "submitted_at", "started_at", "ended_at", "elapsed",
     };
     static const char *const titles[] = {
         "phase", "step", "loss", "samples", "ETA", "goodput", "checkpoint", "ranks",
-        "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
+        "heard", "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
         "started", "ended", "elapsed",
     };
     char value[JOB_CELL];

@@ -67,6 +67,7 @@ struct job {
     char                unplaced[240];  /* for which nodes it waits; "" = for none */
     char                waits[240];     /* for what its launcher waits; "" = nothing */
     struct link        *link;           /* while the attempt lives */
+    char                heard[400];     /* by which way the agent is heard; "" = there is only one */
     char                absent[240];    /* what keeps a node from joining; "" = nothing */
     struct members     *members;        /* the agents beside the one at `link` (members.h) */
     struct sched_job    verdict;        /* why it waits */

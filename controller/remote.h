@@ -32,6 +32,7 @@ struct link_spec {
     int         node, nodes;    /* of the attempt: which node this agent is for, and of how many */
     int         least;          /* Slurm may give so few of `nodes` ... */
     const char *avoid;          /* ... and none of these: "a,b" */
+    bool        secrets;        /* some go with LAUNCH */
     const char *gpus;           /* this machine plays several nodes: what this one sees, "" = as it is */
 };
 
@@ -48,6 +49,8 @@ struct link_hooks {
     void (*vanished)(void *arg, const char *text);
     /* Nothing has started yet: what it waits for, for people. NULL: nobody wants to know. */
     void (*waiting)(void *arg, const char *text);
+    /* By which way the agent is heard, where there is more than one. NULL: nobody wants to know. */
+    void (*heard)(void *arg, const char *text);
     void *arg;
 };
 

@@ -4,12 +4,13 @@
  *   look     which allocation has this attempt's comment (controller/sbatch.h)?
  *     none, and may_start    -> submit; the same comment never makes two
  *     pending                -> tell why, look again
- *     running                -> its agent is called as soon as it has written its name in the run
- *                               directory (agent/mail.h); look again, also while it speaks
+ *     running                -> its agent calls, or is called through files, as soon as it has written
+ *                               its name in the run directory (hearing.h); look again, also while it
+ *                               speaks
  *     over, or forgotten     -> bury: fence, wait for the lock that the agent held, read the spool
  *                               to its end, lost
  *
- * Of an attempt on several nodes the link of node 0 does that; those of the others only call their
+ * Of an attempt on several nodes the link of node 0 does that; those of the others only hear their
  * agents, which live and end with the allocation.
  *
  * Slurm is believed about its queue, never about the agent: one that speaks lives, whatever
@@ -24,14 +25,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/identity.h"
 #include "agent/log.h"
 #include "agent/run_dir.h"
-#include "agent/spool.h"
-#include "controller/agent_stream.h"
+#include "controller/hearing.h"
+#include "controller/link.h"
 #include "controller/sbatch.h"
 #include "controller/slurm_client.h"
 #include "engine/err.h"
@@ -39,68 +39,49 @@
 enum {
     LOOK_MS = 300,              /* until its agent speaks */
     LOOK_SELDOM_MS = 3000,      /* from then on, and while Slurm is away */
+    SECRET_MS = 45 * 1000,      /* an agent waits a minute for its LAUNCH */
     LAST_WORDS_MS = 5000,       /* of an agent whose allocation is over */
     LOCK_MS = 90 * 1000,        /* for an agent on a lost node to find the fence */
     KILL_MS = 30 * 1000,        /* beyond the grace of a stop: then Slurm ends it */
     WORDS = 240
 };
 
-/* `jobctl-agent mail`, which carries what both say. */
-struct carrier {
-    uv_process_t process;
+struct slurm {
+    struct link    base;
+    struct hearing hearing;
+    bool           member;      /* of an attempt whose allocation the head's link looks after */
+    int            nodes, least;
+    char           avoid[1024];
+    bool           spoke;       /* the agent, in this conversation */
+    bool           launched;    /* as it has said */
+    bool           submitted;   /* or found: there was an allocation */
+    bool           stop;
+    bool           has_secrets; /* that go with its first LAUNCH */
+    bool           refused;     /* base.text: why it would be in vain to try again */
+    uint64_t       kill_at;     /* with stop */
+    uint64_t       over_since, bury_until;
+    uint64_t       secret_until; /* for an agent that is to call for its secrets; 0: not asked yet */
+    int64_t        cancelled;   /* the number that Slurm was asked to end */
+    char           comment[SBATCH_COMMENT];
 };
 
-struct link {
-    uv_loop_t           *loop;
-    uv_timer_t           timer;
-    struct link_hooks    hooks;
-    struct agent_stream *stream;
-    bool                 closed, may_start;
-    bool                 member;        /* of an attempt whose allocation the head's link looks after */
-    int                  nodes, least;
-    char                 avoid[1024];
-    bool                 spoke;         /* the agent, through this stream */
-    bool                 submitted;     /* or found: there was an allocation */
-    bool                 stop;
-    uint64_t             kill_at;       /* with stop */
-    uint64_t             over_since, bury_until;
-    int64_t              job, attempt;
-    int64_t              cancelled;     /* the number that Slurm was asked to end */
-    char                 nonce[NONCE_CHARS + 1];
-    char                 comment[SBATCH_COMMENT];
-    char                 tag[48];
-    char                 text[400];     /* why it is lost */
-    char                *run_dir;
-    void               (*step)(struct link *link);
-};
-
-static void look(struct link *link);
-static void bury(struct link *link);
-
-static void timer_fired(uv_timer_t *timer)
+static struct slurm *slurm_of(struct link *base)
 {
-    struct link *link = timer->data;
-    if (!link->closed)
-        link->step(link);
+    return (struct slurm *)base;
 }
 
-static void later(struct link *link, uint64_t ms, void (*step)(struct link *link))
-{
-    if (link->closed)
-        return;
-    link->step = step;
-    uv_timer_start(&link->timer, timer_fired, ms, 0);
-}
+static void look(struct link *base);
+static void bury(struct link *base);
 
-__attribute__((format(printf, 2, 3))) static void wait_for(struct link *link, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void wait_for(struct slurm *link, const char *fmt, ...)
 {
     char text[WORDS];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    if (link->hooks.waiting && !link->spoke)
-        link->hooks.waiting(link->hooks.arg, text);
+    if (link->base.hooks.waiting && !link->spoke)
+        link->base.hooks.waiting(link->base.hooks.arg, text);
 }
 
 static const char *text_of(const json_t *object, const char *key)
@@ -109,176 +90,120 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* ---- the stream ---- */
+/* ---- the conversation ---- */
 
-static void heard(void *arg, enum wire_message number, const json_t *body)
+static void heard(struct link *base, enum wire_message number, const json_t *body)
 {
-    struct link *link = arg;
+    struct slurm *link = slurm_of(base);
     link->spoke = true;
-    link->hooks.message(link->hooks.arg, number, body);
+    if (number == WIRE_HELLO)
+        link->launched = json_is_true(json_object_get(body, "launched"));
+    base->hooks.message(base->hooks.arg, number, body);
 }
 
-static void stream_ended(void *arg)
+static void hung_up(struct link *base)
 {
-    struct link *link = arg;
-    link->stream = NULL;
-    link->spoke = false;
-    later(link, LOOK_MS, look);
-}
-
-static void carrier_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-static void carrier_exited(uv_process_t *process, int64_t status, int signo)
-{
-    (void)status;               /* the stream has ended with it */
-    (void)signo;
-    uv_close((uv_handle_t *)process, carrier_closed);
-}
-
-static int carrier_start(struct link *link, int fd)
-{
-    char path[PATH_MAX];
-    struct carrier *c = calloc(1, sizeof(*c));
-    if (!c)
-        return UV_ENOMEM;
-    remote_agent_program(path, sizeof(path));
-    char *args[] = { path, (char[]){ "mail" }, link->run_dir, NULL };
-    uv_stdio_container_t io[3] = { { .flags = UV_INHERIT_FD, .data.fd = fd },
-                                   { .flags = UV_IGNORE },
-                                   { .flags = UV_INHERIT_FD, .data.fd = 2 } };
-    uv_process_options_t options = { .exit_cb = carrier_exited, .file = path, .args = args,
-                                     .flags = UV_PROCESS_DETACHED, .stdio = io, .stdio_count = 3 };
-    c->process.data = c;
-    int rc = uv_spawn(link->loop, &c->process, &options);
-    if (rc != 0)
-        uv_close((uv_handle_t *)&c->process, carrier_closed);
-    else
-        uv_unref((uv_handle_t *)&c->process);
-    return rc;
-}
-
-static void call_agent(struct link *link)
-{
-    struct err err = { 0 };
-    const struct wire_id id = { link->job, link->attempt, link->nonce };
-    const struct agent_stream_hooks hooks = { heard, stream_ended, link };
-    int ends[2], rc;
-    if (link->stream || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return;
-    rc = carrier_start(link, ends[1]);
-    close(ends[1]);
-    if (rc != 0) {
-        log_error(link->tag, "jobctl-agent mail cannot be started: %s", uv_strerror(rc));
-        close(ends[0]);
-    } else if (agent_stream_open(&link->stream, link->loop, ends[0], &id, &hooks, &err) < 0) {
-        log_error(link->tag, "%s", err.text);
-    }
+    slurm_of(base)->spoke = false;
+    link_later(base, LOOK_MS, look);
 }
 
 /* ---- the end of an attempt ---- */
 
-static int give_spooled(void *arg, const json_t *event)
+static void bury(struct link *base)
 {
-    struct link *link = arg;
-    struct err err = { 0 };
-    const struct wire_row *row = wire_find(WIRE_EVENT, TO_CONTROLLER);
-    const struct wire_id ours = { link->job, link->attempt, link->nonce };
-    const struct wire_id said = wire_id_of(event);
-    if (wire_check(row, event, &err) < 0 || !wire_id_same(&ours, &said)) {
-        log_error(link->tag, "the spool holds something else than its events: %s", err.text);
-        return 1;
-    }
-    link->hooks.message(link->hooks.arg, WIRE_EVENT, event);
-    return link->closed;
-}
-
-static void read_spool(struct link *link)
-{
-    char spool[PATH_MAX];
-    struct err err = { 0 };
-    snprintf(spool, sizeof(spool), "%s/" RUN_DIR_SPOOL, link->run_dir);
-    if (access(spool, R_OK) == 0 &&
-        spool_read(spool, link->hooks.acked(link->hooks.arg), give_spooled, link, &err) < 0)
-        log_error(link->tag, "%s", err.text);
-    if (!link->closed)
-        link->hooks.lost(link->hooks.arg, link->text);
-}
-
-static void bury(struct link *link)
-{
+    struct slurm *link = slurm_of(base);
     struct err err = { 0 }, unfenced = { 0 };
-    agent_stream_close(link->stream);
-    link->stream = NULL;
+    link_hang_up(&link->base);
     link->spoke = false;
     if (!link->bury_until) {
-        link->bury_until = uv_now(link->loop) + LOCK_MS;
-        if (run_dir_fence(link->run_dir, &unfenced) < 0)
-            log_warn(link->tag, "%s", unfenced.text);
+        link->bury_until = uv_now(link->base.loop) + LOCK_MS;
+        if (run_dir_fence(link->base.run_dir, &unfenced) < 0)
+            log_warn(link->base.tag, "%s", unfenced.text);
     }
-    int lock = run_dir_lock(link->run_dir, &err);
-    if (lock < 0 && err.code == ERR_CONFLICT && uv_now(link->loop) < link->bury_until) {
-        later(link, LOOK_MS, bury);     /* it will see the fence */
+    int lock = run_dir_lock(link->base.run_dir, &err);
+    if (lock < 0 && err.code == ERR_CONFLICT && uv_now(link->base.loop) < link->bury_until) {
+        link_later(&link->base, LOOK_MS, bury);     /* it will see the fence */
         return;
     }
     if (lock < 0)
-        log_warn(link->tag, "nothing proves that its agent is gone: %s", err.text);
+        log_warn(link->base.tag, "nothing proves that its agent is gone: %s", err.text);
     else
         close(lock);
-    read_spool(link);
+    if (link->refused)
+        base->hooks.refused(base->hooks.arg, base->text);
+    else
+        link_read_spool(base);
 }
 
 /* ---- submitting ---- */
 
+static void refuse_secrets(struct slurm *link)
+{
+    const char *why = link->hearing.why_not;
+    snprintf(link->base.text, sizeof(link->base.text), "its secrets go over TLS only, and its agent "
+             "cannot call this machine%s%.190s%s; open the way from the nodes to here, name an address "
+             "in JOBCTL_CALL_ADDRESS, or leave out secrets", why[0] ? " (" : "", why,
+             why[0] ? ")" : "");
+    link->refused = true;
+}
+
 static void on_submitted(void *arg, const json_t *answer)
 {
-    struct link *link = arg;
+    struct slurm *link = arg;
     if (json_is_true(json_object_get(answer, "ok"))) {
         link->submitted = true;
-        log_info(link->tag, "Slurm job %lld%s",
+        log_info(link->base.tag, "Slurm job %lld%s",
                  (long long)json_integer_value(json_object_get(answer, "job")),
                  json_is_true(json_object_get(answer, "found")) ? " was there already" : "");
-        later(link, 0, look);
+        link_later(&link->base, 0, look);
     } else if (json_is_true(json_object_get(answer, "away"))) {
         wait_for(link, "Slurm does not answer (%s); it is asked again", text_of(answer, "error"));
-        later(link, LOOK_SELDOM_MS, look);      /* it may have come through: look first */
+        link_later(&link->base, LOOK_SELDOM_MS, look);      /* it may have come through: look first */
     } else {
-        snprintf(link->text, sizeof(link->text), "Slurm refuses it: %s", text_of(answer, "error"));
-        later(link, 0, bury);
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm refuses it: %s", text_of(answer, "error"));
+        link_later(&link->base, 0, bury);
     }
 }
 
-static char *render(const struct link *link, struct err *err)
+/* The script, and the names of variables that are secret. */
+static char *render(const struct slurm *link, json_t **secrets, struct err *err)
 {
     char path[PATH_MAX], agent[PATH_MAX];
     json_error_t why;
-    snprintf(path, sizeof(path), "%s/../spec.json", link->run_dir);
+    snprintf(path, sizeof(path), "%s/../spec.json", link->base.run_dir);
     remote_agent_program(agent, sizeof(agent));
     json_t *spec = json_load_file(path, 0, &why);
-    const struct sbatch s = { .spec = spec, .job = link->job, .attempt = link->attempt,
-                              .nonce = link->nonce, .run_dir = link->run_dir, .agent = agent,
+    const struct sbatch s = { .spec = spec, .job = link->base.job, .attempt = link->base.attempt,
+                              .nonce = link->base.nonce, .run_dir = link->base.run_dir, .agent = agent,
                               .nodes = link->nodes, .least = link->least, .avoid = link->avoid };
     char *script = NULL;
     if (spec)
         script = sbatch_render(&s, err);
     else
         err_set(err, ERR_SYSTEM, "%s cannot be read: %s", path, why.text);
+    *secrets = json_incref(json_object_get(spec, "secrets"));
     json_decref(spec);
     return script;
 }
 
-static void submit(struct link *link)
+static void submit(struct slurm *link)
 {
     struct err err = { 0 };
-    char *script = render(link, &err);
-    if (!script) {
-        snprintf(link->text, sizeof(link->text), "it cannot be submitted: %.350s", err.text);
-        later(link, 0, bury);
+    if (link->has_secrets && !link->hearing.guest) {
+        refuse_secrets(link);
+        link_later(&link->base, 0, bury);
         return;
     }
-    slurm_client_ask(json_pack("{s:s, s:s}", "op", "submit", "script", script), on_submitted, link);
+    json_t *secrets = NULL;
+    char *script = render(link, &secrets, &err);
+    if (!script) {
+        snprintf(link->base.text, sizeof(link->base.text), "it cannot be submitted: %.350s", err.text);
+        link_later(&link->base, 0, bury);
+        return;
+    }
+    slurm_client_ask(json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
+                               secrets), on_submitted, link);
+    json_decref(secrets);
     free(script);
 }
 
@@ -286,27 +211,27 @@ static void submit(struct link *link)
 
 static void on_cancelled(void *arg, const json_t *answer)
 {
-    struct link *link = arg;
+    struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok")))
         link->cancelled = 0;    /* asked again at the next look */
-    later(link, LOOK_MS, look);
+    link_later(&link->base, LOOK_MS, look);
 }
 
-static void cancel(struct link *link, const json_t *job)
+static void cancel(struct slurm *link, const json_t *job)
 {
     int64_t number = json_integer_value(json_object_get(job, "job"));
     if (link->cancelled == number) {
-        later(link, LOOK_MS, look);
+        link_later(&link->base, LOOK_MS, look);
         return;
     }
     link->cancelled = number;
-    log_info(link->tag, "Slurm is asked to end its job %lld", (long long)number);
+    log_info(link->base.tag, "Slurm is asked to end its job %lld", (long long)number);
     slurm_client_ask(json_pack("{s:s, s:I, s:s}", "op", "cancel", "job", (json_int_t)number,
                                "comment", link->comment), on_cancelled, link);
 }
 
 /* How Slurm ended it, for people. */
-static void tell_end(struct link *link, const json_t *job)
+static void tell_end(struct slurm *link, const json_t *job)
 {
     static const struct { const char *state, *text; } ends[] = {
         { "CANCELLED", "somebody cancelled it" },
@@ -318,70 +243,74 @@ static void tell_end(struct link *link, const json_t *job)
         { "BOOT_FAIL", "its node did not start" },
     };
     const char *state = text_of(job, "state"), *text = NULL;
+    if (link->refused)
+        return;                 /* that was why */
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (strcmp(ends[i].state, state) == 0)
             text = ends[i].text;
     long long number = json_integer_value(json_object_get(job, "job"));
     if (text)
-        snprintf(link->text, sizeof(link->text), "Slurm ended its job %lld: %s (%s)", number, text,
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm ended its job %lld: %s (%s)", number, text,
                  state);
     else
-        snprintf(link->text, sizeof(link->text), "its Slurm job %lld ended without a word of its "
+        snprintf(link->base.text, sizeof(link->base.text), "its Slurm job %lld ended without a word of its "
                  "agent (%s, exit code %lld); %.200s/slurm.log may say more", number, state,
-                 (long long)json_integer_value(json_object_get(job, "exit_code")), link->run_dir);
+                 (long long)json_integer_value(json_object_get(job, "exit_code")), link->base.run_dir);
 }
 
 /* Slurm has ended it, or knows nothing of it any more; what its agent still says is heard first. */
-static void over(struct link *link)
+static void over(struct slurm *link)
 {
-    uint64_t now = uv_now(link->loop);
+    uint64_t now = uv_now(link->base.loop);
     if (!link->over_since)
         link->over_since = now;
-    if (link->stream && now - link->over_since < LAST_WORDS_MS)
-        later(link, LOOK_MS, look);
+    if (link->base.stream && now - link->over_since < LAST_WORDS_MS)
+        link_later(&link->base, LOOK_MS, look);
     else
-        bury(link);
+        bury(&link->base);
 }
 
 /* An agent of this attempt was there once. */
-static bool agent_known(const struct link *link)
+static bool agent_known(const struct slurm *link)
 {
     struct identity who;
-    return identity_read(&who, link->run_dir, NULL) == 0 && strcmp(who.nonce, link->nonce) == 0;
+    return identity_read(&who, link->base.run_dir, NULL) == 0 && strcmp(who.nonce, link->base.nonce) == 0;
 }
 
-static void absent(struct link *link)
+static void absent(struct slurm *link)
 {
     if (link->spoke) {
-        later(link, LOOK_SELDOM_MS, look);      /* forgotten by Slurm, but it lives */
+        link_later(&link->base, LOOK_SELDOM_MS, look);      /* forgotten by Slurm, but it lives */
         return;
     }
-    if (agent_known(link) || link->submitted) {
-        snprintf(link->text, sizeof(link->text), "Slurm knows nothing of attempt %lld any more",
-                 (long long)link->attempt);
+    if (link->refused) {
         over(link);
-    } else if (link->may_start && !link->stop && !run_dir_fenced(link->run_dir)) {
+    } else if (agent_known(link) || link->submitted) {
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm knows nothing of attempt %lld any more",
+                 (long long)link->base.attempt);
+        over(link);
+    } else if (link->base.may_start && !link->stop && !run_dir_fenced(link->base.run_dir)) {
         submit(link);
     } else {
-        snprintf(link->text, sizeof(link->text), "attempt %lld was never submitted to Slurm",
-                 (long long)link->attempt);
-        bury(link);
+        snprintf(link->base.text, sizeof(link->base.text), "attempt %lld was never submitted to Slurm",
+                 (long long)link->base.attempt);
+        bury(&link->base);
     }
 }
 
-static void running(struct link *link, const json_t *job)
+static void running(struct slurm *link, const json_t *job)
 {
-    if (link->stop && uv_now(link->loop) > link->kill_at) {
+    if (link->stop && uv_now(link->base.loop) > link->kill_at) {
         cancel(link, job);
         return;
     }
     wait_for(link, "Slurm job %lld has %s; its agent starts",
              (long long)json_integer_value(json_object_get(job, "job")), text_of(job, "nodes"));
-    later(link, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
+    link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
 }
 
 /* Of several with our comment the one that is not over: an agent lets no second one live. */
-static const json_t *choose(const struct link *link, const json_t *jobs)
+static const json_t *choose(const struct slurm *link, const json_t *jobs)
 {
     const json_t *found = NULL, *job;
     for (size_t i = 0; (job = json_array_get(jobs, i)); i++) {
@@ -395,10 +324,10 @@ static const json_t *choose(const struct link *link, const json_t *jobs)
 
 static void on_jobs(void *arg, const json_t *answer)
 {
-    struct link *link = arg;
+    struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok"))) {
         wait_for(link, "Slurm does not answer (%s); it is asked again", text_of(answer, "error"));
-        later(link, LOOK_SELDOM_MS, look);
+        link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
     const json_t *job = choose(link, json_object_get(answer, "jobs"));
@@ -414,11 +343,11 @@ static void on_jobs(void *arg, const json_t *answer)
         wait_for(link, "Slurm job %lld is pending: %s",
                  (long long)json_integer_value(json_object_get(job, "job")),
                  text_of(job, "reason")[0] ? text_of(job, "reason") : "just submitted");
-        later(link, LOOK_MS, look);
+        link_later(&link->base, LOOK_MS, look);
     } else if (strcmp(phase, "running") == 0) {
         running(link, job);
     } else if (strcmp(phase, "ending") == 0) {
-        later(link, LOOK_MS, look);
+        link_later(&link->base, LOOK_MS, look);
     } else {
         tell_end(link, job);
         over(link);
@@ -426,15 +355,49 @@ static void on_jobs(void *arg, const json_t *answer)
 }
 
 /* An agent that was there is called at once: that needs no slurmctld. */
-static void look(struct link *link)
+static void look(struct link *base)
 {
-    if (!link->stream && agent_known(link))
-        call_agent(link);
+    struct slurm *link = slurm_of(base);
+    if (!link->base.stream && agent_known(link))
+        hearing_look(&link->hearing);
     if (link->member) {
-        later(link, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
+        link_later(&link->base, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
         return;
     }
     slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
+}
+
+/* ---- secrets: over TLS, and in no file ---- */
+
+static void give_up_secrets(struct link *base)
+{
+    struct slurm *link = slurm_of(base);
+    struct err err = { 0 };
+    refuse_secrets(link);
+    link->stop = true;
+    link->kill_at = 0;
+    if (run_dir_fence(base->run_dir, &err) < 0)
+        log_warn(base->tag, "%s", err.text);
+    look(base);
+}
+
+/* Nothing of it goes into a file. False: it may be sent as it is. */
+static bool keep_secrets(struct slurm *link, json_t *body)
+{
+    if (link->hearing.calls || json_object_size(json_object_get(body, "secrets")) == 0)
+        return false;
+    if (link->launched) {       /* it has them */
+        json_object_set_new(body, "secrets", json_object());
+        return false;
+    }
+    const uint64_t now = uv_now(link->base.loop);
+    if (!link->secret_until)
+        link->secret_until = now + SECRET_MS;
+    if (link->hearing.why_not[0] || now > link->secret_until)
+        link_later(&link->base, 0, give_up_secrets);
+    else
+        hearing_again(&link->hearing);
+    return true;
 }
 
 /* ---- the table ---- */
@@ -442,62 +405,48 @@ static void look(struct link *link)
 static int slurm_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
                       const struct link_hooks *hooks, struct err *err)
 {
-    struct link *link = calloc(1, sizeof(*link));
-    if (!link || !(link->run_dir = strdup(spec->run_dir))) {
-        free(link);
-        return err_set(err, ERR_MEMORY, "out of memory for a link to an agent");
-    }
-    link->loop = loop;
-    link->hooks = *hooks;
-    link->may_start = spec->may_start;
+    *out = link_create(sizeof(struct slurm), loop, spec, hooks, err);
+    if (!*out)
+        return -1;
+    struct slurm *link = slurm_of(*out);
     link->member = spec->node > 0;
+    link->has_secrets = spec->secrets;
     link->nodes = spec->nodes;
     link->least = spec->least;
     snprintf(link->avoid, sizeof(link->avoid), "%s", spec->avoid ? spec->avoid : "");
-    link->job = spec->job;
-    link->attempt = spec->attempt;
-    snprintf(link->nonce, sizeof(link->nonce), "%s", spec->nonce);
     sbatch_comment(link->comment, spec->job, spec->attempt, spec->nonce);
-    snprintf(link->tag, sizeof(link->tag), "%lld.%lld", (long long)spec->job,
-             (long long)spec->attempt);
-    uv_timer_init(loop, &link->timer);
-    link->timer.data = link;
+    link->hearing.message = heard;
+    link->hearing.ended = hung_up;
+    hearing_open(&link->hearing, *out, spec->node);
     if (!link->member)
         slurm_client_use(loop);
-    later(link, spec->delay_ms, look);
-    *out = link;
+    link_later(*out, spec->delay_ms, look);
     return 0;
 }
 
-static void slurm_send(struct link *link, enum wire_message number, json_t *body)
+static void slurm_send(struct link *base, enum wire_message number, json_t *body)
 {
+    struct slurm *link = slurm_of(base);
     if (number == WIRE_STOP && !link->stop) {
         int64_t grace = json_integer_value(json_object_get(body, "grace_ms"));
         link->stop = true;
-        link->kill_at = uv_now(link->loop) + KILL_MS + (uint64_t)(grace > 0 ? grace : 0);
+        link->kill_at = uv_now(base->loop) + KILL_MS + (uint64_t)(grace > 0 ? grace : 0);
     }
-    if (link->stream)
-        agent_stream_send(link->stream, number, body);
-    json_decref(body);
+    if (number == WIRE_LAUNCH && keep_secrets(link, body))
+        json_decref(body);
+    else
+        link_send(base, number, body);
 }
 
-static void timer_closed(uv_handle_t *handle)
+static void slurm_close(struct link *base)
 {
-    struct link *link = handle->data;
-    free(link->run_dir);
-    free(link);
-}
-
-static void slurm_close(struct link *link)
-{
-    link->closed = true;
+    struct slurm *link = slurm_of(base);
     if (!link->member) {
         slurm_client_forget(link);
         slurm_client_leave();
     }
-    agent_stream_close(link->stream);
-    link->stream = NULL;
-    uv_close((uv_handle_t *)&link->timer, timer_closed);
+    link_close(base);
+    hearing_close(&link->hearing);
 }
 
 const struct remote remote_slurm = {

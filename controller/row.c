@@ -54,12 +54,12 @@ static json_t *eta(const struct job *job)
 }
 
 static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta_s,
-                        const char *phase)
+                        const char *phase, const char *heard)
 {
     json_t *after = json_loads(r->after, 0, NULL);
     return json_pack(
         "{s:I, s:s, s:s, s:o, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:I,"
-        " s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        " s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "id", (json_int_t)r->id, "name", r->name, "state", r->state, "result",
         text_or_null(r->result), "reason", r->reason, "attempt", (json_int_t)r->attempt,
         "generation", (json_int_t)r->generation, "step", known(r->step), "steps", known(r->steps),
@@ -69,7 +69,7 @@ static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta
         (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
         known(r->retry_of), "submitted_at", row_time(r->submitted_ms), "started_at",
         row_time(r->started_ms), "ended_at", row_time(r->ended_ms), "phase", text_or_null(phase),
-        "np", known(r->np));
+        "np", known(r->np), "heard", text_or_null(heard));
 }
 
 void row_reason(char *out, unsigned long size, const struct job *job)
@@ -121,7 +121,8 @@ json_t *row_of_job(const struct job *job)
     job_core_spent(&spent, c, daemon_now_ms());
     row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];
     row.busy_ms = c->started_ms ? account_busy_ms(&spent) : 0;
-    return row_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING ? job->pulse.phase : "");
+    return row_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING ? job->pulse.phase : "",
+                    job->heard);
 }
 
 static int newest_good(void *ctx, const struct checkpoint_row *row)
@@ -137,7 +138,7 @@ json_t *row_of_stored(struct daemon *d, const struct job_row *row)
 {
     json_t *checkpoint = NULL;
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
-    return row_make(row, checkpoint ? checkpoint : json_null(), json_null(), "");
+    return row_make(row, checkpoint ? checkpoint : json_null(), json_null(), "", "");
 }
 
 json_t *row_of_id(struct daemon *d, int64_t id, struct err *err)

@@ -107,10 +107,6 @@ static int rule_slurm(struct rule_context *c, struct err *err)
     if (!json_is_integer(json_object_get(c->resources, "gpus")))
         return err_set(err, ERR_USAGE, "resources.gpus: Slurm must be asked for a number; say how many "
                        "GPUs a node is to give, 0 for none");
-    c->path = "secrets";
-    if (json_array_size(json_object_get(c->spec, "secrets")) > 0)
-        return err_set(err, ERR_USAGE, "secrets: not supported yet with launch: slurm: their values "
-                       "would have to lie in a file; let run read them from a file of yours");
     return 0;
 }
 

@@ -216,6 +216,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     put_head(&text, row, &s);
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
+    if (body_text(row, "heard")[0])
+        buf_print(&text, " Its agent is heard %s.", body_text(row, "heard"));
     put_pace(&text, row);
     put_troubles(&text, &s, body_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",

@@ -10,7 +10,8 @@
  *
  *   {"id", "op":"jobs"}                     jobs of ours: {"jobs":[{job, comment, state, phase,
  *                                           reason, nodes, exit_code, signal, start_s, end_s}]}
- *   {"id", "op":"submit", "script"}         {"job", "found"}: found, it was there already
+ *   {"id", "op":"submit", "script",         {"job", "found"}: found, it was there already; the job's
+ *    "without": [NAME...]}                  environment is ours, but for these variables
  *   {"id", "op":"cancel", "job", "comment"} {}: only a job with this comment is cancelled
  *   {"id", "op":"nodes"}                    {"nodes":[{node, state, cpus, gres, reason}]}
  *
@@ -130,22 +131,50 @@ static json_t *submitted(uint32_t job, bool found)
     return json_pack("{s:b, s:I, s:b}", "ok", 1, "job", (json_int_t)job, "found", (int)found);
 }
 
-static json_t *submit_new(job_desc_msg_t *job, const char *script)
+/* Is it one of the variables that are named? */
+static bool is_named(const char *variable, const json_t *names)
 {
-    submit_response_msg_t *made = NULL;
+    size_t i;
+    const json_t *one;
+    json_array_foreach (names, i, one) {
+        const char *name = json_string_value(one);
+        const size_t n = name ? strlen(name) : 0;
+        if (n > 0 && strncmp(variable, name, n) == 0 && variable[n] == '=')
+            return true;
+    }
+    return false;
+}
+
+/* Slurm keeps a job's environment in a file: what is secret is no part of it. For free(). */
+static char **open_environment(uint32_t *size, const json_t *secrets)
+{
     size_t n = 0;
     while (environ[n])
         n++;
-    char *text = strdup(script);
-    if (!text)
+    char **env = calloc(n + 1, sizeof(*env));
+    *size = 0;
+    for (size_t i = 0; env && i < n; i++)
+        if (!is_named(environ[i], secrets))
+            env[(*size)++] = environ[i];
+    return env;
+}
+
+static json_t *submit_new(job_desc_msg_t *job, const char *script, const json_t *secrets)
+{
+    submit_response_msg_t *made = NULL;
+    char *text = strdup(script), **env = open_environment(&job->env_size, secrets);
+    if (!text || !env) {
+        free(text);
+        free(env);
         return refusal("out of memory", false);
+    }
     job->script = text;
-    job->environment = environ;
-    job->env_size = (uint32_t)n;
+    job->environment = env;
     job->user_id = getuid();
     job->group_id = getgid();
     int rc = slurm_submit_batch_job(job, &made);
     free(text);
+    free(env);
     if (rc != SLURM_SUCCESS)
         return slurm_failed();
     uint32_t id = made->job_id;
@@ -177,7 +206,8 @@ static json_t *submit(const json_t *request)
         goto out;
     }
     const slurm_job_info_t *there = find(m, job.comment);
-    answer = there ? submitted(there->job_id, true) : submit_new(&job, script);
+    answer = there ? submitted(there->job_id, true)
+                   : submit_new(&job, script, json_object_get(request, "without"));
 out:
     if (m)
         slurm_free_job_info_msg(m);

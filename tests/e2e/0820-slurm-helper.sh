@@ -2,13 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # jobctl-slurm against a real Slurm: each of its requests, a submit asked for twice, mistakes told
 # by name, and slurmctld killed in the middle.
-[ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
-cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
-trap 'cluster stop' EXIT
-rc=0
-cluster start 1 || rc=$?
-[ "$rc" = 0 ] || exit "$rc"
-export SLURM_CONF=$WORK/slurm/slurm.conf WORK
+. "$TOP/tests/slurm/open.sh"
+export WORK
 cat >"$WORK/talk.py" <<'PY'
 import json, os, subprocess, sys, time
 work = os.environ["WORK"]

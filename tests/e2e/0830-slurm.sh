@@ -3,31 +3,7 @@
 # Jobs with launch: slurm on a real Slurm: one trains to its end; one waits and says why, and is
 # cancelled; a notice before the time limit leads to a checkpoint and a new allocation; the daemon and
 # slurmctld are killed under one that runs, and a lost submit never makes two.
-[ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
-. "$TOP/tests/e2e/expect.sh"
-cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
-trap 'cluster stop' EXIT
-rc=0
-cluster start 1 || rc=$?
-[ "$rc" = 0 ] || exit "$rc"
-export SLURM_CONF=$WORK/slurm/slurm.conf
-cd "$WORK"
-# until TEXT COMMAND...: its output has TEXT within a minute
-until_says() {
-    local text=$1
-    shift
-    for _ in $(seq 600); do
-        "$@" >"$WORK/out" 2>&1 || true
-        ! grep -qF -- "$text" "$WORK/out" || return 0
-        sleep 0.1
-    done
-    echo "never said '$text': $*"
-    cat "$WORK/out" "$JOBCTL_HOME/daemon.log"
-    cat "$JOBCTL_HOME"/jobs/*/*/slurm.log
-    return 1
-}
-slurm_id() { squeue -h -a -o "%i %k" | sed -n "s/^\([0-9]*\) jobctl:$1\..*/\1/p" | tail -n 1; }
-
+. "$TOP/tests/slurm/open.sh"
 cat >train.yaml <<YAML
 launch: slurm
 slurm: {partition: main, time: 10m, grace: 30s, extra: {mem: 1G}}
@@ -70,7 +46,7 @@ until_says '"state":"running"' jobctl show "$first" --json
 second=$(jobctl submit sleep.yaml -q)
 until_says 'is pending: Resources (no node is' jobctl why "$second"
 has "Slurm job $(slurm_id "$second")" out
-kill -KILL "$(daemon_pid)"
+kill_daemon
 until_says 'is pending: Resources' jobctl why "$second"
 [ "$(squeue -h -a -o %k | grep -c "^jobctl:$second\.")" = 1 ]
 jobctl cancel "$second"
@@ -96,22 +72,68 @@ until_says '"attempt":2' jobctl show "$id" --json
 until_says '"state":"running"' jobctl show "$id" --json
 code 0 jobctl events "$id"
 has 'the machine will soon be taken away' out
-resumed() { jobctl events "$id" --json | sed 's/{"seq":/\n&/g' | grep '"rank_started"' |
-            sed -n 's/.*"resume_step":\([0-9]*\).*/\1/p' | sort -n | tail -n 1; }
-for _ in $(seq 300); do [ "$(resumed)" -eq 0 ] || break; sleep 0.1; done
-[ "$(resumed)" -gt 0 ] || { jobctl events "$id"; exit 1; }
+from=$(resumed "$id")
+[ "$from" -gt 0 ]
+
+# Its agent calls, with a key that is for nobody else, and nowhere but there.
+call=$JOBCTL_HOME/jobs/$id/2/call.json
+until_says 'Its agent is heard over TLS, from ' jobctl why "$id" --json
+[ "$(stat -c %a "$call") $(stat -c %a "${call%/*}")" = "600 700" ]
+sed -n 's/.*"key":"\([0-9a-f]*\)".*/\1/p' "$call" >key
+[ "$(wc -c <key)" -ge 64 ]
+[ "$(places key)" = "${call#"$WORK/"}" ]
+
+# A secret goes into the ranks alone. A daemon that has it in its own environment keeps it from Slurm.
+kill_daemon
+head -c 15 /dev/urandom | od -An -tx1 | tr -d ' \n' >token
+cat >secret.yaml <<'YAML'
+launch: slurm
+resources: {gpus: 0, cpus: 1}
+secrets: [API_TOKEN]
+run: test -n "$API_TOKEN" && touch "$HAS"; exec sleep 1000
+YAML
+API_TOKEN=$(cat token) jobctl daemon --detach
+id2=$(API_TOKEN=$(cat token) jobctl submit secret.yaml -q --set "env.HAS=$WORK/has")
+for _ in $(seq 600); do [ ! -e has ] || break; sleep 0.1; done
+[ -e has ]
+code 0 places token
+printf '%s\n' 'process jobctl' 'process jobctl-slurm' 'process sleep' | diff - out
+dropped "$id2"
+
+# A way that is closed is told, and files are used; open again, it is taken again.
+kill_daemon
+JOBCTL_CALL_ADDRESS=240.0.0.1 JOBCTL_CALL_WAIT_S=4 jobctl daemon --detach
+refused=$(API_TOKEN=$(cat token) jobctl submit secret.yaml -q)
+until_says 'through files in its directory, as it cannot call this machine (240.0.0.1 port ' jobctl why "$id" --json
+[ -z "$(places key)" ]      # it had a new one
+trains "$id"
+code 1 jobctl wait "$refused" --timeout 60
+code 0 jobctl why "$refused" --json
+has 'its secrets go over TLS only, and its agent cannot call this machine (240.0.0.1 port ' out
+[ -z "$(places token)" ]
+code 0 jobctl status --json
+json "'through files' in o['jobs'][0]['heard']"
+python3 - "$call" <<'PY'
+import json, os, sys
+said = json.load(open(sys.argv[1]))
+said["addresses"] = ["127.0.0.1"]
+with open(os.open(sys.argv[1] + ".mine", os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
+    json.dump(said, f)
+os.rename(sys.argv[1] + ".mine", sys.argv[1])
+PY
+until_says '"heard":"over TLS, from 127.0.0.1"' jobctl show "$id" --json
+trains "$id"
 
 # slurmctld killed, then the daemon: the ranks train on, and are found again.
 cluster killctl
-step() { jobctl show "$id" --json | sed -n 's/.*"step":\([0-9]*\).*/\1/p'; }
-before=$(step)
-kill -KILL "$(daemon_pid)"
-for _ in $(seq 300); do [ "$(step)" -le $((before + 10)) ] || break; sleep 0.1; done
+kill_daemon
+trains "$id"
 cluster startctl
 until_says '"state":"running"' jobctl show "$id" --json
-for _ in $(seq 300); do [ "$(step)" -le $((before + 10)) ] || break; sleep 0.1; done
-[ "$(step)" -gt $((before + 10)) ]
+trains "$id"
+until_says '"heard":"over TLS, from ' jobctl show "$id" --json
 code 0 jobctl show "$id" --json
 json "o['job']['attempt'] == 2 and o['job']['generation'] == 1"
-jobctl cancel "$id"
-code 3 jobctl wait "$id" --timeout 60
+code 0 jobctl events "$id" --json
+json "sum(e['kind'] == 'generation_started' for e in o['events']) == 2"
+dropped "$id"

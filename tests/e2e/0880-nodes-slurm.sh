@@ -3,18 +3,11 @@
 # resources.nodes on a real Slurm: one allocation of four nodes, an agent on each, ranks over both, logs of
 # all; training comes to the bits of one rank; an agent that is killed is a node lost: the next
 # allocation leaves that node out and is smaller.
-[ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
-. "$TOP/tests/e2e/expect.sh"
+NODES=4
+. "$TOP/tests/slurm/open.sh"
 . "$TOP/tests/e2e/nodes.sh"
-cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
-trap 'cluster stop' EXIT
-rc=0
-cluster start 4 || rc=$?
-[ "$rc" = 0 ] || exit "$rc"
-export SLURM_CONF=$WORK/slurm/slurm.conf
 JOBCTL_NODE_LOST_S=3 jobctl daemon --detach
-cd "$WORK"
-fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/*.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
+fail() { jobctl events "$1"; tell_all; exit 1; }
 
 # Two nodes, four nodes, and two that are played here: one job, bit by bit.
 for name in four two here; do place $name; done
@@ -48,7 +41,7 @@ hears() { # RANK TEXT: within a minute
 }
 hears 1 'rank 1 of 2 on node'
 second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
-agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$job/1/node1/agent.json")
+agent=$(agent_pid "$job" 1/node1)
 kill -KILL "$(daemon_pid)" "$agent"
 for _ in $(seq 900); do jobctl events "$job" | grep "without $second (lost before" && break; sleep 0.1; done
 jobctl events "$job" | grep "without $second (lost before" || fail "$job"

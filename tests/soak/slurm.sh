@@ -2,30 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # What takes Slurm its time: a limit that Slurm itself enforces, a submit that slurmctld acknowledged
 # and lost, and a node that is given up while its processes live on.
-[ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
-. "$TOP/tests/e2e/expect.sh"
-cluster() { "$TOP/tests/slurm/cluster.sh" "$WORK/slurm" "$@"; }
-trap 'cluster stop' EXIT
-rc=0
-cluster start 2 || rc=$?
-[ "$rc" = 0 ] || exit "$rc"
-export SLURM_CONF=$WORK/slurm/slurm.conf
-cd "$WORK"
-until_says() {
-    local text=$1
-    shift
-    for _ in $(seq 1500); do
-        "$@" >"$WORK/out" 2>&1 || true
-        ! grep -qF -- "$text" "$WORK/out" || return 0
-        sleep 0.1
-    done
-    echo "never said '$text': $*"
-    cat "$WORK/out" "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/*/*/slurm.log "$JOBCTL_HOME"/jobs/*/*/agent.log
-    return 1
-}
-alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
-agent_pid() { sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$1/$2/agent.json"; }
-ended() { jobctl cancel "$1"; code 3 jobctl wait "$1" --timeout 120; }
+NODES=2
+PATIENCE_S=150
+. "$TOP/tests/slurm/open.sh"
 cat >train.yaml <<'YAML'
 launch: slurm
 resources: {gpus: 0, cpus: 1}
@@ -52,7 +31,7 @@ until_says '"state":"running"' jobctl show "$id" --json
 code 0 jobctl events "$id"
 has 'Slurm knows nothing of attempt 1' out
 [ "$(squeue -h | wc -l)" = 1 ]
-ended "$id"
+dropped "$id"
 
 # The limit: Slurm's own signal, then a new allocation.
 id=$(jobctl submit train.yaml -q --set slurm.time=1m --set slurm.grace=50s)
@@ -60,7 +39,7 @@ until_says '"attempt":2' jobctl show "$id" --json
 until_says '"state":"running"' jobctl show "$id" --json
 code 0 jobctl events "$id"
 has 'the machine will soon be taken away' out
-ended "$id"
+dropped "$id"
 
 # A node that Slurm gives up; its processes do not know.
 id=$(jobctl submit train.yaml -q)
@@ -73,4 +52,4 @@ until_says '"attempt":2' jobctl show "$id" --json
 code 0 jobctl events "$id"
 has 'a node of it failed (NODE_FAIL)' out
 until_says '"state":"running"' jobctl show "$id" --json
-ended "$id"
+dropped "$id"

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dial.c - see dial.h */
+#include "agent/dial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/door.h"
+#include "agent/log.h"
+#include "agent/run_dir.h"
+#include "agent/secure.h"
+#include "agent/tunnel.h"
+#include "agent/unix_socket.h"
+#include "engine/err.h"
+
+enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };
+
+struct dial {
+    uv_loop_t      *loop;
+    uv_timer_t      timer;
+    bool            closing;
+    char            path[PATH_MAX], socket[PATH_MAX];
+    char            text[TEXT];     /* the file, as it was read last */
+    struct door_way way;            /* what it says; no addresses: nothing that is of use */
+    char            name[SECURE_NAME];
+    int             at;             /* of the addresses */
+    uint64_t        due_ms, pause_ms;
+    struct secure  *stream;         /* dialled, not yet ready */
+    struct tunnel  *tunnel;         /* not NULL: connected */
+    char            first[300];     /* the trouble with the first address in this round */
+    char            trouble[300];   /* of the newest whole round; "" = none */
+};
+
+static void try_address(struct dial *d);
+
+/* --- the file ---------------------------------------------------------------------------------- */
+
+/* Nobody else may have written or read it. */
+static int read_file(char out[TEXT], const char *path, struct err *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return err_set(err, ERR_NOT_FOUND, "%s: %s", path, strerror(errno));
+    ssize_t n = fstat(fd, &st) == 0 ? read(fd, out, TEXT - 1) : -1;
+    close(fd);
+    if (n < 0 || n == TEXT - 1)
+        return err_set(err, ERR_DATA, "%s cannot be read", path);
+    out[n] = 0;
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return err_set(err, ERR_DATA, "%s is not ours alone", path);
+    return 0;
+}
+
+static int take_text(struct dial *d, struct err *err)
+{
+    json_t *said = json_loads(d->text, 0, NULL);
+    const char *name = json_string_value(json_object_get(said, "name"));
+    int rc = door_way_read(&d->way, said, err);
+    if (rc == 0 && (!name || strlen(name) >= sizeof(d->name)))
+        rc = err_set(err, ERR_DATA, "it does not say by which name the key is known");
+    if (rc < 0)
+        d->way.addresses = 0;
+    else
+        snprintf(d->name, sizeof(d->name), "%s", name);
+    json_decref(said);
+    return rc < 0 ? err_prefix(err, "%s: ", d->path) : 0;
+}
+
+/* True: it says something else than before. */
+static bool look_at_file(struct dial *d)
+{
+    char text[TEXT];
+    struct err err = {0};
+    int rc = read_file(text, d->path, &err);
+    if (rc < 0)
+        text[0] = 0;
+    if (rc == 0 && strcmp(text, d->text) == 0)
+        return false;
+    memcpy(d->text, text, sizeof(text));
+    d->way.addresses = 0;
+    if (rc == 0)
+        rc = take_text(d, &err);
+    if (rc < 0 && err.code != ERR_NOT_FOUND && strncmp(d->trouble, err.text, 250) != 0) {
+        snprintf(d->trouble, sizeof(d->trouble), "%.299s", err.text);
+        log_warn(NULL, "%s", d->trouble);
+    }
+    return rc == 0;
+}
+
+/* --- calling ----------------------------------------------------------------------------------- */
+
+static void on_look(uv_timer_t *timer)
+{
+    struct dial *d = timer->data;
+    if (d->stream || d->tunnel)
+        return;
+    if (look_at_file(d)) {
+        d->at = 0;
+        d->pause_ms = PAUSE_MIN_MS;
+        d->due_ms = 0;
+    }
+    if (d->way.addresses > 0 && uv_now(d->loop) >= d->due_ms)
+        try_address(d);
+}
+
+static void on_hung_up(void *arg, const char *text)
+{
+    struct dial *d = arg;
+    log_warn(NULL, "the connection to the controller has ended: %s", text);
+    d->tunnel = NULL;
+    uv_timer_start(&d->timer, on_look, AGAIN_MS, LOOK_MS);
+}
+
+static void on_ready(void *arg)
+{
+    struct dial *d = arg;
+    struct err err = {0};
+    char address[SECURE_ADDRESS];
+    struct secure *s = d->stream;
+    d->stream = NULL;
+    d->trouble[0] = 0;
+    d->pause_ms = PAUSE_MIN_MS;
+    d->due_ms = 0;
+    int fd = unix_socket_connect(d->socket, true, &err);
+    if (fd < 0)
+        secure_close(s);
+    else if (tunnel_open(&d->tunnel, d->loop, s, fd, on_hung_up, d, &err) == 0)
+        log_info(NULL, "connected to the controller at %s port %d",
+                 door_way_text(&d->way, d->at, address), d->way.port);
+    if (!d->tunnel)
+        log_error(NULL, "the controller was called for nothing: %s", err.text);
+}
+
+static void on_data(void *arg, const char *bytes, size_t size)
+{
+    (void)arg; /* comes to the tunnel's hook */
+    (void)bytes;
+    (void)size;
+}
+
+/* All in vain: a pause. The first address's trouble is told, as it is the likeliest to be right. */
+static void end_round(struct dial *d)
+{
+    if (strcmp(d->first, d->trouble) != 0)
+        log_warn(NULL, "the controller cannot be reached at %s", d->first);
+    memcpy(d->trouble, d->first, sizeof(d->trouble));
+    d->due_ms = uv_now(d->loop) + d->pause_ms;
+    d->pause_ms = 2 * d->pause_ms < PAUSE_MAX_MS ? 2 * d->pause_ms : PAUSE_MAX_MS;
+}
+
+static void next_address(struct dial *d, const char *text)
+{
+    char address[SECURE_ADDRESS], more[60] = "";
+    if (d->way.addresses > 1)
+        snprintf(more, sizeof(more), "; nor at %d more addresses", d->way.addresses - 1);
+    if (d->at == 0)
+        snprintf(d->first, sizeof(d->first), "%s port %d: %.180s%s",
+                 door_way_text(&d->way, 0, address), d->way.port, text, more);
+    d->at = (d->at + 1) % d->way.addresses;
+    if (d->at > 0)
+        try_address(d);
+    else
+        end_round(d);
+}
+
+static void on_ended(void *arg, const char *text)
+{
+    struct dial *d = arg;
+    secure_close(d->stream);
+    d->stream = NULL;
+    next_address(d, text);
+}
+
+static void try_address(struct dial *d)
+{
+    struct err err = {0};
+    const struct secure_hooks hooks = {
+        .ready = on_ready, .data = on_data, .ended = on_ended, .arg = d};
+    if (secure_dial(&d->stream, d->loop, door_way_address(&d->way, d->at), d->name, d->way.key,
+                    &hooks, &err) < 0) {
+        d->stream = NULL;
+        next_address(d, err.text);
+    }
+}
+
+const char *dial_trouble(const struct dial *d)
+{
+    return d && !d->tunnel && d->trouble[0] ? d->trouble : NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+int dial_open(struct dial **out, uv_loop_t *loop, const char *run_dir, const char *socket,
+              struct err *err)
+{
+    struct dial *d = calloc(1, sizeof(*d));
+    if (!d)
+        return err_set(err, ERR_MEMORY, "no memory for calls to the controller");
+    if (snprintf(d->path, sizeof(d->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(d->path) ||
+        snprintf(d->socket, sizeof(d->socket), "%s", socket) >= (int)sizeof(d->socket)) {
+        free(d);
+        return err_set(err, ERR_USAGE, "the run directory's path is too long");
+    }
+    d->loop = loop;
+    uv_timer_init(loop, &d->timer);
+    d->timer.data = d;
+    uv_timer_start(&d->timer, on_look, 0, LOOK_MS);
+    *out = d;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void dial_close(struct dial *d)
+{
+    if (!d || d->closing)
+        return;
+    d->closing = true;
+    secure_close(d->stream);
+    if (d->tunnel)
+        tunnel_forget(d->tunnel); /* it ends with the session's end of the socket */
+    uv_close((uv_handle_t *)&d->timer, on_closed);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dial.h - the agent calls its controller, where no controller can call the agent
+ *
+ * The controller leaves RUN_DIR/call.json for it, of mode 0600:
+ *
+ *   {"addresses": ["10.0.0.1", ...], "port", "key": 64 hexadecimal digits, "name": "JOB.ATTEMPT.NODE"}
+ *
+ * where it listens, and the key of this very agent. Each controller puts a new one in its place, as a
+ * whole. While nobody is connected the agent looks for it twice a second and tries one address
+ * after the other, then again after pauses that grow; what is new is tried at once. A connection is
+ * carried to the agent's own socket (agent/session.h): the same words as anywhere.
+ */
+#ifndef AGENT_DIAL_H
+#define AGENT_DIAL_H
+
+#include <uv.h>
+
+struct dial;
+struct err;
+
+int dial_open(struct dial **out, uv_loop_t *loop, const char *run_dir, const char *socket,
+              struct err *err);
+
+/* What the agent has said still goes out. Frees itself; NULL is fine. */
+void dial_close(struct dial *d);
+
+/* Why the controller cannot be reached, for people; NULL: it is, or was not yet tried. */
+const char *dial_trouble(const struct dial *d);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tunnel.c - see tunnel.h */
+#include "agent/tunnel.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+
+/* The socket waits while the network is behind by so much. */
+enum { QUEUE_BYTES = 1024 * 1024, LOOK_MS = 20 };
+
+struct tunnel {
+    struct secure  *secure;
+    uv_pipe_t       pipe;
+    uv_timer_t      relief; /* is the network no more behind? */
+    uv_shutdown_t   shutdown;
+    int             handles;
+    bool            over;
+    tunnel_ended_fn ended;
+    void           *arg;
+    char            bytes[65536];
+};
+
+/* Bytes on their way into the socket. */
+struct parcel {
+    uv_write_t     req;
+    struct tunnel *tunnel;
+    char           bytes[];
+};
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct tunnel *t = handle->data;
+    if (--t->handles == 0)
+        free(t);
+}
+
+static void on_flushed(uv_shutdown_t *req, int status)
+{
+    struct tunnel *t = req->data;
+    (void)status;
+    uv_close((uv_handle_t *)&t->pipe, on_closed);
+}
+
+/* `finished`: the socket has ended, so that its last words are yet to be carried away. */
+static void end(struct tunnel *t, bool finished, const char *text)
+{
+    if (t->over)
+        return;
+    t->over = true;
+    t->shutdown.data = t;
+    uv_read_stop((uv_stream_t *)&t->pipe);
+    uv_close((uv_handle_t *)&t->relief, on_closed);
+    if (finished)
+        secure_finish(t->secure);
+    else
+        secure_close(t->secure);
+    if (finished || uv_shutdown(&t->shutdown, (uv_stream_t *)&t->pipe, on_flushed) < 0)
+        uv_close((uv_handle_t *)&t->pipe, on_closed);
+    if (t->ended)
+        t->ended(t->arg, text);
+}
+
+/* --- from the socket ------------------------------------------------------------------------ */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct tunnel *t = handle->data;
+    (void)suggested;
+    *buf = uv_buf_init(t->bytes, sizeof(t->bytes));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
+
+static void on_relief(uv_timer_t *timer)
+{
+    struct tunnel *t = timer->data;
+    if (secure_queued(t->secure) > QUEUE_BYTES / 2)
+        return;
+    uv_timer_stop(timer);
+    uv_read_start((uv_stream_t *)&t->pipe, on_alloc, on_read);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct tunnel *t = stream->data;
+    if (n < 0) {
+        end(t, true, "this side has hung up");
+    } else if (n > 0 && secure_write(t->secure, buf->base, (size_t)n) < 0) {
+        end(t, false, "it cannot be sent to");
+    } else if (secure_queued(t->secure) > QUEUE_BYTES) {
+        uv_read_stop(stream);
+        uv_timer_start(&t->relief, on_relief, LOOK_MS, LOOK_MS);
+    }
+}
+
+/* --- from the network ----------------------------------------------------------------------- */
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct parcel *p = req->data;
+    struct tunnel *t = p->tunnel;
+    free(p);
+    if (status < 0)
+        end(t, false, "this side does not listen any more");
+}
+
+static void on_data(void *arg, const char *bytes, size_t size)
+{
+    struct tunnel *t = arg;
+    struct parcel *p = malloc(sizeof(*p) + size);
+    if (!p) {
+        end(t, false, "no memory for what it says");
+        return;
+    }
+    memcpy(p->bytes, bytes, size);
+    p->tunnel = t;
+    p->req.data = p;
+    uv_buf_t buf = uv_buf_init(p->bytes, (unsigned)size);
+    if (uv_write(&p->req, (uv_stream_t *)&t->pipe, &buf, 1, on_written) < 0) {
+        free(p);
+        end(t, false, "this side does not listen any more");
+    }
+}
+
+static void on_ended(void *arg, const char *text)
+{
+    end(arg, false, text);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+int tunnel_open(struct tunnel **out, uv_loop_t *loop, struct secure *s, int fd,
+                tunnel_ended_fn ended, void *arg, struct err *err)
+{
+    struct tunnel *t = calloc(1, sizeof(*t));
+    if (!t) {
+        close(fd);
+        secure_close(s);
+        return err_set(err, ERR_MEMORY, "no memory for a tunnel");
+    }
+    *t = (struct tunnel){.secure = s, .handles = 2};
+    uv_pipe_init(loop, &t->pipe, 0);
+    uv_timer_init(loop, &t->relief);
+    t->pipe.data = t->relief.data = t;
+    int rc = uv_pipe_open(&t->pipe, fd);
+    if (rc < 0) {
+        close(fd);
+        end(t, false, "");
+        return err_set(err, ERR_SYSTEM, "cannot use a local socket: %s", uv_strerror(rc));
+    }
+    t->ended = ended;
+    t->arg = arg;
+    secure_set_hooks(s, &(struct secure_hooks){.data = on_data, .ended = on_ended, .arg = t});
+    uv_read_start((uv_stream_t *)&t->pipe, on_alloc, on_read);
+    *out = t;
+    return 0;
+}
+
+void tunnel_forget(struct tunnel *t)
+{
+    t->ended = NULL;
+}

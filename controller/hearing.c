@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hearing.c - see hearing.h */
+#include "controller/hearing.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "controller/agent_stream.h"
+#include "controller/reception.h"
+#include "engine/err.h"
+
+static uint64_t patience_ms(void)
+{
+    const char *text = getenv("JOBCTL_CALL_WAIT_S");
+    long s = text ? strtol(text, NULL, 10) : 0;
+    return s > 0 ? (uint64_t)s * 1000 : HEARING_PATIENCE_MS;
+}
+
+/* ---- the conversation ---- */
+
+static void tell_way(struct hearing *h, const char *text)
+{
+    const struct link *link = h->link;
+    log_info(link->tag, "its agent is heard %s", text);
+    if (link->hooks.heard)
+        link->hooks.heard(link->hooks.arg, text);
+}
+
+static void tell_files(struct hearing *h)
+{
+    char text[400];
+    if (h->why_not[0])
+        snprintf(text, sizeof(text), "through files in its directory, as it cannot call this machine (%s)",
+                 h->why_not);
+    else
+        snprintf(text, sizeof(text), "through files in its directory, as it has not called this machine");
+    tell_way(h, text);
+}
+
+static void heard(void *arg, enum wire_message number, const json_t *body)
+{
+    struct hearing *h = arg;
+    const char *unreached = json_string_value(json_object_get(body, "unreached"));
+    if (number == WIRE_HELLO && !h->calls) {
+        if (unreached && h->guest)
+            snprintf(h->why_not, sizeof(h->why_not), "%.300s", unreached);
+        err_make_printable(h->why_not);
+        tell_files(h);
+    }
+    h->message(h->link, number, body);
+}
+
+static void stream_ended(void *arg)
+{
+    struct hearing *h = arg;
+    h->link->stream = NULL;
+    h->calls = false;
+    h->since = uv_now(h->link->loop);
+    h->ended(h->link);
+}
+
+static int converse(struct hearing *h, int fd)
+{
+    struct err err = { 0 };
+    struct link *link = h->link;
+    const struct wire_id id = link_id(link);
+    const struct agent_stream_hooks hooks = { heard, stream_ended, h };
+    if (agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, &err) == 0)
+        return 0;
+    link->stream = NULL;
+    log_error(link->tag, "%s", err.text);
+    return -1;
+}
+
+/* ---- it calls ---- */
+
+static void came(void *arg, int fd, const char *address)
+{
+    struct hearing *h = arg;
+    char text[80];
+    link_hang_up(h->link);
+    h->calls = converse(h, fd) == 0;
+    h->was_files = false;
+    h->why_not[0] = 0;
+    snprintf(text, sizeof(text), "over TLS, from %s", address);
+    if (h->calls)
+        tell_way(h, text);
+}
+
+/* ---- files ---- */
+
+/* `jobctl-agent mail`, which carries what both say. */
+struct carrier {
+    uv_process_t process;
+};
+
+static void carrier_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void carrier_exited(uv_process_t *process, int64_t status, int signo)
+{
+    (void)status;               /* the stream has ended with it */
+    (void)signo;
+    uv_close((uv_handle_t *)process, carrier_closed);
+}
+
+static int carrier_start(const struct link *link, int fd)
+{
+    char path[PATH_MAX];
+    struct carrier *c = calloc(1, sizeof(*c));
+    if (!c)
+        return UV_ENOMEM;
+    remote_agent_program(path, sizeof(path));
+    char *args[] = { path, (char[]){ "mail" }, link->run_dir, NULL };
+    uv_stdio_container_t io[3] = { { .flags = UV_INHERIT_FD, .data.fd = fd },
+                                   { .flags = UV_IGNORE },
+                                   { .flags = UV_INHERIT_FD, .data.fd = 2 } };
+    uv_process_options_t options = { .exit_cb = carrier_exited, .file = path, .args = args,
+                                     .flags = UV_PROCESS_DETACHED, .stdio = io, .stdio_count = 3 };
+    c->process.data = c;
+    int rc = uv_spawn(link->loop, &c->process, &options);
+    if (rc != 0)
+        uv_close((uv_handle_t *)&c->process, carrier_closed);
+    else
+        uv_unref((uv_handle_t *)&c->process);
+    return rc;
+}
+
+static void use_files(struct hearing *h)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return;
+    int rc = carrier_start(h->link, ends[1]);
+    close(ends[1]);
+    if (rc != 0) {
+        log_error(h->link->tag, "jobctl-agent mail cannot be started: %s", uv_strerror(rc));
+        close(ends[0]);
+        return;
+    }
+    h->was_files = true;
+    converse(h, ends[0]);
+}
+
+void hearing_look(struct hearing *h)
+{
+    const uint64_t now = uv_now(h->link->loop);
+    if (h->link->stream)
+        return;
+    if (!h->since)
+        h->since = now;
+    if (!h->guest || h->was_files || now - h->since >= patience_ms())
+        use_files(h);
+}
+
+void hearing_again(struct hearing *h)
+{
+    link_hang_up(h->link);
+    h->was_files = false;
+    h->since = uv_now(h->link->loop);
+}
+
+/* ---- life ---- */
+
+void hearing_open(struct hearing *h, struct link *link, int node)
+{
+    char name[80];
+    struct err err = { 0 };
+    h->link = link;
+    snprintf(name, sizeof(name), "%lld.%lld.%d", (long long)link->job, (long long)link->attempt,
+             node);
+    if (reception_expect(&h->guest, link->loop, link->run_dir, name, came, h, &err) < 0) {
+        log_warn(link->tag, "its agent cannot call: %s", err.text);
+        snprintf(h->why_not, sizeof(h->why_not), "%.300s", err.text);
+    }
+}
+
+void hearing_close(struct hearing *h)
+{
+    reception_forget(h->guest);
+    h->guest = NULL;
+}

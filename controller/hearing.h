@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hearing.h - how an agent is heard to which the controller cannot connect
+ *
+ *   it calls     over TLS (controller/reception.h, agent/dial.h): the way that is wanted
+ *   files        that both see (agent/mail.h): when it has not called for HEARING_PATIENCE_MS, or
+ *                JOBCTL_CALL_WAIT_S seconds
+ *
+ * One that calls is heard so from then on, whatever was before; one whose connection has ended has that
+ * time to call again. The conversation, link->stream, is the same either way.
+ */
+#ifndef CONTROLLER_HEARING_H
+#define CONTROLLER_HEARING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controller/link.h"
+
+struct guest;
+
+enum { HEARING_PATIENCE_MS = 10000 };
+
+struct hearing {
+    struct link   *link;
+    struct guest  *guest;           /* NULL: it cannot be let in */
+    void         (*message)(struct link *link, enum wire_message number, const json_t *body);
+    void         (*ended)(struct link *link);
+    bool           calls;           /* link->stream is a call */
+    bool           was_files;       /* the newest conversation went by files: no patience again */
+    uint64_t       since;           /* so long it has not called; 0: there is a conversation */
+    char           why_not[301];    /* it has not called; "" = not known */
+};
+
+/* The link's `hooks.heard` is told how, whenever that has changed. */
+void hearing_open(struct hearing *h, struct link *link, int node);
+void hearing_close(struct hearing *h);
+
+/* Its agent has started: now and then, while nobody is heard. */
+void hearing_look(struct hearing *h);
+
+/* Another try to be called, after this conversation. */
+void hearing_again(struct hearing *h);
+
+#endif

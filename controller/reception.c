@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reception.c - see reception.h */
+#include "controller/reception.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/door.h"
+#include "agent/log.h"
+#include "agent/run_dir.h"
+#include "agent/tunnel.h"
+#include "engine/err.h"
+
+struct guest {
+    struct guest *next;
+    guest_fn      came;
+    void         *arg;
+    char          name[SECURE_NAME];
+    unsigned char key[SECURE_KEY];
+    char          path[PATH_MAX];   /* of its file */
+};
+
+static struct {
+    uv_loop_t    *loop;
+    struct door  *door;             /* NULL: nobody is expected */
+    struct guest *guests;
+} reception;
+
+static struct guest *find(const char *name)
+{
+    struct guest *g = reception.guests;
+    while (g && strcmp(g->name, name) != 0)
+        g = g->next;
+    return g;
+}
+
+/* ---- somebody comes ---- */
+
+static bool find_key(void *arg, const char *name, unsigned char key[SECURE_KEY])
+{
+    const struct guest *g = find(name);
+    (void)arg;
+    if (g)
+        memcpy(key, g->key, SECURE_KEY);
+    return g != NULL;
+}
+
+static void on_came(void *arg, struct secure *s)
+{
+    struct guest *g = find(secure_name(s));
+    struct tunnel *tunnel;
+    struct err err = { 0 };
+    char address[SECURE_ADDRESS] = "";
+    int ends[2];
+    (void)arg;
+    if (!g || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        secure_close(s);            /* not expected any more; or it calls again */
+        return;
+    }
+    secure_address(s, true, address);
+    if (tunnel_open(&tunnel, reception.loop, s, ends[0], NULL, NULL, &err) < 0) {
+        log_error(g->name, "%s", err.text);
+        close(ends[1]);
+        return;
+    }
+    g->came(g->arg, ends[1], address);
+}
+
+/* ---- what it is told ---- */
+
+static int check_dir(const char *dir, struct err *err)
+{
+    struct stat st;
+    if (lstat(dir, &st) < 0)
+        return err_set(err, ERR_SYSTEM, "%s: %s", dir, strerror(errno));
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return err_set(err, ERR_CONFLICT, "others may enter %s, so that no key is left there", dir);
+    return 0;
+}
+
+/* Whole or not at all, whoever looks. */
+static int write_file(const char *path, const char *text, struct err *err)
+{
+    char beside[PATH_MAX + 8];
+    snprintf(beside, sizeof(beside), "%s.new", path);
+    unlink(beside);
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const size_t size = strlen(text);
+    bool whole = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0;
+    if (fd >= 0 && close(fd) < 0)
+        whole = false;
+    if (whole && rename(beside, path) == 0)
+        return 0;
+    err_set(err, ERR_SYSTEM, "cannot write %s: %s", path, strerror(errno));
+    unlink(beside);
+    return -1;
+}
+
+static int publish(struct guest *g, json_t *addresses, struct err *err)
+{
+    char hex[2 * SECURE_KEY + 1];
+    if (secure_key_draw(hex) < 0 || secure_key_parse(g->key, hex) < 0) {
+        json_decref(addresses);
+        return err_set(err, ERR_SYSTEM, "no random numbers for a key");
+    }
+    json_t *said = json_pack("{s:o, s:i, s:s, s:s}", "addresses", addresses, "port",
+                             door_port(reception.door), "key", hex, "name", g->name);
+    char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
+    int rc = text ? write_file(g->path, text, err)
+                  : err_set(err, ERR_MEMORY, "out of memory for an agent's key");
+    if (text)
+        explicit_bzero(text, strlen(text));
+    explicit_bzero(hex, sizeof(hex));
+    free(text);
+    json_decref(said);
+    return rc;
+}
+
+/* ---- life ---- */
+
+static json_t *addresses(struct err *err)
+{
+    const char *only = getenv("JOBCTL_CALL_ADDRESS");
+    if (!only || !only[0])
+        return door_addresses();
+    if (strcmp(only, "none") == 0) {
+        err_set(err, ERR_USAGE, "JOBCTL_CALL_ADDRESS=none");
+        return NULL;
+    }
+    json_t *list = door_addresses_of(only, err);
+    if (!list)
+        err_prefix(err, "JOBCTL_CALL_ADDRESS: ");
+    return list;
+}
+
+static int open_door(uv_loop_t *loop, struct err *err)
+{
+    const struct door_hooks hooks = { .key = find_key, .came = on_came };
+    if (reception.door)
+        return 0;
+    reception.loop = loop;
+    if (door_open(&reception.door, loop, &hooks, err) < 0)
+        return -1;
+    log_info(NULL, "agents may call at port %d", door_port(reception.door));
+    return 0;
+}
+
+static void close_door(void)
+{
+    if (reception.guests || !reception.door)
+        return;
+    log_info(NULL, "port %d is closed: no agent is to call", door_port(reception.door));
+    door_close(reception.door);
+    reception.door = NULL;
+}
+
+int reception_expect(struct guest **out, uv_loop_t *loop, const char *run_dir, const char *name,
+                     guest_fn came, void *arg, struct err *err)
+{
+    json_t *told = addresses(err);
+    struct guest *g = told ? calloc(1, sizeof(*g)) : NULL;
+    if (!g) {
+        json_decref(told);
+        return told ? err_set(err, ERR_MEMORY, "out of memory for an agent's key") : -1;
+    }
+    *g = (struct guest){ .came = came, .arg = arg };
+    snprintf(g->name, sizeof(g->name), "%s", name);
+    if (snprintf(g->path, sizeof(g->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(g->path) ||
+        check_dir(run_dir, err) < 0 || open_door(loop, err) < 0) {
+        json_decref(told);
+        free(g);
+        return -1;
+    }
+    if (publish(g, told, err) < 0) {
+        free(g);
+        close_door();
+        return -1;
+    }
+    g->next = reception.guests;
+    reception.guests = g;
+    *out = g;
+    return 0;
+}
+
+void reception_forget(struct guest *g)
+{
+    struct guest **p = &reception.guests;
+    if (!g)
+        return;
+    while (*p != g)
+        p = &(*p)->next;
+    *p = g->next;
+    unlink(g->path);
+    explicit_bzero(g->key, sizeof(g->key));
+    free(g);
+    close_door();
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_dial.c - an agent that calls its controller: both ends in one loop, a socket for the agent's session */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/loop_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/dial.h"
+#include "agent/secure.h"
+#include "agent/unix_socket.h"
+#include "controller/reception.h"
+#include "engine/err.h"
+
+enum { PATIENCE_MS = 20000, MANY = 4 * 1024 * 1024 };
+
+static char dir[64];
+static int listener;    /* the agent's session */
+static int calls, fd;   /* how often it came, and the newest conversation */
+static struct dial *agent;
+static struct guest *guest;
+
+static void came(void *arg, int ours, const char *address)
+{
+    (void)arg;
+    assert_string_equal(address, "127.0.0.1");
+    if (fd >= 0)
+        close(fd);
+    fd = ours;
+    calls++;
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+static void expect(const char *name)
+{
+    struct err err = { 0 };
+    if (reception_expect(&guest, &loop, dir, name, came, NULL, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void call(void)
+{
+    assert_int_equal(dial_open(&agent, &loop, dir, path_of("agent.sock"), NULL), 0);
+}
+
+/* The other end of the tunnel in the agent, as its session would have it. */
+static int session(void)
+{
+    int got = -1;
+    for (int i = 0; i < PATIENCE_MS / 10 && got < 0; i++) {
+        run_until(NULL, 0, 10);
+        got = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }
+    assert_true(got >= 0);
+    return got;
+}
+
+static int up(void **state)
+{
+    const char *tmp = getenv("TMPDIR");
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    setenv("JOBCTL_CALL_ADDRESS", "127.0.0.1", 1);
+    uv_loop_init(&loop);
+    snprintf(dir, sizeof(dir), "%.40s/dial.XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+    listener = unix_socket_listen(path_of("agent.sock"), NULL);
+    assert_true(listener >= 0);
+    calls = 0;
+    fd = -1;
+    agent = NULL;
+    guest = NULL;
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    dial_close(agent);
+    reception_forget(guest);
+    close(listener);
+    if (fd >= 0)
+        close(fd);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    unlink(path_of("agent.sock"));
+    unlink(path_of("call.json"));
+    return rmdir(dir) | uv_loop_close(&loop);
+}
+
+static void has_trouble(const char *text)
+{
+    for (int i = 0; i < PATIENCE_MS / 20 && !dial_trouble(agent); i++)
+        run_until(NULL, 0, 20);
+    assert_non_null(dial_trouble(agent));
+    if (!strstr(dial_trouble(agent), text))
+        fail_msg("'%s' is not in '%s'", text, dial_trouble(agent));
+}
+
+/* What is written at one end comes out at the other, all of it, and after that its end. */
+static void carry(int from, int to)
+{
+    char *out = malloc(MANY), *in = malloc(MANY + 1);
+    size_t sent = 0, got = 0;
+    assert_true(out && in);
+    for (size_t i = 0; i < MANY; i++)
+        out[i] = (char)(i * 2654435761U >> 13);
+    fcntl(from, F_SETFL, O_NONBLOCK);
+    fcntl(to, F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < PATIENCE_MS && got < MANY; i++) {
+        ssize_t n = sent < MANY ? send(from, out + sent, MANY - sent, MSG_NOSIGNAL) : 0;
+        sent += n > 0 ? (size_t)n : 0;
+        if (sent == MANY)
+            shutdown(from, SHUT_RDWR);
+        n = recv(to, in + got, MANY + 1 - got, 0);
+        got += n > 0 ? (size_t)n : 0;
+        if (n <= 0)
+            run_until(NULL, 0, 1);
+    }
+    assert_int_equal(got, MANY);
+    assert_memory_equal(in, out, MANY);
+    ssize_t end = -1;
+    for (int i = 0; i < PATIENCE_MS / 10 && end != 0; i++) {
+        run_until(NULL, 0, 10);
+        end = recv(to, in, 1, 0);
+    }
+    assert_int_equal(end, 0);
+    free(out);
+    free(in);
+}
+
+/* --- tests ------------------------------------------------------------------------------------- */
+
+static void what_an_agent_says_arrives_before_its_end(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    call();
+    assert_true(run_until(&calls, 1, PATIENCE_MS));
+    assert_null(dial_trouble(agent));
+    int s = session();
+    carry(s, fd);
+    close(s);
+}
+
+static void what_a_controller_says_arrives_before_its_end(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    call();
+    assert_true(run_until(&calls, 1, PATIENCE_MS));
+    int s = session();
+    carry(fd, s);
+    close(s);
+}
+
+static void the_key_is_for_nobody_else_and_goes_with_the_attempt(void **state)
+{
+    struct stat st;
+    (void)state;
+    expect("7.1.0");
+    assert_int_equal(stat(path_of("call.json"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    reception_forget(guest);
+    guest = NULL;
+    assert_int_equal(access(path_of("call.json"), F_OK), -1);
+}
+
+static void where_others_may_enter_no_key_is_left(void **state)
+{
+    struct err err = { 0 };
+    (void)state;
+    assert_int_equal(chmod(dir, 0750), 0);
+    assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "others may enter"));
+    assert_int_equal(access(path_of("call.json"), F_OK), -1);
+}
+
+/* Someone else could have put it there. */
+static void a_file_that_others_may_read_is_not_believed(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    assert_int_equal(chmod(path_of("call.json"), 0644), 0);
+    call();
+    has_trouble("not ours alone");
+    assert_int_equal(calls, 0);
+}
+
+/* As if the file were changed by somebody: another key, another name, no door. */
+static void rewrite(const char *key, const char *name, int port)
+{
+    json_t *said = json_load_file(path_of("call.json"), 0, NULL);
+    assert_non_null(said);
+    if (key)
+        json_object_set_new(said, "key", json_string(key));
+    if (name)
+        json_object_set_new(said, "name", json_string(name));
+    if (port)
+        json_object_set_new(said, "port", json_integer(port));
+    assert_int_equal(json_dump_file(said, path_of("call.json"), JSON_COMPACT), 0);
+    json_decref(said);
+}
+
+static void who_does_not_know_the_key_is_not_let_in(void **state)
+{
+    char key[2 * SECURE_KEY + 1];
+    (void)state;
+    expect("7.1.0");
+    assert_int_equal(secure_key_draw(key), 0);
+    rewrite(key, NULL, 0);
+    call();
+    has_trouble("does not know the key of this attempt");
+    assert_int_equal(calls, 0);
+}
+
+/* The key of another attempt is none. */
+static void who_is_of_another_attempt_is_not_let_in(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    rewrite(NULL, "7.2.0", 0);
+    call();
+    has_trouble("does not know the key of this attempt");
+    assert_int_equal(calls, 0);
+}
+
+static void where_nobody_listens_that_is_told(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    rewrite(NULL, NULL, 1);
+    call();
+    has_trouble("127.0.0.1 port 1: connection refused");
+}
+
+static void a_connection_that_was_cut_is_made_again(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    call();
+    for (int i = 1; i <= 3; i++) {
+        assert_true(run_until(&calls, i, PATIENCE_MS));
+        close(session());           /* as a newer connection would do */
+    }
+    assert_true(run_until(&calls, 4, PATIENCE_MS));
+}
+
+/* Another controller has another port and another key. */
+static void a_controller_that_comes_again_is_found(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    call();
+    assert_true(run_until(&calls, 1, PATIENCE_MS));
+    reception_forget(guest);
+    close(fd);
+    fd = -1;
+    guest = NULL;
+    run_until(NULL, 0, 700);
+    assert_int_equal(calls, 1);
+    expect("7.1.0");
+    assert_true(run_until(&calls, 2, PATIENCE_MS));
+    assert_null(dial_trouble(agent));
+}
+
+static void addresses_are_those_that_were_named(void **state)
+{
+    struct err err = { 0 };
+    (void)state;
+    setenv("JOBCTL_CALL_ADDRESS", "10.1.2.3,lo", 1);
+    expect("7.1.0");
+    json_t *said = json_load_file(path_of("call.json"), 0, NULL);
+    char *text = json_dumps(json_object_get(said, "addresses"), JSON_COMPACT);
+    assert_true(strncmp(text, "[\"10.1.2.3\",\"127.0.0.1\"", 23) == 0);
+    free(text);
+    json_decref(said);
+    reception_forget(guest);
+    guest = NULL;
+    setenv("JOBCTL_CALL_ADDRESS", "nowhere9", 1);
+    assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "no interface \"nowhere9\""));
+    setenv("JOBCTL_CALL_ADDRESS", "none", 1);
+    err = (struct err){ 0 };
+    assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS=none");
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, up, down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_an_agent_says_arrives_before_its_end),
+        TEST(what_a_controller_says_arrives_before_its_end),
+        TEST(the_key_is_for_nobody_else_and_goes_with_the_attempt),
+        TEST(where_others_may_enter_no_key_is_left),
+        TEST(a_file_that_others_may_read_is_not_believed),
+        TEST(who_does_not_know_the_key_is_not_let_in),
+        TEST(who_is_of_another_attempt_is_not_let_in),
+        TEST(where_nobody_listens_that_is_told),
+        TEST(a_connection_that_was_cut_is_made_again),
+        TEST(a_controller_that_comes_again_is_found),
+        TEST(addresses_are_those_that_were_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
