@@ -18,6 +18,9 @@
 #   host_down NAME        sshd ends, with all connections; what was started through it lives on
 #   host_up NAME          start it (again), on the same port
 #   host_pids NAME        processes that live there, by the mark of its home
+#   host_bare NAME DIR... it gets a root of its own: a C library, a shell, /dev, /proc, its home, and
+#                         these directories; ends the test with 77 where there are no mount
+#                         namespaces. $WORK/NAME.root is that root, as long as the test runs
 sshd=$(command -v sshd || echo /usr/sbin/sshd)
 
 host_pids() {
@@ -42,6 +45,7 @@ host_address() { cat "$WORK/$1.address" 2>/dev/null || echo 127.0.0.1; }
 host_run() { # NAME COMMAND...: there
     local name=$1
     shift
+    [ ! -s "$WORK/$name.mounts" ] || set -- nsenter -t "$(cat "$WORK/$name.mounts")" -m -- "$@"
     [ ! -s "$WORK/$name.holder" ] || set -- nsenter -t "$(cat "$WORK/$name.holder")" -n -u -- "$@"
     "$@"
 }
@@ -117,6 +121,7 @@ Subsystem sftp ${HOST_SFTP:-internal-sftp}
 SetEnv HOME=$WORK/$1 JOBCTL_HOME=$JOBCTL_HOME ${HOST_ENV:-}
 ${HOST_EXTRA:-}
 CONF
+    [ ! -s "$WORK/$1.mounts" ] || echo "ChrootDirectory /mnt" >>"$WORK/$1.sshd"
 }
 host_up() { # NAME [PORT]
     local port=${2:-$(sed -n 's/^Port //p' "$WORK/$1.sshd")} i
@@ -170,12 +175,44 @@ host_down() {
     for p in $(host_tree "$pid"); do kill -KILL "$p" 2>/dev/null || true; done
     while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.01; done
 }
+# Namespace and mounts end with the process that holds them.
+host_bare() {
+    local name=$1 holder shell f libs
+    shift
+    unshare --mount true 2>/dev/null || { echo "no mount namespaces here: that takes root (CAP_SYS_ADMIN)"; exit 77; }
+    command -v dash >/dev/null || { echo "no dash here, the smallest of shells"; exit 77; }
+    shell=$(getent passwd "$(id -un)" | cut -d: -f7)
+    libs=$(ldd "$(command -v dash)" | grep -o '/[^ ]*')
+    for f in $libs; do
+        case $f in */libc.so.6) libs="$libs $(ls "${f%/*}"/lib{m,pthread,dl,rt,util,resolv}.so.[0-9] 2>/dev/null)" ;; esac
+    done
+    host_down "$name"
+    unshare --mount sleep infinity </dev/null >/dev/null 2>&1 &
+    holder=$!
+    until [ "$(readlink /proc/$holder/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ] &&
+        [ "$(cat /proc/$holder/comm)" = sleep ]; do sleep 0.01; done
+    echo $holder >"$WORK/$name.mounts"
+    ln -s "/proc/$holder/root/mnt" "$WORK/$name.root"
+    nsenter -t $holder -m -- sh -ec '
+        mount -t tmpfs -o mode=755 none /mnt
+        mkdir -p /mnt/bin /mnt/dev /mnt/proc /mnt/root "/mnt${1%/*}"
+        mkdir -m 1777 /mnt/tmp
+        cp -L "$(command -v dash)" /mnt/bin/sh
+        [ -e "/mnt$1" ] || ln -s /bin/sh "/mnt$1"
+        cp -L --parents $2 /mnt
+        mount --rbind /dev /mnt/dev
+        mount --rbind /proc /mnt/proc
+        shift 2
+        for d; do mkdir -p "/mnt$d"; mount --bind "$d" "/mnt$d"; done
+    ' sh "$shell" "$libs" "$WORK/$name" "$@"
+    host_up "$name"
+}
 hosts_down() {
     local h p
     for h in $hosts; do
         host_thaw "$h" 2>/dev/null || true
         host_down "$h"
-        for p in $(host_pids "$h") $(cat "$WORK/$h.holder" 2>/dev/null); do
+        for p in $(host_pids "$h") $(cat "$WORK/$h.holder" "$WORK/$h.mounts" 2>/dev/null); do
             kill -KILL "$p" 2>/dev/null || true
         done
     done

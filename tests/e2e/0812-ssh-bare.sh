@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# launch: ssh on a host that has a C library, a shell and nothing else: no bash, no coreutils, no other
+# library. The programs get there, the agent starts, a job trains to the bits that it has here. A C library
+# that is too old for them is told as that.
+. "$TOP/tests/hosts.sh"
+. "$TOP/tests/e2e/expect.sh"
+. "$TOP/tests/e2e/nodes.sh"
+cd "$WORK"
+hosts_up bare
+place here
+place there
+host_bare bare "$WORK/there" "$TOP/templates"
+[ "$(ls bare.root/bin | tr '\n' ' ')" = 'bash sh ' ] || [ "$(ls bare.root/bin)" = sh ]
+[ ! -e bare.root/usr ]
+
+jobctl submit -q here/nodes.yaml --set resources.nodes=1
+jobctl submit -q there/nodes.yaml --set resources.nodes=1 --set launch=ssh --set 'hosts=[bare]'
+jobctl wait 1 2 || { jobctl events 2; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/2/1/*.log; exit 1; }
+same here there
+
+# The newest part of it that jobctl needs, and this shell does not, is taken out of it.
+versions() { grep -ao 'GLIBC_2\.[0-9.]*[0-9]' "$1" | sort -Vu; }
+lib=$(ldd "$BIN/jobctl-agent" | grep -o '/[^ ]*/libc\.so\.6')
+new=$(comm -23 <(versions "$BIN/jobctl-agent" | sort) <(versions bare.root/bin/sh | sort) | sort -V | tail -n 1)
+sed -i "s/$new/${new%?}x/g" "bare.root$lib"
+rm -r bare/.cache
+code 2 jobctl-ssh probe bare
+has 'the C library of bare is too old for jobctl as it is built here: build it on the oldest of your systems' err
+has "$new" err
