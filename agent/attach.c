@@ -21,6 +21,7 @@
 
 #include "agent/child.h"
 #include "agent/frame.h"
+#include "agent/hosted.h"
 #include "agent/identity.h"
 #include "agent/log_feed.h"
 #include "agent/run_dir.h"
@@ -33,6 +34,7 @@ enum {
     LOOK_MS = 20,
     LOGS_MS = 200,          /* how late a line of output may be */
     ALIVE_MS = 1000,
+    USED_MS = 3600 * 1000,  /* how often a long conversation says that its programs are in use */
     SWEEP_MS = 50,
     SWEEP_GRACE_MS = 5000,  /* ranks of a dead agent write a checkpoint and leave by themselves */
     REACH_MS = 30000,       /* an agent that lives and does not answer */
@@ -51,6 +53,7 @@ struct attach {
     struct log_feed *logs;
     char *bytes;
     int64_t said_ms;        /* when anything was last said */
+    int64_t used_ms;        /* when the host was last tidied; 0: not yet */
     size_t held; /* of a frame that is not whole yet */
 };
 
@@ -335,6 +338,19 @@ static int pass_back(int in, int agent)
     return write_all(agent, bytes, (size_t)n) == 0 ? 1 : 2; /* 2: its end is read as well */
 }
 
+/* In a quiet moment. */
+static void tidy(struct attach *a)
+{
+    char hosted[PATH_MAX];
+    if (a->used_ms && now_ms() - a->used_ms < USED_MS)
+        return;
+    a->used_ms = now_ms();
+    snprintf(hosted, sizeof(hosted), "%s", a->key_dir);
+    *strrchr(hosted, '/') = '\0';
+    hosted_use(a->program);
+    hosted_tidy(a->program, hosted, a->run_dir, time(NULL));
+}
+
 enum ended { CONTROLLER_ENDED, AGENT_ENDED, BROKEN };
 
 static enum ended converse(struct attach *a, int in, int agent, struct err *err)
@@ -347,6 +363,8 @@ static enum ended converse(struct attach *a, int in, int agent, struct err *err)
             return BROKEN;
         if (n == 0 && (say_logs(a, err) < 0 || say_alive(a, err) < 0))
             return BROKEN;
+        if (n == 0)
+            tidy(a);
         if (n > 0 && fds[1].revents && (rc = pass_frames(a, agent, err)) <= 0)
             return rc == 0 ? AGENT_ENDED : BROKEN;
         if (n > 0 && fds[0].revents && pass_back(in, agent) == 0)

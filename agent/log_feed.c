@@ -22,10 +22,11 @@ bool log_feed_carries(const char *file)
 {
     if (strcmp(file, "agent.log") == 0 || strcmp(file, "setup.log") == 0)
         return true;
-    if (strncmp(file, "rank", 4) != 0)
-        return false;
-    size_t digits = strspn(file + 4, "0123456789");
-    return digits > 0 && digits < 6 && strcmp(file + 4 + digits, ".log") == 0;
+    const size_t begin = strncmp(file, "rank", 4) == 0         ? 4
+                         : strncmp(file, "setup.node", 10) == 0 ? 10
+                                                                : 0;
+    const size_t digits = begin ? strspn(file + begin, "0123456789") : 0;
+    return digits > 0 && digits < 6 && strcmp(file + begin + digits, ".log") == 0;
 }
 
 int log_feed_open(struct log_feed **out, const char *run_dir, const json_t *have, struct err *err)

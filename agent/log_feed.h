@@ -15,7 +15,7 @@
 struct err;
 struct log_feed;
 
-/* Logs that travel: agent.log, setup.log, rank<N>.log. No other name is ever sent or taken. */
+/* Logs that travel: agent.log, setup.log, setup.node<N>.log, rank<N>.log. No other name is ever sent or taken. */
 bool log_feed_carries(const char *file);
 
 /* `have`: {FILE: bytes that the other side has}. */

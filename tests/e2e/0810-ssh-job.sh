@@ -47,6 +47,13 @@ code 0 jobctl why there
 jobctl events there | grep 'placed on one'
 [ "$(stat -c %a "$there")" = 700 ]
 
+hosted=$WORK/one/.local/state/jobctl/hosted
+mkdir -p "$hosted/feed-9/1" "$hosted/feed-9/checkpoints"
+for i in 1 2 3; do mkdir -p "$WORK/one/.cache/jobctl/0000000000000000000000000000000$i/bin"; done
+for i in 1 2 3; do touch -d "$((i + 9)) days ago" "$WORK/one/.cache/jobctl/0000000000000000000000000000000$i"; done
+for f in rank0.log result; do touch -d '9 days ago' "$hosted/feed-9/1/$f"; done
+touch -d '9 days ago' "$hosted/feed-9/1"
+
 # What it is told and what it shows while it runs; nothing secret in a list of processes.
 cat >talk.yaml <<'YAML'
 launch: ssh
@@ -71,6 +78,15 @@ for d in /proc/[0-9]*; do { tr '\0' ' ' <"$d/cmdline"; echo; } 2>/dev/null || tr
 [ ${#nonce} = 32 ]
 ! grep -e "$nonce" -e very-secret-word commands || exit 1
 ! grep -rlF very-secret-word "$JOBCTL_HOME" "$WORK/one/.local" || exit 1
+
+# Meanwhile old things there have gone: programs that three others have come after, and attempts whose
+# events are here. What a job has made stays.
+cache=$WORK/one/.cache/jobctl
+until [ ! -e "$cache/00000000000000000000000000000003" ] && [ ! -e "$hosted/feed-9/1/rank0.log" ]; do sleep 0.05; done
+[ -x "$cache/$(jobctl-ssh digest)/bin/jobctl-agent" ]
+[ -e "$cache/00000000000000000000000000000001/bin" ]
+[ -e "$hosted/feed-9/1/result" ]
+[ -e "$hosted/feed-9/checkpoints" ]
 
 # Another job for that host waits, and says for whom.
 jobctl submit -q talk.yaml --set name=next --set 'secrets=[]' --set "env.GO=$WORK/go"

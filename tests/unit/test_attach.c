@@ -266,7 +266,7 @@ static void carries(void **state)
     static const struct { const char *file; bool yes; } rows[] = {
         {"rank0.log", true}, {"rank12345.log", true}, {"setup.log", true}, {"agent.log", true},
         {"rank.log", false}, {"rank0.log.1", false}, {"rank0.log/../x", false}, {"spool", false},
-        {"rank123456.log", false}, {"../rank0.log", false}, {"", false},
+        {"rank123456.log", false}, {"setup.node3.log", true}, {"setup.node.log", false}, {"../rank0.log", false}, {"", false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

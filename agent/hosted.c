@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hosted.c - see hosted.h */
+#include "agent/hosted.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/log_feed.h"
+#include "agent/run_dir.h"
+#include "agent/spool.h"
+
+enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, DEPTH = 3, OLD_S = HOSTED_DAYS * 24 * 3600 };
+
+/* --- programs --------------------------------------------------------------------------------- */
+
+struct version {
+    char    name[DIGEST_CHARS + 8];
+    int64_t used_s;
+};
+
+/* DIGEST, or DIGEST.part of an upload that was never finished. */
+static bool is_version(const char *name)
+{
+    const size_t n = strspn(name, "0123456789abcdef");
+    return n == DIGEST_CHARS && (!name[n] || strcmp(name + n, ".part") == 0);
+}
+
+/* "CACHE/jobctl/DIGEST" of "CACHE/jobctl/DIGEST/bin/NAME". */
+static bool version_of(char out[PATH_MAX], const char *program)
+{
+    if ((size_t)snprintf(out, PATH_MAX, "%s", program) >= PATH_MAX)
+        return false;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(out, '/');
+        if (!slash || slash == out)
+            return false;
+        *slash = '\0';
+    }
+    return is_version(strrchr(out, '/') ? strrchr(out, '/') + 1 : out);
+}
+
+void hosted_use(const char *program)
+{
+    char path[PATH_MAX];
+    if (version_of(path, program))
+        utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+/* Does a process here run a program of this directory? */
+static bool is_running(const char *dir)
+{
+    const size_t n = strlen(dir);
+    bool found = false;
+    DIR *d = opendir("/proc");
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        char link[300], exe[PATH_MAX];
+        if (strspn(e->d_name, "0123456789") != strlen(e->d_name))
+            continue;
+        snprintf(link, sizeof(link), "/proc/%.200s/exe", e->d_name);
+        ssize_t size = readlink(link, exe, sizeof(exe));
+        found = size > (ssize_t)n && memcmp(exe, dir, n) == 0 && exe[n] == '/';
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
+static void remove_tree(int at, const char *name, int depth)
+{
+    int fd = depth > 0 ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !d)
+        close(fd);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            unlinkat(fd, e->d_name, 0) < 0)
+            remove_tree(fd, e->d_name, depth - 1);
+    if (d)
+        closedir(d);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static int newer_first(const void *a, const void *b)
+{
+    const int64_t x = ((const struct version *)a)->used_s, y = ((const struct version *)b)->used_s;
+    return (x < y) - (x > y);
+}
+
+static int list_versions(struct version *list, DIR *d)
+{
+    int n = 0;
+    struct stat st;
+    for (struct dirent *e; n < VERSIONS_MAX && (e = readdir(d));)
+        if (is_version(e->d_name) &&
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode)) {
+            snprintf(list[n].name, sizeof(list[n].name), "%.39s", e->d_name);
+            list[n++].used_s = st.st_mtime;
+        }
+    return n;
+}
+
+static void tidy_versions(const char *program, int64_t now_s)
+{
+    static struct version list[VERSIONS_MAX];
+    char cache[PATH_MAX], path[PATH_MAX + DIGEST_CHARS + 16];
+    if (!version_of(cache, program))
+        return;
+    *strrchr(cache, '/') = '\0';
+    DIR *d = opendir(cache);
+    if (!d)
+        return;
+    const int n = list_versions(list, d);
+    qsort(list, (size_t)n, sizeof(*list), newer_first);
+    for (int i = HOSTED_VERSIONS; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", cache, list[i].name);
+        if (now_s - list[i].used_s > OLD_S && !is_running(path))
+            remove_tree(dirfd(d), list[i].name, DEPTH);
+    }
+    closedir(d);
+}
+
+/* --- attempts --------------------------------------------------------------------------------- */
+
+/* What the agent and its ranks have written here, and nobody needs any more. */
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {RUN_DIR_LOCK, RUN_DIR_FENCED, RUN_DIR_NOTICE,
+                                        RUN_DIR_IDENTITY, RUN_DIR_SOCKET, RUN_DIR_SPOOL,
+                                        "spec.json", "inspect.txt"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    const size_t digits = strncmp(name, "rank", 4) == 0 ? strspn(name + 4, "0123456789") : 0;
+    return log_feed_carries(name) || (digits > 0 && strcmp(name + 4 + digits, ".flight") == 0);
+}
+
+/* Unix seconds of the newest file; the directory's own where there is none. */
+static int64_t newest_in(DIR *d)
+{
+    struct stat st;
+    int64_t newest = fstat(dirfd(d), &st) == 0 ? st.st_mtime : INT64_MAX;
+    rewinddir(d);
+    for (struct dirent *e; (e = readdir(d));)
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime > newest &&
+            strcmp(e->d_name, "..") != 0)
+            newest = st.st_mtime;
+    return newest;
+}
+
+static int count_one(void *arg, const json_t *event)
+{
+    (void)event;
+    ++*(int *)arg;
+    return 1;
+}
+
+/* A spool with nothing but acknowledged events was emptied by its agent (agent/spool.h); whoever fenced
+ * the directory of a dead one has read it. */
+static bool is_told(const char *dir)
+{
+    char path[PATH_MAX + 16];
+    int events = 0;
+    snprintf(path, sizeof(path), "%s/" RUN_DIR_SPOOL, dir);
+    if (run_dir_fenced(dir) || access(path, F_OK) < 0)
+        return true;
+    return spool_read(path, 0, count_one, &events, NULL) == 0 && events == 0;
+}
+
+static void tidy_attempt(const char *dir, int64_t now_s)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return;
+    if (now_s - newest_in(d) > OLD_S && is_told(dir)) {
+        int lock = run_dir_lock(dir, NULL); /* as long as one removes it, nobody starts in it */
+        rewinddir(d);
+        for (struct dirent *e; lock >= 0 && (e = readdir(d));)
+            if (is_ours(e->d_name))
+                unlinkat(dirfd(d), e->d_name, 0);
+        if (lock >= 0) {
+            rmdir(dir);
+            close(lock);
+        }
+    }
+    closedir(d);
+}
+
+static void tidy_key(const char *key_dir, const char *run_dir, int64_t now_s)
+{
+    DIR *d = opendir(key_dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char dir[PATH_MAX];
+        const bool attempt = e->d_name[strspn(e->d_name, "0123456789")] == '\0';
+        if (attempt &&
+            (size_t)snprintf(dir, sizeof(dir), "%s/%s", key_dir, e->d_name) < sizeof(dir) &&
+            strcmp(dir, run_dir) != 0)
+            tidy_attempt(dir, now_s);
+    }
+    if (d)
+        closedir(d);
+    rmdir(key_dir); /* if that was all of it */
+}
+
+static void tidy_attempts(const char *hosted, const char *run_dir, int64_t now_s)
+{
+    DIR *d = opendir(hosted);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char dir[PATH_MAX];
+        if (e->d_name[0] != '.' &&
+            (size_t)snprintf(dir, sizeof(dir), "%s/%s", hosted, e->d_name) < sizeof(dir))
+            tidy_key(dir, run_dir, now_s);
+    }
+    if (d)
+        closedir(d);
+}
+
+void hosted_tidy(const char *program, const char *hosted, const char *run_dir, int64_t now_s)
+{
+    tidy_versions(program, now_s);
+    tidy_attempts(hosted, run_dir, now_s);
+}
