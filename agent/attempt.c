@@ -100,6 +100,9 @@ static void become_member(struct attempt *a)
                                      .tag = a->tag,
                                      .launch = a->launch,
                                      .facts = a->facts};
+    json_t *place = nccl_watch_place(a->o.run_dir);
+    if (place)
+        json_object_set_new(a->facts, "nccl_log", place);
     int rc = member_open(&a->member, &a->loop, &o, on_member_over, a, &err);
     if (a->member)
         world_close(a->world);
@@ -223,9 +226,7 @@ static void on_beat(uv_timer_t *timer)
         attempt_leave(a);
     } else if (a->launch && !a->finished_ms && !a->member) {
         session_heartbeat(a->session, heartbeat_body(a->core, a->world));
-        json_t *ways = nccl_watch_look(a->nccl_watch, now);
-        if (ways)
-            attempt_store(a, "nccl", ways, false);
+        attempt_on_nccl(a, nccl_watch_look(a->nccl_watch, now));
         if (++a->beats % LEARNED_BEATS == 0)
             attempt_store_learned(a);
     }
@@ -288,6 +289,7 @@ static int open_all(struct attempt *a, struct err *err)
                                            .gathered = attempt_on_gathered,
                                            .prepared = attempt_on_prepared,
                                            .inspected = attempt_on_inspected_there,
+                                           .nccl = attempt_on_nccl_there,
                                            .lost = attempt_on_lost,
                                            .arg = a},
                      err) < 0 ||

@@ -125,6 +125,7 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         attempt_store_learned(a); /* at once: should this agent be lost, the next begins with it */
     }
     nccl_watch_begin(a->nccl_watch);
+    a->nccl_unlike = false;
     world_start(a->world, &e);
 }
 
@@ -230,6 +231,28 @@ static void finish(struct attempt *a)
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
         attempt_leave(a);
+}
+
+void attempt_on_nccl(struct attempt *a, json_t *body)
+{
+    if (body && (!a->nccl_unlike || json_is_false(json_object_get(body, "expected"))))
+        attempt_store(a, "nccl", json_incref(body), false);
+    json_decref(body);
+}
+
+void attempt_on_nccl_there(void *arg, int node, const json_t *body)
+{
+    struct attempt *a = arg;
+    const char *text = json_string_value(json_object_get(body, "text"));
+    if (!json_is_false(json_object_get(body, "expected")))
+        return;
+    json_t *named = json_deep_copy(body);
+    json_object_set_new(named, "text", json_sprintf("%s: %s", crew_name(world_crew(a->world), node),
+                                                    text ? text : ""));
+    a->nccl_unlike = true;
+    attempt_store(a, "nccl", named, false);
+    if (!a->leaving)
+        session_pump(a->session);
 }
 
 /* What is left for the mirror is copied first. */

@@ -136,10 +136,7 @@ bool attempt_is_waiting(const struct attempt *a)
 /* With what is known of the GPUs, and where NCCL may write. */
 static int plan_launch(struct attempt *a, const json_t *spec, const char *state, struct err *err)
 {
-    const json_t *nodes = json_object_get(json_object_get(spec, "resources"), "nodes");
-    json_t *place = state != a->o.run_dir && json_integer_value(nodes) < 2 /* all have one environment */
-                        ? nccl_watch_place(a->o.run_dir)
-                        : NULL;
+    json_t *place = nccl_watch_place(a->o.run_dir);
     if (place)
         json_object_set_new(a->facts, "nccl_log", place);
     known_recall(a->facts, state);
@@ -342,7 +339,7 @@ void attempt_ready(struct attempt *a)
     if (rc == 0) {
         attempt_store(a, "plan", json_incref(a->plan), false);
         watch_gpus(a);
-        a->nccl_watch = nccl_watch_create(a->plan, a->facts);
+        a->nccl_watch = nccl_watch_create(a->part ? a->part : a->plan, a->facts);
     }
     attempt_sync(a);
     if (rc == 0)

@@ -35,6 +35,7 @@ struct attempt {
     struct trial *trial; /* NULL: nothing was to be tried */
     void (*planned)(struct attempt *a); /* goes on after attempt_begin() */
     struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
+    bool nccl_unlike; /* another node has told that NCCL does not do there as predicted */
     struct session *session;
     struct dial *dial; /* NULL: controllers connect to the socket */
     struct mail *mail; /* as that */
@@ -87,6 +88,10 @@ void attempt_sweep(struct attempt *a);
 /* An inspector has done its work, here or on another node. */
 void attempt_on_inspected(void *arg, int generation, json_t *body);
 void attempt_on_inspected_there(void *arg, int node, const char *text);
+
+/* How NCCL connects here, and on another node: one word is for all, that of who is not as predicted. */
+void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body, NULL: nothing new */
+void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 
 /* May ranks that lost another one wait in their processes (engine/rebuild.h)? */
 bool attempt_may_rebuild(const struct attempt *a);

@@ -63,6 +63,8 @@ struct crew_hooks {
     void (*swept)(void *arg, bool clean, const char *left);
     /* Native stacks of a member's ranks, or why there are none; once for each member asked. */
     void (*inspected)(void *arg, int node, const char *text);
+    /* How NCCL has connected on a member, once it has: the body of an event (agent/nccl_log.h). */
+    void (*nccl)(void *arg, int node, const json_t *body);
     /* Once per node: nothing was heard of it for too long, it never came, or it is gone. text names
      * it. */
     void (*lost)(void *arg, int node, const char *text);

@@ -122,6 +122,13 @@ static void hear_inspected(struct seat *s, const json_t *body)
     free(text);
 }
 
+static void hear_nccl(const struct seat *s, const json_t *body)
+{
+    const struct crew *c = s->crew;
+    if (is_present(s, body) && c->hooks.nccl)
+        c->hooks.nccl(c->hooks.arg, s->node, json_object_get(body, "body"));
+}
+
 /* --- of ranks -------------------------------------------------------------------------------- */
 
 static void hear_exited(struct seat *s, const json_t *body)
@@ -259,6 +266,9 @@ void crew_hear(struct seat *s, enum wire_message number, const json_t *body)
         break;
     case CREW_SWEPT:
         hear_swept(s, body);
+        break;
+    case CREW_NCCL:
+        hear_nccl(s, body);
         break;
     case CREW_INSPECTED:
         hear_inspected(s, body);

@@ -23,6 +23,7 @@
  *   RELAY     {seq, generation, line}                       said by a rank to all others
  *   SWEPT     {seq, generation, clean, left}
  *   INSPECTED {seq, generation, text}
+ *   NCCL      {seq, generation, body}                       how it connects there (agent/nccl_log.h)
  *   OUTPUT    {rank, data}                                  data: as in LOG (agent/log_feed.h)
  *   PAGES     {generation, ranks: [{rank, pid, state, io_mib, lines?, blocks: [[n, base64]...]}]}
  *                       what changed since the last ones of this connection (agent/page_feed.h)

@@ -19,6 +19,7 @@
 #include "agent/launch_env.h"
 #include "agent/log.h"
 #include "agent/member_parts.h"
+#include "agent/nccl_watch.h"
 #include "engine/err.h"
 
 enum {
@@ -166,6 +167,8 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
         return -1;
     *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,
                                   dir && dir[0] ? dir : m->o.run_dir, NULL, err);
+    if (!m->nccl_watch)
+        m->nccl_watch = nccl_watch_create(json_object_get(m->prepare, "plan"), m->o.facts);
     m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
                    json_object_size(json_object_get(spec, "watch")) > 0;
     ranks_set_job(m->ranks, &(struct ranks_job){.run_dir = m->o.run_dir,
@@ -234,6 +237,7 @@ static int start(struct member *m, const json_t *body, int *n, struct err *err)
         return err_set(err, ERR_BUG, "this job has no setup");
     m->generation = e.generation;
     member_forget_told(m, e.generation ? e.local_world : 0);
+    nccl_watch_begin(m->nccl_watch);
     return ranks_start(m->ranks, &e, m->pids, err);
 }
 
@@ -318,7 +322,11 @@ static void on_lost(void *arg, const char *text)
 
 static void on_look(uv_timer_t *timer)
 {
-    member_look(timer->data);
+    struct member *m = timer->data;
+    json_t *ways = nccl_watch_look(m->nccl_watch, now_ms());
+    member_look(m);
+    if (ways)
+        member_say(m, CREW_NCCL, json_pack("{s:i, s:o}", "generation", m->generation, "body", ways));
 }
 
 /* --- life ------------------------------------------------------------------------------------------ */
@@ -391,6 +399,7 @@ void member_destroy(struct member *m)
     ranks_destroy(m->ranks);
     broom_destroy(m->broom);
     inspector_destroy(m->inspector);
+    nccl_watch_destroy(m->nccl_watch);
     free(m->told);
     json_decref(m->prepare);
     free(m);

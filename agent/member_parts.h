@@ -27,6 +27,7 @@ struct member {
     struct ranks     *ranks;
     struct broom     *broom;
     struct inspector *inspector;
+    struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
     uv_timer_t        pages; /* a few looks a second */
     uv_timer_t        end;   /* grace, then until the last rank has ended */
     uv_timer_t        reap;  /* swept, but not all ends have been told */

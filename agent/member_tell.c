@@ -11,6 +11,7 @@
 #include "agent/log.h"
 #include "agent/log_feed.h"
 #include "agent/member_parts.h"
+#include "agent/nccl_watch.h"
 #include "agent/process.h"
 #include "engine/err.h"
 
@@ -58,7 +59,7 @@ static void on_exited(void *arg, const struct agent_exit *e)
                          "oom_killed", e->oom_killed, "after_ms", (json_int_t)e->after_ms,
                          "init_ms", (json_int_t)e->init_ms, "data_ms", (json_int_t)e->data_ms,
                          "checkpoint_ms", (json_int_t)e->checkpoint_ms, "last_lines",
-                         member_text(e->last_lines), "kernel", member_text(e->kernel)));
+                         member_text(nccl_watch_evidence(m->nccl_watch, e->last_lines)), "kernel", member_text(e->kernel)));
 }
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
@@ -75,6 +76,7 @@ static void on_relay(void *arg, int generation, const json_t *line)
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
     struct member *m = arg;
+    nccl_watch_output(m->nccl_watch, rank, bytes, size);
     if (m->has_watch)
         crew_link_say(m->link, CREW_OUTPUT,
                       json_pack("{s:i, s:o}", "rank", rank, "data", log_feed_text(bytes, size)));

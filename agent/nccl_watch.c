@@ -29,7 +29,7 @@ struct partial {
 struct nccl_watch {
     const json_t   *plan, *facts;
     char            dir[PATH_MAX]; /* "" = it is in the output */
-    int             np;
+    int             np, first;     /* ranks here, and the number of the first among all */
     struct partial *partial;       /* of each rank */
     struct nccl_log said;          /* in the output */
     int64_t         size;          /* of what was said, when something last came */
@@ -40,10 +40,7 @@ struct nccl_watch {
 
 json_t *nccl_watch_place(const char *run_dir)
 {
-    const char *end = strrchr(run_dir, '/');
-    if (!end || end == run_dir || strchr(run_dir, '%'))
-        return NULL;
-    return json_sprintf("%.*s/" FILES "%%h.%%p", (int)(end - run_dir), run_dir);
+    return strchr(run_dir, '%') ? NULL : json_sprintf("%s/" FILES "%%h.%%p", run_dir);
 }
 
 struct nccl_watch *nccl_watch_create(const json_t *plan, const json_t *facts)
@@ -57,7 +54,8 @@ struct nccl_watch *nccl_watch_create(const json_t *plan, const json_t *facts)
     struct nccl_watch *w = calloc(1, sizeof(*w));
     if (!w)
         return NULL;
-    *w = (struct nccl_watch){.plan = plan, .facts = facts, .np = np};
+    *w = (struct nccl_watch){.plan = plan, .facts = facts, .np = np,
+                             .first = (int)json_integer_value(json_object_get(first, "rank"))};
     nccl_log_init(&w->said);
     if (file && strcmp(file, ours) == 0)
         snprintf(w->dir, sizeof(w->dir), "%.*s", (int)(strrchr(ours, '/') - ours), ours);
@@ -173,9 +171,9 @@ void nccl_watch_begin(struct nccl_watch *w)
 
 void nccl_watch_output(struct nccl_watch *w, int rank, const char *bytes, size_t size)
 {
-    if (!w || !w->partial || w->done || rank < 0 || rank >= w->np)
+    if (!w || !w->partial || w->done || rank < w->first || rank >= w->first + w->np)
         return;
-    struct partial *p = &w->partial[rank];
+    struct partial *p = &w->partial[rank - w->first];
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] != '\n') {
             if (p->size < sizeof(p->text) - 1)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_watch.h - NCCL's own log of a job: read once it has connected, and when a rank has failed
  *
- * The plan has NCCL write it into files beside the run directory, one for each process, where the
- * job has not decided otherwise; else it is looked for in what the ranks print.  The files of a
- * generation are removed when the next one begins, and never more is read of one than READ_MOST.
+ * Each node does so for its own ranks.  The plan has NCCL write it into files in the run directory, one
+ * for each process, where the job has not decided otherwise; else it is looked for in what the ranks
+ * print.  The files of a generation are removed when the next one begins, and never more is read of one
+ * than READ_MOST.
  */
 #ifndef AGENT_NCCL_WATCH_H
 #define AGENT_NCCL_WATCH_H
@@ -17,7 +18,7 @@ struct nccl_watch;
 /* For the facts: where the plan is to have NCCL write (`nccl_log`), or NULL. run_dir: absolute. */
 json_t *nccl_watch_place(const char *run_dir);
 
-/* Borrows plan and facts. NULL: one rank, no GPUs, or no memory; fine for all below. */
+/* Borrows plan (of several nodes the part of this one) and facts. NULL: one rank, no GPUs, or no memory; fine for all below. */
 struct nccl_watch *nccl_watch_create(const json_t *plan, const json_t *facts);
 void nccl_watch_destroy(struct nccl_watch *w);
 

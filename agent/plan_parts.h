@@ -37,6 +37,9 @@ struct plan_view {
 const char *plan_text(const json_t *object, const char *key);
 bool plan_true(const json_t *object, const char *key);
 
+/* Does this variable only say where NCCL's own words go? */
+bool plan_is_words(const json_t *row);
+
 void plan_note(struct plan_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A variable for every rank. fact: what was seen; confidence: "high", "medium" or "low". */

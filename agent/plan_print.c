@@ -95,6 +95,8 @@ static void compare_env(json_t *out, const json_t *before, const json_t *after)
     {
         const char *name = plan_text(row, "name"), *value = plan_text(row, "value");
         const json_t *was = find(before, "name", name);
+        if (plan_is_words(row))
+            continue;
         if (!was)
             json_array_append_new(out, json_sprintf("%.60s=%.200s is new: %.200s", name, value,
                                                     plan_text(row, "why")));
@@ -104,7 +106,7 @@ static void compare_env(json_t *out, const json_t *before, const json_t *after)
     }
     json_array_foreach(before, i, row)
     {
-        if (!find(after, "name", plan_text(row, "name")))
+        if (!plan_is_words(row) && !find(after, "name", plan_text(row, "name")))
             json_array_append_new(out, json_sprintf("%.60s is no longer set", plan_text(row, "name")));
     }
 }

@@ -57,21 +57,34 @@ const char *plan_env(const json_t *plan, const char *name)
 }
 
 /* Where NCCL's own words go changes nothing of what ranks do, and differs between jobs. */
-static bool is_words(const json_t *row)
+bool plan_is_words(const json_t *row)
 {
     return strncmp(plan_text(row, "name"), "NCCL_DEBUG", strlen("NCCL_DEBUG")) == 0;
 }
 
+/* Of a plan, or of one of its nodes. */
 static json_t *without_words(const json_t *plan)
 {
-    json_t *copy = json_copy((json_t *)(uintptr_t)plan), *env = json_array(), *row;
+    json_t *copy = json_copy((json_t *)(uintptr_t)plan), *env = json_array(), *nodes = json_array(), *row;
     size_t i;
     json_array_foreach(json_object_get(plan, "env"), i, row)
     {
-        if (!is_words(row))
+        if (!plan_is_words(row))
             json_array_append(env, row);
     }
     json_object_set_new(copy, "env", env);
+    json_array_foreach(json_object_get(plan, "node_env"), i, row)
+    {
+        json_t *node = without_words(row);
+        if (json_array_size(json_object_get(node, "env")) > 0)
+            json_array_append(nodes, node);
+        json_decref(node);
+    }
+    if (json_array_size(nodes) > 0)
+        json_object_set(copy, "node_env", nodes);
+    else
+        json_object_del(copy, "node_env");
+    json_decref(nodes);
     return copy;
 }
 

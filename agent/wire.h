@@ -154,6 +154,7 @@ enum wire_message {
     CREW_INSPECTED  = 73,
     CREW_OUTPUT     = 74,
     CREW_PAGES      = 75,
+    CREW_NCCL       = 76,
     CREW_TAKEN      = 96,
     CREW_REFUSED    = 97,
     CREW_HEAD_PULSE = 98,

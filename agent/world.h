@@ -44,6 +44,7 @@ struct world_hooks {
     void (*gathered)(void *arg);
     void (*prepared)(void *arg, const char *refusal);
     void (*inspected)(void *arg, int node, const char *text);  /* once per other node */
+    void (*nccl)(void *arg, int node, const json_t *body);
     void (*lost)(void *arg, const struct agent_lost *l);
     void *arg;
 };

@@ -169,6 +169,12 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
     w->hooks.output(w->hooks.arg, rank, bytes, size);
 }
 
+static void on_nccl(void *arg, int node, const json_t *body)
+{
+    struct world *w = arg;
+    w->hooks.nccl(w->hooks.arg, node, body);
+}
+
 static void on_inspected(void *arg, int node, const char *text)
 {
     struct world *w = arg;
@@ -248,6 +254,7 @@ int world_gather(struct world *w, const struct crew_options *o, struct err *err)
                                      .output = on_output,
                                      .swept = on_swept,
                                      .inspected = on_inspected,
+                                     .nccl = on_nccl,
                                      .lost = on_lost,
                                      .arg = w};
     w->n = o->nodes;

@@ -173,6 +173,7 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
 {
     const json_t *v;
     if (strcmp(kind, "placed") == 0) {
+        job->pulse.nccl[0] = 0;
         note_placed(job, body);
     } else if (strcmp(kind, "nodes") == 0) {
         job->gathered = true;
@@ -201,7 +202,7 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
         const bool fine = json_is_true(json_object_get(body, "expected"));
         snprintf(job->pulse.nccl, sizeof(job->pulse.nccl), "%s", text && !fine ? text : "");
     } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
-        job->pulse.phase[0] = job->pulse.slow[0] = job->pulse.nccl[0] = 0;
+        job->pulse.phase[0] = job->pulse.slow[0] = 0;
     }
 }
 

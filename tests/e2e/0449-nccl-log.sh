@@ -71,9 +71,38 @@ has 'take NCCL_P2P_DISABLE out' out
 jobctl logs 2 >out
 has 'via SHM/direct/direct' out
 
-# A warning in the files decides why it failed.
-jobctl submit job.yaml --set env.WAY=P2P/CUMEM \
-    --set 'env.WARN=Call to ibv_reg_mr failed with error Cannot allocate memory' -q
+# On several nodes each reads what is written there, and the one where it is otherwise is named.
+cat >>gpus <<'END'
+gpu GPU-c 00000000:0C:00.0 24576 8.6 NVIDIA GeForce RTX 3090
+gpu GPU-d 00000000:0D:00.0 24576 8.6 NVIDIA GeForce RTX 3090
+links 2 3 4
+path 2 3 20
+END
+kill -KILL "$(daemon_pid)"
+cat >nodes.yaml <<'YAML'
+resources: {nodes: 2, gpus: 2, cpus: 1}
+retry: {max: 0}
+run: |
+  file=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node1/; s/%p/$$/")
+  say() { echo "node1:$$:1 [$LOCAL_RANK] NCCL INFO $*" >>"$file"; }
+  [ "$NODE_RANK" = 0 ] && way=P2P/CUMEM || way=SHM/direct/direct
+  say "Using network Socket"
+  say "Channel 00/0 : $RANK[$RANK] -> $((RANK ^ 1))[$((RANK ^ 1))] via $way"
+  until [ -e go-$JOBCTL_JOB_ID ]; do sleep 0.1; done
+  [ "$RANK" != 3 ] || { echo "node1:1:1 [0] x.cc:1 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory" >>"$file"; exit 1; }
+YAML
+jobctl submit nodes.yaml -q
+told 3 'node1: expected NVLink between ranks 2 and 3, NCCL used SHM/direct/direct'
+code 0 jobctl plan 3
+has 'NCCL: not as predicted: node1: expected NVLink' out
+touch go-3
 code 1 jobctl wait 3 --timeout 60
 jobctl why 3 >out
+has 'ibv_reg_mr' out
+
+# A warning in the files decides why it failed.
+jobctl submit job.yaml --set resources.gpus=2 --set env.WAY=P2P/CUMEM \
+    --set 'env.WARN=Call to ibv_reg_mr failed with error Cannot allocate memory' -q
+code 1 jobctl wait 4 --timeout 60
+jobctl why 4 >out
 has 'ibv_reg_mr' out
