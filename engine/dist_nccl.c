@@ -232,10 +232,11 @@ static int ask(struct gpu *g, const struct dist_call *c)
 {
     const struct nccl *n = g->nccl;
     int type = types[c->type], op = c->op == DIST_SUM ? NCCL_SUM : NCCL_MAX;
-    size_t from, to, each = c->n / (size_t)g->d->c.world;
+    size_t from, to, none, most, each = c->n / (size_t)g->d->c.world;
+    dist_slice(&none, &most, c->n, c->type, 0, g->d->c.world);
     dist_slice(&from, &to, c->n, c->type, g->d->c.rank, g->d->c.world);
     char *mine = c->data + from * dist_size(c->type);
-    bool even = each * (size_t)g->d->c.world == c->n && each * dist_size(c->type) % DIST_UNIT == 0;
+    bool even = each * (size_t)g->d->c.world == c->n && most == each; /* all ranks say so, or none */
     switch (c->kind) {
     case DIST_ALL_REDUCE:
         return n->AllReduce(c->data, c->data, c->n, type, op, g->comm, g->stream);

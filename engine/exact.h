@@ -13,6 +13,9 @@
  *
  * A float has 24 bits; its rounding to 40 of the tensor's largest number loses what is
  * far below what the sum in floats would.
+ *
+ * Gradients and sums are kernel arrays (kernels.h), and CPU and GPU round alike (kernels/fixed.h);
+ * maxima, squares and the loss are this process's memory.
  */
 #ifndef ENGINE_EXACT_H
 #define ENGINE_EXACT_H
@@ -50,9 +53,10 @@ void exact_add(struct exact *e, const float *grads, double loss);
 void exact_round(struct exact *e, int64_t *sum, const float *grads, size_t from, size_t to);
 void exact_add_loss(struct exact *e, double loss);
 
-/* To be combined over ranks in between: the sums (add them as int64), and the largest numbers of
- * any micro-batch (take the maximum; a NaN is the largest). */
+/* To be combined over ranks in between: the sums and that of the loss (add them as int64), and the
+ * largest numbers of any micro-batch (take the maximum; a NaN is the largest). */
 int64_t *exact_sums(struct exact *e, size_t *n);
+int64_t *exact_loss(struct exact *e);
 float *exact_maxima(struct exact *e, size_t *n);
 
 /* 1: done, the sum is in grads and *loss, exponents are those for the next step.
@@ -68,6 +72,6 @@ void exact_result(const struct exact *e, float *grads, const int64_t *sum, size_
  * multiple of 16. After exact_settle(). */
 int64_t *exact_squares(struct exact *e, size_t *n);
 void exact_add_squares(struct exact *e, const float *grads, size_t from, size_t to, int addends);
-double exact_norm(const struct exact *e, int addends);
+double exact_norm(struct exact *e, int addends);
 
 #endif

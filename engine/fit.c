@@ -174,9 +174,7 @@ static enum sharing last_choice(const struct fit_ask *ask)
     case PARALLEL_FSDP:
         return SHARING_FSDP;
     case PARALLEL_AUTO:
-        if (ask->ranks == 1)
-            return SHARING_DDP; /* integers of a unit are not added for GPUs */
-        return ask->device && ask->spec->reproducible ? SHARING_ZERO1 : SHARING_FSDP;
+        return ask->ranks == 1 ? SHARING_DDP : SHARING_FSDP;
     case PARALLEL_DDP:
         break;
     }
@@ -188,9 +186,6 @@ int fit_choose_sharing(struct fit *out, const struct fit_ask *ask, struct err *e
     const enum parallel said = ask->spec->parallel;
     const enum sharing last = last_choice(ask);
     int64_t ddp = 0;
-    if (ask->device && ask->spec->reproducible && last == SHARING_FSDP)
-        return err_set(err, ERR_USAGE, "train.parallel: fsdp and reproducible: true do not go together on "
-                                       "GPUs yet; use zero1, or resources.gpus: 0");
     for (enum sharing how = said == PARALLEL_AUTO ? SHARING_DDP : last; how <= last; how++) {
         struct fit_ask a = *ask;
         a.sharing = how;

@@ -78,8 +78,8 @@ static void divide(struct memory_plan *p, const struct memory_ask *a, const stru
         return;
     p->bytes[USE_WEIGHTS] = share_of(p->bytes[USE_WEIGHTS], a->ranks);
     p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
-    /* The block in hand and the next one, gathered, and the gradients of one. */
-    p->bytes[USE_EXCHANGE] += 3 * largest_block(l, a->model.depth);
+    /* The block in hand and the next one, gathered, and the gradients of one (exact: in 64 bits, too). */
+    p->bytes[USE_EXCHANGE] += (a->exact ? 5 : 3) * largest_block(l, a->model.depth);
 }
 
 /* All blocks but the last run forward once more. */

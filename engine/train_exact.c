@@ -2,8 +2,7 @@
 /* train_exact.c - reproducible: true; the same bits on any number of ranks; see train.h
  *
  * The global batch is a fixed list of micro-batches, whoever computes them; their
- * gradients are added as integers (exact.h), in this process's memory: a GPU's come here for it and
- * their sum goes back.  All else is the same on every rank anyway.  What the bits still depend on
+ * gradients are added as integers (exact.h), where the kernels have them.  All else is the same on every rank anyway.  What the bits still depend on
  * is the kind of processor: its kernels are noted in each checkpoint, and another kind does not go on
  * from it in this mode.
  */
@@ -52,13 +51,8 @@ int train_exact_open(struct train *t)
                        "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
                        "allows %d at most",
                        t->spec.batch_micro, micro_batches(t), EXACT_ADDENDS);
-    if (!backend_ops()->host && step_sharing(t->step) == SHARING_FSDP)
-        return err_set(&t->err, ERR_USAGE, "train.reproducible: true goes with ddp and zero1 on GPUs, not "
-                                           "with parallel: fsdp yet");
     const struct layout *l = model_layout(step_model(t->step));
     const bool packed = step_sharing(t->step) == SHARING_FSDP;
-    if (!packed && model_pull_grads(step_model(t->step), &t->err) < 0) /* makes their view */
-        return -1;
     return exact_create(&t->exact, l,
                         packed ? shard_floats(step_shard(t->step), t->env->rank) : layout_floats(l),
                         &t->err);
@@ -137,40 +131,39 @@ static int add_all(struct train *t)
         loss *= (double)n / global;
         if (step_sharing(t->step) == SHARING_FSDP)
             exact_add_loss(t->exact, loss);
-        else if (model_pull_grads(step_model(t->step), &t->err) < 0)
-            return -1;
         else
-            exact_add(t->exact, model_grads(step_model(t->step)), loss);
+            exact_add(t->exact, step_kernel_grads(t->step), loss);
     }
     return train_units_idle(t, most - (end - first));
 }
 
-static int reduce_all(struct train *t, int64_t *sums, size_t n)
+static int reduce_all(struct train *t, struct dist *d, int64_t *sums, size_t n)
 {
     for (size_t from = 0; from < n; from += BUCKET) {
         size_t some = n - from < BUCKET ? n - from : BUCKET;
-        if (dist_all_reduce(t->dist, sums + from, some, DIST_I64, DIST_SUM, &t->err) < 0)
+        if (dist_all_reduce(d, sums + from, some, DIST_I64, DIST_SUM, &t->err) < 0)
             return train_ranks_failed(t);
     }
     return 0;
 }
 
-/* Gradients as far as this rank needs them; the loss, behind them, and maxima for all. */
+/* Gradients as far as this rank needs them, between those whose kernels have them; loss and maxima for
+ * all. */
 static int combine(struct train *t)
 {
+    const enum sharing how = step_sharing(t->step);
     size_t n, k;
     if (train_snapshot_settle(t) < 0)
         return -1;
     int64_t *sums = exact_sums(t->exact, &n);
-    float *maxima = exact_maxima(t->exact, &k);
     if (t->env->world_size == 1)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (step_sharing(t->step) == SHARING_DDP ? reduce_all(t, sums, n) < 0
-                                             : reduce_all(t, sums + n - 1, 1) < 0)
+    if (reduce_all(t, t->dist, exact_loss(t->exact), 1) < 0 ||
+        (how == SHARING_DDP && reduce_all(t, t->gpus ? t->gpus : t->dist, sums, n) < 0) ||
+        (how == SHARING_ZERO1 && train_units_reduce_sums(t, sums) < 0))
         return -1;
-    if (step_sharing(t->step) == SHARING_ZERO1 && train_units_reduce_sums(t, sums) < 0)
-        return -1;
+    float *maxima = exact_maxima(t->exact, &k); /* waits for this rank's kernels, not for others */
     if (dist_all_reduce(t->dist, maxima, k, DIST_F32, DIST_MAX, &t->err) < 0)
         return train_ranks_failed(t);
     return train_ranks_wait(t);
@@ -185,9 +178,9 @@ static void for_parts(struct train *t, part_fn fn)
     const enum sharing how = step_sharing(t->step);
     size_t n;
     const int64_t *sums = exact_sums(t->exact, &n);
-    float *grads = step_grads(t->step);
+    float *grads = step_kernel_grads(t->step);
     if (how == SHARING_DDP) {
-        fn(t, grads, sums, 0, n - 1);
+        fn(t, grads, sums, 0, n);
         return;
     }
     for (int u = 0; u < shard_units(s); u++) {
@@ -202,17 +195,6 @@ static void take_result(struct train *t, float *grads, const int64_t *sums, size
     exact_result(t->exact, grads, sums, from, to);
 }
 
-/* From the view to where kernels update weights by them. */
-static int push_grads(struct train *t)
-{
-    struct model *m = step_model(t->step);
-    if (backend_ops()->host)
-        return 0;
-    backend_ops()->upload(model_kernel_grads(m), model_grads(m),
-                          layout_floats(model_layout(m)) * sizeof(float));
-    return backend_check(backend_ops(), &t->err);
-}
-
 int train_exact_accumulate(struct train *t)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -220,7 +202,7 @@ int train_exact_accumulate(struct train *t)
             return -1;
         if (exact_settle(t->exact, &t->loss)) {
             for_parts(t, take_result);
-            return push_grads(t);
+            return backend_check(backend_ops(), &t->err);
         }
     }
     return err_set(&t->err, ERR_BUG, "the exponents of step %lld do not settle",
@@ -237,10 +219,10 @@ static void take_squares(struct train *t, float *grads, const int64_t *sums, siz
 int train_exact_norm(struct train *t, double *norm)
 {
     size_t n;
-    int64_t *squares = exact_squares(t->exact, &n);
     for_parts(t, take_squares);
+    int64_t *squares = exact_squares(t->exact, &n);
     if (step_sharing(t->step) != SHARING_DDP && t->env->world_size > 1 &&
-        (reduce_all(t, squares, n) < 0 || train_ranks_wait(t) < 0))
+        (reduce_all(t, t->dist, squares, n) < 0 || train_ranks_wait(t) < 0))
         return -1;
     *norm = exact_norm(t->exact, micro_batches(t));
     return 0;

@@ -125,7 +125,7 @@ static const struct spec_field fields[] = {
      .help = "what of the state each rank keeps: all, its part of the optimizer's, or its part of "
              "everything; auto = the first of them that fits in memory"},
     {.path = "reproducible", .type = FIELD_BOOL, .def = "false",
-     .help = "the same bits on any number of ranks, whatever fails in between; on the CPU"},
+     .help = "the same bits on any number of ranks, whatever fails in between"},
     {.path = "seed", .type = FIELD_INT, .min = 0, .max = 9007199254740992.0, .def = "1",
      .help = "every random number follows from it"},
 

@@ -9,7 +9,7 @@
  * With fsdp all ranks make the same passes: one that has no more samples in a step passes
  * idle, and adds nothing.
  *
- * Between GPUs the same is asked of NCCL, on arrays of theirs; integers are always added here.
+ * Between GPUs the same is asked of NCCL, on arrays of theirs.
  *
  * An optimizer that needs whole tensors has parts of unequal length, which collectives do not know:
  * there each rank broadcasts its part, and sums go to all.
@@ -31,7 +31,7 @@
 struct train_units {
     float   *weights, *grads; /* of one unit; kernel arrays */
     void    *narrow;          /* the weights, narrow; themselves where that is fp32 */
-    int64_t *sums;            /* of one unit, where the run is reproducible */
+    int64_t *sums;            /* of one unit, where the run is reproducible; a kernel array */
     int      held;            /* the unit whose weights are in `weights`, or -1 */
     int      in_hand;         /* the unit of the backward pass */
     int      sent;            /* zero1: gradients of units from this one on are handed over */
@@ -75,7 +75,7 @@ static int reduce(struct train *t, int unit, void *block, enum dist_type type)
 {
     const struct shard *s = step_shard(t->step);
     const struct shard_part u = shard_unit(s, unit);
-    struct dist *d = type == DIST_F32 ? numbers(t) : t->dist;
+    struct dist *d = numbers(t);
     if (shard_cut(s) == SHARD_EVEN)
         return dist_reduce_scatter(d, block, u.to - u.from, type, DIST_SUM, &t->err);
     return dist_all_reduce(d, block, u.to - u.from, type, DIST_SUM, &t->err);
@@ -107,23 +107,18 @@ static void need(void *arg, int unit, float **weights, void **narrow, float **gr
     x->in_hand = unit;
 }
 
-static void add_sums(int64_t *to, const int64_t *from, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)from[i]);
-}
-
 static void done(void *arg, int unit)
 {
     struct train *t = arg;
     struct train_units *x = t->units;
+    const struct kern_ops *ops = backend_ops();
     const struct shard_part u = shard_unit(step_shard(t->step), unit), p = mine_of(t, unit);
     const size_t n = u.to - u.from, own = p.to - p.from;
     size_t floats;
     if (t->err.code != ERR_NONE)
         return;
     if (t->exact) {
-        memset(x->sums, 0, n * sizeof(*x->sums));
+        ops->zero((float *)(void *)x->sums, 2 * n);
         exact_round(t->exact, x->sums, x->grads, u.from, u.to);
     }
     if (reduce(t, unit, t->exact ? (void *)x->sums : x->grads, t->exact ? DIST_I64 : DIST_F32) < 0)
@@ -131,9 +126,9 @@ static void done(void *arg, int unit)
     else if (train_ranks_wait(t) < 0)
         return;
     else if (t->exact)
-        add_sums(exact_sums(t->exact, &floats) + p.at, x->sums + (p.from - u.from), own);
+        ops->fixed_join(exact_sums(t->exact, &floats) + p.at, x->sums + (p.from - u.from), own);
     else
-        backend_ops()->ema(step_kernel_grads(t->step) + p.at, x->grads + (p.from - u.from), 1, 1,
+        ops->ema(step_kernel_grads(t->step) + p.at, x->grads + (p.from - u.from), 1, 1,
                            own); /* their sum */
 }
 
@@ -141,7 +136,7 @@ static int alloc_unit(struct train *t, struct train_units *x, size_t floats)
 {
     const struct kern_ops *ops = backend_ops();
     const size_t bytes = floats * sizeof(float);
-    void *weights = NULL, *grads = NULL, *narrow = NULL;
+    void *weights = NULL, *grads = NULL, *narrow = NULL, *sums = NULL;
     int r = backend_alloc(ops, &weights, bytes, USE_EXCHANGE, &t->err);
     if (r == 0)
         r = backend_alloc(ops, &grads, bytes, USE_EXCHANGE, &t->err);
@@ -150,10 +145,9 @@ static int alloc_unit(struct train *t, struct train_units *x, size_t floats)
     x->weights = weights;
     x->grads = grads;
     x->narrow = narrow ? narrow : weights;
-    x->sums = t->spec.reproducible ? calloc(floats, sizeof(*x->sums)) : NULL;
-    if (r == 0 && t->spec.reproducible && !x->sums)
-        r = err_set(&t->err, ERR_MEMORY, "no memory for sums of a unit of the model (%.1f MiB)",
-                    (double)bytes / 0x1p19);
+    if (r == 0 && t->spec.reproducible)
+        r = backend_alloc(ops, &sums, floats * sizeof(*x->sums), USE_EXCHANGE, &t->err);
+    x->sums = sums;
     return r;
 }
 
@@ -182,7 +176,7 @@ void train_units_close(struct train *t)
         backend_ops()->release(t->units->narrow);
     backend_ops()->release(t->units->weights);
     backend_ops()->release(t->units->grads);
-    free(t->units->sums);
+    backend_ops()->release(t->units->sums);
     free(t->units);
 }
 

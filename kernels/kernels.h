@@ -223,6 +223,17 @@ struct kern_ops {
     void (*flow_loss)(double *per_sample, float *dout, const float *out, const float *x0,
                       const float *noise, double weight, int batch, size_t n);
 
+    /* --- sums that no order changes: numbers as integers (fixed.h) --------------------- */
+    /* sum[i] += x[i] * scale, to the nearest integer; scale is a power of two. *most = the largest of
+     * itself and all |x[i]|, a NaN being larger than any. most and total are arrays of the table. */
+    void (*fixed_add)(int64_t *sum, float *most, const float *x, double scale, size_t n);
+    /* to[i] += from[i] */
+    void (*fixed_join)(int64_t *to, const int64_t *from, size_t n);
+    /* y[i] = sum[i] * unit */
+    void (*fixed_result)(float *y, const int64_t *sum, double unit, size_t n);
+    /* *total += (sum over a group of x^2) * scale, to the nearest integer, for all groups */
+    void (*fixed_squares)(int64_t *total, const float *x, double scale, size_t n);
+
     /* --- optimizer ------------------------------------------------------------------ */
     double (*sum_squares)(const float *x, size_t n); /* waits */
     /* `also` = p, narrow; it may be p */

@@ -18,6 +18,7 @@
 
 #include "kernels/adamw.cu"
 #include "kernels/reduce.cu"
+#include "kernels/fixed.cu"
 #include "kernels/came.cu"
 #include "kernels/crossattn.cu"
 #include "kernels/linattn.cu"
@@ -113,6 +114,7 @@ static void fill_table(enum kern_precision precision)
     fill_residual(&table);
     fill_loss(&table);
     fill_reduce(&table);
+    fill_fixed(&table);
     fill_adamw(&table);
     fill_came(&table);
 }

@@ -218,12 +218,10 @@ static void a_reproducible_run(void **state)
     assert_int_equal(fit_choose_sharing(&f, &ask, &err), 0);
     assert_int_equal(f.micro, 4);
     ask.device = true;
-    assert_int_equal(fit_choose_sharing(&f, &ask, &err), -1);
-    assert_non_null(strstr(err.text, "fsdp and reproducible: true do not go together on GPUs"));
     spec.parallel = PARALLEL_AUTO;
     ask.room = (struct memory_room){1000, 1000};
     assert_int_equal(fit_choose_sharing(&f, &ask, NULL), 0);
-    assert_int_equal(f.sharing, SHARING_ZERO1);
+    assert_int_equal(f.sharing, SHARING_FSDP);
 }
 
 static void sizes_that_no_model_has(void **state)
