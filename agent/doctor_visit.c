@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,14 @@
 #include <unistd.h>
 
 #include "agent/alike.h"
+#include "agent/ask.h"
 #include "agent/doctor.h"
 #include "agent/knock.h"
 #include "agent/plan_parts.h"
 #include "agent/probe.h"
 #include "engine/err.h"
+
+enum { PATIENCE_MS = 60000 };
 
 struct visit {
     const char *train;
@@ -65,6 +69,39 @@ static json_t *look(struct visit *v, const json_t *question, struct err *err)
     }
     json_decref(looked);
     json_decref(facts);
+    return answer;
+}
+
+static json_t *tell_facts(struct visit *v, const json_t *question, struct err *err)
+{
+    const char *home = getenv("HOME");
+    json_t *facts = probe_facts(home && home[0] ? home : "/", err);
+    (void)v;
+    (void)question;
+    return facts ? json_pack("{s:o}", "facts", facts) : NULL;
+}
+
+/* Data, batches and memory, as the engine counts them here. */
+static json_t *plan_memory(struct visit *v, const json_t *question, struct err *err)
+{
+    char path[PATH_MAX];
+    struct buf out[ASK_OUTPUTS] = {{0}, {0}};
+    char *argv[] = {(char *)(uintptr_t)v->train, (char[]){"plan"},
+                    plan_true(question, "json") ? (char[]){"--json"} : (char[]){"--spec"},
+                    plan_true(question, "json") ? (char[]){"--spec"} : path, path, NULL};
+    if (!plan_true(question, "json"))
+        argv[4] = NULL;
+    if (write_spec(path, json_object_get(question, "spec"), err) < 0)
+        return NULL;
+    const int code = ask_program(argv, out, PATIENCE_MS);
+    json_t *answer = code == 0 ? json_pack("{s:s}", "said", ask_text(&out[ASK_STDOUT])) : NULL;
+    if (!answer)
+        err_set(err, ERR_USAGE, "%.*s", (int)strcspn(ask_text(&out[ASK_STDERR]), "\n"),
+                ask_text(&out[ASK_STDERR])[0] ? ask_text(&out[ASK_STDERR])
+                                              : "jobctl-train does not answer");
+    unlink(path);
+    buf_fini(&out[ASK_STDOUT]);
+    buf_fini(&out[ASK_STDERR]);
     return answer;
 }
 
@@ -154,7 +191,7 @@ static const struct {
     const char *ask;
     json_t     *(*answer)(struct visit *v, const json_t *question, struct err *err);
 } questions[] = {
-    {"look", look}, {"clock", tell_time}, {"listen", listen_here},
+    {"look", look}, {"facts", tell_facts}, {"memory", plan_memory}, {"clock", tell_time}, {"listen", listen_here},
     {"knock", knock}, {"leave", leave}, {"find", find}, {"take", take},
 };
 

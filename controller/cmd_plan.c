@@ -17,6 +17,7 @@
 #include "controller/home.h"
 #include "controller/job_view.h"
 #include "controller/output.h"
+#include "controller/plan_hosts.h"
 #include "controller/program.h"
 #include "controller/remote.h"
 #include "controller/spec_file.h"
@@ -128,6 +129,29 @@ static int show(struct call *call, const char *job)
     return rc;
 }
 
+/* Of launch: ssh, from what its hosts have now. */
+static int show_hosts(struct call *call, const json_t *spec)
+{
+    if (options_has(&call->options, "gpu-memory"))
+        return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for GPUs that are nowhere, and this job has "
+                       "hosts: add --set launch=local --set 'hosts=[]'");
+    json_t *answer = plan_hosts(spec, call->json, &call->err), *note;
+    size_t i;
+    if (!answer)
+        return -1;
+    if (call->json) {
+        output_json(call, answer);
+        return 0;
+    }
+    json_array_foreach (json_object_get(answer, "notes"), i, note)
+        fprintf(call->out.file, "note: %s\n", json_string_value(note));
+    plan_print(call->out.file, json_object_get(answer, "plan"));
+    const char *train = json_string_value(json_object_get(answer, "train"));
+    fprintf(call->out.file, "%s", train ? train : "");
+    json_decref(answer);
+    return 0;
+}
+
 static int run(struct call *call)
 {
     const struct options *o = &call->options;
@@ -139,14 +163,13 @@ static int run(struct call *call)
     int rc = -1;
     if (spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
         return -1;
-    const char *launch = json_string_value(json_object_get(spec, "launch"));
-    bool elsewhere = launch && strcmp(launch, "ssh") == 0;
+    const bool elsewhere = remote_of_spec(spec) == &remote_ssh;
+    if (elsewhere)
+        rc = show_hosts(call, spec);
     json_decref(spec);
     if (elsewhere) {
         json_decref(request);
-        return err_set(&call->err, ERR_USAGE, "plan looks at this machine, and the job runs on its "
-                       "hosts: what they have is planned there, and `jobctl events` shows it; "
-                       "`jobctl submit --dry-run` checks the spec");
+        return rc;
     }
     json_object_set_new(request, "dry_run", json_true());
     if (client_open(&c, true, &call->err) == 0 &&
@@ -168,6 +191,7 @@ const struct command cmd_plan = {
     .summary = "what submit would do with a spec on this machine, and why; or what a job's plan was",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
             "with its reason. Nothing is submitted. Of a JOB it is the plan of its newest attempt, and "
-            "whether NCCL connects as it predicted.",
+            "whether NCCL connects as it predicted. With launch: ssh it is made from what the job's hosts "
+            "have now.",
     .options = options, .run = run,
 };

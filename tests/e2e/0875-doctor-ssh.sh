@@ -43,6 +43,13 @@ row 'all|checkpoint.dir|ok'
 row 'all|files|ok|all nodes read the same data, xxh3:'
 [ ! -e "$JOBCTL_HOME" ] && [ ! -e new ] && [ -z "$(find . -maxdepth 1 -name '.doctor*')" ]
 
+# The plan is made from what the hosts have.
+code 0 jobctl plan train.yaml
+has 'rank 1 on gpu2: cpu' out
+has 'data        24 samples' out
+code 0 jobctl plan train.yaml --json
+json "o['plan']['np'] == 2 and o['plan']['nodes'] == 2 and o['train']['samples'] == 24"
+
 # Under the same names gpu2 has a directory of its own, with a picture less; the two do not let each other
 # in; a third is not there at all.
 mkdir -p own gpu2/own
@@ -67,6 +74,10 @@ row "all|files|fail|train.data.path '$WORK/own/data' is not the same on all node
 code 1 jobctl doctor train.yaml --set 'hosts=[gpu1,gone]' --set resources.nodes=1
 grep -q '^fail     gone reachable  ' out
 grep -q 'of [0-9]* checks failed' out
+code 0 jobctl plan train.yaml --set 'hosts=[gone,gpu1]' --set resources.nodes=1
+has 'note: gone is passed over: gone cannot be reached' out
+code 4 jobctl plan train.yaml --set 'hosts=[gone,gpu1]'
+has '1 of 2 nodes answer: gone is passed over' err
 
 # An attempt is refused for the same reasons, with both values.
 host_run gpu2 ip route del unreachable "$(host_address gpu1)/32"

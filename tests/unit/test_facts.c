@@ -19,6 +19,7 @@
 #include "agent/known.h"
 #include "agent/plan.h"
 #include "agent/plan_nodes.h"
+#include "agent/probe.h"
 #include "engine/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -320,6 +321,45 @@ static void what_was_tried_is_heeded(void **state)
     }
 }
 
+/* By what its provider leaves in the environment, on a machine that has nothing else to tell. */
+static void a_machine_is_known_by_its_environment(void **state)
+{
+    static const struct {
+        const char *set[2][2], *kind;
+        json_int_t  limit_s, ends_at_s; /* 0: not known */
+    } kinds[] = {
+        {{{"COLAB_RELEASE_TAG", "release-1"}}, "colab", 12 * 3600, 0},
+        {{{"VERTEX_PRODUCT", "COLAB_ENTERPRISE"}, {"COLAB_RELEASE_TAG", "x"}}, "colab-enterprise",
+         18 * 3600, 0},
+        {{{"VERTEX_PRODUCT", "WORKBENCH_INSTANCE"}}, "vertex", 0, 0},
+        {{{"CLOUD_ML_PROJECT_ID", "p"}}, "vertex", 0, 0},
+        {{{"KAGGLE_KERNEL_RUN_TYPE", "Batch"}}, "kaggle", 12 * 3600, 0},
+        {{{"SM_CURRENT_HOST", "algo-1"}}, "sagemaker", 0, 0},
+        {{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_END_TIME", "1900000000"}}, "slurm", 0, 1900000000},
+        {{{"SLURM_JOB_END_TIME", "1900000000"}}, "plain", 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        for (int k = 0; k < 2 && kinds[i].set[k][0]; k++)
+            unsetenv(kinds[i].set[k][0]);
+    unsetenv("COLAB_GPU");
+    setenv("JOBCTL_SYSROOT", "/nowhere", 1);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        json_t *facts = json_object();
+        for (int k = 0; k < 2 && kinds[i].set[k][0]; k++)
+            setenv(kinds[i].set[k][0], kinds[i].set[k][1], 1);
+        assert_int_equal(probe_kind(facts), 0);
+        const json_t *session = json_object_get(facts, "session");
+        assert_string_equal(json_string_value(json_object_get(facts, "host_kind")), kinds[i].kind);
+        assert_int_equal(json_integer_value(json_object_get(session, "limit_s")), kinds[i].limit_s);
+        assert_int_equal(json_integer_value(json_object_get(session, "ends_at_s")), kinds[i].ends_at_s);
+        for (int k = 0; k < 2 && kinds[i].set[k][0]; k++)
+            unsetenv(kinds[i].set[k][0]);
+        json_decref(facts);
+    }
+    unsetenv("JOBCTL_SYSROOT");
+}
+
 static void what_is_known_holds_for_this_state_alone(void **state)
 {
     (void)state;
@@ -360,6 +400,7 @@ int main(void)
         cmocka_unit_test(more_than_fits_is_refused_by_name),
         cmocka_unit_test(what_was_tried_is_heeded),
         cmocka_unit_test(what_is_known_holds_for_this_state_alone),
+        cmocka_unit_test(a_machine_is_known_by_its_environment),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
 }
