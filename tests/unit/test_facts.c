@@ -321,6 +321,36 @@ static void what_was_tried_is_heeded(void **state)
     }
 }
 
+/* CUDA_VISIBLE_DEVICES that came with the environment: a grant, or left from another container. */
+static void inherited_devices_are_a_grant_or_a_leftover(void **state)
+{
+    static const struct {
+        const char *list, *note;
+        int         np;
+    } rows[] = {
+        {"0,1", NULL, 2},
+        {"1", "permits 1 of 2 GPUs", 1},
+        {"GPU-ffffffff", "names 1 GPU that is not here: a leftover, which is ignored", 2},
+        {"0,GPU-ffffffff", "names 1 GPU that is not here: a leftover", 1},
+        {"6,7", "names 2 GPUs that are not here: a leftover, which is ignored", 2},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *facts = facts_of("rtx3090"), *spec = json_loads(ONE, 0, NULL), *plan = NULL;
+        json_object_set_new(json_object_get(facts, "environment"), "CUDA_VISIBLE_DEVICES",
+                            json_string(rows[i].list));
+        assert_int_equal(plan_make(&plan, facts, spec, NULL), 0);
+        char *text = json_dumps(json_object_get(plan, "notes"), 0);
+        if (json_integer_value(json_object_get(plan, "np")) != rows[i].np ||
+            (rows[i].note ? !strstr(text, rows[i].note) : strstr(text, "CUDA_VISIBLE_DEVICES") != NULL))
+            fail_msg("%s: %s", rows[i].list, text);
+        free(text);
+        json_decref(plan);
+        json_decref(spec);
+        json_decref(facts);
+    }
+}
+
 /* By what its provider leaves in the environment, on a machine that has nothing else to tell. */
 static void a_machine_is_known_by_its_environment(void **state)
 {
@@ -400,6 +430,7 @@ int main(void)
         cmocka_unit_test(more_than_fits_is_refused_by_name),
         cmocka_unit_test(what_was_tried_is_heeded),
         cmocka_unit_test(what_is_known_holds_for_this_state_alone),
+        cmocka_unit_test(inherited_devices_are_a_grant_or_a_leftover),
         cmocka_unit_test(a_machine_is_known_by_its_environment),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
