@@ -6,6 +6,7 @@
  * Whoever does not come, is lost, or cannot, ends the attempt with its name.
  */
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -152,17 +153,36 @@ static json_t *alike_body(const struct attempt *a, int k, json_t *list)
     return json_pack("{s:[s?, s?], s:O}", "names", crew_name(crew, 0), crew_name(crew, k), "list", list);
 }
 
+/* Of those that come after it, as in a ring, where a collective goes first; few enough for any number of
+ * nodes. The first node has been called by all. */
+static json_t *doors_for(const struct attempt *a, int k, int n)
+{
+    enum { NEIGHBOURS = 16 };
+    const struct crew *crew = world_crew(a->world);
+    json_t *doors = json_array();
+    for (int i = 1; i < n - 1 && i <= NEIGHBOURS; i++) {
+        const int other = (k - 1 + i) % (n - 1) + 1;
+        json_t *door = json_copy((json_t *)(uintptr_t)crew_member_door(crew, other));
+        if (!door)
+            continue;
+        json_object_set_new(door, "host", json_string(crew_name(crew, other)));
+        json_array_append_new(doors, door);
+    }
+    return doors;
+}
+
 static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t *list)
 {
     const json_t *l = a->launch;
     json_t *proof = a->proof[0] ? json_pack("{s:s, s:s}", "path", a->proof, "text", a->o.nonce)
                                 : NULL;
-    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O?, s:I, s:o*, s:o}}", "spec",
+    return json_pack("{s:O, s:O, s:{s:O?, s:O?, s:O?, s:O?, s:I, s:o*, s:o, s:o}}", "spec",
                      json_object_get(l, "spec"), "plan", part, "launch", "name",
                      json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
                      "secrets", json_object_get(l, "secrets"), "restarts",
                      json_object_get(json_object_get(l, "budget"), "restarts"), "deadline_s",
-                     (json_int_t)a->deadline_s, "proof", proof, "alike", alike_body(a, k, list));
+                     (json_int_t)a->deadline_s, "proof", proof, "alike", alike_body(a, k, list), "doors",
+                     doors_for(a, k, nodes_of(a)));
 }
 
 static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct err *err)

@@ -281,6 +281,7 @@ void crew_destroy(struct crew *c)
     for (int i = 0; c->seats && i < c->o.nodes; i++) {
         json_decref(c->seats[i].facts);
         json_decref(c->seats[i].preflight);
+        json_decref(c->seats[i].door);
     }
     free(c->seats);
     json_decref(c->names);
@@ -304,6 +305,12 @@ const json_t *crew_facts(const struct crew *c, int node)
 {
     const struct seat *s = seat_of(c, node);
     return s ? s->facts : NULL;
+}
+
+const json_t *crew_member_door(const struct crew *c, int node)
+{
+    const struct seat *s = seat_of(c, node);
+    return s ? s->door : NULL;
 }
 
 const json_t *crew_preflight(const struct crew *c, int node)

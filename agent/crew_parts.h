@@ -27,7 +27,7 @@ struct seat {
     int               node;
     struct crew_link *link;
     char              name[CREW_NAME], address[SECURE_ADDRESS];
-    json_t           *facts, *preflight;
+    json_t           *facts, *preflight, *door;
     bool              lost;
     char              gone[CREW_GONE]; /* proven: to be told as lost; "" = no */
     bool              owes[CREW_ASKS]; /* an answer */

@@ -10,7 +10,7 @@ static const struct wire_row rows[] = {
      "job:i attempt:i nonce:s node:i life:s received:i"},
     {CREW_PULSE, "pulse", TO_HEAD, 1 * KIB, "ack:i at_ns:i echo_ns:i held_ns:i"},
     {CREW_JOIN, "join", TO_HEAD, 256 * KIB,
-     "seq:i name:s version:s facts:o wall_ms:i address:s"},
+     "seq:i name:s version:s facts:o wall_ms:i address:s door:o?"},
     {CREW_PREPARED, "prepared", TO_HEAD, 128 * KIB, "seq:i text:t preflight:o?"},
     {CREW_SPAWNED, "spawned", TO_HEAD, 64 * KIB, "seq:i generation:i pids:a text:t"},
     {CREW_EXITED, "exited", TO_HEAD, 256 * KIB,

@@ -15,7 +15,7 @@
  * delivered once and in order. The others may be missing.
  *
  * To the head
- *   JOIN      {seq, name, version, facts, wall_ms, address}
+ *   JOIN      {seq, name, version, facts, wall_ms, address, door}   door: for other members, on trial
  *   PREPARED  {seq, text, preflight}                        text null: it can
  *   SPAWNED   {seq, generation, pids, text}                 text null: they run
  *   EXITED    {seq, ...}                                    struct agent_exit (agent/agent_core.h)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,19 +33,24 @@ static double now_ms(void)
 /* --- the door --------------------------------------------------------------------------------- */
 
 static struct {
-    int  fd;
-    char word[WORD + 1];
-} door;
+    int         fd;
+    char        word[WORD + 1]; /* "" = it is closed */
+    atomic_bool closing;
+    pthread_t   thread;
+} door = {.fd = -1};
 
 /* Callers wait for each other where two call at the same time: so it answers beside what else is done. */
 static void *answer(void *arg)
 {
+    char word[WORD + 1];
+    const int listener = door.fd;
     (void)arg;
-    for (;;) {
-        int fd = accept4(door.fd, NULL, NULL, SOCK_CLOEXEC);
+    memcpy(word, door.word, sizeof(word));
+    while (!atomic_load(&door.closing)) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
-        (void)!send(fd, door.word, WORD, MSG_NOSIGNAL);
+        (void)!send(fd, word, WORD, MSG_NOSIGNAL);
         close(fd);
     }
     return NULL;
@@ -54,7 +60,6 @@ static int open_door(struct err *err)
 {
     unsigned char drawn[WORD / 2];
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    pthread_t thread;
     if (getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn))
         return err_set(err, ERR_SYSTEM, "no random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof(drawn); i++)
@@ -63,18 +68,37 @@ static int open_door(struct err *err)
     if (door.fd < 0 || bind(door.fd, (struct sockaddr *)&any, sizeof(any)) < 0 ||
         listen(door.fd, BACKLOG) < 0)
         return err_set(err, ERR_SYSTEM, "no port can be opened: %s", strerror(errno));
-    if (pthread_create(&thread, NULL, answer, NULL) != 0)
-        return err_set(err, ERR_SYSTEM, "no thread can be started");
-    pthread_detach(thread);
-    return 0;
+    atomic_store(&door.closing, false);
+    return pthread_create(&door.thread, NULL, answer, NULL) == 0
+               ? 0 : err_set(err, ERR_SYSTEM, "no thread can be started");
+}
+
+static void shut(void)
+{
+    door.word[0] = '\0';
+    if (door.fd >= 0)
+        close(door.fd);
+    door.fd = -1;
+}
+
+void knock_close(void)
+{
+    if (!door.word[0])
+        return;
+    atomic_store(&door.closing, true);
+    shutdown(door.fd, SHUT_RDWR); /* it wakes who accepts */
+    pthread_join(door.thread, NULL);
+    shut();
 }
 
 json_t *knock_listen(struct err *err)
 {
     struct sockaddr_in in;
     socklen_t size = sizeof(in);
-    if (!door.word[0] && open_door(err) < 0)
+    if (!door.word[0] && open_door(err) < 0) {
+        shut();
         return NULL;
+    }
     getsockname(door.fd, (struct sockaddr *)&in, &size);
     return json_pack("{s:o, s:i, s:s}", "addresses", door_addresses(), "port",
                      (int)ntohs(in.sin_port), "word", door.word);

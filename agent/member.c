@@ -16,6 +16,7 @@
 #include "agent/crew_wire.h"
 #include "agent/doctor.h"
 #include "agent/inspector.h"
+#include "agent/knock.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
 #include "agent/member_parts.h"
@@ -154,6 +155,41 @@ static int compare_files(const json_t *alike, const json_t *spec, struct err *er
     return rc;
 }
 
+/* Who does not answer, as a sentence; "" where all do. */
+static void knock_at_others(const json_t *doors, char *out, size_t size)
+{
+    size_t i;
+    const json_t *way;
+    json_t *reached = json_array_size(doors) > 0 ? knock_at(doors) : NULL;
+    out[0] = '\0';
+    json_array_foreach(reached, i, way)
+    {
+        if (out[0] || !json_object_get(way, "error"))
+            continue;
+        snprintf(out, size, "%s does not answer: %s: let the nodes reach each other on all TCP ports",
+                 string_of(way, "host"), string_of(way, "error"));
+    }
+    json_decref(reached);
+}
+
+/* The engine's ranks all speak to each other; a command's may do without. */
+static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight, struct err *err)
+{
+    char text[400];
+    knock_at_others(doors, text, sizeof(text));
+    if (!text[0])
+        return 0;
+    if (json_object_get(spec, "train"))
+        return err_set(err, ERR_SYSTEM, "%s", text);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "ways", "status", "warn", "seen", text,
+                            "todo", "look at firewalls and routes");
+    if (*preflight)
+        json_array_append_new(json_object_get(*preflight, "rows"), row);
+    else
+        *preflight = json_pack("{s:s, s:[o]}", "text", text, "rows", row);
+    return 0;
+}
+
 /* Everything that can refuse a launch before a process is started. */
 static int prepare(struct member *m, json_t **preflight, struct err *err)
 {
@@ -167,6 +203,8 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
         return -1;
     *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,
                                   dir && dir[0] ? dir : m->o.run_dir, NULL, err);
+    if (rc == 0)
+        rc = try_ways(json_object_get(launch, "doors"), spec, preflight, err);
     if (!m->nccl_watch)
         m->nccl_watch = nccl_watch_create(json_object_get(m->prepare, "plan"), m->o.facts);
     m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
@@ -238,6 +276,7 @@ static int start(struct member *m, const json_t *body, int *n, struct err *err)
     m->generation = e.generation;
     member_forget_told(m, e.generation ? e.local_world : 0);
     nccl_watch_begin(m->nccl_watch);
+    knock_close(); /* all have tried */
     return ranks_start(m->ranks, &e, m->pids, err);
 }
 

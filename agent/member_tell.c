@@ -8,6 +8,7 @@
 
 #include "agent/agent_core.h"
 #include "agent/crew_wire.h"
+#include "agent/knock.h"
 #include "agent/log.h"
 #include "agent/log_feed.h"
 #include "agent/member_parts.h"
@@ -38,10 +39,10 @@ void member_join(struct member *m)
     clock_gettime(CLOCK_REALTIME, &wall);
     crew_link_address(m->link, false, address);
     member_say(m, CREW_JOIN,
-               json_pack("{s:s, s:s, s:O, s:I, s:s}", "name", name ? name : "", "version",
+               json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version",
                          m->o.version, "facts", m->o.facts, "wall_ms",
                          (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "address",
-                         address));
+                         address, "door", knock_listen(NULL)));
 }
 
 /* --- ranks -------------------------------------------------------------------------------- */

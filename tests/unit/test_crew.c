@@ -457,6 +457,40 @@ static void who_cannot_is_named(void **state)
                                       "of the first node"));
 }
 
+/* Port 1: nobody listens there. */
+static void who_does_not_reach_another_says_so(void **state)
+{
+    (void)state;
+    gather();
+    for (int i = 1; i < NODES; i++) {
+        json_t *body = prepare_body(i, "exit 0", NULL), *door;
+        const bool own = i == 2;
+        door = own ? json_deep_copy(crew_member_door(crew, 1))
+                   : json_pack("{s:[s], s:i, s:s}", "addresses", "127.0.0.1", "port", 1, "word", "x");
+        assert_non_null(door);
+        json_object_set_new(door, "host", json_string(own ? "n1" : "n2"));
+        json_object_set_new(json_object_get(body, "launch"), "doors", json_pack("[o]", door));
+        assert_int_equal(crew_prepare(crew, i, body, NULL), 0);
+        json_decref(body);
+    }
+    AWAIT(prepared, 1);
+    assert_string_equal(t.refusal, ""); /* a command may do without */
+    for (int i = 1; i < NODES; i++) {
+        const json_t *rows = json_object_get(crew_preflight(crew, i), "rows"), *row;
+        const char *seen = NULL;
+        size_t k;
+        json_array_foreach(rows, k, row)
+        {
+            if (strcmp(json_string_value(json_object_get(row, "check")), "ways") == 0)
+                seen = json_string_value(json_object_get(row, "seen"));
+        }
+        if (i == 1)
+            assert_non_null(seen && strstr(seen, "n2 does not answer: 127.0.0.1, port 1: Conn") ? seen : NULL);
+        else
+            assert_null(seen);
+    }
+}
+
 /* All or none: what the others have started of it is gone when it is told. */
 static void a_generation_that_cannot_begin_leaves_nothing(void **state)
 {
@@ -752,6 +786,7 @@ int main(int argc, char **argv)
         CREW(commands_signals_and_what_is_left),
         CREW(setup_on_each_node),
         CREW(who_cannot_is_named),
+        CREW(who_does_not_reach_another_says_so),
         CREW(a_generation_that_cannot_begin_leaves_nothing),
         CREW(pages_travel),
         CREW(stacks_are_looked_at),
