@@ -19,7 +19,7 @@ packages=(
 )
 tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl openssh-server iproute2 python3 python3-nbclient python3-ipykernel)
 # Not every release has these: left out where they are unknown.
-optional=(libclang-rt-14-dev)
+optional=(libclang-rt-14-dev gcc-11)
 # A real Slurm for tests/slurm: where it cannot be installed those tests are skipped.
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
 peers=(python3-torch python3-numpy)
