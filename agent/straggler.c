@@ -27,7 +27,7 @@ struct straggler {
     int            slow;     /* told, -1 = nobody */
     int            percent;
     enum flight_phase phase;
-    char           text[200];
+    char           text[280];
 };
 
 int straggler_create(struct straggler **out, int ranks, struct err *err)
@@ -119,17 +119,18 @@ static int find(struct straggler *s, int *next)
     return s->percent > STRAGGLER_PERCENT ? slow : -1;
 }
 
-static void say(struct straggler *s, int next)
+static void say(struct straggler *s, int next, const char *node)
 {
     const struct counts *a = &s->rank[s->slow], *b = &s->rank[next];
     s->phase = worst_phase(a, b);
     snprintf(s->text, sizeof(s->text),
-             "rank %d slows all down: without it a step would take %d %% less; its own work takes "
+             "rank %d%s%.60s slows all down: without it a step would take %d %% less; its own work takes "
              "%.1f ms, that of the next slowest %.1f ms, most of the difference in %s",
-             s->slow, s->percent, a->all_ms, b->all_ms, flight_phase_name(s->phase));
+             s->slow, node[0] ? " on " : "", node, s->percent, a->all_ms, b->all_ms, flight_phase_name(s->phase));
 }
 
-bool straggler_look(struct straggler *s, const struct flight_page *pages, int64_t now_ms)
+bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes,
+                    int64_t now_ms)
 {
     if (s->n < 2)
         return false;
@@ -145,7 +146,7 @@ bool straggler_look(struct straggler *s, const struct flight_page *pages, int64_
     int next, was = s->slow, found = find(s, &next);
     if (found >= 0 && found == s->suspect) {
         s->slow = found;
-        say(s, next);
+        say(s, next, nodes ? nodes[found] : "");
     } else if (found < 0 && s->suspect < 0) {
         s->slow = -1;
         s->text[0] = '\0';

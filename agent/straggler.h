@@ -25,10 +25,12 @@ int straggler_create(struct straggler **out, int ranks, struct err *err);
 void straggler_destroy(struct straggler *s);
 void straggler_begin(struct straggler *s); /* new processes */
 
-/* One look at all pages; true when what is said has changed. */
-bool straggler_look(struct straggler *s, const struct flight_page *pages, int64_t now_ms);
+/* One look at all pages; true when what is said has changed. `nodes`: where each rank is, "" where there is
+ * one node only; NULL: on one. */
+bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes,
+                    int64_t now_ms);
 
-/* "rank 2 slows all down by 31 %: ..."; "" = nobody does. */
+/* "rank 2 on gpu2 slows all down: ..."; "" = nobody does. */
 const char *straggler_text(const struct straggler *s);
 
 /* {rank, phase, percent, text, step_ms, own_ms: [], wait_ms: []} of the last window, a new object;

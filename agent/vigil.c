@@ -29,6 +29,7 @@ struct vigil {
     int                np, generation;
     struct hang_rank  *look;
     struct flight_page *pages;
+    const char        **nodes;
 };
 
 static int64_t now_ms(void)
@@ -64,11 +65,12 @@ static void on_look(uv_timer_t *timer)
     struct hang_verdict verdict;
     for (int i = 0; i < v->np; i++) {
         struct hang_rank *r = &v->look[i];
-        *r = (struct hang_rank){.page = &v->pages[i], .where = world_where(v->world, i)};
+        v->nodes[i] = world_where(v->world, i);
+        *r = (struct hang_rank){.page = &v->pages[i], .where = v->nodes[i]};
         r->alive = world_look(v->world, i, &v->pages[i], &r->state, &r->io_mib) > 0;
     }
     int64_t now = now_ms();
-    if (straggler_look(v->straggler, v->pages, now))
+    if (straggler_look(v->straggler, v->pages, v->nodes, now))
         v->hooks.slow(v->hooks.arg, straggler_body(v->straggler));
     if (hang_look(v->hang, v->look, now, &verdict))
         tell_trouble(v, verdict.rank, verdict.init, false, verdict.text);
@@ -102,8 +104,9 @@ int vigil_create(struct vigil **out, uv_loop_t *loop, struct world *world, const
     if (v) {
         v->look = calloc((size_t)np, sizeof(*v->look));
         v->pages = calloc((size_t)np, sizeof(*v->pages));
+        v->nodes = calloc((size_t)np, sizeof(*v->nodes));
     }
-    if (!v || !v->look || !v->pages) {
+    if (!v || !v->look || !v->pages || !v->nodes) {
         vigil_destroy(v);
         return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", np);
     }
@@ -138,6 +141,7 @@ void vigil_destroy(struct vigil *v)
     free(v->partial);
     free(v->look);
     free(v->pages);
+    free(v->nodes);
     free(v);
 }
 

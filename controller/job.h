@@ -27,7 +27,7 @@ struct remote;
 
 /* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
 struct job_pulse {
-    char    slow[200];          /* which rank slows all down, "" = none */
+    char    slow[280];          /* which rank slows all down, "" = none */
     char    nccl[600];          /* how it connects otherwise than predicted, "" = as predicted */
     double  loss, lr, samples_per_s, step_ms;
     char    phase[16];

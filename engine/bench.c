@@ -12,7 +12,9 @@
 #include "engine/backend.h"
 #include "engine/err.h"
 #include "engine/layout.h"
+#include "engine/snapshot.h"
 #include "engine/step.h"
+#include "engine/turns.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 #include "kernels/sgemm.h"
@@ -31,6 +33,8 @@ struct layer {
 struct bench {
     struct bench_spec spec;
     struct step      *step;
+    struct turns     *turns;  /* NULL: it updates in place */
+    double            update_ms;
     struct step_input in;
     float            *x0, *noise, *y, *mask, *abc;
     int              *t_index;
@@ -40,11 +44,16 @@ struct bench {
     double           *ms, *sgemm;
 };
 
-static double now_ms(void)
+static double clock_ms(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static double now_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
 }
 
 static int64_t resident_bytes(void)
@@ -174,6 +183,20 @@ static int make_batch(struct bench *b, struct err *err)
     return 0;
 }
 
+/* The end of a step whose state lives in a memory file. */
+static int snapshot_step(struct bench *b, struct err *err)
+{
+    double norm;
+    if (step_squares(b->step, &norm, err) < 0)
+        return -1;
+    const double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
+    if (turns_update(b->turns, b->spec.lr, sqrt(norm), err) < 0)
+        return -1;
+    turns_seal(b->turns, optim_count(step_optim(b->step)), &norm, sizeof(norm));
+    b->update_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start;
+    return 0;
+}
+
 static int one_step(struct bench *b, double *ms, double *loss, struct err *err)
 {
     double norm;
@@ -182,7 +205,8 @@ static int one_step(struct bench *b, double *ms, double *loss, struct err *err)
     for (int i = 0; i < b->spec.micros; i++)
         if (step_micro(b->step, &b->in, 1.0 / b->spec.micros, loss, NULL, err) < 0)
             return -1;
-    if (step_end(b->step, b->spec.lr, &norm, err) < 0 || backend_check(backend_ops(), err) < 0)
+    if ((b->turns ? snapshot_step(b, err) : step_end(b->step, b->spec.lr, &norm, err)) < 0 ||
+        backend_check(backend_ops(), err) < 0)
         return -1;
     *ms = now_ms() - start;
     return 0;
@@ -234,6 +258,47 @@ static int measure(struct bench *b, struct bench_result *r, struct err *err)
     return 0;
 }
 
+/* Steps without and with, in turns. */
+static int measure_snapshots(struct bench *b, struct bench_result *r, struct err *err)
+{
+    const int n = b->spec.steps;
+    double *ms = calloc((size_t)n * 4, sizeof(*ms));
+    int rc = -1;
+    if (!ms)
+        return err_set(err, ERR_MEMORY, "no memory for the times of %d steps", n);
+    for (int i = -2 * b->spec.warmup; i < 2 * n; i++) {
+        const int with = i & 1, at = i / 2;
+        double took;
+        turns_keep(b->turns, with);
+        if (one_step(b, &took, &r->loss, err) < 0)
+            goto out;
+        if (i >= 0) {
+            ms[with * n + at] = took;
+            ms[(2 + with) * n + at] = b->update_ms;
+        }
+    }
+    for (int with = 0; with < 2; with++) {
+        r->step_ms[with] = median(ms + with * n, n);
+        r->update_ms[with] = median(ms + (2 + with) * n, n);
+    }
+    rc = 0;
+out:
+    free(ms);
+    return rc;
+}
+
+/* Before the first weights: what was is not kept. */
+static int open_turns(struct bench *b, struct err *err)
+{
+    const struct snapshot_run run = {layout_digest(model_layout(step_model(b->step))), 0, 1};
+    if (!b->spec.snapshots)
+        return 0;
+    if (!backend_ops()->host)
+        return err_set(err, ERR_USAGE, "snapshots are measured on the CPU; on a GPU they are copied beside "
+                                       "the next step");
+    return turns_create(&b->turns, -1, &run, b->step, err);
+}
+
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err)
 {
     struct bench b = {.spec = *spec};
@@ -244,12 +309,12 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     if (backend_ops()->host) /* BLAS of the CPU is no measure of a GPU */
         list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, err) < 0 ||
-        make_batch(&b, err) < 0)
+        make_batch(&b, err) < 0 || open_turns(&b, err) < 0)
         goto out;
     model_init_weights(step_model(b.step), 1);
     if (model_push(step_model(b.step), err) < 0)
         goto out;
-    if (measure(&b, &r, err) < 0)
+    if (measure(&b, &r, err) < 0 || (b.turns && measure_snapshots(&b, &r, err) < 0))
         goto out;
     r.params = layout_params(model_layout(step_model(b.step)));
     const double samples = (double)spec->batch.batch * spec->micros;
@@ -263,6 +328,7 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     *out = r;
     rc = 0;
 out:
+    turns_destroy(b.turns);
     step_destroy(b.step);
     free(b.x0);
     free(b.noise);

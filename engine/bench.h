@@ -5,11 +5,13 @@
  * random numbers.  In turns with it, the matrix products of the step's linear
  * layers run bare, each in the faster of two ways to use all cores; attention's
  * small products are not among them; on a GPU nothing runs beside the steps.
- * Turns, because a machine's speed wanders.
+ * Turns, because a machine's speed wanders.  In the same way steps with and without a snapshot in memory
+ * (turns.h) are compared.
  */
 #ifndef ENGINE_BENCH_H
 #define ENGINE_BENCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/model.h"
@@ -25,6 +27,7 @@ struct bench_spec {
     int                 micros;           /* micro-batches of a step */
     double              lr, flow_shift;
     int                 steps, warmup;
+    bool                snapshots;        /* on the CPU: and what they cost */
 };
 
 struct bench_result {
@@ -35,6 +38,9 @@ struct bench_result {
     double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
     double sgemm_share;                  /* sgemm_ms / ms_median */
     int64_t params, rss_growth;          /* bytes, from the end of the warm-up to the end */
+    /* Medians of a step, and of processor time for its update, without and with a snapshot of it; 0: not
+     * measured. */
+    double step_ms[2], update_ms[2];
     double loss;                         /* of the last step: a bench of NaNs would be a lie */
 };
 

@@ -133,10 +133,14 @@ static void print_json(const struct bench_result *r)
     printf("{\"version\": 1, \"steps\": %d, \"threads\": %d, \"params\": %lld, "
            "\"ms_median\": %.4f, \"ms_min\": %.4f, \"ms_max\": %.4f, \"samples_per_s\": %.3f, "
            "\"gflops\": %.2f, \"mfu\": %.4f, \"sgemm_ms\": %.4f, \"sgemm_gflops\": %.2f, "
-           "\"sgemm_share\": %.4f, \"rss_growth_bytes\": %lld, \"loss\": %.6f}\n",
+           "\"sgemm_share\": %.4f, \"rss_growth_bytes\": %lld, \"loss\": %.6f",
            r->steps, r->threads, (long long)r->params, r->ms_median, r->ms_min, r->ms_max,
            r->samples_per_s, r->gflops, r->mfu, r->sgemm_ms, r->sgemm_gflops, r->sgemm_share,
            (long long)r->rss_growth, r->loss);
+    if (r->step_ms[0] > 0)
+        printf(", \"snapshots\": {\"step_ms\": [%.4f, %.4f], \"update_ms\": [%.4f, %.4f]}", r->step_ms[0],
+               r->step_ms[1], r->update_ms[0], r->update_ms[1]);
+    printf("}\n");
 }
 
 static void print_table(const struct bench_result *r)
@@ -155,6 +159,11 @@ static void print_table(const struct bench_result *r)
         printf("             %9.1f %%    of the step is what sgemm alone would take\n",
                100 * r->sgemm_share);
     }
+    if (r->step_ms[0] > 0)
+        printf("snapshots    %+9.3f ms   of %.3f (%+.2f %%); an update takes %.3f ms of a processor, "
+               "without %.3f\n",
+               r->step_ms[1] - r->step_ms[0], r->step_ms[0],
+               100 * (r->step_ms[1] / r->step_ms[0] - 1), r->update_ms[1], r->update_ms[0]);
     printf("parameters   %9lld      memory grew by %lld KiB\n", (long long)r->params,
            (long long)r->rss_growth / 1024);
 }
@@ -198,11 +207,12 @@ int command_bench(int argc, char **argv)
     const char *config = NULL, *job = NULL, *name = NULL, *steps = NULL, *backend = NULL;
     const char *precision = NULL, *cluster = NULL, *params = NULL, *step_ms = NULL;
     int nodes = 0, gpus = 0;
-    bool json = false;
+    bool json = false, snapshots = false;
     const struct command_option options[] = {
         {"--config", &config, NULL, false}, {"--case", &name, NULL, false},
         {"--spec", &job, NULL, false},
         {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
+        {"--snapshots", NULL, &snapshots, false},
         {"--backend", &backend, NULL, false}, {"--precision", &precision, NULL, false},
         {"--model-cluster", &cluster, NULL, false},
         {"--params", &params, NULL, false}, {"--step-ms", &step_ms, NULL, false},
@@ -234,8 +244,10 @@ int command_bench(int argc, char **argv)
         spec.steps = (int)n;
     }
     if (backend_open(backend ? backend : "cpu", precision, &err) < 0 ||
-        (job ? read_job(&spec, job, &err) : read_spec(&spec, config, name, &err)) < 0 ||
-        bench_run(&r, &spec, &err) < 0)
+        (job ? read_job(&spec, job, &err) : read_spec(&spec, config, name, &err)) < 0)
+        return command_fail("bench", &err);
+    spec.snapshots = snapshots;
+    if (bench_run(&r, &spec, &err) < 0)
         return command_fail("bench", &err);
     if (json)
         print_json(&r);

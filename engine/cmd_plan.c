@@ -132,6 +132,13 @@ static int micro_batches(const struct plan *p, const struct fit *f)
     return (share + f->micro - 1) / f->micro;
 }
 
+/* Of a rank: on the CPU a second image of what it saves (turns.h), on a GPU two copies of it. */
+static int64_t snapshot_share(const struct plan *p)
+{
+    const int64_t share = (p->card[0].fit.plan.checkpoint + p->ranks - 1) / p->ranks;
+    return p->card[0].device ? 2 * share : share;
+}
+
 static json_t *json_of_card(const struct plan *p, const struct card *c)
 {
     const struct fit *f = &c->fit;
@@ -159,10 +166,10 @@ static void print_json(const struct plan *p)
     json_t *o = json_pack("{s:i}", "schema", 1);
     json_t *batches = batch_report_json(&p->batches);
     json_t *rest = json_pack(
-        "{s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:f, s:o}", "batch", s->batch_global, "micro_batch",
+        "{s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:I, s:f, s:o}", "batch", s->batch_global, "micro_batch",
         f->micro, "micro_batches_per_step", micro_batches(p, f), "steps", (json_int_t)s->steps,
         "params", (json_int_t)f->plan.params, "flops_per_step", p->flops, "checkpoint_bytes",
-        (json_int_t)f->plan.checkpoint, "epochs",
+        (json_int_t)f->plan.checkpoint, "snapshot_bytes", (json_int_t)snapshot_share(p), "epochs",
         (double)s->steps * s->batch_global / (double)p->shape.samples, "memory", cards);
     json_object_update(o, batches);
     json_object_update(o, rest);
@@ -214,6 +221,14 @@ static const char *checkpoint_interval(const struct train_spec *s, char *out, si
     return out;
 }
 
+static void print_snapshots(const struct plan *p)
+{
+    char size[MEMORY_TEXT];
+    printf("snapshots   %s%s more per rank%s\n", memory_text(snapshot_share(p), size),
+           p->card[0].device ? " of this machine's memory" : "",
+           p->card[0].device ? "" : ", and as much again while a checkpoint is written");
+}
+
 static void print_words(const struct plan *p)
 {
     const struct train_spec *s = &p->spec;
@@ -235,6 +250,7 @@ static void print_words(const struct plan *p)
     char every[48];
     printf("checkpoint  %s each, %s, %d kept\n", memory_text(p->card[0].fit.plan.checkpoint, size),
            checkpoint_interval(s, every, sizeof(every)), s->checkpoint_keep);
+    print_snapshots(p);
 }
 
 int command_plan(int argc, char **argv)

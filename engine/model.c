@@ -111,7 +111,8 @@ void model_destroy(struct model *m)
     if (!m->max.by_unit) {
         if (m->narrow != m->weights)
             m->ops->release(m->narrow);
-        m->ops->release(m->weights);
+        if (!m->guest)
+            m->ops->release(m->weights);
         m->ops->release(m->grads);
     }
     m->ops->release(m->acts);

@@ -98,6 +98,8 @@ float *model_kernel_grads(struct model *m);
  * The weights themselves where narrow is fp32. */
 void *model_kernel_narrow(struct model *m);
 const struct kern_ops *model_ops(const struct model *m);
+/* On the CPU: the weights are what this memory of the caller holds, until the next call. */
+void model_place(struct model *m, float *weights);
 int64_t model_bytes(const struct model *m); /* of the device's memory */
 
 /* Initial weights as the authors draw them (docs: xavier, N(0, 0.02), ...), from

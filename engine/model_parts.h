@@ -105,6 +105,7 @@ struct model {
     void                  *narrow;                 /* the weights, narrow; may be the weights */
     float                 *freqs;                  /* likewise: timestep_freqs */
     float                 *here_weights, *here_grads; /* views; the same on the CPU */
+    bool                   guest;          /* the weights are in somebody else's memory */
     float                 *here_act;               /* the activation last asked for */
     struct model_stage     stage;
     float                 *back_acts;              /* kernel array: struct back_acts */

@@ -99,6 +99,15 @@ int model_push(struct model *m, struct err *err)
     return backend_check(m->ops, err);
 }
 
+void model_place(struct model *m, float *weights)
+{
+    if (!m->guest)
+        m->ops->release(m->weights);
+    m->guest = true;
+    m->weights = m->here_weights = weights;
+    m->narrow = weights;
+}
+
 void *model_kernel_narrow(struct model *m)
 {
     return m->narrow;

@@ -6,7 +6,7 @@
  * so takes only shards that are cut at tensors.
  * The clip factor is handed to the kernels, so the gradients are read once.
  */
-#include "engine/optim.h"
+#include "engine/optim_parts.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -19,34 +19,6 @@
 #include "engine/layout.h"
 #include "engine/shard.h"
 #include "kernels/kernels.h"
-
-/* Trained numbers that lie together: in blocks of the layout, and in blocks of the state. */
-struct range {
-    size_t offset, at, count;
-};
-
-/* A kernel array and its view here; on the CPU one and the same. */
-struct block {
-    float *at, *here;
-    size_t count;
-};
-
-struct optim {
-    struct optim_config    cfg;
-    const struct kern_ops *ops;
-    const struct layout   *layout;
-    struct optim_share     share;
-    struct shard          *whole;        /* where nothing is shared */
-    size_t                 floats;       /* of a block of state */
-    int64_t                count;
-    struct block           m, v, ema;    /* v only with AdamW */
-    struct block           factors;      /* CAME: everything but m */
-    struct kern_came_state *came;        /* [layout_len], kernel arrays */
-    struct range          *range;        /* trained tensors that touch, merged */
-    int                    ranges;
-    struct optim_state    *state;
-    int                    states;
-};
 
 static int check_config(const struct optim_config *c, struct err *err)
 {
@@ -73,11 +45,6 @@ static bool is_factored(const struct tensor *t)
     return t->ndim == 2 || (t->ndim == 4 && t->dim[2] == 1 && t->dim[3] == 1);
 }
 
-static size_t padded(size_t n)
-{
-    return (n + 15) / 16 * 16;
-}
-
 static int alloc_block(struct optim *o, struct block *b, size_t count, enum backend_use use,
                        struct err *err)
 {
@@ -85,7 +52,7 @@ static int alloc_block(struct optim *o, struct block *b, size_t count, enum back
     const size_t bytes = (count ? count : 16) * sizeof(float);
     if (backend_alloc(o->ops, &at, bytes, use, err) < 0)
         return -1;
-    *b = (struct block){at, at, count};
+    *b = (struct block){.at = at, .here = at, .count = count};
     if (o->ops->host)
         return 0;
     const int r = backend_here(&here, bytes, err);
@@ -95,7 +62,8 @@ static int alloc_block(struct optim *o, struct block *b, size_t count, enum back
 
 static void free_block(struct optim *o, struct block *b)
 {
-    o->ops->release(b->at);
+    if (!b->guest)
+        o->ops->release(b->at);
     if (!o->ops->host)
         backend_here_free(b->here);
 }
@@ -111,8 +79,8 @@ static int make_ranges(struct optim *o, struct err *err)
         struct range *last = o->ranges ? &o->range[o->ranges - 1] : NULL;
         if (p.to == p.from)
             continue;
-        if (last && padded(last->offset + last->count) == p.from &&
-            padded(last->at + last->count) == p.at)
+        if (last && optim_padded(last->offset + last->count) == p.from &&
+            optim_padded(last->at + last->count) == p.at)
             last->count = p.to - last->offset;
         else
             o->range[o->ranges++] = (struct range){p.from, p.at, p.to - p.from};
@@ -161,10 +129,7 @@ static void add_alike(struct optim *o, const char *prefix, const struct tensor *
     s->to = to;
 }
 
-/* Lays CAME's rows and columns out in one block, kernel arrays or views; from NULL it only
- * counts. */
-static size_t place_factors(const struct optim *o, struct kern_came_state *to, float *base,
-                            float *m)
+size_t optim_factors(const struct optim *o, struct kern_came_state *to, float *base, float *m)
 {
     size_t used = 0, work = 0;
     for (int i = 0; i < layout_len(o->layout); i++) {
@@ -180,12 +145,12 @@ static size_t place_factors(const struct optim *o, struct kern_came_state *to, f
                 .rows = (int)rows, .cols = (int)cols, .m = m + first,
                 .v = rows ? NULL : at,
                 .row = rows ? at : NULL,
-                .res_row = rows ? at + padded(rows) : NULL,
-                .col = rows ? at + 2 * padded(rows) : NULL,
-                .res_col = rows ? at + 2 * padded(rows) + padded(cols) : NULL,
+                .res_row = rows ? at + optim_padded(rows) : NULL,
+                .col = rows ? at + 2 * optim_padded(rows) : NULL,
+                .res_col = rows ? at + 2 * optim_padded(rows) + optim_padded(cols) : NULL,
             };
-        used += rows ? 2 * (padded(rows) + padded(cols)) : padded(t->count);
-        work = padded(t->count) > work ? padded(t->count) : work;
+        used += rows ? 2 * (optim_padded(rows) + optim_padded(cols)) : optim_padded(t->count);
+        work = optim_padded(t->count) > work ? optim_padded(t->count) : work;
     }
     for (int i = 0; base && i < layout_len(o->layout); i++)
         to[i].work = base + used;
@@ -198,9 +163,9 @@ static int make_came(struct optim *o, struct err *err)
     if (!o->came)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
     if (alloc_block(o, &o->m, o->floats, USE_OPTIMIZER, err) < 0 ||
-        alloc_block(o, &o->factors, place_factors(o, NULL, NULL, NULL), USE_OPTIMIZER, err) < 0)
+        alloc_block(o, &o->factors, optim_factors(o, NULL, NULL, NULL), USE_OPTIMIZER, err) < 0)
         return -1;
-    place_factors(o, o->came, o->factors.at, o->m.at);
+    optim_factors(o, o->came, o->factors.at, o->m.at);
     return 0;
 }
 
@@ -228,7 +193,7 @@ static int name_states(struct optim *o, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
     }
     if (o->cfg.type == OPTIM_CAME)
-        place_factors(o, here, o->factors.here, o->m.here);
+        optim_factors(o, here, o->factors.here, o->m.here);
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
         if (t->kind != TENSOR_PARAM)
@@ -323,7 +288,7 @@ double optim_grad_norm(const struct kern_ops *ops, const struct layout *l, const
         const struct tensor *t = layout_at(l, i);
         if (t->kind != TENSOR_PARAM)
             continue;
-        if (to > from && padded(to) != t->offset) {
+        if (to > from && optim_padded(to) != t->offset) {
             total += ops->sum_squares(grads + from, to - from);
             from = to;
         }
@@ -350,12 +315,11 @@ static void *skip(const struct optim *o, void *narrow, size_t at)
     return (char *)narrow + at * o->ops->narrow;
 }
 
-static void step_adamw(struct optim *o, float *weights, void *narrow, const float *grads,
-                       float clip, double lr)
+struct kern_adamw optim_adamw_args(const struct optim *o, float clip, double lr)
 {
     const struct optim_config *c = &o->cfg;
     const double k = (double)o->count;
-    const struct kern_adamw args = {
+    return (struct kern_adamw){
         .beta1 = (float)c->beta[0], .rest1 = (float)(1 - c->beta[0]),
         .beta2 = (float)c->beta[1], .rest2 = (float)(1 - c->beta[1]),
         .eps = (float)c->eps[0],    .decay = (float)(1 - lr * c->weight_decay),
@@ -363,6 +327,11 @@ static void step_adamw(struct optim *o, float *weights, void *narrow, const floa
         .root = (float)(1 / sqrt(1 - pow(c->beta[1], k))),
         .clip = clip,
     };
+}
+
+static void step_adamw(struct optim *o, float *weights, void *narrow, const float *grads,
+                       struct kern_adamw args)
+{
     for (int i = 0; i < o->ranges; i++) {
         const struct range *r = &o->range[i];
         const size_t w = place(o, r);
@@ -371,11 +340,10 @@ static void step_adamw(struct optim *o, float *weights, void *narrow, const floa
     }
 }
 
-static void step_came(struct optim *o, float *weights, void *narrow, const float *grads,
-                      float clip, double lr)
+struct kern_came optim_came_args(const struct optim *o, float clip, double lr)
 {
     const struct optim_config *c = &o->cfg;
-    const struct kern_came args = {
+    return (struct kern_came){
         .beta1 = (float)c->beta[0], .rest1 = (float)(1 - c->beta[0]),
         .beta2 = (float)c->beta[1], .rest2 = (float)(1 - c->beta[1]),
         .beta3 = (float)c->beta[2], .rest3 = (float)(1 - c->beta[2]),
@@ -384,6 +352,11 @@ static void step_came(struct optim *o, float *weights, void *narrow, const float
         .threshold = (float)c->clip_threshold,
         .clip = clip,
     };
+}
+
+static void step_came(struct optim *o, float *weights, void *narrow, const float *grads,
+                      struct kern_came args)
+{
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
         size_t at;
@@ -394,11 +367,16 @@ static void step_came(struct optim *o, float *weights, void *narrow, const float
     }
 }
 
+float optim_clip(const struct optim *o, double grad_norm)
+{
+    const double clip = o->cfg.clip > 0 ? o->cfg.clip / (grad_norm + 1e-6) : 1;
+    return (float)(clip < 1 ? clip : 1);
+}
+
 void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm,
                 double lr)
 {
-    double clip = o->cfg.clip > 0 ? o->cfg.clip / (grad_norm + 1e-6) : 1;
-    clip = clip < 1 ? clip : 1;
+    const float clip = optim_clip(o, grad_norm);
     for (int i = 0; o->ema.at && i < o->ranges; i++) {
         const struct range *r = &o->range[i];
         o->ops->ema(o->ema.at + r->at, weights + place(o, r), (float)o->cfg.ema,
@@ -406,9 +384,9 @@ void optim_step(struct optim *o, float *weights, void *narrow, float *grads, dou
     }
     o->count++;
     if (o->cfg.type == OPTIM_CAME)
-        step_came(o, weights, narrow, grads, (float)clip, lr);
+        step_came(o, weights, narrow, grads, optim_came_args(o, clip, lr));
     else
-        step_adamw(o, weights, narrow, grads, (float)clip, lr);
+        step_adamw(o, weights, narrow, grads, optim_adamw_args(o, clip, lr));
 }
 
 int64_t optim_count(const struct optim *o)

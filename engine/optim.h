@@ -20,8 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/kernels.h"
+
 struct err;
-struct kern_ops;
 struct layout;
 struct shard;
 
@@ -74,6 +75,41 @@ double optim_share_squares(const struct optim *o, const float *grads);
  * weights too, narrow (kernels.h), and may be the weights where that is fp32. */
 void optim_step(struct optim *o, float *weights, void *narrow, float *grads, double grad_norm,
                 double lr);
+
+/* --- on the CPU: the state in one piece of memory, and updates from there to another one */
+
+/* Numbers that all of it takes. */
+size_t optim_image(const struct optim *o);
+/* It is what this memory of the caller holds, until the next call. */
+void optim_place(struct optim *o, float *image);
+/* To `image`, of what no update changes. */
+void optim_carry(const struct optim *o, float *image);
+
+/* The numbers of a tensor that it updates: [*from, *to), perhaps none. */
+void optim_range(const struct optim *o, int tensor, size_t *from, size_t *to);
+/* Whether a range of a tensor can be updated by itself, by any thread; else a tensor is, as a whole. */
+bool optim_is_elementwise(const struct optim *o);
+
+/* One update, as optim_step() makes it, with the results in `to` and `image`; what was is left. */
+struct optim_move {
+    const float      *weights, *grads;
+    float            *to, *image;
+    struct kern_adamw adamw;
+    struct kern_came  came;
+};
+/* Is shown what has become of a range while it is in this processor's cache: its weights (0), then its state as
+ * optim_state_at() lists it (1, 2, ...). Only where updates are elementwise. */
+struct optim_look {
+    void (*fn)(void *arg, int which, const float *numbers);
+    void  *arg;
+};
+/* The longest range at once, where updates are elementwise. */
+enum { OPTIM_PIECE = 8192 };
+
+/* Counts it, and fills in all but the arrays. After its ranges comes optim_place(). */
+void optim_move_begin(struct optim *o, struct optim_move *m, double grad_norm, double lr);
+void optim_move(const struct optim *o, const struct optim_move *m, int tensor, size_t from,
+                size_t to, const struct optim_look *look);
 
 int64_t optim_count(const struct optim *o);          /* updates done so far */
 void optim_set_count(struct optim *o, int64_t k);    /* on resume */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,19 +24,32 @@ uint64_t snapshot_checksum(int64_t step, const uint64_t *chunks, size_t n)
     return digest_word(chunks, n * sizeof(*chunks), (uint64_t)step);
 }
 
+static bool read_head(struct snapshot_head *h, int fd, int n)
+{
+    return pread(fd, h, sizeof(*h), 0) == (ssize_t)sizeof(*h) && h->magic == SNAPSHOT_MAGIC &&
+           h->world == (uint64_t)n && h->copies <= SNAPSHOT_COPIES;
+}
+
+static bool has(const struct snapshot_head *h, int64_t step)
+{
+    for (uint64_t i = 0; i < h->copies; i++)
+        if (h->copy[i].step == step)
+            return true;
+    return false;
+}
+
 int64_t snapshot_claims(const int *fds, int n)
 {
-    int64_t least_newest = INT64_MAX, most_oldest = -1;
-    for (int i = 0; i < n; i++) {
-        struct snapshot_head h;
-        if (pread(fds[i], &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != SNAPSHOT_MAGIC ||
-            h.world != (uint64_t)n)
-            return -1;
-        int64_t a = h.copy[0].step, b = h.copy[1].step;
-        int64_t newest = a > b ? a : b, oldest = a > b ? b : a;
-        oldest = oldest < 0 ? newest : oldest;
-        least_newest = newest < least_newest ? newest : least_newest;
-        most_oldest = oldest > most_oldest ? oldest : most_oldest;
+    struct snapshot_head first, h;
+    int64_t newest = -1;
+    if (n < 1 || !read_head(&first, fds[0], n))
+        return -1;
+    for (uint64_t i = 0; i < first.copies; i++) {
+        const int64_t step = first.copy[i].step;
+        bool all = step > newest;
+        for (int r = 1; all && r < n; r++)
+            all = read_head(&h, fds[r], n) && has(&h, step);
+        newest = all ? step : newest;
     }
-    return n > 0 && least_newest >= most_oldest ? least_newest : -1;
+    return newest;
 }

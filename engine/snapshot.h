@@ -2,16 +2,19 @@
 /* snapshot.h - the state of a run in memory that outlives its ranks
  *
  * The agent makes one memory file per rank and generation and keeps it open, so that what a rank
- * wrote stays when the rank is killed at any instruction.  After each step a rank copies the
- * ranges that it saves (state.h) into one of two copies in turn; the copy's checksum and step
+ * wrote stays when the rank is killed at any instruction.  After each step the ranges that a rank
+ * saves (state.h) are in one of the file's copies, in turn; the copy's checksum and step
  * are written last.  The ranks of the next generation, however many, find the newest step that
  * all ranks of the last one have whole, and go on from it.
+ *
+ * On a GPU they are copied there.  On the CPU they live there: a copy is an image of all of the state, and
+ * an update reads one and writes another (turns.h).
  *
  * A copy of step k takes the place of that of step k - 2.  Its writer has the sum of all
  * ranks' gradients of step k by then, so all have finished step k - 1: at every moment there
  * is a step that all have.
  *
- * Layout of a file: struct snapshot_head, a row per range, then the two copies.
+ * Layout of a file: struct snapshot_head, a row per range, then the copies.
  */
 #ifndef ENGINE_SNAPSHOT_H
 #define ENGINE_SNAPSHOT_H
@@ -42,16 +45,14 @@ struct snapshot_run {
     int      rank, world;
 };
 
-/* Makes `fd` (kept, not owned) as large as two copies of what `s` saves; `s` is kept. */
+/* Of numbers in another memory: makes `fd` (kept, not owned) as large as two copies of what `s` saves.
+ * `s` is kept. */
 int snapshot_create(struct snapshot **out, int fd, const struct snapshot_run *run,
                     const struct state *s, struct err *err);
 void snapshot_destroy(struct snapshot *p);
 
-/* One copy: the numbers as they are now, and at most SNAPSHOT_NOTES bytes of notes. */
-void snapshot_save(struct snapshot *p, int64_t step, const void *notes, size_t size);
-
-/* The same in two parts, where the numbers are in another memory: each piece of them is asked for, and
- * when all have come the copy is sealed. bring() returns 0, or -1: then there is no copy. */
+/* One copy: each piece of the numbers is asked for, and when all have come it is sealed, with at most
+ * SNAPSHOT_NOTES bytes of notes. bring() returns 0, or -1: then there is no copy. */
 typedef int (*snapshot_bring_fn)(void *arg, float *to, const float *from, size_t n);
 int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg);
 void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size);
@@ -60,6 +61,36 @@ void *snapshot_memory(const struct snapshot *p, size_t *bytes);
 
 /* Bytes of memory that it may take. */
 int64_t snapshot_bytes(const struct state *s);
+
+/* --- or the state lives in it */
+
+enum { SNAPSHOT_IMAGES = 3 };
+
+/* Makes `fd` (kept, not owned) as large as three images of `floats` numbers; memory is taken only of what
+ * is written to. When what `s` tells of is at home in image 0, snapshot_settle() makes the file
+ * readable. What is not saved is there once: where a page holds nothing else, all images show the same one. */
+int snapshot_house(struct snapshot **out, int fd, const struct snapshot_run *run,
+                   const struct state *s, size_t floats, struct err *err);
+void snapshot_settle(struct snapshot *p, const struct state *s);
+float *snapshot_image(const struct snapshot *p, int image);
+
+/* A piece of what is saved: numbers from `from` on of a part of the state. */
+struct snapshot_chunk {
+    int    part;
+    size_t from, n;
+};
+size_t snapshot_chunks(const struct snapshot *p);
+struct snapshot_chunk snapshot_chunk(const struct snapshot *p, size_t chunk);
+
+/* An image is no step's; each of its chunks is looked at, by any thread, when it is as it will be, in its place
+ * or before it is put there; then the image is sealed. */
+void snapshot_open(struct snapshot *p, int image);
+void snapshot_look(struct snapshot *p, size_t chunk, const float *numbers);
+void snapshot_look_in(struct snapshot *p, int image, size_t chunk);
+void snapshot_close(struct snapshot *p, int image, int64_t step, const void *notes, size_t size);
+
+/* The image is no step's, and what is saved of it needs no memory until it is written to again. */
+void snapshot_drop(struct snapshot *p, int image);
 
 /* --- a rank of a later generation reads */
 

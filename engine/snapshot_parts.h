@@ -14,11 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/optim.h"
 #include "engine/snapshot.h"
 
-#define SNAPSHOT_MAGIC UINT64_C(0x31504e5354434a00) /* with the version in it */
+#define SNAPSHOT_MAGIC UINT64_C(0x32504e5354434a00) /* with the version in it */
 
-enum { SNAPSHOT_COPIES = 2, SNAPSHOT_ROWS = 4096, SNAPSHOT_CHUNK = 16384 /* floats */ };
+enum {
+    SNAPSHOT_COPIES = SNAPSHOT_IMAGES, /* at most */
+    SNAPSHOT_ROWS = 4096,
+    SNAPSHOT_PAGE = 4096,
+    SNAPSHOT_CHUNK = OPTIM_PIECE
+};
 
 struct snapshot_copy {
     _Atomic int64_t step;     /* -1: being written, or never */
@@ -31,6 +37,7 @@ struct snapshot_head {
     _Atomic uint64_t     magic; /* written last */
     uint64_t             layout, rank, world, rows, floats, size;
     struct snapshot_copy copy[SNAPSHOT_COPIES];
+    uint64_t             copies; /* 2, or 3 */
 };
 _Static_assert(sizeof(struct snapshot_head) <= SNAPSHOT_ROWS, "the head has a page");
 
@@ -39,6 +46,43 @@ struct snapshot_row {
     char     name[SNAPSHOT_NAME];
     uint64_t from, to, at;
 };
+
+/* A chunk of the writer's. */
+struct snapshot_piece {
+    struct snapshot_chunk is;
+    const float          *there; /* in the other memory, or NULL: it lives here */
+    size_t                at;    /* in a copy's numbers */
+};
+
+/* Bytes of an image that are its own. */
+struct snapshot_own {
+    size_t from, to;
+};
+
+struct snapshot {
+    struct snapshot_head  *head;
+    size_t                 size;
+    int                    fd;
+    struct snapshot_piece *piece;
+    size_t                 pieces;
+    uint64_t              *digest; /* [pieces + 1] */
+    struct snapshot_own   *own;
+    int                    owns;
+};
+
+static inline size_t snapshot_pages(size_t bytes)
+{
+    return (bytes + SNAPSHOT_PAGE - 1) / SNAPSHOT_PAGE * SNAPSHOT_PAGE;
+}
+
+/* Makes the file, with room for what a state saves or, where `floats` is not 0, for images. */
+int snapshot_make_file(struct snapshot **out, int fd, const struct snapshot_run *run,
+                       const struct state *s, size_t floats, struct err *err);
+/* Fills in the table of rows and the list of pieces. A number is in a copy where it is behind `home`, or
+ * one after the other where that is NULL. */
+void snapshot_list(struct snapshot *p, const struct state *s, const float *home);
+/* It can be read from now on. */
+void snapshot_publish(struct snapshot *p);
 
 /* The checksum of a copy, from the digests of its chunks of SNAPSHOT_CHUNK floats; the last one is
  * of the notes. */

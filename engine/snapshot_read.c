@@ -30,9 +30,10 @@ static bool is_sound(const struct file *f)
     const struct snapshot_head *h = f->head;
     const uint64_t data = SNAPSHOT_NOTES + h->floats * sizeof(float);
     if (atomic_load(&h->magic) != SNAPSHOT_MAGIC || h->size != f->size || h->floats > f->size ||
-        h->rows > (f->size - SNAPSHOT_ROWS) / sizeof(*f->row) || data > f->size)
+        h->rows > (f->size - SNAPSHOT_ROWS) / sizeof(*f->row) || data > f->size ||
+        h->copies > SNAPSHOT_COPIES)
         return false;
-    for (int i = 0; i < SNAPSHOT_COPIES; i++)
+    for (uint64_t i = 0; i < h->copies; i++)
         if (h->copy[i].at > f->size - data || h->copy[i].at % sizeof(float) ||
             h->copy[i].notes > SNAPSHOT_NOTES)
             return false;
@@ -89,7 +90,7 @@ void snapshot_set_close(struct snapshot_set *set)
 
 static const struct snapshot_copy *copy_of(const struct file *f, int64_t step)
 {
-    for (int i = 0; i < SNAPSHOT_COPIES; i++)
+    for (uint64_t i = 0; i < f->head->copies; i++)
         if (atomic_load_explicit(&f->head->copy[i].step, memory_order_acquire) == step)
             return &f->head->copy[i];
     return NULL;
@@ -129,24 +130,31 @@ static bool has_whole(const struct file *f, int64_t step)
     return same;
 }
 
+static bool all_have(const struct snapshot_set *set, uint64_t layout, int64_t step)
+{
+    for (int r = 0; r < set->n; r++)
+        if (set->file[r].head->layout != layout || !has_whole(&set->file[r], step))
+            return false;
+    return true;
+}
+
+/* The newest step of a file that is older than `than`, or -1. */
+static int64_t newest_before(const struct file *f, int64_t than)
+{
+    int64_t newest = -1;
+    for (uint64_t i = 0; i < f->head->copies; i++) {
+        const int64_t step = atomic_load(&f->head->copy[i].step);
+        newest = step < than && step > newest ? step : newest;
+    }
+    return newest;
+}
+
 int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout)
 {
-    int64_t step[SNAPSHOT_COPIES];
-    for (int i = 0; i < SNAPSHOT_COPIES; i++)
-        step[i] = atomic_load(&set->file[0].head->copy[i].step);
-    if (step[0] < step[1]) {
-        int64_t newer = step[1];
-        step[1] = step[0];
-        step[0] = newer;
-    }
-    for (int i = 0; i < SNAPSHOT_COPIES; i++) {
-        bool whole = step[i] >= 0;
-        for (int r = 0; whole && r < set->n; r++)
-            whole = set->file[r].head->layout == layout && has_whole(&set->file[r], step[i]);
-        if (whole)
-            return step[i];
-    }
-    return -1;
+    int64_t step = newest_before(&set->file[0], INT64_MAX);
+    while (step >= 0 && !all_have(set, layout, step))
+        step = newest_before(&set->file[0], step);
+    return step;
 }
 
 const void *snapshot_set_notes(const struct snapshot_set *set, int64_t step, size_t *size)

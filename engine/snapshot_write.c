@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_write.c - a rank's copies; see snapshot.h
+/* snapshot_write.c - a rank's file, and copies of what is in another memory; see snapshot.h
  *
- * Numbers are copied and digested chunk by chunk, by all threads: the digest reads what the copy has
- * just brought into the cache.
+ * A copy is digested chunk by chunk, by all threads, as wide as their vectors are: the numbers of
+ * digest_word() all the same.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -16,28 +16,8 @@
 #include "engine/err.h"
 #include "engine/snapshot_parts.h"
 #include "engine/state.h"
+#include "kernels/kernels.h"
 #include "kernels/team.h"
-
-enum { PAGE = 4096 };
-
-/* One piece of work. */
-struct chunk {
-    const float *from;
-    size_t       at, n;
-};
-
-struct snapshot {
-    struct snapshot_head *head;
-    size_t                size;
-    struct chunk         *chunk;
-    size_t                chunks;
-    uint64_t             *digest; /* [chunks + 1] */
-};
-
-static size_t pages(size_t bytes)
-{
-    return (bytes + PAGE - 1) / PAGE * PAGE;
-}
 
 static bool is_saved(const struct state_part *p)
 {
@@ -58,38 +38,40 @@ static void measure(const struct state *s, size_t *rows, size_t *chunks)
 
 static size_t first_copy(size_t rows)
 {
-    return SNAPSHOT_ROWS + pages(rows * sizeof(struct snapshot_row));
+    return SNAPSHOT_ROWS + snapshot_pages(rows * sizeof(struct snapshot_row));
 }
 
-static size_t copy_bytes(const struct state *s)
+static size_t copy_bytes(size_t floats)
 {
-    return SNAPSHOT_NOTES + pages(state_saves(s) * sizeof(float));
+    return SNAPSHOT_NOTES + snapshot_pages(floats * sizeof(float));
 }
 
 int64_t snapshot_bytes(const struct state *s)
 {
     size_t rows, chunks;
     measure(s, &rows, &chunks);
-    return (int64_t)(first_copy(rows) + SNAPSHOT_COPIES * copy_bytes(s));
+    return (int64_t)(first_copy(rows) + 2 * copy_bytes(state_saves(s)));
 }
 
-/* The table of rows, and the list of chunks. */
-static void describe(struct snapshot *p, const struct state *s)
+void snapshot_list(struct snapshot *p, const struct state *s, const float *home)
 {
     struct snapshot_row *row = (struct snapshot_row *)(void *)((char *)p->head + SNAPSHOT_ROWS);
-    size_t at = 0;
+    size_t used = 0;
     for (int i = 0; i < s->len; i++) {
         const struct state_part *x = &s->part[i];
+        const float *first = x->data + (x->save_from - x->from);
         if (!is_saved(x))
             continue;
+        const size_t at = home ? (size_t)(first - home) : used, all = x->save_to - x->save_from;
         *row = (struct snapshot_row){.from = x->save_from, .to = x->save_to, .at = at};
         snprintf(row->name, sizeof(row->name), "%s", x->name);
         row++;
-        for (size_t k = x->save_from; k < x->save_to; k += SNAPSHOT_CHUNK) {
-            size_t left = x->save_to - k, n = left < SNAPSHOT_CHUNK ? left : SNAPSHOT_CHUNK;
-            p->chunk[p->chunks++] = (struct chunk){x->data + (k - x->from), at, n};
-            at += n;
+        for (size_t k = 0; k < all; k += SNAPSHOT_CHUNK) {
+            const size_t n = all - k < SNAPSHOT_CHUNK ? all - k : SNAPSHOT_CHUNK;
+            p->piece[p->pieces++] = (struct snapshot_piece){
+                .is = {i, x->save_from + k, n}, .there = home ? NULL : first + k, .at = at + k};
         }
+        used += all;
     }
 }
 
@@ -102,24 +84,28 @@ static int map(struct snapshot *p, int fd, size_t size, struct err *err)
         return err_set(err, ERR_SYSTEM, "no snapshots in memory: %s", strerror(errno));
     p->head = at;
     p->size = size;
+    p->fd = fd;
     return 0;
 }
 
-int snapshot_create(struct snapshot **out, int fd, const struct snapshot_run *run,
-                    const struct state *s, struct err *err)
+int snapshot_make_file(struct snapshot **out, int fd, const struct snapshot_run *run,
+                       const struct state *s, size_t floats, struct err *err)
 {
-    size_t rows, chunks, one = copy_bytes(s);
+    const size_t copies = floats ? SNAPSHOT_IMAGES : 2;
+    size_t rows, chunks;
     measure(s, &rows, &chunks);
+    floats = floats ? floats : state_saves(s);
     struct snapshot *p = calloc(1, sizeof(*p));
     if (p) {
-        p->chunk = calloc(chunks + 1, sizeof(*p->chunk));
+        p->piece = calloc(chunks + 1, sizeof(*p->piece));
         p->digest = calloc(chunks + 1, sizeof(*p->digest));
+        p->own = calloc(rows + 1, sizeof(*p->own));
     }
-    if (!p || !p->chunk || !p->digest) {
+    if (!p || !p->piece || !p->digest || !p->own) {
         snapshot_destroy(p);
         return err_set(err, ERR_MEMORY, "no memory for a list of snapshots");
     }
-    if (map(p, fd, (size_t)snapshot_bytes(s), err) < 0) {
+    if (map(p, fd, first_copy(rows) + copies * copy_bytes(floats), err) < 0) {
         snapshot_destroy(p);
         return -1;
     }
@@ -128,15 +114,29 @@ int snapshot_create(struct snapshot **out, int fd, const struct snapshot_run *ru
     h->rank = (uint64_t)run->rank;
     h->world = (uint64_t)run->world;
     h->rows = rows;
-    h->floats = state_saves(s);
+    h->floats = floats;
     h->size = p->size;
-    for (size_t i = 0; i < SNAPSHOT_COPIES; i++) {
+    h->copies = copies;
+    for (size_t i = 0; i < copies; i++) {
         h->copy[i].step = -1;
-        h->copy[i].at = first_copy(rows) + i * one;
+        h->copy[i].at = first_copy(rows) + i * copy_bytes(floats);
     }
-    describe(p, s);
-    atomic_store_explicit(&h->magic, SNAPSHOT_MAGIC, memory_order_release);
     *out = p;
+    return 0;
+}
+
+void snapshot_publish(struct snapshot *p)
+{
+    atomic_store_explicit(&p->head->magic, SNAPSHOT_MAGIC, memory_order_release);
+}
+
+int snapshot_create(struct snapshot **out, int fd, const struct snapshot_run *run,
+                    const struct state *s, struct err *err)
+{
+    if (snapshot_make_file(out, fd, run, s, 0, err) < 0)
+        return -1;
+    snapshot_list(*out, s, NULL);
+    snapshot_publish(*out);
     return 0;
 }
 
@@ -146,81 +146,82 @@ void snapshot_destroy(struct snapshot *p)
         return;
     if (p->head)
         munmap(p->head, p->size);
-    free(p->chunk);
+    free(p->piece);
     free(p->digest);
+    free(p->own);
     free(p);
 }
 
-struct saving {
-    struct snapshot *p;
-    float           *to;
-    bool             there; /* the numbers have come */
-};
-
-static void save_chunks(const void *arg, size_t from, size_t to)
+float *snapshot_image(const struct snapshot *p, int image)
 {
-    const struct saving *s = arg;
-    for (size_t i = from; i < to; i++) {
-        const struct chunk *c = &s->p->chunk[i];
-        if (!s->there)
-            memcpy(s->to + c->at, c->from, c->n * sizeof(float));
-        s->p->digest[i] = digest_word(s->to + c->at, c->n * sizeof(float), i);
-    }
+    return (float *)(void *)((char *)p->head + p->head->copy[image].at + SNAPSHOT_NOTES);
 }
 
-static struct snapshot_copy *copy_of(const struct snapshot *p, int64_t step)
+void snapshot_open(struct snapshot *p, int image)
 {
-    return &p->head->copy[step % SNAPSHOT_COPIES];
-}
-
-static float *numbers_of(const struct snapshot *p, int64_t step)
-{
-    return (float *)(void *)((char *)p->head + copy_of(p, step)->at + SNAPSHOT_NOTES);
-}
-
-/* From here on the copy is of no step. */
-static void open_copy(struct snapshot *p, int64_t step)
-{
-    atomic_store_explicit(&copy_of(p, step)->step, -1, memory_order_relaxed);
+    atomic_store_explicit(&p->head->copy[image].step, -1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
 }
 
-static void complete(struct snapshot *p, int64_t step, bool there, const void *notes, size_t size)
+void snapshot_look(struct snapshot *p, size_t chunk, const float *numbers)
 {
-    struct snapshot_copy *c = copy_of(p, step);
+    p->digest[chunk] = kern_cpu()->digest(numbers, p->piece[chunk].is.n * sizeof(float), chunk);
+}
+
+void snapshot_look_in(struct snapshot *p, int image, size_t chunk)
+{
+    snapshot_look(p, chunk, snapshot_image(p, image) + p->piece[chunk].at);
+}
+
+void snapshot_close(struct snapshot *p, int image, int64_t step, const void *notes, size_t size)
+{
+    struct snapshot_copy *c = &p->head->copy[image];
     char *to = (char *)p->head + c->at;
-    const struct saving s = {p, numbers_of(p, step), there};
     size = size < SNAPSHOT_NOTES ? size : SNAPSHOT_NOTES;
     memcpy(to, notes, size);
-    team_range(p->chunks, 1, SNAPSHOT_CHUNK, save_chunks, &s);
-    p->digest[p->chunks] = digest_word(to, size, p->chunks);
+    p->digest[p->pieces] = digest_word(to, size, p->pieces);
     c->notes = size;
-    c->checksum = snapshot_checksum(step, p->digest, p->chunks + 1);
+    c->checksum = snapshot_checksum(step, p->digest, p->pieces + 1);
     atomic_store_explicit(&c->step, step, memory_order_release);
 }
 
-void snapshot_save(struct snapshot *p, int64_t step, const void *notes, size_t size)
+/* --- of another memory ------------------------------------------------------------------ */
+
+static int copy_of(int64_t step)
 {
-    open_copy(p, step);
-    complete(p, step, false, notes, size);
+    return (int)(step % 2);
+}
+
+struct looking {
+    struct snapshot *p;
+    int              image;
+};
+
+static void look_at_chunks(const void *arg, size_t from, size_t to)
+{
+    const struct looking *l = arg;
+    for (size_t i = from; i < to; i++)
+        snapshot_look_in(l->p, l->image, i);
 }
 
 void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size)
 {
-    complete(p, step, true, notes, size);
+    const struct looking l = {p, copy_of(step)};
+    team_range(p->pieces, 1, SNAPSHOT_CHUNK, look_at_chunks, &l);
+    snapshot_close(p, copy_of(step), step, notes, size);
 }
 
 /* Chunks that touch, here and there, are one piece. */
 int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg)
 {
-    float *to = numbers_of(p, step);
-    open_copy(p, step);
-    for (size_t i = 0, next; i < p->chunks; i = next) {
-        const struct chunk *c = &p->chunk[i];
-        size_t n = c->n;
-        for (next = i + 1; next < p->chunks && p->chunk[next].from == c->from + n; next++)
-            n += p->chunk[next].n;
-        if (bring(arg, to + c->at, c->from, n) < 0)
+    float *to = snapshot_image(p, copy_of(step));
+    snapshot_open(p, copy_of(step));
+    for (size_t i = 0, next; i < p->pieces; i = next) {
+        const struct snapshot_piece *c = &p->piece[i];
+        size_t n = c->is.n;
+        for (next = i + 1; next < p->pieces && p->piece[next].there == c->there + n; next++)
+            n += p->piece[next].is.n;
+        if (bring(arg, to + c->at, c->there, n) < 0)
             return -1;
     }
     return 0;

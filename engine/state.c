@@ -3,13 +3,11 @@
 #include "engine/state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
-#include "kernels/team.h"
 
 /* Of a tensor like the i-th of the layout: what this rank saves. Of buffers the first rank saves
  * all; where tensors are not cut, so it is with what is kept of one. */
@@ -29,12 +27,14 @@ static void set_saved(struct state_part *p, const struct state_source *c, const 
         p->save_to = p->save_to > 0 ? p->count : 0;
 }
 
-static void add_weight(struct state *s, const struct state_source *c, const struct tensor *t)
+static void add_weight(struct state *s, const struct state_source *c, int tensor)
 {
+    const struct tensor *t = layout_at(c->layout, tensor);
     struct state_part *p = &s->part[s->len++];
     size_t at = t->offset;
     *p = (struct state_part){
-        .name = t->name, .ndim = t->ndim, .dim = t->dim, .count = t->count, .to = t->count};
+        .name = t->name, .ndim = t->ndim, .dim = t->dim, .count = t->count, .to = t->count,
+        .tensor = tensor};
     if (c->packed)
         shard_of_tensor(c->shard, t, c->rank, &p->from, &p->to, &at);
     p->data = (float *)(uintptr_t)(c->weights + at);
@@ -46,7 +46,7 @@ static void add_moment(struct state *s, const struct state_source *c, const stru
     struct state_part *p = &s->part[s->len++];
     *p = (struct state_part){.name = o->name, .ndim = o->ndim, .dim = o->dim,
                              .count = (size_t)o->count, .from = o->from, .to = o->to,
-                             .data = o->data};
+                             .data = o->data, .tensor = o->tensor};
     set_saved(p, c, layout_at(c->layout, o->tensor));
 }
 
@@ -58,7 +58,7 @@ int state_make(struct state *out, const struct state_source *c, struct err *err)
     if (!out->part)
         return err_set(err, ERR_MEMORY, "out of memory for a list of tensors");
     for (int i = 0; i < weights; i++)
-        add_weight(out, c, layout_at(c->layout, i));
+        add_weight(out, c, i);
     for (int i = 0; i < more; i++)
         add_moment(out, c, optim_state_at(c->optim, i));
     return 0;
@@ -76,30 +76,4 @@ size_t state_saves(const struct state *s)
     for (int i = 0; i < s->len; i++)
         n += s->part[i].save_to - s->part[i].save_from;
     return n;
-}
-
-struct copying {
-    float       *to;
-    const float *from;
-};
-
-static void copy_range(const void *arg, size_t from, size_t to)
-{
-    const struct copying *c = arg;
-    memcpy(c->to + from, c->from + from, (to - from) * sizeof(float));
-}
-
-void state_copy(struct state *s, float *memory)
-{
-    for (int i = 0; i < s->len; i++) {
-        struct state_part *p = &s->part[i];
-        const size_t n = p->save_to - p->save_from;
-        const struct copying c = {memory, p->data + (p->save_from - p->from)};
-        if (n > 0)
-            team_range(n, 1, 1, copy_range, &c);
-        p->data = memory;
-        p->from = p->save_from;
-        p->to = p->save_to;
-        memory += n;
-    }
 }

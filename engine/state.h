@@ -26,6 +26,7 @@ struct state_part {
     size_t         from, to;           /* the numbers that this rank holds */
     float         *data;               /* number `from` */
     size_t         save_from, save_to; /* of these, what it saves */
+    int            tensor;             /* of the layout, that it is or belongs to */
 };
 
 struct state {
@@ -48,9 +49,5 @@ void state_free(struct state *s);
 
 /* Numbers that this rank saves. */
 size_t state_saves(const struct state *s);
-
-/* Copies these numbers to memory[state_saves()]; from then on the state is of the copy, and holds only
- * what it saves. */
-void state_copy(struct state *s, float *memory);
 
 #endif

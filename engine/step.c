@@ -25,6 +25,7 @@ struct step {
     float                 *packed_weights, *packed_grads; /* with SHARING_FSDP */
     void                  *packed_narrow;                /* the weights where that is fp32 */
     float                 *packed_here;                  /* view of the weights */
+    bool                   guest;                        /* the weights are in somebody else's memory */
     const float           *null_caption; /* [L, D] among the weights */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
@@ -108,6 +109,21 @@ static int alloc_packed(struct step *s, struct err *err)
     return r;
 }
 
+/* The first number of a tensor that this rank has all of. */
+static float *find_whole(const struct step *s, float *weights, const struct tensor *t)
+{
+    size_t from, to, at = t->offset;
+    if (is_packed(s))
+        shard_of_tensor(s->shard, t, s->share.rank, &from, &to, &at);
+    return weights + at;
+}
+
+static const float *find_null(struct step *s)
+{
+    const struct layout *l = model_layout(s->model);
+    return find_whole(s, step_kernel_weights(s), layout_at(l, layout_find(l, "y_embedder.y_embedding")));
+}
+
 /* Model, optimizer, and who has what of them. */
 static int build(struct step *s, const struct model_config *cfg, const struct optim_config *opt,
                  struct err *err)
@@ -125,11 +141,7 @@ static int build(struct step *s, const struct model_config *cfg, const struct op
     const bool whole = s->share.sharing == SHARING_DDP;
     if (optim_create(&s->optim, opt, l, whole ? NULL : &share, err) < 0)
         return -1;
-    const struct tensor *null = layout_at(l, layout_find(l, "y_embedder.y_embedding"));
-    size_t from, to, at = null->offset;
-    if (is_packed(s))
-        shard_of_tensor(s->shard, null, s->share.rank, &from, &to, &at);
-    s->null_caption = (is_packed(s) ? s->packed_weights : model_kernel_weights(s->model)) + at;
+    s->null_caption = find_null(s);
     return 0;
 }
 
@@ -175,7 +187,7 @@ void step_destroy(struct step *s)
         s->ops->release(s->packed_narrow);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
                             s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first,
-                            s->packed_weights, s->packed_grads};
+                            s->guest ? NULL : s->packed_weights, s->packed_grads};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
     free(s->here_losses);
@@ -272,6 +284,45 @@ static size_t block_floats(const struct step *s)
 {
     return is_packed(s) ? shard_floats(s->shard, s->share.rank)
                         : layout_floats(model_layout(s->model));
+}
+
+/* Blocks begin at pages. */
+static size_t weights_image(const struct step *s)
+{
+    enum { PAGE = 1024 };
+    return (block_floats(s) + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t step_image(const struct step *s)
+{
+    return weights_image(s) + optim_image(s->optim);
+}
+
+void step_place(struct step *s, float *image)
+{
+    if (is_packed(s)) {
+        if (!s->guest)
+            s->ops->release(s->packed_weights);
+        s->packed_weights = s->packed_here = image;
+        s->packed_narrow = image;
+    } else {
+        model_place(s->model, image);
+    }
+    s->guest = true;
+    optim_place(s->optim, image + weights_image(s));
+    s->null_caption = find_null(s);
+}
+
+void step_carry(const struct step *s, float *image)
+{
+    const struct layout *l = model_layout(s->model);
+    float *weights = is_packed(s) ? s->packed_weights : model_kernel_weights(s->model);
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i);
+        if (t->kind != TENSOR_PARAM)
+            memcpy(find_whole(s, image, t), find_whole(s, weights, t), t->count * sizeof(float));
+    }
+    optim_carry(s->optim, image + weights_image(s));
 }
 
 int64_t step_bytes(struct step *s)
@@ -461,11 +512,30 @@ int step_squares(struct step *s, double *squares, struct err *err)
     return backend_check(s->ops, err);
 }
 
+static int check_norm(double grad_norm, struct err *err)
+{
+    if (isfinite(grad_norm))
+        return 0;
+    return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated", grad_norm);
+}
+
+int step_move_begin(struct step *s, struct optim_move *m, float *image, double lr, double grad_norm,
+                    struct err *err)
+{
+    if (check_norm(grad_norm, err) < 0)
+        return -1;
+    m->weights = step_kernel_weights(s);
+    m->grads = step_kernel_grads(s);
+    m->to = image;
+    m->image = image + weights_image(s);
+    optim_move_begin(s->optim, m, grad_norm, lr);
+    return 0;
+}
+
 int step_update(struct step *s, double lr, double grad_norm, struct err *err)
 {
-    if (!isfinite(grad_norm))
-        return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated",
-                       grad_norm);
+    if (check_norm(grad_norm, err) < 0)
+        return -1;
     void *narrow = is_packed(s) ? s->packed_narrow : model_kernel_narrow(s->model);
     optim_step(s->optim, step_kernel_weights(s), narrow, step_kernel_grads(s), grad_norm, lr);
     return backend_check(s->ops, err);

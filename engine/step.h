@@ -68,6 +68,18 @@ int step_kernel_state(struct step *s, struct state *out, struct err *err);
 /* Bytes of weights, gradients and optimizer state that this rank holds. */
 int64_t step_bytes(struct step *s);
 
+/* --- on the CPU: weights and optimizer state as one image, and updates from one image to another (turns.h) */
+
+/* Numbers of an image. */
+size_t step_image(const struct step *s);
+/* They are what this memory of the caller holds, until the next call. */
+void step_place(struct step *s, float *image);
+/* To `image`, of what no update changes. */
+void step_carry(const struct step *s, float *image);
+/* An update as step_update() makes it, to be made by optim_move() and ended by step_place(). */
+int step_move_begin(struct step *s, struct optim_move *m, float *image, double lr, double grad_norm,
+                    struct err *err);
+
 /* Zero the gradients: once before the micro-batches of a step. */
 void step_begin(struct step *s);
 

@@ -170,7 +170,7 @@ static int one_step(struct train *t)
         return -1;
     if (!isfinite(grad_norm))
         return not_finite(t, "the gradient norm", grad_norm);
-    if (step_update(t->step, lr, grad_norm, &t->err) < 0 || train_units_gather(t) < 0)
+    if (train_snapshot_update(t, lr, grad_norm) < 0 || train_units_gather(t) < 0)
         return -1;
     t->at++;
     t->hand.samples = 0;

@@ -186,9 +186,15 @@ void train_snapshot_close(struct train *t);
 /* The step that a dead generation left whole, or -1; and to go on from it. */
 int64_t train_snapshot_step(struct train *t);
 int train_snapshot_load(struct train *t, int64_t step);
-/* After a step; and before the last gradients of the next one go to others, or weights change. */
+/* The update of a step; after the step; and before the last gradients of the next one go to others, or
+ * weights change. */
+int train_snapshot_update(struct train *t, double lr, double grad_norm);
 void train_snapshot_save(struct train *t);
 int train_snapshot_settle(struct train *t);
+/* The state of now, as step_state() lists it, stays as it is while steps go on, until it is let go; false: it
+ * takes *bytes more, and there is no room for them. */
+bool train_snapshot_hold(struct train *t, int64_t *bytes);
+void train_snapshot_release(struct train *t);
 
 static inline bool train_is_first(const struct train *t)
 {

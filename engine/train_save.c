@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_save.c - a checkpoint, by all ranks at once, while steps go on; see train.h
  *
- * The run stands still only until each rank has a copy of what it saves (on a GPU: the views in this
- * process's memory are that copy).  A thread then does all that waits for the disk: rank 0 begins,
- * each rank writes its ranges, rank 0 commits.  Where the ranks are with it rides on the record that
- * they exchange before each step, so that nobody waits for anybody else's disk; alone, one thread
- * does all of it in a row.  Only this file's thread touches the checkpoint, and the thread
- * touches nothing else: not the flight page, the ranks, the device, or the lines for the agent.
+ * What a rank saves does not change while it is written: steps go on in other memory (turns.h); on a
+ * GPU the run stands still until the views in this process's memory are a copy of it.  A thread then
+ * does all that waits for the disk: rank 0 begins, each rank writes its ranges, rank 0 commits.  Where
+ * the ranks are with it rides on the record that they exchange before each step, so that nobody waits
+ * for anybody else's disk; alone, one thread does all of it in a row.  Only this file's thread touches
+ * the checkpoint, and the thread touches nothing else: not the flight page, the ranks, the device, or
+ * the lines for the agent.
  *
  * One is on its way at a time: whoever wants the next one waits for it, and so does the end of a run.
  * What failed on the way fails the run at its next step boundary.
@@ -18,13 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/dataset.h"
 #include "engine/flight.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
-#include "kernels/kernels.h"
 
 enum work { BEGIN, FILL, COMMIT };
 enum stage { BEGINNING, BEGUN, FILLED }; /* what a rank has behind it */
@@ -53,8 +52,6 @@ struct train_saving {
     bool                      shared;   /* one is on its way whose parts are not all written */
     enum stage                stage;
     double                    asked_s, stall_s;
-    float                    *copy;
-    size_t                    room;     /* numbers that `copy` has place for */
     double                    waits_s;  /* since when the run waits for it; 0: it does not */
     bool                      told_room, told_wait;
 };
@@ -144,6 +141,8 @@ static int collect(struct train *t)
         pthread_join(x->thread, NULL);
     x->running = false;
     atomic_store(&x->over, false);
+    if (x->work >= FILL) /* nobody reads it any more */
+        train_snapshot_release(t);
     if (x->rc < 0) {
         if (x->work == FILL && train_is_first(t))
             checkpoint_abandon(&x->w);
@@ -232,26 +231,18 @@ static int wait_for_last(struct train *t)
 
 /* --- what is saved ----------------------------------------------------------------------- */
 
-/* A copy for the thread to read while steps change the original. */
-static bool make_copy(struct train *t)
+/* For the thread to read while steps go on. */
+static bool hold(struct train *t)
 {
     struct train_saving *x = t->saving;
-    const size_t floats = state_saves(&x->from), bytes = floats * sizeof(float);
-    if (!backend_ops()->host)
-        return true; /* steps change the device's memory, not these views */
-    if (x->room < floats) {
-        free(x->copy);
-        x->copy = train_has_room(t, (int64_t)bytes) ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
-        x->room = x->copy ? floats : 0;
-    }
-    if (x->copy)
-        state_copy(&x->from, x->copy);
-    else if (!x->told_room)
-        progress_warning(t->progress, "steps stand still while a checkpoint is written: a copy of "
-                                      "what rank %d saves, %.1f MiB, would take more memory than "
-                                      "can be spared", t->env->rank, (double)bytes / 0x1p20);
-    x->told_room = x->told_room || !x->copy;
-    return x->copy != NULL;
+    int64_t bytes;
+    const bool held = train_snapshot_hold(t, &bytes);
+    if (!held && !x->told_room)
+        progress_warning(t->progress, "steps stand still while a checkpoint is written: the memory that rank "
+                                      "%d would go on in, %.1f MiB, is more than can be spared",
+                         t->env->rank, (double)bytes / 0x1p20);
+    x->told_room = x->told_room || !held;
+    return held;
 }
 
 /* Everything of this step that is not a number of a tensor. */
@@ -283,8 +274,8 @@ static void describe(struct train *t)
     x->rc = 0;
 }
 
-/* From the weights of all ranks to a copy of them: *copied says whether all ranks have one. */
-static int prepare(struct train *t, int *copied)
+/* From the weights of all ranks to a list of them: *held says whether they stay as they are on all ranks. */
+static int prepare(struct train *t, int *held)
 {
     struct train_saving *x = t->saving;
     state_free(&x->from);
@@ -295,27 +286,27 @@ static int prepare(struct train *t, int *copied)
     if ((train_is_first(t) && checkpoint_name(&x->w, t->dir, t->at, &t->err) < 0) ||
         train_ranks_tell(t, &x->w, sizeof(x->w)) < 0)
         return -1;
-    *copied = make_copy(t);
-    return train_ranks_least(t, copied);
+    *held = hold(t);
+    return train_ranks_least(t, held);
 }
 
 int train_save(struct train *t)
 {
     struct train_saving *x = t->saving;
-    int copied;
+    int held;
     if (t->saved == t->at)
         return 0;
     if (wait_for_last(t) < 0)
         return -1;
     x->asked_s = train_clock();
-    if (prepare(t, &copied) < 0)
+    if (prepare(t, &held) < 0)
         return -1;
     x->shared = !x->alone;
     x->stage = train_is_first(t) ? BEGINNING : BEGUN;
     x->stall_s = train_clock() - x->asked_s;
     if (train_is_first(t))
         start(x, BEGIN);
-    if (!copied && train_save_wait(t) < 0)
+    if (!held && train_save_wait(t) < 0)
         return -1;
     t->saved = t->at;
     t->saved_s = train_clock();
@@ -363,6 +354,5 @@ void train_save_close(struct train *t)
     state_free(&x->from);
     json_decref(x->exact);
     json_decref(x->left_out);
-    free(x->copy);
     free(x);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_snapshot.c - after each step into memory that outlives this rank, and back; see snapshot.h
  *
- * On a GPU the copy is asked for when a step is done, on a stream of its own, and goes on beside the
+ * On the CPU the state lives in that memory, and a step's update is the snapshot of it (turns.h).  On a GPU
+ * the copy is asked for when a step is done, on a stream of its own, and goes on beside the
  * next step.  It is sealed before this rank hands over the last gradients of that step: whoever has
  * their sum knows that all have the copy of the step before (snapshot.h).
  *
@@ -25,6 +26,7 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
+#include "engine/turns.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
@@ -39,13 +41,15 @@ struct notes {
 
 struct train_snapshot {
     int                  fd, old[SNAPSHOT_RANKS], n_old;
-    struct state         state;
-    struct snapshot     *writer;
+    struct turns        *turns; /* of the CPU */
     struct snapshot_set *set;   /* what the last generation left, until this one has its own */
     char                *notes; /* SNAPSHOT_NOTES */
     size_t               notes_size;
+    bool                 keeps; /* each step */
     int64_t              first; /* the step that this generation began at, or -1 */
     /* Of a GPU: */
+    struct state         state;
+    struct snapshot     *writer;
     void                *stream, *fetched; /* the mark behind the copy on its way */
     int64_t              coming;           /* its step, or -1 */
     bool                 pinned;
@@ -96,24 +100,45 @@ static int open_stream(struct train *t, struct train_snapshot *s)
     return 0;
 }
 
+static struct snapshot_run run_of(const struct train *t)
+{
+    return (struct snapshot_run){layout_digest(model_layout(step_model(t->step))), t->env->rank,
+                                 t->env->world_size};
+}
+
+/* Where there is room for two images; else, and without an agent, one in a file of its own. */
+static int open_turns(struct train *t, struct train_snapshot *s)
+{
+    const struct snapshot_run run = run_of(t);
+    struct state state;
+    if (step_state(t->step, &state, &t->err) < 0)
+        return -1;
+    const int64_t more = (int64_t)(state_saves(&state) * sizeof(float));
+    const bool room = train_has_room(t, more);
+    state_free(&state);
+    if (s->fd >= 0 && !room)
+        tell_no_room(t, more);
+    s->keeps = s->fd >= 0 && room;
+    if (turns_create(&s->turns, s->keeps ? s->fd : -1, &run, t->step, &t->err) < 0)
+        return -1;
+    turns_keep(s->turns, s->keeps);
+    return 0;
+}
+
 static int open_writer(struct train *t, struct train_snapshot *s)
 {
-    const struct snapshot_run run = {layout_digest(model_layout(step_model(t->step))),
-                                     t->env->rank, t->env->world_size};
-    if ((backend_ops()->host ? step_state(t->step, &s->state, &t->err)
-                             : step_kernel_state(t->step, &s->state, &t->err)) < 0)
+    const struct snapshot_run run = run_of(t);
+    struct err why = {0};
+    if (step_kernel_state(t->step, &s->state, &t->err) < 0)
         return -1;
     if (!train_has_room(t, snapshot_bytes(&s->state))) {
         tell_no_room(t, snapshot_bytes(&s->state));
         return 0;
     }
-    s->notes = calloc(1, SNAPSHOT_NOTES);
-    if (!s->notes)
-        return err_set(&t->err, ERR_MEMORY, "no memory for a snapshot");
-    struct err why = {0};
     if (snapshot_create(&s->writer, s->fd, &run, &s->state, &why) < 0)
         progress_warning(t->progress, "%s", why.text);
-    return s->writer && !backend_ops()->host ? open_stream(t, s) : 0;
+    s->keeps = s->writer != NULL;
+    return s->writer ? open_stream(t, s) : 0;
 }
 
 int train_snapshot_open(struct train *t)
@@ -124,10 +149,13 @@ int train_snapshot_open(struct train *t)
     t->snapshot = s;
     s->first = s->coming = -1;
     read_env(s);
+    if ((backend_ops()->host ? open_turns(t, s) : s->fd >= 0 ? open_writer(t, s) : 0) < 0)
+        return -1;
     if (s->fd < 0)
         return 0;
-    if (open_writer(t, s) < 0)
-        return -1;
+    s->notes = calloc(1, SNAPSHOT_NOTES);
+    if (!s->notes)
+        return err_set(&t->err, ERR_MEMORY, "no memory for a snapshot");
     return snapshot_set_open(&s->set, s->old, s->n_old, &t->err);
 }
 
@@ -165,6 +193,7 @@ void train_snapshot_close(struct train *t)
     close_stream(s);
     snapshot_set_close(s->set);
     snapshot_destroy(s->writer);
+    turns_destroy(s->turns);
     state_free(&s->state);
     free(s->notes);
     free(s);
@@ -258,7 +287,7 @@ void train_snapshot_save(struct train *t)
     const struct notes n = {.optim_count = optim_count(step_optim(t->step)), .loss = t->loss,
                             .left_out = t->left_out};
     size_t exponents = 0;
-    if (!s->writer)
+    if (!s->keeps)
         return;
     if (s->first < 0)
         s->first = t->at;
@@ -271,8 +300,33 @@ void train_snapshot_save(struct train *t)
     if (exponent)
         memcpy(s->notes + sizeof(n), exponent, exponents * sizeof(*exponent));
     s->notes_size = sizeof(n) + exponents * sizeof(*exponent);
-    if (backend_ops()->host)
-        snapshot_save(s->writer, t->at, s->notes, s->notes_size);
+    if (s->turns)
+        turns_seal(s->turns, t->at, s->notes, s->notes_size);
     else
         begin_copy(t, s);
+}
+
+int train_snapshot_update(struct train *t, double lr, double grad_norm)
+{
+    struct turns *turns = t->snapshot->turns;
+    return turns ? turns_update(turns, lr, grad_norm, &t->err)
+                 : step_update(t->step, lr, grad_norm, &t->err);
+}
+
+bool train_snapshot_hold(struct train *t, int64_t *bytes)
+{
+    struct turns *turns = t->snapshot->turns;
+    *bytes = turns ? turns_image_bytes(turns) : 0;
+    if (!turns) /* steps change the device's memory */
+        return true;
+    if (!train_has_room(t, *bytes))
+        return false;
+    turns_hold(turns);
+    return true;
+}
+
+void train_snapshot_release(struct train *t)
+{
+    if (t->snapshot->turns)
+        turns_release(t->snapshot->turns);
 }

@@ -10,33 +10,38 @@
 enum { LINE = 1024 };
 
 struct adamw_args {
-    float            *p, *m, *v;
-    const float      *g;
-    struct kern_adamw c;
+    struct kern_adamw_move a;
+    struct kern_adamw      c;
 };
 
+/* New and old may be the same. */
 static void adamw_range(const void *arg, size_t from, size_t to)
 {
-    const struct adamw_args *a = arg;
-    const struct kern_adamw c = a->c;
-    float *p = a->p, *m = a->m, *v = a->v;
-    const float *g = a->g;
+    const struct adamw_args *k = arg;
+    const struct kern_adamw c = k->c;
+    float *p = k->a.p, *m = k->a.m, *v = k->a.v;
+    const float *old_p = k->a.old_p, *old_m = k->a.old_m, *old_v = k->a.old_v, *g = k->a.g;
 #pragma omp simd
     for (size_t i = from; i < to; i++) {
         float grad = g[i] * c.clip;
-        float m1 = m[i] * c.beta1 + grad * c.rest1;
-        float v1 = v[i] * c.beta2 + grad * grad * c.rest2;
+        float m1 = old_m[i] * c.beta1 + grad * c.rest1;
+        float v1 = old_v[i] * c.beta2 + grad * grad * c.rest2;
         m[i] = m1;
         v[i] = v1;
-        p[i] = p[i] * c.decay - c.step * (m1 / (sqrtf(v1) * c.root + c.eps));
+        p[i] = old_p[i] * c.decay - c.step * (m1 / (sqrtf(v1) * c.root + c.eps));
     }
+}
+
+static void adamw_move(struct kern_adamw_move a, struct kern_adamw c, size_t n)
+{
+    const struct adamw_args args = {a, c};
+    team_range(n, LINE, 4, adamw_range, &args);
 }
 
 static void adamw(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c,
                   size_t n)
 {
-    const struct adamw_args a = {p, m, v, g, c};
-    team_range(n, LINE, 4, adamw_range, &a);
+    adamw_move((struct kern_adamw_move){p, m, v, p, m, v, g}, c, n);
     if (also != p)
         memcpy(also, p, n * sizeof(*p));
 }
@@ -66,5 +71,6 @@ static void ema(float *avg, const float *p, float rate, float rest, size_t n)
 void KERN_FILL(adamw)(struct kern_ops *ops)
 {
     ops->adamw = adamw;
+    ops->adamw_move = adamw_move;
     ops->ema = ema;
 }

@@ -81,6 +81,12 @@ struct kern_came_state {
     float *m, *v, *row, *col, *res_row, *res_col, *work;
 };
 
+/* An update of AdamW whose results go elsewhere. */
+struct kern_adamw_move {
+    float       *p, *m, *v;                /* new */
+    const float *old_p, *old_m, *old_v, *g;
+};
+
 /* What a table has met since it was opened. */
 enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT };
 
@@ -243,6 +249,10 @@ struct kern_ops {
                  struct kern_came c, size_t n);
     /* ema = rate * ema + rest * p, rest = 1 - rate computed in double */
     void (*ema)(float *ema, const float *p, float rate, float rest, size_t n);
+
+    /* --- of the CPU alone ------------------------------------------------------------- */
+    void (*adamw_move)(struct kern_adamw_move a, struct kern_adamw c, size_t n);
+    uint64_t (*digest)(const void *bytes, size_t n, uint64_t seed); /* XXH3, 64 bits */
 };
 
 enum kern_isa { KERN_BASE, KERN_AVX2, KERN_AVX512, KERN_ISAS };

@@ -23,6 +23,7 @@
         KERN_JOIN(adamw, suffix)(ops);     \
         KERN_JOIN(came, suffix)(ops);      \
         KERN_JOIN(fixed, suffix)(ops);     \
+        KERN_JOIN(digest, suffix)(ops);    \
         KERN_JOIN(fused, suffix)(ops);     \
     } while (0)
 

@@ -32,6 +32,7 @@ struct kern_ops;
     void KERN_JOIN(adamw, suffix)(struct kern_ops *);     \
     void KERN_JOIN(came, suffix)(struct kern_ops *);      \
     void KERN_JOIN(fixed, suffix)(struct kern_ops *);     \
+    void KERN_JOIN(digest, suffix)(struct kern_ops *);    \
     void KERN_JOIN(fused, suffix)(struct kern_ops *);
 
 KERN_DECLARE(base)

@@ -2,7 +2,7 @@
 # A checkpoint is written while steps go on, on a disk that is made slow: steps come in between, alone and
 # with several ranks, and the bits are those of a run on a fast disk.  Killed meanwhile: nothing half
 # is there, and the rest has the same bits, losses and samples.  What fails meanwhile ends the run with the
-# same codes as ever; a stop waits; without memory for a copy steps stand still, and it is said why.
+# same codes as ever; a stop waits; without memory to go on in steps stand still, and it is said why.
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 past15='"ev":"step","step":\(1[6-9]\|2[0-9]\),' # not every step is told
 spec() { # DIR [SEARCH REPLACE]: checkpoints every 15 of 40 steps
@@ -139,11 +139,11 @@ for n in 1 2; do
     done
 done
 
-# No memory for a copy.
+# No memory to go on in.
 spec "$WORK/small"
 FAKE_MEMORY=9000 FAKE_DISK_SLOW=optimizer.safetensors:200 ranks 1 "$WORK/small"
 ends ' 0'
-grep -q '"ev":"warning","text":"steps stand still while a checkpoint is written: a copy of what rank 0' \
+grep -q '"ev":"warning","text":"steps stand still while a checkpoint is written: the memory that rank 0 would go on in' \
     "$WORK/small.0.events"
 times "$WORK/small" | awk '{ if ($2 < 0.95 * $1) exit 1 }'
 same "$WORK/small"

@@ -37,9 +37,9 @@ stop_at() {
 # memory PID: the memory file that the rank writes (its own is the first one)
 memory() { for f in /proc/"$1"/fd/*; do readlink "$f" | grep -q jobctl-snapshot && { echo "$f"; return; }; done; }
 word() { od -A n -t d8 -j "$2" -N 8 "$1" | tr -d ' '; } # FILE OFFSET
-# tear FILE COPY: one byte of its numbers
+# tear FILE COPY: one byte of the numbers of its first row
 tear() {
-    offset=$(($(word "$1" $((56 + 32 * $2 + 24))) + 65536 + 100))
+    offset=$(($(word "$1" $((56 + 32 * $2 + 24))) + 65536 + 4 * $(word "$1" $((4096 + 144))) + 3))
     printf '\xa5' | dd of="$1" bs=1 seek="$offset" conv=notrunc status=none
 }
 
@@ -60,20 +60,17 @@ jobctl events 1 | grep -q "generation 2 resumes at step $2 with 4 ranks"
 # The newest copy of rank 2 is torn.
 stop_at "$1" $(($2 + 20))
 mine=$(memory "$(started 2 2 | cut -d' ' -f1)")
-one=$(word "$mine" 56) other=$(word "$mine" 88)
-[ "$one" -gt "$other" ] && newest=0 || newest=1
-older=$((one < other ? one : other))
-tear "$mine" $newest
+read -r one newest older _ < <(for copy in 0 1 2; do echo "$(word "$mine" $((56 + 32 * copy))) $copy"; done | sort -rn | xargs)
+tear "$mine" "$newest"
 kill -9 "$1"
 set -- $(started 3 1)
-echo "copies of steps $one and $other, the newer one torn; on again from step $2"
+echo "copies of steps $one and $older, the newer one torn; on again from step $2"
 [ "$2" = "$older" ]
 
 # Both are: only the checkpoint is left, here none. The curve is cut there, too.
 stop_at "$1" $(($2 + 20))
 mine=$(memory "$(started 3 2 | cut -d' ' -f1)")
-tear "$mine" 0
-tear "$mine" 1
+for copy in 0 1 2; do tear "$mine" $copy; done
 kill -9 "$1"
 set -- $(started 4 1)
 echo "both torn; on again from step $2"

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optim_move.c - updates from one piece of memory to another; see optim.h
+ *
+ * AdamW reads a range in one place and writes it in the other, by the arithmetic that it has in place: the
+ * bits are the same, and memory is gone through once.  CAME and averages of weights are copied, and
+ * then updated in place.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/layout.h"
+#include "engine/optim_parts.h"
+#include "engine/shard.h"
+#include "kernels/team.h"
+
+enum { PAGE = 1024 /* floats: blocks begin at pages, so that whole ones can be shared */ };
+
+static size_t paged(size_t n)
+{
+    return (n + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t optim_image(const struct optim *o)
+{
+    return paged(o->m.count) + paged(o->v.count) + paged(o->ema.count) + paged(o->factors.count);
+}
+
+/* Where a block is in an image. */
+static float *block_in(const struct optim *o, const struct block *b, float *image)
+{
+    const struct block *const all[] = {&o->m, &o->v, &o->ema, &o->factors};
+    for (size_t i = 0; all[i] != b; i++)
+        image += paged(all[i]->count);
+    return image;
+}
+
+/* All of it that points into the block points to the new place. */
+static void place_block(struct optim *o, struct block *b, float *to)
+{
+    if (!b->at)
+        return;
+    for (int i = 0; i < o->states; i++) {
+        struct optim_state *s = &o->state[i];
+        if (s->data && s->data >= b->here && s->data < b->here + b->count)
+            s->data = to + (s->data - b->here);
+    }
+    if (!b->guest)
+        o->ops->release(b->at);
+    b->guest = true;
+    b->at = b->here = to;
+}
+
+/* States are told from each other by the old addresses: an image may not be placed over part of itself. */
+void optim_place(struct optim *o, float *image)
+{
+    struct block *const all[] = {&o->m, &o->v, &o->ema, &o->factors};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        place_block(o, all[i], block_in(o, all[i], image));
+    if (o->came)
+        optim_factors(o, o->came, o->factors.at, o->m.at);
+}
+
+/* A buffer's moving average is the buffer (optim_ema_reset()). */
+void optim_carry(const struct optim *o, float *image)
+{
+    float *to = block_in(o, &o->ema, image);
+    for (int i = 0; o->whole && o->ema.at && i < layout_len(o->layout); i++) {
+        const struct tensor *t = layout_at(o->layout, i);
+        if (t->kind != TENSOR_PARAM)
+            memcpy(to + t->offset, o->ema.at + t->offset, t->count * sizeof(float));
+    }
+}
+
+void optim_range(const struct optim *o, int tensor, size_t *from, size_t *to)
+{
+    const struct tensor *t = layout_at(o->layout, tensor);
+    size_t at;
+    *from = *to = 0;
+    if (t->kind == TENSOR_PARAM)
+        shard_of_tensor(o->share.shard, t, o->share.rank, from, to, &at);
+}
+
+bool optim_is_elementwise(const struct optim *o)
+{
+    return o->cfg.type == OPTIM_ADAMW;
+}
+
+void optim_move_begin(struct optim *o, struct optim_move *m, double grad_norm, double lr)
+{
+    const float clip = optim_clip(o, grad_norm);
+    o->count++;
+    m->adamw = optim_adamw_args(o, clip, lr);
+    m->came = optim_came_args(o, clip, lr);
+}
+
+struct copying {
+    float       *to;
+    const float *from;
+};
+
+static void copy_range(const void *arg, size_t from, size_t to)
+{
+    const struct copying *c = arg;
+    memcpy(c->to + from, c->from + from, (to - from) * sizeof(float));
+}
+
+static float *copy(float *to, const float *from, size_t n)
+{
+    const struct copying c = {to, from};
+    if (from)
+        team_range(n, 1, 1, copy_range, &c);
+    return from ? to : NULL;
+}
+
+/* CAME's state of a tensor, in its new place. */
+static struct kern_came_state copy_factors(const struct optim *o, const struct optim_move *m, int tensor,
+                                           size_t n)
+{
+    struct kern_came_state s = o->came[tensor];
+    float *moments = block_in(o, &o->m, m->image), *factors = block_in(o, &o->factors, m->image);
+    const float *was = o->factors.at;
+    const size_t rows = (size_t)s.rows, cols = (size_t)s.cols;
+    s.m = copy(moments + (s.m - o->m.at), s.m, n);
+    s.v = s.v ? copy(factors + (s.v - was), s.v, n) : NULL;
+    s.row = s.row ? copy(factors + (s.row - was), s.row, rows) : NULL;
+    s.res_row = s.res_row ? copy(factors + (s.res_row - was), s.res_row, rows) : NULL;
+    s.col = s.col ? copy(factors + (s.col - was), s.col, cols) : NULL;
+    s.res_col = s.res_col ? copy(factors + (s.res_col - was), s.res_col, cols) : NULL;
+    return s;
+}
+
+/* A range: read in one place, written in another, and looked at there while it is in this processor's cache. */
+static void move_range(const struct optim *o, const struct optim_move *m, size_t w, size_t at, size_t n,
+                       const struct optim_look *look)
+{
+    const struct kern_adamw_move a = {
+        .p = m->to + w, .m = block_in(o, &o->m, m->image) + at, .v = block_in(o, &o->v, m->image) + at,
+        .old_p = m->weights + w, .old_m = o->m.at + at, .old_v = o->v.at + at, .g = m->grads + w,
+    };
+    float *ema = o->ema.at ? copy(block_in(o, &o->ema, m->image) + at, o->ema.at + at, n) : NULL;
+    if (ema)
+        o->ops->ema(ema, a.old_p, (float)o->cfg.ema, (float)(1 - o->cfg.ema), n);
+    o->ops->adamw_move(a, m->adamw, n);
+    const float *const made[] = {a.p, a.m, a.v, ema};
+    for (int i = 0; look && i < (ema ? 4 : 3); i++)
+        look->fn(look->arg, i, made[i]);
+}
+
+void optim_move(const struct optim *o, const struct optim_move *m, int tensor, size_t from,
+                size_t to, const struct optim_look *look)
+{
+    const struct tensor *t = layout_at(o->layout, tensor);
+    size_t first, end, at;
+    shard_of_tensor(o->share.shard, t, o->share.rank, &first, &end, &at);
+    at += from - first;
+    const size_t n = to - from, w = o->share.packed ? at : t->offset + from;
+    if (o->cfg.type == OPTIM_ADAMW) {
+        move_range(o, m, w, at, n, look);
+        return;
+    }
+    float *p = copy(m->to + w, m->weights + w, n);
+    if (o->ema.at)
+        o->ops->ema(copy(block_in(o, &o->ema, m->image) + at, o->ema.at + at, n), p,
+                    (float)o->cfg.ema, (float)(1 - o->cfg.ema), n);
+    o->ops->came(p, p, copy_factors(o, m, tensor, n), m->grads + w, m->came, n);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optim_parts.h - the inside of an optimizer, shared by optim*.c only */
+#ifndef ENGINE_OPTIM_PARTS_H
+#define ENGINE_OPTIM_PARTS_H
+
+#include "engine/optim.h"
+
+/* Trained numbers that lie together: in blocks of the layout, and in blocks of the state. */
+struct range {
+    size_t offset, at, count;
+};
+
+/* A kernel array and its view here; on the CPU one and the same, perhaps of somebody else. */
+struct block {
+    float *at, *here;
+    size_t count;
+    bool   guest;
+};
+
+struct optim {
+    struct optim_config    cfg;
+    const struct kern_ops *ops;
+    const struct layout   *layout;
+    struct optim_share     share;
+    struct shard          *whole;        /* where nothing is shared */
+    size_t                 floats;       /* of a block of state */
+    int64_t                count;
+    struct block           m, v, ema;    /* v only with AdamW */
+    struct block           factors;      /* CAME: everything but m */
+    struct kern_came_state *came;        /* [layout_len], kernel arrays */
+    struct range          *range;        /* trained tensors that touch, merged */
+    int                    ranges;
+    struct optim_state    *state;
+    int                    states;
+};
+
+static inline size_t optim_padded(size_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+/* Lays CAME's rows and columns out in one block, kernel arrays or views; from NULL it only counts. */
+size_t optim_factors(const struct optim *o, struct kern_came_state *to, float *base, float *m);
+
+/* What an update multiplies gradients with, and what kernels are told of it. */
+float optim_clip(const struct optim *o, double grad_norm);
+struct kern_adamw optim_adamw_args(const struct optim *o, float clip, double lr);
+struct kern_came optim_came_args(const struct optim *o, float clip, double lr);
+
+#endif

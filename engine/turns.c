@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turns.c - see turns.h */
+#include "engine/turns.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/snapshot.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "kernels/team.h"
+
+enum { NONE = -1 };
+
+/* What is updated at once: a range of a tensor with all that belongs to it; and the chunks of the file that
+ * it then has made, in turns.chunk. */
+struct piece {
+    int    tensor;
+    size_t from, to;
+    size_t first, chunks;
+};
+
+struct turns {
+    struct step     *step;
+    struct snapshot *file;
+    struct state     state;
+    int              own_fd;  /* or -1 */
+    bool             keep, fresh; /* fresh: the image of now was made by an update, and is digested */
+    int              now, held;
+    bool             used[SNAPSHOT_IMAGES];
+    struct piece    *piece;
+    size_t           pieces;
+    size_t          *first;   /* [tensors + 1]: pieces of each */
+    size_t          *chunk;
+};
+
+/* --- what an update does in pieces ------------------------------------------------------- */
+
+static size_t count_cuts(size_t from, size_t to, bool whole)
+{
+    return to <= from ? 0 : whole ? 1 : (to - from + OPTIM_PIECE - 1) / OPTIM_PIECE;
+}
+
+static void cut(struct turns *t, int tensor, size_t from, size_t to, bool whole)
+{
+    const size_t most = whole ? to - from : OPTIM_PIECE;
+    for (; from < to; from += most)
+        t->piece[t->pieces++] = (struct piece){
+            .tensor = tensor, .from = from, .to = to - from < most ? to : from + most};
+}
+
+/* A tensor's pieces end where what is saved of it begins and ends. */
+static int list_pieces(struct turns *t, struct err *err)
+{
+    const struct optim *o = step_optim(t->step);
+    const bool whole = !optim_is_elementwise(o);
+    size_t most = 1, from, to;
+    for (int i = 0; i < t->state.weights; i++) {
+        optim_range(o, i, &from, &to);
+        most += count_cuts(from, to, whole) + 2;
+    }
+    t->piece = calloc(most, sizeof(*t->piece));
+    t->first = calloc((size_t)t->state.weights + 1, sizeof(*t->first));
+    if (!t->piece || !t->first)
+        return err_set(err, ERR_MEMORY, "no memory for a list of what updates change");
+    for (int i = 0; i < t->state.weights; i++) {
+        const struct state_part *p = &t->state.part[i];
+        optim_range(o, i, &from, &to);
+        const bool some = !whole && to > from && p->save_to > p->save_from;
+        const size_t a = some ? p->save_from : to, b = some ? p->save_to : to;
+        t->first[i] = t->pieces;
+        cut(t, i, from, a, whole);
+        cut(t, i, a, b, whole);
+        cut(t, i, b, to, whole);
+    }
+    t->first[t->state.weights] = t->pieces;
+    return 0;
+}
+
+/* The piece that makes a chunk, or NULL: no update changes it. */
+static struct piece *maker(const struct turns *t, size_t chunk)
+{
+    const struct snapshot_chunk c = snapshot_chunk(t->file, chunk);
+    const int tensor = t->state.part[c.part].tensor;
+    size_t lo = t->first[tensor], hi = t->first[tensor + 1];
+    const bool whole = !optim_is_elementwise(step_optim(t->step));
+    if (lo == hi)
+        return NULL;
+    while (!whole && hi - lo > 1) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (t->piece[mid].from <= c.from)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return &t->piece[lo];
+}
+
+static int list_chunks(struct turns *t, struct err *err)
+{
+    const size_t chunks = snapshot_chunks(t->file);
+    size_t used = 0;
+    t->chunk = calloc(chunks + 1, sizeof(*t->chunk));
+    if (!t->chunk)
+        return err_set(err, ERR_MEMORY, "no memory for a list of what updates change");
+    for (size_t i = 0; i < chunks; i++)
+        if (maker(t, i))
+            maker(t, i)->chunks++;
+    for (size_t i = 0; i < t->pieces; i++) {
+        t->piece[i].first = used;
+        used += t->piece[i].chunks;
+        t->piece[i].chunks = 0;
+    }
+    for (size_t i = 0; i < chunks; i++) {
+        struct piece *p = maker(t, i);
+        if (p)
+            t->chunk[p->first + p->chunks++] = i;
+    }
+    return 0;
+}
+
+/* --- making it ---------------------------------------------------------------------------- */
+
+static int move_in(struct turns *t, int fd, const struct snapshot_run *run, struct err *err)
+{
+    if (step_state(t->step, &t->state, err) < 0 ||
+        snapshot_house(&t->file, fd, run, &t->state, step_image(t->step), err) < 0)
+        return -1;
+    step_place(t->step, snapshot_image(t->file, t->now));
+    state_free(&t->state);
+    if (step_state(t->step, &t->state, err) < 0)
+        return -1;
+    snapshot_settle(t->file, &t->state);
+    return list_pieces(t, err) < 0 ? -1 : list_chunks(t, err);
+}
+
+int turns_create(struct turns **out, int fd, const struct snapshot_run *run, struct step *s,
+                 struct err *err)
+{
+    struct turns *t = calloc(1, sizeof(*t));
+    if (!t)
+        return err_set(err, ERR_MEMORY, "no memory for a snapshot");
+    t->step = s;
+    t->held = t->own_fd = NONE;
+    t->used[t->now] = true;
+    if ((fd < 0 && (fd = t->own_fd = snapshot_make(err)) < 0) || move_in(t, fd, run, err) < 0) {
+        turns_destroy(t);
+        return -1;
+    }
+    *out = t;
+    return 0;
+}
+
+void turns_destroy(struct turns *t)
+{
+    if (!t)
+        return;
+    snapshot_destroy(t->file);
+    if (t->own_fd >= 0)
+        close(t->own_fd);
+    state_free(&t->state);
+    free(t->piece);
+    free(t->first);
+    free(t->chunk);
+    free(t);
+}
+
+void turns_keep(struct turns *t, bool keep)
+{
+    t->keep = keep;
+}
+
+int64_t turns_image_bytes(const struct turns *t)
+{
+    return (int64_t)(state_saves(&t->state) * sizeof(float));
+}
+
+/* --- turns --------------------------------------------------------------------------------- */
+
+/* Rather one that has memory. */
+static int next_image(const struct turns *t)
+{
+    int next = NONE;
+    if (!t->keep && t->now != t->held)
+        return t->now;
+    for (int i = SNAPSHOT_IMAGES - 1; i >= 0; i--)
+        if (i != t->now && i != t->held && (next == NONE || t->used[i]))
+            next = i;
+    return next;
+}
+
+/* An image that has just got its memory. */
+static void furnish(struct turns *t, int image)
+{
+    t->used[image] = true;
+    step_carry(t->step, snapshot_image(t->file, image));
+    for (size_t i = 0; i < snapshot_chunks(t->file); i++)
+        if (!maker(t, i))
+            snapshot_look_in(t->file, image, i);
+}
+
+struct moving {
+    const struct turns *turns;
+    struct optim_move   move;
+    int                 image;
+};
+
+/* The chunks of a piece, in the order in which they are shown. */
+struct looking {
+    const struct moving *of;
+    const size_t        *chunk;
+};
+
+static void look(void *arg, int which, const float *numbers)
+{
+    const struct looking *l = arg;
+    snapshot_look(l->of->turns->file, l->chunk[which], numbers);
+}
+
+static void move_pieces(const void *arg, size_t from, size_t to)
+{
+    const struct moving *m = arg;
+    const struct turns *t = m->turns;
+    for (size_t i = from; i < to; i++) {
+        const struct piece *p = &t->piece[i];
+        struct looking l = {m, t->chunk + p->first};
+        const struct optim_look see = {look, &l};
+        optim_move(step_optim(t->step), &m->move, p->tensor, p->from, p->to,
+                   t->keep && p->chunks ? &see : NULL);
+    }
+}
+
+static void look_at_chunks(const void *arg, size_t from, size_t to)
+{
+    const struct looking *l = arg;
+    for (size_t i = from; i < to; i++)
+        snapshot_look_in(l->of->turns->file, l->of->image, l->chunk[i]);
+}
+
+/* A whole tensor is worth all threads, a piece is worth one. */
+static void move_all(const struct moving *m)
+{
+    const struct turns *t = m->turns;
+    if (optim_is_elementwise(step_optim(t->step))) {
+        team_range(t->pieces, 1, OPTIM_PIECE, move_pieces, m);
+        return;
+    }
+    for (size_t i = 0; i < t->pieces; i++) {
+        const struct piece *p = &t->piece[i];
+        optim_move(step_optim(t->step), &m->move, p->tensor, p->from, p->to, NULL);
+        if (t->keep)
+            team_range(p->chunks, 1, OPTIM_PIECE, look_at_chunks,
+                       &(struct looking){m, t->chunk + p->first});
+    }
+}
+
+int turns_update(struct turns *t, double lr, double grad_norm, struct err *err)
+{
+    struct moving m = {.turns = t, .image = next_image(t)};
+    t->fresh = false;
+    if (m.image == t->now)
+        return step_update(t->step, lr, grad_norm, err);
+    float *image = snapshot_image(t->file, m.image);
+    if (step_move_begin(t->step, &m.move, image, lr, grad_norm, err) < 0)
+        return -1;
+    snapshot_open(t->file, m.image);
+    if (!t->used[m.image])
+        furnish(t, m.image);
+    move_all(&m);
+    step_place(t->step, image);
+    t->now = m.image;
+    t->fresh = true;
+    return 0;
+}
+
+void turns_seal(struct turns *t, int64_t step, const void *notes, size_t size)
+{
+    if (t->keep && t->fresh)
+        snapshot_close(t->file, t->now, step, notes, size);
+}
+
+void turns_hold(struct turns *t)
+{
+    t->held = t->now;
+}
+
+/* Where two (or without snapshots one) others have memory, this one's goes back. */
+void turns_release(struct turns *t)
+{
+    const int was = t->held;
+    int used = 0;
+    t->held = NONE;
+    for (int i = 0; i < SNAPSHOT_IMAGES; i++)
+        used += t->used[i];
+    if (was == NONE || was == t->now || used <= (t->keep ? 2 : 1))
+        return;
+    snapshot_drop(t->file, was);
+    t->used[was] = false;
+}

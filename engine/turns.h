@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turns.h - the state of a run in images that take turns: an update reads one and writes another
+ *
+ * On the CPU.  Weights and optimizer state live in the images of a memory file (snapshot.h), so that the
+ * update of a step is the snapshot of it, without a copy: a range is updated and digested while it is in a
+ * core's cache, and when all are, the image is sealed.  The image before it stays as it was until
+ * the next update writes there.
+ *
+ * An image can be held: a checkpoint is written from it while steps go on in the two others.  A third one has
+ * memory only meanwhile.
+ */
+#ifndef ENGINE_TURNS_H
+#define ENGINE_TURNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct snapshot_run;
+struct step;
+struct turns;
+
+/* Moves the state of `s`, of which nothing is kept, into `fd` (not owned), or into a file of its own
+ * where that is -1. `s` outlives it, and is of no use afterwards. */
+int turns_create(struct turns **out, int fd, const struct snapshot_run *run, struct step *s,
+                 struct err *err);
+void turns_destroy(struct turns *t);
+
+/* Whether each update goes to another image than the last, to be sealed; at first it does not. */
+void turns_keep(struct turns *t, bool keep);
+
+/* step_update(), and the image that it has made is step `step`. Unless they are kept, sealing does nothing. */
+int turns_update(struct turns *t, double lr, double grad_norm, struct err *err);
+void turns_seal(struct turns *t, int64_t step, const void *notes, size_t size);
+
+/* The image of now is not written to until it is let go. One at a time. */
+void turns_hold(struct turns *t);
+void turns_release(struct turns *t);
+
+/* Bytes that an image more takes. */
+int64_t turns_image_bytes(const struct turns *t);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_turns.c - images that take turns: the bits of an update in place, whole after every step, held while
+ * steps go on */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/snapshot.h"
+#include "engine/state.h"
+#include "engine/step.h"
+#include "engine/turns.h"
+#include "kernels/rng.h"
+
+enum { RANKS = 3, LAYOUT = 77, STEPS = 6 };
+
+static const struct model_config config = {
+    .depth = 3, .hidden = 64, .heads = 2, .linear_head_dim = 32, .patch = 1, .mlp_hidden = 160,
+    .qk_norm = true, .y_norm = true, .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f, .latent_channels = 3,
+    .caption_channels = 90, .caption_len = 70};
+static const struct model_limits limits = {.batch = 1, .height = 2, .width = 2, .text = 5};
+static const struct optim_config adamw = {
+    .type = OPTIM_ADAMW, .beta = {0.9, 0.999}, .eps = {1e-8}, .weight_decay = 0.01, .clip = 1, .ema = 0.9};
+static const struct optim_config came = {
+    .type = OPTIM_CAME, .beta = {0.9, 0.999, 0.9999}, .eps = {1e-30, 1e-16}, .weight_decay = 0.01,
+    .clip = 1, .clip_threshold = 1};
+
+struct rank {
+    struct step  *step;
+    struct turns *turns; /* NULL: it updates in place */
+    int           fd;
+};
+
+static struct state state_of(struct step *s)
+{
+    struct state out;
+    assert_int_equal(step_state(s, &out, NULL), 0);
+    return out;
+}
+
+/* First weights, and a buffer that no update changes. */
+static void begin(struct step *s)
+{
+    struct state all = state_of(s);
+    for (int i = 0; i < all.weights; i++)
+        model_init_range(step_model(s), i, all.part[i].from, all.part[i].to, 7, all.part[i].data);
+    const int null = layout_find(model_layout(step_model(s)), "y_embedder.y_embedding");
+    for (size_t k = 0; k < all.part[null].to; k++)
+        all.part[null].data[k] = (float)k;
+    state_free(&all);
+    optim_ema_reset(step_optim(s), step_weights(s));
+}
+
+static struct rank make(const struct optim_config *opt, enum sharing how, int rank, int world, bool turns)
+{
+    const struct step_share share = {how, rank, world};
+    struct rank r = {.fd = -1};
+    struct err err = {0};
+    if (step_create_shared(&r.step, &config, &limits, opt, 3, &share, &err) < 0)
+        fail_msg("%s", err.text);
+    if (turns) {
+        const struct snapshot_run run = {LAYOUT, rank, world};
+        r.fd = snapshot_make(&err);
+        if (turns_create(&r.turns, r.fd, &run, r.step, &err) < 0)
+            fail_msg("%s", err.text);
+        turns_keep(r.turns, true);
+    }
+    begin(r.step);
+    return r;
+}
+
+static void drop(struct rank *r)
+{
+    turns_destroy(r->turns);
+    step_destroy(r->step);
+    if (r->fd >= 0)
+        close(r->fd);
+}
+
+/* Number k of a tensor's gradient at a step, in the tensor's part of a block or of packed memory. */
+static void fill_grads(struct step *s, int64_t step)
+{
+    const struct layout *l = model_layout(step_model(s));
+    struct state all = state_of(s);
+    float *whole = calloc(layout_floats(l), sizeof(float));
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct state_part *p = &all.part[i];
+        const struct rng r = rng_make(31, (uint64_t)i, (uint64_t)step, RNG_TEST);
+        if (layout_at(l, i)->kind != TENSOR_PARAM)
+            continue;
+        rng_normal(&r, whole, 0, p->count);
+        memcpy(step_grads(s) + (p->data - step_weights(s)), whole + p->from,
+               (p->to - p->from) * sizeof(float));
+    }
+    free(whole);
+    state_free(&all);
+}
+
+static void update(struct rank *r, int64_t step)
+{
+    struct err err = {0};
+    fill_grads(r->step, step);
+    if ((r->turns ? turns_update(r->turns, 1e-2, 3.5, &err) : step_update(r->step, 1e-2, 3.5, &err)) < 0)
+        fail_msg("%s", err.text);
+    if (r->turns)
+        turns_seal(r->turns, step, &step, sizeof(step));
+}
+
+/* What a rank has, or of `saved`: what it saves, as the one that has everything has it. */
+static void compare(const struct state *part, struct step *whole, bool saved)
+{
+    struct state all = state_of(whole);
+    for (int i = 0; i < part->len; i++) {
+        const struct state_part *p = &part->part[i], *w = NULL;
+        const size_t from = saved ? p->save_from : p->from, to = saved ? p->save_to : p->to;
+        for (int k = 0; k < all.len; k++)
+            w = strcmp(all.part[k].name, p->name) == 0 ? &all.part[k] : w;
+        assert_non_null(w);
+        if (to > from && memcmp(p->data + (from - p->from), w->data + from, (to - from) * sizeof(float)) != 0)
+            fail_msg("%s differs", p->name);
+    }
+    state_free(&all);
+}
+
+/* What the ranks left, for one that reads it all. */
+static void read_back(struct rank *ranks, int world, int64_t step, struct step *want)
+{
+    int fds[RANKS];
+    size_t size;
+    struct snapshot_set *set;
+    struct err err = {0};
+    for (int r = 0; r < world; r++)
+        fds[r] = ranks[r].fd;
+    assert_int_equal(snapshot_claims(fds, world), step);
+    assert_int_equal(snapshot_set_open(&set, fds, world, &err), 0);
+    assert_non_null(set);
+    assert_int_equal(snapshot_set_step(set, LAYOUT), step);
+    assert_memory_equal(snapshot_set_notes(set, step, &size), &step, sizeof(step));
+    struct step *reader;
+    const struct optim_config *opt = optim_is_elementwise(step_optim(want)) ? &adamw : &came;
+    assert_int_equal(step_create(&reader, &config, &limits, opt, 3, &err), 0);
+    struct state into = state_of(reader);
+    if (snapshot_set_load(set, step, &into, &err) < 0)
+        fail_msg("%s", err.text);
+    compare(&into, want, false);
+    state_free(&into);
+    step_destroy(reader);
+    snapshot_set_close(set);
+}
+
+/* zero1: what a rank has updated goes to all, as train_units.c does it. */
+static void gather(struct rank *ranks, int world)
+{
+    for (int from = 0; from < world; from++) {
+        struct state has = state_of(ranks[from].step);
+        for (int r = 0; r < world; r++)
+            for (int i = 0; r != from && i < has.weights; i++) {
+                const struct state_part *p = &has.part[i];
+                memcpy(step_weights(ranks[r].step) + (p->data - step_weights(ranks[from].step)) + p->save_from,
+                       p->data + p->save_from, (p->save_to - p->save_from) * sizeof(float));
+            }
+        state_free(&has);
+    }
+}
+
+static void the_update_is_the_snapshot(void **state)
+{
+    (void)state;
+    static const struct {
+        const struct optim_config *opt;
+        enum sharing               how;
+        int                        world;
+    } rows[] = {{&adamw, SHARING_DDP, 1},   {&came, SHARING_DDP, 1},   {&adamw, SHARING_DDP, 3},
+                {&came, SHARING_DDP, 3},    {&adamw, SHARING_ZERO1, 3}, {&came, SHARING_ZERO1, 3},
+                {&adamw, SHARING_FSDP, 2}, {&came, SHARING_FSDP, 3}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const int world = rows[i].world;
+        struct rank ranks[RANKS], alone = make(rows[i].opt, SHARING_DDP, 0, 1, false);
+        for (int r = 0; r < world; r++)
+            ranks[r] = make(rows[i].opt, rows[i].how, r, world, true);
+        for (int64_t step = 1; step <= STEPS; step++) {
+            update(&alone, step);
+            for (int r = 0; r < world; r++)
+                update(&ranks[r], step);
+            if (rows[i].how == SHARING_ZERO1)
+                gather(ranks, world);
+            for (int r = 0; r < world; r++) {
+                struct state has = state_of(ranks[r].step);
+                compare(&has, alone.step, false);
+                state_free(&has);
+            }
+            read_back(ranks, world, step, alone.step);
+            for (int r = 0; r < world; r++) /* a checkpoint is on its way from step 2 to step 5 */
+                if (step == 2)
+                    turns_hold(ranks[r].turns);
+                else if (step == 5)
+                    turns_release(ranks[r].turns);
+        }
+        for (int r = 0; r < world; r++)
+            drop(&ranks[r]);
+        drop(&alone);
+    }
+}
+
+/* A rank that dies in its update leaves the step before. */
+static void half_an_update_is_no_step(void **state)
+{
+    (void)state;
+    struct rank alone = make(&adamw, SHARING_DDP, 0, 1, false), r = make(&adamw, SHARING_DDP, 0, 1, true);
+    struct err err = {0};
+    for (int64_t step = 1; step <= 3; step++) {
+        update(&alone, step);
+        update(&r, step);
+    }
+    fill_grads(r.step, 4);
+    assert_int_equal(turns_update(r.turns, 1e-2, 3.5, &err), 0); /* not sealed */
+    read_back(&r, 1, 3, alone.step);
+    drop(&r);
+    drop(&alone);
+}
+
+static int64_t memory_of(const struct rank *r)
+{
+    struct stat st;
+    assert_int_equal(fstat(r->fd, &st), 0);
+    return (int64_t)st.st_blocks * 512;
+}
+
+/* What is held stays; a third image has memory only meanwhile; without snapshots there is one. */
+static void a_held_image_stays(void **state)
+{
+    (void)state;
+    for (int keep = 0; keep < 2; keep++) {
+        struct rank r = make(&adamw, SHARING_DDP, 0, 1, true), then = make(&adamw, SHARING_DDP, 0, 1, false);
+        int64_t step = 0, rest;
+        turns_keep(r.turns, keep);
+        while (step < 3) {
+            update(&r, ++step);
+            update(&then, step);
+        }
+        rest = memory_of(&r);
+        const int64_t image = turns_image_bytes(r.turns);
+        assert_true(rest > (keep + 1) * image && rest < (keep + 1) * image + image / 2);
+        struct state held = state_of(r.step);
+        turns_hold(r.turns);
+        while (step < 7) {
+            update(&r, ++step);
+            compare(&held, then.step, true);
+            if (step > 4)
+                assert_true(memory_of(&r) > (keep + 2) * image);
+        }
+        turns_release(r.turns);
+        state_free(&held);
+        assert_true(memory_of(&r) <= rest);
+        for (int64_t k = 4; k <= step; k++)
+            update(&then, k);
+        for (int i = 0; i < 3; i++) {
+            update(&r, ++step);
+            update(&then, step);
+        }
+        held = state_of(r.step);
+        compare(&held, then.step, true);
+        state_free(&held);
+        assert_true(memory_of(&r) <= rest);
+        turns_hold(r.turns); /* let go before the next step: nothing to give back */
+        turns_release(r.turns);
+        update(&r, ++step);
+        update(&then, step);
+        held = state_of(r.step);
+        compare(&held, then.step, true);
+        state_free(&held);
+        drop(&r);
+        drop(&then);
+    }
+}
+
+/* Of many ranks with the whole state each, what all of them update is in memory once per rank. */
+static void what_is_not_saved_is_there_once(void **state)
+{
+    (void)state;
+    struct rank one = make(&adamw, SHARING_DDP, 0, 1, true), r = make(&adamw, SHARING_DDP, 1, 3, true);
+    for (int64_t step = 1; step <= 3; step++) {
+        update(&one, step);
+        update(&r, step);
+    }
+    const int64_t all = turns_image_bytes(one.turns), third = turns_image_bytes(r.turns);
+    assert_true(third > all / 4 && third < all / 2);
+    assert_true(memory_of(&one) > 2 * all);
+    assert_true(memory_of(&r) > all + third && memory_of(&r) < all + third + all / 3);
+    drop(&one);
+    drop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_update_is_the_snapshot),
+        cmocka_unit_test(half_an_update_is_no_step),
+        cmocka_unit_test(a_held_image_stays),
+        cmocka_unit_test(what_is_not_saved_is_there_once),
+    };
+    return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
+}
