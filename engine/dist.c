@@ -15,20 +15,6 @@
 _Static_assert((int)DIST_ALL_REDUCE == COLL_ALL_REDUCE && (int)DIST_BARRIER == COLL_BARRIER,
                "the flight page names collectives");
 
-int64_t dist_clock_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-uint64_t dist_clock_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* --- words ------------------------------------------------------------------------------ */
 
 /* "all-reduce 17 (64.0 MiB)" */

@@ -115,6 +115,7 @@ static inline size_t dist_size(enum dist_type t)
     return size[t];
 }
 
+/* (dist_clock.c) */
 int64_t dist_clock_ms(void);
 uint64_t dist_clock_ns(void);
 

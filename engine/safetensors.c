@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -189,12 +190,21 @@ static int parse_header(struct st_file *f, json_t *header, const unsigned char *
     return check_extents(f, data, err);
 }
 
+/* What models are often published as: an archive (.zip) of Python objects, or those alone. */
+static bool is_pytorch(const struct st_file *f)
+{
+    return memcmp(f->bytes, "PK\3\4", 4) == 0 || memcmp(f->bytes, "\x80\2\x8a\n", 4) == 0;
+}
+
 static int parse_bytes(struct st_file *f, struct err *err)
 {
     uint64_t length;
     if (f->size < sizeof(length))
         return err_set(err, ERR_DATA, "%zu bytes are too few for a safetensors file", f->size);
     memcpy(&length, f->bytes, sizeof(length));
+    if (length > HEADER_MAX && is_pytorch(f))
+        return err_set(err, ERR_DATA, "a PyTorch file (.pth, .pt, .bin), which only Python can read: "
+                       "write its tensors to a .safetensors file, with safetensors.torch.save_file()");
     if (length > HEADER_MAX || length > f->size - sizeof(length))
         return err_set(err, ERR_DATA,
                        "its header claims %llu bytes in a file of %zu: not safetensors, or cut",

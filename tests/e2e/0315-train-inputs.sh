@@ -47,6 +47,14 @@ jobctl-train train --spec warm3.json 2>err || rc=$?
 [ $rc = 64 ]
 grep -q "tensors match, .* have another shape than this model's" err
 
+# A file as models are often published: what it is, and what to do.
+printf 'PK\003\004\000\000\010\010\000\000archive/data.pkl' >"$WORK/model.pth"
+sed "s#/pictures/step-00000006\"#/model.pth\"#; s#$WORK/warm#$WORK/warm4#" warm.json >warm4.json
+rc=0
+jobctl-train train --spec warm4.json 2>err || rc=$?
+[ $rc = 64 ] || [ $rc = 65 ]
+grep -q 'load_from: .*model.pth: a PyTorch file (.pth, .pt, .bin), which only Python can read' err
+
 # resume: PATH begins there; "checkpoint" writes one now; closing the command pipe stops the run.
 spec told "\"path\":\"$WORK/data\",\"caption_words\":4" "\"resume\":\"$WORK/pictures/step-00000006\""
 sed -i 's/"steps":6/"steps":1000000/' told.json

@@ -31,6 +31,13 @@ has '--gpu-memory is "much"; expected up to 8 sizes in GiB' err
 small="--set train.model.depth=1 --set train.model.hidden=64 --set train.model.heads=2
     --set train.data.resolution=64 --set train.data.caption_channels=16 --set train.batch.global=6"
 jobctl submit "$TOP/templates/sana-600m.yaml" --dry-run --json $small >spec.json
+# What snapshots cost is measured on request, and what communication would on a cluster that is not here.
+jobctl-train bench --config "$TOP/tests/golden/sana/bench_configs.json" --case tiny-base-b8 --steps 3 --snapshots \
+    --model-cluster 64x8 >out
+grep -q '^snapshots  .* an update takes [0-9.]* ms of a processor, without [0-9.]*$' out
+jobctl-train bench --model-cluster 64x8 --params 1.6e9 --step-ms 500 >out
+[ "$(grep -c '^ *512 ' out)" = 2 ]
+has '25 GbE per node' out
 jobctl-train bench --spec spec.json --steps 2 --json >out 2>err
 has '"samples_per_s"' out
 has 'micro-batches of 6 (all that a rank has of a step)' err

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_dist_clock.c - the watchdog of collectives on a clock of the test's: deadlines of hours in no time
+ *
+ * One process, no other rank: a way to communicate (engine/dist_parts.h) whose peers do what a row says, and
+ * whose sleep moves the clock.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/dist_parts.h"
+#include "engine/err.h"
+
+enum { SECOND = 1000, HOUR = 3600 * SECOND, SLOW = 3, NEVER = 1 << 30 };
+
+static int64_t now; /* ms */
+
+/* In place of engine/dist_clock.c. */
+int64_t dist_clock_ms(void)
+{
+    return now;
+}
+
+uint64_t dist_clock_ns(void)
+{
+    return (uint64_t)now * 1000000u;
+}
+
+/* What the peers do; times in ms since the call began. */
+static struct script {
+    int64_t done_at;    /* the call is complete */
+    int64_t every;      /* something moves so often; 0: nothing does */
+    int64_t moves_till; /*   until then */
+    int64_t sleeps;     /* a sleep takes so long */
+    int64_t abort_at;   /* this rank's own watchdog gives up; 0: never */
+} script;
+
+static int64_t began, moved;
+static struct dist_fault raised;
+
+static int advance(struct dist *d, const struct dist_call *call)
+{
+    const int64_t t = now - began;
+    (void)call;
+    if (script.every && t <= script.moves_till && t - moved >= script.every) {
+        moved = t;
+        d->progress++;
+    }
+    return t >= script.done_at;
+}
+
+static void pass_time(struct dist *d)
+{
+    now += script.sleeps;
+    if (script.abort_at && now - began >= script.abort_at)
+        dist_abort(d);
+}
+
+static void blame(struct dist *d, const struct dist_call *call, struct dist_fault *fault)
+{
+    (void)d;
+    (void)call;
+    fault->rank = SLOW;
+}
+
+static struct dist_fault tell_all(struct dist *d, struct dist_fault fault)
+{
+    (void)d;
+    return raised = fault;
+}
+
+static int connect_late(struct dist *d, struct err *err)
+{
+    (void)d;
+    (void)err;
+    return now - began >= script.done_at;
+}
+
+static const struct dist_ops ops = {.name = "script", .connect = connect_late, .advance = advance,
+                                    .sleep = pass_time, .blame = blame, .raise = tell_all};
+
+static void begin(struct dist *d, const struct script *s, bool connected)
+{
+    script = *s;
+    now = 77 * (int64_t)HOUR; /* a machine that has been up for a while */
+    began = now;
+    moved = 0;
+    *d = (struct dist){.c = {.rank = 1, .world = 8, .init_ms = 2 * SECOND}, .ops = &ops,
+                       .connected = connected, .began_ms = now, .moved_ms = now};
+    d->c.name = d->name;
+    raised = (struct dist_fault){.kind = DIST_FINE};
+}
+
+static void a_wait_ends_when_it_should_and_not_before(void **state)
+{
+    (void)state;
+    static const struct {
+        const char          *what;
+        struct script        peers;
+        int64_t              wait_ms;
+        enum dist_fault_kind kind;
+        int64_t              after_ms; /* at least; and not much later */
+    } rows[] = {
+        {"done at once", {.sleeps = 5}, HOUR, DIST_FINE, 0},
+        {"done in time", {.done_at = 59 * SECOND, .sleeps = 5}, 60 * SECOND, DIST_FINE, 59 * SECOND},
+        {"never", {.done_at = NEVER, .sleeps = 5}, 60 * SECOND, DIST_LATE, 60 * SECOND},
+        {"never, patiently", {.done_at = NEVER, .sleeps = 5}, 2 * HOUR, DIST_LATE, 2 * HOUR},
+        {"slow, but it moves",
+         {.done_at = 3 * HOUR, .every = 50 * SECOND, .moves_till = NEVER, .sleeps = 5},
+         60 * SECOND, DIST_FINE, 3 * HOUR},
+        {"moves, and stops",
+         {.done_at = NEVER, .every = 50 * SECOND, .moves_till = 500 * SECOND, .sleeps = 5},
+         60 * SECOND, DIST_LATE, 560 * SECOND},
+        {"this rank itself slept through it", {.done_at = 10, .sleeps = HOUR}, 60 * SECOND, DIST_FINE, HOUR},
+        {"given up meanwhile", {.done_at = NEVER, .sleeps = 5, .abort_at = 7 * SECOND}, 60 * SECOND,
+         DIST_ABORTED, 7 * SECOND},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dist d;
+        struct err err = {0};
+        begin(&d, &rows[i].peers, true);
+        int rc = dist_barrier(&d, &err);
+        if (rc == 0)
+            rc = dist_wait_for(&d, rows[i].wait_ms, &err);
+        const int64_t took = now - began;
+        if ((rc == 0) != (rows[i].kind == DIST_FINE) || d.fault.kind != rows[i].kind ||
+            took < rows[i].after_ms || took > rows[i].after_ms + 10)
+            fail_msg("%s: rc %d, kind %d after %lld ms: %s", rows[i].what, rc, (int)d.fault.kind,
+                     (long long)took, err.text);
+        assert_int_equal(d.stats.wait_ns, (uint64_t)took * 1000000u);
+        if (rows[i].kind == DIST_LATE) { /* all are told, and of whom */
+            assert_int_equal(raised.kind, DIST_LATE);
+            assert_int_equal(d.fault.rank, SLOW);
+            assert_non_null(strstr(err.text, "rank 3 is stuck or far behind"));
+        }
+        if (rc < 0) { /* the first fault counts, for good */
+            struct err again = {0};
+            assert_int_equal(dist_barrier(&d, &again), -1);
+            assert_string_equal(again.text, err.text);
+        }
+    }
+}
+
+static void who_does_not_come_has_so_long(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct dist d;
+        struct err err = {0};
+        int rc;
+        begin(&d, &(struct script){.done_at = late ? NEVER : 1999}, false);
+        while ((rc = dist_poll_init(&d, &err)) == 0)
+            now++;
+        assert_int_equal(rc, late ? -1 : 1);
+        assert_int_equal(now - began, late ? 2 * SECOND : 1999);
+        assert_int_equal(d.fault.kind, late ? DIST_ABSENT : DIST_FINE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wait_ends_when_it_should_and_not_before),
+        cmocka_unit_test(who_does_not_come_has_so_long),
+    };
+    return cmocka_run_group_tests_name("dist_clock", tests, NULL, NULL);
+}
