@@ -19,17 +19,22 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Both sides wait for it.  More than that is not compared: which files are seen first differs. */
 enum {
-    DATA_DEPTH = 8, DATA_FILES = 200000, /* beyond that the first ones speak for all */
-    CODE_DEPTH = 2, CODE_FILES = 2000, CODE_NAMED = 300, CODE_BYTES = 1 << 20
+    ENTRIES = 20000,
+    DATA_DEPTH = 8,
+    CODE_DEPTH = 2,
+    CODE_NAMED = 300,
+    CODE_BYTES = 1 << 20,
+    CODE_ALL = 64 << 20
 };
 
 /* --- listing -------------------------------------------------------------------------------- */
 
 struct list {
     size_t   base;       /* of the path, up to where names begin */
-    int      depth, most;
-    bool     code;
+    int depth, entries;
+    bool code, cut;
     int64_t  files, bytes;
     uint64_t sum;        /* in whatever order a directory is read */
     json_t  *programs;
@@ -37,7 +42,8 @@ struct list {
 
 static bool is_program(const char *name)
 {
-    static const char *const ends[] = {".py", ".sh", ".c", ".h", ".cc", ".cpp", ".cu", ".cuh", ".pl"};
+    static const char *const ends[] = {".py",  ".sh", ".c",   ".h", ".cc",
+                                       ".cpp", ".cu", ".cuh", ".pl"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < ARRAY_LEN(ends); i++)
         if (strcmp(dot, ends[i]) == 0)
@@ -58,13 +64,15 @@ static void add_file(struct list *l, const char *path, const struct stat *st)
         return;
     l->files++;
     l->bytes += st->st_size;
-    if (l->code)
+    l->cut = l->cut || (l->code && l->bytes > CODE_ALL);
+    if (l->code && !l->cut)
         file_digest(digest, path, NULL);
     digest[16] = '\0';
     snprintf(text, sizeof(text), "%s/%lld/%s", name, (long long)st->st_size, l->code ? digest : "");
     add_text(l, text);
     if (l->code && json_object_size(l->programs) <= CODE_NAMED)
-        json_object_set_new(l->programs, name, json_pack("[I, s]", (json_int_t)st->st_size, digest));
+        json_object_set_new(l->programs, name,
+                            json_pack("[I, s]", (json_int_t)st->st_size, digest));
 }
 
 /* Hidden names are somebody's bookkeeping, links may lead in circles. */
@@ -73,7 +81,8 @@ static void walk(struct list *l, char path[PATH_MAX], int depth)
     const size_t end = strlen(path);
     struct stat st;
     DIR *d = opendir(path);
-    for (const struct dirent *e; d && l->files < l->most && (e = readdir(d));) {
+    for (const struct dirent *e; d && !l->cut && (e = readdir(d));) {
+        l->cut = l->entries++ >= ENTRIES;
         if (e->d_name[0] == '.' ||
             (size_t)snprintf(path + end, PATH_MAX - end, "/%s", e->d_name) >= PATH_MAX - end)
             continue;
@@ -91,11 +100,11 @@ static json_t *list_of(const char *where, bool code)
 {
     char path[PATH_MAX], digest[24];
     struct stat st;
-    struct list l = {.depth = code ? CODE_DEPTH : DATA_DEPTH, .most = code ? CODE_FILES : DATA_FILES,
-                     .code = code, .programs = code ? json_object() : NULL};
+    struct list l = {.depth = code ? CODE_DEPTH : DATA_DEPTH, .code = code};
     if (!where[0] || (size_t)snprintf(path, sizeof(path), "%s", where) >= sizeof(path))
         return json_null();
     l.base = strlen(path) + 1;
+    l.programs = code ? json_object() : NULL;
     if (stat(path, &st) < 0)
         l.files = -1;
     else if (S_ISDIR(st.st_mode))
@@ -109,8 +118,9 @@ static json_t *list_of(const char *where, bool code)
         json_decref(l.programs);
         l.programs = NULL;
     }
-    return json_pack("{s:s, s:I, s:I, s:s, s:o*}", "path", where, "files", (json_int_t)l.files,
-                     "bytes", (json_int_t)l.bytes, "digest", digest, "programs", l.programs);
+    return json_pack("{s:s, s:I, s:I, s:s, s:b, s:o*}", "path", where, "files", (json_int_t)l.files,
+                     "bytes", (json_int_t)l.bytes, "digest", digest, "cut", (int)l.cut, "programs",
+                     l.programs);
 }
 
 json_t *alike_list(const json_t *spec)
@@ -128,6 +138,12 @@ struct side {
     const json_t *list;
 };
 
+static bool can_compare(struct side a, struct side b)
+{
+    return json_is_object(a.list) && json_is_object(b.list) && !plan_true(a.list, "cut") &&
+           !plan_true(b.list, "cut");
+}
+
 static int64_t int_of(const json_t *list, const char *key)
 {
     return json_integer_value(json_object_get(list, key));
@@ -142,19 +158,20 @@ static const char *amount(char out[64], const json_t *list)
         snprintf(out, 64, "nothing");
     else
         snprintf(out, 64, "%lld file%s of %.*f %s", (long long)files, files == 1 ? "" : "s",
-                 bytes < 1e6 ? 0 : 1, bytes < 1e6 ? bytes : bytes / 1e6, bytes < 1e6 ? "bytes" : "MB");
+                 bytes < 1e6 ? 0 : 1, bytes < 1e6 ? bytes : bytes / 1e6,
+                 bytes < 1e6 ? "bytes" : "MB");
     return out;
 }
 
 static int compare_data(struct side a, struct side b, struct err *err)
 {
     char ours[64], theirs[64];
-    if (!json_is_object(a.list) || !json_is_object(b.list) ||
-        strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0)
+    if (!can_compare(a, b) || strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0)
         return 0;
     amount(ours, a.list);
     amount(theirs, b.list);
-    return err_set(err, ERR_CONFLICT, "train.data.path '%.200s' is not the same on all nodes: %.60s has "
+    return err_set(err, ERR_CONFLICT,
+                   "train.data.path '%.200s' is not the same on all nodes: %.60s has "
                    "%s, %.60s %s%s: copy it anew, or put it where all nodes see it",
                    plan_text(a.list, "path"), a.name, ours, b.name, theirs,
                    strcmp(ours, theirs) == 0 ? " by other names or of other sizes" : "");
@@ -177,7 +194,8 @@ static const char *tell_program(char out[64], const json_t *programs, const char
 {
     const json_t *row = json_object_get(programs, name);
     if (row)
-        snprintf(out, 64, "%lld bytes (%.8s)", (long long)json_integer_value(json_array_get(row, 0)),
+        snprintf(out, 64, "%lld bytes (%.8s)",
+                 (long long)json_integer_value(json_array_get(row, 0)),
                  json_string_value(json_array_get(row, 1)));
     else
         snprintf(out, 64, "no such file");
@@ -188,26 +206,31 @@ static int compare_workdir(struct side a, struct side b, struct err *err)
 {
     char ours[64], theirs[64];
     const char *path = plan_text(a.list, "path");
-    const json_t *mine = json_object_get(a.list, "programs"), *other = json_object_get(b.list, "programs");
-    if (!json_is_object(a.list) || !json_is_object(b.list) ||
-        (int_of(a.list, "files") == int_of(b.list, "files") &&
-         strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0))
+    const json_t *mine = json_object_get(a.list, "programs"),
+                 *other = json_object_get(b.list, "programs");
+    const bool here = int_of(a.list, "files") >= 0, there = int_of(b.list, "files") >= 0;
+    if (json_is_object(a.list) && json_is_object(b.list) && here != there)
+        return err_set(err, ERR_CONFLICT,
+                       "workdir '%.200s' is on %.60s and not on %.60s: put it there, or where all "
+                       "nodes see it",
+                       path, (here ? a : b).name, (here ? b : a).name);
+    if (!can_compare(a, b) || strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0)
         return 0;
-    if (int_of(a.list, "files") < 0 || int_of(b.list, "files") < 0)
-        return err_set(err, ERR_CONFLICT, "workdir '%.200s' is on %.60s and not on %.60s: put it there, "
-                       "or where all nodes see it", path,
-                       int_of(a.list, "files") < 0 ? b.name : a.name,
-                       int_of(a.list, "files") < 0 ? a.name : b.name);
     const char *name = first_unlike(mine, other);
     name = name ? name : first_unlike(other, mine);
     if (!name)
-        return err_set(err, ERR_CONFLICT, "the programs in workdir '%.200s' are not the same on all "
-                       "nodes: %.60s has %lld of digest %s, %.60s %lld of %s: bring both to one state",
-                       path, a.name, (long long)int_of(a.list, "files"), plan_text(a.list, "digest"),
-                       b.name, (long long)int_of(b.list, "files"), plan_text(b.list, "digest"));
-    return err_set(err, ERR_CONFLICT, "%.120s in workdir '%.200s' is not the same on all nodes: %.60s has "
-                   "%s, %.60s %s: bring both to one state", name, path, a.name,
-                   tell_program(ours, mine, name), b.name, tell_program(theirs, other, name));
+        return err_set(err, ERR_CONFLICT,
+                       "the programs in workdir '%.200s' are not the same on all "
+                       "nodes: %.60s has %lld of digest %s, %.60s %lld of %s: bring both to one "
+                       "state",
+                       path, a.name, (long long)int_of(a.list, "files"),
+                       plan_text(a.list, "digest"), b.name, (long long)int_of(b.list, "files"),
+                       plan_text(b.list, "digest"));
+    return err_set(err, ERR_CONFLICT,
+                   "%.120s in workdir '%.200s' is not the same on all nodes: %.60s has "
+                   "%s, %.60s %s: bring both to one state",
+                   name, path, a.name, tell_program(ours, mine, name), b.name,
+                   tell_program(theirs, other, name));
 }
 
 int alike_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,

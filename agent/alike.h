@@ -5,11 +5,11 @@
  * (*.py, *.sh and the like, in workdir and at most two folders below) what is in them.  Logs and
  * results, which ranks write there, do not count.
  *
- *   {"data":{"path":"/data/x", "files":120, "bytes":N, "digest":"16 hex"}|null,
- *    "workdir":{"path":"/home/me/x", "files":2, "digest":"16 hex",
- *               "programs":{"train.py":[2031,"16 hex"]}}|null}
+ *   {"data":{"path":"/data/x", "files":120, "bytes":N, "digest":"16 hex", "cut":false}|null,
+ *    "workdir":{"path":"/home/me/x", ..., "programs":{"train.py":[2031,"16 hex"]}}|null}
  *
- * `files` -1: there is no such directory. `programs` is absent where there are too many to name.
+ * `files` -1: there is no such directory. `cut`: there are so many that not all were looked at, and
+ * nothing is said of them. `programs` is absent where there are too many to name.
  */
 #ifndef AGENT_ALIKE_H
 #define AGENT_ALIKE_H

@@ -46,8 +46,8 @@ static void take_node(struct checkup *c, json_t *node)
                                                     : plan_text(look_of(node), "error");
     c->rows.node = name_of(node);
     if (error[0]) {
-        doctor_row(&c->rows, "reachable", ROW_FAIL, "what it says, or take the host out of the job's hosts",
-                   "%s", error);
+        doctor_row(&c->rows, "reachable", ROW_FAIL,
+                   "what it says, or take the host out of the job's hosts", "%s", error);
         return;
     }
     json_array_append(c->there, node);
@@ -154,8 +154,8 @@ static void check_clocks(struct checkup *c)
     within *= 2; /* of both */
     if (most - least > APART_MS + within)
         doctor_row(&c->rows, "clocks", ROW_WARN, "start chrony or systemd-timesyncd on both",
-                   "%s is %.1f s ahead of %s (to within %.0f ms)", name_of(fast), (most - least) / 1000,
-                   name_of(slow), within);
+                   "%s is %.1f s ahead of %s (to within %.0f ms)", name_of(fast),
+                   (most - least) / 1000, name_of(slow), within);
     else
         doctor_row(&c->rows, "clocks", ROW_OK, "", "at most %.0f ms apart", most - least + within);
 }
@@ -181,23 +181,26 @@ static void check_ways(struct checkup *c, size_t from)
         const double ms = json_number_value(json_object_get(way, "ms"));
         snprintf(check, sizeof(check), "way to %.64s", host);
         if (!address[0]) {
-            doctor_row(&c->rows, check, ROW_FAIL, "let the nodes reach each other on all TCP ports: look at "
-                       "firewalls and routes", "%s does not answer: %s", host, plan_text(way, "error"));
+            doctor_row(&c->rows, check, ROW_FAIL,
+                       "let the nodes reach each other on all TCP ports: look at "
+                       "firewalls and routes",
+                       "%s does not answer: %s", host, plan_text(way, "error"));
             continue;
         }
         over = route_interface(json_object_get(look_of(node), "facts"), address);
         if (planned && over && strcmp(planned, over) != 0)
-            doctor_row(&c->rows, check, ROW_WARN, "set env.NCCL_SOCKET_IFNAME to the interface that "
-                       "reaches all nodes", "%s is reached over %s, but NCCL gets %s", address, over,
-                       planned);
+            doctor_row(&c->rows, check, ROW_WARN,
+                       "set env.NCCL_SOCKET_IFNAME to the interface that "
+                       "reaches all nodes",
+                       "%s is reached over %s, but NCCL gets %s", address, over, planned);
         else
             good++;
         slowest = ms > slowest ? ms : slowest;
     }
     if (good > 0 && good == i)
-        doctor_row(&c->rows, "ways", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms", good,
-                   good == 1 ? "" : "s", good == 1 ? "s" : "", over ? " over " : "", over ? over : "",
-                   slowest);
+        doctor_row(&c->rows, "ways", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms",
+                   good, good == 1 ? "" : "s", good == 1 ? "s" : "", over ? " over " : "",
+                   over ? over : "", slowest);
 }
 
 static void check_all_ways(struct checkup *c)
@@ -232,8 +235,10 @@ static void check_checkpoints(struct checkup *c)
         doctor_row(&c->rows, "checkpoint.dir", ROW_FAIL, todo, "%s: %s", name_of(node), wrong);
         return;
     }
-    doctor_row(&c->rows, "checkpoint.dir", ROW_OK, "", "the same one on all nodes: what %s writes, the "
-               "others find", name_of(c->first));
+    doctor_row(&c->rows, "checkpoint.dir", ROW_OK, "",
+               "the same one on all nodes: what %s writes, the "
+               "others find",
+               name_of(c->first));
 }
 
 static void check_data(struct checkup *c)
@@ -253,8 +258,10 @@ static void check_data(struct checkup *c)
             return;
         }
         if (ours[0] && theirs[0] && strcmp(ours, theirs) != 0) {
-            doctor_row(&c->rows, "files", ROW_FAIL, "copy the data anew, or put it where all nodes see it",
-                       "the data is %s on %s and %s on %s", ours, name_of(c->first), theirs, name_of(node));
+            doctor_row(&c->rows, "files", ROW_FAIL,
+                       "copy the data anew, or put it where all nodes see it",
+                       "the data is %s on %s and %s on %s", ours, name_of(c->first), theirs,
+                       name_of(node));
             return;
         }
         seen += theirs[0] != '\0';
@@ -262,7 +269,8 @@ static void check_data(struct checkup *c)
     if (ours[0] && seen == json_array_size(c->there))
         doctor_row(&c->rows, "files", ROW_OK, "", "all nodes read the same data, %s", ours);
     else
-        doctor_row(&c->rows, "files", ROW_OK, "", "what is listed of data and workdir is the same on all "
+        doctor_row(&c->rows, "files", ROW_OK, "",
+                   "what is listed of data and workdir is the same on all "
                    "nodes");
 }
 

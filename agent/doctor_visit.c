@@ -191,8 +191,9 @@ static const struct {
     const char *ask;
     json_t     *(*answer)(struct visit *v, const json_t *question, struct err *err);
 } questions[] = {
-    {"look", look}, {"facts", tell_facts}, {"memory", plan_memory}, {"clock", tell_time}, {"listen", listen_here},
-    {"knock", knock}, {"leave", leave}, {"find", find}, {"take", take},
+    {"look", look},       {"facts", tell_facts},   {"memory", plan_memory},
+    {"clock", tell_time}, {"listen", listen_here}, {"knock", knock},
+    {"leave", leave},     {"find", find},          {"take", take},
 };
 
 static json_t *answer_to(struct visit *v, const json_t *question)

@@ -39,7 +39,7 @@ static struct {
     pthread_t   thread;
 } door = {.fd = -1};
 
-/* Callers wait for each other where two call at the same time: so it answers beside what else is done. */
+/* Where two call each other at the same time both wait: so it answers beside what else is done. */
 static void *answer(void *arg)
 {
     char word[WORD + 1];
@@ -140,8 +140,8 @@ static void add_try(struct round *r, size_t host, const char *address, int port,
         return;
     const int i = r->n++;
     r->tries[i] = (struct try){.host = host, .address = address, .word = word, .began = now_ms()};
-    r->fds[i] = (struct pollfd){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                                .events = POLLIN};
+    r->fds[i] = (struct pollfd){
+        .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), .events = POLLIN};
     if (r->fds[i].fd >= 0 && connect(r->fds[i].fd, (struct sockaddr *)&to, sizeof(to)) < 0 &&
         errno != EINPROGRESS)
         end_try(r, i, errno);
@@ -234,9 +234,9 @@ json_t *knock_at(const json_t *doors)
         const struct try *t = best_of(&r, h);
         const char *name = plan_text(d, "host");
         const int port = (int)json_integer_value(json_object_get(d, "port"));
-        json_array_append_new(out, t ? json_pack("{s:s, s:s, s:f}", "host", name, "address", t->address,
-                                                 "ms", t->ms)
-                                     : tell_failure(&r, h, name, port));
+        json_array_append_new(
+            out, t ? json_pack("{s:s, s:s, s:f}", "host", name, "address", t->address, "ms", t->ms)
+                   : tell_failure(&r, h, name, port));
     }
     free(r.tries);
     free(r.fds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_view.c - the plan in the making: what is read of it, and how a line gets into it; see plan_parts.h */
+/* plan_view.c - the plan in the making: read, and written line by line; see plan_parts.h */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,7 +65,8 @@ bool plan_is_words(const json_t *row)
 /* Of a plan, or of one of its nodes. */
 static json_t *without_words(const json_t *plan)
 {
-    json_t *copy = json_copy((json_t *)(uintptr_t)plan), *env = json_array(), *nodes = json_array(), *row;
+    json_t *copy = json_copy((json_t *)(uintptr_t)plan), *env = json_array(), *nodes = json_array(),
+           *row;
     size_t i;
     json_array_foreach(json_object_get(plan, "env"), i, row)
     {

@@ -48,7 +48,8 @@ static void end(struct trial *t)
 
 static void finish(struct trial *t, const char *why)
 {
-    json_t *pairs = why ? NULL : json_loadb(t->said.data ? t->said.data : "", t->said.size, 0, NULL);
+    json_t *pairs =
+        why ? NULL : json_loadb(t->said.data ? t->said.data : "", t->said.size, 0, NULL);
     end(t);
     if (!json_is_array(pairs) && !why)
         why = "the trial of the GPUs ended without a result";
@@ -72,7 +73,8 @@ static void on_pipe(uv_poll_t *handle, int status, int events)
 static void on_limit(uv_timer_t *timer)
 {
     char why[120];
-    snprintf(why, sizeof(why), "the trial of the GPUs did not end within %.0f s: nothing is known of them",
+    snprintf(why, sizeof(why),
+             "the trial of the GPUs did not end within %.0f s: nothing is known of them",
              (double)peers_limit_ms() / 1000);
     finish(timer->data, why);
 }

@@ -94,7 +94,8 @@ static void knock_at_all(struct round *r)
     visits_ask(r->visits, r->questions, r->nodes, "knock", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++) {
         json_t *node = json_array_get(r->nodes, i);
-        json_object_set(node, "reached", json_object_get(json_object_get(node, "knock"), "reached"));
+        json_object_set(node, "reached",
+                        json_object_get(json_object_get(node, "knock"), "reached"));
         json_decref(r->questions[i]);
     }
 }

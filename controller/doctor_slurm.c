@@ -41,12 +41,15 @@ static json_t *ask_slurm(const char *op)
     struct err err = {0};
     json_t *request = json_pack("{s:i, s:s}", "id", 1, "op", op);
     int rc = program_tell("jobctl-slurm", request, &out, &err);
-    json_t *answer = rc == 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL)
-                                         : NULL;
+    json_t *answer =
+        rc == 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     buf_fini(&out);
     json_decref(request);
-    return answer ? answer : json_pack("{s:b, s:s}", "ok", 0, "error", rc < 0 ? err.text
-                                       : "jobctl-slurm ends without an answer: is there a slurm.conf?");
+    return answer ? answer
+                  : json_pack("{s:b, s:s}", "ok", 0, "error",
+                              rc < 0 ? err.text
+                                     : "jobctl-slurm ends without an answer: is there a "
+                                       "slurm.conf?");
 }
 
 static bool is_in_service(const json_t *node)
@@ -68,7 +71,8 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
     size_t i, all = 0, good = 0, fit = 0;
     const json_t *node;
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        doctor_row(r, "Slurm", ROW_FAIL, "look at `sinfo` and SLURM_CONF", "%s", text_of(answer, "error"));
+        doctor_row(r, "Slurm", ROW_FAIL, "look at `sinfo` and SLURM_CONF", "%s",
+                   text_of(answer, "error"));
         json_decref(answer);
         return;
     }
@@ -81,11 +85,13 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
     json_decref(answer);
     if ((json_int_t)fit < wanted(spec, "nodes"))
         doctor_row(r, "Slurm", ROW_FAIL, "ask for fewer, or let `sinfo -R` tell why nodes are out",
-                   "resources.nodes asks for %lld%s, and of %zu nodes %zu are in service, %zu of them fit",
-                   (long long)wanted(spec, "nodes"), wanted(spec, "gpus") > 0 ? " with GPUs" : "", all,
-                   good, fit);
+                   "resources.nodes asks for %lld%s, and of %zu nodes %zu are in service, %zu of "
+                   "them fit",
+                   (long long)wanted(spec, "nodes"), wanted(spec, "gpus") > 0 ? " with GPUs" : "",
+                   all, good, fit);
     else
-        doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all, fit);
+        doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all,
+                   fit);
 }
 
 static void check_time(struct doctor_rows *r, const json_t *spec)
@@ -95,8 +101,10 @@ static void check_time(struct doctor_rows *r, const json_t *spec)
     if (!json_is_number(limit) || !json_is_number(needs))
         return;
     const double has = json_number_value(limit) / 3600, asks = json_number_value(needs) / 3600;
-    doctor_row(r, "time", asks > has ? ROW_WARN : ROW_OK, "a checkpoint comes in time, and the rest goes on "
-               "in another allocation", "max_duration is %.1f h, an allocation has %.1f h", asks, has);
+    doctor_row(r, "time", asks > has ? ROW_WARN : ROW_OK,
+               "a checkpoint comes in time, and the rest goes on "
+               "in another allocation",
+               "max_duration is %.1f h, an allocation has %.1f h", asks, has);
 }
 
 json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
@@ -107,8 +115,10 @@ json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
     r.node = "all";
     check_cluster(&r, spec);
     check_time(&r, spec);
-    doctor_row(&r, "compute nodes", ROW_UNKNOWN, "submit it: each attempt looks at them before its ranks "
-               "start, and `jobctl events` tells", "their GPUs, driver, network, clocks, and whether they "
+    doctor_row(&r, "compute nodes", ROW_UNKNOWN,
+               "submit it: each attempt looks at them before its ranks "
+               "start, and `jobctl events` tells",
+               "their GPUs, driver, network, clocks, and whether they "
                "see these files can only be seen there");
     json_t *answer = doctor_rows_end(&r);
     if (!answer)

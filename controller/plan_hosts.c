@@ -14,7 +14,7 @@ enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 
 struct inquiry {
     const json_t  *spec;
-    json_t        *nodes;  /* in the order of the hosts: {"node", "facts":{"facts"}} or {"node", "error"} */
+    json_t *nodes; /* as the hosts: {"node", "facts":{"facts"}} or {"node", "error"} */
     struct visits *visits;
     json_t       **questions;
     size_t         n, first; /* first: of those that answer, n: nobody */
@@ -45,8 +45,8 @@ static int choose(struct inquiry *q, struct plan_node *out, int most)
         const json_t *node = json_array_get(q->nodes, i), *answer = json_object_get(node, "facts");
         const char *error = text_of(json_object_get(node, "error") ? node : answer, "error");
         if (error[0]) {
-            json_array_append_new(q->notes, json_sprintf("%s is passed over: %s", text_of(node, "node"),
-                                                         error));
+            json_array_append_new(
+                q->notes, json_sprintf("%s is passed over: %s", text_of(node, "node"), error));
             continue;
         }
         q->first = n == 0 ? i : q->first;
@@ -66,7 +66,8 @@ static int make_plan(json_t **plan, struct inquiry *q, struct err *err)
     if (!chosen || !parts)
         err_set(err, ERR_MEMORY, "no memory for a plan of %d nodes", wanted);
     else if (n < wanted)
-        err_set(err, ERR_SYSTEM, "%d of %d nodes answer%s%s", n, wanted, json_array_size(q->notes) ? ": " : "",
+        err_set(err, ERR_SYSTEM, "%d of %d nodes answer%s%s", n, wanted,
+                json_array_size(q->notes) ? ": " : "",
                 json_array_size(q->notes) ? json_string_value(json_array_get(q->notes, 0)) : "");
     else if (n == 1)
         rc = plan_make(plan, chosen[0].facts, q->spec, err);
@@ -84,16 +85,20 @@ static json_t *count_memory(struct inquiry *q, bool json, struct err *err)
 {
     if (!json_is_object(json_object_get(q->spec, "train")))
         return NULL;
-    ask(q, q->first, json_pack("{s:s, s:O, s:b}", "ask", "memory", "spec", q->spec, "json", (int)json),
-        "memory", MEMORY_MS);
-    const json_t *node = json_array_get(q->nodes, q->first), *answer = json_object_get(node, "memory");
+    ask(q, q->first,
+        json_pack("{s:s, s:O, s:b}", "ask", "memory", "spec", q->spec, "json", (int)json), "memory",
+        MEMORY_MS);
+    const json_t *node = json_array_get(q->nodes, q->first),
+                 *answer = json_object_get(node, "memory");
     const char *error = text_of(json_object_get(node, "error") ? node : answer, "error");
     json_t *said = json_object_get(answer, "said");
     json_t *train = error[0] || !said ? NULL
                     : json ? json_loads(json_string_value(said), 0, NULL) : json_incref(said);
     if (!train)
-        err_set(err, ERR_USAGE, "%s: %s", text_of(node, "node"), error[0] ? error : "what the engine says is "
-                "not JSON");
+        err_set(err, ERR_USAGE, "%s: %s", text_of(node, "node"),
+                error[0] ? error
+                         : "what the engine says is "
+                           "not JSON");
     return train;
 }
 

@@ -120,7 +120,7 @@ void visits_close(struct visits *v)
     free(v);
 }
 
-/* --- questions and answers ------------------------------------------------------------------------ */
+/* --- questions and answers ------------------------------------------------------------------- */
 
 static void put(struct visit *v, const json_t *question)
 {
@@ -212,7 +212,8 @@ static size_t count_waiting(const struct visits *v, struct pollfd *fds)
     return waiting;
 }
 
-void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const char *key, int limit_ms)
+void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const char *key,
+                int limit_ms)
 {
     const double end = steady_ms() + limit_ms;
     struct pollfd *fds = calloc(2 * v->n + 1, sizeof(*fds));

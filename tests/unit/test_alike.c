@@ -105,6 +105,40 @@ static void what_differs_is_told_with_both_values(void **state)
     }
 }
 
+/* More than can be listed in a moment: which ones come first is not the same everywhere. */
+static void too_many_are_not_compared(void **state)
+{
+    static const char cut[] = "{\"data\":{\"path\":\"d\",\"files\":20000,\"bytes\":1,\"digest\":\"x\","
+                              "\"cut\":true}}";
+    static const char all[] = "{\"data\":{\"path\":\"d\",\"files\":9,\"bytes\":1,\"digest\":\"y\","
+                              "\"cut\":false}}";
+    json_t *a = json_loads(cut, 0, NULL), *b = json_loads(all, 0, NULL), *big;
+    (void)state;
+    assert_int_equal(alike_compare(a, b, "gpu1", "gpu2", NULL), 0);
+    assert_int_equal(alike_compare(b, a, "gpu1", "gpu2", NULL), 0);
+    char *text = malloc((1 << 20) + 1);
+    memset(text, 'x', 1 << 20);
+    text[1 << 20] = '\0';
+    for (int i = 0; i < 65; i++) { /* 64 MiB of programs are enough */
+        char name[64];
+        snprintf(name, sizeof(name), "big/d/%d.py", i);
+        put(name, text);
+    }
+    big = list_of("big", run_spec);
+    assert_true(json_is_true(json_object_get(json_object_get(big, "workdir"), "cut")));
+    json_decref(big);
+    for (int i = 0; i < 65; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "big/d/%d.py", i);
+        take(name);
+    }
+    take("big/d");
+    take("big");
+    free(text);
+    json_decref(a);
+    json_decref(b);
+}
+
 static void a_directory_that_is_not_there_is_told(void **state)
 {
     struct err err = {0};
@@ -152,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_differs_is_told_with_both_values),
         cmocka_unit_test(a_directory_that_is_not_there_is_told),
+        cmocka_unit_test(too_many_are_not_compared),
     };
     return cmocka_run_group_tests_name("alike", tests, make_nodes, remove_nodes);
 }
