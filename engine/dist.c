@@ -288,13 +288,23 @@ int dist_poll(struct dist *d, struct err *err)
     return 1;
 }
 
+uint64_t dist_begun(const struct dist *d)
+{
+    return d->tail;
+}
+
 int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
+{
+    return dist_wait_call(d, d->tail, wait_ms, err);
+}
+
+int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *err)
 {
     uint64_t start = dist_clock_ns(), seen = d->progress;
     int rc;
     d->patience_ms = wait_ms;
     d->moved_ms = dist_clock_ms();
-    while ((rc = dist_poll(d, err)) == 0) {
+    while ((rc = dist_poll(d, err)) == 0 && d->head < calls) {
         if (d->progress != seen) {
             seen = d->progress;
             d->moved_ms = dist_clock_ms();

@@ -126,6 +126,9 @@ int dist_poll(struct dist *d, struct err *err);
  * rank works (a checkpoint) and the others know it. */
 int dist_wait(struct dist *d, struct err *err);
 int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err);
+/* The calls begun so far; and until the first `calls` of them are done, whatever else is not. */
+uint64_t dist_begun(const struct dist *d);
+int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *err);
 
 /* From any thread: make all ranks fail now, this one too. */
 void dist_abort(struct dist *d);

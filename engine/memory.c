@@ -78,8 +78,10 @@ static void divide(struct memory_plan *p, const struct memory_ask *a, const stru
         return;
     p->bytes[USE_WEIGHTS] = share_of(p->bytes[USE_WEIGHTS], a->ranks);
     p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
-    /* The block in hand and the next one, gathered, and the gradients of one (exact: in 64 bits, too). */
-    p->bytes[USE_EXCHANGE] += (a->exact ? 5 : 3) * largest_block(l, a->model.depth);
+    /* The block in hand, and between GPUs the next one: gathered, and its gradients, as integers too. */
+    const int64_t block = largest_block(l, a->model.depth);
+    const int64_t each = 2 * block + (a->bf16 ? block / 2 : 0) + (a->exact ? 2 * block : 0);
+    p->bytes[USE_EXCHANGE] += a->device ? 2 * each : each;
 }
 
 /* All blocks but the last run forward once more. */

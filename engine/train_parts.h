@@ -129,6 +129,8 @@ void train_ranks_summary(const struct train *t, const struct train_talk *before)
 
 /* Until nothing is outstanding. */
 int train_ranks_wait(struct train *t);
+/* Until the first `calls` of d's are done. */
+int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls);
 
 /* train.c: samples [from, from + n) of the step's global batch, forward and backward. */
 int train_micro(struct train *t, int from, int n, int index, double *loss);

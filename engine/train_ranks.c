@@ -394,6 +394,11 @@ int train_ranks_wait(struct train *t)
     return 0;
 }
 
+int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls)
+{
+    return dist_wait_call(d, calls, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
+}
+
 /* --- what it took ------------------------------------------------------------------------ */
 
 struct train_talk train_ranks_talk(const struct train *t)

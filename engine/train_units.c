@@ -9,7 +9,9 @@
  * With fsdp all ranks make the same passes: one that has no more samples in a step passes
  * idle, and adds nothing.
  *
- * Between GPUs the same is asked of NCCL, on arrays of theirs.
+ * Between GPUs the same is asked of NCCL, on arrays of theirs, and nothing waits that need not: while one
+ * unit is computed with, the next is gathered and the sums of the one before go to their owners, on a stream
+ * beside that of the kernels (dist_nccl.c).  That takes room for two of each.
  *
  * An optimizer that needs whole tensors has parts of unequal length, which collectives do not know:
  * there each rank broadcasts its part, and sums go to all.
@@ -28,13 +30,31 @@
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 
+enum { SLOTS = 2 };
+
+/* All weights of a unit, here or on their way. */
+struct gathered {
+    float   *weights;
+    void    *narrow;   /* the weights, narrow; themselves where that is fp32 */
+    int      unit;     /* or -1 */
+    uint64_t call;     /* that brings the last of them */
+    bool     here;
+};
+
+/* Gradients of a unit: in the making, or on their way to their owners. */
+struct leaving {
+    float   *grads;
+    int64_t *sums;     /* where the run is reproducible */
+    int      unit;     /* on its way; or -1 */
+    uint64_t call;
+};
+
 struct train_units {
-    float   *weights, *grads; /* of one unit; kernel arrays */
-    void    *narrow;          /* the weights, narrow; themselves where that is fp32 */
-    int64_t *sums;            /* of one unit, where the run is reproducible; a kernel array */
-    int      held;            /* the unit whose weights are in `weights`, or -1 */
-    int      in_hand;         /* the unit of the backward pass */
-    int      sent;            /* zero1: gradients of units from this one on are handed over */
+    struct gathered gathered[SLOTS];
+    struct leaving  leaving[SLOTS];
+    int             slots; /* that there are */
+    int             now;   /* the slot of the unit that is computed with */
+    int             sent;  /* zero1: gradients of units from this one on are handed over */
 };
 
 static bool is_shared(const struct train *t, enum sharing how)
@@ -83,72 +103,132 @@ static int reduce(struct train *t, int unit, void *block, enum dist_type type)
 
 /* --- fsdp: the model asks ---------------------------------------------------------------- */
 
+/* Into the slot that is not computed with, if there are two. */
+static struct gathered *begin_gather(struct train *t, int unit)
+{
+    struct train_units *x = t->units;
+    const struct shard_part u = shard_unit(step_shard(t->step), unit), p = mine_of(t, unit);
+    struct gathered *g = &x->gathered[(x->now + 1) % x->slots];
+    backend_ops()->copy(g->weights + (p.from - u.from), step_kernel_weights(t->step) + p.at,
+                        p.to - p.from);
+    if (gather(t, unit, g->weights) < 0)
+        train_ranks_failed(t);
+    g->unit = unit;
+    g->call = dist_begun(numbers(t));
+    g->here = false;
+    return g;
+}
+
+static struct gathered *find(struct train_units *x, int unit)
+{
+    for (int i = 0; i < x->slots; i++)
+        if (x->gathered[i].unit == unit)
+            return &x->gathered[i];
+    return NULL;
+}
+
+static void await(struct train *t, struct gathered *g)
+{
+    const struct shard_part u = shard_unit(step_shard(t->step), g->unit);
+    if (!g->here && train_ranks_wait_call(t, numbers(t), g->call) == 0 && !backend_ops()->host)
+        backend_ops()->round(g->narrow, g->weights, u.to - u.from);
+    g->here = true;
+}
+
 /* What fails stays in t->err, where the caller of the model finds it. */
 static void need(void *arg, int unit, float **weights, void **narrow, float **grads)
 {
     struct train *t = arg;
     struct train_units *x = t->units;
-    const struct kern_ops *ops = backend_ops();
-    const struct shard_part u = shard_unit(step_shard(t->step), unit), p = mine_of(t, unit);
-    *weights = x->weights;
-    *narrow = x->narrow;
-    if (x->held != unit && t->err.code == ERR_NONE) {
-        ops->copy(x->weights + (p.from - u.from), step_kernel_weights(t->step) + p.at, p.to - p.from);
-        if (gather(t, unit, x->weights) < 0)
-            train_ranks_failed(t);
-        else if (train_ranks_wait(t) == 0 && !ops->host)
-            ops->round(x->narrow, x->weights, u.to - u.from);
-    }
-    x->held = unit;
+    const struct shard_part u = shard_unit(step_shard(t->step), unit);
+    struct leaving *l = &x->leaving[unit % x->slots];
+    const int next = grads ? unit - 1 : unit + 1;
+    struct gathered *g = find(x, unit);
+    if (t->err.code == ERR_NONE && !g)
+        g = begin_gather(t, unit);
+    if (t->err.code == ERR_NONE)
+        await(t, g);
+    x->now = g ? (int)(g - x->gathered) : x->now;
+    if (t->err.code == ERR_NONE && x->slots > 1 && next >= 0 && next < shard_units(step_shard(t->step)) &&
+        !find(x, next))
+        begin_gather(t, next);
+    *weights = x->gathered[x->now].weights;
+    *narrow = x->gathered[x->now].narrow;
     if (!grads)
         return;
-    ops->zero(x->grads, u.to - u.from);
-    *grads = x->grads;
-    x->in_hand = unit;
+    backend_ops()->zero(l->grads, u.to - u.from);
+    *grads = l->grads;
 }
 
+/* This rank's part of the sum of a unit is added to what it keeps. */
+static void arrive(struct train *t, struct leaving *l)
+{
+    const struct kern_ops *ops = backend_ops();
+    size_t floats;
+    if (l->unit < 0 || t->err.code != ERR_NONE || train_ranks_wait_call(t, numbers(t), l->call) < 0)
+        return;
+    const struct shard_part u = shard_unit(step_shard(t->step), l->unit), p = mine_of(t, l->unit);
+    const size_t at = p.from - u.from, own = p.to - p.from;
+    if (t->exact)
+        ops->fixed_join(exact_sums(t->exact, &floats) + p.at, l->sums + at, own);
+    else
+        ops->ema(step_kernel_grads(t->step) + p.at, l->grads + at, 1, 1, own); /* their sum */
+    l->unit = -1;
+}
+
+/* The unit before has been on its way while this one was computed with. */
 static void done(void *arg, int unit)
 {
     struct train *t = arg;
     struct train_units *x = t->units;
-    const struct kern_ops *ops = backend_ops();
-    const struct shard_part u = shard_unit(step_shard(t->step), unit), p = mine_of(t, unit);
-    const size_t n = u.to - u.from, own = p.to - p.from;
-    size_t floats;
+    struct leaving *l = &x->leaving[unit % x->slots];
+    const struct shard_part u = shard_unit(step_shard(t->step), unit);
     if (t->err.code != ERR_NONE)
         return;
     if (t->exact) {
-        ops->zero((float *)(void *)x->sums, 2 * n);
-        exact_round(t->exact, x->sums, x->grads, u.from, u.to);
+        backend_ops()->zero((float *)(void *)l->sums, 2 * (u.to - u.from));
+        exact_round(t->exact, l->sums, l->grads, u.from, u.to);
     }
-    if (reduce(t, unit, t->exact ? (void *)x->sums : x->grads, t->exact ? DIST_I64 : DIST_F32) < 0)
+    if (reduce(t, unit, t->exact ? (void *)l->sums : l->grads, t->exact ? DIST_I64 : DIST_F32) < 0) {
         train_ranks_failed(t);
-    else if (train_ranks_wait(t) < 0)
         return;
-    else if (t->exact)
-        ops->fixed_join(exact_sums(t->exact, &floats) + p.at, x->sums + (p.from - u.from), own);
-    else
-        ops->ema(step_kernel_grads(t->step) + p.at, x->grads + (p.from - u.from), 1, 1,
-                           own); /* their sum */
+    }
+    l->unit = unit;
+    l->call = dist_begun(numbers(t));
+    if (x->slots > 1)
+        arrive(t, &x->leaving[(unit + 1) % x->slots]);
+    if (x->slots == 1 || unit == 0)
+        arrive(t, l);
 }
 
-static int alloc_unit(struct train *t, struct train_units *x, size_t floats)
+/* An array of the table, or NULL with t->err. */
+static void *array_of(struct train *t, size_t bytes)
 {
-    const struct kern_ops *ops = backend_ops();
-    const size_t bytes = floats * sizeof(float);
-    void *weights = NULL, *grads = NULL, *narrow = NULL, *sums = NULL;
-    int r = backend_alloc(ops, &weights, bytes, USE_EXCHANGE, &t->err);
-    if (r == 0)
-        r = backend_alloc(ops, &grads, bytes, USE_EXCHANGE, &t->err);
-    if (r == 0 && ops->narrow < sizeof(float))
-        r = backend_alloc(ops, &narrow, floats * ops->narrow, USE_EXCHANGE, &t->err);
-    x->weights = weights;
-    x->grads = grads;
-    x->narrow = narrow ? narrow : weights;
-    if (r == 0 && t->spec.reproducible)
-        r = backend_alloc(ops, &sums, floats * sizeof(*x->sums), USE_EXCHANGE, &t->err);
-    x->sums = sums;
-    return r;
+    void *p = NULL;
+    if (t->err.code == ERR_NONE)
+        backend_alloc(backend_ops(), &p, bytes, USE_EXCHANGE, &t->err);
+    return p;
+}
+
+static int alloc_units(struct train *t, struct train_units *x, size_t floats)
+{
+    const size_t narrow = backend_ops()->narrow;
+    for (int i = 0; i < x->slots; i++) {
+        struct gathered *g = &x->gathered[i];
+        struct leaving *l = &x->leaving[i];
+        g->weights = array_of(t, floats * sizeof(*g->weights));
+        g->narrow = narrow < sizeof(float) ? array_of(t, floats * narrow) : g->weights;
+        l->grads = array_of(t, floats * sizeof(*l->grads));
+        l->sums = t->spec.reproducible ? array_of(t, floats * sizeof(*l->sums)) : NULL;
+    }
+    return t->err.code == ERR_NONE ? 0 : -1;
+}
+
+static void forget_units(struct train_units *x)
+{
+    for (int i = 0; i < SLOTS; i++)
+        x->gathered[i].unit = x->leaving[i].unit = -1;
+    x->now = 0;
 }
 
 int train_units_open(struct train *t)
@@ -158,10 +238,11 @@ int train_units_open(struct train *t)
     if (!x)
         return err_set(&t->err, ERR_MEMORY, "no memory for units of the model");
     t->units = x;
-    x->held = -1;
+    x->slots = t->gpus ? SLOTS : 1;
+    forget_units(x);
     if (!is_shared(t, SHARING_FSDP))
         return 0;
-    if (alloc_unit(t, x, widest) < 0)
+    if (alloc_units(t, x, widest) < 0)
         return -1;
     const struct model_units units = {need, done, t};
     model_on_units(step_model(t->step), &units);
@@ -172,11 +253,13 @@ void train_units_close(struct train *t)
 {
     if (!t->units)
         return;
-    if (t->units->narrow != t->units->weights)
-        backend_ops()->release(t->units->narrow);
-    backend_ops()->release(t->units->weights);
-    backend_ops()->release(t->units->grads);
-    backend_ops()->release(t->units->sums);
+    for (int i = 0; i < SLOTS; i++) {
+        const struct gathered *g = &t->units->gathered[i];
+        void *const arrays[] = {g->weights, g->narrow == g->weights ? NULL : g->narrow,
+                                t->units->leaving[i].grads, t->units->leaving[i].sums};
+        for (size_t k = 0; k < sizeof(arrays) / sizeof(arrays[0]); k++)
+            backend_ops()->release(arrays[k]);
+    }
     free(t->units);
 }
 
@@ -192,7 +275,7 @@ int train_units_idle(struct train *t, int passes)
 void train_units_begin_step(struct train *t)
 {
     t->units->sent = shard_units(step_shard(t->step));
-    t->units->held = -1;
+    forget_units(t->units);
 }
 
 int train_units_ready(struct train *t, size_t from)

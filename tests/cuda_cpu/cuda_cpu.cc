@@ -12,6 +12,8 @@
  *
  * CUDA_CPU_REPORT set: at the end a line says how many graphs were recorded and run.
  *
+ * CUDA_CPU_LOG: a file to which the name of each launch is appended.
+ *
  * CUDA_CPU_FAIL: "driver" none is loaded, "old" it is too old, "device" there is
  * none, "memory:N" no more than N MiB of memory, "launch:N" the N-th launch fails,
  * "kernel:NAME" the first launch of that name, "capture" nothing can be recorded.
@@ -577,6 +579,16 @@ static bool fails_now(const char *name)
            (f && strncmp(f, "kernel:", 7) == 0 && strcmp(f + 7, name) == 0);
 }
 
+static void note(const char *name)
+{
+    const char *log = getenv("CUDA_CPU_LOG");
+    FILE *f = log ? fopen(log, "a") : NULL;
+    if (!f)
+        return;
+    fprintf(f, "kernel %s\n", name);
+    fclose(f);
+}
+
 cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shared,
                             const std::function<void()> &body)
 {
@@ -586,6 +598,7 @@ cudaError_t cuda_cpu_launch(const char *name, dim3 grid, dim3 block, size_t shar
         return sticky;
     if (cuda_cpu_record([=] { cuda_cpu_launch(name, grid, block, shared, body); }))
         return cudaSuccess;
+    note(name);
     if (fails_now(name))
         return sticky = cudaErrorIllegalAddress;
     if (count < 1 || count > THREADS_MAX || !grid.x || !grid.y || !grid.z || grid.y > 65535 ||
