@@ -151,7 +151,7 @@ static int all_kinds(struct dist *d, struct err *err)
 {
     enum { N = 1000 };
     static float x[N], y[N], z[N], w[64 * RANKS];
-    static int64_t k[8];
+    static int64_t k[8], odd[24 * RANKS]; /* cut into 32 and 16, not into 24 each */
     int rank = dist_rank(d), world = dist_world(d);
     size_t from, to, all = 64 * (size_t)world;
     for (int i = 0; i < N; i++) {
@@ -167,8 +167,14 @@ static int all_kinds(struct dist *d, struct err *err)
     NEED(dist_reduce_scatter(d, z, N, DIST_F32, DIST_MAX, err) == 0);
     NEED(dist_reduce_scatter(d, w, all, DIST_F32, DIST_SUM, err) == 0);
     NEED(dist_all_reduce(d, k, 8, DIST_I64, DIST_SUM, err) == 0);
+    for (int i = 0; i < 24 * world; i++)
+        odd[i] = i;
+    NEED(dist_reduce_scatter(d, odd, 24 * (size_t)world, DIST_I64, DIST_SUM, err) == 0);
     NEED(dist_barrier(d, err) == 0);
     NEED(dist_wait(d, err) == 0);
+    dist_slice(&from, &to, 24 * (size_t)world, DIST_I64, rank, world);
+    for (size_t i = from; i < to; i++)
+        NEED(odd[i] == (int64_t)i * world);
     dist_slice(&from, &to, N, DIST_F32, rank, world);
     for (int i = 0; i < N; i++) {
         NEED(x[i] == (float)(world * i + world * (world - 1) / 2) && y[i] == (float)i);
@@ -251,6 +257,22 @@ static int many(struct dist *d, struct err *err)
     return dist_wait(d, err);
 }
 
+/* The third hangs: whoever needs the second goes on. */
+static int two_of_three(struct dist *d, struct err *err)
+{
+    static float x[3][1000];
+    uint64_t two = 0;
+    for (int i = 0; i < 3; i++) {
+        x[i][999] = 1;
+        if (dist_all_reduce(d, x[i], 1000, DIST_F32, DIST_SUM, err) < 0)
+            return -1;
+        two = i == 1 ? dist_begun(d) : two;
+    }
+    NEED(dist_wait_call(d, two, 60000, err) == 0);
+    NEED(x[1][999] == (float)dist_world(d));
+    return dist_wait(d, err);
+}
+
 static int aborts(struct dist *d, struct err *err)
 {
     static float x[1000];
@@ -289,6 +311,7 @@ static void faults(void **state)
         {"hang:1:1", 500, 60000, many, DIST_ABSENT, "did not connect", false, 10000},
         {"hang:1:7", 60000, 400, many, DIST_LATE, "did not finish a collective within 0.4 s", false,
          10000},
+        {"hang:1:4", 60000, 400, two_of_three, DIST_LATE, "did not finish", false, 10000},
         {"block:1:7 hang:0:7", 400, 400, many, DIST_LATE, "did not finish a collective", false,
          10000},
         {"", 60000, 400, sees_no_end, DIST_LATE, "did not finish a collective", false, 10000},
