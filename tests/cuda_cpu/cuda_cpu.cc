@@ -227,6 +227,7 @@ extern "C" cudaError_t cudaMalloc(void **p, size_t bytes)
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (region == MAP_FAILED)
             cuda_cpu_die("no address space for device memory");
+        madvise(region, REGION, MADV_HUGEPAGE); /* opened and closed in fewer pieces */
     }
     const size_t need = whole(bytes);
     if (bytes > REGION || region_used + need > REGION ||
