@@ -291,6 +291,8 @@ static int open_all(struct attempt *a, struct err *err)
                                            .inspected = attempt_on_inspected_there,
                                            .nccl = attempt_on_nccl_there,
                                            .lost = attempt_on_lost,
+                                           .notice = attempt_on_notice,
+                                           .gpu = attempt_on_gpu_there,
                                            .arg = a},
                      err) < 0 ||
         inspector_create(&a->inspector, &a->loop, attempt_on_inspected, a, err) < 0)

@@ -305,7 +305,7 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
     struct agent_effects out = {.n = 0};
     if (a->member) {
         if (in->kind == INPUT_STOP)
-            member_stop(a->member, in->stop.reason, in->stop.grace_ms);
+            member_stop(a->member, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
         return;
     }
     in->now_ms = attempt_now_ms();

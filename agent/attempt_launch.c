@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "agent/attempt_parts.h"
+#include "agent/crew.h"
 #include "agent/doctor.h"
 #include "agent/gpu_watch.h"
 #include "agent/known.h"
@@ -54,17 +55,30 @@ static void on_slow(void *arg, json_t *body)
 }
 
 /* Told at once; a GPU that is broken ends the generation, for its ranks may wait for ever. */
-static void on_gpu(void *arg, const struct gpu_event *e)
+static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *text)
 {
-    struct attempt *a = arg;
     struct agent_input in = {.kind = INPUT_HANG,
-                             .hang = {.rank = e->rank, .fault = e->line, .text = e->text}};
-    attempt_store(a, "gpu_event", json_pack("{s:s, s:s, s:i, s:b}", "text", e->text, "gpu", e->uuid,
-                                            "xid", e->xid, "fault", e->fault), false);
+                             .hang = {.rank = e->rank, .fault = e->line, .text = text}};
+    attempt_store(a, "gpu_event", json_pack("{s:s, s:s, s:i, s:b}", "text", text, "gpu", e->uuid,
+                                            "xid", e->xid, "fault", (int)e->fault), false);
     if (e->fault)
         attempt_feed(a, &in);
     if (!a->leaving)
         session_pump(a->session);
+}
+
+static void on_gpu(void *arg, const struct gpu_event *e)
+{
+    tell_gpu(arg, e, e->text);
+}
+
+void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e)
+{
+    struct attempt *a = arg;
+    char text[400];
+    snprintf(text, sizeof(text), "%s: %s", crew_name(world_crew(a->world), node), e->text);
+    if (!a->finished_ms)
+        tell_gpu(a, e, text);
 }
 
 /* What cannot be watched is no reason not to train. */
@@ -288,23 +302,23 @@ static int start_mirror(struct attempt *a, struct err *err)
 
 /* --- the end of the machine ---------------------------------------------------------------- */
 
-static void watch_deadline(struct attempt *a);
-
 static void on_dusk(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
     char text[DEADLINE_TEXT];
     struct agent_input in = {.kind = INPUT_CHECKPOINT};
     attempt_store(a, "deadline",
-                  json_pack("{s:s, s:I}", "text", deadline_text(text, a->deadline_s, time(NULL)),
+                  json_pack("{s:s, s:I}", "text",
+                            deadline_text(text, a->deadline_of[0] ? a->deadline_of : NULL,
+                                          a->deadline_s, time(NULL)),
                             "ends_at_s", (json_int_t)a->deadline_s), false);
     attempt_feed(a, &in);
     if (!a->leaving)
         session_pump(a->session);
-    watch_deadline(a);
+    attempt_watch_deadline(a);
 }
 
-static void watch_deadline(struct attempt *a)
+void attempt_watch_deadline(struct attempt *a)
 {
     const int64_t now = time(NULL), next = deadline_next(a->deadline_s, now);
     if (next > 0 && !a->leaving)
@@ -322,7 +336,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
     if (launch_int(a->launch, "crew", "node") > 0)
         return 0; /* the first node speaks for all */
     a->deadline_s = deadline_of(a->facts, time(NULL));
-    watch_deadline(a);
+    attempt_watch_deadline(a);
     return a->launch ? 0 : err_set(err, ERR_MEMORY, "no memory for the launch");
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/alike.h"
@@ -91,6 +92,20 @@ static json_t *facts_of(const struct attempt *a, int node)
     if (facts && json_object_get(a->facts, "excluded"))
         json_object_set(facts, "excluded", json_object_get(a->facts, "excluded"));
     return facts;
+}
+
+/* The ranks of all end with the first machine that is taken away. */
+static void find_deadline(struct attempt *a, int n)
+{
+    const struct crew *crew = world_crew(a->world);
+    for (int k = 1; k < n; k++) {
+        const int64_t end_s = deadline_of(crew_facts(crew, k), time(NULL));
+        if (end_s > 0 && (a->deadline_s == 0 || end_s < a->deadline_s)) {
+            a->deadline_s = end_s;
+            snprintf(a->deadline_of, sizeof(a->deadline_of), "%s", crew_name(crew, k));
+        }
+    }
+    attempt_watch_deadline(a);
 }
 
 /* parts: as many as there are nodes. */
@@ -207,6 +222,7 @@ void attempt_on_gathered(void *arg)
     json_t **parts = attempt_is_waiting(a) ? calloc((size_t)n, sizeof(json_t *)) : NULL;
     if (!attempt_is_waiting(a))
         return;
+    find_deadline(a, n);
     int rc = parts ? plan_all(a, parts, n, &err) : err_set(&err, ERR_MEMORY, "no memory for a plan");
     if (rc == 0)
         rc = prepare_all(a, parts, n, &err);
@@ -283,6 +299,23 @@ void attempt_on_lost(void *arg, const struct agent_lost *l)
     } else {
         attempt_feed(a, &in);
     }
+}
+
+/* As if it were this one: what can be saved is saved, and the attempt ends. */
+void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms)
+{
+    struct attempt *a = arg;
+    char text[320];
+    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_dice()};
+    snprintf(text, sizeof(text), "%s: %s", crew_name(world_crew(a->world), node), reason);
+    in.stop.reason = text;
+    in.stop.grace_ms = grace_ms;
+    in.stop.checkpoint = in.stop.preempted = true;
+    if (a->noticed || a->finished_ms)
+        return;
+    a->noticed = true;
+    log_warn(a->tag, "%s: the ranks stop", text);
+    attempt_feed(a, &in);
 }
 
 void attempt_on_gone(struct attempt *a, const json_t *body)

@@ -51,7 +51,8 @@ struct attempt {
     char    proof[4200]; /* a file that other nodes are to find (attempt_nodes.c), "" = none */
     json_t *incident;  /* whose report waits for other nodes, so many of them */
     int     inspecting, inspect_generation;
-    int64_t deadline_s; /* deadline.h */
+    int64_t deadline_s; /* deadline.h; of several nodes the first to be taken away */
+    char    deadline_of[80]; /* that node; "": this one */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
     int64_t restarts;
@@ -64,6 +65,7 @@ struct attempt {
     json_t *learned; /* as it was stored last, or NULL */
 };
 
+struct gpu_event;
 struct world_started;
 
 /* --- attempt_act.c: below the others, which call it --------------------------------------- */
@@ -113,6 +115,10 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a));
 bool attempt_is_waiting(const struct attempt *a);
 /* The plan is made: watch and mirror, then the core has the word. */
 void attempt_ready(struct attempt *a);
+/* The moments to save before a->deadline_s, from now on. */
+void attempt_watch_deadline(struct attempt *a);
+/* Hook of the world: the driver of another node has told of a GPU. */
+void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e);
 /* It cannot run, or (`missing`) not without who has not come. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
 
@@ -128,5 +134,6 @@ void attempt_on_gone(struct attempt *a, const json_t *body);
 void attempt_on_gathered(void *arg);
 void attempt_on_prepared(void *arg, const char *refusal);
 void attempt_on_lost(void *arg, const struct agent_lost *l);
+void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms);
 
 #endif

@@ -37,6 +37,7 @@ struct agent_exit;
 struct crew;
 struct err;
 struct flight_page;
+struct gpu_event;
 struct launch_env;
 
 enum { CREW_JOIN_MS = 60 * 1000, CREW_LOST_MS = 15 * 1000, CREW_NODES = 1024 };
@@ -65,6 +66,10 @@ struct crew_hooks {
     void (*inspected)(void *arg, int node, const char *text);
     /* How NCCL has connected on a member, once it has: the body of an event (agent/nccl_log.h). */
     void (*nccl)(void *arg, int node, const json_t *body);
+    /* The machine of a member is taken away in so many milliseconds. */
+    void (*notice)(void *arg, int node, const char *reason, int64_t grace_ms);
+    /* What the driver there tells of a GPU of one of its ranks. */
+    void (*gpu)(void *arg, int node, const struct gpu_event *e);
     /* Once per node: nothing was heard of it for too long, it never came, or it is gone. text names
      * it. */
     void (*lost)(void *arg, int node, const char *text);

@@ -7,6 +7,7 @@
 #include "agent/agent_core.h"
 #include "agent/crew_parts.h"
 #include "agent/crew_wire.h"
+#include "agent/gpu_watch.h"
 #include "agent/log.h"
 #include "agent/log_feed.h"
 #include "engine/err.h"
@@ -254,6 +255,36 @@ static void hear_pages(struct seat *s, const json_t *body)
     }
 }
 
+/* --- of its machine -------------------------------------------------------------------------- */
+
+static void hear_notice(struct seat *s, const json_t *body)
+{
+    char reason[200];
+    const int64_t grace_ms = int_of(body, "grace_ms");
+    snprintf(reason, sizeof(reason), "%s", json_string_value(json_object_get(body, "reason")));
+    err_make_printable(reason);
+    s->crew->hooks.notice(s->crew->hooks.arg, s->node, reason, grace_ms > 0 ? grace_ms : 0);
+}
+
+static void hear_gpu(struct seat *s, const json_t *body)
+{
+    char text[240], line[160];
+    const int rank = rank_of(s, body);
+    snprintf(text, sizeof(text), "%s", json_string_value(json_object_get(body, "text")));
+    snprintf(line, sizeof(line), "%s", json_string_value(json_object_get(body, "line")));
+    err_make_printable(text);
+    err_make_printable(line);
+    if (rank >= 0)
+        s->crew->hooks.gpu(s->crew->hooks.arg, s->node,
+                           &(struct gpu_event){
+                               .uuid = json_string_value(json_object_get(body, "gpu")),
+                               .rank = rank,
+                               .xid = (int)int_of(body, "xid"),
+                               .fault = json_is_true(json_object_get(body, "fault")),
+                               .text = text,
+                               .line = line});
+}
+
 void crew_hear(struct seat *s, enum wire_message number, const json_t *body)
 {
     switch ((int)number) {
@@ -285,6 +316,12 @@ void crew_hear(struct seat *s, enum wire_message number, const json_t *body)
         break;
     case CREW_PAGES:
         hear_pages(s, body);
+        break;
+    case CREW_NOTICE:
+        hear_notice(s, body);
+        break;
+    case CREW_GPU:
+        hear_gpu(s, body);
         break;
     default:
         break;

@@ -21,6 +21,8 @@ static const struct wire_row rows[] = {
     {CREW_SWEPT, "swept", TO_HEAD, 4 * KIB, "seq:i generation:i clean:b left:s"},
     {CREW_INSPECTED, "inspected", TO_HEAD, 512 * KIB, "seq:i generation:i text:s"},
     {CREW_NCCL, "nccl", TO_HEAD, 32 * KIB, "seq:i generation:i body:o"},
+    {CREW_NOTICE, "notice", TO_HEAD, 4 * KIB, "seq:i reason:s grace_ms:i"},
+    {CREW_GPU, "gpu", TO_HEAD, 4 * KIB, "seq:i rank:i gpu:s xid:i fault:b text:s line:s"},
     {CREW_OUTPUT, "output", TO_HEAD, 256 * KIB, "rank:i data:s"},
     {CREW_PAGES, "pages", TO_HEAD, 1024 * KIB, "generation:i ranks:a"},
     {CREW_TAKEN, "taken", TO_MEMBER, 1 * KIB, "received:i lost_ms:i"},

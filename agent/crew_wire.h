@@ -24,6 +24,8 @@
  *   SWEPT     {seq, generation, clean, left}
  *   INSPECTED {seq, generation, text}
  *   NCCL      {seq, generation, body}                       how it connects there (agent/nccl_log.h)
+ *   NOTICE    {seq, reason, grace_ms}                       its machine is taken away so soon
+ *   GPU       {seq, rank, gpu, xid, fault, text, line}      struct gpu_event (agent/gpu_watch.h)
  *   OUTPUT    {rank, data}                                  data: as in LOG (agent/log_feed.h)
  *   PAGES     {generation, ranks: [{rank, pid, state, io_mib, lines?, blocks: [[n, base64]...]}]}
  *                       what changed since the last ones of this connection (agent/page_feed.h)

@@ -30,10 +30,11 @@ int64_t deadline_next(int64_t deadline_s, int64_t now_s)
     return 0;
 }
 
-const char *deadline_text(char out[DEADLINE_TEXT], int64_t deadline_s, int64_t now_s)
+const char *deadline_text(char out[DEADLINE_TEXT], const char *who, int64_t deadline_s,
+                          int64_t now_s)
 {
     long long left = deadline_s - now_s;
-    snprintf(out, DEADLINE_TEXT, "this machine is taken away in %lld %s: a checkpoint is asked for",
-             left >= 120 ? (left + 30) / 60 : left, left >= 120 ? "min" : "s");
+    snprintf(out, DEADLINE_TEXT, "%.80s is taken away in %lld %s: a checkpoint is asked for",
+             who ? who : "this machine", left >= 120 ? (left + 30) / 60 : left, left >= 120 ? "min" : "s");
     return out;
 }

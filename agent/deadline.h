@@ -19,7 +19,8 @@ int64_t deadline_of(const json_t *facts, int64_t now_s);
 /* The next moment to save, Unix seconds, after now_s; 0: none is left. */
 int64_t deadline_next(int64_t deadline_s, int64_t now_s);
 
-/* "this machine is taken away in 10 min: a checkpoint is asked for" */
-const char *deadline_text(char out[DEADLINE_TEXT], int64_t deadline_s, int64_t now_s);
+/* "this machine is taken away in 10 min: a checkpoint is asked for"; who: NULL, or which one it is. */
+const char *deadline_text(char out[DEADLINE_TEXT], const char *who, int64_t deadline_s,
+                          int64_t now_s);
 
 #endif

@@ -75,11 +75,14 @@ static void on_grace_over(uv_timer_t *timer)
     end(timer->data, "the controller wants it, and the head has not said anything");
 }
 
-void member_stop(struct member *m, const char *reason, int64_t grace_ms)
+void member_stop(struct member *m, const char *reason, int64_t grace_ms, bool preempted)
 {
     if (m->ending || m->closed)
         return;
     log_info(m->o.tag, "asked to stop: %s", reason);
+    if (preempted)
+        member_say(m, CREW_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms",
+                                             (json_int_t)grace_ms));
     if (!m->prepared || !crew_link_is_up(m->link))
         end(m, "there is no head to wait for");
     else if (!uv_is_active((const uv_handle_t *)&m->end))
@@ -216,6 +219,15 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
     return rc;
 }
 
+/* What cannot be watched is no reason not to train. */
+static void watch_gpus(struct member *m)
+{
+    struct err err = {0};
+    if (gpu_watch_start(&m->gpu_watch, m->loop, json_object_get(m->prepare, "plan"), m->o.facts,
+                        m->o.nonce, member_told_gpu, m, &err) < 0)
+        log_warn(m->o.tag, "%s", err.text);
+}
+
 static void on_prepare(struct member *m, const json_t *body)
 {
     struct err err = {0};
@@ -226,6 +238,8 @@ static void on_prepare(struct member *m, const json_t *body)
     int rc = m->prepare ? prepare(m, &preflight, &err)
                         : err_set(&err, ERR_MEMORY, "no memory for the launch");
     m->prepared = rc == 0;
+    if (rc == 0)
+        watch_gpus(m);
     if (rc < 0)
         log_error(m->o.tag, "%s", err.text);
     json_t *answer = json_pack("{s:o}", "text", member_text(rc < 0 ? err.text : NULL));
@@ -426,6 +440,7 @@ void member_close(struct member *m)
         ranks_close(m->ranks);
     broom_close(m->broom);
     inspector_close(m->inspector);
+    gpu_watch_close(m->gpu_watch);
     uv_close((uv_handle_t *)&m->pages, NULL);
     uv_close((uv_handle_t *)&m->end, NULL);
     uv_close((uv_handle_t *)&m->reap, NULL);
@@ -439,6 +454,7 @@ void member_destroy(struct member *m)
     broom_destroy(m->broom);
     inspector_destroy(m->inspector);
     nccl_watch_destroy(m->nccl_watch);
+    gpu_watch_destroy(m->gpu_watch);
     free(m->told);
     json_decref(m->prepare);
     free(m);

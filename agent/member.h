@@ -7,12 +7,14 @@
  * lost time, or when the controller wants it gone: then its ranks end first, and nothing is left.
  *
  * A STOP of the controller goes to the head as well, which ends all in order. So a member that hears
- * of its head gives it the grace, and then some time.
+ * of its head gives it the grace, and then some time. That its machine is taken away the head hears from
+ * the member, as it hears what the driver tells of its GPUs.
  */
 #ifndef AGENT_MEMBER_H
 #define AGENT_MEMBER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -39,7 +41,8 @@ int member_open(struct member **out, uv_loop_t *loop, const struct member_option
 void member_close(struct member *m);
 void member_destroy(struct member *m);
 
-/* Leave: at once where there is no head, else when the head says so or after the grace. */
-void member_stop(struct member *m, const char *reason, int64_t grace_ms);
+/* Leave: at once where there is no head, else when the head says so or after the grace. preempted:
+ * nobody of ours wants it, so the head is to hear of it. */
+void member_stop(struct member *m, const char *reason, int64_t grace_ms, bool preempted);
 
 #endif

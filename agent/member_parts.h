@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "agent/crew_link.h"
+#include "agent/gpu_watch.h"
 #include "agent/member.h"
 #include "agent/page_feed.h"
 #include "agent/payload.h"
@@ -28,6 +29,7 @@ struct member {
     struct broom     *broom;
     struct inspector *inspector;
     struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
+    struct gpu_watch *gpu_watch; /* NULL: its ranks have no GPUs, or nobody tells of them */
     uv_timer_t        pages; /* a few looks a second */
     uv_timer_t        end;   /* grace, then until the last rank has ended */
     uv_timer_t        reap;  /* swept, but not all ends have been told */
@@ -51,6 +53,7 @@ void member_say(struct member *m, enum wire_message number, json_t *body);
 json_t *member_text(const char *text); /* any bytes, or null for NULL */
 void member_look(struct member *m);    /* pages that have changed */
 void member_forget_told(struct member *m, int n); /* nothing is told of n ranks */
+void member_told_gpu(void *arg, const struct gpu_event *e);
 void member_inspected(void *arg, int generation, json_t *body);
 
 #endif

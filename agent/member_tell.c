@@ -60,7 +60,8 @@ static void on_exited(void *arg, const struct agent_exit *e)
                          "oom_killed", e->oom_killed, "after_ms", (json_int_t)e->after_ms,
                          "init_ms", (json_int_t)e->init_ms, "data_ms", (json_int_t)e->data_ms,
                          "checkpoint_ms", (json_int_t)e->checkpoint_ms, "last_lines",
-                         member_text(nccl_watch_evidence(m->nccl_watch, e->last_lines)), "kernel", member_text(e->kernel)));
+                         member_text(nccl_watch_evidence(m->nccl_watch, e->last_lines)), "kernel",
+                         member_text(gpu_watch_evidence(m->gpu_watch, e->kernel))));
 }
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
@@ -81,6 +82,17 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
     if (m->has_watch)
         crew_link_say(m->link, CREW_OUTPUT,
                       json_pack("{s:i, s:o}", "rank", rank, "data", log_feed_text(bytes, size)));
+}
+
+/* The watch knows ranks by their place in the plan of this node. */
+void member_told_gpu(void *arg, const struct gpu_event *e)
+{
+    struct member *m = arg;
+    const json_t *plan = json_object_get(m->prepare, "plan");
+    const json_int_t first = json_integer_value(json_object_get(plan, "first_rank"));
+    member_say(m, CREW_GPU,
+               json_pack("{s:I, s:s, s:i, s:b, s:s, s:s}", "rank", first + e->rank, "gpu", e->uuid,
+                         "xid", e->xid, "fault", (int)e->fault, "text", e->text, "line", e->line));
 }
 
 const struct ranks_hooks member_ranks_hooks = {

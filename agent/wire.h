@@ -155,6 +155,8 @@ enum wire_message {
     CREW_OUTPUT     = 74,
     CREW_PAGES      = 75,
     CREW_NCCL       = 76,
+    CREW_NOTICE     = 77,
+    CREW_GPU        = 78,
     CREW_TAKEN      = 96,
     CREW_REFUSED    = 97,
     CREW_HEAD_PULSE = 98,

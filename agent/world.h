@@ -21,6 +21,7 @@ struct crew;
 struct crew_options;
 struct err;
 struct flight_page;
+struct gpu_event;
 struct launch_env;
 struct ranks_job;
 struct world;
@@ -46,6 +47,8 @@ struct world_hooks {
     void (*inspected)(void *arg, int node, const char *text);  /* once per other node */
     void (*nccl)(void *arg, int node, const json_t *body);
     void (*lost)(void *arg, const struct agent_lost *l);
+    void (*notice)(void *arg, int node, const char *reason, int64_t grace_ms);
+    void (*gpu)(void *arg, int node, const struct gpu_event *e);
     void *arg;
 };
 

@@ -243,6 +243,18 @@ static void on_lost(void *arg, int node, const char *text)
     w->hooks.lost(w->hooks.arg, &l);
 }
 
+static void on_notice(void *arg, int node, const char *reason, int64_t grace_ms)
+{
+    struct world *w = arg;
+    w->hooks.notice(w->hooks.arg, node, reason, grace_ms);
+}
+
+static void on_gpu(void *arg, int node, const struct gpu_event *e)
+{
+    struct world *w = arg;
+    w->hooks.gpu(w->hooks.arg, node, e);
+}
+
 int world_gather(struct world *w, const struct crew_options *o, struct err *err)
 {
     const struct crew_hooks hooks = {.gathered = on_gathered,
@@ -256,6 +268,8 @@ int world_gather(struct world *w, const struct crew_options *o, struct err *err)
                                      .inspected = on_inspected,
                                      .nccl = on_nccl,
                                      .lost = on_lost,
+                                     .notice = on_notice,
+                                     .gpu = on_gpu,
                                      .arg = w};
     w->n = o->nodes;
     return crew_open(&w->crew, w->loop, o, &hooks, err);

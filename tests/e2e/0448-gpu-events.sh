@@ -84,6 +84,20 @@ lacks 'Xid 13' out
 jobctl cancel "$job"
 code 3 jobctl wait "$job" --timeout 60
 
+# On several nodes each listens to its own, and the first one is told.
+rm -f 31 79
+machine "event 1 8 31 $WORK/31" "event 1 8 79 $WORK/79"
+job=$(jobctl submit -q --set env.LAST=1 --set resources.nodes=2 --set resources.gpus=1 --set retry.max=0 job.yaml)
+until jobctl events "$job" | grep -q 'generation 1 starts with 2 ranks'; do sleep 0.05; done
+touch 31
+until jobctl events "$job" | grep -q 'node1: GPU 1 (GPU-b) reports Xid 31'; do sleep 0.05; done
+touch 79
+jobctl wait "$job" --timeout 60 || true
+jobctl events "$job" >out
+has 'node1: GPU 1 (GPU-b) reports Xid 79: it has fallen off the bus' out
+has 'generation 1 ends: the GPU of rank 1 is broken' out
+has 'GPU-b, the GPU of rank 1' out
+
 # A driver that never answers, and one that has no events.
 for fault in 'hang nvmlEventSetWait_v2' 'hang nvmlEventSetCreate' 'fail nvmlEventSetCreate 3' \
     'crash nvmlDeviceRegisterEvents'; do

@@ -103,6 +103,16 @@ static struct peer *launch_both(const char *run, const char *setup)
     return &peers[0];
 }
 
+static void write_file(const char *name, const char *what)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    fputs(what, f);
+    assert_int_equal(fclose(f), 0);
+}
+
 static void has(int node, const char *name, const char *what)
 {
     char log[8192];
@@ -213,6 +223,49 @@ static void who_is_told_to_be_gone_is_not_waited_for(void **state)
     expect_gone();
 }
 
+/* The machine of the other node is taken away: all save and stop, for that reason. */
+static void a_notice_to_another_node_stops_all(void **state)
+{
+    (void)state;
+    struct peer *p = launch_both("sleep 1000", NULL);
+    await(p, "generation_started");
+    at(1);
+    write_file("notice", "3000");
+    assert_string_equal(text(await(p, "stop_asked"), "reason"),
+                        "n1: the machine will soon be taken away");
+    const json_t *ended = await(p, "attempt_ended");
+    assert_string_equal(text(ended, "cause"), "preempted");
+    assert_non_null(strstr(text(ended, "text"), "n1: the machine will soon be taken away"));
+    both_leave();
+}
+
+/* And where it is known before when: a checkpoint in time, and all ranks know the moment. */
+static void the_first_end_of_a_machine_counts_for_all(void **state)
+{
+    char end[24];
+    (void)state;
+    at(1);
+    kill((pid_t)agent_pid(), SIGKILL);
+    while (agent_pid())
+        poll(NULL, 0, 5);
+    snprintf(end, sizeof(end), "%lld", (long long)time(NULL) + 62);
+    setenv("SLURM_JOB_ID", "1", 1);
+    setenv("SLURM_JOB_END_TIME", end, 1);
+    assert_int_equal(start_agent(), 0);
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_JOB_END_TIME");
+    struct peer *p = launch_both("echo ends at $JOBCTL_DEADLINE; sleep 1000", NULL);
+    const json_t *deadline = await(p, "deadline");
+    assert_int_equal(integer(deadline, "ends_at_s"), atoll(end));
+    assert_true(strncmp(text(deadline, "text"), "n1 is taken away in ", 20) == 0);
+    send_to(p, WIRE_STOP, json_pack("{s:s, s:i, s:b}", "reason", "enough", "grace_ms", 100,
+                                    "checkpoint", 0));
+    await(p, "attempt_ended");
+    both_leave();
+    has(0, "rank0.log", end);
+    has(1, "rank3.log", end);
+}
+
 static void the_setup_of_another_node_fails(void **state)
 {
     (void)state;
@@ -248,6 +301,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_named, up_impatient, down_both),
         BOTH(a_node_that_does_not_come_is_named),
         BOTH(who_is_told_to_be_gone_is_not_waited_for),
+        BOTH(a_notice_to_another_node_stops_all),
+        BOTH(the_first_end_of_a_machine_counts_for_all),
         BOTH(the_setup_of_another_node_fails),
         BOTH(a_stop_ends_all),
     };

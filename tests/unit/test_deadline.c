@@ -52,9 +52,17 @@ static void saved_three_times_before_it(void **state)
     for (size_t i = 0; i < ARRAY_LEN(moments); i++) {
         assert_int_equal(deadline_next(moments[i].ends, moments[i].now), moments[i].next);
         if (moments[i].text)
-            assert_string_equal(deadline_text(text, moments[i].ends, moments[i].now),
+            assert_string_equal(deadline_text(text, NULL, moments[i].ends, moments[i].now),
                                 moments[i].text);
     }
+}
+
+static void another_machine_is_named(void **state)
+{
+    char text[DEADLINE_TEXT];
+    (void)state;
+    assert_string_equal(deadline_text(text, "gpu2", 10000, 9940),
+                        "gpu2 is taken away in 60 s: a checkpoint is asked for");
 }
 
 int main(void)
@@ -62,6 +70,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_has_an_end),
         cmocka_unit_test(saved_three_times_before_it),
+        cmocka_unit_test(another_machine_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
