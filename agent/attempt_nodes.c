@@ -63,7 +63,9 @@ void attempt_gather(struct attempt *a)
                                    .nodes = nodes_of(a),
                                    .names = json_object_get(crew_of(a), "names"),
                                    .version = JOBCTL_VERSION,
-                                   .join_ms = join_ms()};
+                                   .join_ms = join_ms(),
+                                   .lost_ms = json_integer_value(
+                                       json_object_get(crew_of(a), "lost_ms"))};
     if (world_gather(a->world, &o, &err) < 0) {
         attempt_refuse(a, err.text, NULL);
         return;

@@ -187,11 +187,12 @@ static const char *on_called(void *arg, struct secure *stream, struct frame_read
 
 /* --- life --------------------------------------------------------------------------------------- */
 
-static int lost_ms(void)
+static int lost_ms(const struct crew_options *o)
 {
     const char *text = getenv("JOBCTL_NODE_LOST_S");
     double s = text ? atof(text) : 0;
-    return s >= 0.5 && s < 86400 ? (int)(1000 * s) : CREW_LOST_MS;
+    const int64_t said = o->lost_ms >= 500 && o->lost_ms <= 86400 * 1000 ? o->lost_ms : CREW_LOST_MS;
+    return s >= 0.5 && s < 86400 ? (int)(1000 * s) : (int)said;
 }
 
 static int make_seat(struct crew *c, int node, struct err *err)
@@ -208,7 +209,7 @@ static int make_seat(struct crew *c, int node, struct err *err)
     if (node == 0)
         return 0;
     s->owes[ASK_JOIN] = true;
-    return crew_link_await(&s->link, c->loop, c->o.join_ms, lost_ms(), &hooks, err);
+    return crew_link_await(&s->link, c->loop, c->o.join_ms, lost_ms(&c->o), &hooks, err);
 }
 
 int crew_open(struct crew **out, uv_loop_t *loop, const struct crew_options *o,

@@ -12,7 +12,7 @@
  * breaks (agent/crew_link.h).  Training does not depend on the controller.
  *
  * A member that was not heard of for 1.5 times the lost time is lost, for good: it has ended its
- * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S, else CREW_LOST_MS).  One
+ * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S wins, for tests).  One
  * that somebody can prove to be gone is lost at once (crew_gone()).
  *
  *   crew_open -> [gathered] -> crew_prepare to each -> [prepared]
@@ -83,6 +83,7 @@ struct crew_options {
     const json_t *names;   /* ["gpu1","gpu2",...], of all nodes; for people */
     const char   *version; /* a member of another one is refused */
     int           join_ms; /* how long to wait for all; 0: CREW_JOIN_MS */
+    int64_t       lost_ms; /* the lost time; 0: CREW_LOST_MS */
 };
 
 /* Listens at once. The options are copied. */

@@ -33,7 +33,7 @@ static const struct wire_row rows[] = {
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
              "history.last_step:i history.fingerprint:s history.step_ms:n? "
              "learned:o? excluded:o? "
-             "crew:o? crew.node:i crew.nodes:i crew.names:a crew.door:o? crew.door.addresses:a "
+             "crew:o? crew.node:i crew.nodes:i crew.names:a crew.lost_ms:i? crew.door:o? crew.door.addresses:a "
              "crew.door.port:i crew.door.key:s"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},

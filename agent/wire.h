@@ -47,8 +47,9 @@
  *                         step_ms: of the newest step, 0 = not known},
  *               learned: the body of the job's newest `learned` event, if there is one,
  *               excluded: {UUID: why} the GPUs that failed in this job before, if any did,
- *               crew: {node, nodes, names, door} where the attempt has several nodes; names: of all.
- *               node 0 is the head (agent/crew.h) and gets no door; the others get its door}
+ *               crew: {node, nodes, names, door, lost_ms} where the attempt has several nodes; names: of
+ *               all. node 0 is the head (agent/crew.h), gets no door, and lost_ms where the user has
+ *               settled how soon a silent node is lost; the others get its door}
  *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "agent/log.h"
+#include "controller/config.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
@@ -457,9 +458,12 @@ static int add_crew(json_t *body, const struct job *job)
 {
     if (json_array_size(job->names) < 2)
         return 0;
-    return json_object_set_new(body, "crew", json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
-                                                       (json_int_t)json_array_size(job->names),
-                                                       "names", job->names));
+    json_t *crew = json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
+                             (json_int_t)json_array_size(job->names), "names", job->names);
+    const int64_t lost_ms = config_node_lost_ms(0);
+    if (crew && lost_ms > 0)
+        json_object_set_new(crew, "lost_ms", json_integer(lost_ms));
+    return json_object_set_new(body, "crew", crew);
 }
 
 void attempt_launch(struct job *job)

@@ -8,6 +8,7 @@
 #include "agent/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"
+#include "controller/config.h"
 #include "controller/host_groups.h"
 #include "controller/output.h"
 #include "controller/program.h"
@@ -106,19 +107,20 @@ static json_t *node_of(json_t *nodes, const char *name)
 /* The groups of the user's configuration, and hosts that only they name. */
 static int add_groups(json_t *nodes, struct err *err)
 {
-    json_t *groups = host_groups_load(err), *hosts, *host;
+    struct config config;
+    json_t *hosts, *host;
     const char *group;
     size_t i;
-    if (!groups)
+    if (config_load(&config, err) < 0)
         return -1;
-    json_object_foreach (groups, group, hosts)
+    json_object_foreach (config.groups, group, hosts)
         json_array_foreach (hosts, i, host) {
             json_t *node = node_of(nodes, json_string_value(host));
             if (!json_object_get(node, "groups"))
                 json_object_set_new(node, "groups", json_array());
             json_array_append_new(json_object_get(node, "groups"), json_string(group));
         }
-    json_decref(groups);
+    config_fini(&config);
     return 0;
 }
 

@@ -17,6 +17,7 @@
 
 #include "agent/log.h"
 #include "controller/agent_stream.h"
+#include "controller/config.h"
 #include "controller/link.h"
 #include "controller/log_copy.h"
 #include "engine/err.h"
@@ -288,13 +289,6 @@ static void reach(struct link *base)
     send_order(link);
 }
 
-static uint64_t lost_ms(void)
-{
-    const char *text = getenv("JOBCTL_HOST_LOST_S");
-    long s = text ? strtol(text, NULL, 10) : 0;
-    return s > 0 ? (uint64_t)s * 1000 : HOST_LOST_MS;
-}
-
 static int ssh_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
                     const struct link_hooks *hooks, struct err *err)
 {
@@ -302,8 +296,9 @@ static int ssh_open(struct link **out, uv_loop_t *loop, const struct link_spec *
     if (!*out)
         return -1;
     struct ssh *link = ssh_of(*out);
-    link->lost_ms = spec->dismiss ? UINT64_MAX : lost_ms();
-    link->silent_ms = lost_ms() / 2 < SILENT_MS ? lost_ms() / 2 : SILENT_MS;
+    const uint64_t lost_ms = (uint64_t)config_host_lost_ms(HOST_LOST_MS);
+    link->lost_ms = spec->dismiss ? UINT64_MAX : lost_ms;
+    link->silent_ms = lost_ms / 2 < SILENT_MS ? lost_ms / 2 : SILENT_MS;
     link->pause_ms = PAUSE_MS;
     snprintf(link->host, sizeof(link->host), "%s", spec->host);
     snprintf(link->key, sizeof(link->key), "%s", spec->key);

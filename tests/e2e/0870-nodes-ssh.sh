@@ -8,13 +8,12 @@ hosts_apart
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/nodes.sh"
 cd "$WORK"
-HOST_ENV="JOBCTL_NODE_LOST_S=4"
 hosts_up gpu1 gpu2 gpu3 gpu4
 mkdir -p config/jobctl
 export XDG_CONFIG_HOME=$WORK/config
-echo 'groups: {gpus: [gpu1, gpu2, gpu3]}' >config/jobctl/config.yaml
+printf '%s\n' 'groups: {gpus: [gpu1, gpu2, gpu3]}' 'host_lost: 8s' 'node_lost: 4s' >config/jobctl/config.yaml
 # The terminal from which it was started is closed at once: it goes on.
-script -qec 'JOBCTL_HOST_LOST_S=8 jobctl daemon --detach' /dev/null
+script -qec 'jobctl daemon --detach' /dev/null
 fail() { jobctl events "$1"; cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME/jobs/$1"/*/agent.log "$JOBCTL_HOME/jobs/$1"/*/node*/*.log; exit 1; }
 
 # Two nodes played here, two hosts, four hosts.
@@ -49,7 +48,7 @@ host_cut gpu2
 sleep 2.5 # the length of the cut is what is tested: less than the time after which a node is lost
 host_mend gpu2
 kill -KILL "$(daemon_pid)"
-JOBCTL_HOST_LOST_S=8 jobctl daemon --detach
+jobctl daemon --detach
 touch go
 jobctl wait "$job" || fail "$job"
 [ "$(jobctl events "$job" | grep -c generation_started)" = 1 ]
@@ -101,7 +100,7 @@ gone gpu3
 host_mend gpu3
 kill -KILL "$(daemon_pid)"
 host_off gpu1
-JOBCTL_HOST_LOST_S=8 jobctl daemon --detach
+jobctl daemon --detach
 placed 'gpu4; '
 jobctl why "$job" | grep -e node_lost -e 'gpu1 has not answered'
 jobctl nodes | grep '^gpu1 *failing'

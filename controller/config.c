@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.c - see config.h */
+#include "controller/config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/log.h"
+#include "controller/spec_rules.h"
+#include "controller/spec_suggest.h"
+#include "controller/spec_units.h"
+#include "controller/yaml.h"
+#include "engine/err.h"
+
+static int config_path(char *out, size_t size, struct err *err)
+{
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int n = 0;
+    if (xdg && xdg[0] == '/')
+        n = snprintf(out, size, "%s/jobctl/config.yaml", xdg);
+    else if (home && home[0] == '/')
+        n = snprintf(out, size, "%s/.config/jobctl/config.yaml", home);
+    if (n <= 0 || (size_t)n >= size)
+        return err_set(err, ERR_USAGE, "HOME is not set; set it, or XDG_CONFIG_HOME to the directory "
+                       "that has jobctl/config.yaml");
+    return 0;
+}
+
+/* For free(); "" where there is no file, NULL where it cannot be read. */
+static char *read_text(const char *path, struct err *err)
+{
+    char *text = calloc(1, YAML_TEXT_MAX + 2);
+    FILE *f = text ? fopen(path, "re") : NULL;
+    if (!text) {
+        err_set(err, ERR_MEMORY, "out of memory while reading %s", path);
+        return NULL;
+    }
+    if (!f && (errno == ENOENT || errno == ENOTDIR))
+        return text;
+    size_t n = f ? fread(text, 1, YAML_TEXT_MAX + 1, f) : 0;
+    if (!f || ferror(f))
+        err_set(err, ERR_USAGE, "cannot read %s: %m", path);
+    else if (n > YAML_TEXT_MAX || memchr(text, 0, n))
+        err_set(err, ERR_USAGE, "%s is larger than 1 MiB or holds a NUL byte", path);
+    if (f)
+        fclose(f);
+    if (err->code) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Says where. */
+static int wrong(const char *path, const struct yaml_mark *at, struct err *err)
+{
+    return err_prefix(err, "%s:%d:%d: ", path, at->line, at->column);
+}
+
+static int take_group(json_t *groups, const struct yaml_node *g, const char *path, struct err *err)
+{
+    json_t *hosts = json_array();
+    if (spec_name_check(g->key, err) < 0) {
+        wrong(path, &g->key_at, err);
+        goto fail;
+    }
+    if (g->kind != YAML_LIST || g->count == 0) {
+        err_set(err, ERR_USAGE, "groups.%.60s: expected a list of hosts, such as [gpu1, gpu2]", g->key);
+        wrong(path, &g->at, err);
+        goto fail;
+    }
+    for (const struct yaml_node *h = g->first; h; h = h->next) {
+        if (h->kind != YAML_SCALAR || spec_host_check(h->text, err) < 0) {
+            if (h->kind != YAML_SCALAR)
+                err_set(err, ERR_USAGE, "expected the name of a host");
+            err_prefix(err, "groups.%.60s: ", g->key);
+            wrong(path, &h->at, err);
+            goto fail;
+        }
+        json_array_append_new(hosts, json_string(h->text));
+    }
+    return json_object_set_new(groups, g->key, hosts);
+fail:
+    json_decref(hosts);
+    return -1;
+}
+
+static int take_groups(struct config *c, const struct yaml_node *list, const char *path,
+                       struct err *err)
+{
+    if (list->kind != YAML_MAP && !yaml_is_null(list)) {
+        err_set(err, ERR_USAGE, "groups: expected names with lists of hosts, such as "
+                "gpus: [gpu1, gpu2]");
+        return wrong(path, &list->at, err);
+    }
+    for (const struct yaml_node *g = list->kind == YAML_MAP ? list->first : NULL; g; g = g->next)
+        if (take_group(c->groups, g, path, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* Too short, and any pause is taken for a loss; too long, and none is ever noticed. */
+static int take_ms(int64_t *ms, const struct yaml_node *n, const char *path, struct err *err)
+{
+    double seconds = 0;
+    if (n->kind != YAML_SCALAR)
+        err_set(err, ERR_USAGE, "expected a duration, such as 30s");
+    else if (spec_duration_parse(&seconds, n->text, err) == 0 && (seconds < 1 || seconds > 86400))
+        err_set(err, ERR_USAGE, "\"%.40s\" is not between 1 s and 24 h", n->text);
+    if (err->code) {
+        err_prefix(err, "%s: ", n->key);
+        return wrong(path, &n->at, err);
+    }
+    *ms = (int64_t)(seconds * 1000);
+    return 0;
+}
+
+static int take_host_lost(struct config *c, const struct yaml_node *n, const char *path,
+                          struct err *err)
+{
+    return take_ms(&c->host_lost_ms, n, path, err);
+}
+
+static int take_node_lost(struct config *c, const struct yaml_node *n, const char *path,
+                          struct err *err)
+{
+    return take_ms(&c->node_lost_ms, n, path, err);
+}
+
+static const struct key {
+    const char *name;
+    int (*take)(struct config *c, const struct yaml_node *n, const char *path, struct err *err);
+} keys[] = {
+    { "groups", take_groups },
+    { "host_lost", take_host_lost },
+    { "node_lost", take_node_lost },
+};
+
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+static int unknown(const struct yaml_node *n, const char *path, struct err *err)
+{
+    for (int k = 0; k < KEYS; k++)
+        if (spec_distance(n->key, keys[k].name) <= 2) {
+            err_set(err, ERR_USAGE, "unknown key \"%.60s\"; did you mean %s?", n->key, keys[k].name);
+            return wrong(path, &n->key_at, err);
+        }
+    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; there are groups, host_lost and node_lost", n->key);
+    return wrong(path, &n->key_at, err);
+}
+
+static int take_root(struct config *c, const struct yaml_node *root, const char *path,
+                     struct err *err)
+{
+    if (root->kind != YAML_MAP) {
+        err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost");
+        return wrong(path, &root->at, err);
+    }
+    for (const struct yaml_node *n = root->first; n; n = n->next) {
+        int k = 0;
+        while (k < KEYS && strcmp(n->key, keys[k].name) != 0)
+            k++;
+        if ((k < KEYS ? keys[k].take(c, n, path, err) : unknown(n, path, err)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int config_load(struct config *c, struct err *err)
+{
+    char path[PATH_MAX];
+    struct yaml_doc *doc = NULL;
+    struct yaml_mark at = { 0, 0 };
+    char *text = NULL;
+    int rc = -1;
+    *c = (struct config){ .groups = json_object() };
+    if (config_path(path, sizeof(path), err) < 0 || !(text = read_text(path, err)))
+        goto out;
+    if (yaml_parse(&doc, text, &at, err) < 0)
+        wrong(path, &at, err);
+    else
+        rc = yaml_root(doc) ? take_root(c, yaml_root(doc), path, err) : 0;
+out:
+    yaml_destroy(doc);
+    free(text);
+    if (rc < 0)
+        config_fini(c);
+    return rc;
+}
+
+void config_fini(struct config *c)
+{
+    json_decref(c->groups);
+    *c = (struct config){ .groups = NULL };
+}
+
+/* ---- for the daemon ---- */
+
+static int64_t settled(size_t field, int64_t unsaid)
+{
+    struct config c;
+    struct err err = { 0 };
+    if (config_load(&c, &err) < 0) {
+        log_warn(NULL, "%s", err.text);
+        return unsaid;
+    }
+    const int64_t said = *(const int64_t *)(const void *)((const char *)&c + field);
+    config_fini(&c);
+    return said > 0 ? said : unsaid;
+}
+
+int64_t config_host_lost_ms(int64_t unsaid)
+{
+    const char *text = getenv("JOBCTL_HOST_LOST_S");
+    const long s = text ? strtol(text, NULL, 10) : 0;
+    return s > 0 ? (int64_t)s * 1000 : settled(offsetof(struct config, host_lost_ms), unsaid);
+}
+
+int64_t config_node_lost_ms(int64_t unsaid)
+{
+    return settled(offsetof(struct config, node_lost_ms), unsaid);
+}
