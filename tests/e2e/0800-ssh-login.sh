@@ -67,15 +67,22 @@ has 'gone cannot be reached' err
 cp config "$HOME/.ssh/config"
 cp "$HOME/.ssh/known_hosts" known
 grep -v "$(cut -d' ' -f2 one.key.pub)" known >"$HOME/.ssh/known_hosts" || true
+host_down one
+HOST_EXTRA='LogLevel DEBUG1' host_up one
+rm one.sshd.log # it has that name no more: a new one begins
+host_down one
+HOST_EXTRA='LogLevel DEBUG1' host_up one
 code 2 jobctl-ssh probe one
 has 'one is not in known_hosts: `ssh one` once, compare the key it shows (ssh-ed25519 SHA256:' err
 sed "s#$(cut -d' ' -f2 one.key.pub)#$(cut -d' ' -f2 two.key.pub)#" known >"$HOME/.ssh/known_hosts"
 code 2 jobctl-ssh probe one
 has 'the key of one has CHANGED' err
+! grep userauth-request one.sshd.log || exit 1 # no key was offered, not even a name was told
 cp known "$HOME/.ssh/known_hosts"
 : >"$HOME/.ssh/authorized_keys"
 code 2 jobctl-ssh probe one
 has 'one does not let ' err
+grep -q userauth-request one.sshd.log
 cp "$HOME/.ssh/id_ed25519.pub" "$HOME/.ssh/authorized_keys"
 
 # A key with a passphrase is not asked for, even where there is a terminal.
@@ -90,6 +97,15 @@ host_freeze one
 code 4 jobctl-ssh probe one
 has 'one' err
 host_thaw one
+
+# The one path that the host chooses and a shell there reads: no program text can be in it.
+host_down two
+HOST_ENV="XDG_CACHE_HOME=$WORK/a\`touch$WORK/owned\`b" host_up two
+code 2 jobctl-ssh probe two
+has 'has a character in its path that a shell would take for something else' err
+[ ! -e owned ]
+host_down two
+host_up two
 
 # A machine of another kind is told before anything is sent: its shell is for another processor.
 sftp=/usr/lib/openssh/sftp-server

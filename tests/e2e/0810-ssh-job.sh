@@ -48,11 +48,14 @@ jobctl events there | grep 'placed on one'
 [ "$(stat -c %a "$there")" = 700 ]
 
 hosted=$WORK/one/.local/state/jobctl/hosted
-mkdir -p "$hosted/feed-9/1" "$hosted/feed-9/checkpoints"
-for i in 1 2 3; do mkdir -p "$WORK/one/.cache/jobctl/0000000000000000000000000000000$i/bin"; done
-for i in 1 2 3; do touch -d "$((i + 9)) days ago" "$WORK/one/.cache/jobctl/0000000000000000000000000000000$i"; done
-for f in rank0.log result; do touch -d '9 days ago' "$hosted/feed-9/1/$f"; done
-touch -d '9 days ago' "$hosted/feed-9/1"
+(
+    umask 077
+    mkdir -p "$hosted/feed-9/1" "$hosted/feed-9/checkpoints"
+    for i in 1 2 3; do mkdir -p "$WORK/one/.cache/jobctl/0000000000000000000000000000000$i/bin"; done
+    for i in 1 2 3; do touch -d "$((i + 9)) days ago" "$WORK/one/.cache/jobctl/0000000000000000000000000000000$i"; done
+    for f in rank0.log result; do touch -d '9 days ago' "$hosted/feed-9/1/$f"; done
+    touch -d '9 days ago' "$hosted/feed-9/1"
+)
 
 # What it is told and what it shows while it runs; nothing secret in a list of processes.
 cat >talk.yaml <<'YAML'
@@ -62,17 +65,21 @@ resources: {gpus: 0}
 secrets: [TOKEN]
 run: |
   echo "generation $JOBCTL_GENERATION in $(pwd), secret of ${#TOKEN} letters"
+  echo "forwarded: ${SSH_AUTH_SOCK:-no agent}, ${DISPLAY:-no display}"
   printf 'bytes \001\200\377\n'
   until [ -e "$GO" ]; do sleep 0.05; echo tick; done
   echo done
 retry: {backoff: 0.05s..0.1s}
 YAML
-export TOKEN=very-secret-word
+export TOKEN=very-secret-word SSH_AUTH_SOCK=$WORK/no-agent DISPLAY=:77
 jobctl submit -q talk.yaml --set name=talk --set "env.GO=$WORK/go"
 until jobctl logs talk 2>/dev/null | grep -q tick; do sleep 0.05; done
 code 0 jobctl logs talk
 has 'generation 1 in ' out
 has 'secret of 16 letters' out
+has 'forwarded: no agent, no display' out
+find "$JOBCTL_HOME" "$WORK/one/.local/state/jobctl" \( -type f -o -type d -o -type s \) -perm /077 >open
+[ ! -s open ] || { cat open; exit 1; }
 nonce=$(jobctl show talk --json | sed -n 's/.*"nonce": *"\([0-9a-f]*\)".*/\1/p')
 for d in /proc/[0-9]*; do { tr '\0' ' ' <"$d/cmdline"; echo; } 2>/dev/null || true; done >commands
 [ ${#nonce} = 32 ]

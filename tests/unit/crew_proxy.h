@@ -20,6 +20,9 @@ struct proxy {
     uv_tcp_t listener;
     int to, port;  /* the head's, ours */
     bool cut;      /* nothing passes; connections stay */
+    int spoil;     /* so many times one bit of what passes is turned over */
+    const char *look_for; /* how often these bytes have passed, in one piece */
+    int found;
     struct pipe *pipes;
     int n;         /* connections taken */
 };
@@ -78,6 +81,12 @@ static inline void proxy_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     if (n < 0) {
         pipe_close(p);
     } else if (n > 0 && !p->proxy->cut) {
+        const char *word = p->proxy->look_for;
+        p->proxy->found += word && memmem(buf->base, (size_t)n, word, strlen(word));
+        if (p->proxy->spoil > 0) {
+            p->proxy->spoil--;
+            buf->base[n - 1] ^= 1;
+        }
         struct proxy_write *w = malloc(sizeof(*w) + (size_t)n);
         memcpy(w->bytes, buf->base, (size_t)n);
         uv_buf_t b = uv_buf_init(w->bytes, (unsigned)n);

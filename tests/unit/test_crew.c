@@ -335,7 +335,8 @@ static void put_log(int node, int rank, char *out, size_t size)
 
 /* --- tests ---------------------------------------------------------------------------------------- */
 
-/* Each says a word, tells the others where it is, waits until it knows all, and ends with its number. */
+/* Each says a word, tells the others where it is, waits until it has heard of each once, and ends with its
+ * number. */
 static const char meet_and_end[] =
     "echo \"{\\\"ev\\\":\\\"hello\\\",\\\"n\\\":$RANK}\" >&$JOBCTL_EVENT_FD\n"
     "echo \"{\\\"ev\\\":\\\"rendezvous\\\",\\\"key\\\":\\\"tcp.$RANK\\\",\\\"value\\\":\\\"v\\\"}\""
@@ -343,7 +344,8 @@ static const char meet_and_end[] =
     "echo $RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK $WORLD_SIZE $MASTER_ADDR $MASTER_PORT"
     " $JOBCTL_NODE_ADDR $JOBCTL_NODE_RANKS $SECRET\n"
     "n=0; while [ $n -lt 5 ]; do read -r l <&$JOBCTL_CONTROL_FD || exit 99;"
-    " case $l in *tcp.*) n=$((n+1));; esac; done\n"
+    " case $l in *tcp.*) k=${l#*tcp.}; k=${k%%\\\"*}; n=$((n+1));"
+    " case $s in *$k*) exit 98;; esac; s=$s$k;; esac; done\n"
     "exit $RANK\n";
 
 static void a_generation_on_all_nodes(void **state)

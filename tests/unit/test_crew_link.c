@@ -228,6 +228,28 @@ static void who_does_not_know_the_key_is_not_let_in(void **state)
     meet(); /* the others do not notice */
 }
 
+/* Whoever sits on the wire reads nothing; what is changed on the way ends the connection, and what was
+ * said comes over the next one, once. */
+static void what_passes_can_be_neither_read_nor_changed(void **state)
+{
+    (void)state;
+    proxy.look_for = NONCE;
+    meet();
+    assert_int_equal(proxy.found, 0);
+    proxy.look_for = "generation";
+    send_both(0);
+    assert_true(run_until(&head.next, 1, PATIENCE_MS));
+    assert_true(run_until(&member.next, 1, PATIENCE_MS));
+    assert_int_equal(proxy.found, 0);
+    const int before = calls;
+    proxy.spoil = 1;
+    send_both(1);
+    assert_true(run_until(&head.next, 2, PATIENCE_MS));
+    assert_true(run_until(&member.next, 2, PATIENCE_MS));
+    assert_int_equal(proxy.spoil, 0);
+    assert_true(calls > before);
+}
+
 static void who_is_of_another_attempt_is_refused(void **state)
 {
     (void)state;
@@ -408,6 +430,7 @@ int main(void)
         LINK(a_wire_cut_for_ever_is_lost_on_both_sides),
         LINK(who_was_given_up_is_told_so),
         LINK(who_does_not_know_the_key_is_not_let_in),
+        LINK(what_passes_can_be_neither_read_nor_changed),
         LINK(who_is_of_another_attempt_is_refused),
         LINK(another_process_does_not_take_the_place_of_a_member),
         LINK(strangers_do_not_disturb),

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,6 +92,24 @@ static void a_stale_file_is_replaced_a_live_one_not(void **state)
     assert_non_null(strstr(err.text, "is no socket"));
 }
 
+/* Directories keep others out; should one get in, the kernel says who it is. */
+static void another_user_is_refused(void **state)
+{
+    int pair[2];
+    struct err err = {0};
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(seteuid(65534), 0);
+    int rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(rc, 0);
+    assert_int_equal(unix_socket_check_peer(pair[0], &err), -1);
+    assert_string_equal(err.text, "user 65534 may not talk to a process of user 0");
+    close(pair[0]);
+    close(pair[1]);
+}
+
 static void buf_grows_and_shrinks(void **state)
 {
     (void)state;
@@ -133,6 +152,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_paths_work, make_place, drop_place),
         cmocka_unit_test_setup_teardown(a_stale_file_is_replaced_a_live_one_not, make_place,
                                         drop_place),
+        cmocka_unit_test(another_user_is_refused),
         cmocka_unit_test(buf_grows_and_shrinks),
         cmocka_unit_test(a_log_line_stays_one_line),
     };
