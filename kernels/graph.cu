@@ -25,7 +25,7 @@ static void *graph_end(void)
     cudaGraphExec_t ready = NULL;
     device.recording = false;
     bool ok = cudaStreamEndCapture(device.stream, &graph) == cudaSuccess && graph;
-    ok = ok && !device.record_lost && cudaGraphInstantiate(&ready, graph, 0) == cudaSuccess;
+    ok = ok && !device.record_lost && cudaGraphInstantiateWithFlags(&ready, graph, 0) == cudaSuccess;
     if (graph)
         cudaGraphDestroy(graph);
     if (ok)

@@ -108,7 +108,7 @@ extern "C" cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
     return fails("capture") ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-extern "C" cudaError_t cudaGraphInstantiate(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
+extern "C" cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *e, cudaGraph_t g, unsigned long long)
 {
     *e = new cuda_cpu_graph(*g);
     graphs_made++;
