@@ -11,7 +11,7 @@ on() {
     mkdir -p "$vm/ipython"
     shift
     (cd "$vm" && exec env JOBCTL_HOME="$vm/state" HOME="$vm" IPYTHONDIR="$vm/ipython" JOBCTL_REPO="$TOP" \
-        JOBCTL_DRIVE="$WORK/drive" JOBCTL_STEPS=100 PYTHONDONTWRITEBYTECODE=1 setsid "$@")
+        JOBCTL_DRIVE="$WORK/drive" JOBCTL_STEPS=160 PYTHONDONTWRITEBYTECODE=1 setsid "$@")
 }
 # Every process that has this VM in its environment.
 of_vm() { grep -lsz "^JOBCTL_HOME=$WORK/$1/state\$" /proc/[0-9]*/environ | sed 's|/proc/\([0-9]*\)/.*|\1|' || true; }
@@ -19,13 +19,16 @@ of_vm() { grep -lsz "^JOBCTL_HOME=$WORK/$1/state\$" /proc/[0-9]*/environ | sed '
 on vm1 $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab.ipynb" first.ipynb >"$WORK/first.log" 2>&1 &
 for _ in $(seq 1200); do ls "$WORK"/drive/icons/checkpoints/step-* >/dev/null 2>&1 && break; sleep 0.1; done
 ls "$WORK"/drive/icons/checkpoints/step-* >/dev/null || { cat "$WORK/first.log"; exit 1; }
-for _ in 1 2 3; do
-    for pid in $(of_vm vm1); do kill -9 "$pid" 2>/dev/null || true; done
+for _ in $(seq 200); do # who is being started while others end is found the next time
+    left=$(of_vm vm1)
+    [ -n "$left" ] || break
+    for pid in $left; do kill -9 "$pid" 2>/dev/null || true; done
+    sleep 0.05
 done
+[ -z "$left" ] || { echo "these do not end: $left"; exit 1; }
 wait $! || true
-[ -z "$(of_vm vm1)" ]
 rm -rf "$WORK/vm1"
-[ ! -e "$WORK/drive/icons/checkpoints/step-00000100" ]
+[ ! -e "$WORK/drive/icons/checkpoints/step-00000160" ] || { echo "it was over before the VM was gone"; exit 1; }
 
 on vm2 $python "$TOP/tests/payload/run_notebook.py" "$TOP/deploy/colab.ipynb" second.ipynb >"$WORK/second.log" 2>&1 ||
     { tail -n 30 "$WORK/second.log"; exit 1; }
@@ -34,7 +37,7 @@ import json, sys
 outputs = [o for c in json.load(open(sys.argv[1]))["cells"] for o in c.get("outputs", [])]
 text = "".join("".join(o.get("text", "")) for o in outputs)
 pictures = sum("image/png" in o.get("data", {}) for o in outputs)
-for wanted in ("goes on with what is on the drive", "is brought back from the mirror", "100/100", "succeeded"):
+for wanted in ("goes on with what is on the drive", "is brought back from the mirror", "160/160", "succeeded"):
     assert wanted in text, (wanted, text)
 assert "job 1 begins" not in text and pictures == 2, (pictures, text)
 PY
