@@ -181,7 +181,10 @@ static void on_acked(void *arg, int64_t seq)
 static void on_end_signal(uv_signal_t *handle, int signo)
 {
     struct agent_input in = {.kind = INPUT_STOP};
-    in.stop.reason = signo == SIGTERM ? "the agent got SIGTERM" : "the agent was interrupted";
+    in.stop.reason = signo != SIGTERM         ? "the agent was interrupted"
+                     : getenv("SLURM_JOB_ID") ? "Slurm takes the nodes away: the job was preempted, "
+                                                "requeued or cancelled there (SIGTERM)"
+                                              : "the agent got SIGTERM";
     in.stop.grace_ms = 10000;
     in.stop.checkpoint = in.stop.preempted = true;
     attempt_feed(handle->data, &in);

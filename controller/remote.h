@@ -32,6 +32,7 @@ struct link_spec {
     int         node, nodes;    /* of the attempt: which node this agent is for, and of how many */
     int         least;          /* Slurm may give so few of `nodes` ... */
     const char *avoid;          /* ... and none of these: "a,b" */
+    int64_t     save_ms;        /* so long did a checkpoint of it take lately; 0: not known */
     bool        secrets;        /* some go with LAUNCH */
     const char *gpus;           /* this machine plays several nodes: what this one sees, "" = as it is */
 };

@@ -51,13 +51,15 @@ struct slurm {
     struct hearing hearing;
     bool           member;      /* of an attempt whose allocation the head's link looks after */
     int            nodes, least;
+    int64_t        save_ms;
     char           avoid[1024];
     bool           spoke;       /* the agent, in this conversation */
     bool           launched;    /* as it has said */
     bool           submitted;   /* or found: there was an allocation */
     bool           stop;
     bool           has_secrets; /* that go with its first LAUNCH */
-    bool           refused;     /* base.text: why it would be in vain to try again */
+    bool           settled;     /* base.text: why it is over, whatever Slurm will say */
+    bool           refused;     /* and it would be in vain to try again */
     uint64_t       kill_at;     /* with stop */
     uint64_t       over_since, bury_until;
     uint64_t       secret_until; /* for an agent that is to call for its secrets; 0: not asked yet */
@@ -114,6 +116,7 @@ static void bury(struct link *base)
     struct slurm *link = slurm_of(base);
     struct err err = { 0 }, unfenced = { 0 };
     link_hang_up(&link->base);
+    hearing_close(&link->hearing);      /* and is not to call any more */
     link->spoke = false;
     if (!link->bury_until) {
         link->bury_until = uv_now(link->base.loop) + LOCK_MS;
@@ -144,7 +147,7 @@ static void refuse_secrets(struct slurm *link)
              "cannot call this machine%s%.190s%s; open the way from the nodes to here, name an address "
              "in JOBCTL_CALL_ADDRESS, or leave out secrets", why[0] ? " (" : "", why,
              why[0] ? ")" : "");
-    link->refused = true;
+    link->refused = link->settled = true;
 }
 
 static void on_submitted(void *arg, const json_t *answer)
@@ -175,7 +178,8 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
     json_t *spec = json_load_file(path, 0, &why);
     const struct sbatch s = { .spec = spec, .job = link->base.job, .attempt = link->base.attempt,
                               .nonce = link->base.nonce, .run_dir = link->base.run_dir, .agent = agent,
-                              .nodes = link->nodes, .least = link->least, .avoid = link->avoid };
+                              .nodes = link->nodes, .least = link->least,
+                              .save_ms = link->save_ms, .avoid = link->avoid };
     char *script = NULL;
     if (spec)
         script = sbatch_render(&s, err);
@@ -243,8 +247,8 @@ static void tell_end(struct slurm *link, const json_t *job)
         { "BOOT_FAIL", "its node did not start" },
     };
     const char *state = text_of(job, "state"), *text = NULL;
-    if (link->refused)
-        return;                 /* that was why */
+    if (link->settled)
+        return;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
         if (strcmp(ends[i].state, state) == 0)
             text = ends[i].text;
@@ -283,7 +287,7 @@ static void absent(struct slurm *link)
         link_later(&link->base, LOOK_SELDOM_MS, look);      /* forgotten by Slurm, but it lives */
         return;
     }
-    if (link->refused) {
+    if (link->settled) {
         over(link);
     } else if (agent_known(link) || link->submitted) {
         snprintf(link->base.text, sizeof(link->base.text), "Slurm knows nothing of attempt %lld any more",
@@ -309,6 +313,50 @@ static void running(struct slurm *link, const json_t *job)
     link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
 }
 
+/* ---- requeued ----
+ *
+ * Slurm would run an attempt a second time, against our wish: a policy of the site, an administrator.
+ * What runs again is a new attempt, and jobctl's to begin; a job that Slurm still has is ended. */
+
+static bool is_requeued(const json_t *job)
+{
+    const char *phase = text_of(job, "phase");
+    return json_integer_value(json_object_get(job, "restarts")) > 0 &&
+           (strcmp(phase, "pending") == 0 || strcmp(phase, "running") == 0);
+}
+
+static void hear_nothing(void *arg, const json_t *answer)
+{
+    (void)arg;
+    (void)answer;
+}
+
+static void end_requeued(const json_t *jobs)
+{
+    size_t i;
+    const json_t *job;
+    json_array_foreach (jobs, i, job)
+        if (is_requeued(job))
+            slurm_client_ask(json_pack("{s:s, s:O, s:O}", "op", "cancel", "job",
+                                       json_object_get(job, "job"), "comment",
+                                       json_object_get(job, "comment")), hear_nothing, NULL);
+}
+
+static void give_up_requeued(struct slurm *link, const json_t *job)
+{
+    struct err err = { 0 };
+    if (!link->settled && run_dir_fence(link->base.run_dir, &err) < 0)
+        log_warn(link->base.tag, "%s", err.text);
+    if (!link->settled) {
+        const long long number = json_integer_value(json_object_get(job, "job"));
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm has ended its job %lld to start it "
+                 "again (requeued)", number);
+        log_warn(link->base.tag, "Slurm job %lld was requeued: it is ended", number);
+    }
+    link->settled = true;
+    link_later(&link->base, LOOK_MS, look);
+}
+
 /* Of several with our comment the one that is not over: an agent lets no second one live. */
 static const json_t *choose(const struct slurm *link, const json_t *jobs)
 {
@@ -330,6 +378,7 @@ static void on_jobs(void *arg, const json_t *answer)
         link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
+    end_requeued(json_object_get(answer, "jobs"));
     const json_t *job = choose(link, json_object_get(answer, "jobs"));
     const char *phase = text_of(job, "phase");
     if (!job) {
@@ -337,7 +386,9 @@ static void on_jobs(void *arg, const json_t *answer)
         return;
     }
     link->submitted = true;
-    if (strcmp(phase, "pending") == 0 && link->stop) {
+    if (is_requeued(job)) {
+        give_up_requeued(link, job);
+    } else if (strcmp(phase, "pending") == 0 && link->stop) {
         cancel(link, job);
     } else if (strcmp(phase, "pending") == 0) {
         wait_for(link, "Slurm job %lld is pending: %s",
@@ -412,6 +463,7 @@ static int slurm_open(struct link **out, uv_loop_t *loop, const struct link_spec
     link->member = spec->node > 0;
     link->has_secrets = spec->secrets;
     link->nodes = spec->nodes;
+    link->save_ms = spec->save_ms;
     link->least = spec->least;
     snprintf(link->avoid, sizeof(link->avoid), "%s", spec->avoid ? spec->avoid : "");
     sbatch_comment(link->comment, spec->job, spec->attempt, spec->nonce);

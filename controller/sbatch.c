@@ -16,7 +16,7 @@ __asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatc
         ".previous\n");
 extern const char jobctl_slurm_sbatch[];
 
-enum { VALUE = 4200, OPTIONS = 8192, GRACE_S = 120 };
+enum { VALUE = 4200, OPTIONS = 8192, GRACE_S = 120, GRACE_MAX_S = 65535 };
 
 void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, const char *nonce)
 {
@@ -81,6 +81,17 @@ static int add_exclude(char *out, const struct sbatch *s, struct err *err)
     return add_option(out, "exclude", list, err);
 }
 
+/* Clusters differ in what they know: GPUs, or resources of a name that somebody gave them. */
+static int add_gpus(char *out, const struct sbatch *s, int64_t n, struct err *err)
+{
+    const char *gres = json_string_value(slurm_of(s, "gres"));
+    char value[VALUE];
+    if (!gres)
+        return add_number(out, "gpus-per-node", n, err);
+    snprintf(value, sizeof(value), "%s:%lld", gres, (long long)n);
+    return add_option(out, "gres", value, err);
+}
+
 /* The lines that only some jobs have. */
 static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *err)
 {
@@ -96,8 +107,7 @@ static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *e
         if (text && add_option(out, texts[i], text, err) < 0)
             return -1;
     }
-    if (json_integer_value(gpus) > 0 &&
-        add_number(out, "gpus-per-node", json_integer_value(gpus), err) < 0)
+    if (json_integer_value(gpus) > 0 && add_gpus(out, s, json_integer_value(gpus), err) < 0)
         return -1;
     if (json_is_integer(cpus) &&
         add_number(out, "cpus-per-task", json_integer_value(cpus), err) < 0)
@@ -120,10 +130,16 @@ static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *e
     return 0;
 }
 
+/* Twice what a checkpoint takes, at least what the spec says, at most half of the time there is. */
 static int grace_s(const struct sbatch *s)
 {
-    const json_t *grace = slurm_of(s, "grace");
-    return json_is_number(grace) ? (int)ceil(json_number_value(grace)) : GRACE_S;
+    const json_t *grace = slurm_of(s, "grace"), *time = slurm_of(s, "time");
+    const double least = json_is_number(grace) ? json_number_value(grace) : GRACE_S;
+    const double most = json_is_number(time) ? json_number_value(time) / 2 : GRACE_MAX_S;
+    double lead = 2 * (double)s->save_ms / 1000;
+    lead = lead < most ? lead : most;
+    lead = lead < GRACE_MAX_S ? lead : GRACE_MAX_S;
+    return (int)ceil(lead > least ? lead : least);
 }
 
 /* "4", or "2-4": Slurm gives what of it is free. */

@@ -18,6 +18,7 @@ struct sbatch {
     const char   *run_dir;
     const char   *agent;        /* the program's path, the same on every node */
     int           nodes, least; /* so many, or down to so few; 0: as the spec says */
+    int64_t       save_ms;      /* so long does a checkpoint take; 0: not known */
     const char   *avoid;        /* "a,b": nodes that are not to be given; NULL or "": none */
 };
 

@@ -86,14 +86,14 @@ static int check_extra(const json_t *extra, struct err *err)
 /* What a batch script cannot carry, and what on a cluster must be said. */
 static int rule_slurm(struct rule_context *c, struct err *err)
 {
-    static const char *const texts[] = {"partition", "account"};
+    static const char *const texts[] = {"partition", "account", "gres"};
     const json_t *slurm = json_object_get(c->spec, "slurm");
     bool chosen = strcmp(text_of(c, "launch"), "slurm") == 0;
     c->path = "slurm";
     if (json_is_object(slurm) && !chosen)
         return err_set(err, ERR_USAGE, "slurm: these settings are for launch: slurm; add that, or "
                        "leave them out");
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         const char *text = json_string_value(json_object_get(slurm, texts[i]));
         if (text && sbatch_text_check(text, err) < 0)
             return err_prefix(err, "slurm.%s: ", texts[i]);

@@ -9,7 +9,8 @@
  * one after the other; it ends with its input.
  *
  *   {"id", "op":"jobs"}                     jobs of ours: {"jobs":[{job, comment, state, phase,
- *                                           reason, nodes, exit_code, signal, start_s, end_s}]}
+ *                                           reason, nodes, exit_code, signal, start_s, end_s,
+ *                                           restarts: so often has Slurm requeued it}]}
  *   {"id", "op":"submit", "script",         {"job", "found"}: found, it was there already; the job's
  *    "without": [NAME...]}                  environment is ours, but for these variables
  *   {"id", "op":"cancel", "job", "comment"} {}: only a job with this comment is cancelled
@@ -101,13 +102,14 @@ static json_t *job_object(const slurm_job_info_t *j)
     char reason[200];
     int status = (int)j->exit_code;
     words_reason(reason, sizeof(reason), j->state_reason, j->state_desc);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I}", "job",
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i}", "job",
                      (json_int_t)j->job_id, "comment", j->comment, "state",
                      words_state(j->job_state), "phase", words_phase(j->job_state), "reason",
                      reason, "nodes", j->nodes ? j->nodes : "", "exit_code",
                      WIFEXITED(status) ? WEXITSTATUS(status) : 0, "signal",
                      WIFSIGNALED(status) ? WTERMSIG(status) : 0, "start_s",
-                     (json_int_t)j->start_time, "end_s", (json_int_t)j->end_time);
+                     (json_int_t)j->start_time, "end_s", (json_int_t)j->end_time, "restarts",
+                     (int)j->restart_cnt);
 }
 
 static json_t *list_jobs(const json_t *request)

@@ -85,6 +85,15 @@ static int take_gpus(struct reading *r, const char *text, struct err *err)
     return 0;
 }
 
+static int take_gres(struct reading *r, const char *text, struct err *err)
+{
+    if (strlen(text) > 60)
+        return err_set(err, ERR_USAGE, "--gres=%.40s... is too long", text);
+    snprintf(r->tres, TRES, "gres:%s", text);
+    r->job->tres_per_node = r->tres;
+    return 0;
+}
+
 static int take_time(struct reading *r, const char *text, struct err *err)
 {
     unsigned long minutes;
@@ -170,6 +179,7 @@ static const struct option {
     TEXT("reservation", reservation),
     CALL("cpus-per-task", take_cpus),
     CALL("gpus-per-node", take_gpus),
+    CALL("gres", take_gres),
     CALL("mem", take_memory),
     CALL("nodes", take_nodes),
     { "no-kill", false, 0, take_no_kill },

@@ -71,6 +71,21 @@ a = ask("submit", script=script("all", "true\n", "--constraint=none", "--mem=1G"
 assert not a["ok"] and "feature" in a["error"], a
 nodes = ask("nodes")["nodes"]
 assert [(x["node"], x["cpus"]) for x in nodes] == [("node1", 4)], nodes
+# GPUs, asked for in both ways, where the cluster could be given some.
+if os.path.exists(work + "/slurm/gres.conf"):
+    assert nodes[0]["gres"] == "gpu:2", nodes
+    assert ask("cancel", job=long["job"], comment="jobctl:long")["ok"]
+    for name, line in [("by-node", "--gpus-per-node=1"), ("by-gres", "--gres=gpu:2")]:
+        assert ask("submit", script=script(name, "echo GPUs=$SLURM_JOB_GPUS\n", line))["ok"]
+        assert until(name, "ended")["exit_code"] == 0
+    assert open(work + "/by-node.out").read() == "GPUs=0\n"
+    assert open(work + "/by-gres.out").read() == "GPUs=0,1\n"
+    a = ask("submit", script=script("many", "true\n", "--gres=gpu:3"))
+    assert not a["ok"] and "node configuration is not available" in a["error"], a
+    long = ask("submit", script=script("long2", "sleep 600\n", "--exclusive"))
+    until("long2", "running")
+else:
+    print("no device nodes here: GPUs of Slurm were not tried")
 
 # slurmctld is away: that is an answer, and afterwards all is there.  Its state is saved every 5 s.
 time.sleep(6)
@@ -83,8 +98,9 @@ for _ in range(10):
     if a["ok"]:
         break
 assert [x["phase"] for x in a["jobs"] if x["job"] == long["job"]] == ["running"], a
-assert ask("cancel", job=long["job"], comment="jobctl:long")["ok"]
-until("long", "ended")
+comment = [x["comment"] for x in a["jobs"] if x["job"] == long["job"]][0]
+assert ask("cancel", job=long["job"], comment=comment)["ok"]
+until(comment[7:], "ended")
 p.stdin.close()
 assert p.wait(20) == 0
 PY

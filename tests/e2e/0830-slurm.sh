@@ -23,6 +23,11 @@ for line in '--partition=main' '--time=10' '--mem=1G' '--cpus-per-task=1' '--sig
 done
 lacks '{{' out
 bash -n out
+code 0 jobctl render train.yaml --set slurm.account=vision --set resources.gpus=2 --set slurm.extra.qos=long
+for line in '--account=vision' '--gpus-per-node=2' '--qos=long'; do has "#SBATCH $line" out; done
+code 0 jobctl render train.yaml --set resources.gpus=2 --set slurm.gres=gpu:a100
+has '#SBATCH --gres=gpu:a100:2' out
+lacks 'gpus-per-node' out
 code 0 jobctl plan train.yaml
 has 'once it is known' out
 
@@ -124,6 +129,11 @@ PY
 until_says '"heard":"over TLS, from 127.0.0.1"' jobctl show "$id" --json
 trains "$id"
 
+# A rank dies: its allocation is healthy, and the job goes on in it.
+kill -KILL "$(jobctl events "$id" --json | sed 's/{"seq":/\n&/g' | grep '"rank_started"' | tail -n 1 | field pid)"
+until_says '"generation":2' jobctl show "$id" --json
+trains "$id"
+
 # slurmctld killed, then the daemon: the ranks train on, and are found again.
 cluster killctl
 kill_daemon
@@ -133,7 +143,7 @@ until_says '"state":"running"' jobctl show "$id" --json
 trains "$id"
 until_says '"heard":"over TLS, from ' jobctl show "$id" --json
 code 0 jobctl show "$id" --json
-json "o['job']['attempt'] == 2 and o['job']['generation'] == 1"
+json "o['job']['attempt'] == 2 and o['job']['generation'] == 2"
 code 0 jobctl events "$id" --json
-json "sum(e['kind'] == 'generation_started' for e in o['events']) == 2"
+json "sum(e['kind'] == 'generation_started' for e in o['events']) == 3"
 dropped "$id"

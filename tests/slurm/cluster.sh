@@ -118,7 +118,8 @@ CONF
                  "CPUs=4 RealMemory=8000 $gres"
             mkdir -p "$dir/spool/node$k"
         done
-        echo "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10"
+        echo "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 GraceTime=10"
+        echo "PartitionName=low Nodes=ALL MaxTime=INFINITE PriorityTier=5 PreemptMode=CANCEL GraceTime=10"
         echo "PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=100 PreemptMode=OFF"
     } >"$dir/slurm.conf"
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What takes Slurm its time: a limit that Slurm itself enforces, a submit that slurmctld acknowledged
-# and lost, and a node that is given up while its processes live on.
+# and lost, a node that is given up while its processes live on, a job that Slurm requeues, and others that
+# take its nodes.
 NODES=2
 PATIENCE_S=150
 . "$TOP/tests/slurm/open.sh"
@@ -52,4 +53,60 @@ until_says '"attempt":2' jobctl show "$id" --json
 code 0 jobctl events "$id"
 has 'a node of it failed (NODE_FAIL)' out
 until_says '"state":"running"' jobctl show "$id" --json
+dropped "$id"
+
+# Slurm runs nothing twice by itself.  Made to, it ends its job, and a new attempt goes on from what was saved.
+id=$(jobctl submit train.yaml -q)
+until_says '"checkpoint":{"step":' jobctl show "$id" --json
+number=$(slurm_id "$id")
+! scontrol requeue "$number"
+trains "$id"
+scontrol update "JobId=$number" Requeue=1
+scontrol requeue "$number"
+until_says '"attempt":2' jobctl show "$id" --json
+[ "$(resumed "$id")" -gt 0 ]
+code 0 jobctl events "$id"
+has 'Slurm takes the nodes away: the job was preempted, requeued or cancelled there' out
+for _ in $(seq 300); do [ "$(squeue -h -a | wc -l)" != 1 ] || break; sleep 0.1; done
+[ "$(squeue -h -a -o %i)" != "$number" ]
+[ "$(squeue -h -a | wc -l)" = 1 ]
+
+# The same while no controller looks; Slurm would start it again after two minutes.
+number=$(slurm_id "$id")
+kill_daemon
+scontrol update "JobId=$number" Requeue=1
+scontrol requeue "$number"
+until_says ' PD' squeue -h -a -o '%i %t'
+PATIENCE_S=60 until_says '"attempt":3' jobctl show "$id" --json
+grep "Slurm job $number.*requeued" "$JOBCTL_HOME/daemon.log"
+until_says '"state":"running"' jobctl show "$id" --json
+[ "$(squeue -h -a -o %i | grep -c "^$number\$")" = 0 ]
+dropped "$id"
+
+# Jobs of a higher partition take the nodes, with some seconds of grace: a checkpoint, and on when they are free.
+for partition in main low; do           # PreemptMode REQUEUE and CANCEL
+    id=$(jobctl submit train.yaml -q --set "slurm.partition=$partition")
+    until_says '"checkpoint":{"step":' jobctl show "$id" --json
+    sbatch -Q --partition=high --nodes=2 --exclusive --job-name=higher --output=high.out --wrap 'sleep 1000'
+    until_says ' is pending: ' jobctl why "$id" --json
+    code 0 jobctl events "$id"
+    has 'Slurm takes the nodes away: the job was preempted, requeued or cancelled there' out
+    scancel --name=higher
+    trains "$id"
+    [ "$(resumed "$id")" -gt 0 ]
+    code 0 jobctl show "$id" --json
+    json "o['job']['attempt'] == 2"
+    dropped "$id"
+done
+
+# slurmctld is away for longer than anybody waits for an answer: the ranks train on, and are heard.
+id=$(jobctl submit train.yaml -q)
+until_says '"checkpoint":{"step":' jobctl show "$id" --json
+cluster killctl
+sleep 30                                # it is the length that is tested
+trains "$id"
+cluster startctl
+trains "$id"
+code 0 jobctl show "$id" --json
+json "o['job']['attempt'] == 1 and o['job']['generation'] == 1"
 dropped "$id"

@@ -39,6 +39,8 @@ static const struct {
       "#SBATCH --gpus-per-node=8\n#SBATCH --cpus-per-task=16\n", "--partition" },
     { "{\"name\":\"a\",\"slurm\":{\"partition\":\"gpu\",\"account\":\"me\",\"time\":90,\"grace\":10}}",
       "#SBATCH --partition=gpu\n#SBATCH --account=me\n#SBATCH --time=2\n", "@120" },
+    { "{\"name\":\"a\",\"resources\":{\"gpus\":8},\"slurm\":{\"gres\":\"gpu:a100\"}}",
+      "#SBATCH --gres=gpu:a100:8\n", "gpus-per-node" },
     { "{\"name\":\"a\",\"slurm\":{\"grace\":10}}", "'echo 8000 >\"$dir/notice\"'", "{{" },
     { "{\"name\":\"a\",\"slurm\":{\"extra\":{\"exclusive\":\"true\",\"qos\":\"long\"}}}",
       "#SBATCH --exclusive\n", "exclusive=" },
@@ -55,6 +57,38 @@ static void test_lines(void **state)
         assert_null(strstr(text, rows[i].lacks));
         assert_null(strstr(text, "\n\n#SBATCH"));   /* no option, no empty line */
         free(text);
+    }
+}
+
+/* The lead follows the measured checkpoint; the spec's is the least, half of the time the most. */
+static void test_lead(void **state)
+{
+    static const struct {
+        const char *slurm;
+        int64_t     save_ms;
+        const char *signal;
+    } leads[] = {
+        { "{\"grace\":30}", 0, "USR2@30\n" },
+        { "{\"grace\":30}", 14000, "USR2@30\n" },
+        { "{\"grace\":30}", 15600, "USR2@32\n" },
+        { "{\"grace\":30,\"time\":3600}", 500000, "USR2@1000\n" },
+        { "{\"grace\":30,\"time\":3600}", 5000000, "USR2@1800\n" },
+        { "{\"grace\":30}", 500000000, "USR2@65535\n" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
+        struct err err = { 0 };
+        json_t *spec = json_pack("{s:s, s:o}", "name", "a", "slurm",
+                                 json_loads(leads[i].slurm, 0, NULL));
+        const struct sbatch s = { .spec = spec, .job = 7, .attempt = 2, .nonce = "c0ffee",
+                                  .run_dir = "/r", .agent = "/a", .save_ms = leads[i].save_ms };
+        char *text = sbatch_render(&s, &err);
+        assert_non_null(text);
+        if (!strstr(text, leads[i].signal))
+            fail_msg("%s with %lld ms is not %s", leads[i].slurm, (long long)leads[i].save_ms,
+                     leads[i].signal);
+        free(text);
+        json_decref(spec);
     }
 }
 
@@ -99,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_lead),
         cmocka_unit_test(test_fewer_nodes),
         cmocka_unit_test(test_refused),
     };
