@@ -23,7 +23,11 @@ same here two four
 code 0 jobctl show 1 --json
 json "[(n['name'], n['first_rank'], n['ranks']) for n in o['attempts'][0]['nodes']] == [('node%d' % (k + 1), k, 1) for k in range(4)]"
 
-# Ranks of both nodes are heard; then the second node's agent is lost, while the controller is away.
+# All agents have called the controller.
+[ "$(grep -c 'connected to the controller' "$JOBCTL_HOME/jobs/1/1/slurm.log")" -ge 4 ]
+
+# Ranks of both nodes are heard; then the second node's agent is lost, while the controller is away. Slurm is
+# asked for nodes without that one.
 cat >talk.yaml <<'YAML'
 launch: slurm
 slurm: {partition: main}
@@ -42,10 +46,12 @@ hears() { # RANK TEXT: within a minute
 hears 1 'rank 1 of 2 on node'
 second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
 agent=$(agent_pid "$job" 1/node1)
-kill -KILL "$(daemon_pid)" "$agent"
+kill -KILL "$agent"
+kill_daemon
 for _ in $(seq 900); do jobctl events "$job" | grep "without $second (lost before" && break; sleep 0.1; done
 jobctl events "$job" | grep "without $second (lost before" || fail "$job"
 for _ in $(seq 600); do ! grep -qs 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || break; sleep 0.1; done
 ! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
+scontrol show job "$(slurm_id "$job")" | grep "ExcNodeList=$second\$" || fail "$job"
 touch go
 jobctl wait "$job" --timeout 60 || fail "$job"
