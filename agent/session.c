@@ -162,6 +162,9 @@ void session_heartbeat(struct session *s, json_t *body)
         json_decref(body);
         return;
     }
+    const char *trouble = s->hooks.trouble(s->hooks.arg);
+    if (trouble)
+        json_object_set_new(body, "unreached", json_string(trouble));
     if (link_send(s->link, WIRE_HEARTBEAT, body, &err) < 0)
         log_error(NULL, "%s", err.text);
 }

@@ -20,7 +20,7 @@ static const struct wire_row rows[] = {
      ATTEMPT "incarnation:i seq:i mono_ns:i wall_ms:i kind:s body:o"},
     {WIRE_HEARTBEAT, "heartbeat", TO_CONTROLLER, 4 * 1024,
      ATTEMPT "generation:i state:s step:n steps:n phase:s loss:n lr:n samples_per_s:n "
-             "ranks_alive:i step_ms:n"},
+             "ranks_alive:i step_ms:n unreached:s?"},
     {WIRE_LOG, "log", TO_CONTROLLER, 256 * 1024, ATTEMPT "file:s offset:i data:s"},
     {WIRE_LOST, "lost", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
     {WIRE_ALIVE, "alive", TO_CONTROLLER, 1024, ATTEMPT},

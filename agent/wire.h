@@ -39,7 +39,8 @@
  *               unreached: why it could not call its controller, if it was to (agent/dial.h)}
  *   EVENT      {job, attempt, nonce, incarnation, seq, mono_ns, wall_ms, kind, body: {}}
  *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
- *               samples_per_s, ranks_alive, step_ms}          numbers may be null: not known
+ *               samples_per_s, ranks_alive, step_ms, unreached: as in HELLO}
+ *                                                             numbers may be null: not known
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
  *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
  *               backoff_max_ms, no_progress},

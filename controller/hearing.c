@@ -42,16 +42,26 @@ static void tell_files(struct hearing *h)
     tell_way(h, text);
 }
 
+/* What the agent says of its calls, if that is news. */
+static bool learn_why(struct hearing *h, const json_t *body)
+{
+    char text[sizeof(h->why_not)];
+    const char *unreached = json_string_value(json_object_get(body, "unreached"));
+    if (!unreached || !h->guest)
+        return false;
+    snprintf(text, sizeof(text), "%.300s", unreached);
+    err_make_printable(text);
+    if (strcmp(text, h->why_not) == 0)
+        return false;
+    memcpy(h->why_not, text, sizeof(text));
+    return true;
+}
+
 static void heard(void *arg, enum wire_message number, const json_t *body)
 {
     struct hearing *h = arg;
-    const char *unreached = json_string_value(json_object_get(body, "unreached"));
-    if (number == WIRE_HELLO && !h->calls) {
-        if (unreached && h->guest)
-            snprintf(h->why_not, sizeof(h->why_not), "%.300s", unreached);
-        err_make_printable(h->why_not);
+    if (!h->calls && (learn_why(h, body) || number == WIRE_HELLO))
         tell_files(h);
-    }
     h->message(h->link, number, body);
 }
 
