@@ -253,9 +253,10 @@ static void waiting(void *arg, const char *text)
     snprintf(job->waits, sizeof(job->waits), "%s", text);
 }
 
-static void heard(void *arg, const char *text)
+static void heard(void *arg, const char *text, bool best)
 {
     struct job *job = arg;
+    job->heard_badly = !best;
     snprintf(job->heard, sizeof(job->heard), "%s", text);
 }
 

@@ -23,12 +23,12 @@ static uint64_t patience_ms(void)
 
 /* ---- the conversation ---- */
 
-static void tell_way(struct hearing *h, const char *text)
+static void tell_way(struct hearing *h, const char *text, bool best)
 {
     const struct link *link = h->link;
     log_info(link->tag, "its agent is heard %s", text);
     if (link->hooks.heard)
-        link->hooks.heard(link->hooks.arg, text);
+        link->hooks.heard(link->hooks.arg, text, best);
 }
 
 static void tell_files(struct hearing *h)
@@ -39,7 +39,7 @@ static void tell_files(struct hearing *h)
                  h->why_not);
     else
         snprintf(text, sizeof(text), "through files in its directory, as it has not called this machine");
-    tell_way(h, text);
+    tell_way(h, text, false);
 }
 
 /* What the agent says of its calls, if that is news. */
@@ -99,7 +99,7 @@ static void came(void *arg, int fd, const char *address)
     h->why_not[0] = 0;
     snprintf(text, sizeof(text), "over TLS, from %s", address);
     if (h->calls)
-        tell_way(h, text);
+        tell_way(h, text, true);
 }
 
 /* ---- files ---- */

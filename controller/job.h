@@ -68,6 +68,7 @@ struct job {
     char                waits[240];     /* for what its launcher waits; "" = nothing */
     struct link        *link;           /* while the attempt lives */
     char                heard[400];     /* by which way the agent is heard; "" = there is only one */
+    bool                heard_badly;    /* and it is not the best one */
     char                absent[240];    /* what keeps a node from joining; "" = nothing */
     struct members     *members;        /* the agents beside the one at `link` (members.h) */
     struct sched_job    verdict;        /* why it waits */

@@ -50,8 +50,9 @@ struct link_hooks {
     void (*vanished)(void *arg, const char *text);
     /* Nothing has started yet: what it waits for, for people. NULL: nobody wants to know. */
     void (*waiting)(void *arg, const char *text);
-    /* By which way the agent is heard, where there is more than one. NULL: nobody wants to know. */
-    void (*heard)(void *arg, const char *text);
+    /* By which way the agent is heard, where there is more than one; is it the best? NULL: nobody wants
+     * to know. */
+    void (*heard)(void *arg, const char *text, bool best);
     void *arg;
 };
 

@@ -92,6 +92,10 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", job->pulse.nccl);
         return;
     }
+    if (c->state == JOB_RUNNING && job->heard[0] && job->heard_badly) {
+        snprintf(out, size, "its agent is heard %s", job->heard);
+        return;
+    }
     if (!job_core_waits(c)) {
         snprintf(out, size, "%s", c->reason);
         return;

@@ -117,7 +117,7 @@ code 0 jobctl why "$refused" --json
 has 'its secrets go over TLS only, and its agent cannot call this machine (240.0.0.1 port ' out
 [ -z "$(places token)" ]
 code 0 jobctl status --json
-json "'through files' in o['jobs'][0]['heard']"
+json "'through files' in o['jobs'][0]['heard'] and 'through files' in o['jobs'][0]['reason']"
 python3 - "$call" <<'PY'
 import json, os, sys
 said = json.load(open(sys.argv[1]))
