@@ -206,6 +206,7 @@ bench-scale: $(BIN)/jobctl $(BIN)/jobctl-agent $(OBJ)/tests/bench/agents  ## a c
 bench-hosts: $(BIN)/jobctl $(BIN)/jobctl-agent $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)  ## agents on 4 and on 64 hosts over SSH, beside plain ssh
 	@tests/bench/hosts.sh $(BIN)
 
+.PHONY: bench-slurm
 bench-slurm: $(BIN)/jobctl $(BIN)/jobctl-agent $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)  ## submissions to Slurm, beside sbatch
 	@tests/bench/slurm.sh $(BIN)
 
@@ -330,4 +331,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-slurm bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE

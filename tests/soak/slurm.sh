@@ -54,6 +54,8 @@ code 0 jobctl events "$id"
 has 'a node of it failed (NODE_FAIL)' out
 until_says '"state":"running"' jobctl show "$id" --json
 dropped "$id"
+cluster startd "$node"
+until_says idle sinfo -h -n "node$node" -o %t
 
 # Slurm runs nothing twice by itself.  Made to, it ends its job, and a new attempt goes on from what was saved.
 id=$(jobctl submit train.yaml -q)
