@@ -131,6 +131,18 @@ static int take_node_lost(struct config *c, const struct yaml_node *n, const cha
     return take_ms(&c->node_lost_ms, n, path, err);
 }
 
+static int take_call_address(struct config *c, const struct yaml_node *n, const char *path,
+                             struct err *err)
+{
+    if (n->kind != YAML_SCALAR || !n->text[0] || strlen(n->text) >= sizeof(c->call_address)) {
+        err_set(err, ERR_USAGE, "call_address: expected addresses or interfaces, such as 10.0.0.1 or "
+                "\"ib0,eth1\", or none");
+        return wrong(path, &n->at, err);
+    }
+    snprintf(c->call_address, sizeof(c->call_address), "%s", n->text);
+    return 0;
+}
+
 static const struct key {
     const char *name;
     int (*take)(struct config *c, const struct yaml_node *n, const char *path, struct err *err);
@@ -138,6 +150,7 @@ static const struct key {
     { "groups", take_groups },
     { "host_lost", take_host_lost },
     { "node_lost", take_node_lost },
+    { "call_address", take_call_address },
 };
 
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
@@ -149,7 +162,8 @@ static int unknown(const struct yaml_node *n, const char *path, struct err *err)
             err_set(err, ERR_USAGE, "unknown key \"%.60s\"; did you mean %s?", n->key, keys[k].name);
             return wrong(path, &n->key_at, err);
         }
-    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; there are groups, host_lost and node_lost", n->key);
+    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; there are groups, host_lost, node_lost "
+            "and call_address", n->key);
     return wrong(path, &n->key_at, err);
 }
 
@@ -157,7 +171,8 @@ static int take_root(struct config *c, const struct yaml_node *root, const char 
                      struct err *err)
 {
     if (root->kind != YAML_MAP) {
-        err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost");
+        err_set(err, ERR_USAGE, "expected a map of keys: groups, host_lost, node_lost, "
+                "call_address");
         return wrong(path, &root->at, err);
     }
     for (const struct yaml_node *n = root->first; n; n = n->next) {
@@ -223,4 +238,21 @@ int64_t config_host_lost_ms(int64_t unsaid)
 int64_t config_node_lost_ms(int64_t unsaid)
 {
     return settled(offsetof(struct config, node_lost_ms), unsaid);
+}
+
+const char *config_call_address(char out[256])
+{
+    const char *text = getenv("JOBCTL_CALL_ADDRESS");
+    struct config c;
+    struct err err = { 0 };
+    snprintf(out, 256, "%s", text ? text : "");
+    if (out[0])
+        return "JOBCTL_CALL_ADDRESS";
+    if (config_load(&c, &err) < 0) {
+        log_warn(NULL, "%s", err.text);
+        return "";
+    }
+    snprintf(out, 256, "%s", c.call_address);
+    config_fini(&c);
+    return "call_address in config.yaml";
 }

@@ -18,6 +18,7 @@
 #include "agent/log.h"
 #include "agent/run_dir.h"
 #include "agent/tunnel.h"
+#include "controller/config.h"
 #include "engine/err.h"
 
 struct guest {
@@ -129,16 +130,17 @@ static int publish(struct guest *g, json_t *addresses, struct err *err)
 
 static json_t *addresses(struct err *err)
 {
-    const char *only = getenv("JOBCTL_CALL_ADDRESS");
-    if (!only || !only[0])
+    char only[256];
+    const char *source = config_call_address(only);
+    if (!only[0])
         return door_addresses();
     if (strcmp(only, "none") == 0) {
-        err_set(err, ERR_USAGE, "JOBCTL_CALL_ADDRESS=none");
+        err_set(err, ERR_USAGE, "%s is none", source);
         return NULL;
     }
     json_t *list = door_addresses_of(only, err);
     if (!list)
-        err_prefix(err, "JOBCTL_CALL_ADDRESS: ");
+        err_prefix(err, "%s: ", source);
     return list;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reception.h - the port at which agents call that no controller can call (agent/dial.h)
  *
- * One port for all of them, chosen by the system, and open only while somebody is expected. For each agent
- * a key is drawn and left in its run directory, which nobody else may enter, in a file that nobody else may
- * read; it is nowhere else.
+ * One port for all of them, chosen by the system, and open only while somebody is expected. For each
+ * agent a key is drawn and left in its run directory, which nobody else may enter, in a file that nobody
+ * else may read; it is nowhere else.
  *
- * They are told all addresses of this machine, or those that JOBCTL_CALL_ADDRESS names: "10.0.0.1", "ib0",
- * or several of such with commas between. With "none" they are not to call.
+ * They are told all addresses of this machine, or those that are named by `call_address` (config.h):
+ * "10.0.0.1", "ib0", or several of such with commas between. With "none" they are not to call.
  */
 #ifndef CONTROLLER_RECEPTION_H
 #define CONTROLLER_RECEPTION_H
@@ -16,8 +16,8 @@
 struct err;
 struct guest;
 
-/* One has come: the socket through which it speaks, which is the hook's, and from where. It may come again,
- * when it has lost the connection before. */
+/* One has come: the socket through which it speaks, which is the hook's, and from where. It may come
+ * again, when it has lost the connection before. */
 typedef void (*guest_fn)(void *arg, int fd, const char *address);
 
 /* `name`: "JOB.ATTEMPT.NODE". -1: none can come, and why. */

@@ -145,7 +145,7 @@ static void refuse_secrets(struct slurm *link)
     const char *why = link->hearing.why_not;
     snprintf(link->base.text, sizeof(link->base.text), "its secrets go over TLS only, and its agent "
              "cannot call this machine%s%.190s%s; open the way from the nodes to here, name an address "
-             "in JOBCTL_CALL_ADDRESS, or leave out secrets", why[0] ? " (" : "", why,
+             "as call_address in config.yaml, or leave out secrets", why[0] ? " (" : "", why,
              why[0] ? ")" : "");
     link->refused = link->settled = true;
 }

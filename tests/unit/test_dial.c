@@ -303,7 +303,28 @@ static void addresses_are_those_that_were_named(void **state)
     setenv("JOBCTL_CALL_ADDRESS", "none", 1);
     err = (struct err){ 0 };
     assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
-    assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS=none");
+    assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS is none");
+}
+
+static void addresses_may_be_settled_in_a_file(void **state)
+{
+    char path[PATH_MAX];
+    struct err err = { 0 };
+    (void)state;
+    unsetenv("JOBCTL_CALL_ADDRESS");
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    snprintf(path, sizeof(path), "%s/jobctl", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    FILE *f = fopen(path_of("jobctl/config.yaml"), "we");
+    assert_non_null(f);
+    fputs("call_address: none\n", f);
+    fclose(f);
+    int rc = reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err);
+    unlink(path_of("jobctl/config.yaml"));
+    rmdir(path);
+    unsetenv("XDG_CONFIG_HOME");
+    assert_int_equal(rc, -1);
+    assert_string_equal(err.text, "call_address in config.yaml is none");
 }
 
 int main(void)
@@ -321,6 +342,7 @@ int main(void)
         TEST(a_connection_that_was_cut_is_made_again),
         TEST(a_controller_that_comes_again_is_found),
         TEST(addresses_are_those_that_were_named),
+        TEST(addresses_may_be_settled_in_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
