@@ -75,17 +75,24 @@ has 'done 1' out
 # Who looks on at a rank of another node sees its lines at once.
 cat >lines.yaml <<'YAML'
 resources: {nodes: 2, gpus: 0, cpus: 1}
-run: echo first; until [ -e "$GO" ]; do sleep 0.05; done; echo second; until [ -e "$GO.on" ]; do sleep 0.05; done
+run: |
+  say() { [ $RANK != 1 ] || echo "$1"; }   # the other one writes nothing by which anybody could be woken
+  say first; until [ -e "$GO" ]; do sleep 0.05; done
+  say second; until [ -e "$GO.on" ]; do sleep 0.05; done
 YAML
 rm go
 job=$(jobctl submit -q lines.yaml --set "env.GO=$WORK/go")
 jobctl logs -f "$job" --rank 1 >followed 2>&1 &
+follower=$!
 until grep -q first followed; do sleep 0.05; done
+curl -s --unix-socket "$JOBCTL_HOME/jobctl.sock" "http://jobctl/v1/jobs/$job/logs?rank=1&offset=6&wait_s=60" >woken &
+sleep 0.5 # it waits, and for the file of that rank
 touch go
-for _ in $(seq 80); do ! grep -q second followed || break; sleep 0.05; done
-grep second followed
+for _ in $(seq 400); do ! grep -q second woken || break; sleep 0.05; done
+grep second woken
+until grep -q second followed; do sleep 0.05; done
 touch go.on
-wait $!
+wait $follower
 
 # A run job has to have all its nodes: the lost one is taken again, since there is no other.
 rm go
