@@ -372,6 +372,16 @@ static enum ended converse(struct attach *a, int in, int agent, struct err *err)
     }
 }
 
+/* Does somebody have the directory? Only for this moment. */
+static bool is_held(const char *run_dir)
+{
+    struct err err = {0};
+    int lock = run_dir_lock(run_dir, &err);
+    if (lock >= 0)
+        close(lock);
+    return lock < 0 && err.code == ERR_CONFLICT;
+}
+
 static bool dies(const struct identity *who)
 {
     for (const int64_t until = now_ms() + DYING_MS; now_ms() < until; pause_ms(LOOK_MS))
@@ -393,6 +403,11 @@ static int serve(struct attach *a, int in, struct err *err)
         struct err why = {0};
         bool known = identity_read(&who, a->run_dir, NULL) == 0 &&
                      strcmp(who.nonce, a->id.nonce) == 0;
+        /* One is coming up, started by another hand: it has the lock before it says who it is. */
+        if (!known && (starts > 0 || !may_start) && is_held(a->run_dir) && now_ms() < give_up) {
+            pause_ms(LOOK_MS);
+            continue;
+        }
         if (!known && may_start && !run_dir_fenced(a->run_dir) && starts++ < STARTS) {
             if (start_agent(a, &why) < 0)
                 return give_remains(a, why.text, err);

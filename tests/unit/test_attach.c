@@ -191,6 +191,24 @@ static void buries(void **state)
     assert_int_equal(leave(&h), 0);
 }
 
+/* Another hand's agent has the directory and has not yet said who it is: it is waited for, not buried. */
+static void waits_for_one_that_comes_up(void **state)
+{
+    (void)state;
+    struct hand h;
+    char command[PATH_MAX + 320];
+    snprintf(command, sizeof(command), "umask 077; mkdir -p '%s'", hosted);
+    assert_int_equal(system(command), 0);
+    int lock = run_dir_lock(hosted, NULL);
+    assert_true(lock >= 0);
+    reach(&h, 1, true, 0, 0);
+    poll(NULL, 0, 400); /* so long it could believe that none will come */
+    close(lock);
+    assert_true(whose(next_message(&h, WIRE_HELLO)) > 0);
+    assert_int_equal(leave(&h), 0);
+    assert_false(run_dir_fenced(hosted));
+}
+
 /* Without leave to start one, none is started. */
 static void finds_nobody(void **state)
 {
@@ -294,6 +312,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(starts_once, up_place, down_place),
         cmocka_unit_test_setup_teardown(logs_travel, up_place, down_place),
         cmocka_unit_test_setup_teardown(buries, up_place, down_place),
+        cmocka_unit_test_setup_teardown(waits_for_one_that_comes_up, up_place, down_place),
         cmocka_unit_test_setup_teardown(finds_nobody, up_place, down_place),
         cmocka_unit_test_setup_teardown(succeeds_alone, up_place, down_place),
         cmocka_unit_test_setup_teardown(dismisses, up_place, down_place),
