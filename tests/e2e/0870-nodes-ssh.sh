@@ -55,6 +55,13 @@ jobctl wait "$job" || fail "$job"
 until jobctl logs "$job" --rank 1 | grep done; do sleep 0.1; done   # the rest of a log comes after the end
 
 # A host that failed three times is left out where another will do, and the reason is told.
+# One machine by two names is found out at once, too.
+sed -n '/^Host gpu1$/,/Port/{s/gpu1$/again/;p}' "$HOME/.ssh/config" | cat - "$HOME/.ssh/config" >config.again
+cp config.again "$HOME/.ssh/config"
+job=$(jobctl submit -q talk.yaml --set resources.min_nodes=1 --set 'hosts=[gpu1,again]' --set 'secrets=[]' --set "env.GO=$WORK/go")
+jobctl wait "$job" || fail "$job"
+jobctl events "$job" | grep ' 1 node_lost .*again cannot be used: it is the same machine as gpu1'
+
 cp "$HOME/.ssh/known_hosts" known
 grep -vF "$(host_address gpu4)" known >"$HOME/.ssh/known_hosts"
 for i in 1 2; do
