@@ -32,11 +32,6 @@ static int nodes_of(const struct attempt *a)
     return (int)json_integer_value(json_object_get(crew_of(a), "nodes"));
 }
 
-bool attempt_has_nodes(const struct attempt *a)
-{
-    return nodes_of(a) > 1;
-}
-
 /* --- gathering ------------------------------------------------------------------------------ */
 
 /* $JOBCTL_JOIN_S instead of a minute. */

@@ -95,6 +95,9 @@ void attempt_on_inspected_there(void *arg, int node, const char *text);
 void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body, NULL: nothing new */
 void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 
+/* Is it one of several nodes? */
+bool attempt_has_nodes(const struct attempt *a);
+
 /* May ranks that lost another one wait in their processes (engine/rebuild.h)? */
 bool attempt_may_rebuild(const struct attempt *a);
 
@@ -124,7 +127,6 @@ void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_l
 
 /* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_take_launch() --------------- */
 
-bool attempt_has_nodes(const struct attempt *a);
 void attempt_gather(struct attempt *a);
 /* Tell the controller, again after each LAUNCH, where the other nodes find this one. */
 void attempt_show_door(struct attempt *a);

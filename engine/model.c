@@ -31,12 +31,6 @@ static int check_limits(const struct model_config *c, const struct model_limits 
     return 0;
 }
 
-int64_t model_limits_pixels(const struct model_limits *max)
-{
-    const int64_t all = (int64_t)max->batch * max->height * max->width;
-    return max->pixels > 0 && max->pixels < all ? max->pixels : all;
-}
-
 static int check_device(const struct kern_ops *ops, const struct model_config *c, struct err *err)
 {
     if (c->linear_head_dim > ops->lin_attn_dim)

@@ -244,3 +244,9 @@ double model_forward_flops(const struct model_config *c, int batch, int height, 
                   + 2 * L * D * C + 2 * L * C * C;                /* caption */
     return batch * (c->depth * block + rest);
 }
+
+int64_t model_limits_pixels(const struct model_limits *max)
+{
+    const int64_t all = (int64_t)max->batch * max->height * max->width;
+    return max->pixels > 0 && max->pixels < all ? max->pixels : all;
+}
