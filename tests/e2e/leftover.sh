@@ -20,4 +20,8 @@ for _ in $(seq 50); do
     [ -n "$(ours)" ] || exit 0
     sleep 0.1
 done
-ours | tee /dev/stderr | while read -r pid _; do kill -KILL "$pid" 2>/dev/null; done 2>/dev/null
+left=$(ours)
+printf '%s\n' "$left"
+while read -r pid _; do
+    [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null
+done <<<"$left"
