@@ -298,7 +298,7 @@ $(CUDA): $(CUDA_SRC)
 
 $(CUDA_CPU): $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h tests/cuda_cpu/*.cc)
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
-	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(WERROR) -fPIC -shared -Itests/cuda_cpu -I. \
+	$(Q)$(CXX) -std=c++17 -O3 -g -Wall -Wextra $(WERROR) -fPIC -shared -Itests/cuda_cpu -I. \
 	  -o $@ -x c++ kernels/ops_cuda.cu $(wildcard tests/cuda_cpu/*.cc) -ldl
 
 $(KERNELS): tests/gpu/check_kernels.c kernels/cuda.h kernels/kernels.h $(call libs,kernels) $(OBJ)/flags

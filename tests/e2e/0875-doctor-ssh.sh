@@ -57,6 +57,10 @@ cp -r data own/data && cp -r data gpu2/own/data
 rm gpu2/own/data/"$(ls data | grep png | head -n 1)"
 echo 'echo one' >own/run.sh
 echo 'echo other' >gpu2/own/run.sh
+unshare -m true 2>/dev/null || {
+    echo "the same on all nodes: ok; no mount namespaces here, in which they would differ"
+    exit 77
+}
 host_down gpu2
 host_run gpu2 unshare -m sh -ec "mount --bind '$WORK/gpu2/own' '$WORK/own'
     exec $sshd -f '$WORK/gpu2.sshd' -E '$WORK/gpu2.sshd.log'"
