@@ -57,15 +57,16 @@ grep -q 'load_from: .*model.pth: a PyTorch file (.pth, .pt, .bin), which only Py
 
 # resume: PATH begins there; "checkpoint" writes one now; closing the command pipe stops the run.
 spec told "\"path\":\"$WORK/data\",\"caption_words\":4" "\"resume\":\"$WORK/pictures/step-00000006\""
-sed -i 's/"steps":6/"steps":1000000/' told.json
+sed -i 's/"steps":6/"steps":1000000/; s/"steps":100}/"steps":1000000}/' told.json # none but what is asked for
 mkfifo events commands
 JOBCTL_EVENT_FD=9 JOBCTL_CONTROL_FD=7 jobctl-train train --spec told.json 9>events 7<commands >log 2>&1 &
 pid=$!
 exec 8<events 6>commands
-echo '{"cmd":"checkpoint"}' >&6
+asked=
 while read -r -u 8 line; do
     case $line in
     *'"ev":"started"'*) [[ $line == *'"resume_step":6,'* ]] ;;
+    *'"ev":"step"'*) [ -n "$asked" ] || echo '{"cmd":"checkpoint"}' >&6; asked=1 ;;
     *'"ev":"checkpoint"'*) break ;;
     esac
 done
