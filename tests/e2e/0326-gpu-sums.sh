@@ -3,14 +3,7 @@
 # right, wrong, never. What helps is set for the job, with its reason; the outcome is known from then on, and
 # `jobctl doctor` tries again.
 . "$TOP/tests/e2e/expect.sh"
-plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
-[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
-cd "$WORK"
-mkdir bin lib
-cp "$BIN"/jobctl* bin
-cp "$plugin" lib/libjobctl_cuda.so
-ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
-${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+. "$TOP/tests/e2e/gpus.sh"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP/tests/fake/nccl.c" -lpthread
 cat >gpus <<'END'
 driver 580.95.05
@@ -19,7 +12,7 @@ gpu GPU-00100010-0000-4000-8000-000000000000 00000000:10:00.0 24564 8.6 NVIDIA G
 gpu GPU-00180018-0000-4000-8000-000000000001 00000000:18:00.0 24564 8.6 NVIDIA GeForce RTX 3090
 path * * 20
 END
-export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/gpus CUDA_CPU_DEVICES=2
+export FAKE_NVML=$WORK/gpus CUDA_CPU_DEVICES=2
 squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
 sum() { code 0 jobctl-train sum --gpus GPU-0,GPU-1 --deadline-ms "$1"; }
 

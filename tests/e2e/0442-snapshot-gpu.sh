@@ -5,16 +5,9 @@
 # memory with at most one step lost, and ends with the bits of a run that was left alone.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
-plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
-[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
-cd "$WORK"
-mkdir bin lib
-cp "$BIN"/jobctl* bin
-cp "$plugin" lib/libjobctl_cuda.so
-ln -s libjobctl_cuda.so lib/libcublasLt.so.13
-${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
+. "$TOP/tests/e2e/gpus.sh"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP"/tests/fake/nccl*.c -lpthread
-export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=ab
+export FAKE_GPUS=ab
 cat >icons.yaml <<YAML
 resources: {gpus: 2}
 env: {CUDA_CPU_DEVICES: 2, CUDA_CPU_LATE: 1, OMP_NUM_THREADS: 1}

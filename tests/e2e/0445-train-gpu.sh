@@ -4,16 +4,8 @@
 # whose CUDA is the one that runs on the CPU. Then what goes wrong there: no plugin, a driver that
 # is too old, memory that does not do, a launch that fails; each told by why.
 . "$TOP/tests/e2e/expect.sh"
-plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
-[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
-cd "$WORK"
-mkdir bin lib
-cp "$BIN"/jobctl* bin
-cp "$plugin" lib/libjobctl_cuda.so
-touch lib/libnccl.so.2 # none that can be loaded, whatever this machine has
-ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
-${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
-export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=ab
+. "$TOP/tests/e2e/gpus.sh"
+export FAKE_GPUS=ab
 cp -r "$TOP/templates" .
 
 # run NAME --set...: the demo made short; its log in $WORK/NAME.log, what why says in $WORK/out

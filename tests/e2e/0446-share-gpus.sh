@@ -4,16 +4,8 @@
 # the way out; with share_gpus: true they train, add up through the host, and have the losses of one rank.
 # The GPU is a stand-in for NVML, its CUDA runs on the CPU.
 . "$TOP/tests/e2e/expect.sh"
-plugin=$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so
-[ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
-cd "$WORK"
-mkdir bin lib
-cp "$BIN"/jobctl* bin
-cp "$plugin" lib/libjobctl_cuda.so
-touch lib/libnccl.so.2 # none that can be loaded, whatever this machine has
-ln -s libjobctl_cuda.so lib/libcublasLt.so.13 # one library under both names
-${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
-export PATH=$WORK/bin:$PATH LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=a CUDA_CPU_DEVICES=1
+. "$TOP/tests/e2e/gpus.sh"
+export FAKE_GPUS=a CUDA_CPU_DEVICES=1
 cp -r "$TOP/templates" .
 short=(--set train.steps=2 --set train.batch.global=2 --set train.sample.before=false
     --set train.sample.after=false --set train.model.depth=1 --set train.schedule.warmup=0
