@@ -309,6 +309,12 @@ enum progress_command progress_poll(struct progress *p)
     return most;
 }
 
+bool progress_stop_asked(struct progress *p)
+{
+    read_commands(p);
+    return term_seen || p->asked == CMD_STOP;
+}
+
 json_t *progress_rebuild(struct progress *p)
 {
     read_commands(p);

@@ -83,4 +83,7 @@ bool progress_has_agent(const struct progress *p);
 /* What was asked since the last call, the strongest first; never blocks. */
 enum progress_command progress_poll(struct progress *p);
 
+/* Before the first step: is a stop asked?  What is asked stays so, for progress_poll(). */
+bool progress_stop_asked(struct progress *p);
+
 #endif

@@ -95,7 +95,7 @@ static bool on_packed(void *arg, int64_t done, int64_t total)
             printf("data: %lld of %lld pictures packed\n", (long long)done, (long long)total);
         t->said_s = now;
     }
-    if (done == total || progress_poll(t->progress) != CMD_STOP)
+    if (done == total || !progress_stop_asked(t->progress))
         return true;
     t->code = EXIT_ABORTED;
     return false;

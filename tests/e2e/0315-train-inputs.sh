@@ -62,11 +62,10 @@ mkfifo events commands
 JOBCTL_EVENT_FD=9 JOBCTL_CONTROL_FD=7 jobctl-train train --spec told.json 9>events 7<commands >log 2>&1 &
 pid=$!
 exec 8<events 6>commands
-asked=
+echo '{"cmd":"checkpoint"}' >&6 # while pictures are packed, and kept until there is a step
 while read -r -u 8 line; do
     case $line in
     *'"ev":"started"'*) [[ $line == *'"resume_step":6,'* ]] ;;
-    *'"ev":"step"'*) [ -n "$asked" ] || echo '{"cmd":"checkpoint"}' >&6; asked=1 ;;
     *'"ev":"checkpoint"'*) break ;;
     esac
 done
