@@ -24,7 +24,7 @@ struct round {
     const json_t  *spec;
     json_t        *nodes;     /* for agent/doctor_nodes.h */
     struct visits *visits;
-    json_t       **questions;
+    json_t       **questions; /* where each host has another one */
     size_t         n;
 };
 
@@ -43,10 +43,8 @@ static bool answered(const struct round *r, size_t i, const char *key)
 /* Takes the question; to all, or to one. */
 static void ask(struct round *r, size_t only, json_t *question, const char *key, int limit_ms)
 {
-    for (size_t i = 0; i < r->n; i++)
-        r->questions[i] = only == r->n || only == i ? question : NULL;
-    visits_ask(r->visits, r->questions, r->nodes, key, limit_ms);
-    json_decref(question);
+    visits_ask_same(r->visits, only == r->n ? VISITS_ALL : (int)only, question, r->nodes, key,
+                    limit_ms);
 }
 
 static void look(struct round *r)

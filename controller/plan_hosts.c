@@ -16,7 +16,6 @@ struct inquiry {
     const json_t  *spec;
     json_t *nodes; /* as the hosts: {"node", "facts":{"facts"}} or {"node", "error"} */
     struct visits *visits;
-    json_t       **questions;
     size_t         n, first; /* first: of those that answer, n: nobody */
     json_t        *notes;
 };
@@ -30,10 +29,8 @@ static const char *text_of(const json_t *object, const char *key)
 /* Takes the question. */
 static void ask(struct inquiry *q, size_t only, json_t *question, const char *key, int limit_ms)
 {
-    for (size_t i = 0; i < q->n; i++)
-        q->questions[i] = only == q->n || only == i ? question : NULL;
-    visits_ask(q->visits, q->questions, q->nodes, key, limit_ms);
-    json_decref(question);
+    visits_ask_same(q->visits, only == q->n ? VISITS_ALL : (int)only, question, q->nodes, key,
+                    limit_ms);
 }
 
 /* Those that answer, as many as are wanted; a note of each other one before. */
@@ -112,13 +109,8 @@ json_t *plan_hosts(const json_t *spec, bool json, struct err *err)
     if (host_groups_expand(hosts, err) < 0)
         goto out;
     q.n = json_array_size(hosts);
-    q.questions = calloc(q.n + 1, sizeof(json_t *));
     json_array_foreach (hosts, i, host)
         json_array_append_new(q.nodes, json_pack("{s:O}", "node", host));
-    if (!q.questions) {
-        err_set(err, ERR_MEMORY, "no memory for %zu hosts", q.n);
-        goto out;
-    }
     if (visits_open(&q.visits, hosts, err) < 0)
         goto out;
     ask(&q, q.n, json_pack("{s:s}", "ask", "facts"), "facts", FACTS_MS);
@@ -129,7 +121,6 @@ json_t *plan_hosts(const json_t *spec, bool json, struct err *err)
         answer = json_pack("{s:O, s:O*, s:O}", "plan", plan, "train", train, "notes", q.notes);
 out:
     visits_close(q.visits);
-    free(q.questions);
     json_decref(plan);
     json_decref(train);
     json_decref(q.nodes);

@@ -240,6 +240,18 @@ void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const
     free(fds);
 }
 
+void visits_ask_same(struct visits *v, int only, json_t *question, json_t *nodes, const char *key,
+                     int limit_ms)
+{
+    json_t **questions = calloc(v->n + 1, sizeof(json_t *));
+    for (size_t i = 0; questions && i < v->n; i++)
+        questions[i] = only == VISITS_ALL || (size_t)only == i ? question : NULL;
+    if (questions)
+        visits_ask(v, questions, nodes, key, limit_ms);
+    free(questions);
+    json_decref(question);
+}
+
 double visits_middle(const struct visits *v, size_t host, double *apart_ms)
 {
     const struct visit *one = &v->list[host];

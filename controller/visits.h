@@ -22,6 +22,11 @@ void visits_close(struct visits *v); /* NULL is fine */
  * one that gave none node[i].error. */
 void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const char *key, int limit_ms);
 
+/* The same question to all, or to host `only` of them; takes it. */
+enum { VISITS_ALL = -1 };
+void visits_ask_same(struct visits *v, int only, json_t *question, json_t *nodes, const char *key,
+                     int limit_ms);
+
 /* Of the last answer of a host: Unix time in ms, half way between question and answer, and how long
  * they were apart. */
 double visits_middle(const struct visits *v, size_t host, double *apart_ms);
