@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { BUCKET = 4 << 20, NUMBER = 4 }; /* bytes of a bucket, of a gradient */
+#include "engine/bucket_plan.h"
+
+enum { NUMBER = 4 }; /* bytes of a gradient */
 
 #define FORWARD (1.0 / 3) /* of a step; the backward pass is the rest */
 
@@ -37,7 +39,7 @@ static double exposed(double comm, double beside, double pieces)
 struct cluster_cost cluster_cost(const struct cluster_net *net, const struct cluster_job *job,
                                  enum cluster_way way, int nodes, int gpus)
 {
-    double bytes = NUMBER * job->params, pieces = ceil(bytes / BUCKET);
+    double bytes = NUMBER * job->params, pieces = ceil(bytes / BUCKET_BYTES);
     double one = collect(net, bytes, pieces, nodes, gpus);
     double forward = FORWARD * job->step_s, backward = job->step_s - forward;
     struct cluster_cost c = {0};

@@ -22,7 +22,7 @@
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 
-enum { BUCKET = 1 << 19, TRIES = 4 };
+enum { TRIES = 4 };
 
 static void name_kernels(char *text, size_t size)
 {
@@ -137,21 +137,18 @@ static int add_all(struct train *t)
     return train_units_idle(t, most - (end - first));
 }
 
-static int reduce_all(struct train *t, struct dist *d, int64_t *sums, size_t n)
+/* A few numbers of this process's memory. */
+static int add_up(struct train *t, int64_t *sums, size_t n)
 {
-    for (size_t from = 0; from < n; from += BUCKET) {
-        size_t some = n - from < BUCKET ? n - from : BUCKET;
-        if (dist_all_reduce(d, sums + from, some, DIST_I64, DIST_SUM, &t->err) < 0)
-            return train_ranks_failed(t);
-    }
-    return 0;
+    return dist_all_reduce(t->dist, sums, n, DIST_I64, DIST_SUM, &t->err) < 0 ? train_ranks_failed(t)
+                                                                              : 0;
 }
 
 /* Gradients as far as this rank needs them, between those whose kernels have them; loss and maxima for
  * all. */
 static int combine(struct train *t)
 {
-    const enum sharing how = step_sharing(t->step);
+    struct bucket_plan plan = train_ranks_buckets(t, DIST_I64);
     size_t n, k;
     if (train_snapshot_settle(t) < 0)
         return -1;
@@ -159,9 +156,9 @@ static int combine(struct train *t)
     if (t->env->world_size == 1)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (reduce_all(t, t->dist, exact_loss(t->exact), 1) < 0 ||
-        (how == SHARING_DDP && reduce_all(t, t->gpus ? t->gpus : t->dist, sums, n) < 0) ||
-        (how == SHARING_ZERO1 && train_units_reduce_sums(t, sums) < 0))
+    if (add_up(t, exact_loss(t->exact), 1) < 0 ||
+        (step_sharing(t->step) != SHARING_FSDP &&
+         train_ranks_hand_over(t, &plan, 0, sums, DIST_I64) < 0))
         return -1;
     float *maxima = exact_maxima(t->exact, &k); /* waits for this rank's kernels, not for others */
     if (dist_all_reduce(t->dist, maxima, k, DIST_F32, DIST_MAX, &t->err) < 0)
@@ -222,7 +219,7 @@ int train_exact_norm(struct train *t, double *norm)
     for_parts(t, take_squares);
     int64_t *squares = exact_squares(t->exact, &n);
     if (step_sharing(t->step) != SHARING_DDP && t->env->world_size > 1 &&
-        (reduce_all(t, t->dist, squares, n) < 0 || train_ranks_wait(t) < 0))
+        (add_up(t, squares, n) < 0 || train_ranks_wait(t) < 0))
         return -1;
     *norm = exact_norm(t->exact, micro_batches(t));
     return 0;

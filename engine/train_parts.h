@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/bucket_plan.h"
 #include "engine/checkpoint.h"
 #include "engine/dist.h"
 #include "engine/err.h"
@@ -74,7 +75,7 @@ struct train {
     double  said_s, told_s; /* last line for people, for the agent */
     bool    fresh;         /* did not resume */
     struct train_skips left_out; /* so far, as far back as there is room for */
-    size_t  sent_from;     /* gradients from here on are handed to the other ranks in this step */
+    struct bucket_plan buckets; /* of this step's gradients; those handed over are out of it */
     bool    last_micro;    /* no other micro-batch of this rank follows in this step */
 
     struct train_pending pending[TRAIN_PENDING];
@@ -111,6 +112,11 @@ int train_ranks_agree(struct train *t, struct train_words *words);
 /* The least of a number of each rank, where some may be waiting for a disk. */
 int train_ranks_least(struct train *t, int *value);
 int train_ranks_same_weights(struct train *t);
+/* How a block of the layout, of numbers of `type`, goes to the ranks that need its sum. */
+struct bucket_plan train_ranks_buckets(const struct train *t, enum dist_type type);
+/* Those of its buckets that are complete where the block is from number `from` on. */
+int train_ranks_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
+                          enum dist_type type);
 /* Gradients from `from` on are complete: hand them over, and see what has come. */
 void train_ranks_begin_step(struct train *t);
 int train_ranks_ready(struct train *t, size_t from);
@@ -159,9 +165,8 @@ int train_ranks_sum(struct train *t, double *value);
 int train_units_open(struct train *t);
 void train_units_close(struct train *t);
 void train_units_begin_step(struct train *t);
-/* zero1: gradients from `from` on are complete; sums of all units; all have updated their part. */
-int train_units_ready(struct train *t, size_t from);
-int train_units_reduce_sums(struct train *t, int64_t *sums);
+/* The sum of a unit over ranks, of which this rank's part is valid; zero1: all have updated theirs. */
+int train_units_reduce(struct train *t, int unit, void *numbers, enum dist_type type);
 int train_units_gather(struct train *t);
 /* fsdp: passes without samples, so that other ranks can make theirs. */
 int train_units_idle(struct train *t, int passes);

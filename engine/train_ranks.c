@@ -33,7 +33,7 @@
 #include "kernels/team.h"
 
 enum {
-    BUCKET = 1 << 20,    /* floats */
+    PIECE = 1 << 20,     /* floats that one core digests at a time */
     MEET_MS = 120000,    /* for all processes to come up */
     GPUS_MS = 60000,     /* then, for their GPUs to connect: kernels may have to be compiled */
     WAIT_MS = 60000,     /* at least; more where steps are long */
@@ -347,19 +347,19 @@ static void digest_pieces(const void *arg, size_t from, size_t to)
 {
     const struct digesting *d = arg;
     for (size_t i = from; i < to; i++) {
-        const size_t at = i * BUCKET, left = d->len - at;
-        d->digest[i] = digest_word(d->numbers + at, (left < BUCKET ? left : BUCKET) * sizeof(float), i);
+        const size_t at = i * PIECE, left = d->len - at;
+        d->digest[i] = digest_word(d->numbers + at, (left < PIECE ? left : PIECE) * sizeof(float), i);
     }
 }
 
 /* Of many numbers, by all cores. */
 static int digest_numbers(struct train *t, const float *numbers, size_t len, uint64_t *digest)
 {
-    const size_t pieces = (len + BUCKET - 1) / BUCKET;
+    const size_t pieces = (len + PIECE - 1) / PIECE;
     const struct digesting d = {numbers, len, calloc(pieces + 1, sizeof(uint64_t))};
     if (!d.digest)
         return err_set(&t->err, ERR_MEMORY, "no memory to compare the weights of ranks");
-    team_range(pieces, 1, BUCKET, digest_pieces, &d);
+    team_range(pieces, 1, PIECE, digest_pieces, &d);
     *digest = digest_word(d.digest, pieces * sizeof(uint64_t), 0);
     free(d.digest);
     return 0;
@@ -431,28 +431,43 @@ void train_ranks_summary(const struct train *t, const struct train_talk *before)
 
 /* --- gradients --------------------------------------------------------------------------- */
 
-void train_ranks_begin_step(struct train *t)
+static size_t bytes_of(enum dist_type type)
 {
-    t->sent_from = layout_floats(model_layout(step_model(t->step)));
+    return type == DIST_I64 ? sizeof(int64_t) : sizeof(float);
 }
 
-/* Buckets are cut from the end of the block, where the backward pass begins. */
-int train_ranks_ready(struct train *t, size_t from)
+struct bucket_plan train_ranks_buckets(const struct train *t, enum dist_type type)
 {
-    struct model *m = step_model(t->step);
-    float *grads = t->gpus ? model_kernel_grads(m) : model_grads(m);
-    struct dist *d = t->gpus ? t->gpus : t->dist;
-    if (t->env->world_size == 1 || step_sharing(t->step) == SHARING_FSDP)
-        return 0;
     if (step_sharing(t->step) == SHARING_ZERO1)
-        return train_units_ready(t, from);
-    while (t->sent_from > 0 && (t->sent_from > BUCKET ? t->sent_from - BUCKET : 0) >= from) {
-        size_t n = t->sent_from > BUCKET ? BUCKET : t->sent_from;
-        if (dist_all_reduce(d, grads + t->sent_from - n, n, DIST_F32, DIST_SUM, &t->err) < 0)
+        return bucket_plan_units(step_shard(t->step));
+    return bucket_plan_even(layout_floats(model_layout(step_model(t->step))), bytes_of(type));
+}
+
+int train_ranks_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
+                          enum dist_type type)
+{
+    struct dist *d = t->gpus ? t->gpus : t->dist;
+    struct bucket b;
+    while (bucket_plan_next(plan, from, &b)) {
+        char *numbers = (char *)block + b.from * bytes_of(type);
+        int rc = plan->units ? train_units_reduce(t, b.index, numbers, type)
+                             : dist_all_reduce(d, numbers, b.to - b.from, type, DIST_SUM, &t->err);
+        if (rc < 0)
             return train_ranks_failed(t);
-        t->sent_from -= n;
     }
     return dist_poll(d, &t->err) < 0 ? train_ranks_failed(t) : 0;
+}
+
+void train_ranks_begin_step(struct train *t)
+{
+    t->buckets = train_ranks_buckets(t, DIST_F32);
+}
+
+int train_ranks_ready(struct train *t, size_t from)
+{
+    if (t->env->world_size == 1 || step_sharing(t->step) == SHARING_FSDP)
+        return 0;
+    return train_ranks_hand_over(t, &t->buckets, from, step_kernel_grads(t->step), DIST_F32);
 }
 
 int train_ranks_sum(struct train *t, double *value)

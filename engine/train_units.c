@@ -54,7 +54,6 @@ struct train_units {
     struct leaving  leaving[SLOTS];
     int             slots; /* that there are */
     int             now;   /* the slot of the unit that is computed with */
-    int             sent;  /* zero1: gradients of units from this one on are handed over */
 };
 
 static bool is_shared(const struct train *t, enum sharing how)
@@ -90,8 +89,7 @@ static int gather(struct train *t, int unit, float *block)
     return 0;
 }
 
-/* The sum of a unit over ranks, of which this rank's part is valid. */
-static int reduce(struct train *t, int unit, void *block, enum dist_type type)
+int train_units_reduce(struct train *t, int unit, void *block, enum dist_type type)
 {
     const struct shard *s = step_shard(t->step);
     const struct shard_part u = shard_unit(s, unit);
@@ -189,7 +187,8 @@ static void done(void *arg, int unit)
         backend_ops()->zero((float *)(void *)l->sums, 2 * (u.to - u.from));
         exact_round(t->exact, l->sums, l->grads, u.from, u.to);
     }
-    if (reduce(t, unit, t->exact ? (void *)l->sums : l->grads, t->exact ? DIST_I64 : DIST_F32) < 0) {
+    if (train_units_reduce(t, unit, t->exact ? (void *)l->sums : l->grads,
+                           t->exact ? DIST_I64 : DIST_F32) < 0) {
         train_ranks_failed(t);
         return;
     }
@@ -270,33 +269,12 @@ int train_units_idle(struct train *t, int passes)
     return t->err.code == ERR_NONE ? 0 : -1;
 }
 
-/* --- zero1: gradients to their owners, weights to all ------------------------------------- */
-
 void train_units_begin_step(struct train *t)
 {
-    t->units->sent = shard_units(step_shard(t->step));
     forget_units(t->units);
 }
 
-int train_units_ready(struct train *t, size_t from)
-{
-    struct train_units *x = t->units;
-    const struct shard *s = step_shard(t->step);
-    float *grads = model_kernel_grads(step_model(t->step));
-    for (; x->sent > 0 && shard_unit(s, x->sent - 1).from >= from; x->sent--)
-        if (reduce(t, x->sent - 1, grads + shard_unit(s, x->sent - 1).from, DIST_F32) < 0)
-            return train_ranks_failed(t);
-    return dist_poll(numbers(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
-}
-
-int train_units_reduce_sums(struct train *t, int64_t *sums)
-{
-    const struct shard *s = step_shard(t->step);
-    for (int u = 0; u < shard_units(s); u++)
-        if (reduce(t, u, sums + shard_unit(s, u).from, DIST_I64) < 0)
-            return train_ranks_failed(t);
-    return 0;
-}
+/* --- zero1: weights to all --------------------------------------------------------------- */
 
 int train_units_gather(struct train *t)
 {
