@@ -13,10 +13,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "engine/backend.h"
+#include "engine/clock.h"
 #include "engine/command.h"
 #include "engine/dist.h"
 #include "engine/err.h"
@@ -42,13 +42,6 @@ struct page {
     char        id[ID];
     struct side side[SIDES];
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* --- one of the two -------------------------------------------------------------------------- */
 
@@ -106,12 +99,12 @@ static int add_up(struct page *page, int rank, struct err *err)
     float *here = malloc(most * sizeof(*here));
     int rc = here ? backend_alloc(device.ops, &there, most * sizeof(*here), USE_EXCHANGE, err)
                   : err_set(err, ERR_MEMORY, "no memory for numbers to add up");
-    int64_t began = now_ms();
+    int64_t began = clock_ms();
     if (rc == 0)
         rc = dist_connect(&d, &config, NULL, err);
     for (size_t i = 0; rc == 0 && i < sizeof(sizes) / sizeof(sizes[0]); i++)
         rc = try_size(&page->side[rank], d, here, there, sizes[i], err);
-    page->side[rank].ms = now_ms() - began;
+    page->side[rank].ms = clock_ms() - began;
     dist_destroy(d);
     device.ops->release(there);
     free(here);
@@ -155,9 +148,9 @@ static void note_end(struct side *s, int rank, int status)
 /* 1: both are done, or one has failed. 0: not in time; -1: they did not even open their GPUs. */
 static int await(struct page *page, pid_t pids[SIDES], int64_t deadline_ms)
 {
-    int64_t end = now_ms() + START_MS;
+    int64_t end = clock_ms() + START_MS;
     bool open = false;
-    for (; now_ms() < end; usleep(NAP_MS * 1000)) {
+    for (; clock_ms() < end; usleep(NAP_MS * 1000)) {
         int done = 0, status, started = 0;
         for (int i = 0; i < SIDES; i++) {
             if (pids[i] > 0 && waitpid(pids[i], &status, WNOHANG) == pids[i]) {
@@ -173,7 +166,7 @@ static int await(struct page *page, pid_t pids[SIDES], int64_t deadline_ms)
         if (done == SIDES)
             return 1;
         if (started == SIDES && !open)
-            end = now_ms() + deadline_ms;
+            end = clock_ms() + deadline_ms;
         open = started == SIDES;
     }
     return open ? 0 : -1;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "engine/clock.h"
 #include "engine/dist_parts.h"
 #include "engine/err.h"
 #include "engine/flight.h"
@@ -111,7 +111,7 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
     d->c.name = d->name;
     d->ops = choose_way(c);
     d->patience_ms = c->wait_ms;
-    d->began_ms = d->moved_ms = dist_clock_ms();
+    d->began_ms = d->moved_ms = clock_ms();
     if (d->ops->begin(d, err) < 0) {
         free(d);
         return -1;
@@ -134,13 +134,13 @@ int dist_poll_init(struct dist *d, struct err *err)
     }
     if (rc == 0 && atomic_load(&d->aborted))
         return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, 0}, err);
-    if (rc == 0 && dist_clock_ms() - d->began_ms >= d->c.init_ms) {
+    if (rc == 0 && clock_ms() - d->began_ms >= d->c.init_ms) {
         struct dist_fault f = {DIST_ABSENT, -1, 0};
         d->ops->blame(d, NULL, &f);
         return fail(d, f, err);
     }
     d->connected = rc == 1;
-    d->moved_ms = dist_clock_ms();
+    d->moved_ms = clock_ms();
     return rc;
 }
 
@@ -155,7 +155,7 @@ int dist_connect(struct dist **out, const struct dist_config *config, struct dis
     if (dist_begin(&d, config, err) < 0)
         return -1;
     while ((rc = dist_poll_init(d, err)) == 0)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        clock_wait(-1, 1);
     if (rc < 0) {
         if (fault)
             *fault = d->fault;
@@ -226,7 +226,7 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
         if (dist_wait(d, err) < 0)
             return -1;
     if (d->tail == d->head)
-        d->moved_ms = dist_clock_ms();
+        d->moved_ms = clock_ms();
     call.seq = ++d->tail;
     d->queue[(call.seq - 1) % DIST_QUEUE] = call;
     if (d->ops->begun)
@@ -300,18 +300,18 @@ int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err)
 
 int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *err)
 {
-    uint64_t start = dist_clock_ns(), seen = d->progress;
+    uint64_t start = clock_ns(), seen = d->progress;
     int rc;
     d->patience_ms = wait_ms;
-    d->moved_ms = dist_clock_ms();
+    d->moved_ms = clock_ms();
     while ((rc = dist_poll(d, err)) == 0 && d->head < calls) {
         if (d->progress != seen) {
             seen = d->progress;
-            d->moved_ms = dist_clock_ms();
+            d->moved_ms = clock_ms();
             continue;
         }
         d->ops->sleep(d);
-        int64_t waited = dist_clock_ms() - d->moved_ms;
+        int64_t waited = clock_ms() - d->moved_ms;
         if (waited < wait_ms)
             continue;
         if ((rc = dist_poll(d, err)) != 0 || d->progress != seen)
@@ -321,7 +321,7 @@ int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *
         rc = fail(d, f, err);
         break;
     }
-    const uint64_t waited = dist_clock_ns() - start;
+    const uint64_t waited = clock_ns() - start;
     d->stats.wait_ns += waited;
     flight_waited(d->c.flight, waited);
     return rc < 0 ? -1 : 0;

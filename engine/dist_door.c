@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/clock.h"
 #include "engine/dist_link.h"
 #include "engine/dist_parts.h"
 #include "engine/err.h"
@@ -179,7 +180,7 @@ static void welcome(struct dist_door *d, struct visit *v)
 {
     const struct hello *h = &v->in;
     int rc = hear_hello(v);
-    if (rc == 0 && dist_clock_ms() - v->at_ms < ATTEMPT_MS)
+    if (rc == 0 && clock_ms() - v->at_ms < ATTEMPT_MS)
         return;
     if (rc == 1 && is_ours(d, h) && h->rank > d->c.rank && h->rank < d->c.world &&
         say_hello(d, v->fd, h->channel)) {
@@ -198,7 +199,7 @@ static void be_called(struct dist_door *d)
         struct visit *v = &d->callers[i];
         if (v->fd < 0) {
             v->fd = accept4(d->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-            v->at_ms = dist_clock_ms();
+            v->at_ms = clock_ms();
         }
         if (v->fd >= 0)
             welcome(d, v);
@@ -221,9 +222,9 @@ static int begin_visit(struct dist_door *d, struct visit *v, int rank, struct er
     v->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (v->fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
-    v->at_ms = dist_clock_ms();
+    v->at_ms = clock_ms();
     if (connect(v->fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno != EINPROGRESS)
-        end_visit(v, dist_clock_ms() + AGAIN_MS);
+        end_visit(v, clock_ms() + AGAIN_MS);
     return 0;
 }
 
@@ -235,7 +236,7 @@ static bool is_connected(int fd)
 
 static void go_on(struct dist_door *d, struct visit *v, int rank, int channel)
 {
-    int64_t now = dist_clock_ms();
+    int64_t now = clock_ms();
     int rc = 0;
     if (!v->greeted && is_connected(v->fd)) {
         v->greeted = true;
@@ -256,7 +257,7 @@ static int call_others(struct dist_door *d, struct err *err)
         int rank = i / LINK_CHANNELS, channel = i % LINK_CHANNELS;
         if (d->c.links[rank].fd[channel] >= 0)
             continue;
-        if (v->fd < 0 && dist_clock_ms() >= v->at_ms && begin_visit(d, v, rank, err) < 0)
+        if (v->fd < 0 && clock_ms() >= v->at_ms && begin_visit(d, v, rank, err) < 0)
             return -1;
         if (v->fd >= 0)
             go_on(d, v, rank, channel);

@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/clock.h"
 #include "engine/digest.h"
 #include "engine/dist_mesh_parts.h"
 #include "engine/err.h"
@@ -246,7 +247,7 @@ static void destroy(struct dist *d)
     for (int i = 0; m->links && i < d->c.world; i++)
         if (mesh_is_peer(m, i) && fine && say(m, i, WORD_BYE, m->seq, 0, 0))
             link_end(&m->links[i]);
-    for (int64_t until = dist_clock_ms() + LEAVE_MS; fine && m->links && dist_clock_ms() < until;) {
+    for (int64_t until = clock_ms() + LEAVE_MS; fine && m->links && clock_ms() < until;) {
         bool sent = true;
         for (int i = 0; i < d->c.world; i++)
             sent = sent && link_sent(&m->links[i]);

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/clock.h"
 #include "engine/dist_parts.h"
 #include "engine/err.h"
 #include "engine/nccl.h"
@@ -94,8 +95,8 @@ static void nap_ms(int ms)
 static void take_leave(struct watch *w)
 {
     int state = w->nccl->CommFinalize(w->comm);
-    int64_t until = dist_clock_ms() + FINALIZE_MS;
-    while (state == NCCL_IN_PROGRESS && dist_clock_ms() < until) {
+    int64_t until = clock_ms() + FINALIZE_MS;
+    while (state == NCCL_IN_PROGRESS && clock_ms() < until) {
         nap_ms(1);
         if (w->nccl->CommGetAsyncError(w->comm, &state) != NCCL_SUCCESS)
             break;
@@ -140,7 +141,7 @@ static void *watch_over(void *arg)
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&w->news, &w->lock, &until);
         int64_t since = atomic_load(&w->inside_ms);
-        if (since && dist_clock_ms() - since > w->patience_ms)
+        if (since && clock_ms() - since > w->patience_ms)
             atomic_store(&w->fault, dist_pack((struct dist_fault){DIST_LATE, -1, 0}));
     }
     end_comm(w);
@@ -257,7 +258,7 @@ static int ask(struct gpu *g, const struct dist_call *c)
 /* The watchdog knows how long this takes: NCCL says that it does not wait, and has done so. */
 static int start(struct gpu *g, const struct dist_call *c)
 {
-    atomic_store(&g->watch->inside_ms, dist_clock_ms());
+    atomic_store(&g->watch->inside_ms, clock_ms());
     int rc = ask(g, c);
     atomic_store(&g->watch->inside_ms, 0);
     return rc;
@@ -406,7 +407,7 @@ static int begin_connect(struct gpu *g, const char *text)
     struct nccl_config config = NCCL_CONFIG;
     if (strlen(text) != 2 * NCCL_ID || !read_id(&id, text))
         return fail(g, NCCL_INVALID_USAGE, "reading the id that rank 0 gave");
-    atomic_store(&g->watch->inside_ms, dist_clock_ms());
+    atomic_store(&g->watch->inside_ms, clock_ms());
     int rc = g->nccl->CommInitRankConfig(&g->comm, g->d->c.world, id, g->d->c.rank, &config);
     atomic_store(&g->watch->inside_ms, 0);
     pthread_mutex_lock(&g->watch->lock);

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/clock.h"
 #include "engine/dist_parts.h"
 #include "engine/err.h"
 
@@ -249,7 +250,7 @@ static void tell_suspect(struct nodes *s, int name)
 static void sleep_some(struct dist *d)
 {
     struct nodes *s = d->way;
-    int64_t now = dist_clock_ms();
+    int64_t now = clock_ms();
     if (d->progress != s->seen) {
         s->seen = d->progress;
         s->since_ms = now;

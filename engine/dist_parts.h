@@ -115,10 +115,6 @@ static inline size_t dist_size(enum dist_type t)
     return size[t];
 }
 
-/* (dist_clock.c) */
-int64_t dist_clock_ms(void);
-uint64_t dist_clock_ns(void);
-
 /* dst[n] = a op b, element by element; dst may be a or b. (dist_sum.c) */
 void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type,
                   enum dist_op op);

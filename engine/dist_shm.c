@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/clock.h"
 #include "engine/dist_page.h"
 #include "engine/dist_parts.h"
 #include "engine/err.h"
@@ -386,8 +387,8 @@ static int find_gone(const struct shm *s, enum dist_fault_kind *how)
  * True: there is something to do. */
 static bool spin(struct shm *s)
 {
-    uint64_t until = s->room ? dist_clock_ns() + SPIN_NS : 0;
-    while (dist_clock_ns() < until) {
+    uint64_t until = s->room ? clock_ns() + SPIN_NS : 0;
+    while (clock_ns() < until) {
         for (int i = 0; i < LOOKS; i++) {
             if (!is_idle(s))
                 return true;

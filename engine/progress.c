@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/clock.h"
 #include "engine/env.h"
 #include "engine/err.h"
 
@@ -325,8 +326,7 @@ json_t *progress_rebuild(struct progress *p)
 
 void progress_wait(struct progress *p, int timeout_ms)
 {
-    struct pollfd pfd = {.fd = p->control_fd, .events = POLLIN};
-    poll(&pfd, 1, timeout_ms);
+    clock_wait(p->control_fd, timeout_ms);
 }
 
 /* --- rendezvous ---------------------------------------------------------------------------- */

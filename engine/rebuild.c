@@ -8,20 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "engine/clock.h"
 #include "engine/err.h"
 #include "engine/progress.h"
 
 enum { LIST = 2048 };
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 bool rebuild_offered(const struct progress *p)
 {
@@ -87,7 +80,7 @@ static void take(const json_t *word)
 
 bool rebuild_wait(struct progress *p, int timeout_ms, struct err *err)
 {
-    const int64_t until = now_ms() + timeout_ms;
+    const int64_t until = clock_ms() + timeout_ms;
     for (;;) {
         const bool stop = progress_poll(p) == CMD_STOP;
         json_t *word = progress_rebuild(p);
@@ -97,7 +90,7 @@ bool rebuild_wait(struct progress *p, int timeout_ms, struct err *err)
             return true;
         }
         json_decref(word);
-        const int64_t left = until - now_ms();
+        const int64_t left = until - clock_ms();
         if (stop || left <= 0) {
             err_set(err, ERR_CONFLICT, "%s", stop ? "it was asked to stop meanwhile"
                                                   : "the agent did not ask it to join others");

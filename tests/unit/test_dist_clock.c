@@ -14,21 +14,9 @@
 
 #include "engine/dist_parts.h"
 #include "engine/err.h"
+#include "tests/unit/clock_fixture.h"
 
-enum { SECOND = 1000, HOUR = 3600 * SECOND, SLOW = 3, NEVER = 1 << 30 };
-
-static int64_t now; /* ms */
-
-/* In place of engine/dist_clock.c. */
-int64_t dist_clock_ms(void)
-{
-    return now;
-}
-
-uint64_t dist_clock_ns(void)
-{
-    return (uint64_t)now * 1000000u;
-}
+enum { SLOW = 3, NEVER = 1 << 30 };
 
 /* What the peers do; times in ms since the call began. */
 static struct script {

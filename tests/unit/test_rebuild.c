@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rebuild.c - a rank that waits for others: what it takes over, and when it gives up */
+/* test_rebuild.c - a rank that waits for others: what it takes over, and when it gives up, on the test's clock */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +17,9 @@
 #include "engine/err.h"
 #include "engine/progress.h"
 #include "engine/rebuild.h"
+#include "tests/unit/clock_fixture.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 static struct progress *rank;
 static int              control[2], events[2];
@@ -35,11 +38,19 @@ static int open_rank(void **state)
     return progress_open(&rank, &err);
 }
 
+/* The agent's end. */
+static void agent_ends(void)
+{
+    if (control[1] >= 0)
+        close(control[1]);
+    control[1] = -1;
+}
+
 static int close_rank(void **state)
 {
     (void)state;
     progress_close(rank);
-    close(control[1]);
+    agent_ends();
     close(events[0]);
     return 0;
 }
@@ -94,21 +105,72 @@ static void the_next_generation_is_taken_over(void **state)
     close(memory);
 }
 
-static void nobody_asks(void **state)
+/* What the agent says, and when; NULL is its end. */
+static const struct word {
+    int64_t     at;
+    const char *line;
+} *script;
+
+enum { WORDS = 6 };
+
+/* The next word of the script. */
+static int64_t agent_says(int64_t until)
 {
-    (void)state;
-    struct err err = {0};
-    assert_false(rebuild_wait(rank, 30, &err));
-    assert_string_equal(err.text, "the agent did not ask it to join others");
+    if (script == NULL || script->at < 0 || script->at > until)
+        return until;
+    if (script->line)
+        say(script->line);
+    else
+        agent_ends();
+    return script++->at;
 }
 
-static void a_stop_is_stronger(void **state)
+#define JOIN "{\"cmd\":\"rebuild\",\"env\":{}}\n"
+#define KEY  "{\"cmd\":\"rendezvous\",\"key\":\"tcp.1\",\"value\":\"a\"}\n"
+#define STOP "{\"cmd\":\"stop\"}\n"
+
+static const char nobody[] = "the agent did not ask it to join others";
+static const char stopped[] = "it was asked to stop meanwhile";
+
+static const struct {
+    const char *what;
+    struct word says[WORDS]; /* until one at -1 */
+    const char *why;         /* it does not go on; NULL: it does */
+    int64_t     after;       /* ms */
+} waits[] = {
+    {"asked at once", {{0, JOIN}, {-1, NULL}}, NULL, 0},
+    {"asked in the last moment", {{REBUILD_MS - 1, JOIN}, {-1, NULL}}, NULL, REBUILD_MS - 1},
+    {"asked too late", {{REBUILD_MS + 1, JOIN}, {-1, NULL}}, nobody, REBUILD_MS},
+    {"never asked", {{-1, NULL}}, nobody, REBUILD_MS},
+    {"other words give it no more time",
+     {{1000, KEY}, {3000, KEY}, {4900, KEY}, {REBUILD_MS + 500, JOIN}, {-1, NULL}}, nobody, REBUILD_MS},
+    {"a word in two parts", {{100, "{\"cmd\":\"rebu"}, {300, "ild\",\"env\":{}}\n"}, {-1, NULL}}, NULL, 300},
+    {"a checkpoint is asked for, too", {{50, "{\"cmd\":\"checkpoint\"}\n"}, {70, JOIN}, {-1, NULL}}, NULL, 70},
+    {"a stop", {{2000, STOP}, {2001, JOIN}, {-1, NULL}}, stopped, 2000},
+    {"a stop is stronger", {{40, JOIN STOP}, {-1, NULL}}, stopped, 40},
+    {"the agent is gone", {{700, NULL}, {-1, NULL}}, stopped, 700},
+};
+
+static void it_waits_so_long(void **state)
 {
-    (void)state;
-    struct err err = {0};
-    say("{\"cmd\":\"rebuild\",\"env\":{}}\n{\"cmd\":\"stop\"}\n");
-    assert_false(rebuild_wait(rank, 10000, &err));
-    assert_string_equal(err.text, "it was asked to stop meanwhile");
+    for (size_t i = 0; i < ARRAY_LEN(waits); i++) {
+        struct err err = {0};
+        assert_int_equal(open_rank(state), 0);
+        const int64_t began = now = 9 * (int64_t)HOUR;
+        struct word says[WORDS];
+        for (int k = 0; k < WORDS; k++)
+            says[k] = (struct word){waits[i].says[k].at < 0 ? -1 : began + waits[i].says[k].at,
+                                    waits[i].says[k].line};
+        script = says;
+        happen = agent_says;
+        const bool goes_on = rebuild_wait(rank, REBUILD_MS, &err);
+        if (goes_on != !waits[i].why || now - began != waits[i].after ||
+            (waits[i].why && strcmp(err.text, waits[i].why) != 0))
+            fail_msg("%s: %s after %lld ms: %s", waits[i].what, goes_on ? "goes on" : "ends",
+                     (long long)(now - began), err.text);
+        script = NULL;
+        close_rank(state);
+    }
 }
 
 static void an_agent_offers_it(void **state)
@@ -136,8 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_generation_is_taken_over, open_rank, close_rank),
-        cmocka_unit_test_setup_teardown(nobody_asks, open_rank, close_rank),
-        cmocka_unit_test_setup_teardown(a_stop_is_stronger, open_rank, close_rank),
+        cmocka_unit_test(it_waits_so_long),
         cmocka_unit_test_setup_teardown(an_agent_offers_it, open_rank, close_rank),
         cmocka_unit_test_setup_teardown(what_is_said, open_rank, close_rank),
     };

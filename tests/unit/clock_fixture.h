@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock_fixture.h - a clock of the test's in place of engine/clock.c: it moves when somebody waits */
+#ifndef TESTS_CLOCK_FIXTURE_H
+#define TESTS_CLOCK_FIXTURE_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/clock.h"
+
+enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE };
+
+static int64_t now; /* ms */
+
+/* NULL, or what happens in the world: the first thing of it until `until`, and when that is. */
+static int64_t (*happen)(int64_t until);
+
+int64_t clock_ms(void)
+{
+    return now;
+}
+
+uint64_t clock_ns(void)
+{
+    return (uint64_t)now * 1000000u;
+}
+
+void clock_wait(int fd, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, 0) == 0)
+        now = happen ? happen(now + ms) : now + ms;
+}
+
+#endif
