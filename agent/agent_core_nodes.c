@@ -55,6 +55,7 @@ static void lose_ranks(struct agent_core *c, const struct agent_input *in, struc
     forget_ranks(c, &in->lost, in->now_ms);
     if (!swept)
         agent_core_end_others(c, in->now_ms, out);
+    agent_core_part_no_more(c, in->now_ms, out);
 }
 
 void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)

@@ -120,6 +120,12 @@ void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
     agent_core_join(c, in, out);
 }
 
+void agent_core_part_no_more(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    if (c->phase == AGENT_ENDING && c->stage == STAGE_PART)
+        agent_core_stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
+}
+
 void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     const int first = first_parted(c);
@@ -127,6 +133,5 @@ void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_
         blame_the_way(c, first, now_ms);
         agent_core_end_others(c, now_ms, out);
     }
-    if (c->phase == AGENT_ENDING && c->stage == STAGE_PART)
-        agent_core_stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
+    agent_core_part_no_more(c, now_ms, out);
 }

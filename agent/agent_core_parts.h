@@ -105,6 +105,8 @@ void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
                             struct agent_effects *out);
 /* The next generation, if all that live have parted. */
 void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
+/* Who waits for others is stopped, for there will be none. */
+void agent_core_part_no_more(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 
 /* agent_core_end.c: INPUT_RANK_EXITED, INPUT_HANG, INPUT_REPORTED. */

@@ -99,8 +99,7 @@ bool attempt_has_nodes(const struct attempt *a)
 
 bool attempt_may_rebuild(const struct attempt *a)
 {
-    return json_is_true(json_object_get(a->plan, "engine")) && world_ranks(a->world) > 1 &&
-           !attempt_has_nodes(a);
+    return json_is_true(json_object_get(a->plan, "engine")) && world_ranks(a->world) > 1;
 }
 
 static void start_processes(struct attempt *a, const struct agent_effect *by)

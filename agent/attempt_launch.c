@@ -212,12 +212,11 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
 static int settle_world(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
-    const bool alone = !world_crew(a->world);
     const struct ranks_job job = {.run_dir = a->o.run_dir,
                                   .workdir = a->payload.workdir,
                                   .argv = a->payload.argv,
                                   .setup_argv = a->payload.setup_argv,
-                                  .snapshots = alone && has_engine(spec)};
+                                  .snapshots = has_engine(spec)};
     if (world_prepare(a->world, &job, a->plan, err) < 0)
         return -1;
     return vigil_create(&a->vigil, &a->loop, a->world, a->plan, spec,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/agent_core.h"
 #include "agent/crew_parts.h"
 #include "agent/crew_wire.h"
 #include "agent/launch_env.h"
@@ -81,6 +82,9 @@ static void complete(struct crew *c, enum crew_ask ask)
         break;
     case ASK_PREPARE:
         c->hooks.prepared(c->hooks.arg, text[0] ? text : NULL);
+        break;
+    case ASK_KEPT:
+        c->hooks.kept(c->hooks.arg, c->kept.generation, c->kept.common, c->kept.n);
         break;
     case ASK_SPAWN:
         if (text[0]) {
@@ -265,8 +269,11 @@ void crew_close(struct crew *c)
 
 static void free_ranks(struct crew *c)
 {
-    for (int i = 0; c->far && i < c->world; i++)
+    for (int i = 0; c->far && i < c->world; i++) {
+        if (c->far[i])
+            json_decref(c->far[i]->spent);
         free(c->far[i]);
+    }
     free(c->far);
     free(c->pids);
     c->far = NULL;
@@ -356,14 +363,24 @@ static json_t *maybe(const char *text)
 
 static json_t *spawn_body(const struct seat *s, const struct launch_env *e)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:b, s:i}",
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:i, s:I, s:b, s:b, "
+                     "s:i}",
                      "generation", e->generation, "first_rank", s->first_rank, "ranks", s->ranks,
                      "world_size", e->world_size, "node_ranks", maybe(e->node_ranks), "node_addr",
                      maybe(s->address[0] ? s->address : NULL), "master_addr",
                      maybe(e->master_addr), "master_port", e->master_port, "restarts",
                      (json_int_t)e->restarts, "deadline_s", (json_int_t)e->deadline_s,
                      "resume_step", (json_int_t)e->resume_step, "skip_step",
-                     (json_int_t)e->skip_step, "forget", e->forget, "remedies", e->remedies);
+                     (json_int_t)e->skip_step, "from", e->from, "snapshot_step",
+                     (json_int_t)e->snapshot_step, "rebuild", e->rebuild, "keep", e->keep, "remedies",
+                     e->remedies);
+}
+
+void crew_ask_kept(struct crew *c, int generation)
+{
+    c->kept.generation = generation;
+    c->kept.n = c->kept.heard = 0;
+    ask_all(c, ASK_KEPT, CREW_ASK_KEPT, json_pack("{s:i}", "generation", generation));
 }
 
 static bool make_ranks(struct crew *c, int world, const struct crew_spawn *where, int n)
@@ -466,6 +483,16 @@ int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char
     if (f)
         flight_shift(page, f->add_ns);
     return f ? f->seen.pid : 0;
+}
+
+void crew_phases(const struct crew *c, int rank, struct agent_exit *e)
+{
+    const struct far_rank *f = rank >= 0 && rank < c->world ? c->far[rank] : NULL;
+    if (!f || !f->spent)
+        return;
+    e->init_ms = json_integer_value(json_object_get(f->spent, "init_ms"));
+    e->data_ms = json_integer_value(json_object_get(f->spent, "data_ms"));
+    e->checkpoint_ms = json_integer_value(json_object_get(f->spent, "checkpoint_ms"));
 }
 
 int crew_silent_ms(const struct crew *c, int node)

@@ -17,7 +17,7 @@
  *
  *   crew_open -> [gathered] -> crew_prepare to each -> [prepared]
  *       -> crew_spawn -> [spawned] -> exited, line, ... -> crew_sweep -> [swept]
- *       -> crew_spawn of the next generation ... -> crew_bye -> crew_close -> loop -> crew_destroy
+ *       -> crew_ask_kept -> [kept] -> crew_spawn of the next generation ... -> crew_bye -> crew_close -> loop -> crew_destroy
  *
  * One question of a kind at a time; each is answered by its hook exactly once, by all members
  * together.  A lost member's answers count as given, so that nothing waits for it: `lost` is told
@@ -38,6 +38,7 @@ struct crew;
 struct err;
 struct flight_page;
 struct gpu_event;
+struct keepsake_claim;
 struct launch_env;
 
 enum { CREW_JOIN_MS = 60 * 1000, CREW_LOST_MS = 15 * 1000, CREW_NODES = 1024 };
@@ -48,6 +49,8 @@ struct crew_hooks {
     void (*gathered)(void *arg);
     /* All have answered PREPARE. NULL: all can; else why one cannot, its name first: "gpu3: ...". */
     void (*prepared)(void *arg, const char *refusal);
+    /* All have said what of earlier generations they have in memory: what all have (keepsake.h). */
+    void (*kept)(void *arg, int generation, const struct keepsake_claim *common, int n);
     /* All have started theirs; or `text` says why one could not, and then nothing of that generation
      * is left on any member. What ranks do or say is told only after this. */
     void (*spawned)(void *arg, int generation, const char *text);
@@ -116,13 +119,17 @@ const json_t *crew_preflight(const struct crew *c, int node);
  * which it must reach. -1: the body is too large. */
 int crew_prepare(struct crew *c, int node, const json_t *body, struct err *err);
 
+/* Before generation `generation` is started: what could it resume from without a checkpoint? */
+void crew_ask_kept(struct crew *c, int generation);
+
 struct crew_spawn {
     int node, first_rank, ranks;
 };
 
 /* Start generation e->generation (0: the setup) on these members. Of *e the fields that are the same
  * on all nodes are used: generation, world_size, node_ranks, master_addr, master_port (not 0, unless
- * it is the setup), restarts, resume_step, skip_step, forget, deadline_s, remedies. */
+ * it is the setup), restarts, resume_step, skip_step, from, snapshot_step, rebuild, keep, deadline_s,
+ * remedies. */
 void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_spawn *where, int n);
 int64_t crew_pid(const struct crew *c, int rank); /* after `spawned`; 0: not known */
 
@@ -137,6 +144,8 @@ void crew_inspect(struct crew *c, int generation);
  * or 0 when that has ended. */
 int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
                   uint64_t *io_mib);
+/* Where the time of a rank went that has parted (engine/rebuild.h): init_ms, data_ms, checkpoint_ms. */
+void crew_phases(const struct crew *c, int rank, struct agent_exit *e);
 /* How long nothing was heard of a member; it says something at least once a second. */
 int crew_silent_ms(const struct crew *c, int node);
 /* The last lines of its output, or "". */

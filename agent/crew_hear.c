@@ -114,6 +114,36 @@ static void hear_swept(struct seat *s, const json_t *body)
     crew_answered(s, s->owes[ASK_UNDO] ? ASK_UNDO : ASK_SWEEP);
 }
 
+static int read_claims(struct keepsake_claim out[KEEPSAKE_SETS], const json_t *sets)
+{
+    size_t i;
+    const json_t *set;
+    int n = 0;
+    json_array_foreach(sets, i, set)
+    {
+        if (n < KEEPSAKE_SETS)
+            out[n++] = (struct keepsake_claim){(int)json_integer_value(json_array_get(set, 0)),
+                                               json_integer_value(json_array_get(set, 1))};
+    }
+    return n;
+}
+
+static void hear_kept(struct seat *s, const json_t *body)
+{
+    struct crew *c = s->crew;
+    struct keepsake_claim claims[KEEPSAKE_SETS];
+    if (!s->owes[ASK_KEPT] || int_of(body, "generation") != c->kept.generation)
+        return;
+    const int n = read_claims(claims, json_object_get(body, "sets"));
+    if (c->kept.heard++ == 0) {
+        memcpy(c->kept.common, claims, (size_t)n * sizeof(*claims));
+        c->kept.n = n;
+    } else {
+        c->kept.n = keepsake_common(c->kept.common, c->kept.n, claims, n);
+    }
+    crew_answered(s, ASK_KEPT);
+}
+
 static void hear_inspected(struct seat *s, const json_t *body)
 {
     struct crew *c = s->crew;
@@ -176,6 +206,16 @@ static void hear_output(struct seat *s, const json_t *body)
     free(bytes);
 }
 
+static void hear_line(struct crew *c, int rank, const json_t *body)
+{
+    json_t *spent = json_object_get(body, "spent");
+    if (spent) {
+        json_decref(c->far[rank]->spent);
+        c->far[rank]->spent = json_incref(spent);
+    }
+    c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"));
+}
+
 static void hear_rank(struct seat *s, enum wire_message number, const json_t *body)
 {
     struct crew *c = s->crew;
@@ -185,7 +225,7 @@ static void hear_rank(struct seat *s, enum wire_message number, const json_t *bo
     else if (number == CREW_OUTPUT)
         hear_output(s, body);
     else if (rank >= 0)
-        c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"));
+        hear_line(c, rank, body);
 }
 
 /* Nobody hears of a rank before the generation is told to have begun. */
@@ -293,6 +333,9 @@ void crew_hear(struct seat *s, enum wire_message number, const json_t *body)
         break;
     case CREW_PREPARED:
         hear_prepared(s, body);
+        break;
+    case CREW_KEPT:
+        hear_kept(s, body);
         break;
     case CREW_SPAWNED:
         hear_spawned(s, body);

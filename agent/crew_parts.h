@@ -6,12 +6,14 @@
 #include "agent/crew.h"
 #include "agent/crew_door.h"
 #include "agent/crew_link.h"
+#include "agent/keepsake.h"
 #include "agent/page_feed.h"
 
 /* What all members are asked, together. */
 enum crew_ask {
     ASK_JOIN,
     ASK_PREPARE,
+    ASK_KEPT,
     ASK_SPAWN,
     ASK_UNDO,    /* one could not spawn: end what the others have started */
     ASK_SWEEP,
@@ -39,6 +41,7 @@ struct far_rank {
     int64_t          add_ns; /* to its times; of the look that the page is of */
     bool             ended;
     struct page_view seen;
+    json_t          *spent; /* where its time went, when it parted; or NULL */
 };
 
 struct crew {
@@ -57,6 +60,11 @@ struct crew {
     char text[CREW_TEXT];      /* why one could not: of PREPARE or SPAWN */
     bool clean;                /* of SWEEP */
     char left[CREW_TEXT];
+    struct {                   /* of KEPT */
+        int                   generation; /* that is to start */
+        struct keepsake_claim common[KEEPSAKE_SETS];
+        int                   n, heard;   /* claims; members */
+    } kept;
 
     int               generation;  /* that is being started, or runs */
     json_t           *held;        /* [[node, number, body]...]: said before `spawned` was told */

@@ -19,13 +19,15 @@
  *   PREPARED  {seq, text, preflight}                        text null: it can
  *   SPAWNED   {seq, generation, pids, text}                 text null: they run
  *   EXITED    {seq, ...}                                    struct agent_exit (agent/agent_core.h)
- *   LINE      {seq, generation, rank, line}                 of a rank (engine/progress.h)
+ *   LINE      {seq, generation, rank, line, spent}          of a rank (engine/progress.h); spent:
+ *                       {init_ms, data_ms, checkpoint_ms} of one that has parted
  *   RELAY     {seq, generation, line}                       said by a rank to all others
  *   SWEPT     {seq, generation, clean, left}
  *   INSPECTED {seq, generation, text}
  *   NCCL      {seq, generation, body}                       how it connects there (agent/nccl_log.h)
  *   NOTICE    {seq, reason, grace_ms}                       its machine is taken away so soon
  *   GPU       {seq, rank, gpu, xid, fault, text, line}      struct gpu_event (agent/gpu_watch.h)
+ *   KEPT      {seq, generation, sets: [[generation, step]...]}   memory here (agent/keepsake.h)
  *   OUTPUT    {rank, data}                                  data: as in LOG (agent/log_feed.h)
  *   PAGES     {generation, ranks: [{rank, pid, state, io_mib, lines?, blocks: [[n, base64]...]}]}
  *                       what changed since the last ones of this connection (agent/page_feed.h)
@@ -33,9 +35,11 @@
  * To a member
  *   PREPARE   {seq, spec, plan, launch}                     see crew_prepare()
  *   SPAWN     {seq, generation, first_rank, ranks, world_size, node_ranks, node_addr, master_addr,
- *              master_port, restarts, deadline_s, resume_step, skip_step, forget, remedies}
+ *              master_port, restarts, deadline_s, resume_step, skip_step, from, snapshot_step,
+ *              rebuild, keep, remedies}                     see struct launch_env
  *   CONTROL   {seq, command}        SIGNAL {seq, signo}     SWEEP {seq, generation}
  *   RELAYED   {seq, generation, line}                       said by a rank of another node
+ *   ASK_KEPT  {seq, generation}                             before that generation starts
  *   INSPECT   {seq, generation}     BYE {seq}               leave
  */
 #ifndef AGENT_CREW_WIRE_H

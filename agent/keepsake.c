@@ -16,16 +16,19 @@ static void drop(struct keepsake_files *f)
     *f = (struct keepsake_files){0};
 }
 
-int keepsake_begin(struct keepsake *k, int n, struct err *err)
+int keepsake_begin(struct keepsake *k, int generation, int from, int n, int world, struct err *err)
 {
-    if (snapshot_claims(k->now.fd, k->now.n) >= 0) {
+    if (from > 0 && k->now.generation == from) {
         drop(&k->last);
         k->last = k->now;
         k->now = (struct keepsake_files){0};
+    } else if (k->last.generation != from) {
+        drop(&k->last);
     }
     drop(&k->now);
     if (n > SNAPSHOT_RANKS)
         return err_set(err, ERR_USAGE, "%d ranks are too many for snapshots in memory", n);
+    k->now = (struct keepsake_files){.generation = generation, .world = world};
     k->now.fd = calloc((size_t)n, sizeof(*k->now.fd));
     if (!k->now.fd)
         return err_set(err, ERR_MEMORY, "no memory for a list of snapshots");
@@ -43,7 +46,37 @@ void keepsake_fini(struct keepsake *k)
     drop(&k->last);
 }
 
-int64_t keepsake_step(const struct keepsake *k)
+int keepsake_claims(const struct keepsake *k, struct keepsake_claim out[KEEPSAKE_SETS])
 {
-    return snapshot_claims(k->last.fd, k->last.n);
+    const struct keepsake_files *const sets[] = {&k->now, &k->last};
+    int n = 0;
+    for (int i = 0; i < KEEPSAKE_SETS; i++) {
+        const int64_t step = snapshot_claims(sets[i]->fd, sets[i]->n, sets[i]->world);
+        if (step >= 0)
+            out[n++] = (struct keepsake_claim){sets[i]->generation, step};
+    }
+    return n;
+}
+
+/* Ranks of a generation are a step apart at most, and each has the step before its newest, too. */
+int keepsake_common(struct keepsake_claim *a, int n_a, const struct keepsake_claim *b, int n_b)
+{
+    int n = 0;
+    for (int i = 0; i < n_a; i++)
+        for (int j = 0; j < n_b; j++)
+            if (a[i].generation == b[j].generation) {
+                const int64_t step = a[i].step < b[j].step ? a[i].step : b[j].step;
+                a[n++] = (struct keepsake_claim){a[i].generation, step};
+                break;
+            }
+    return n;
+}
+
+struct keepsake_claim keepsake_newest(const struct keepsake_claim *claims, int n)
+{
+    struct keepsake_claim newest = {0, -1};
+    for (int i = 0; i < n; i++)
+        if (claims[i].generation > newest.generation)
+            newest = claims[i];
+    return newest;
 }

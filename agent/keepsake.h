@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keepsake.h - the memory that a generation of ranks leaves to the next one
  *
- * One memory file per rank (engine/snapshot.h), held open here, so that it outlives the rank.
- * The next generation gets new files to write, and those of the last generation that left a
- * whole step to read: a generation that dies at its start does not cost what the one before
- * had.  Without memory files ranks go on from their checkpoints.
+ * One memory file per rank of this node (engine/snapshot.h), held open here, so that it outlives the
+ * rank.  The next generation gets new files to write, and to read those of the newest one that left a
+ * whole step: a generation that dies at its start does not cost what the one before had.  With
+ * several nodes that is the newest that left one on all of them, so each says what it has, and the
+ * head's choice counts.  Without memory files ranks go on from their checkpoints.
  */
 #ifndef AGENT_KEEPSAKE_H
 #define AGENT_KEEPSAKE_H
@@ -15,18 +16,35 @@ struct err;
 
 struct keepsake_files {
     int *fd, n;
+    int  generation, world; /* of so many ranks on all nodes */
 };
 
 struct keepsake {
     struct keepsake_files now, last;
 };
 
-/* New files for a generation of n ranks. A failure: there are none, and what the last one left stays
- * readable. */
-int keepsake_begin(struct keepsake *k, int n, struct err *err);
+/* New files for n ranks here of a generation of `world`. Of those before, what generation `from` left stays
+ * readable (0: nothing does). A failure: there are no new ones. */
+int keepsake_begin(struct keepsake *k, int generation, int from, int n, int world, struct err *err);
 void keepsake_fini(struct keepsake *k);
 
-/* The step that `last` holds, or -1. */
-int64_t keepsake_step(const struct keepsake *k);
+/* --- what to go on from */
+
+enum { KEEPSAKE_SETS = 2 };
+
+/* A dead generation, and the newest step that all of its ranks say they have. */
+struct keepsake_claim {
+    int     generation;
+    int64_t step;
+};
+
+/* What is here, the newest generation first; returns how many. */
+int keepsake_claims(const struct keepsake *k, struct keepsake_claim out[KEEPSAKE_SETS]);
+
+/* What both have, left in `a`; returns how many. */
+int keepsake_common(struct keepsake_claim *a, int n_a, const struct keepsake_claim *b, int n_b);
+
+/* Of the newest generation; none: generation 0, step -1. */
+struct keepsake_claim keepsake_newest(const struct keepsake_claim *claims, int n);
 
 #endif

@@ -33,15 +33,16 @@ struct launch_env {
     int           ras_port;        /* where NCCL tells of this generation alone; 0 = nobody asks */
     int           event_fd, control_fd; /* numbers in the child; -1 = none */
     int           snapshot_fd;     /* the rank's own; 0 = none */
-    int           old_fd, old_fds; /* those of the last generation: the first, and how many */
+    int           old_fd, old_fds; /* those of an earlier generation: the first, and how many */
     int64_t       restarts;        /* of the budget */
     int64_t       resume_step;     /* of a checkpoint; -1 = not known */
     int64_t       skip_step;       /* to be left out; -1 = none */
-    bool          forget;          /* do not resume from memory */
+    bool          forget;          /* not from memory */
     bool          rebuild;         /* a rank that has lost the others may wait for new ones */
     bool          keep;            /* who lives of the last generation goes on in this one */
     int64_t       deadline_s;      /* when the machine will be taken away, Unix time; 0: not known */
-    int64_t       snapshot_step;   /* of memory that is newer; 0 = none */
+    int           from;            /* the generation whose memory is resumed from; 0 = a checkpoint is */
+    int64_t       snapshot_step;   /* of that memory */
     const json_t *plan;
     int           remedies;        /* of the plan: so many, from the first on (agent/remedy.h) */
     const json_t *secrets;         /* NAME: value, or NULL */

@@ -16,6 +16,7 @@
 #include "agent/crew_wire.h"
 #include "agent/doctor.h"
 #include "agent/inspector.h"
+#include "agent/keepsake.h"
 #include "agent/knock.h"
 #include "agent/launch_env.h"
 #include "agent/log.h"
@@ -212,7 +213,8 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
         m->nccl_watch = nccl_watch_create(json_object_get(m->prepare, "plan"), m->o.facts);
     m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
                    json_object_size(json_object_get(spec, "watch")) > 0;
-    ranks_set_job(m->ranks, &(struct ranks_job){.run_dir = m->o.run_dir,
+    ranks_set_job(m->ranks, &(struct ranks_job){.snapshots = json_object_get(spec, "train") != NULL,
+                                                .run_dir = m->o.run_dir,
                                                 .workdir = m->payload.workdir,
                                                 .argv = m->payload.argv,
                                                 .setup_argv = m->payload.setup_argv});
@@ -273,7 +275,10 @@ static int start(struct member *m, const json_t *body, int *n, struct err *err)
         .restarts = int_of(body, "restarts"),
         .resume_step = int_of(body, "resume_step"),
         .skip_step = int_of(body, "skip_step"),
-        .forget = json_is_true(json_object_get(body, "forget")),
+        .from = (int)int_of(body, "from"),
+        .snapshot_step = int_of(body, "snapshot_step"),
+        .rebuild = json_is_true(json_object_get(body, "rebuild")),
+        .keep = json_is_true(json_object_get(body, "keep")),
         .deadline_s = int_of(body, "deadline_s"),
         .plan = json_object_get(m->prepare, "plan"),
         .remedies = (int)int_of(body, "remedies"),
@@ -309,6 +314,18 @@ static void on_spawn(struct member *m, const json_t *body)
                          "pids", pids, "text", member_text(rc < 0 ? err.text : NULL)));
 }
 
+static void on_ask_kept(struct member *m, const json_t *body)
+{
+    struct keepsake_claim claims[KEEPSAKE_SETS];
+    const int n = ranks_claims(m->ranks, claims);
+    json_t *sets = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(sets, json_pack("[i, I]", claims[i].generation,
+                                              (json_int_t)claims[i].step));
+    member_say(m, CREW_KEPT, json_pack("{s:I, s:o}", "generation",
+                                       (json_int_t)int_of(body, "generation"), "sets", sets));
+}
+
 /* --- the head's words --------------------------------------------------------------------------- */
 
 static void on_inspect(struct member *m, const json_t *body)
@@ -331,6 +348,9 @@ static void on_message(void *arg, const struct wire_row *row, const json_t *body
     switch ((int)row->number) {
     case CREW_PREPARE:
         on_prepare(m, body);
+        break;
+    case CREW_ASK_KEPT:
+        on_ask_kept(m, body);
         break;
     case CREW_SPAWN:
         on_spawn(m, body);

@@ -66,8 +66,17 @@ static void on_exited(void *arg, const struct agent_exit *e)
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
 {
-    member_say(arg, CREW_LINE, json_pack("{s:i, s:i, s:O}", "generation", generation, "rank", rank,
-                                         "line", line));
+    struct member *m = arg;
+    struct agent_exit e = {0};
+    const char *ev = json_string_value(json_object_get(line, "ev"));
+    json_t *spent = NULL;
+    if (ev && strcmp(ev, "parted") == 0) {
+        ranks_phases(m->ranks, rank, &e);
+        spent = json_pack("{s:I, s:I, s:I}", "init_ms", (json_int_t)e.init_ms, "data_ms",
+                          (json_int_t)e.data_ms, "checkpoint_ms", (json_int_t)e.checkpoint_ms);
+    }
+    member_say(m, CREW_LINE, json_pack("{s:i, s:i, s:O, s:o*}", "generation", generation, "rank", rank,
+                                       "line", line, "spent", spent));
 }
 
 static void on_relay(void *arg, int generation, const json_t *line)

@@ -190,23 +190,24 @@ static void kill_living(struct ranks *r)
     }
 }
 
-/* Memory for this generation and from the last one; a machine that has none does without. Of several
- * nodes each has only its own ranks' memory: what another one lost is nowhere, so none is kept. */
+/* Memory for this generation, and that of an earlier one; a machine that has none does without. */
 static void give_snapshots(struct ranks *r, struct launch_env *e)
 {
     struct err err = {0};
     e->snapshot_fd = 0;
-    e->snapshot_step = 0;
-    if (!r->job.snapshots || e->generation == 0 || e->nodes > 1)
+    if (!r->job.snapshots || e->generation == 0)
         return;
-    if (keepsake_begin(&r->keep, e->world_size, &err) < 0)
+    if (keepsake_begin(&r->keep, e->generation, e->from, launch_env_local(e), e->world_size, &err) < 0)
         log_warn(e->name, "%s", err.text);
     else
         e->snapshot_fd = CHILD_FIRST_FD + 2;
     e->old_fd = CHILD_FIRST_FD + 2 + (e->snapshot_fd > 0);
     e->old_fds = r->keep.last.n;
-    int64_t step = keepsake_step(&r->keep);
-    e->snapshot_step = step > 0 && step >= e->resume_step && !e->forget ? step : 0;
+}
+
+int ranks_claims(const struct ranks *r, struct keepsake_claim *out)
+{
+    return r->job.snapshots ? keepsake_claims(&r->keep, out) : 0;
 }
 
 static int give_ports(struct ranks *r, struct launch_env *e, struct err *err)

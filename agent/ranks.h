@@ -21,6 +21,7 @@
 struct agent_exit;
 struct err;
 struct flight_page;
+struct keepsake_claim;
 struct launch_env;
 struct ranks;
 
@@ -49,6 +50,9 @@ void ranks_close(struct ranks *r);
 void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
+
+/* What earlier generations left in memory here (KEEPSAKE_SETS of keepsake.h at most); returns how many. */
+int ranks_claims(const struct ranks *r, struct keepsake_claim *out);
 
 /* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
  * With e->keep those of the last generation that live have parted (engine/rebuild.h) and go on. On

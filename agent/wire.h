@@ -159,6 +159,7 @@ enum wire_message {
     CREW_NCCL       = 76,
     CREW_NOTICE     = 77,
     CREW_GPU        = 78,
+    CREW_KEPT       = 79,
     CREW_TAKEN      = 96,
     CREW_REFUSED    = 97,
     CREW_HEAD_PULSE = 98,
@@ -169,7 +170,8 @@ enum wire_message {
     CREW_SWEEP      = 103,
     CREW_RELAYED    = 104,
     CREW_INSPECT    = 105,
-    CREW_BYE        = 106
+    CREW_BYE        = 106,
+    CREW_ASK_KEPT   = 107
 };
 
 enum wire_direction { TO_CONTROLLER, TO_AGENT, TO_HEAD, TO_MEMBER, WIRE_DIRECTIONS };

@@ -5,6 +5,7 @@
 #include "agent/broom.h"
 #include "agent/crew.h"
 #include "agent/held.h"
+#include "agent/keepsake.h"
 #include "agent/launch_env.h"
 #include "agent/process.h"
 #include "agent/ranks.h"
@@ -112,6 +113,7 @@ int world_prepare(struct world *w, const struct ranks_job *job, const json_t *pl
         return err_set(err, ERR_MEMORY, "no memory for %d ranks", np);
     w->np = np;
     ranks_set_job(w->ranks, job);
+    w->keeps = job->snapshots;
     return w->crew ? world_nodes_prepare(w, plan, err) : 0;
 }
 
@@ -122,6 +124,14 @@ struct crew *world_crew(const struct world *w)
 
 /* --- doing --------------------------------------------------------------------------------- */
 
+void world_choose_memory(struct launch_env *e, const struct keepsake_claim *claims, int n)
+{
+    const struct keepsake_claim newest = keepsake_newest(claims, n);
+    const bool good = !e->forget && newest.step > 0 && newest.step >= e->resume_step;
+    e->from = good ? newest.generation : 0;
+    e->snapshot_step = good ? newest.step : 0;
+}
+
 void world_start(struct world *w, struct launch_env *e)
 {
     struct err err = {0};
@@ -130,6 +140,8 @@ void world_start(struct world *w, struct launch_env *e)
         world_nodes_start(w, e);
         return;
     }
+    struct keepsake_claim claims[KEEPSAKE_SETS];
+    world_choose_memory(e, claims, ranks_claims(w->ranks, claims));
     int rc = ranks_start(w->ranks, e, w->pids, &err);
     w->hooks.started(w->hooks.arg, &(struct world_started){.generation = e->generation,
                                                            .pids = w->pids,
@@ -157,6 +169,7 @@ void world_sweep(struct world *w, int generation)
     w->clean = true;
     w->left[0] = '\0';
     w->starting = -1;
+    w->asking = false;
     held_tell(&w->held, NULL);
     if (w->nodes)
         crew_sweep(w->crew, generation);
@@ -233,6 +246,8 @@ void world_phases(const struct world *w, int rank, struct agent_exit *e)
 {
     if (world_is_here(w, rank))
         ranks_phases(w->ranks, rank, e);
+    else
+        crew_phases(w->crew, rank, e);
 }
 
 const char *world_last_lines(const struct world *w, int rank)

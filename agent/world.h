@@ -68,8 +68,8 @@ struct crew *world_crew(const struct world *w); /* NULL: one node */
  * each rank is. */
 int world_prepare(struct world *w, const struct ranks_job *job, const json_t *plan, struct err *err);
 
-/* Start generation e->generation, 0: the setup.  e->plan is that of this node; who is on which node
- * is filled in. */
+/* Start generation e->generation, 0: the setup.  e->plan is that of this node; who is on which node, and
+ * what memory is resumed from, is filled in. What *e points to outlives the answer. */
 void world_start(struct world *w, struct launch_env *e);
 
 /* {"cmd":"..."} to every living rank; a signal to the process group of each. */
@@ -103,7 +103,7 @@ int64_t *world_workers(const struct world *w, int first, int *n);
 /* Look into the ranks of the other nodes as well: so many answers follow. */
 int world_inspect(struct world *w, int generation);
 
-/* Where the time of a rank on this node went (agent/ranks.h). */
+/* Where the time of a rank went (agent/ranks.h); of one on another node, when it has parted. */
 void world_phases(const struct world *w, int rank, struct agent_exit *e);
 
 /* The last lines of a rank's output, or "". */

@@ -9,6 +9,7 @@
 #include "agent/buf.h"
 #include "agent/crew.h"
 #include "agent/held.h"
+#include "agent/keepsake.h"
 #include "agent/launch_env.h"
 #include "agent/ranks.h"
 #include "agent/world_parts.h"
@@ -104,16 +105,11 @@ static int fill_env(const struct world *w, struct launch_env *e, struct err *err
     return 0;
 }
 
-void world_nodes_start(struct world *w, struct launch_env *e)
+/* On all nodes, in the same turn of the loop. */
+static void start_all(struct world *w, struct launch_env *e)
 {
     struct err err = {0};
     struct crew_spawn *where = calloc((size_t)w->n, sizeof(*where));
-    held_tell(&w->held, NULL);
-    held_tell(&w->setup, NULL);
-    w->starting = e->generation;
-    w->setups = e->generation == 0 ? w->n : 0;
-    w->setup_failed = false;
-    w->trouble[0] = '\0';
     if (!where)
         err_set(&err, ERR_MEMORY, "no memory to start ranks on %d nodes", w->n);
     if (!where || fill_env(w, e, &err) < 0) { /* nobody was asked */
@@ -126,6 +122,35 @@ void world_nodes_start(struct world *w, struct launch_env *e)
     if (ranks_start(w->ranks, e, w->pids, &err) < 0)
         snprintf(w->trouble, sizeof(w->trouble), "%s: %.200s", crew_name(w->crew, 0), err.text);
     w->snapshot_step = e->snapshot_step;
+}
+
+/* One node's memory is a part of the state: what counts is what all have. */
+static void on_kept(void *arg, int generation, const struct keepsake_claim *others, int n)
+{
+    struct world *w = arg;
+    struct keepsake_claim claims[KEEPSAKE_SETS];
+    if (!w->asking || w->starting != generation)
+        return;
+    w->asking = false;
+    n = keepsake_common(claims, ranks_claims(w->ranks, claims), others, n);
+    world_choose_memory(&w->next, claims, n);
+    start_all(w, &w->next);
+}
+
+void world_nodes_start(struct world *w, struct launch_env *e)
+{
+    held_tell(&w->held, NULL);
+    held_tell(&w->setup, NULL);
+    w->starting = e->generation;
+    w->setups = e->generation == 0 ? w->n : 0;
+    w->setup_failed = false;
+    w->trouble[0] = '\0';
+    w->asking = w->keeps && e->generation > 1;
+    w->next = *e;
+    if (w->asking)
+        crew_ask_kept(w->crew, e->generation);
+    else
+        start_all(w, &w->next);
 }
 
 /* --- what they do --------------------------------------------------------------------------- */
@@ -259,6 +284,7 @@ int world_gather(struct world *w, const struct crew_options *o, struct err *err)
 {
     const struct crew_hooks hooks = {.gathered = on_gathered,
                                      .prepared = on_prepared,
+                                     .kept = on_kept,
                                      .spawned = on_spawned,
                                      .exited = on_exited,
                                      .line = on_line,

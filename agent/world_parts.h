@@ -4,7 +4,10 @@
 #define AGENT_WORLD_PARTS_H
 
 #include "agent/agent_core.h"
+#include "agent/launch_env.h"
 #include "agent/world.h"
+
+struct keepsake_claim;
 
 /* The ranks of a node, side by side. */
 struct world_node {
@@ -29,6 +32,9 @@ struct world {
 
     /* an answer to world_start() that is due */
     int                starting; /* the generation, -1: none */
+    struct launch_env  next;     /* of it, while it is asked who has what memory */
+    bool               asking;
+    bool               keeps;    /* ranks leave memory (agent/keepsake.h) */
     int64_t            snapshot_step;
     char               trouble[300]; /* why it could not be started here, "" = it was */
     struct held       *held;     /* what ranks here did meanwhile */
@@ -41,6 +47,9 @@ struct world {
     bool               clean;
     char               left[600];
 };
+
+/* The newest of what generations left, if it is newer than the checkpoint. */
+void world_choose_memory(struct launch_env *e, const struct keepsake_claim *claims, int n);
 
 /* world_nodes.c: the same for several nodes. */
 int world_nodes_prepare(struct world *w, const json_t *plan, struct err *err);

@@ -24,10 +24,10 @@ uint64_t snapshot_checksum(int64_t step, const uint64_t *chunks, size_t n)
     return digest_word(chunks, n * sizeof(*chunks), (uint64_t)step);
 }
 
-static bool read_head(struct snapshot_head *h, int fd, int n)
+static bool read_head(struct snapshot_head *h, int fd, int world)
 {
     return pread(fd, h, sizeof(*h), 0) == (ssize_t)sizeof(*h) && h->magic == SNAPSHOT_MAGIC &&
-           h->world == (uint64_t)n && h->copies <= SNAPSHOT_COPIES;
+           h->world == (uint64_t)world && h->copies <= SNAPSHOT_COPIES;
 }
 
 static bool has(const struct snapshot_head *h, int64_t step)
@@ -38,17 +38,17 @@ static bool has(const struct snapshot_head *h, int64_t step)
     return false;
 }
 
-int64_t snapshot_claims(const int *fds, int n)
+int64_t snapshot_claims(const int *fds, int n, int world)
 {
     struct snapshot_head first, h;
     int64_t newest = -1;
-    if (n < 1 || !read_head(&first, fds[0], n))
+    if (n < 1 || !read_head(&first, fds[0], world))
         return -1;
     for (uint64_t i = 0; i < first.copies; i++) {
         const int64_t step = first.copy[i].step;
         bool all = step > newest;
         for (int r = 1; all && r < n; r++)
-            all = read_head(&h, fds[r], n) && has(&h, step);
+            all = read_head(&h, fds[r], world) && has(&h, step);
         newest = all ? step : newest;
     }
     return newest;

@@ -32,8 +32,8 @@ enum { SNAPSHOT_NOTES = 65536, SNAPSHOT_NAME = 128, SNAPSHOT_RANKS = 128 };
 /* A descriptor of an empty memory file, closed on exec; -1: the system has none. */
 int snapshot_make(struct err *err);
 
-/* The newest step that all n say they have, or -1. Looks at heads only. */
-int64_t snapshot_claims(const int *fds, int n);
+/* The newest step that all n, of so many ranks, say they have, or -1. Looks at heads only. */
+int64_t snapshot_claims(const int *fds, int n, int world);
 
 /* --- a rank writes */
 
@@ -96,17 +96,31 @@ void snapshot_drop(struct snapshot *p, int image);
 
 struct snapshot_set;
 
-/* All n files of a generation that is dead. NULL where there is nothing to read: no failure. */
+/* n files of a generation that is dead, of one rank after the other: of all, or of those of a node
+ * (snapshot_share.h). NULL where there is nothing to read: no failure. */
 int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct err *err);
 void snapshot_set_close(struct snapshot_set *set);
 
-/* The newest step that all its ranks have whole (checksums are compared), or -1. */
-int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout);
+/* Whose files they are: ranks [*first, *first + n) of *world. */
+int snapshot_set_ranks(const struct snapshot_set *set, int *first, int *world);
 
-/* Of that step: the notes of rank 0, valid until the set is closed; and the numbers, for what `into`
- * holds. A failure may have filled a part of it. */
+/* The newest step, `most` or older, that all its ranks have whole (checksums are compared), or -1. */
+int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout, int64_t most);
+
+/* Of that step: the notes of its first rank, valid until the set is closed; all ranks have the same. */
 const void *snapshot_set_notes(const struct snapshot_set *set, int64_t step, size_t *size);
-int snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
-                      struct err *err);
+
+/* Its numbers, for what `into` holds; missing[into->len]: how many of each part no file has. */
+void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
+                       size_t *missing);
+
+/* Numbers [from, to) of a tensor. */
+struct snapshot_span {
+    size_t from, to;
+};
+/* What one of its ranks has of the tensor `name`, and the first of the numbers; none: from == to. `hint` is
+ * about where it is among all. */
+struct snapshot_span snapshot_set_span(const struct snapshot_set *set, int64_t step, int rank,
+                                       const char *name, int hint, const float **numbers);
 
 #endif

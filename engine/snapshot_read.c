@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapshot_read.c - what the ranks of a dead generation left; see snapshot.h */
-#include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +60,14 @@ static bool map(struct file *f, int fd)
     return is_sound(f);
 }
 
+/* Is it the file of the rank after the one before, of as many? */
+static bool follows(const struct snapshot_set *set, int i)
+{
+    const struct snapshot_head *first = set->file[0].head, *h = set->file[i].head;
+    return first->world <= INT_MAX && h->world == first->world && first->rank < first->world &&
+           h->rank == first->rank + (uint64_t)i && h->rank < h->world;
+}
+
 int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct err *err)
 {
     struct snapshot_set *set = calloc(1, sizeof(*set) + (size_t)n * sizeof(set->file[0]));
@@ -68,8 +76,7 @@ int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct e
         return err_set(err, ERR_MEMORY, "no memory for a list of snapshots");
     for (set->n = 0; set->n < n;) {
         struct file *f = &set->file[set->n++];
-        if (!map(f, fds[set->n - 1]) || f->head->world != (uint64_t)n ||
-            f->head->rank != (uint64_t)set->n - 1) {
+        if (!map(f, fds[set->n - 1]) || !follows(set, set->n - 1)) {
             snapshot_set_close(set); /* of a rank that died early: nothing to go on from */
             return 0;
         }
@@ -149,9 +156,16 @@ static int64_t newest_before(const struct file *f, int64_t than)
     return newest;
 }
 
-int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout)
+int snapshot_set_ranks(const struct snapshot_set *set, int *first, int *world)
 {
-    int64_t step = newest_before(&set->file[0], INT64_MAX);
+    *first = (int)set->file[0].head->rank;
+    *world = (int)set->file[0].head->world;
+    return set->n;
+}
+
+int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout, int64_t most)
+{
+    int64_t step = newest_before(&set->file[0], most < INT64_MAX ? most + 1 : most);
     while (step >= 0 && !all_have(set, layout, step))
         step = newest_before(&set->file[0], step);
     return step;
@@ -176,32 +190,28 @@ static const struct snapshot_row *find_row(const struct file *f, const char *nam
     return NULL;
 }
 
-/* Copies what one file has of it; returns how many numbers. */
-static size_t take(const struct file *f, int64_t step, const struct state_part *p, uint64_t hint)
+struct snapshot_span snapshot_set_span(const struct snapshot_set *set, int64_t step, int rank,
+                                       const char *name, int hint, const float **at)
 {
-    const struct snapshot_row *r = find_row(f, p->name, hint);
-    const struct snapshot_copy *c = copy_of(f, step);
-    if (!r || !c)
-        return 0;
-    size_t lo = r->from > p->from ? r->from : p->from, hi = r->to < p->to ? r->to : p->to;
-    if (lo >= hi)
-        return 0;
-    memcpy(p->data + (lo - p->from), numbers(f, c) + r->at + (lo - r->from),
-           (hi - lo) * sizeof(float));
-    return hi - lo;
+    const uint64_t i = (uint64_t)rank - set->file[0].head->rank;
+    const struct file *f = i < (uint64_t)set->n ? &set->file[i] : NULL;
+    const struct snapshot_row *r = f ? find_row(f, name, (uint64_t)hint) : NULL;
+    const struct snapshot_copy *c = r ? copy_of(f, step) : NULL;
+    *at = c ? numbers(f, c) + r->at : NULL;
+    return c ? (struct snapshot_span){r->from, r->to} : (struct snapshot_span){0, 0};
 }
 
-int snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
-                      struct err *err)
+void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
+                       size_t *missing)
 {
+    const int first = (int)set->file[0].head->rank;
     for (int i = 0; i < into->len; i++) {
         const struct state_part *p = &into->part[i];
-        size_t found = 0;
-        for (int r = 0; r < set->n; r++)
-            found += take(&set->file[r], step, p, (uint64_t)i);
-        if (found != p->to - p->from)
-            return err_set(err, ERR_DATA, "the snapshot of step %lld has %zu of %zu numbers of %s",
-                           (long long)step, found, p->to - p->from, p->name);
+        missing[i] = p->to - p->from;
+        for (int r = first; r < first + set->n; r++) {
+            const float *at;
+            const struct snapshot_span s = snapshot_set_span(set, step, r, p->name, i, &at);
+            missing[i] -= state_put(p, s.from, s.to, at);
+        }
     }
-    return 0;
 }

@@ -3,6 +3,7 @@
 #include "engine/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/err.h"
 #include "engine/layout.h"
@@ -76,4 +77,13 @@ size_t state_saves(const struct state *s)
     for (int i = 0; i < s->len; i++)
         n += s->part[i].save_to - s->part[i].save_from;
     return n;
+}
+
+size_t state_put(const struct state_part *p, size_t from, size_t to, const float *numbers)
+{
+    const size_t lo = from > p->from ? from : p->from, hi = to < p->to ? to : p->to;
+    if (lo >= hi)
+        return 0;
+    memcpy(p->data + (lo - p->from), numbers + (lo - from), (hi - lo) * sizeof(float));
+    return hi - lo;
 }

@@ -50,4 +50,7 @@ void state_free(struct state *s);
 /* Numbers that this rank saves. */
 size_t state_saves(const struct state *s);
 
+/* Puts numbers [from, to) of the tensor where this rank holds them; returns how many it does. */
+size_t state_put(const struct state_part *p, size_t from, size_t to, const float *numbers);
+
 #endif

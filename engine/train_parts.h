@@ -98,6 +98,9 @@ int train_ranks_failed(struct train *t);
 int train_ranks_barrier(struct train *t);
 /* What rank 0 has in data, for all. */
 int train_ranks_tell(struct train *t, void *data, size_t bytes);
+/* Is this the first rank of its node; and how many are on it? */
+bool train_ranks_first_here(const struct train *t);
+int train_ranks_here(const struct train *t);
 /* This rank's part of a global batch: samples [*from, *to). */
 void train_ranks_slice(const struct train *t, int *from, int *to);
 /* What ranks tell each other at a step boundary: what was asked of any rank; whether rank 0 says that a
@@ -190,8 +193,8 @@ void train_save_prove(struct train *t);
 /* train_snapshot.c: memory that outlives this rank. */
 int train_snapshot_open(struct train *t);
 void train_snapshot_close(struct train *t);
-/* The step that a dead generation left whole, or -1; and to go on from it. */
-int64_t train_snapshot_step(struct train *t);
+/* The step that a dead generation left whole, or -1; and to go on from it. All ranks together. */
+int train_snapshot_step(struct train *t, int64_t *step);
 int train_snapshot_load(struct train *t, int64_t step);
 /* The update of a step; after the step; and before the last gradients of the next one go to others, or
  * weights change. */
@@ -214,7 +217,7 @@ static inline int64_t train_plan_step(const struct train *t)
     return t->at + (t->env->desync_at > 0 && t->at >= t->env->desync_at);
 }
 
-/* train_snapshot.c: a quarter of what this machine has left, for all ranks together, and no more. */
+/* train_snapshot.c: a quarter of what this machine has left, for all of its ranks, and no more. */
 bool train_has_room(const struct train *t, int64_t bytes);
 
 /* train_pictures.c: draw, write, tell, score. */

@@ -186,6 +186,27 @@ int train_ranks_tell(struct train *t, void *data, size_t bytes)
     return 0;
 }
 
+/* The node of this rank. */
+static int node_of(const struct train *t)
+{
+    const struct dist_meet *meet = rendezvous_meet(t->rendezvous);
+    int node = 0;
+    while (node + 1 < meet->nodes && t->env->rank >= meet->first[node + 1])
+        node++;
+    return node;
+}
+
+bool train_ranks_first_here(const struct train *t)
+{
+    return rendezvous_meet(t->rendezvous)->first[node_of(t)] == t->env->rank;
+}
+
+int train_ranks_here(const struct train *t)
+{
+    const int *first = rendezvous_meet(t->rendezvous)->first + node_of(t);
+    return first[1] - first[0];
+}
+
 void train_ranks_slice(const struct train *t, int *from, int *to)
 {
     int64_t all = t->spec.batch_global, world = t->env->world_size, rank = t->env->rank;

@@ -6,6 +6,8 @@
  * next step.  It is sealed before this rank hands over the last gradients of that step: whoever has
  * their sum knows that all have the copy of the step before (snapshot.h).
  *
+ * What another node's ranks left comes from there (snapshot_share.h).
+ *
  * Without an agent (nobody made the memory), or where the machine has no room for it, a run goes on
  * from its checkpoints alone.
  */
@@ -23,6 +25,7 @@
 #include "engine/layout.h"
 #include "engine/memory.h"
 #include "engine/snapshot.h"
+#include "engine/snapshot_share.h"
 #include "engine/state.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
@@ -30,7 +33,7 @@
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 
-enum { NAP_NS = 50000, END_S = 5, COPY_S = 600 };
+enum { NAP_NS = 50000, END_S = 5, COPY_S = 600, READ_MS = 600000 };
 
 /* All that is not a number of a tensor; exponents behind it. */
 struct notes {
@@ -72,16 +75,16 @@ static void read_env(struct train_snapshot *s)
 bool train_has_room(const struct train *t, int64_t bytes)
 {
     const struct memory_room room = memory_room_here();
-    return room.free == 0 || bytes * t->env->world_size <= room.free / 4;
+    return room.free == 0 || bytes * train_ranks_here(t) <= room.free / 4;
 }
 
 static void tell_no_room(struct train *t, int64_t bytes)
 {
-    if (train_is_first(t))
+    if (train_ranks_first_here(t))
         progress_warning(t->progress,
                          "no snapshots in memory: they would take %.1f GiB of the %.1f GiB that "
                          "are free; a rank that dies costs the steps since the last checkpoint",
-                         (double)bytes * t->env->world_size / 0x1p30,
+                         (double)bytes * train_ranks_here(t) / 0x1p30,
                          (double)memory_room_here().free / 0x1p30);
 }
 
@@ -199,10 +202,13 @@ void train_snapshot_close(struct train *t)
     free(s);
 }
 
-int64_t train_snapshot_step(struct train *t)
+int train_snapshot_step(struct train *t, int64_t *step)
 {
-    const struct train_snapshot *s = t->snapshot;
-    return s->set ? snapshot_set_step(s->set, layout_digest(model_layout(step_model(t->step)))) : -1;
+    const uint64_t layout = layout_digest(model_layout(step_model(t->step)));
+    if (snapshot_share_step(t->dist, t->snapshot->set, layout, train_ranks_first_here(t), READ_MS, step,
+                            &t->err) < 0)
+        return train_ranks_failed(t);
+    return 0;
 }
 
 int train_snapshot_load(struct train *t, int64_t step)
@@ -211,6 +217,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     struct notes n;
     struct state state;
     size_t size, exponents = 0;
+    uint64_t came;
     const char *text = s->set ? snapshot_set_notes(s->set, step, &size) : NULL;
     int32_t *exponent = t->exact ? exact_exponents(t->exact, &exponents) : NULL;
     if (!text || size != sizeof(n) + exponents * sizeof(*exponent))
@@ -221,27 +228,30 @@ int train_snapshot_load(struct train *t, int64_t step)
         memcpy(exponent, text + sizeof(n), exponents * sizeof(*exponent));
     if (step_state(t->step, &state, &t->err) < 0)
         return -1;
-    int rc = snapshot_set_load(s->set, step, &state, &t->err);
+    int rc = snapshot_share_load(t->dist, s->set, step, &state, READ_MS, &came, &t->err);
     state_free(&state);
+    if (rc < 0)
+        return train_ranks_failed(t);
     optim_set_count(step_optim(t->step), n.optim_count);
     t->at = step;
     t->loss = n.loss;
     t->left_out = n.left_out;
-    if (rc == 0 && (step_push(t->step, &t->err) < 0 ||
-                    optim_push(step_optim(t->step), &t->err) < 0))
-        rc = -1;
-    if (rc == 0 && train_is_first(t))
+    if (step_push(t->step, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0)
+        return -1;
+    if (train_is_first(t))
         printf("resumed: step %lld from memory\n", (long long)step);
-    return rc;
+    if (train_ranks_first_here(t) && came > 0)
+        printf("memory: %.1f MiB of it came from other nodes\n", (double)came / 0x1p20);
+    return 0;
 }
 
-/* This generation has a whole step of its own: the last one's memory goes back. Rank 0 has seen all
- * finish the step after the first, so nobody reads it any more. */
+/* This generation has a whole step of its own: the last one's memory goes back. The first rank of a node has
+ * seen all finish the step after the first, so nobody reads it any more. */
 static void forget_old(struct train *t, struct train_snapshot *s)
 {
     snapshot_set_close(s->set);
     s->set = NULL;
-    if (!train_is_first(t))
+    if (!train_ranks_first_here(t))
         return;
     for (int i = 0; i < s->n_old; i++)
         if (ftruncate(s->old[i], 0) < 0)

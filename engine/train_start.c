@@ -312,9 +312,8 @@ struct origin {
 };
 
 /* A snapshot is of this very attempt: at least as new as any checkpoint that counts. */
-static bool find_memory(struct train *t, struct origin *o)
+static bool find_memory(struct train *t, int64_t step, struct origin *o)
 {
-    int64_t step = train_snapshot_step(t);
     o->saved = checkpoint_newest_step(t->dir);
     if (step < 0 || step < o->saved) {
         o->saved = -1;
@@ -327,13 +326,13 @@ static bool find_memory(struct train *t, struct origin *o)
 
 /* resume: none and resume: PATH say how a job begins; once it has begun, what counts is its own
  * newest checkpoint. */
-static int find_origin(struct train *t, struct origin *o)
+static int find_origin(struct train *t, int64_t memory, struct origin *o)
 {
     bool latest = strcmp(t->spec.resume, "latest") == 0;
     bool none = strcmp(t->spec.resume, "none") == 0;
     struct checkpoint_info info;
     *o = (struct origin){.saved = -1, .memory = -1};
-    if (find_memory(t, o))
+    if (find_memory(t, memory, o))
         return 0;
     if (latest || t->env->again) {
         int found = checkpoint_latest(&info, t->dir, on_bad, t, &t->err);
@@ -357,7 +356,9 @@ static int find_origin(struct train *t, struct origin *o)
 static int resume_or_start(struct train *t)
 {
     struct origin o;
-    if ((train_is_first(t) && find_origin(t, &o) < 0) || train_ranks_tell(t, &o, sizeof(o)) < 0)
+    int64_t memory;
+    if (train_snapshot_step(t, &memory) < 0 || (train_is_first(t) && find_origin(t, memory, &o) < 0) ||
+        train_ranks_tell(t, &o, sizeof(o)) < 0)
         return -1;
     t->saved = o.saved;
     if (o.memory >= 0)

@@ -38,11 +38,11 @@ struct board {
 };
 
 /* How many nodes the ranks are spread over: all on one, each on its own, or some on each. */
-enum layout { ONE_NODE, EACH_ALONE, TWO_NODES };
+enum spread { ONE_NODE, EACH_ALONE, TWO_NODES };
 
 static struct board *board;
 static int world;
-static enum layout layout;
+static enum spread layout;
 static int node_first[RANKS + 1];
 static struct dist_meet meet_by_board;
 static int64_t init_ms, wait_ms;
@@ -170,7 +170,7 @@ static inline int teardown(void **state)
 
 static inline int choose_layout(void **state)
 {
-    layout = (enum layout)(uintptr_t)*state;
+    layout = (enum spread)(uintptr_t)*state;
     return 0;
 }
 

@@ -103,6 +103,20 @@ static void a_back_off_ends_the_processes(void **state)
     expect(swept(true), "restart_scheduled TIMER(5000)");
 }
 
+/* It takes ranks along, and on which nodes the job goes on is not decided here. */
+static void a_lost_node_ends_the_wait(void **state)
+{
+    (void)state;
+    killed(1, 1, 9);
+    line(1, 0, PARTED);
+    expect(lost(), "node_lost SIGNAL(15) TIMER(3000)");
+    expect(exited(1, 0, 74), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("cause"), "\"rank_crash\"");
+    swept(true);
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("cause"), "\"node_lost\"");
+}
+
 static void a_stop_ends_the_wait(void **state)
 {
     (void)state;
@@ -133,6 +147,7 @@ int main(void)
         PART(who_does_not_part_is_stopped_with_the_others),
         PART(one_alone_has_parted),
         PART(a_back_off_ends_the_processes),
+        PART(a_lost_node_ends_the_wait),
         PART(a_stop_ends_the_wait),
         PART(other_failures_need_new_processes),
     };

@@ -8,6 +8,7 @@
 
 #include "agent/agent_core.h"
 #include "agent/crew.h"
+#include "agent/keepsake.h"
 #include "agent/inspect.h"
 #include "agent/launch_env.h"
 #include "agent/member.h"
@@ -21,6 +22,7 @@ static char places[NODES][160], self[4096];
 
 /* What the hooks have told. */
 static struct told {
+    int kept, kept_before, kept_sets;
     int gathered, prepared, spawned, exits, lines, relays, outputs, swept, inspections, losses;
     char refusal[700], spawn_text[700], left[700], lost[700], inspected[8192], order[40];
     bool clean;
@@ -43,6 +45,15 @@ static void on_gathered(void *arg)
     (void)arg;
     t.gathered++;
     mark('g');
+}
+
+static void on_kept(void *arg, int generation, const struct keepsake_claim *common, int n)
+{
+    (void)arg;
+    (void)common;
+    t.kept++;
+    t.kept_before = generation;
+    t.kept_sets = n;
 }
 
 static void on_prepared(void *arg, const char *refusal)
@@ -129,7 +140,7 @@ static void on_lost(void *arg, int node, const char *text)
 }
 
 static const struct crew_hooks hooks = {
-    .gathered = on_gathered, .prepared = on_prepared, .spawned = on_spawned, .exited = on_exited,
+    .gathered = on_gathered, .kept = on_kept, .prepared = on_prepared, .spawned = on_spawned, .exited = on_exited,
     .line = on_line, .relay = on_relay, .output = on_output, .swept = on_swept,
     .inspected = on_inspected, .lost = on_lost};
 
@@ -387,6 +398,10 @@ static void a_generation_on_all_nodes(void **state)
     crew_sweep(crew, 1);
     AWAIT(swept, 1);
     assert_true(t.clean);
+    crew_ask_kept(crew, 2);
+    AWAIT(kept, 1);
+    assert_int_equal(t.kept_before, 2);
+    assert_int_equal(t.kept_sets, 0); /* these ranks are not the engine's */
     crew_bye(crew);
     assert_int_equal(await_member(1), 0);
     assert_int_equal(await_member(2), 0);

@@ -1,142 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_snapshot.c - what ranks leave in memory, other numbers of ranks find; torn copies are not used */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/unit/snapshot_fixture.h"
 
-#include <cmocka.h>
+#include <sys/stat.h>
 
 #include "agent/keepsake.h"
-#include "engine/err.h"
-#include "engine/layout.h"
-#include "engine/optim.h"
-#include "engine/shard.h"
 #include "engine/snapshot_parts.h"
-#include "engine/state.h"
-
-enum { RANKS = 8, LAYOUT = 77 };
-
-static struct layout *layout;
-
-/* One rank: its part of the optimizer, and all weights or (packed) its part of them. */
-struct rank {
-    struct shard *shard;
-    struct optim *optim;
-    float        *weights;
-    struct state  state;
-    int           fd;
-    struct snapshot *writer;
-};
-
-static struct rank ranks[RANKS];
-
-static void make_rank(struct rank *r, int rank, int world, enum shard_cut cut, bool packed)
-{
-    const struct optim_config cfg = {
-        .type = cut == SHARD_TENSORS ? OPTIM_CAME : OPTIM_ADAMW, .beta = {0.9, 0.99, 0.999},
-        .eps = {1e-8, 1e-16}, .clip_threshold = 1, .ema = 0.5};
-    struct err err = {0};
-    *r = (struct rank){.fd = snapshot_make(&err)};
-    shard_create(&r->shard, layout, world, cut, &err);
-    const struct optim_share share = {r->shard, rank, packed};
-    if (optim_create(&r->optim, &cfg, layout, world > 1 ? &share : NULL, &err) < 0)
-        fail_msg("%s", err.text);
-    r->weights = calloc(layout_floats(layout) + shard_floats(r->shard, rank), sizeof(float));
-    const struct state_source source = {layout, r->weights, packed, r->optim, r->shard, rank};
-    assert_int_equal(state_make(&r->state, &source, &err), 0);
-    const struct snapshot_run run = {LAYOUT, rank, world};
-    assert_int_equal(snapshot_create(&r->writer, r->fd, &run, &r->state, &err), 0);
-}
-
-static void drop_rank(struct rank *r)
-{
-    snapshot_destroy(r->writer);
-    if (r->fd >= 0)
-        close(r->fd);
-    state_free(&r->state);
-    optim_destroy(r->optim);
-    shard_destroy(r->shard);
-    free(r->weights);
-}
-
-/* Number k of a tensor at a step, as if all of it depended on both. */
-static float value(const struct state_part *p, size_t k, int64_t step)
-{
-    return (float)(p->name[0] * 31 + p->name[7]) + (float)(1000 * step) + 0.25f * (float)k;
-}
-
-static void fill(const struct rank *r, int64_t step)
-{
-    for (int i = 0; i < r->state.len; i++) {
-        const struct state_part *p = &r->state.part[i];
-        for (size_t k = p->from; k < p->to; k++)
-            p->data[k - p->from] = value(p, k, step);
-    }
-}
-
-static void check(const struct rank *r, int64_t step)
-{
-    for (int i = 0; i < r->state.len; i++) {
-        const struct state_part *p = &r->state.part[i];
-        for (size_t k = p->from; k < p->to; k++)
-            if (p->data[k - p->from] != value(p, k, step))
-                fail_msg("%s[%zu] is %g, not that of step %lld", p->name, k,
-                         (double)p->data[k - p->from], (long long)step);
-    }
-}
 
 static int setup(void **state)
 {
     (void)state;
-    static const int64_t shapes[][2] = {{37, 301}, {5, 1}, {64, 16}, {1, 1}, {300, 70}};
-    layout_create(&layout, NULL);
-    for (int i = 0; i < 5; i++) {
-        char name[] = "tensor 0";
-        name[7] = (char)('0' + i);
-        if (i == 2)
-            layout_next_unit(layout);
-        layout_add(layout, name, TENSOR_PARAM, 2, shapes[i], NULL);
-    }
-    return layout_add(layout, "buffer 9", TENSOR_BUFFER, 2, shapes[0], NULL) < 0;
+    return make_tensors();
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    layout_destroy(layout);
+    layout_destroy(tensors);
     return 0;
 }
 
 static struct snapshot_set *open_set(int world)
 {
-    int fds[RANKS];
+    int fds[SAVERS];
     struct snapshot_set *set;
     for (int r = 0; r < world; r++)
         fds[r] = ranks[r].fd;
     assert_int_equal(snapshot_set_open(&set, fds, world, NULL), 0);
     return set;
-}
-
-/* As a device would. */
-static int bring(void *arg, float *to, const float *from, size_t n)
-{
-    (void)arg;
-    memcpy(to, from, n * sizeof(*to));
-    return 0;
-}
-
-static void save_all(int world, int64_t step)
-{
-    for (int r = 0; r < world; r++) {
-        fill(&ranks[r], step);
-        assert_int_equal(snapshot_bring(ranks[r].writer, step, bring, NULL), 0);
-        snapshot_seal(ranks[r].writer, step, "notes", 5);
-    }
 }
 
 static void any_number_of_ranks_reads_any_other(void **state)
@@ -145,26 +36,31 @@ static void any_number_of_ranks_reads_any_other(void **state)
     static const struct {
         int            from, to;
         enum shard_cut cut;
-        bool           packed;
-    } rows[] = {{1, 1, SHARD_EVEN, false}, {4, 4, SHARD_EVEN, false}, {7, 6, SHARD_EVEN, true},
-                {6, 7, SHARD_EVEN, false}, {1, 8, SHARD_EVEN, true},  {8, 1, SHARD_EVEN, true},
-                {3, 5, SHARD_EVEN, false}, {5, 3, SHARD_TENSORS, false},
-                {2, 8, SHARD_TENSORS, true}};
+        enum held      held;
+    } rows[] = {{1, 1, SHARD_EVEN, HELD_WHOLE},         {4, 4, SHARD_EVEN, HELD_MOMENTS_APART},
+                {4, 3, SHARD_EVEN, HELD_WHOLE},         {7, 6, SHARD_EVEN, HELD_APART},
+                {6, 7, SHARD_EVEN, HELD_MOMENTS_APART}, {1, 8, SHARD_EVEN, HELD_APART},
+                {8, 1, SHARD_EVEN, HELD_APART},         {3, 5, SHARD_EVEN, HELD_MOMENTS_APART},
+                {5, 3, SHARD_TENSORS, HELD_MOMENTS_APART}, {2, 8, SHARD_TENSORS, HELD_APART}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (int r = 0; r < rows[i].from; r++)
-            make_rank(&ranks[r], r, rows[i].from, rows[i].cut, rows[i].packed);
+            make_rank(&ranks[r], r, rows[i].from, rows[i].cut, rows[i].held);
         save_all(rows[i].from, 41);
         save_all(rows[i].from, 42);
         struct snapshot_set *set = open_set(rows[i].from);
-        assert_int_equal(snapshot_set_step(set, LAYOUT), 42);
-        assert_int_equal(snapshot_set_step(set, LAYOUT + 1), -1);
+        assert_int_equal(snapshot_set_step(set, LAYOUT, INT64_MAX), 42);
+        assert_int_equal(snapshot_set_step(set, LAYOUT, 41), 41);
+        assert_int_equal(snapshot_set_step(set, LAYOUT, 40), -1);
+        assert_int_equal(snapshot_set_step(set, LAYOUT + 1, INT64_MAX), -1);
         for (int r = 0; r < rows[i].to; r++) {
             struct rank reader;
-            struct err err = {0};
-            size_t n;
-            make_rank(&reader, r, rows[i].to, rows[i].cut, !rows[i].packed && rows[i].to > 1);
-            if (snapshot_set_load(set, 42, &reader.state, &err) < 0)
-                fail_msg("%s", err.text);
+            size_t n, missing[64];
+            make_rank(&reader, r, rows[i].to, rows[i].cut,
+                      rows[i].held != HELD_APART && rows[i].to > 1 ? HELD_APART : HELD_WHOLE);
+            assert_in_range(reader.state.len, 1, 64);
+            snapshot_set_load(set, 42, &reader.state, missing);
+            for (int k = 0; k < reader.state.len; k++)
+                assert_int_equal(missing[k], 0);
             check(&reader, 42);
             assert_memory_equal(snapshot_set_notes(set, 42, &n), "notes", 5);
             assert_int_equal(n, 5);
@@ -193,7 +89,7 @@ static void only_what_all_have_whole(void **state)
                 {EMPTY, -1}, {LATE, -1}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (int r = 0; r < 4; r++)
-            make_rank(&ranks[r], r, 4, SHARD_EVEN, false);
+            make_rank(&ranks[r], r, 4, SHARD_EVEN, HELD_MOMENTS_APART);
         save_all(4, 40);
         save_all(4, 41);
         save_all(rows[i].harm == BEHIND ? 2 : 4, 42);
@@ -224,7 +120,7 @@ static void only_what_all_have_whole(void **state)
             break;
         }
         struct snapshot_set *set = open_set(4);
-        int64_t step = set ? snapshot_set_step(set, LAYOUT) : -1;
+        int64_t step = set ? snapshot_set_step(set, LAYOUT, INT64_MAX) : -1;
         if (step != rows[i].step)
             fail_msg("row %zu: step %lld", i, (long long)step);
         snapshot_set_close(set);
@@ -237,7 +133,7 @@ static void only_what_all_have_whole(void **state)
 static void nonsense_is_not_read(void **state)
 {
     (void)state;
-    make_rank(&ranks[0], 0, 1, SHARD_EVEN, false);
+    make_rank(&ranks[0], 0, 1, SHARD_EVEN, HELD_MOMENTS_APART);
     save_all(1, 6);
     struct snapshot_head *h = head_of(&ranks[0]), was = *h;
     struct snapshot_row *row = (struct snapshot_row *)(void *)((char *)h + SNAPSHOT_ROWS);
@@ -257,32 +153,128 @@ static void nonsense_is_not_read(void **state)
     drop_rank(&ranks[0]);
 }
 
+/* Ranks [2, 4) of 4: those of the second of two nodes. */
+static void a_node_has_a_part(void **state)
+{
+    (void)state;
+    size_t missing[64];
+    int fds[2], first, of;
+    struct snapshot_set *set;
+    struct rank reader;
+    const float *at;
+    for (int r = 0; r < 4; r++)
+        make_rank(&ranks[r], r, 4, SHARD_EVEN, HELD_APART);
+    save_all(4, 7);
+    fds[0] = ranks[2].fd;
+    fds[1] = ranks[3].fd;
+    assert_int_equal(snapshot_set_open(&set, fds, 2, NULL), 0);
+    assert_int_equal(snapshot_set_ranks(set, &first, &of), 2);
+    assert_int_equal(first, 2);
+    assert_int_equal(of, 4);
+    assert_int_equal(snapshot_set_step(set, LAYOUT, INT64_MAX), 7);
+    make_rank(&reader, 3, 4, SHARD_EVEN, HELD_APART);
+    snapshot_set_load(set, 7, &reader.state, missing);
+    for (int k = 0; k < reader.state.len; k++) {
+        const struct state_part *p = &reader.state.part[k];
+        const bool all = p->tensor == 5; /* the buffer, which the first rank saves */
+        assert_int_equal(missing[k], all ? p->count : 0);
+    }
+    assert_int_equal(snapshot_set_span(set, 7, 1, "tensor 0", 0, &at).to, 0); /* another node's */
+    assert_int_equal(snapshot_claims(fds, 2, 4), 7);
+    assert_int_equal(snapshot_claims(fds, 2, 2), -1);
+    snapshot_set_close(set);
+    fds[1] = ranks[1].fd; /* not the next one */
+    assert_int_equal(snapshot_set_open(&set, fds, 2, NULL), 0);
+    assert_null(set);
+    drop_rank(&reader);
+    for (int r = 0; r < 4; r++)
+        drop_rank(&ranks[r]);
+}
+
+static void write_kept(const struct keepsake *k, int world, int first, int64_t step)
+{
+    for (int i = 0; i < k->now.n; i++) {
+        const struct snapshot_run run = {LAYOUT, first + i, world};
+        make_rank(&ranks[i], first + i, world, SHARD_EVEN, HELD_MOMENTS_APART);
+        snapshot_destroy(ranks[i].writer);
+        snapshot_create(&ranks[i].writer, k->now.fd[i], &run, &ranks[i].state, NULL);
+    }
+    save_all(k->now.n, step);
+}
+
+static void drop_written(int n)
+{
+    for (int r = 0; r < n; r++)
+        drop_rank(&ranks[r]);
+}
+
 static void the_agent_keeps_what_is_of_use(void **state)
 {
     (void)state;
     struct keepsake k = {0};
-    assert_int_equal(keepsake_step(&k), -1);
-    assert_int_equal(keepsake_begin(&k, 2, NULL), 0);
+    struct keepsake_claim claims[KEEPSAKE_SETS];
+    assert_int_equal(keepsake_claims(&k, claims), 0);
+    assert_int_equal(keepsake_begin(&k, 1, 0, 2, 2, NULL), 0);
     assert_int_equal(k.now.n, 2);
-    for (int r = 0; r < 2; r++) {
-        make_rank(&ranks[r], r, 2, SHARD_EVEN, false);
-        const struct snapshot_run run = {LAYOUT, r, 2};
-        snapshot_destroy(ranks[r].writer);
-        snapshot_create(&ranks[r].writer, k.now.fd[r], &run, &ranks[r].state, NULL);
-    }
-    save_all(2, 9);
+    assert_int_equal(k.last.n, 0);
+    write_kept(&k, 2, 0, 9);
     save_all(1, 10); /* the other one died */
-    int of_use = k.now.fd[0];
-    assert_int_equal(keepsake_begin(&k, 3, NULL), 0);
+    const int of_use = k.now.fd[0];
+    assert_int_equal(keepsake_claims(&k, claims), 1);
+    assert_int_equal(claims[0].generation, 1);
+    assert_int_equal(claims[0].step, 9); /* heads alone: what all say they have */
+    drop_written(2);
+
+    assert_int_equal(keepsake_begin(&k, 2, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(keepsake_step(&k), 9); /* heads alone: what all say they have */
-    assert_int_equal(keepsake_begin(&k, 3, NULL), 0); /* one that died at its start */
+    assert_int_equal(keepsake_claims(&k, claims), 1); /* generation 2 died at its start */
+    assert_int_equal(claims[0].generation, 1);
+    assert_int_equal(keepsake_begin(&k, 3, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(keepsake_begin(&k, SNAPSHOT_RANKS + 1, NULL), -1);
+    write_kept(&k, 2, 0, 11);
+    assert_int_equal(keepsake_claims(&k, claims), 2);
+    assert_int_equal(claims[0].generation, 3);
+    assert_int_equal(claims[0].step, 11);
+    assert_int_equal(claims[1].step, 9);
+    drop_written(2);
+
+    assert_int_equal(keepsake_begin(&k, 4, 1, 2, 2, NULL), 0); /* another node has nothing of 3 */
     assert_int_equal(k.last.fd[0], of_use);
+    assert_int_equal(keepsake_begin(&k, 5, 1, SNAPSHOT_RANKS + 1, SNAPSHOT_RANKS + 1, NULL), -1);
+    assert_int_equal(k.last.fd[0], of_use);
+    assert_int_equal(keepsake_begin(&k, 6, 0, 2, 2, NULL), 0); /* nothing is wanted of it */
+    assert_int_equal(k.last.n, 0);
     keepsake_fini(&k);
-    for (int r = 0; r < 2; r++)
-        drop_rank(&ranks[r]);
+}
+
+/* What nodes say they have, and what all of them can go on from. */
+static void nodes_choose_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct keepsake_claim node[3][KEEPSAKE_SETS];
+        int         n[3], nodes;
+        struct keepsake_claim choice;
+    } rows[] = {
+        {"one node", {{{2, 30}, {1, 20}}}, {2}, 1, {2, 30}},
+        {"nothing", {{{0, 0}}}, {0}, 1, {0, -1}},
+        {"a step apart", {{{2, 30}}, {{2, 29}}, {{2, 30}}}, {1, 1, 1}, 3, {2, 29}},
+        {"the newer one is not everywhere", {{{3, 30}, {1, 20}}, {{1, 21}}}, {2, 1}, 2, {1, 20}},
+        {"in another order", {{{1, 20}}, {{3, 30}, {1, 20}}}, {1, 2}, 2, {1, 20}},
+        {"nothing in common", {{{3, 30}}, {{2, 30}}}, {1, 1}, 2, {0, -1}},
+        {"one has none", {{{3, 30}, {2, 25}}, {{0, 0}}}, {2, 0}, 2, {0, -1}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct keepsake_claim common[KEEPSAKE_SETS];
+        int n = rows[i].n[0];
+        memcpy(common, rows[i].node[0], sizeof(common));
+        for (int k = 1; k < rows[i].nodes; k++)
+            n = keepsake_common(common, n, rows[i].node[k], rows[i].n[k]);
+        const struct keepsake_claim got = keepsake_newest(common, n);
+        if (got.generation != rows[i].choice.generation || got.step != rows[i].choice.step)
+            fail_msg("%s: generation %d, step %lld", rows[i].what, got.generation, (long long)got.step);
+    }
 }
 
 int main(void)
@@ -291,7 +283,9 @@ int main(void)
         cmocka_unit_test(any_number_of_ranks_reads_any_other),
         cmocka_unit_test(only_what_all_have_whole),
         cmocka_unit_test(nonsense_is_not_read),
+        cmocka_unit_test(a_node_has_a_part),
         cmocka_unit_test(the_agent_keeps_what_is_of_use),
+        cmocka_unit_test(nodes_choose_the_same),
     };
     return cmocka_run_group_tests_name("snapshot", tests, setup, teardown);
 }

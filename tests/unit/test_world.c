@@ -4,6 +4,7 @@
  * The functions of agent/crew.h that stand here take the place of agent/crew.c.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +19,10 @@
 #include "agent/agent_core.h"
 #include "agent/buf.h"
 #include "agent/crew.h"
+#include "agent/keepsake.h"
 #include "agent/launch_env.h"
 #include "agent/ranks.h"
-#include "agent/world.h"
+#include "agent/world_parts.h"
 #include "engine/err.h"
 #include "engine/flight.h"
 
@@ -74,6 +76,19 @@ void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_sp
     assert_int_equal(n, 1);
     buf_print(&asked, "spawn %d on %d: %d+%d of %s ", e->generation, where[0].node,
               where[0].first_rank, where[0].ranks, e->node_ranks);
+}
+
+void crew_ask_kept(struct crew *c, int generation)
+{
+    (void)c;
+    buf_print(&asked, "kept before %d ", generation);
+}
+
+void crew_phases(const struct crew *c, int rank, struct agent_exit *e)
+{
+    (void)c;
+    (void)rank;
+    (void)e;
 }
 
 int64_t crew_pid(const struct crew *c, int rank)
@@ -150,6 +165,7 @@ static struct buf told;
 static char dir[100];
 static char nonce[33]; /* drawn: two runs of this test must not end each other's processes */
 static int exits;
+static bool keeps; /* memory that outlives ranks */
 
 static void on_started(void *arg, const struct world_started *s)
 {
@@ -234,7 +250,7 @@ static void prepare(const char *script)
     argv[0] = "/bin/sh";
     argv[1] = "-c";
     argv[2] = script;
-    job = (struct ranks_job){.run_dir = dir, .workdir = dir, .argv = argv, .setup_argv = argv};
+    job = (struct ranks_job){.snapshots = keeps, .run_dir = dir, .workdir = dir, .argv = argv, .setup_argv = argv};
     json_t *plan = json_pack("{s:i, s:[{s:i},{s:i},{s:i},{s:i}]}", "np", 4, "ranks", "node", 0,
                              "node", 0, "node", 1, "node", 1);
     const struct crew_options o = {.nodes = 2};
@@ -321,6 +337,61 @@ static void who_could_not_start_leaves_nothing_to_tell(void **state)
     assert_string_equal(said(), "started 1: n1: cannot fork "); /* n1 has not answered yet */
     crew.hooks.swept(crew.hooks.arg, false, "n1: 77 (python3)");
     assert_non_null(strstr(said(), "swept 0 n1: 77 (python3)"));
+}
+
+/* What is resumed from is what both nodes have; the ranks of both start when that is known. */
+static void memory_is_what_all_have(void **state)
+{
+    (void)state;
+    keeps = true;
+    prepare("sleep 1000");
+    start(1);
+    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    run_until("started 1");
+    world_signal(world, SIGKILL);
+    run_until("exit 1.1");
+    buf_clear(&asked);
+    start(2);
+    run_for(50);
+    assert_string_equal(heard(), "kept before 2 ");
+    const struct keepsake_claim theirs = {1, 12};
+    crew.hooks.kept(crew.hooks.arg, 3, &theirs, 1); /* not what was asked */
+    assert_string_equal(heard(), "kept before 2 ");
+    crew.hooks.kept(crew.hooks.arg, 2, &theirs, 1);
+    assert_string_equal(heard(), "kept before 2 spawn 2 on 1: 2+2 of 2,2 "); /* here they have left nothing */
+    crew.hooks.kept(crew.hooks.arg, 2, &theirs, 1);
+    crew.hooks.spawned(crew.hooks.arg, 2, NULL);
+    run_until("started 2");
+    world_sweep(world, 2);
+    run_until("exit 2.1");
+    start(3);
+    world_sweep(world, 3); /* given up while it was asked */
+    crew.hooks.kept(crew.hooks.arg, 3, &theirs, 1);
+    run_for(50);
+    assert_null(strstr(heard(), "spawn 3"));
+    keeps = false;
+}
+
+static void the_newest_memory_counts_if_no_checkpoint_is_newer(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t resume_step;
+        bool    forget;
+        struct keepsake_claim claims[KEEPSAKE_SETS];
+        int     n, from;
+        int64_t step;
+    } rows[] = {
+        {-1, false, {{3, 20}, {1, 9}}, 2, 3, 20}, {-1, false, {{0, 0}}, 0, 0, 0},
+        {20, false, {{3, 20}}, 1, 3, 20},         {21, false, {{3, 20}}, 1, 0, 0},
+        {-1, true, {{3, 20}}, 1, 0, 0},           {-1, false, {{3, 0}}, 1, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct launch_env e = {.resume_step = rows[i].resume_step, .forget = rows[i].forget};
+        world_choose_memory(&e, rows[i].claims, rows[i].n);
+        assert_int_equal(e.from, rows[i].from);
+        assert_int_equal(e.snapshot_step, rows[i].step);
+    }
 }
 
 /* A late answer to what was given up is nobody's. */
@@ -420,6 +491,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_told_before_all_are_there),
         TEST(who_could_not_start_leaves_nothing_to_tell),
+        TEST(memory_is_what_all_have),
+        cmocka_unit_test(the_newest_memory_counts_if_no_checkpoint_is_newer),
         TEST(a_sweep_ends_the_start),
         TEST(the_setup_is_over_when_it_is_everywhere),
         TEST(the_first_setup_that_fails_is_told_and_ends_the_others),

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# Ranks on two nodes, and no checkpoint for long: one of the second node is killed, and all go on from
+# memory, the others in their processes; each node's agent has a part of the state, and the rest comes from the other
+# node.  A rank that stands still costs no more; a copy torn on one node is not used on the other.  Whatever
+# happens, the weights have the bits of one rank.
+. "$TOP/tests/e2e/events.sh"
+cd "$WORK"
+JOBCTL_NODE_LOST_S=5 jobctl daemon --detach
+
+cat >two.yaml <<YAML
+name: two
+resources: {nodes: 2, ranks: 2, gpus: 0}
+env: {OMP_NUM_THREADS: "1"}
+train:
+  model: {preset: tiny}
+  data: {path: $TOP/templates/data/tango-icons, caption_words: 4, caption_channels: 32}
+  batch: {global: 8, micro: 2}
+  steps: 120
+  optimizer: {lr: 1e-3}
+  reproducible: true
+  sample: {after: false}
+checkpoint: {every: 1000000 steps}
+retry: {backoff: 0.05s..0.1s}
+hang: {step: 3s}
+YAML
+bits() { cat "$JOBCTL_HOME/jobs/$1"/checkpoints/step-00000120/{model,optimizer}.safetensors | sha256sum; }
+pids() { await "$1" "\"kind\":\"generation_started\".*\"generation\":$2[,}]" | sed 's/.*"pids":\[\([^]]*\)\].*/\1/' | tr ',' ' '; }
+run_dir() { [ "$2" -lt 2 ] && echo "$JOBCTL_HOME/jobs/$1/1" || echo "$JOBCTL_HOME/jobs/$1/1/node1"; }
+step_of() { jobctl-agent flight "$(run_dir "$1" "$2")/rank$2.flight" | sed -n 's/^step \([0-9]*\).*/\1/p'; }
+# hold JOB PID STEP: it stands still past STEP, and soon all others wait for it; sets $at
+hold() {
+    until [ "$(step_of "$1" 0)" -gt "$3" ]; do sleep 0.01; done
+    kill -STOP "$2"
+    sleep 0.2
+    at=$(step_of "$1" 0)
+}
+# went_on JOB GENERATION AT: from memory, a step before AT or later
+went_on() {
+    from=$(await "$1" "\"kind\":\"generation_started\".*\"generation\":$2[,}]" | field resume_step)
+    await "$1" "\"kind\":\"rank_started\".*\"generation\":$2,.*\"rank\":0[,}]" >/dev/null
+    echo "job $1: held at step $3, generation $2 goes on from step $from"
+    [ "$from" -ge $(($3 - 1)) ]
+    grep -q "resumed: step $from from memory" "$JOBCTL_HOME/jobs/$1/1/rank0.log"
+    for r in 0 1 2 3; do
+        grep -q -- "--- generation $2, from memory of step $from" "$(run_dir "$1" $r)/rank$r.log"
+    done
+}
+
+jobctl submit -q two.yaml --set resources.nodes=1 --set resources.ranks=1 --wait
+
+# All of the state is on each rank, and each keeps a quarter.
+jobctl submit -q two.yaml
+read -r a b c d <<<"$(pids 2 1)"
+hold 2 "$d" 20
+kill -KILL "$d"
+went_on 2 2 "$at"
+read -r a2 b2 c2 d2 <<<"$(pids 2 2)"
+[ "$a $b $c" = "$a2 $b2 $c2" ]
+[ "$d" != "$d2" ]
+for r in 0 2; do grep -q '^memory: .* MiB of it came from other nodes' "$(run_dir 2 $r)/rank$r.log"; done
+hold 2 "$c2" $((at + 5)) # nobody ends it: that takes the watch for hangs
+await 2 '"kind":"hang".*rank 2 on node1 stands still'
+went_on 2 3 "$at"
+
+# The newest copy of a rank on the first node is torn.
+read -r a b c d <<<"$(pids 2 3)"
+hold 2 "$c" $((at + 5))
+for file in /proc/"$b"/fd/*; do readlink "$file" | grep -q jobctl-snapshot && break; done
+word() { od -A n -t d8 -j "$1" -N 8 "$file" | tr -d ' '; }
+read -r newest copy older _ < <(for i in 0 1 2; do echo "$(word $((56 + 32 * i))) $i"; done | sort -rn | xargs)
+at_byte=$(($(word $((56 + 32 * copy + 24))) + 65536 + 4 * $(word $((4096 + 144))) + 3))
+printf '\xa5' | dd of="$file" bs=1 seek="$at_byte" conv=notrunc status=none
+kill -KILL "$c"
+await 2 '"kind":"rank_started".*"generation":4,.*"rank":0[,}]' >/dev/null
+grep -q "resumed: step $older from memory" "$JOBCTL_HOME/jobs/2/1/rank0.log"
+[ "$older" -lt "$newest" ]
+jobctl wait 2
+[ "$(bits 1)" = "$(bits 2)" ]
+
+# Each rank holds but its part, which is where it was: nothing has to travel.
+jobctl submit -q two.yaml --set train.parallel=fsdp
+read -r a b c d <<<"$(pids 3 1)"
+hold 3 "$a" 20
+kill -KILL "$a"
+went_on 3 2 "$at"
+read -r a2 b2 c2 d2 <<<"$(pids 3 2)"
+[ "$b $c $d" = "$b2 $c2 $d2" ]
+! grep 'came from other nodes' "$JOBCTL_HOME"/jobs/3/1/rank0.log
+jobctl wait 3
+[ "$(bits 1)" = "$(bits 3)" ]
