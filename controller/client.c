@@ -22,6 +22,7 @@
 #include "agent/buf.h"
 #include "agent/unix_socket.h"
 #include "controller/autostart.h"
+#include "controller/findings.h"
 #include "controller/home.h"
 #include "engine/err.h"
 
@@ -34,7 +35,7 @@ struct client {
     struct buf          answer;
     const volatile int *stop;
     bool                start;          /* the daemon, when nobody listens */
-    int                 line, column;
+    struct findings     found;
 };
 
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
@@ -159,10 +160,9 @@ void client_stop_when(struct client *c, const volatile int *flag)
     c->stop = flag;
 }
 
-int client_error_place(const struct client *c, int *column)
+const struct findings *client_findings(const struct client *c)
 {
-    *column = c->column;
-    return c->line;
+    return &c->found;
 }
 
 static char *escape(const char *text)
@@ -209,13 +209,12 @@ static enum err_code code_of(const char *word, long status)
     return status >= 500 ? ERR_SYSTEM : ERR_USAGE;
 }
 
-/* The daemon said no: its sentence, and where the spec is wrong if it is. */
+/* The daemon said no: its sentence, and all that is wrong with the spec if that is why. */
 static int refused(struct client *c, const json_t *answer, long status, struct err *err)
 {
     const json_t *e = json_object_get(answer, "error");
     const char *text = json_string_value(json_object_get(e, "text"));
-    c->line = (int)json_integer_value(json_object_get(e, "line"));
-    c->column = (int)json_integer_value(json_object_get(e, "column"));
+    findings_from_json(&c->found, answer);
     return err_set(err, code_of(json_string_value(json_object_get(e, "code")), status), "%s",
                    text ? text : "the daemon refused without giving a reason");
 }
@@ -243,7 +242,7 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     long status = 0;
     json_error_t why;
     *answer = NULL;
-    c->line = c->column = 0;
+    c->found.count = c->found.more = 0;
     snprintf(url, sizeof(url), "http://jobctl%s", path);
     curl_easy_setopt(c->curl, CURLOPT_URL, url);
     CURLcode rc = transfer(c);

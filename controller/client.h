@@ -13,6 +13,7 @@
 
 struct err;
 struct client;
+struct findings;
 
 /* With `start` false a daemon that does not run is an ERR_NOT_FOUND, and any version will do. */
 int client_open(struct client **out, bool start, struct err *err);
@@ -29,8 +30,8 @@ int client_ask_job(json_t **answer, const char *job, const char *rest, struct er
 int client_post(struct client *c, json_t **answer, const char *path, const json_t *body,
                 struct err *err);
 
-/* Where the last refused spec was wrong: the place of the API's error; 0 if there was none. */
-int client_error_place(const struct client *c, int *column);
+/* All that was wrong with the last spec that was refused; none for another refusal. */
+const struct findings *client_findings(const struct client *c);
 
 /* A waiting request gives up soon after *flag becomes non-zero; the call fails with ERR_CONFLICT. */
 void client_stop_when(struct client *c, const volatile int *flag);

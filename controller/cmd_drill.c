@@ -90,7 +90,7 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     json_decref(spec);
     if (spec_file_request(call, s->file, (const char *const *)s->set, s->nset, &request, NULL) < 0)
         return -1;
-    rc = client_post(c, &answer, "/v1/jobs", request, &call->err);
+    rc = spec_file_post(call, c, &answer, request);
     if (rc == 0)
         *id = json_integer_value(json_object_get(json_object_get(answer, "job"), "id"));
     json_decref(request);

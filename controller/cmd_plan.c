@@ -173,7 +173,7 @@ static int run(struct call *call)
     }
     json_object_set_new(request, "dry_run", json_true());
     if (client_open(&c, true, &call->err) == 0 &&
-        client_post(c, &plan, "/v1/jobs", request, &call->err) == 0)
+        spec_file_post(call, c, &plan, request) == 0)
         rc = ask_all(call, plan);
     if (rc == 0 && call->json) {
         output_json(call, json_incref(plan));

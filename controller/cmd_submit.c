@@ -26,7 +26,7 @@ static int dry_run(struct call *call, struct client *c, json_t *request)
     json_t *answer, *note;
     size_t i;
     json_object_set_new(request, "dry_run", json_true());
-    if (client_post(c, &answer, "/v1/jobs", request, &call->err) < 0)
+    if (spec_file_post(call, c, &answer, request) < 0)
         return -1;
     if (call->json) {
         output_json(call, answer);
@@ -94,11 +94,8 @@ static int look_on(struct call *call, struct client *c, json_t **row, bool is_ru
 static int submit(struct call *call, struct client *c, const json_t *request, bool is_run)
 {
     json_t *answer;
-    if (client_post(c, &answer, "/v1/jobs", request, &call->err) < 0) {
-        call->line = client_error_place(c, &call->column);
-        snprintf(call->file, sizeof(call->file), "%s", call->options.args[0]);
+    if (spec_file_post(call, c, &answer, request) < 0)
         return -1;
-    }
     json_t *row = json_incref(json_object_get(answer, "job"));
     json_decref(answer);
     announce(call, row);

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "controller/findings.h"
 #include "controller/options.h"
 #include "controller/terminal.h"
 #include "engine/err.h"
@@ -39,9 +40,9 @@ struct call {
     struct terminal       out;
     bool                  json;         /* --json or JOBCTL_OUTPUT=json */
     struct err            err;
-    /* where a spec is wrong, for err; line 0: nowhere */
+    /* all that is wrong with the spec in `file`; err is the first of it */
     char                  file[512];
-    int                   line, column;
+    struct findings       found;
 };
 
 extern const struct command cmd_submit, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,

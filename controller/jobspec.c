@@ -10,43 +10,13 @@
 
 #include "controller/host_groups.h"
 #include "controller/spec_check.h"
+#include "controller/spec_faults.h"
 #include "controller/spec_paths.h"
 #include "controller/spec_rows.h"
 #include "controller/spec_rules.h"
 #include "controller/spec_set.h"
 #include "controller/yaml.h"
 #include "engine/err.h"
-
-/* The place of a node; a node from the command line is named in the sentence instead. */
-static int point_at(const struct spec_place *place, struct spec_error *where, struct err *err)
-{
-    const struct yaml_node *n = place->node;
-    if (!n)
-        return -1;
-    if (n->origin)
-        return err_prefix(err, "%s: ", n->origin);
-    const struct yaml_mark *m = place->is_key && n->key ? &n->key_at : &n->at;
-    where->line = m->line;
-    where->column = m->column;
-    return -1;
-}
-
-/* The value of `path` in the tree, or the key of the deepest map above it that is there. */
-static struct spec_place place_of(const struct yaml_node *root, const char *path)
-{
-    const struct yaml_node *at = root;
-    while (*path) {
-        char part[SPEC_PATH];
-        size_t n = strcspn(path, ".");
-        snprintf(part, sizeof(part), "%.*s", (int)n, path);
-        const struct yaml_node *next = yaml_get(at, part);
-        if (!next)
-            return (struct spec_place){.node = at, .is_key = 1};
-        at = next;
-        path += n + (path[n] == '.');
-    }
-    return (struct spec_place){.node = at};
-}
 
 /* Names that jobspec makes of a file name must pass its own rule. */
 static void default_name(char *out, size_t size, const char *file)
@@ -91,106 +61,122 @@ static int base_of(char *out, size_t size, const char *file, const char *cwd, st
 }
 
 /* The engine reads what it will be given: combinations of its keys are its own business. Its
- * sentence begins with the key. */
-static int check_engine(const json_t *spec, const struct yaml_node *root, struct spec_place *place,
-                        struct err *err)
+ * sentences begin with the key. */
+static int check_engine(const json_t *spec, struct spec_faults *faults, struct err *err)
 {
     if (!json_is_object(json_object_get(spec, "train")))
         return 0;
     struct train_spec *engine = calloc(1, sizeof(*engine));
     if (!engine)
         return err_set(err, ERR_MEMORY, "out of memory while checking train");
-    struct err why = {0};
-    int rc = train_spec_parse(engine, spec, &why);
+    train_spec_fill(engine, spec);
+    for (const struct train_rule *r = train_spec_rules(); r->reads; r++) {
+        char path[SPEC_PATH];
+        struct err why = {.code = ERR_NONE};
+        if (!spec_faults_trust(faults, r->reads) || r->check(engine, spec, &why) == 0)
+            continue;
+        snprintf(path, sizeof(path), "%.*s", (int)strcspn(why.text, ":"), why.text);
+        spec_fault_err(faults, path, &why);
+    }
     free(engine);
-    if (rc == 0)
-        return 0;
-    char path[SPEC_PATH];
-    snprintf(path, sizeof(path), "%.*s", (int)strcspn(why.text, ":"), why.text);
-    *place = place_of(root, path);
-    return err_set(err, why.code, "%s", why.text);
+    return 0;
+}
+
+static void expand_hosts(json_t *spec, struct spec_faults *faults)
+{
+    struct err why = {.code = ERR_NONE};
+    if (host_groups_expand(json_object_get(spec, "hosts"), &why) == 0)
+        return;
+    spec_fault_err(faults, "hosts", &why);
+    spec_faults_distrust(faults, "hosts");
 }
 
 /* `spec` has every key; now what needs the whole of it. */
-static int finish(json_t *spec, const struct yaml_node *root, const char *file, const char *cwd,
-                  struct spec_place *place, struct err *err)
+static int finish(json_t *spec, const char *file, const char *cwd, struct spec_faults *faults,
+                  struct err *err)
 {
     char name[JOB_NAME_MAX + 8], base[PATH_MAX];
-    const char *path = "";
     if (!json_string_length(json_object_get(spec, "name"))) {
         default_name(name, sizeof(name), file);
         json_object_set_new(spec, "name", json_string(name));
     }
     number_ids(json_object_get(spec, "after"));
-    if (host_groups_expand(json_object_get(spec, "hosts"), err) < 0) {
-        *place = place_of(root, "hosts");
+    if (base_of(base, sizeof(base), file, cwd, err) < 0)
         return -1;
-    }
-    if (spec_rules_check(spec, &path, err) < 0 || base_of(base, sizeof(base), file, cwd, err) < 0 ||
-        spec_paths_resolve(spec, base, &path, err) < 0) {
-        *place = place_of(root, path);
-        return -1;
-    }
-    return check_engine(spec, root, place, err);
+    expand_hosts(spec, faults);
+    spec_rules_check(spec, faults);
+    spec_paths_resolve(spec, base, faults);
+    return check_engine(spec, faults, err);
 }
 
-static int parse_root(struct yaml_doc *doc, struct yaml_node **root, const char *const *set,
-                      int nset, struct spec_error *where, struct err *err)
+/* The root of the tree with what --set puts into it; NULL: it is told. What a wrong --set should have
+ * set is missing. */
+static struct yaml_node *find_root(struct yaml_doc *doc, const char *const *set, int nset,
+                                   struct spec_faults *faults, struct err *err)
 {
-    *root = yaml_root(doc);
-    if (!*root && nset == 0) {
-        where->line = where->column = 1;
-        return err_set(err, ERR_USAGE, "the file is empty; describe a job, for example "
-                       "run: python train.py");
+    struct yaml_node *root = yaml_root(doc);
+    if (!root && nset == 0) {
+        err_set(err, ERR_USAGE, "the file is empty; describe a job, for example run: python train.py");
+        findings_add(&faults->found, 1, 1, err);
+        return NULL;
     }
-    if (!*root && !(*root = yaml_new_map(doc, NULL, err)))
-        return -1;
-    if ((*root)->kind != YAML_MAP) {
-        where->line = (*root)->at.line;
-        where->column = (*root)->at.column;
-        return err_set(err, ERR_USAGE, "a job spec is a map of keys, such as run: python train.py; "
-                       "this is %s", (*root)->kind == YAML_LIST ? "a list" : "a text");
+    if (!root && !(root = yaml_new_map(doc, NULL, err)))
+        return NULL;
+    if (root->kind != YAML_MAP) {
+        spec_fault_at(faults, root, SPOT_VALUE, "a job spec is a map of keys, such as run: python "
+                      "train.py; this is %s", root->kind == YAML_LIST ? "a list" : "a text");
+        return NULL;
     }
-    for (int i = 0; i < nset; i++)
-        if (spec_set(doc, *root, set[i], err) < 0)
-            return -1;
-    return 0;
+    for (int i = 0; i < nset; i++) {
+        struct err why = {.code = ERR_NONE};
+        if (spec_set(doc, root, set[i], &why) == 0)
+            continue;
+        findings_add(&faults->found, 0, 0, &why);
+        spec_faults_stranger(faults, "");
+    }
+    return root;
+}
+
+/* The tree as canonical JSON; what is wrong with it stands in `faults` then. */
+static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd,
+                         const char *const *set, int nset, struct spec_faults *faults,
+                         struct err *err)
+{
+    json_t *checked = NULL, *spec = json_pack("{s:i}", "schema", 1); /* first in the canonical text */
+    struct yaml_node *root = find_root(doc, set, nset, faults, err);
+    faults->root = root;
+    if (spec && root && spec_check(&checked, root, faults, err) == 0 &&
+        json_object_update(spec, checked) == 0 && finish(spec, file, cwd, faults, err) == 0) {
+        json_decref(checked);
+        return spec;
+    }
+    json_decref(checked);
+    json_decref(spec);
+    if (faults->found.count == 0)
+        err_set(err, ERR_MEMORY, "out of memory while checking the spec");
+    return NULL;
 }
 
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,
-                  const char *const *set, int nset, struct spec_error *where, struct err *err)
+                  const char *const *set, int nset, struct findings *found, struct err *err)
 {
     struct yaml_doc *doc = NULL;
-    struct yaml_node *root;
     struct yaml_mark at = {0, 0};
-    struct spec_place place = {0};
-    json_t *checked = NULL, *spec = NULL;
-    int rc = -1;
-
+    struct spec_faults faults;
     *canonical = NULL;
-    *where = (struct spec_error){0, 0};
-    if (yaml_parse(&doc, text, &at, err) < 0) {
-        *where = (struct spec_error){at.line, at.column};
+    *found = (struct findings){.count = 0};
+    if (spec_faults_init(&faults, err) < 0)
         return -1;
+    if (yaml_parse(&doc, text, &at, err) < 0)
+        findings_add(&faults.found, at.line, at.column, err);
+    else
+        *canonical = read_tree(doc, file, cwd, set, nset, &faults, err);
+    if (findings_first(&faults.found, err) < 0) {
+        json_decref(*canonical);
+        *canonical = NULL;
     }
-    if (parse_root(doc, &root, set, nset, where, err) < 0)
-        goto out;
-    /* The schema number comes first in the canonical text. */
-    spec = json_pack("{s:i}", "schema", 1);
-    if (!spec) {
-        err_set(err, ERR_MEMORY, "out of memory while checking the spec");
-        goto out;
-    }
-    if (spec_check(&checked, root, &place, err) < 0 || json_object_update(spec, checked) < 0 ||
-        finish(spec, root, file, cwd, &place, err) < 0) {
-        point_at(&place, where, err);
-        goto out;
-    }
-    *canonical = json_incref(spec);
-    rc = 0;
-out:
-    json_decref(spec);
-    json_decref(checked);
+    *found = faults.found;
+    spec_faults_fini(&faults);
     yaml_destroy(doc);
-    return rc;
+    return *canonical ? 0 : -1;
 }

@@ -20,24 +20,24 @@ void output_json(struct call *call, json_t *value)
 }
 
 /* The line of the file with a mark below the column, so that nobody has to count. */
-static void show_line(const struct call *call, const struct terminal *t)
+static void show_line(const struct call *call, const struct finding *finding, const struct terminal *t)
 {
     char line[1024], shown[1100];
     FILE *f = fopen(call->file, "r");
     if (!f)
         return;
     int at = 0;
-    while (at < call->line && fgets(line, sizeof(line), f))
+    while (at < finding->line && fgets(line, sizeof(line), f))
         at++;
     fclose(f);
-    if (at != call->line)
+    if (at != finding->line)
         return;
     line[strcspn(line, "\r\n")] = '\0';
-    if (call->column < 1 || call->column > (int)strlen(line) + 1 ||
+    if (finding->column < 1 || finding->column > (int)strlen(line) + 1 ||
         terminal_columns(line) > (t->width ? t->width : 120) - 4)
         return;
     terminal_fit(t, shown, sizeof(shown), line, 0);
-    fprintf(t->file, "    %s\n    %*s%s^%s\n", shown, call->column - 1, "",
+    fprintf(t->file, "    %s\n    %*s%s^%s\n", shown, finding->column - 1, "",
             terminal_style(t, STYLE_GREEN), terminal_style(t, STYLE_PLAIN));
 }
 
@@ -59,31 +59,43 @@ static const char *code_name(enum err_code code)
     }
 }
 
+static void print_finding(const struct call *call, const struct finding *finding,
+                          const struct terminal *t)
+{
+    char shown[1100];
+    terminal_fit(t, shown, sizeof(shown), finding->err.text, 0);
+    if (finding->line) {
+        fprintf(stderr, "%s:%d:%d: %s\n", call->file, finding->line, finding->column, shown);
+        show_line(call, finding, t);
+    } else {
+        fprintf(stderr, "jobctl: %s\n", shown);
+    }
+}
+
 int output_failure(struct call *call)
 {
     const struct err *err = &call->err;
+    const struct findings *found = &call->found;
     fflush(call->out.file);
     if (call->json) {
-        json_t *e = json_pack("{s:s, s:s}", "code", code_name(err->code), "text", err->text);
-        if (call->line) {
-            json_object_set_new(e, "file", json_string(call->file));
-            json_object_set_new(e, "line", json_integer(call->line));
-            json_object_set_new(e, "column", json_integer(call->column));
-        }
-        output_json(call, json_pack("{s:o}", "error", e));
+        json_t *places = findings_to_json(found, call->file);
+        json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", code_name(err->code), "text",
+                                   err->text);
+        json_object_update_recursive(answer, places);
+        json_decref(places);
+        output_json(call, answer);
         fflush(call->out.file);
         return err_exit_code(err->code);
     }
     struct terminal t;
-    char shown[1100];
+    const struct finding alone = {.err = *err};
     terminal_init(&t, stderr);
-    terminal_fit(&t, shown, sizeof(shown), err->text, 0);
-    if (call->line)
-        fprintf(stderr, "%s:%d:%d: %s\n", call->file, call->line, call->column, shown);
-    else
-        fprintf(stderr, "jobctl: %s\n", shown);
-    if (call->line)
-        show_line(call, &t);
+    for (int i = 0; i < found->count; i++)
+        print_finding(call, &found->list[i], &t);
+    if (found->count == 0)
+        print_finding(call, &alone, &t);
+    if (found->more)
+        fprintf(stderr, "jobctl: and %d more mistake%s\n", found->more, found->more == 1 ? "" : "s");
     return err_exit_code(err->code);
 }
 

@@ -14,8 +14,8 @@ struct call;
 /* Print `value`, an object to which "schema": 1 is added in front; takes the reference. */
 void output_json(struct call *call, json_t *value);
 
-/* Print call->err: to stderr as a sentence, with the line of the spec where one is wrong, or as
- * JSON. Returns the exit code. */
+/* Print call->err: to stderr as a sentence, or all that is wrong with a spec, each with its line; or
+ * as JSON. Returns the exit code. */
 int output_failure(struct call *call);
 
 /* All of stdout is out? Else ERR_SYSTEM, except for a closed pipe. -1: call->err is set. */

@@ -17,6 +17,7 @@
 #include "controller/order.h"
 #include "controller/requests.h"
 #include "controller/server.h"
+#include "controller/spec_faults.h"
 #include "controller/spec_paths.h"
 #include "engine/err.h"
 
@@ -48,7 +49,8 @@ static int read_job(json_t **job, const char *dir, struct err *err)
 /* The mirror lies where it was found, and everything else must be where it was. */
 static int settle(json_t *spec, const char *dir, struct err *err)
 {
-    const char *slash = strrchr(dir, '/'), *key = NULL;
+    const char *slash = strrchr(dir, '/');
+    struct spec_faults faults;
     struct stat st;
     if (!slash || strcmp(slash + 1, text_of(spec, "name")) != 0)
         return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
@@ -58,11 +60,12 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     json_object_set_new(spec, "after", json_array());
     if (stat(text_of(spec, "workdir"), &st) < 0) /* paths are absolute since it was submitted */
         json_object_set_new(spec, "workdir", json_string(dir));
-    if (spec_paths_resolve(spec, "/", &key, err) < 0) {
-        err_prefix(err, "what the job needs must be where it was: ");
+    if (spec_faults_init(&faults, err) < 0)
         return -1;
-    }
-    return 0;
+    spec_paths_resolve(spec, "/", &faults);
+    int rc = findings_first(&faults.found, err);
+    spec_faults_fini(&faults);
+    return rc < 0 ? err_prefix(err, "what the job needs must be where it was: ") : 0;
 }
 
 /* One line of history.jsonl as a sentence; NULL: not one for people. */

@@ -8,6 +8,7 @@
 
 #include "agent/plan.h"
 #include "controller/daemon.h"
+#include "controller/findings.h"
 #include "controller/job.h"
 #include "controller/jobspec.h"
 #include "controller/order.h"
@@ -98,15 +99,6 @@ static int sets_of(const char **sets, int *count, const json_t *body, struct err
     return 0;
 }
 
-/* The place of a mistake in a spec, for the answer. */
-static json_t *where_of(const char *file, const struct spec_error *where)
-{
-    if (where->line <= 0)
-        return NULL;
-    return json_pack("{s:s, s:i, s:i}", "file", file, "line", where->line, "column",
-                     where->column);
-}
-
 void request_submit(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -118,7 +110,7 @@ void request_submit(struct request *r)
     const json_t *body = request_body(r);
     const char *sets[SETS_MAX];
     const char *file = body_text(body, "file");
-    struct spec_error where = { 0 };
+    struct findings found = { .count = 0 };
     struct err err = { 0 };
     int nsets = 0;
     int64_t id;
@@ -127,7 +119,7 @@ void request_submit(struct request *r)
                        .hold = json_is_true(json_object_get(body, "hold")) };
     if (sets_of(sets, &nsets, body, &err) < 0 ||
         jobspec_parse(&o.spec, o.yaml, file[0] ? file : "-", body_text(body, "cwd"), sets, nsets,
-                      &where, &err) < 0 ||
+                      &found, &err) < 0 ||
         resolve_after(o.spec, d, &err) < 0)
         goto fail;
     if (json_is_true(json_object_get(body, "dry_run"))) {
@@ -145,7 +137,7 @@ void request_submit(struct request *r)
     json_decref(o.spec);
     return;
 fail:
-    request_fail(r, &err, where_of(file, &where));
+    request_fail(r, &err, findings_to_json(&found, file));
     json_decref(o.spec);
 }
 

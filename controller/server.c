@@ -255,27 +255,27 @@ void request_answer(struct request *r, int status, json_t *document)
 }
 
 static void answer_error(struct request *r, int status, const char *word, const char *text,
-                         json_t *where)
+                         json_t *more)
 {
-    json_t *error = json_pack("{s:s, s:s}", "code", word, "text", text);
-    if (error && where)
-        json_object_update(error, where);
-    json_decref(where);
-    request_answer(r, status, error ? json_pack("{s:o}", "error", error) : NULL);
+    json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", word, "text", text);
+    if (answer && more)
+        json_object_update_recursive(answer, more);
+    json_decref(more);
+    request_answer(r, status, answer);
 }
 
-void request_fail(struct request *r, const struct err *err, json_t *where)
+void request_fail(struct request *r, const struct err *err, json_t *more)
 {
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         if (codes[i].code == err->code) {
             if (codes[i].status >= 500)
                 log_error(NULL, "%s %s: %s", r->route ? r->route->method : "",
                           r->route ? r->route->path : "", err->text);
-            answer_error(r, codes[i].status, codes[i].word, err->text, where);
+            answer_error(r, codes[i].status, codes[i].word, err->text, more);
             return;
         }
     }
-    answer_error(r, 500, "bug", err->text[0] ? err->text : "failed without a reason", where);
+    answer_error(r, 500, "bug", err->text[0] ? err->text : "failed without a reason", more);
 }
 
 /* ---- requests come in ---- */

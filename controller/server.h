@@ -53,8 +53,8 @@ int request_number(int64_t *out, struct request *r, const char *key, int64_t oth
 
 /* Takes the document, an object; "schema" is added. */
 void request_answer(struct request *r, int status, json_t *document);
-/* Status and code by err->code; `where` (may be NULL) is merged into the error. */
-void request_fail(struct request *r, const struct err *err, json_t *where);
+/* Status and code by err->code; `more` (may be NULL), which is taken, is merged into the answer. */
+void request_fail(struct request *r, const struct err *err, json_t *more);
 
 /* Two numbers that a handler finds again when it is called again; 0 at first. */
 int64_t *request_memo(struct request *r);

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_check.c - the walk over the tree; values are spec_value.c's; see spec_check.h
  *
- * Two passes: over the file, in its order, so that the first mistake of the file
- * is the one that is told; then over the rows, to put everything in canonical
- * order and fill in defaults.
+ * Two passes: over the file, in its order, telling each mistake and going on
+ * behind it; then over the rows, to put everything in canonical order and fill in
+ * defaults, also for what is wrong: rules between other keys need a whole spec.
  */
 #include "controller/spec_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/spec_faults.h"
 #include "controller/spec_rows.h"
 #include "controller/spec_suggest.h"
 #include "controller/yaml.h"
 #include "engine/err.h"
 
 static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,
-                 struct spec_place *place, struct err *err)
+                 struct spec_faults *faults)
 {
-    *place = (struct spec_place){.node = node, .is_key = 1};
-    return err_set(err, ERR_USAGE, "%s: %s%s", path,
-                   strstr(row->later, "not supported yet") ? "" : "not supported yet: ",
-                   row->later);
+    spec_faults_distrust(faults, path);
+    return spec_fault_at(faults, node, SPOT_KEY, "%s: %s%s", path,
+                         strstr(row->later, "not supported yet") ? "" : "not supported yet: ",
+                         row->later);
 }
 
 static bool equals_default(const struct spec_field *row, const json_t *value)
@@ -32,96 +33,121 @@ static bool equals_default(const struct spec_field *row, const json_t *value)
     return same;
 }
 
-static int unknown(const char *map, const struct yaml_node *node, struct spec_place *place,
-                   struct err *err)
+static void unknown(const char *map, const struct yaml_node *node, struct spec_faults *faults)
 {
     char hint[360], in[SPEC_PATH + 8] = "";
     spec_suggest(hint, sizeof(hint), map, node->key);
     if (map[0])
         snprintf(in, sizeof(in), " in %s", map);
-    *place = (struct spec_place){.node = node, .is_key = 1};
-    return err_set(err, ERR_USAGE, "unknown key \"%.60s\"%s%s", node->key, in, hint);
+    spec_faults_stranger(faults, map);
+    spec_fault_at(faults, node, SPOT_KEY, "unknown key \"%.60s\"%s%s", node->key, in, hint);
 }
 
-static int check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
-                     struct spec_place *place, struct err *err);
-
-/* One map of a list of maps; its rows are those of "LIST[]". */
-static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
-                          struct spec_place *place, struct err *err)
+/* What the map of a list was given, key by key. -1: some of it is wrong. */
+static int check_given(json_t *given, const struct yaml_node *item, const char *prefix,
+                       const char *where, struct spec_faults *faults)
 {
-    char path[SPEC_PATH * 2], prefix[SPEC_PATH];
+    char path[SPEC_PATH * 2];
+    int rc = 0;
+    for (const struct yaml_node *n = item->first; n; n = n->next) {
+        snprintf(path, sizeof(path), "%s.%.60s", prefix, n->key);
+        const struct spec_field *field = strchr(n->key, '.') ? NULL : spec_row_find(path);
+        snprintf(path, sizeof(path), "%s.%.60s", where, n->key);
+        json_t *value = field ? spec_check_value(field, path, n, faults) : NULL;
+        if (!field)
+            unknown(prefix, n, faults);
+        if (!value)
+            rc = -1;
+        else
+            json_object_set_new(given, n->key, value);
+    }
+    return rc;
+}
+
+/* One map of a list of maps; its rows are those of "LIST[]". Is something in it wrong, then what is
+ * missing is not asked: it may be what is wrong. */
+static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
+                          struct spec_faults *faults)
+{
+    char prefix[SPEC_PATH];
     struct spec_row row;
     size_t cursor = 0;
     json_t *given = json_object(), *out = json_object();
     snprintf(prefix, sizeof(prefix), "%.60s[]", list);
-    for (const struct yaml_node *n = item->first; n; n = n->next) {
-        snprintf(path, sizeof(path), "%s.%.60s", prefix, n->key);
-        const struct spec_field *field = strchr(n->key, '.') ? NULL : spec_row_find(path);
-        if (!field) {
-            unknown(prefix, n, place, err);
-            goto failed;
-        }
-        snprintf(path, sizeof(path), "%s.%.60s", where, n->key);
-        json_t *value = spec_check_value(field, path, n, place, err);
-        if (!value)
-            goto failed;
-        json_object_set_new(given, n->key, value);
-    }
-    size_t len = strlen(prefix);
-    while (spec_row_next(&row, &cursor)) {
+    const size_t len = strlen(prefix);
+    int rc = check_given(given, item, prefix, where, faults);
+    const bool whole = rc == 0;
+    while (whole && spec_row_next(&row, &cursor)) {
         if (strncmp(row.path, prefix, len) != 0 || row.path[len] != '.')
             continue;
         const char *leaf = spec_row_leaf(row.path);
         json_t *value = json_object_get(given, leaf);
-        if (!value && !row.field->def) {
-            *place = (struct spec_place){.node = item};
-            err_set(err, ERR_USAGE, "%s: %s is missing", where, leaf);
-            goto failed;
-        }
-        json_object_set_new(out, leaf,
-                            value ? json_incref(value)
-                                  : json_loads(row.field->def, JSON_DECODE_ANY, NULL));
+        if (!value && !row.field->def)
+            rc = spec_fault_at(faults, item, SPOT_VALUE, "%s: %s is missing", where, leaf);
+        else
+            json_object_set_new(out, leaf,
+                                value ? json_incref(value)
+                                      : json_loads(row.field->def, JSON_DECODE_ANY, NULL));
     }
     json_decref(given);
-    return out;
-failed:
-    json_decref(given);
+    if (rc == 0)
+        return out;
     json_decref(out);
     return NULL;
 }
 
 static json_t *check_items(const struct yaml_node *node, const char *path,
-                           struct spec_place *place, struct err *err)
+                           struct spec_faults *faults)
 {
     enum { MOST = 32 };
     char where[SPEC_PATH];
-    int i = 0;
-    *place = (struct spec_place){.node = node};
+    int i = 0, bad = 0;
     if (node->kind != YAML_LIST || node->count > MOST) {
-        err_set(err, ERR_USAGE, "%s: expected a list of at most %d maps", path, MOST);
+        spec_fault_at(faults, node, SPOT_VALUE, "%s: expected a list of at most %d maps", path, MOST);
         return NULL;
     }
     json_t *list = json_array();
     for (const struct yaml_node *e = node->first; e; e = e->next, i++) {
         snprintf(where, sizeof(where), "%.60s[%d]", path, i);
         json_t *item = NULL;
-        *place = (struct spec_place){.node = e};
         if (e->kind != YAML_MAP)
-            err_set(err, ERR_USAGE, "%s: expected a map such as {name: loss, pattern: '...'}", where);
+            spec_fault_at(faults, e, SPOT_VALUE,
+                          "%s: expected a map such as {name: loss, pattern: '...'}", where);
         else
-            item = check_item(e, path, where, place, err);
-        if (!item || json_array_append_new(list, item) < 0) {
-            json_decref(list);
-            return NULL;
-        }
+            item = check_item(e, path, where, faults);
+        bad += !item || json_array_append_new(list, item) < 0;
     }
-    return list;
+    if (bad == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static void check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
+                      struct spec_faults *faults);
+
+static void check_block(json_t *flat, const struct spec_field *row, const char *path,
+                        const struct yaml_node *node, struct spec_faults *faults)
+{
+    const bool none = yaml_is_null(node) && row->def;
+    if (row->later && !none) {
+        later(row, path, node, faults);
+        return;
+    }
+    json_object_set_new(flat, path, none ? json_null() : json_true());
+    if (none || yaml_is_null(node))
+        return;
+    if (node->kind == YAML_MAP) {
+        check_map(flat, node, path, faults);
+        return;
+    }
+    spec_check_value(row, path, node, faults);
+    spec_faults_distrust(faults, path);
 }
 
 /* One entry of the file; its canonical value goes into `flat` under its whole path. */
-static int check_entry(json_t *flat, const struct yaml_node *node, const char *map,
-                       struct spec_place *place, struct err *err)
+static void check_entry(json_t *flat, const struct yaml_node *node, const char *map,
+                        struct spec_faults *faults)
 {
     char path[SPEC_PATH * 2];
     int n = snprintf(path, sizeof(path), "%s%s%s", map, map[0] ? "." : "", node->key);
@@ -130,42 +156,32 @@ static int check_entry(json_t *flat, const struct yaml_node *node, const char *m
         snprintf(path, sizeof(path), "%s", alias);
     const struct spec_field *row = n < SPEC_PATH && !strchr(node->key, '.') ? spec_row_find(path)
                                                                             : NULL;
-    if (!row)
-        return unknown(map, node, place, err);
-    if (json_object_get(flat, path)) {
-        *place = (struct spec_place){.node = node, .is_key = 1};
-        return err_set(err, ERR_USAGE, "%s: given twice, as %s and under another name", path,
-                       node->key);
+    if (!row) {
+        unknown(map, node, faults);
+    } else if (json_object_get(flat, path)) {
+        spec_fault_at(faults, node, SPOT_KEY, "%s: given twice, as %s and under another name", path,
+                      node->key);
+    } else if (row->later && !row->def) {
+        later(row, path, node, faults);
+    } else if (row->type == FIELD_MAP) {
+        check_block(flat, row, path, node, faults);
+    } else {
+        json_t *value = row->type == FIELD_ITEMS ? check_items(node, path, faults)
+                                                 : spec_check_value(row, path, node, faults);
+        if (!value)
+            spec_faults_distrust(faults, path);
+        else if (row->later && !equals_default(row, value))
+            later(row, path, node, faults);
+        if (value)
+            json_object_set_new(flat, path, value);
     }
-    if (row->later && !row->def)
-        return later(row, path, node, place, err);
-    if (row->type == FIELD_MAP) {
-        bool none = yaml_is_null(node) && row->def;
-        if (row->later && !none)
-            return later(row, path, node, place, err);
-        if (none)
-            return json_object_set_new(flat, path, json_null());
-        json_object_set_new(flat, path, json_true());
-        if (node->kind != YAML_MAP && !yaml_is_null(node))
-            return spec_check_value(row, path, node, place, err) ? 0 : -1;
-        return check_map(flat, node, path, place, err);
-    }
-    json_t *value = row->type == FIELD_ITEMS ? check_items(node, path, place, err)
-                                             : spec_check_value(row, path, node, place, err);
-    if (!value)
-        return -1;
-    bool refused = row->later && !equals_default(row, value);
-    json_object_set_new(flat, path, value);
-    return refused ? later(row, path, node, place, err) : 0;
 }
 
-static int check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
-                     struct spec_place *place, struct err *err)
+static void check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
+                      struct spec_faults *faults)
 {
     for (const struct yaml_node *n = map->first; n; n = n->next)
-        if (check_entry(flat, n, prefix, place, err) < 0)
-            return -1;
-    return 0;
+        check_entry(flat, n, prefix, faults);
 }
 
 /* The object that holds the last part of `path`, or NULL where a map above is null. */
@@ -211,15 +227,14 @@ static json_t *unfold(const json_t *flat, struct err *err)
     return root;
 }
 
-int spec_check(json_t **out, const struct yaml_node *root, struct spec_place *place,
+int spec_check(json_t **out, const struct yaml_node *root, struct spec_faults *faults,
                struct err *err)
 {
-    *out = NULL;
-    *place = (struct spec_place){.node = root};
     json_t *flat = json_object();
-    int rc = check_map(flat, root, "", place, err);
-    if (rc == 0 && !(*out = unfold(flat, err)))
-        rc = -1;
+    check_map(flat, root, "", faults);
+    *out = unfold(flat, err);
     json_decref(flat);
-    return rc;
+    if (!*out)
+        return err_set(err, ERR_MEMORY, "out of memory while checking the spec");
+    return 0;
 }

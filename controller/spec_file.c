@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "controller/client.h"
 #include "controller/command.h"
 #include "controller/jobspec.h"
 #include "controller/yaml.h"
@@ -64,7 +65,6 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
 {
     char cwd[PATH_MAX];
     json_t *canonical = NULL, *secrets = NULL, *sets = NULL;
-    struct spec_error where;
     int rc = -1;
 
     *request = NULL;
@@ -75,12 +75,9 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
         err_set(&call->err, ERR_SYSTEM, "the current directory is gone");
         goto out;
     }
-    if (jobspec_parse(&canonical, text, file, cwd, set, nset, &where, &call->err) < 0) {
-        snprintf(call->file, sizeof(call->file), "%s", file);
-        call->line = where.line;
-        call->column = where.column;
+    snprintf(call->file, sizeof(call->file), "%s", file);
+    if (jobspec_parse(&canonical, text, file, cwd, set, nset, &call->found, &call->err) < 0)
         goto out;
-    }
     if (!(secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err)))
         goto out;
     sets = json_array();
@@ -100,5 +97,13 @@ out:
     json_decref(secrets);
     json_decref(sets);
     free(text);
+    return rc;
+}
+
+int spec_file_post(struct call *call, struct client *c, json_t **answer, const json_t *request)
+{
+    int rc = client_post(c, answer, "/v1/jobs", request, &call->err);
+    if (rc < 0)
+        call->found = *client_findings(c);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "controller/spec_faults.h"
 #include "controller/spec_suggest.h"
 #include "engine/err.h"
 
@@ -60,56 +61,75 @@ static bool is_word(const char *text)
     return strcmp(text, "auto") == 0 || strcmp(text, "latest") == 0 || strcmp(text, "none") == 0;
 }
 
-/* Of another machine nothing can be seen here. */
-static bool is_elsewhere(const json_t *spec)
+/* Can it be seen from here? Of another machine nothing can, nor of one that is not known. */
+static bool is_here(const json_t *spec, const struct spec_faults *faults)
 {
     const char *launch = json_string_value(json_object_get(spec, "launch"));
-    return launch && strcmp(launch, "ssh") == 0;
+    return spec_faults_trust(faults, "launch") && (!launch || strcmp(launch, "ssh") != 0);
 }
 
-static int resolve_workdir(json_t *spec, const char *base, char *workdir, size_t size,
-                           struct err *err)
+static void fault(struct spec_faults *faults, const char *key, const struct err *err)
+{
+    spec_fault_of(faults, key, "%s: %s", key, err->text);
+    spec_faults_distrust(faults, key);
+}
+
+static void resolve_workdir(json_t *spec, const char *base, char *workdir, size_t size,
+                            struct spec_faults *faults)
 {
     struct stat st;
+    struct err err = {.code = ERR_NONE};
     const char *given = json_string_value(json_object_get(spec, "workdir"));
-    if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", err) < 0)
-        return err_prefix(err, "workdir: ");
-    if (is_elsewhere(spec))
-        return given[0] ? json_object_set_new(spec, "workdir", json_string(workdir)) : 0;
-    if (stat(workdir, &st) < 0 || !S_ISDIR(st.st_mode))
-        return err_set(err, ERR_USAGE, "workdir: there is no directory %s", workdir);
-    return json_object_set_new(spec, "workdir", json_string(workdir));
+    const bool here = is_here(spec, faults);
+    if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", &err) == 0 && here &&
+        (stat(workdir, &st) < 0 || !S_ISDIR(st.st_mode)))
+        err_set(&err, ERR_USAGE, "there is no directory %s", workdir);
+    if (err.code != ERR_NONE)
+        fault(faults, "workdir", &err);
+    else if (here || given[0])
+        json_object_set_new(spec, "workdir", json_string(workdir));
 }
 
-int spec_paths_resolve(json_t *spec, const char *base, const char **key, struct err *err)
+/* The absolute form of what was given under `key`; -1 with a sentence that lacks the key. */
+static int resolve(char *absolute, size_t size, const char *workdir, const char *key,
+                   const char *given, bool must_exist, struct err *err)
 {
-    char workdir[PATH_MAX], absolute[PATH_MAX], near[64];
-    *key = "workdir";
-    if (resolve_workdir(spec, base, workdir, sizeof(workdir), err) < 0)
+    char near[64];
+    struct stat st;
+    if (spec_path_absolute(absolute, size, workdir, given, err) < 0)
         return -1;
+    if (strlen(absolute) >= 1024)
+        return err_set(err, ERR_USAGE, "the path is longer than 1023 bytes");
+    if (!must_exist || stat(absolute, &st) == 0)
+        return 0;
+    spec_nearest_choice(near, sizeof(near), "latest|none", given);
+    if (strcmp(key, "resume") == 0 && near[0])
+        return err_set(err, ERR_USAGE, "expected latest, none or a path, not \"%.60s\"; did you mean "
+                       "%s?", given, near);
+    return err_set(err, ERR_USAGE, "there is no %.300s%s", absolute,
+                   given[0] == '/' ? "" : "; relative paths start at workdir");
+}
+
+void spec_paths_resolve(json_t *spec, const char *base, struct spec_faults *faults)
+{
+    char workdir[PATH_MAX] = "", absolute[PATH_MAX];
+    if (spec_faults_trust(faults, "workdir"))
+        resolve_workdir(spec, base, workdir, sizeof(workdir), faults);
+    const bool rooted = spec_faults_trust(faults, "workdir"), here = is_here(spec, faults);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct err err = {.code = ERR_NONE};
         json_t *map = !paths[i].map ? spec
                       : strncmp(paths[i].whole, "train.", 6) == 0
                           ? json_object_get(json_object_get(spec, "train"), paths[i].map)
                           : json_object_get(spec, paths[i].map);
         const char *given = json_string_value(json_object_get(map, paths[i].key));
-        struct stat st;
-        if (!given || is_word(given))
+        if (!given || is_word(given) || (!rooted && given[0] != '/' && given[0] != '~') ||
+            !spec_faults_trust(faults, paths[i].whole))
             continue;
-        *key = paths[i].whole;
-        if (spec_path_absolute(absolute, sizeof(absolute), workdir, given, err) < 0)
-            return err_prefix(err, "%s: ", *key);
-        if (strlen(absolute) >= 1024)
-            return err_set(err, ERR_USAGE, "%s: the path is longer than 1023 bytes", *key);
-        if (paths[i].must_exist && !is_elsewhere(spec) && stat(absolute, &st) < 0) {
-            spec_nearest_choice(near, sizeof(near), "latest|none", given);
-            if (strcmp(*key, "resume") == 0 && near[0])
-                return err_set(err, ERR_USAGE, "resume: expected latest, none or a path, not "
-                               "\"%.60s\"; did you mean %s?", given, near);
-            return err_set(err, ERR_USAGE, "%s: there is no %.300s%s", *key, absolute,
-                           given[0] == '/' ? "" : "; relative paths start at workdir");
-        }
-        json_object_set_new(map, paths[i].key, json_string(absolute));
+        if (resolve(absolute, sizeof(absolute), workdir, paths[i].whole, given,
+                    paths[i].must_exist && here, &err) < 0)
+            fault(faults, paths[i].whole, &err);
+        else
+            json_object_set_new(map, paths[i].key, json_string(absolute));
     }
-    return 0;
 }

@@ -53,10 +53,10 @@ int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignmen
         snprintf(path, sizeof(path), "%s", canonical);
 
     char *leaf;
-    struct yaml_node *value, *map = descend(doc, root, path, &leaf, origin, err);
-    if (!map)
-        return -1;
+    struct yaml_node *value, *map;
     if (yaml_parse_value(doc, &value, equals + 1, origin, err) < 0)
         return err_prefix(err, "%s: ", origin);
+    if (!(map = descend(doc, root, path, &leaf, origin, err)))
+        return -1;
     return yaml_put(doc, map, leaf, value, err);
 }

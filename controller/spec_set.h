@@ -7,7 +7,8 @@ struct err;
 struct yaml_doc;
 struct yaml_node;
 
-/* `root` is a map of `doc`. The value is YAML. The nodes remember that they came from --set. */
+/* `root` is a map of `doc`. The value is YAML. The nodes remember that they came from --set.
+ * A wrong one leaves the tree as it is. */
 int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment,
              struct err *err);
 

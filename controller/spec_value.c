@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/spec_faults.h"
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
 #include "controller/yaml.h"
@@ -78,18 +79,18 @@ static void describe_given(char *out, size_t size, const struct yaml_node *node)
 
 /* "PATH: expected WHAT, not GIVEN" and a hint. */
 static json_t *wrong(const struct spec_field *row, const char *path, const struct yaml_node *node,
-                     const char *hint, struct spec_place *place, struct err *err)
+                     const char *hint, struct spec_faults *faults)
 {
     char what[256], given[96];
     describe(what, sizeof(what), row);
     describe_given(given, sizeof(given), node);
-    *place = (struct spec_place){.node = node};
-    err_set(err, ERR_USAGE, "%s: expected %s, not %s%s", path, what, given, hint ? hint : "");
+    spec_fault_at(faults, node, SPOT_VALUE, "%s: expected %s, not %s%s", path, what, given,
+                  hint ? hint : "");
     return NULL;
 }
 
 static json_t *check_bool(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+                          const struct yaml_node *n, struct spec_faults *faults)
 {
     static const char *const yes[] = {"yes", "Yes", "YES", "on", "On", "ON", "True", "TRUE", "y"};
     static const char *const no[] = {"no", "No", "NO", "off", "Off", "OFF", "False", "FALSE", "n"};
@@ -99,10 +100,10 @@ static json_t *check_bool(const struct spec_field *row, const char *path,
         return json_false();
     for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
         if (strcmp(n->text, yes[i]) == 0)
-            return wrong(row, path, n, "; write true", place, err);
+            return wrong(row, path, n, "; write true", faults);
         else if (strcmp(n->text, no[i]) == 0)
-            return wrong(row, path, n, "; write false", place, err);
-    return wrong(row, path, n, n->plain ? NULL : "; leave the quotes out", place, err);
+            return wrong(row, path, n, "; write false", faults);
+    return wrong(row, path, n, n->plain ? NULL : "; leave the quotes out", faults);
 }
 
 /* The whole text as a number; decimal and exponent only, so no hex, octal, inf or nan. */
@@ -120,16 +121,16 @@ static bool read_number(double *value, const char *text)
 }
 
 static json_t *check_number(const struct spec_field *row, const char *path,
-                            const struct yaml_node *n, struct spec_place *place, struct err *err)
+                            const struct yaml_node *n, struct spec_faults *faults)
 {
     double v;
     if (!read_number(&v, n->text))
-        return wrong(row, path, n, NULL, place, err);
+        return wrong(row, path, n, NULL, faults);
     if (!n->plain)
-        return wrong(row, path, n, " in quotes; leave the quotes out", place, err);
+        return wrong(row, path, n, " in quotes; leave the quotes out", faults);
     bool whole = v == floor(v) && fabs(v) <= 9007199254740992.0;
     if ((row->type == FIELD_INT && !whole) || v < row->min || v > row->max) {
-        wrong(row, path, n, NULL, place, err);
+        wrong(row, path, n, NULL, faults);
         return NULL;
     }
     if (row->type == FIELD_INT)
@@ -138,7 +139,7 @@ static json_t *check_number(const struct spec_field *row, const char *path,
 }
 
 static json_t *check_enum(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+                          const struct yaml_node *n, struct spec_faults *faults)
 {
     char list[200] = "", near[64], hint[100] = "";
     size_t at = 0;
@@ -152,23 +153,22 @@ static json_t *check_enum(const struct spec_field *row, const char *path,
     spec_nearest_choice(near, sizeof(near), row->choices, n->text);
     if (near[0])
         snprintf(hint, sizeof(hint), "; did you mean %s?", near);
-    *place = (struct spec_place){.node = n};
-    err_set(err, ERR_USAGE, "%s: expected one of %s%s, not \"%.40s\"%s", path,
-            row->auto_ok ? "auto, " : "", list, n->text, hint);
+    spec_fault_at(faults, n, SPOT_VALUE, "%s: expected one of %s%s, not \"%.40s\"%s", path,
+                  row->auto_ok ? "auto, " : "", list, n->text, hint);
     return NULL;
 }
 
 static json_t *check_duration(const struct spec_field *row, const char *path,
-                              const struct yaml_node *n, struct spec_place *place, struct err *err)
+                              const struct yaml_node *n, struct spec_faults *faults)
 {
     double low, high;
     struct spec_every every;
-    int rc = row->type == FIELD_DURATION ? spec_duration_parse(&low, n->text, err)
-             : row->type == FIELD_RANGE  ? spec_range_parse(&low, &high, n->text, err)
-                                         : spec_every_parse(&every, n->text, err);
-    *place = (struct spec_place){.node = n};
+    struct err why = {.code = ERR_NONE};
+    int rc = row->type == FIELD_DURATION ? spec_duration_parse(&low, n->text, &why)
+             : row->type == FIELD_RANGE  ? spec_range_parse(&low, &high, n->text, &why)
+                                         : spec_every_parse(&every, n->text, &why);
     if (rc < 0) {
-        err_prefix(err, "%s: ", path);
+        spec_fault_at(faults, n, SPOT_VALUE, "%s: %s", path, why.text);
         return NULL;
     }
     if (row->type == FIELD_EVERY)
@@ -177,122 +177,122 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
     if (row->type == FIELD_DURATION)
         high = low;
     if (low < row->min || high > row->max) {
-        err_set(err, ERR_USAGE, "%s: \"%.40s\" is out of range; it may be from %.9g s to %.9g s",
-                path, n->text, row->min, row->max);
+        spec_fault_at(faults, n, SPOT_VALUE, "%s: \"%.40s\" is out of range; it may be from %.9g s "
+                      "to %.9g s", path, n->text, row->min, row->max);
         return NULL;
     }
     return row->type == FIELD_DURATION ? json_real(low) : json_pack("[f,f]", low, high);
 }
 
 static json_t *check_text(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+                          const struct yaml_node *n, struct spec_faults *faults)
 {
     if (!n->text[0])
-        return wrong(row, path, n, NULL, place, err);
+        return wrong(row, path, n, NULL, faults);
     if (row->type == FIELD_PATH && strlen(n->text) >= 1024) {
-        *place = (struct spec_place){.node = n};
-        err_set(err, ERR_USAGE, "%s: the path is longer than 1023 bytes", path);
+        spec_fault_at(faults, n, SPOT_VALUE, "%s: the path is longer than 1023 bytes", path);
         return NULL;
     }
     return json_string(n->text);
 }
 
 static json_t *check_scalar(const struct spec_field *row, const char *path,
-                            const struct yaml_node *n, struct spec_place *place, struct err *err)
+                            const struct yaml_node *n, struct spec_faults *faults)
 {
     if (row->auto_ok && strcmp(n->text, "auto") == 0)
         return json_string("auto");
     switch (row->type) {
     case FIELD_BOOL:
-        return check_bool(row, path, n, place, err);
+        return check_bool(row, path, n, faults);
     case FIELD_INT:
     case FIELD_NUMBER:
-        return check_number(row, path, n, place, err);
+        return check_number(row, path, n, faults);
     case FIELD_ENUM:
-        return check_enum(row, path, n, place, err);
+        return check_enum(row, path, n, faults);
     case FIELD_DURATION:
     case FIELD_RANGE:
     case FIELD_EVERY:
-        return check_duration(row, path, n, place, err);
+        return check_duration(row, path, n, faults);
     case FIELD_STRING:
     case FIELD_PATH:
-        return check_text(row, path, n, place, err);
+        return check_text(row, path, n, faults);
     default:
-        return wrong(row, path, n, NULL, place, err);
+        return wrong(row, path, n, NULL, faults);
     }
 }
 
+/* What holds a wrong entry is wrong, but the entries behind it are looked at, too. */
+static json_t *keep_if_whole(json_t *value, int bad)
+{
+    if (bad == 0)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 static json_t *check_list(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_place *place, struct err *err)
+                          const struct yaml_node *n, struct spec_faults *faults)
 {
     int low = 0, high = 1000;
     if (row->type == FIELD_NUMBERS && sscanf(row->choices, "%d-%d", &low, &high) == 1)
         high = low;
     if (n->count < low || n->count > high) {
-        *place = (struct spec_place){.node = n};
-        err_set(err, ERR_USAGE, "%s: expected a list of %s entries, not of %d", path,
-                row->choices ? row->choices : "at most 1000", n->count);
+        spec_fault_at(faults, n, SPOT_VALUE, "%s: expected a list of %s entries, not of %d", path,
+                      row->choices ? row->choices : "at most 1000", n->count);
         return NULL;
     }
     struct spec_field item = *row;
     item.type = row->type == FIELD_NUMBERS ? FIELD_NUMBER : FIELD_STRING;
     item.auto_ok = false;
     json_t *list = json_array();
-    int i = 0;
+    int i = 0, bad = 0;
     for (const struct yaml_node *e = n->first; e; e = e->next, i++) {
         char where[160];
         snprintf(where, sizeof(where), "%s[%d]", path, i);
         json_t *v = e->kind != YAML_SCALAR || yaml_is_null(e)
-                        ? wrong(&item, where, e, NULL, place, err)
-                        : check_scalar(&item, where, e, place, err);
-        if (!v || json_array_append_new(list, v) < 0) {
-            json_decref(list);
-            return NULL;
-        }
+                        ? wrong(&item, where, e, NULL, faults)
+                        : check_scalar(&item, where, e, faults);
+        bad += !v || json_array_append_new(list, v) < 0;
     }
-    return list;
+    return keep_if_whole(list, bad);
 }
 
 static json_t *check_string_map(const struct spec_field *row, const char *path,
-                                const struct yaml_node *n, struct spec_place *place,
-                                struct err *err)
+                                const struct yaml_node *n, struct spec_faults *faults)
 {
     struct spec_field item = {.path = row->path, .type = FIELD_STRING};
     json_t *map = json_object();
+    int bad = 0;
     for (const struct yaml_node *e = n->first; e; e = e->next) {
         char where[160];
         snprintf(where, sizeof(where), "%s.%.60s", path, e->key);
         if (e->kind != YAML_SCALAR || yaml_is_null(e)) {
             wrong(&item, where, e, e->kind == YAML_SCALAR ? "; write \"\" for an empty text" : NULL,
-                  place, err);
-            json_decref(map);
-            return NULL;
+                  faults);
+            bad++;
+            continue;
         }
         json_object_set_new(map, e->key, json_string(e->text));
     }
-    return map;
+    return keep_if_whole(map, bad);
 }
 
 json_t *spec_check_value(const struct spec_field *row, const char *path,
-                         const struct yaml_node *n, struct spec_place *place, struct err *err)
+                         const struct yaml_node *n, struct spec_faults *faults)
 {
     bool list = row->type == FIELD_NUMBERS || row->type == FIELD_STRINGS;
     if (yaml_is_null(n)) {
         if (row->def && strcmp(row->def, "null") == 0)
             return json_null();
-        return wrong(row, path, n, "; leave the key out for the default", place, err);
+        return wrong(row, path, n, "; leave the key out for the default", faults);
     }
     if (list && n->kind == YAML_LIST)
-        return check_list(row, path, n, place, err);
+        return check_list(row, path, n, faults);
     if (row->type == FIELD_STRING_MAP && n->kind == YAML_MAP)
-        return check_string_map(row, path, n, place, err);
+        return check_string_map(row, path, n, faults);
     if (row->type == FIELD_STRING && n->kind == YAML_LIST)
-        return wrong(row, path, n, "; write \"|\" after the key and a command a line below", place,
-                     err);
+        return wrong(row, path, n, "; write \"|\" after the key and a command a line below", faults);
     if (n->kind != YAML_SCALAR)
-        return wrong(row, path, n, NULL, place, err);
-    json_t *v = check_scalar(row, path, n, place, err);
-    if (!v && err && err->code == ERR_NONE)
-        err_set(err, ERR_MEMORY, "out of memory while checking %s", path);
-    return v;
+        return wrong(row, path, n, NULL, faults);
+    return check_scalar(row, path, n, faults);
 }

@@ -3,7 +3,8 @@
  *
  * First every key given is checked against its row, then values are picked with
  * the row's default where a key is absent: a hand-written JSON may leave out
- * whatever a YAML file may leave out.
+ * whatever a YAML file may leave out.  What must hold between keys is asked of
+ * the filled struct last (train_spec_rules.c).
  */
 #include "engine/train_spec.h"
 
@@ -13,7 +14,6 @@
 #include <string.h>
 
 #include "engine/err.h"
-#include "engine/synthetic.h"
 
 struct preset {
     const char *name;
@@ -224,7 +224,7 @@ static const struct preset *preset_of(const json_t *train)
     return &presets[0];
 }
 
-static int fill_model(struct train_spec *s, const json_t *train, struct err *err)
+static void fill_model(struct train_spec *s, const json_t *train)
 {
     const struct preset *p = preset_of(train);
     struct model_config *m = &s->model;
@@ -240,30 +240,9 @@ static int fill_model(struct train_spec *s, const json_t *train, struct err *err
     m->y_norm_scale = (float)number_of(train, "model.y_norm_scale", p->y_norm_scale);
     m->y_norm_eps = 1e-5f;
     m->caption_dropout = (float)number_of(train, "caption_dropout", 0.1);
-    if (m->hidden % m->heads != 0)
-        return err_set(err, ERR_USAGE,
-                       "train.model.heads: %d does not divide model.hidden, which is %d", m->heads,
-                       m->hidden);
-    if (m->hidden % m->linear_head_dim != 0)
-        return err_set(err, ERR_USAGE,
-                       "train.model.linear_head_dim: %d does not divide model.hidden, which is %d",
-                       m->linear_head_dim, m->hidden);
-    return 0;
 }
 
-static int fill_synthetic(struct train_spec *s, struct err *err)
-{
-    const int edge = SYNTHETIC_SHRINK * s->model.patch;
-    if (s->data_path[0] || s->multi_scale)
-        return err_set(err, ERR_USAGE, "train.data.%s: synthetic samples are of one size and come "
-                       "from no path; leave the key out", s->data_path[0] ? "path" : "multi_scale");
-    if (s->resolution < edge || s->resolution % edge)
-        return err_set(err, ERR_USAGE, "train.data.resolution: synthetic samples need one, a "
-                       "multiple of %d (%d x model.patch)", edge, SYNTHETIC_SHRINK);
-    return 0;
-}
-
-static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
+static void fill_data(struct train_spec *s, const json_t *train)
 {
     json_t *path = value_of(train, "data.path");
     copy_text(s->data_path, sizeof(s->data_path), path);
@@ -271,35 +250,20 @@ static int fill_data(struct train_spec *s, const json_t *train, struct err *err)
     s->encoders = word_is(train, "data.encoders", "features")    ? ENCODERS_FEATURES
                   : word_is(train, "data.encoders", "synthetic") ? ENCODERS_SYNTHETIC
                                                                  : ENCODERS_DCT_HASH;
-    if (!s->data_path[0] && s->encoders != ENCODERS_SYNTHETIC)
-        return err_set(err, ERR_USAGE,
-                       "train.data.path: missing; name the folder that holds the training data");
     s->resolution = (int)int_of(train, "data.resolution", 0);
     s->multi_scale = bool_of(train, "data.multi_scale", false);
     s->sample_log = bool_of(train, "data.sample_log", false);
     s->dct_block = (int)int_of(train, "data.dct_block", 0);
     s->caption_words = (int)int_of(train, "data.caption_words", 0);
     s->caption_channels = (int)int_of(train, "data.caption_channels", 0);
-    if (s->encoders == ENCODERS_FEATURES)
-        return 0;
-    if (s->encoders == ENCODERS_SYNTHETIC)
-        return fill_synthetic(s, err);
+    if (s->encoders != ENCODERS_DCT_HASH)
+        return;
     s->model.latent_channels = 3 * s->dct_block * s->dct_block;
     s->model.caption_channels = s->caption_channels;
     s->model.caption_len = s->caption_words;
-    if (s->multi_scale && s->resolution == 0)
-        return err_set(err, ERR_USAGE, "train.data.multi_scale: needs data.resolution, from which "
-                                       "the sizes of the buckets follow");
-    int edge = s->dct_block * s->model.patch;
-    if (s->resolution % edge != 0)
-        return err_set(err, ERR_USAGE,
-                       "train.data.resolution: %d is not a multiple of %d (data.dct_block x "
-                       "model.patch)",
-                       s->resolution, edge);
-    return 0;
 }
 
-static int fill_optim(struct train_spec *s, const json_t *train, struct err *err)
+static void fill_optim(struct train_spec *s, const json_t *train)
 {
     struct optim_config *o = &s->optim;
     bool came = word_is(train, "optimizer.type", "came");
@@ -309,15 +273,9 @@ static int fill_optim(struct train_spec *s, const json_t *train, struct err *err
     o->beta[2] = 0.9999;
     json_t *betas = value_of(train, "optimizer.betas");
     size_t n = json_is_array(betas) ? json_array_size(betas) : 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && i < 3; i++)
         o->beta[i] = json_number_value(json_array_get(betas, i));
     json_decref(betas);
-    if (n > 0 && n != (came ? 3u : 2u))
-        return err_set(err, ERR_USAGE, "train.optimizer.betas: %s takes %d numbers, not %zu",
-                       came ? "came" : "adamw", came ? 3 : 2, n);
-    for (int i = 0; i < 3; i++)
-        if (o->beta[i] >= 1)
-            return err_set(err, ERR_USAGE, "train.optimizer.betas: each must be below 1");
     o->eps[0] = number_of(train, "optimizer.eps", came ? 1e-30 : 1e-8);
     o->eps[1] = 1e-16;
     o->clip_threshold = 1;
@@ -325,10 +283,9 @@ static int fill_optim(struct train_spec *s, const json_t *train, struct err *err
     o->clip = number_of(train, "optimizer.clip", 0);
     o->ema = number_of(train, "ema", 0);
     s->schedule.lr = number_of(train, "optimizer.lr", 0);
-    return 0;
 }
 
-static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
+static void fill_run(struct train_spec *s, const json_t *train)
 {
     s->batch_global = (int)int_of(train, "batch.global", 0);
     s->reproducible = bool_of(train, "reproducible", false);
@@ -337,22 +294,11 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     json_t *micro = value_of(train, "batch.micro");
     s->micro_auto = !json_is_integer(micro);
     json_decref(micro);
-    if (s->batch_micro > s->batch_global)
-        return err_set(err, ERR_USAGE,
-                       "train.batch.micro: %d is more than batch.global, which is %d",
-                       s->batch_micro, s->batch_global);
     s->steps = int_of(train, "steps", 0);
-    if (s->steps < 1)
-        return err_set(err, ERR_USAGE,
-                       "train.steps: missing; say how many optimizer steps to take");
     bool cosine = word_is(train, "schedule.type", "cosine");
     s->schedule.type = cosine ? SCHEDULE_COSINE : SCHEDULE_CONSTANT;
     s->schedule.steps = s->steps;
     s->schedule.warmup = int_of(train, "schedule.warmup", 0);
-    if (s->schedule.warmup > s->steps)
-        return err_set(err, ERR_USAGE,
-                       "train.schedule.warmup: %lld steps are more than the run's %lld",
-                       (long long)s->schedule.warmup, (long long)s->steps);
     s->schedule.floor = number_of(train, "schedule.final", 0);
     s->flow_shift = number_of(train, "flow.shift", 0);
     s->logit_mean = number_of(train, "flow.logit_mean", 0);
@@ -368,10 +314,9 @@ static int fill_run(struct train_spec *s, const json_t *train, struct err *err)
     const bool again = bool_of(train, "grad_checkpointing", true);
     s->recompute = !again ? RECOMPUTE_OFF
                    : bool_of(train, "grad_checkpointing", false) ? RECOMPUTE_ON : RECOMPUTE_AUTO;
-    return 0;
 }
 
-static int fill_sample(struct train_spec *s, const json_t *train, struct err *err)
+static void fill_sample(struct train_spec *s, const json_t *train)
 {
     bool pictures = s->encoders == ENCODERS_DCT_HASH;
     s->sample_before = bool_of(train, "sample.before", false);
@@ -379,35 +324,19 @@ static int fill_sample(struct train_spec *s, const json_t *train, struct err *er
     s->sample_steps = (int)int_of(train, "sample.steps", 0);
     s->sample_count = (int)int_of(train, "sample.count", 0);
     s->sample_cfg = number_of(train, "sample.cfg", 0);
-    if (!pictures && (s->sample_before || s->sample_after))
-        return err_set(err, ERR_USAGE,
-                       "train.sample.%s: only samples of dct+hash can be decoded to pictures",
-                       s->sample_before ? "before" : "after");
-    if (s->sample_cfg != 1 && s->model.caption_dropout == 0 &&
-        (s->sample_before || s->sample_after))
-        return err_set(err, ERR_USAGE, "train.sample.cfg: guidance needs caption_dropout above 0, "
-                                       "or the model never learns the empty caption");
-    return 0;
 }
 
 /* The job's own keys; all optional, so that a spec written by hand can be short. */
-static int fill_job(struct train_spec *s, const json_t *job, struct err *err)
+static void fill_job(struct train_spec *s, const json_t *job)
 {
     const json_t *c = json_object_get(job, "checkpoint");
     const json_t *every = json_object_get(c, "every");
     const json_t *steps = json_object_get(every, "steps");
     const json_t *seconds = json_object_get(every, "seconds");
-    if (every && !json_is_integer(steps) && !json_is_number(seconds))
-        return err_set(err, ERR_USAGE,
-                       "checkpoint.every: expected {\"steps\": N} or {\"seconds\": N}");
     s->checkpoint_every_steps = !every ? 500 : steps ? json_integer_value(steps) : 0;
     s->checkpoint_every_s = seconds ? json_number_value(seconds) : 0;
-    if (s->checkpoint_every_steps < 1 && !(s->checkpoint_every_s > 0))
-        return err_set(err, ERR_USAGE, "checkpoint.every: must be more than 0");
     const json_t *keep = json_object_get(c, "keep");
     s->checkpoint_keep = keep ? (int)json_integer_value(keep) : 3;
-    if (s->checkpoint_keep < 1 || s->checkpoint_keep > 1000000)
-        return err_set(err, ERR_USAGE, "checkpoint.keep: expected a whole number from 1");
     copy_text(s->checkpoint_dir, sizeof(s->checkpoint_dir), json_object_get(c, "dir"));
     if (strcmp(s->checkpoint_dir, "auto") == 0)
         s->checkpoint_dir[0] = '\0';
@@ -418,22 +347,33 @@ static int fill_job(struct train_spec *s, const json_t *job, struct err *err)
     const json_t *hang = json_object_get(job, "hang");
     s->hang_step_s = json_number_value(json_object_get(hang, "step"));
     s->hang_first_s = json_number_value(json_object_get(hang, "first_step"));
-    return 0;
+}
+
+void train_spec_fill(struct train_spec *out, const json_t *job)
+{
+    const json_t *train = json_object_get(job, "train");
+    *out = (struct train_spec){.steps = 0};
+    fill_model(out, train);
+    fill_data(out, train);
+    fill_optim(out, train);
+    fill_run(out, train);
+    fill_sample(out, train);
+    fill_job(out, job);
 }
 
 int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err)
 {
+    struct train_spec s;
     json_t *train = json_object_get(job, "train");
     if (!json_is_object(train))
         return err_set(err, ERR_USAGE,
                        "train: missing; this spec has nothing for the engine to do");
     if (check_block(train, "", err) < 0)
         return -1;
-    struct train_spec s = {0};
-    if (fill_model(&s, train, err) < 0 || fill_data(&s, train, err) < 0 ||
-        fill_optim(&s, train, err) < 0 || fill_run(&s, train, err) < 0 ||
-        fill_sample(&s, train, err) < 0 || fill_job(&s, job, err) < 0)
-        return -1;
+    train_spec_fill(&s, job);
+    for (const struct train_rule *r = train_spec_rules(); r->reads; r++)
+        if (r->check(&s, job, err) < 0)
+            return -1;
     *out = s;
     return 0;
 }

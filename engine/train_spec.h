@@ -101,4 +101,17 @@ struct train_spec {
  * A failure leaves *out untouched. Needs no model: the controller calls it too. */
 int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err);
 
+/* The two halves of it behind the check of each value by its row, for a caller who has made that
+ * check and wants to know of everything that is wrong: fill what can be filled, then ask each rule.
+ * `reads` are the keys of a rule, separated by |; it has no meaning where one of them is wrong. */
+struct train_rule {
+    const char *reads;
+    int       (*check)(const struct train_spec *spec, const json_t *job, struct err *err);
+};
+
+void train_spec_fill(struct train_spec *out, const json_t *job);
+
+/* Ended by a row whose `reads` is NULL. */
+const struct train_rule *train_spec_rules(void);
+
 #endif

@@ -3,16 +3,16 @@
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 
-# Each wrong spec of the museum, as a user sees it; none needs a daemon.
+# Each wrong spec of the museum, as a user sees it: all of its mistakes, each with the line that is
+# shown behind it. None needs a daemon.
 for err in "$TOP"/tests/specs/[0-9]*.err; do
     spec=${err%.err}.yaml
     sets=()
     while IFS= read -r set; do sets+=(--set "$set"); done < <(sed -n 's/^# set: //p' "$spec")
     code 2 jobctl submit --dry-run ${sets[@]+"${sets[@]}"} "$spec"
     want=$(sed "s|\$DIR|$TOP/tests/specs|g" "$err")
-    got=$(head -n 1 "$WORK/err")
-    got=${got#"$TOP/tests/specs/"}
-    [ "${got#jobctl: }" = "$want" ] || { echo "expected: $want"; echo "   found: $got"; exit 1; }
+    got=$(sed "/^    /d; s|^$TOP/tests/specs/||; s|^jobctl: ||" "$WORK/err")
+    [ "$got" = "$want" ] || { echo "expected: $want"; echo "   found: $got"; exit 1; }
 done
 [ ! -e "$JOBCTL_HOME" ]
 
@@ -24,6 +24,22 @@ has "      gpus: eight" err
 has "            ^" err
 code 2 jobctl submit --json wrong.yaml
 python3 -c 'import json; e = json.load(open("out"))["error"]; assert (e["file"], e["line"], e["column"]) == ("wrong.yaml", 3, 9), e'
+
+# So are several mistakes, and all of them at once.
+printf 'run: echo\npriority: high\nresources:\n  gpus: eight\n' >wrong.yaml
+code 2 jobctl submit --set retry.max=many --json wrong.yaml
+python3 - <<'END'
+import json
+answer = json.load(open("out"))
+e = answer["errors"]
+assert [(x.get("line"), x.get("column")) for x in e] == [(2, 11), (4, 9), (None, None)], e
+assert answer["error"]["line"] == 2 and answer["error"]["text"] == e[0]["text"], answer
+assert "more" not in answer and e[2]["text"].startswith("--set retry.max=many: "), e
+END
+code 2 jobctl plan --set retry.max=many wrong.yaml
+has "wrong.yaml:2:11: priority:" err
+has "      gpus: eight" err
+has "jobctl: --set retry.max=many: retry.max:" err
 code 2 jobctl submit - <<<'rnu: echo'
 has 'did you mean "run"?' err
 
@@ -44,8 +60,14 @@ code 0 jobctl status -a -q
 
 # The same checks behind the API.
 curl -sS --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/jobs -d \
-    '{"spec": "run: echo\nresources:\n  gpus: eight\n", "file": "x.yaml", "cwd": "/tmp"}' >out
-python3 -c 'import json; e = json.load(open("out"))["error"]; assert e["code"] == "usage" and (e["line"], e["column"]) == (3, 9), e'
+    '{"spec": "run: echo\nresources:\n  gpus: eight\nenv: 3\n", "file": "x.yaml", "cwd": "/tmp"}' >out
+python3 - <<'END'
+import json
+answer = json.load(open("out"))
+e, all = answer["error"], answer["errors"]
+assert e["code"] == "usage" and (e["file"], e["line"], e["column"]) == ("x.yaml", 3, 9), e
+assert [(x["file"], x["line"], x["column"]) for x in all] == [("x.yaml", 3, 9), ("x.yaml", 4, 6)], all
+END
 
 # Every key of `jobctl help spec` stands in docs/SPEC.md, word for word.
 LC_ALL=C.UTF-8 jobctl help spec | grep '^  ' >keys

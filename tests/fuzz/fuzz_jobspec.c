@@ -2,12 +2,13 @@
 /* fuzz_jobspec.c - a job spec that anybody may have written
  *
  * Lines "# set: a.b=c" at the top are passed as overrides, as in tests/specs,
- * which is half of the corpus.  What is refused has a sentence and a place in
+ * which is half of the corpus.  What is refused has sentences and places in
  * the text; what is accepted becomes the same JSON each time, with every path
  * absolute, and the engine can read it.
  */
 #include <string.h>
 
+#include "controller/findings.h"
 #include "controller/jobspec.h"
 #include "engine/err.h"
 #include "tests/fuzz/target.h"
@@ -35,17 +36,36 @@ static int lines_of(const char *text)
     return n;
 }
 
-static void check_refused(const char *text, const struct spec_error *where, const struct err *err)
+static void check_finding(const char *text, const struct finding *one)
 {
+    const struct err *err = &one->err;
     PROMISE(err->code == ERR_USAGE && err->text[0]);
     json_t *sentence = json_string(err->text); /* it travels as JSON: it must be UTF-8 */
     PROMISE(sentence);
     json_decref(sentence);
     for (const char *p = err->text; *p; p++)   /* and one line on a terminal */
         PROMISE((unsigned char)*p >= 0x20 && *p != 0x7f);
-    PROMISE(where->line >= 0 && where->line <= lines_of(text) + 1);
-    PROMISE(where->line ? where->column >= 1 : where->column == 0);
-    PROMISE((size_t)where->column <= strlen(text) + 1);
+    PROMISE(one->line >= 0 && one->line <= lines_of(text) + 1);
+    PROMISE(one->line ? one->column >= 1 : one->column == 0);
+    PROMISE((size_t)one->column <= strlen(text) + 1);
+}
+
+/* Each mistake has a sentence and a place, the places are in order, and an answer carries them all. */
+static void check_refused(const char *text, const struct findings *found)
+{
+    struct findings again;
+    PROMISE(found->count > 0 && found->count <= FINDINGS_MAX && found->more >= 0);
+    PROMISE(found->more == 0 || found->count == FINDINGS_MAX);
+    for (int i = 0; i < found->count; i++) {
+        const struct finding *one = &found->list[i];
+        check_finding(text, one);
+        if (i > 0 && one->line)
+            PROMISE(one[-1].line && one[-1].line <= one->line);
+    }
+    json_t *answer = findings_to_json(found, "spec.yaml");
+    findings_from_json(&again, answer);
+    json_decref(answer);
+    PROMISE(again.count == found->count && again.more == found->more);
 }
 
 static void check_accepted(const json_t *spec)
@@ -73,16 +93,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int nset = read_sets(text, set);
 
     json_t *spec, *again;
-    struct spec_error where, where2;
+    struct findings found, found2;
     struct err err = {0}, err2 = {0};
     const char *const *sets = (const char *const *)set;
-    int r = jobspec_parse(&spec, text, "spec.yaml", "/", sets, nset, &where, &err);
-    int r2 = jobspec_parse(&again, text, "spec.yaml", "/", sets, nset, &where2, &err2);
+    int r = jobspec_parse(&spec, text, "spec.yaml", "/", sets, nset, &found, &err);
+    int r2 = jobspec_parse(&again, text, "spec.yaml", "/", sets, nset, &found2, &err2);
     PROMISE(r == r2 && (r == 0 ? spec && json_equal(spec, again) : !spec && !again));
     if (r == 0)
         check_accepted(spec);
     else
-        check_refused(text, &where, &err);
+        check_refused(text, &found);
     json_decref(spec);
     json_decref(again);
     for (int i = 0; i < nset; i++)

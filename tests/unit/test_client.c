@@ -18,6 +18,7 @@
 
 #include "agent/unix_socket.h"
 #include "controller/client.h"
+#include "controller/findings.h"
 #include "controller/home.h"
 #include "controller/job_select.h"
 #include "engine/err.h"
@@ -112,7 +113,8 @@ static const struct {
      ERR_NOT_FOUND, "there is no job 9", 0},
     {"409 Conflict\n" "{\"schema\":1,\"error\":{\"code\":\"conflict\",\"text\":\"it is done\"}}",
      ERR_CONFLICT, "it is done", 0},
-    {"400 Bad Request\n" "{\"schema\":1,\"error\":{\"code\":\"usage\",\"text\":\"no\",\"line\":14,\"column\":3}, \"a\":1}",
+    {"400 Bad Request\n" "{\"schema\":1,\"error\":{\"code\":\"usage\",\"text\":\"no\"},"
+     "\"errors\":[{\"text\":\"no\",\"line\":14,\"column\":3}], \"a\":1}",
      ERR_USAGE, "no", 14},
     {"500 Oops\n" "{\"schema\":1,\"error\":{\"code\":\"bug\",\"text\":\"we broke it\"}}",
      ERR_BUG, "we broke it", 0},
@@ -132,7 +134,6 @@ static void test_answers(void **state)
         struct client *c;
         struct err err = {0};
         json_t *answer;
-        int column;
         start(&one, &thread);
         assert_int_equal(client_open(&c, false, &err), 0);
         int rc = client_get(c, &answer, &err, "/v1/jobs/%d", 9);
@@ -142,7 +143,7 @@ static void test_answers(void **state)
         assert_true((answer != NULL) == (rc == 0));
         if (rows[i].text)
             assert_non_null(strstr(err.text, rows[i].text));
-        assert_int_equal(client_error_place(c, &column), rows[i].line);
+        assert_int_equal(client_findings(c)->list[0].line, rows[i].line);
         assert_non_null(strstr(one.asked[0], "GET /v1/jobs/9 HTTP/1.1"));
         json_decref(answer);
         client_close(c);

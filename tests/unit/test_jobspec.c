@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_jobspec.c - the museum of specs: tests/specs/NNN-name.yaml with .err or .json beside it
  *
- * A wrong spec has a .err, "NAME:LINE:COLUMN: sentence"; a right one has the
- * canonical .json.  Lines "# set: a.b=c" at the top are passed as --set.  The
+ * A wrong spec has a .err, "NAME:LINE:COLUMN: sentence" for each mistake; a right
+ * one has the canonical .json.  Lines "# set: a.b=c" at the top are passed as --set.  The
  * folder's own absolute path is written as $DIR.  UPDATE=1 writes what is there
  * now; read the difference before it is committed.
  */
@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "controller/findings.h"
 #include "controller/jobspec.h"
 #include "controller/spec_rows.h"
 #include "engine/err.h"
@@ -78,6 +79,26 @@ static int read_sets(char *text, const char **set)
     return n;
 }
 
+/* All that was found, a line each, as the command line tells it. */
+static char *told(const char *name, const struct findings *found)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    for (int i = 0; i < found->count; i++) {
+        const struct finding *one = &found->list[i];
+        assert_true(one->err.code == ERR_USAGE);
+        if (one->line)
+            fprintf(f, "%s:%d:%d: ", name, one->line, one->column);
+        fprintf(f, "%s\n", one->err.text);
+    }
+    if (found->more)
+        fprintf(f, "and %d more mistake%s\n", found->more, found->more == 1 ? "" : "s");
+    fclose(f);
+    return text;
+}
+
 /* What the parser makes of a file, as the text that is expected in *ending's file. */
 static char *actual(const char *name, const char **ending)
 {
@@ -88,16 +109,13 @@ static char *actual(const char *name, const char **ending)
     const char *set[SETS];
     int nset = read_sets(text, set);
     json_t *spec;
-    struct spec_error where;
+    struct findings found;
     struct err err = {0};
-    if (jobspec_parse(&spec, text, path, getcwd(line, sizeof(line)), set, nset, &where, &err) < 0) {
+    if (jobspec_parse(&spec, text, path, getcwd(line, sizeof(line)), set, nset, &found, &err) < 0) {
         assert_null(spec);
-        assert_true(err.code == ERR_USAGE);
-        if (where.line)
-            snprintf(line, sizeof(line), "%s:%d:%d: %s\n", name, where.line, where.column, err.text);
-        else
-            snprintf(line, sizeof(line), "%s\n", err.text);
-        raw = strdup(line);
+        assert_int_equal(err.code, ERR_USAGE);
+        assert_string_equal(err.text, found.list[0].err.text);
+        raw = told(name, &found);
         *ending = "err";
     } else {
         char *json = json_dumps(spec, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
@@ -199,9 +217,9 @@ static void test_damaged_text(void **state)
         else
             damaged[(i - n) % n] = "\t:{}[]*&!|\"'%\xff"[i % 15];
         json_t *spec;
-        struct spec_error where;
+        struct findings found;
         struct err err = {0};
-        int rc = jobspec_parse(&spec, damaged, FOLDER "/x.yaml", folder, NULL, 0, &where, &err);
+        int rc = jobspec_parse(&spec, damaged, FOLDER "/x.yaml", folder, NULL, 0, &found, &err);
         assert_true(rc == 0 ? spec != NULL : err.code == ERR_USAGE && err.text[0]);
         json_decref(spec);
         free(damaged);
@@ -217,9 +235,9 @@ static void test_caps(void **state)
     memset(text, ' ', size);
     text[size] = '\0';
     json_t *spec;
-    struct spec_error where;
+    struct findings found;
     struct err err = {0};
-    assert_int_equal(jobspec_parse(&spec, text, "x", "/", NULL, 0, &where, &err), -1);
+    assert_int_equal(jobspec_parse(&spec, text, "x", "/", NULL, 0, &found, &err), -1);
     assert_non_null(strstr(err.text, "larger than 1 MiB"));
     free(text);
 }

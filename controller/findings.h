@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* findings.h - what is wrong with a file: all of it, each once, in the order of its lines
+ *
+ * Who reads a file adds what it finds and goes on; who made the mistakes gets
+ * them in one go.  What stands in no line (a --set, for example, which its
+ * sentence names) comes last.  Of very many the first are kept, and counted.
+ */
+#ifndef CONTROLLER_FINDINGS_H
+#define CONTROLLER_FINDINGS_H
+
+#include <jansson.h>
+
+#include "engine/err.h"
+
+enum { FINDINGS_MAX = 20 };
+
+/* Counted from 1; line 0: in no line of the file. */
+struct finding {
+    int        line, column;
+    struct err err;
+};
+
+/* All zero: nothing is wrong. */
+struct findings {
+    int            count;
+    int            more;    /* found beyond those of the list */
+    struct finding list[FINDINGS_MAX];
+};
+
+/* The same sentence about the same place is added once. */
+void findings_add(struct findings *found, int line, int column, const struct err *err);
+
+/* The first one into *err, which keeps what it has. 0 if there is none, else -1. */
+int findings_first(const struct findings *found, struct err *err);
+
+/* For an answer (docs/API.md), a new object: {error: {file, line, column}} of the first, as far as it
+ * has a place; {errors: [{text, file, line, column}...]} of all; {more} if the list is not all. */
+json_t *findings_to_json(const struct findings *found, const char *file);
+
+/* What findings_to_json() has put into an answer; nothing where nothing is. */
+void findings_from_json(struct findings *found, const json_t *answer);
+
+#endif

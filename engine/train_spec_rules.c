@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_spec_rules.c - what must hold between keys of `train:` that are right by themselves */
+#include "engine/train_spec.h"
+
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/synthetic.h"
+
+static int heads(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const struct model_config *m = &s->model;
+    (void)job;
+    if (m->hidden % m->heads != 0)
+        return err_set(err, ERR_USAGE,
+                       "train.model.heads: %d does not divide model.hidden, which is %d", m->heads,
+                       m->hidden);
+    return 0;
+}
+
+static int linear_heads(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const struct model_config *m = &s->model;
+    (void)job;
+    if (m->hidden % m->linear_head_dim != 0)
+        return err_set(err, ERR_USAGE,
+                       "train.model.linear_head_dim: %d does not divide model.hidden, which is %d",
+                       m->linear_head_dim, m->hidden);
+    return 0;
+}
+
+static int data_path(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (!s->data_path[0] && s->encoders != ENCODERS_SYNTHETIC)
+        return err_set(err, ERR_USAGE,
+                       "train.data.path: missing; name the folder that holds the training data");
+    return 0;
+}
+
+static int synthetic_source(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->encoders == ENCODERS_SYNTHETIC && (s->data_path[0] || s->multi_scale))
+        return err_set(err, ERR_USAGE, "train.data.%s: synthetic samples are of one size and come "
+                       "from no path; leave the key out", s->data_path[0] ? "path" : "multi_scale");
+    return 0;
+}
+
+static int synthetic_size(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const int edge = SYNTHETIC_SHRINK * s->model.patch;
+    (void)job;
+    if (s->encoders == ENCODERS_SYNTHETIC && (s->resolution < edge || s->resolution % edge))
+        return err_set(err, ERR_USAGE, "train.data.resolution: synthetic samples need one, a "
+                       "multiple of %d (%d x model.patch)", edge, SYNTHETIC_SHRINK);
+    return 0;
+}
+
+static int multi_scale(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->encoders == ENCODERS_DCT_HASH && s->multi_scale && s->resolution == 0)
+        return err_set(err, ERR_USAGE, "train.data.multi_scale: needs data.resolution, from which "
+                                       "the sizes of the buckets follow");
+    return 0;
+}
+
+static int resolution(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const int edge = s->dct_block * s->model.patch;
+    (void)job;
+    if (s->encoders == ENCODERS_DCT_HASH && s->resolution % edge != 0)
+        return err_set(err, ERR_USAGE,
+                       "train.data.resolution: %d is not a multiple of %d (data.dct_block x "
+                       "model.patch)",
+                       s->resolution, edge);
+    return 0;
+}
+
+static int betas(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const bool came = s->optim.type == OPTIM_CAME;
+    const json_t *optimizer = json_object_get(json_object_get(job, "train"), "optimizer");
+    const size_t n = json_array_size(json_object_get(optimizer, "betas"));
+    if (n > 0 && n != (came ? 3u : 2u))
+        return err_set(err, ERR_USAGE, "train.optimizer.betas: %s takes %d numbers, not %zu",
+                       came ? "came" : "adamw", came ? 3 : 2, n);
+    for (int i = 0; i < 3; i++)
+        if (s->optim.beta[i] >= 1)
+            return err_set(err, ERR_USAGE, "train.optimizer.betas: each must be below 1");
+    return 0;
+}
+
+static int micro(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->batch_micro > s->batch_global)
+        return err_set(err, ERR_USAGE,
+                       "train.batch.micro: %d is more than batch.global, which is %d",
+                       s->batch_micro, s->batch_global);
+    return 0;
+}
+
+static int steps(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->steps < 1)
+        return err_set(err, ERR_USAGE,
+                       "train.steps: missing; say how many optimizer steps to take");
+    return 0;
+}
+
+static int warmup(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->steps > 0 && s->schedule.warmup > s->steps)
+        return err_set(err, ERR_USAGE,
+                       "train.schedule.warmup: %lld steps are more than the run's %lld",
+                       (long long)s->schedule.warmup, (long long)s->steps);
+    return 0;
+}
+
+static int pictures(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->encoders != ENCODERS_DCT_HASH && (s->sample_before || s->sample_after))
+        return err_set(err, ERR_USAGE,
+                       "train.sample.%s: only samples of dct+hash can be decoded to pictures",
+                       s->sample_before ? "before" : "after");
+    return 0;
+}
+
+static int guidance(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->sample_cfg != 1 && s->model.caption_dropout == 0 &&
+        (s->sample_before || s->sample_after))
+        return err_set(err, ERR_USAGE, "train.sample.cfg: guidance needs caption_dropout above 0, "
+                                       "or the model never learns the empty caption");
+    return 0;
+}
+
+static int checkpoint_every(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const json_t *every = json_object_get(json_object_get(job, "checkpoint"), "every");
+    if (every && !json_is_integer(json_object_get(every, "steps")) &&
+        !json_is_number(json_object_get(every, "seconds")))
+        return err_set(err, ERR_USAGE,
+                       "checkpoint.every: expected {\"steps\": N} or {\"seconds\": N}");
+    if (s->checkpoint_every_steps < 1 && !(s->checkpoint_every_s > 0))
+        return err_set(err, ERR_USAGE, "checkpoint.every: must be more than 0");
+    return 0;
+}
+
+static int checkpoint_keep(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (s->checkpoint_keep < 1 || s->checkpoint_keep > 1000000)
+        return err_set(err, ERR_USAGE, "checkpoint.keep: expected a whole number from 1");
+    return 0;
+}
+
+const struct train_rule *train_spec_rules(void)
+{
+    static const struct train_rule rules[] = {
+        {"train.model.heads|train.model.hidden|train.model.preset", heads},
+        {"train.model.linear_head_dim|train.model.hidden|train.model.preset", linear_heads},
+        {"train.data.path|train.data.encoders", data_path},
+        {"train.data.path|train.data.multi_scale|train.data.encoders", synthetic_source},
+        {"train.data.resolution|train.model.patch|train.model.preset|train.data.encoders",
+         synthetic_size},
+        {"train.data.multi_scale|train.data.resolution|train.data.encoders", multi_scale},
+        {"train.data.resolution|train.data.dct_block|train.model.patch|train.model.preset|"
+         "train.data.encoders", resolution},
+        {"train.optimizer.betas|train.optimizer.type", betas},
+        {"train.batch.micro|train.batch.global", micro},
+        {"train.steps", steps},
+        {"train.schedule.warmup|train.steps", warmup},
+        {"train.sample.before|train.sample.after|train.data.encoders", pictures},
+        {"train.sample.before|train.sample.after|train.sample.cfg|train.caption_dropout|"
+         "train.data.encoders", guidance},
+        {"checkpoint.every", checkpoint_every},
+        {"checkpoint.keep", checkpoint_keep},
+        {NULL, NULL},
+    };
+    return rules;
+}
