@@ -187,12 +187,12 @@ static int one_step(struct train *t)
 /* At a step boundary: what was asked, and what is due. */
 static int boundary(struct train *t)
 {
-    struct train_words words = {.asked = progress_poll(t->progress),
-                                .due = t->at > t->saved && t->at > 0 && save_is_due(t)};
-    if (train_save_look(t, &words.stage) < 0 || train_ranks_agree(t, &words) < 0)
+    struct accord_orders orders = {.asked = progress_poll(t->progress),
+                                   .due = t->at > t->saved && t->at > 0 && save_is_due(t)};
+    if (train_save_look(t, &orders.stage) < 0 || train_ranks_agree(t, &orders) < 0)
         return -1;
-    train_save_go_on(t, words.stage);
-    if (words.asked == CMD_STOP) {
+    train_save_go_on(t, orders.stage);
+    if (orders.asked == CMD_STOP) {
         if (train_save(t) < 0 || train_save_wait(t) < 0)
             return -1;
         t->code = EXIT_ABORTED;
@@ -200,7 +200,7 @@ static int boundary(struct train *t)
                                               "checkpoint is written",
                        (long long)t->at, (long long)t->spec.steps);
     }
-    return words.asked == CMD_CHECKPOINT || words.due ? train_save(t) : 0;
+    return orders.asked == CMD_CHECKPOINT || orders.due ? train_save(t) : 0;
 }
 
 /* NaN is found by all ranks at once: the checkpoint on its way can still be finished by all. */

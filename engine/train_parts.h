@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/accord.h"
 #include "engine/bucket_plan.h"
 #include "engine/checkpoint.h"
 #include "engine/dist.h"
@@ -103,15 +104,8 @@ bool train_ranks_first_here(const struct train *t);
 int train_ranks_here(const struct train *t);
 /* This rank's part of a global batch: samples [*from, *to). */
 void train_ranks_slice(const struct train *t, int *from, int *to);
-/* What ranks tell each other at a step boundary: what was asked of any rank; whether rank 0 says that a
- * checkpoint is due; the least that any of them has done of the one on its way. */
-struct train_words {
-    enum progress_command asked;
-    bool                  due;
-    int                   stage;
-};
-/* From this rank's to what all agree on; and all are about to take the same step. */
-int train_ranks_agree(struct train *t, struct train_words *words);
+/* At a step boundary, from what this rank would do to what all do; and all are about to take the same step. */
+int train_ranks_agree(struct train *t, struct accord_orders *orders);
 /* The least of a number of each rank, where some may be waiting for a disk. */
 int train_ranks_least(struct train *t, int *value);
 int train_ranks_same_weights(struct train *t);

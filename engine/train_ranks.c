@@ -5,17 +5,14 @@
  * slice of the global batch, and takes the same step from the same sum of gradients.
  * Rank 0 alone writes: checkpoints, metrics, pictures.
  *
- * Before each step the ranks exchange one record (RECORD bytes): what was asked of
- * whom, whether a checkpoint is due, and a hash of all that must be the same (step,
- * samples, learning rate, job, data).  So they stop and save at the same step, and a rank
- * that has run apart is found before its gradients are mixed in.  With one rank all of
- * this is nothing.
+ * Before each step they agree on it (accord.h).  With one rank all of this is nothing.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/accord.h"
 #include "engine/backend.h"
 #include "engine/dataset.h"
 #include "engine/digest.h"
@@ -36,21 +33,9 @@ enum {
     PIECE = 1 << 20,     /* floats that one core digests at a time */
     MEET_MS = 120000,    /* for all processes to come up */
     GPUS_MS = 60000,     /* then, for their GPUs to connect: kernels may have to be compiled */
-    WAIT_MS = 60000,     /* at least; more where steps are long */
-    WAIT_STEPS = 10,
-    FIRST_MS = 600000,   /* the first step: memory, tables, caches */
+    WAIT_MS = 60000,     /* without a sign of the others, where no other time is said */
     ALONE_MS = 3600000   /* one rank works while the others wait: packing, checkpoints */
 };
-
-/* One rank's words; exactly a unit, so that one falls to each rank. */
-struct record {
-    uint64_t hash[2];
-    int64_t  step;
-    double   value;
-    int32_t  asked, due, stage, least;
-    int64_t  height, width; /* of the bucket that the step takes from */
-};
-_Static_assert(sizeof(struct record) == DIST_UNIT, "a record is a unit");
 
 int train_ranks_failed(struct train *t)
 {
@@ -217,7 +202,7 @@ void train_ranks_slice(const struct train *t, int *from, int *to)
 /* --- agreeing ---------------------------------------------------------------------------- */
 
 /* Everything that decides what the coming step is. */
-static int hash_step(struct train *t, const struct record *r, uint64_t hash[2])
+static int hash_step(struct train *t, const struct accord_words *r, uint64_t hash[2])
 {
     size_t n = (size_t)t->spec.batch_global;
     struct batch_slot *slots = calloc(n, sizeof(*slots));
@@ -241,121 +226,81 @@ static int hash_step(struct train *t, const struct record *r, uint64_t hash[2])
     return 0;
 }
 
-/* The rank that most others disagree with; -1 when all are the same. Of two, the second. */
-static int find_odd(const struct record *all, int world)
-{
-    int odd = -1, least = world;
-    for (int i = world - 1; i >= 0; i--) {
-        int same = 0;
-        for (int k = 0; k < world; k++)
-            same += all[k].step == all[i].step &&
-                    memcmp(all[k].hash, all[i].hash, sizeof(all[i].hash)) == 0;
-        if (same < least) {
-            odd = i;
-            least = same;
-        }
-    }
-    return odd;
-}
-
-static int tell_desync(struct train *t, const struct record *all, int odd, const char *what)
-{
-    const struct record *a = &all[odd], *b = &all[odd == 0 ? 1 : 0];
-    char others[32] = "the others", they[96];
-    if (t->env->world_size == 2)
-        snprintf(others, sizeof(others), "rank %d", 1 - odd);
-    if (a->step != b->step)
-        snprintf(they, sizeof(they), ", %s at step %lld", others, (long long)b->step);
-    else if (a->height != b->height || a->width != b->width)
-        snprintf(they, sizeof(they), ", %s %lldx%lld", others, (long long)b->height,
-                 (long long)b->width);
-    else
-        snprintf(they, sizeof(they), " like %s, with different %s", others, what);
-    t->code = EXIT_DESYNC;
-    return err_set(&t->err, ERR_CONFLICT, "desync: rank %d is at step %lld bucket %lldx%lld%s",
-                   odd, (long long)a->step, (long long)a->height, (long long)a->width, they);
-}
-
-/* This rank's record, but for the hash. */
-static struct record describe(const struct train *t)
+/* This rank's words, but for the hash. */
+static struct accord_words describe(const struct train *t)
 {
     struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
     struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
-    return (struct record){.step = t->at, .height = b.height, .width = b.width};
+    return (struct accord_words){.step = t->at, .height = b.height, .width = b.width};
 }
 
-static int exchange(struct train *t, struct record *all, const struct record *mine, int64_t wait_ms)
-{
-    size_t n = sizeof(*all) * (size_t)t->env->world_size;
-    all[t->env->rank] = *mine;
-    if (dist_all_gather(t->dist, all, n, DIST_U8, &t->err) < 0 ||
-        dist_wait_for(t->dist, wait_ms, &t->err) < 0)
-        return train_ranks_failed(t);
-    return 0;
-}
-
-/* A rank that is slower than this is stuck.  An agent sees that sooner, and more of it. */
 static int64_t patience_ms(const struct train *t)
 {
-    int64_t learned = (int64_t)(1000 * WAIT_STEPS * t->step_s);
-    int64_t own = learned > WAIT_MS ? learned : WAIT_MS;
-    if (t->step_s == 0)
-        own = t->spec.hang_first_s > 0 ? (int64_t)(1000 * t->spec.hang_first_s) : FIRST_MS;
-    else if (t->spec.hang_step_s > 0)
-        own = (int64_t)(1000 * t->spec.hang_step_s);
-    return t->env->flight ? 2 * own : own;
+    return accord_patience_ms(&(struct accord_pace){.step_s = t->step_s,
+                                                    .hang_first_s = t->spec.hang_first_s,
+                                                    .hang_step_s = t->spec.hang_step_s,
+                                                    .watched = t->env->flight != NULL});
 }
 
-int train_ranks_agree(struct train *t, struct train_words *words)
+/* The words of all ranks, which the caller frees; NULL: it failed. */
+static struct accord_words *exchange(struct train *t, const struct accord_words *mine,
+                                     int64_t wait_ms)
 {
-    int world = t->env->world_size;
+    struct accord_words *all = calloc((size_t)t->env->world_size, sizeof(*all));
+    if (!all) {
+        err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", t->env->world_size);
+        return NULL;
+    }
+    all[t->env->rank] = *mine;
+    if (accord_exchange(t->dist, all, wait_ms, &t->err) == 0)
+        return all;
+    train_ranks_failed(t);
+    free(all);
+    return NULL;
+}
+
+static int check(struct train *t, const struct accord_words *all, const char *what)
+{
+    if (accord_check(all, t->env->world_size, what, &t->err) == 0)
+        return 0;
+    t->code = EXIT_DESYNC;
+    return -1;
+}
+
+int train_ranks_agree(struct train *t, struct accord_orders *orders)
+{
+    const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    struct record mine = describe(t);
-    mine.asked = (int32_t)words->asked;
-    mine.due = words->due;
-    mine.stage = words->stage;
-    struct record *all = calloc((size_t)world, sizeof(*all));
-    int rc = -1;
-    if (!all) {
-        err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
-        goto out;
-    }
+    struct accord_words mine = describe(t);
+    mine.asked = (int32_t)orders->asked;
+    mine.due = orders->due;
+    mine.stage = orders->stage;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (hash_step(t, &mine, mine.hash) < 0 || exchange(t, all, &mine, patience_ms(t)) < 0)
-        goto out;
-    int odd = find_odd(all, world);
-    if (odd >= 0) {
-        tell_desync(t, all, odd, "samples, learning rate, job or data");
-        goto out;
-    }
-    words->due = all[0].due != 0; /* the clock of rank 0 */
-    for (int i = 0; i < world; i++) {
-        if (all[i].asked > (int32_t)words->asked)
-            words->asked = (enum progress_command)all[i].asked;
-        if (all[i].stage < words->stage)
-            words->stage = all[i].stage;
-    }
-    rc = 0;
-out:
+    if (hash_step(t, &mine, mine.hash) < 0)
+        return -1;
+    struct accord_words *all = exchange(t, &mine, patience_ms(t));
+    if (!all)
+        return -1;
+    int rc = check(t, all, "samples, learning rate, job or data");
+    if (rc == 0)
+        *orders = accord_orders(all, world);
     free(all);
     return rc;
 }
 
 int train_ranks_least(struct train *t, int *value)
 {
-    int world = t->env->world_size;
+    const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    struct record mine = {.step = t->at, .least = *value};
-    struct record *all = calloc((size_t)world, sizeof(*all));
+    const struct accord_words mine = {.step = t->at, .least = *value};
+    struct accord_words *all = exchange(t, &mine, ALONE_MS);
     if (!all)
-        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
-    int rc = exchange(t, all, &mine, ALONE_MS);
-    for (int i = 0; rc == 0 && i < world; i++)
-        *value = all[i].least < *value ? all[i].least : *value;
+        return -1;
+    *value = accord_least(all, world);
     free(all);
-    return rc;
+    return 0;
 }
 
 struct digesting {
@@ -388,21 +333,16 @@ static int digest_numbers(struct train *t, const float *numbers, size_t len, uin
 
 int train_ranks_same_weights(struct train *t)
 {
-    int world = t->env->world_size;
+    const int world = t->env->world_size;
     if (world == 1 || step_sharing(t->step) == SHARING_FSDP) /* each has other weights */
         return 0;
     struct model *m = step_model(t->step);
-    struct record mine = describe(t);
+    struct accord_words mine = describe(t);
     if (model_pull(m, &t->err) < 0 ||
         digest_numbers(t, model_weights(m), layout_floats(model_layout(m)), &mine.hash[0]) < 0)
         return -1;
-    struct record *all = calloc((size_t)world, sizeof(*all));
-    if (!all)
-        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
-    int rc = exchange(t, all, &mine, patience_ms(t));
-    int odd = rc == 0 ? find_odd(all, world) : -1;
-    if (odd >= 0)
-        rc = tell_desync(t, all, odd, "weights");
+    struct accord_words *all = exchange(t, &mine, patience_ms(t));
+    int rc = all ? check(t, all, "weights") : -1;
     free(all);
     return rc;
 }
@@ -493,19 +433,16 @@ int train_ranks_ready(struct train *t, size_t from)
 
 int train_ranks_sum(struct train *t, double *value)
 {
-    int world = t->env->world_size;
+    const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    struct record mine = {.step = t->at, .value = *value};
-    struct record *all = calloc((size_t)world, sizeof(*all));
+    const struct accord_words mine = {.step = t->at, .value = *value};
+    struct accord_words *all = exchange(t, &mine, patience_ms(t));
     if (!all)
-        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", world);
-    int rc = exchange(t, all, &mine, patience_ms(t));
-    *value = 0;
-    for (int i = 0; rc == 0 && i < world; i++)
-        *value += all[i].value;
+        return -1;
+    *value = accord_sum(all, world);
     free(all);
-    return rc;
+    return 0;
 }
 
 int train_ranks_reduce(struct train *t)
