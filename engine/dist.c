@@ -174,6 +174,12 @@ void dist_destroy(struct dist *d)
     free(d);
 }
 
+const char *dist_about(const struct dist *d, const char **doubt)
+{
+    *doubt = NULL;
+    return d->ops->about ? d->ops->about(d, doubt) : NULL;
+}
+
 int dist_rank(const struct dist *d)
 {
     return d->c.rank;

@@ -100,6 +100,10 @@ int dist_connect(struct dist **out, const struct dist_config *config, struct dis
 /* Leaves: also while calls are outstanding, and after a failure. NULL is fine. */
 void dist_destroy(struct dist *d);
 
+/* What does it, for people: "NCCL 2.28.9", or NULL where nothing is to be said; and what is known to be wrong
+ * with it, or NULL. */
+const char *dist_about(const struct dist *d, const char **doubt);
+
 int dist_rank(const struct dist *d);
 int dist_world(const struct dist *d);
 

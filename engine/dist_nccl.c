@@ -507,6 +507,13 @@ static int begin(struct dist *d, struct err *err)
     return rc;
 }
 
+static const char *about(const struct dist *d, const char **doubt)
+{
+    const struct nccl *n = ((const struct gpu *)d->way)->nccl;
+    *doubt = n->note[0] ? n->note : NULL;
+    return n->name;
+}
+
 const struct dist_ops dist_nccl = {
     .name = "nccl",
     .begin = begin,
@@ -517,4 +524,5 @@ const struct dist_ops dist_nccl = {
     .blame = blame,
     .raise = raise_here,
     .destroy = destroy,
+    .about = about,
 };

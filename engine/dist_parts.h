@@ -49,6 +49,8 @@ struct dist_ops {
     /* Tell all that it is over; from any thread. Returns what they were told first. */
     struct dist_fault (*raise)(struct dist *d, struct dist_fault fault);
     void (*destroy)(struct dist *d);
+    /* NULL, or dist_about(). */
+    const char *(*about)(const struct dist *d, const char **doubt);
     /* Of a part of a whole (dist_nodes.c). What others have raised, also between calls. */
     struct dist_fault (*told)(struct dist *d);
     /* Tell the others here that this rank waits for somebody elsewhere: its name; -1 = no more. */

@@ -19,11 +19,6 @@ static const struct {
     {22600, 22699, "is known to hang at random with non-blocking communicators; 2.27 is not"},
 };
 
-static int word_version(char *text, size_t size, int v)
-{
-    return snprintf(text, size, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
-}
-
 static int find_functions(struct nccl *n, void *lib, const char *file, struct err *err)
 {
     char missing[200] = "";
@@ -44,16 +39,16 @@ static int find_functions(struct nccl *n, void *lib, const char *file, struct er
 
 static int check_version(struct nccl *n, const char *file, struct err *err)
 {
-    char text[32];
     if (n->GetVersion(&n->version) != NCCL_SUCCESS)
         return err_set(err, ERR_NO_DEVICE, "%.120s does not tell its version", file);
-    word_version(text, sizeof(text), n->version);
+    const int v = n->version;
+    snprintf(n->name, sizeof(n->name), "NCCL %d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
     if (n->version < NCCL_OLDEST)
-        return err_set(err, ERR_NO_DEVICE, "NCCL %s (%.120s) is too old: several GPUs need 2.18 or "
-                       "newer", text, file);
+        return err_set(err, ERR_NO_DEVICE, "%s (%.120s) is too old: several GPUs need 2.18 or newer",
+                       n->name, file);
     for (size_t i = 0; i < sizeof(doubtful) / sizeof(doubtful[0]); i++)
         if (n->version >= doubtful[i].from && n->version <= doubtful[i].to)
-            snprintf(n->note, sizeof(n->note), "NCCL %s %s", text, doubtful[i].what);
+            snprintf(n->note, sizeof(n->note), "%s %s", n->name, doubtful[i].what);
     return 0;
 }
 

@@ -68,6 +68,7 @@ struct nccl_config {
 
 struct nccl {
     int  version;      /* 22809 = 2.28.9 */
+    char name[32];     /* "NCCL 2.28.9" */
     char note[160];    /* a sentence about a version with known faults, or "" */
 #define NCCL_FIELD(name, result, arguments) result(*name) arguments;
     NCCL_FUNCTIONS(NCCL_FIELD)

@@ -20,7 +20,6 @@
 #include "engine/flight.h"
 #include "engine/layout.h"
 #include "engine/loader.h"
-#include "engine/nccl.h"
 #include "engine/progress.h"
 #include "engine/rendezvous.h"
 #include "engine/schedule.h"
@@ -72,7 +71,6 @@ static int meeting_name(char name[DIST_NAME], struct err *err)
 /* All have come: what takes longer than this is not one that is late. */
 static int connect_gpus(struct train *t, const struct dist_config *ranks)
 {
-    const struct nccl *n;
     struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1};
     struct dist_config c = *ranks;
     t->device = device;
@@ -89,11 +87,11 @@ static int connect_gpus(struct train *t, const struct dist_config *ranks)
     if (train_is_first(t) && device.shared) {
         printf("gpus: %d ranks share each, and add up through the host's memory\n",
                backend_sharers());
-    } else if (train_is_first(t) && nccl_load(&n, NULL, NULL) == 0) {
-        printf("gpus: %d, connected by NCCL %d.%d.%d\n", c.world, n->version / 10000,
-               n->version % 10000 / 100, n->version % 100);
-        if (n->note[0])
-            progress_warning(t->progress, "%s", n->note);
+    } else if (train_is_first(t)) {
+        const char *doubt, *name = dist_about(t->gpus, &doubt);
+        printf("gpus: %d, connected by %s\n", c.world, name);
+        if (doubt)
+            progress_warning(t->progress, "%s", doubt);
     }
     return 0;
 }
