@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/buf.h"
+#include "agent/keepsake.h"
 #include "engine/err.h"
 #include "engine/snapshot.h"
 
@@ -121,6 +122,14 @@ const json_t *launch_env_row(const struct launch_env *e, int rank)
             return row;
     }
     return NULL;
+}
+
+void launch_env_recall(struct launch_env *e, const struct keepsake_claim *claims, int n)
+{
+    const struct keepsake_claim newest = keepsake_newest(claims, n);
+    const bool good = !e->forget && newest.step > 0 && newest.step >= e->resume_step;
+    e->from = good ? newest.generation : 0;
+    e->snapshot_step = good ? newest.step : 0;
 }
 
 int launch_env_local(const struct launch_env *e)

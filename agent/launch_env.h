@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct err;
+struct keepsake_claim;
 
 /* What is the same for all ranks of a generation. */
 struct launch_env {
@@ -47,6 +48,10 @@ struct launch_env {
     int           remedies;        /* of the plan: so many, from the first on (agent/remedy.h) */
     const json_t *secrets;         /* NAME: value, or NULL */
 };
+
+/* What generations left in memory (agent/keepsake.h): the newest is resumed from, unless the checkpoint is
+ * newer. */
+void launch_env_recall(struct launch_env *e, const struct keepsake_claim *claims, int n);
 
 /* NULL-terminated, one allocation: free() it. NULL: no memory. */
 char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,

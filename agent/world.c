@@ -124,14 +124,6 @@ struct crew *world_crew(const struct world *w)
 
 /* --- doing --------------------------------------------------------------------------------- */
 
-void world_choose_memory(struct launch_env *e, const struct keepsake_claim *claims, int n)
-{
-    const struct keepsake_claim newest = keepsake_newest(claims, n);
-    const bool good = !e->forget && newest.step > 0 && newest.step >= e->resume_step;
-    e->from = good ? newest.generation : 0;
-    e->snapshot_step = good ? newest.step : 0;
-}
-
 void world_start(struct world *w, struct launch_env *e)
 {
     struct err err = {0};
@@ -141,7 +133,7 @@ void world_start(struct world *w, struct launch_env *e)
         return;
     }
     struct keepsake_claim claims[KEEPSAKE_SETS];
-    world_choose_memory(e, claims, ranks_claims(w->ranks, claims));
+    launch_env_recall(e, claims, ranks_claims(w->ranks, claims));
     int rc = ranks_start(w->ranks, e, w->pids, &err);
     w->hooks.started(w->hooks.arg, &(struct world_started){.generation = e->generation,
                                                            .pids = w->pids,

@@ -133,7 +133,7 @@ static void on_kept(void *arg, int generation, const struct keepsake_claim *othe
         return;
     w->asking = false;
     n = keepsake_common(claims, ranks_claims(w->ranks, claims), others, n);
-    world_choose_memory(&w->next, claims, n);
+    launch_env_recall(&w->next, claims, n);
     start_all(w, &w->next);
 }
 

@@ -7,8 +7,6 @@
 #include "agent/launch_env.h"
 #include "agent/world.h"
 
-struct keepsake_claim;
-
 /* The ranks of a node, side by side. */
 struct world_node {
     int  first, ranks;
@@ -47,9 +45,6 @@ struct world {
     bool               clean;
     char               left[600];
 };
-
-/* The newest of what generations left, if it is newer than the checkpoint. */
-void world_choose_memory(struct launch_env *e, const struct keepsake_claim *claims, int n);
 
 /* world_nodes.c: the same for several nodes. */
 int world_nodes_prepare(struct world *w, const json_t *plan, struct err *err);

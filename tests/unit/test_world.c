@@ -22,7 +22,7 @@
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"
 #include "agent/ranks.h"
-#include "agent/world_parts.h"
+#include "agent/world.h"
 #include "engine/err.h"
 #include "engine/flight.h"
 
@@ -388,7 +388,7 @@ static void the_newest_memory_counts_if_no_checkpoint_is_newer(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct launch_env e = {.resume_step = rows[i].resume_step, .forget = rows[i].forget};
-        world_choose_memory(&e, rows[i].claims, rows[i].n);
+        launch_env_recall(&e, rows[i].claims, rows[i].n);
         assert_int_equal(e.from, rows[i].from);
         assert_int_equal(e.snapshot_step, rows[i].step);
     }
