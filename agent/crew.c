@@ -3,7 +3,6 @@
 #include "agent/crew.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,58 +15,12 @@
 
 /* --- questions and answers ------------------------------------------------------------------ */
 
-static void on_later(uv_timer_t *timer);
-
-static void look_later(struct crew *c)
-{
-    if (!c->closed)
-        uv_timer_start(&c->later, on_later, 0, 0);
-}
-
-void crew_answered(struct seat *s, enum crew_ask ask)
-{
-    s->owes[ask] = false;
-    look_later(s->crew);
-}
-
-static void begin_ask(struct crew *c, enum crew_ask ask)
-{
-    c->asked[ask] = true;
-    look_later(c);
-}
-
-int crew_tell(struct seat *s, enum wire_message number, json_t *body, struct err *err)
-{
-    if (!s->lost)
-        return crew_link_send(s->link, number, body, err);
-    json_decref(body);
-    return 0;
-}
-
-/* All are told and owe an answer. Takes the body. */
-static void ask_all(struct crew *c, enum crew_ask ask, enum wire_message number, json_t *body)
-{
-    for (int i = 1; i < c->o.nodes; i++) {
-        struct seat *s = &c->seats[i];
-        s->owes[ask] = !s->lost && crew_tell(s, number, json_copy(body), NULL) == 0;
-    }
-    json_decref(body);
-    begin_ask(c, ask);
-}
-
-static void tell_all(struct crew *c, enum wire_message number, json_t *body)
-{
-    for (int i = 1; i < c->o.nodes; i++)
-        crew_tell(&c->seats[i], number, json_copy(body), NULL);
-    json_decref(body);
-}
-
 /* One could not: what others have started of it must end before anybody is told. */
 static void undo(struct crew *c)
 {
     json_array_clear(c->held);
-    tell_all(c, CREW_SIGNAL, json_pack("{s:i}", "signo", SIGKILL));
-    ask_all(c, ASK_UNDO, CREW_SWEEP, json_pack("{s:i}", "generation", c->generation));
+    crew_tell_all(c, CREW_SIGNAL, json_pack("{s:i}", "signo", SIGKILL));
+    crew_ask_all(c, ASK_UNDO, CREW_SWEEP, json_pack("{s:i}", "generation", c->generation));
 }
 
 /* All have answered. */
@@ -108,14 +61,6 @@ static void complete(struct crew *c, enum crew_ask ask)
     }
 }
 
-static bool is_answered(const struct crew *c, int ask)
-{
-    for (int i = 1; i < c->o.nodes; i++)
-        if (c->seats[i].owes[ask])
-            return false;
-    return true;
-}
-
 static void give_up_gone(struct crew *c)
 {
     for (int i = 1; i < c->o.nodes && !c->closed; i++)
@@ -128,34 +73,11 @@ static void on_later(uv_timer_t *timer)
     struct crew *c = timer->data;
     give_up_gone(c);
     for (int ask = 0; ask < CREW_ASKS && !c->closed; ask++)
-        if (c->asked[ask] && is_answered(c, ask))
+        if (c->asked[ask] && crew_is_answered(c, ask))
             complete(c, (enum crew_ask)ask);
 }
 
 /* --- members ---------------------------------------------------------------------------------- */
-
-void crew_give_up(struct seat *s, const char *fmt, ...)
-{
-    struct crew *c = s->crew;
-    char why[400], text[CREW_TEXT];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof(why), fmt, ap);
-    va_end(ap);
-    if (s->lost || c->bye)
-        return;
-    snprintf(text, sizeof(text), "%s %s", s->name, why);
-    bool inspected = s->owes[ASK_INSPECT];
-    if ((s->owes[ASK_PREPARE] || s->owes[ASK_SPAWN]) && !c->text[0])
-        snprintf(c->text, sizeof(c->text), "%s", text);
-    crew_tell(s, CREW_BYE, json_object(), NULL); /* should it hear us after all */
-    s->lost = true;
-    memset(s->owes, 0, sizeof(s->owes));
-    look_later(c);
-    c->hooks.lost(c->hooks.arg, s->node, text);
-    if (inspected && !c->closed)
-        c->hooks.inspected(c->hooks.arg, s->node, text);
-}
 
 static void on_up(void *arg)
 {
@@ -233,13 +155,14 @@ int crew_open(struct crew **out, uv_loop_t *loop, const struct crew_options *o,
     c->o.join_ms = o->join_ms > 0 ? o->join_ms : CREW_JOIN_MS;
     uv_timer_init(loop, &c->later);
     c->later.data = c;
+    c->look = on_later;
     int rc = c->held && c->seats ? 0 : err_set(err, ERR_MEMORY, "no memory for %d nodes", o->nodes);
     for (int i = 0; rc == 0 && i < o->nodes; i++)
         rc = make_seat(c, i, err);
     if (rc == 0)
         rc = crew_door_open(&c->door, loop, on_called, c, err);
     if (rc == 0)
-        begin_ask(c, ASK_JOIN);
+        crew_begin_ask(c, ASK_JOIN);
     if (rc < 0) {
         c->orphan = true;
         crew_close(c);
@@ -352,7 +275,7 @@ int crew_prepare(struct crew *c, int node, const json_t *body, struct err *err)
     else if (crew_link_send(s->link, CREW_PREPARE, json_copy((json_t *)(uintptr_t)body), err) < 0)
         return -1;
     s->owes[ASK_PREPARE] = !s->lost;
-    begin_ask(c, ASK_PREPARE);
+    crew_begin_ask(c, ASK_PREPARE);
     return 0;
 }
 
@@ -380,7 +303,7 @@ void crew_ask_kept(struct crew *c, int generation)
 {
     c->kept.generation = generation;
     c->kept.n = c->kept.heard = 0;
-    ask_all(c, ASK_KEPT, CREW_ASK_KEPT, json_pack("{s:i}", "generation", generation));
+    crew_ask_all(c, ASK_KEPT, CREW_ASK_KEPT, json_pack("{s:i}", "generation", generation));
 }
 
 static bool make_ranks(struct crew *c, int world, const struct crew_spawn *where, int n)
@@ -420,7 +343,7 @@ void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_sp
         else
             s->owes[ASK_SPAWN] = true;
     }
-    begin_ask(c, ASK_SPAWN);
+    crew_begin_ask(c, ASK_SPAWN);
 }
 
 int64_t crew_pid(const struct crew *c, int rank)
@@ -430,29 +353,29 @@ int64_t crew_pid(const struct crew *c, int rank)
 
 void crew_control(struct crew *c, const char *command)
 {
-    tell_all(c, CREW_CONTROL, json_pack("{s:s}", "command", command));
+    crew_tell_all(c, CREW_CONTROL, json_pack("{s:s}", "command", command));
 }
 
 void crew_relay(struct crew *c, const json_t *line)
 {
-    tell_all(c, CREW_RELAYED, json_pack("{s:i, s:O}", "generation", c->generation, "line", line));
+    crew_tell_all(c, CREW_RELAYED, json_pack("{s:i, s:O}", "generation", c->generation, "line", line));
 }
 
 void crew_signal(struct crew *c, int signo)
 {
-    tell_all(c, CREW_SIGNAL, json_pack("{s:i}", "signo", signo));
+    crew_tell_all(c, CREW_SIGNAL, json_pack("{s:i}", "signo", signo));
 }
 
 void crew_sweep(struct crew *c, int generation)
 {
     c->clean = true;
     c->left[0] = '\0';
-    ask_all(c, ASK_SWEEP, CREW_SWEEP, json_pack("{s:i}", "generation", generation));
+    crew_ask_all(c, ASK_SWEEP, CREW_SWEEP, json_pack("{s:i}", "generation", generation));
 }
 
 void crew_inspect(struct crew *c, int generation)
 {
-    ask_all(c, ASK_INSPECT, CREW_INSPECT, json_pack("{s:i}", "generation", generation));
+    crew_ask_all(c, ASK_INSPECT, CREW_INSPECT, json_pack("{s:i}", "generation", generation));
 }
 
 void crew_gone(struct crew *c, int node, const char *text)
@@ -460,12 +383,12 @@ void crew_gone(struct crew *c, int node, const char *text)
     if (node < 1 || node >= c->o.nodes)
         return;
     snprintf(c->seats[node].gone, sizeof(c->seats[node].gone), "%s", text);
-    look_later(c);
+    crew_look_later(c);
 }
 
 void crew_bye(struct crew *c)
 {
-    tell_all(c, CREW_BYE, json_object());
+    crew_tell_all(c, CREW_BYE, json_object());
     c->bye = true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_parts.h - the inside of a crew, shared by crew.c and crew_hear.c only */
+/* crew_parts.h - the inside of a crew, shared by crew*.c only */
 #ifndef AGENT_CREW_PARTS_H
 #define AGENT_CREW_PARTS_H
 
@@ -51,7 +51,8 @@ struct crew {
     char                nonce[128], version[64];
     json_t             *names;
     struct crew_door   *door;
-    uv_timer_t          later; /* answers are told from the loop */
+    uv_timer_t          later; /* answers are told from the loop ... */
+    uv_timer_cb         look;  /* ... by this */
     bool                closed, bye, orphan; /* orphan: it was never given out */
     struct seat        *seats; /* [nodes]; 0 is not used */
     char                address[SECURE_ADDRESS]; /* of the head, as members use it */
@@ -73,9 +74,20 @@ struct crew {
     struct far_rank **far;         /* [world]; NULL where a rank is not on a member */
 };
 
-/* crew.c */
+/*
+ * From the bottom up: ask, hear, then crew.c; a file calls those below it.
+ */
+
+/* crew_ask.c.  Answers are looked at from the loop, soon. */
+void crew_look_later(struct crew *c);
+void crew_begin_ask(struct crew *c, enum crew_ask ask);
 void crew_answered(struct seat *s, enum crew_ask ask);
+bool crew_is_answered(const struct crew *c, int ask);
+/* To one, or to all that are not lost; asked, they owe an answer. All take the body. */
 int crew_tell(struct seat *s, enum wire_message number, json_t *body, struct err *err);
+void crew_tell_all(struct crew *c, enum wire_message number, json_t *body);
+void crew_ask_all(struct crew *c, enum crew_ask ask, enum wire_message number, json_t *body);
+/* It is lost, because of what follows its name; told at once. */
 void crew_give_up(struct seat *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* crew_hear.c: a message of a member. */

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crew_fixture.h - a head in this process, members in processes of their own, real ranks on each */
+#ifndef TESTS_CREW_FIXTURE_H
+#define TESTS_CREW_FIXTURE_H
+
+#include "tests/unit/agent_fixture.h"
+#include "tests/unit/crew_proxy.h"
+#include "tests/unit/loop_fixture.h"
+
+#include <sys/prctl.h>
+
+#include "agent/agent_core.h"
+#include "agent/crew.h"
+#include "agent/keepsake.h"
+#include "agent/launch_env.h"
+#include "agent/member.h"
+
+enum { NODES = 3, EACH = 2, RANKS = 1 + 2 * EACH, LINES = 64 };
+
+static struct crew *crew;
+static struct proxy wires[NODES];
+static pid_t members[NODES];
+static char places[NODES][160], self[4096];
+
+/* What the hooks have told. */
+static struct told {
+    int kept, kept_before, kept_sets;
+    int gathered, prepared, spawned, exits, lines, relays, outputs, swept, inspections, losses;
+    char refusal[700], spawn_text[700], left[700], lost[700], inspected[8192], order[40];
+    bool clean;
+    int lost_node, generation, wrong; /* wrong: of another generation, or too many */
+    struct agent_exit exited[LINES];
+    char last_lines[LINES][400], output[2000];
+    int line_rank[LINES];
+    char line[LINES][200];
+} t;
+
+static inline void mark(char what)
+{
+    size_t n = strlen(t.order);
+    if (n < sizeof(t.order) - 1)
+        t.order[n] = what;
+}
+
+static inline void on_gathered(void *arg)
+{
+    (void)arg;
+    t.gathered++;
+    mark('g');
+}
+
+static inline void on_kept(void *arg, int generation, const struct keepsake_claim *common, int n)
+{
+    (void)arg;
+    (void)common;
+    t.kept++;
+    t.kept_before = generation;
+    t.kept_sets = n;
+}
+
+static inline void on_prepared(void *arg, const char *refusal)
+{
+    (void)arg;
+    t.prepared++;
+    snprintf(t.refusal, sizeof(t.refusal), "%s", refusal ? refusal : "");
+}
+
+static inline void on_spawned(void *arg, int generation, const char *text)
+{
+    (void)arg;
+    t.spawned++;
+    t.generation = generation;
+    snprintf(t.spawn_text, sizeof(t.spawn_text), "%s", text ? text : "");
+    mark('s');
+}
+
+static inline void on_exited(void *arg, const struct agent_exit *e)
+{
+    (void)arg;
+    if (t.exits == LINES) {
+        t.wrong++;
+        return;
+    }
+    snprintf(t.last_lines[t.exits], sizeof(t.last_lines[0]), "%s", e->last_lines);
+    t.exited[t.exits++] = *e;
+    mark('x');
+}
+
+static inline void on_line(void *arg, int generation, int rank, const json_t *line)
+{
+    (void)arg;
+    if (generation != t.generation || t.lines == LINES) {
+        t.wrong++;
+        return;
+    }
+    char *text = json_dumps(line, JSON_COMPACT);
+    snprintf(t.line[t.lines], sizeof(t.line[0]), "%s", text);
+    t.line_rank[t.lines++] = rank;
+    free(text);
+    mark('l');
+}
+
+static inline void on_relay(void *arg, const json_t *line)
+{
+    (void)arg;
+    (void)line;
+    t.relays++;
+}
+
+static inline void on_output(void *arg, int rank, const char *bytes, size_t size)
+{
+    (void)arg;
+    (void)rank;
+    size_t n = strlen(t.output);
+    snprintf(t.output + n, sizeof(t.output) - n, "%.*s", (int)size, bytes);
+    t.outputs++;
+}
+
+static inline void on_swept(void *arg, bool clean, const char *left)
+{
+    (void)arg;
+    t.swept++;
+    t.clean = clean;
+    snprintf(t.left, sizeof(t.left), "%s", left);
+}
+
+static inline void on_inspected(void *arg, int node, const char *text)
+{
+    (void)arg;
+    (void)node;
+    t.inspections++;
+    snprintf(t.inspected, sizeof(t.inspected), "%s", text);
+}
+
+static inline void on_lost(void *arg, int node, const char *text)
+{
+    (void)arg;
+    t.losses++;
+    t.lost_node = node;
+    snprintf(t.lost, sizeof(t.lost), "%s", text);
+    mark('L');
+}
+
+static const struct crew_hooks hooks = {
+    .gathered = on_gathered, .prepared = on_prepared, .kept = on_kept, .spawned = on_spawned,
+    .exited = on_exited, .line = on_line, .relay = on_relay, .output = on_output,
+    .swept = on_swept, .inspected = on_inspected, .lost = on_lost};
+
+/* --- the loop ------------------------------------------------------------------------------- */
+
+#define AWAIT(what, least) assert_true(run_until(&t.what, least, PATIENCE_MS))
+
+/* The exit status of a member, while the head goes on. */
+static inline int await_member(int node)
+{
+    int status;
+    for (int i = 0; i < PATIENCE_MS / 20; i++) {
+        if (waitpid(members[node], &status, WNOHANG) == members[node]) {
+            members[node] = 0;
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+        }
+        run_until(NULL, 0, 20);
+    }
+    return -1;
+}
+
+/* How many processes of a node there are. */
+static inline int living(int node)
+{
+    const struct sweep s = {.nonce = nonce, .run_dir = places[node]};
+    return sweep_run(&s, NULL, 0);
+}
+
+static inline void await_nobody(int node)
+{
+    for (int i = 0; i < PATIENCE_MS / 20 && living(node); i++)
+        run_until(NULL, 0, 20);
+    assert_int_equal(living(node), 0);
+}
+
+/* --- members --------------------------------------------------------------------------------- */
+
+static inline void on_over(void *arg)
+{
+    struct member **m = arg;
+    member_close(*m);
+}
+
+static inline json_t *crew_of(int node, json_t *door)
+{
+    return json_pack("{s:i, s:i, s:[s, s, s], s:o}", "node", node, "nodes", NODES, "names", "n0",
+                     "n1", "n2", "door", door);
+}
+
+static inline _Noreturn void be_member(int node, json_t *door)
+{
+    uv_loop_t mine;
+    struct member *m = NULL;
+    struct err err = {0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN);
+    uv_loop_init(&mine);
+    json_t *launch = json_pack("{s:o}", "crew", crew_of(node, door));
+    const struct member_options o = {.job = 7, .attempt = 1, .nonce = nonce,
+                                     .run_dir = places[node], .train = "/bin/false",
+                                     .version = "1", .tag = "7.1", .launch = launch,
+                                     .facts = json_pack("{s:s}", "hostname", places[node])};
+    if (member_open(&m, &mine, &o, on_over, &m, &err) < 0)
+        _exit(3);
+    uv_run(&mine, UV_RUN_DEFAULT);
+    member_destroy(m);
+    _exit(uv_loop_close(&mine) == 0 ? 0 : 4);
+}
+
+static inline void start_member(int node)
+{
+    json_t *door = crew_door(crew), *at = proxy_door(&wires[node], door);
+    members[node] = fork();
+    if (members[node] == 0)
+        be_member(node, at);
+    json_decref(at);
+    json_decref(door);
+}
+
+static inline int crew_up(void **state)
+{
+    struct err err = {0};
+    (void)state;
+    t = (struct told){.lost_node = -1};
+    make_place();
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n] = '\0';
+    for (int i = 0; i < NODES; i++) {
+        snprintf(places[i], sizeof(places[i]), "%s/node%d", dir, i);
+        mkdir(places[i], 0700);
+    }
+    uv_loop_init(&loop);
+    json_t *names = json_pack("[s, s, s]", "n0", "n1", "n2");
+    const struct crew_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = NODES,
+                                   .names = names, .version = "1", .join_ms = PATIENCE_MS};
+    if (crew_open(&crew, &loop, &o, &hooks, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(names);
+    json_t *door = crew_door(crew);
+    for (int i = 1; i < NODES; i++)
+        proxy_open(&wires[i], &loop, (int)json_integer_value(json_object_get(door, "port")));
+    json_decref(door);
+    return 0;
+}
+
+static inline int quick_up(void **state)
+{
+    setenv("JOBCTL_NODE_LOST_S", "2", 1);
+    int rc = crew_up(state);
+    unsetenv("JOBCTL_NODE_LOST_S");
+    return rc;
+}
+
+static inline int crew_down(void **state)
+{
+    (void)state;
+    crew_close(crew);
+    for (int i = 1; i < NODES; i++) {
+        proxy_close(&wires[i]);
+        if (members[i] > 0) {
+            kill(members[i], SIGKILL);
+            waitpid(members[i], NULL, 0);
+            members[i] = 0;
+        }
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    crew_destroy(crew);
+    crew = NULL;
+    int rc = uv_loop_close(&loop), left = 1;
+    const struct sweep s = {.nonce = nonce, .kill = true};
+    for (int i = 0; i < 1000 && left; i++) {
+        left = sweep_run(&s, NULL, 0);
+        poll(NULL, 0, left ? 2 : 0);
+    }
+    for (int i = 0; i < NODES; i++) {
+        DIR *d = opendir(places[i]);
+        for (struct dirent *e; d && (e = readdir(d));)
+            unlinkat(dirfd(d), e->d_name, 0);
+        closedir(d);
+        rmdir(places[i]);
+    }
+    rmdir(dir);
+    return rc + left + t.wrong;
+}
+
+/* --- what a head does --------------------------------------------------------------------------- */
+
+static inline void gather(void)
+{
+    for (int i = 1; i < NODES; i++)
+        start_member(i);
+    AWAIT(gathered, 1);
+}
+
+static inline json_t *prepare_body(int node, const char *run, const char *setup)
+{
+    json_t *spec = json_pack("{s:s, s:s, s:s?, s:[s]}", "run", run, "workdir", places[node],
+                             "setup", setup, "watch", "a rule");
+    return json_pack("{s:o, s:{s:[]}, s:{s:s, s:s, s:{s:s}, s:i, s:i}}", "spec", spec, "plan",
+                     "ranks", "launch", "name", "test", "ckpt_dir", dir, "secrets", "SECRET",
+                     "s3cret", "restarts", 3, "deadline_s", 0);
+}
+
+static inline void prepare(const char *run, const char *setup)
+{
+    struct err err = {0};
+    for (int i = 1; i < NODES; i++) {
+        json_t *body = prepare_body(i, run, setup);
+        if (crew_prepare(crew, i, body, &err) < 0)
+            fail_msg("%s", err.text);
+        json_decref(body);
+    }
+    AWAIT(prepared, 1);
+    assert_string_equal(t.refusal, "");
+}
+
+static inline void spawn_some(int generation)
+{
+    static const struct crew_spawn where[] = {{1, 1, EACH}, {2, 1 + EACH, EACH}};
+    const struct launch_env e = {.generation = generation, .world_size = RANKS,
+                                 .node_ranks = "1,2,2", .master_addr = crew_address(crew, 0),
+                                 .master_port = 4321, .restarts = 3, .resume_step = -1,
+                                 .skip_step = -1};
+    int before = t.spawned;
+    crew_spawn(crew, &e, where, NODES - 1);
+    AWAIT(spawned, before + 1);
+}
+
+static inline void begin(const char *run)
+{
+    gather();
+    prepare(run, NULL);
+    spawn_some(1);
+    assert_string_equal(t.spawn_text, "");
+}
+
+static inline void put_log(int node, int rank, char *out, size_t size)
+{
+    char name[40];
+    snprintf(name, sizeof(name), "node%d/rank%d.log", node, rank);
+    read_file(name, out, size);
+}
+
+#define CREW(test)  cmocka_unit_test_setup_teardown(test, crew_up, crew_down)
+#define QUICK(test) cmocka_unit_test_setup_teardown(test, quick_up, crew_down)
+
+#endif
