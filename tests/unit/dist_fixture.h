@@ -33,6 +33,7 @@ struct board {
         volatile int begun, done;
         int          rc, ms;
         struct dist_fault fault;
+        uint64_t     wire;
         char         text[REPORT];
     } rank[RANKS];
 };
@@ -111,6 +112,7 @@ static _Noreturn void be(int rank, body_fn body)
     if (rc == 0) {
         rc = body(d, rank, &err);
         f = *dist_fault(d);
+        board->rank[rank].wire = dist_stats(d)->wire;
     }
     board->rank[rank].ms = (int)(now_ms() - start);
     board->rank[rank].rc = rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_dist.c - collectives of 1 to 8 processes: right numbers, in one order */
+#include "engine/bucket_plan.h"
 #include "tests/unit/dist_fixture.h"
 
 /* --- numbers ----------------------------------------------------------------------------- */
@@ -137,6 +138,54 @@ static void right_numbers(void **state)
     }
 }
 
+/* --- bytes ------------------------------------------------------------------------------- */
+
+enum { GRADIENTS = (1 << 20) + 70016 };
+
+/* The gradients of a step, in their buckets. */
+static int step(struct dist *d, int rank, struct err *err)
+{
+    struct bucket_plan plan = bucket_plan_even(GRADIENTS, sizeof(float));
+    float *x = calloc(GRADIENTS, sizeof(*x));
+    struct bucket b;
+    (void)rank;
+    NEED(x);
+    while (bucket_plan_next(&plan, 0, &b))
+        NEED(dist_all_reduce(d, x + b.from, b.to - b.from, DIST_F32, DIST_SUM, err) == 0);
+    NEED(dist_wait(d, err) == 0);
+    free(x);
+    return 0;
+}
+
+/* What a node sends in a step: to each other node what that adds up for all, and what it adds up itself to
+ * all. No way to do it sends less, and ours does not send more, but for the ends of slices. */
+static void a_step_sends_no_more_than_it_must(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= RANKS; n += n < 4 ? 1 : 2) {
+        run(n, step);
+        const struct dist_meet *m = meeting(n);
+        uint64_t all = 0;
+        for (int node = 0; m && node < m->nodes; node++) {
+            const double here = (double)(node_first[node + 1] - node_first[node]) / n;
+            const double least = (1 - here + here * (m->nodes - 1)) * GRADIENTS * sizeof(float);
+            uint64_t sent = 0;
+            for (int r = node_first[node]; r < node_first[node + 1]; r++)
+                sent += board->rank[r].wire;
+            if ((double)sent < 0.99 * least || (double)sent > 1.01 * least)
+                fail_msg("node %d of %d, %d ranks: %.0f bytes, least %.0f", node, m->nodes, n, (double)sent,
+                         least);
+            all += sent;
+        }
+        if (m) { /* which comes to 2 (N - 1) times the gradients on N nodes */
+            const double least = 2.0 * (m->nodes - 1) * GRADIENTS * sizeof(float);
+            assert_true((double)all > 0.999 * least && (double)all < 1.001 * least);
+        }
+        for (int r = 0; !m && r < n; r++)
+            assert_int_equal(board->rank[r].wire, 0);
+    }
+}
+
 /* Nobody is through a barrier before all have come. */
 static int meet(struct dist *d, int rank, struct err *err)
 {
@@ -181,6 +230,7 @@ int main(void)
         cmocka_unit_test(slices),
         EVERYWHERE(right_numbers),
         EVERYWHERE(barriers),
+        EVERYWHERE(a_step_sends_no_more_than_it_must),
     };
     return cmocka_run_group_tests_name("dist", tests, setup, teardown);
 }

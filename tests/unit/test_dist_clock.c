@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "engine/bucket_plan.h"
 #include "engine/dist_parts.h"
 #include "engine/err.h"
 #include "tests/unit/clock_fixture.h"
@@ -149,11 +150,92 @@ static void who_does_not_come_has_so_long(void **state)
     }
 }
 
+/* --- communication beside computing -------------------------------------------------------- */
+
+enum { NUMBERS = 1000, LARGE = BUCKET_BYTES / NUMBERS }; /* of a bucket, when each has so many bytes */
+
+/* A link that carries one call after the other, as long as each takes, whatever this rank does meanwhile. */
+static struct {
+    int64_t call_ms, free_at, arrives[DIST_QUEUE];
+} wire;
+
+static void set_off(struct dist *d, const struct dist_call *call)
+{
+    (void)d;
+    wire.free_at = (wire.free_at > now ? wire.free_at : now) + wire.call_ms;
+    wire.arrives[call->seq % DIST_QUEUE] = wire.free_at;
+}
+
+static int has_arrived(struct dist *d, const struct dist_call *call)
+{
+    (void)d;
+    return now >= wire.arrives[call->seq % DIST_QUEUE];
+}
+
+static void sleep_a_moment(struct dist *d)
+{
+    (void)d;
+    now++;
+}
+
+static const struct dist_ops link_ops = {.name = "link", .begun = set_off, .advance = has_arrived,
+                                         .sleep = sleep_a_moment, .blame = blame, .raise = tell_all};
+
+/* A backward pass that computes a bucket in so long, and hands each over when it is complete, or all at the
+ * end; how long it waits then. */
+static int64_t exposed_ms(int buckets, int64_t bucket_ms, int64_t call_ms, bool overlap)
+{
+    const size_t numbers = NUMBERS * (size_t)buckets;
+    struct bucket_plan plan = bucket_plan_even(numbers, LARGE);
+    struct bucket b;
+    struct dist d;
+    struct err err = {0};
+    begin(&d, &(struct script){0}, true);
+    d.ops = &link_ops;
+    wire.call_ms = call_ms;
+    wire.free_at = 0;
+    for (int i = 1; i <= buckets; i++) {
+        now += bucket_ms;
+        while ((overlap || i == buckets) && bucket_plan_next(&plan, numbers - NUMBERS * (size_t)i, &b))
+            assert_int_equal(dist_all_reduce(&d, NULL, b.to - b.from, DIST_F32, DIST_SUM, &err), 0);
+    }
+    assert_int_equal(plan.left, 0);
+    assert_int_equal(dist_wait_for(&d, HOUR, &err), 0);
+    assert_int_equal(now - began, buckets * bucket_ms + (int64_t)(d.stats.wait_ns / 1000000));
+    return (int64_t)(d.stats.wait_ns / 1000000);
+}
+
+/* rest() of docs/DISTRIBUTED.md: of communication c beside t of computing, max(c / B, c - t (1 - 1 / B)). */
+static void what_computing_hides_is_not_waited_for(void **state)
+{
+    (void)state;
+    static const struct {
+        int     buckets;
+        int64_t bucket_ms, call_ms; /* to compute one; to add it up */
+        int64_t exposed;
+    } rows[] = {
+        {1, 100, 30, 30},     /* the last one is always waited for */
+        {10, 100, 30, 30},
+        {10, 100, 100, 100},
+        {10, 100, 130, 400},  /* 1300 beside 900 */
+        {10, 0, 30, 300},
+        {50, 20, 70, 2520},
+        {50, 20, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const int64_t c = rows[i].buckets * rows[i].call_ms;
+        assert_int_equal(exposed_ms(rows[i].buckets, rows[i].bucket_ms, rows[i].call_ms, true),
+                         rows[i].exposed);
+        assert_int_equal(exposed_ms(rows[i].buckets, rows[i].bucket_ms, rows[i].call_ms, false), c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wait_ends_when_it_should_and_not_before),
         cmocka_unit_test(who_does_not_come_has_so_long),
+        cmocka_unit_test(what_computing_hides_is_not_waited_for),
     };
     return cmocka_run_group_tests_name("dist_clock", tests, NULL, NULL);
 }
