@@ -50,8 +50,8 @@ struct cluster_cost cluster_cost(const struct cluster_net *net, const struct clu
     case CLUSTER_DDP: /* sum: scatter and gather beside the backward pass */
         c.exposed_s = exposed(2 * one, backward, pieces);
         break;
-    case CLUSTER_ZERO1: /* scatter beside the backward pass, weights beside the next forward */
-        c.exposed_s = exposed(one, backward, pieces) + exposed(one, forward, pieces);
+    case CLUSTER_ZERO1: /* scatter beside the backward pass; all wait for the weights */
+        c.exposed_s = exposed(one, backward, pieces) + one;
         break;
     case CLUSTER_FSDP: /* weights beside both passes, scatter beside the backward one */
     case CLUSTER_WAYS:

@@ -33,6 +33,20 @@ static void formula(void **state)
     near(cluster_cost(&net, &job, CLUSTER_FSDP, 2, 2).comm_s, 3 * one);
 }
 
+/* Many buckets beside much computing: of what is hidden the last bucket is left. With zero1 a step ends with
+ * a wait for the weights that others have updated. */
+static void hidden(void **state)
+{
+    const struct cluster_net net = {"", 0, 1e9, 0, 1e8, 1};
+    const int buckets = 10;
+    const struct cluster_job job = {(double)(buckets << 20), 1000};
+    const double bytes = (double)(buckets * (4 << 20)), one = bytes / 2 / 1e9 + bytes / 2 / 1e8;
+    (void)state;
+    near(cluster_cost(&net, &job, CLUSTER_DDP, 2, 2).exposed_s, 2 * one / buckets);
+    near(cluster_cost(&net, &job, CLUSTER_ZERO1, 2, 2).exposed_s, one / buckets + one);
+    near(cluster_cost(&net, &job, CLUSTER_FSDP, 2, 2).exposed_s, one / buckets + 2 * one / buckets);
+}
+
 static void sense(void **state)
 {
     const struct cluster_job job = {1.6e9, 0.5};
@@ -58,6 +72,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formula),
+        cmocka_unit_test(hidden),
         cmocka_unit_test(sense),
     };
     return cmocka_run_group_tests_name("cluster", tests, NULL, NULL);
