@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_why.c - jobctl why: why a job waits, was restarted, or stopped */
 #include <stdio.h>
+#include <string.h>
 
 #include "controller/client.h"
 #include "controller/command.h"
@@ -8,6 +9,22 @@
 #include "controller/output.h"
 
 static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};
+
+/* What happened, after its local time; or a line that a rank has printed. */
+static void print_evidence(const struct terminal *t, const char *line)
+{
+    char at[JOB_CELL];
+    if (line[0] == ' ' || job_view_time(line) < 0) {
+        line += strspn(line, " ");
+        fprintf(t->file, "      %s| %s", terminal_style(t, STYLE_DIM), terminal_style(t, STYLE_PLAIN));
+        terminal_hang(t, line, 8);
+        return;
+    }
+    job_view_local(at, sizeof(at), line);
+    fprintf(t->file, "  %s%s%s  ", terminal_style(t, STYLE_DIM), at, terminal_style(t, STYLE_PLAIN));
+    line += strcspn(line, " ");
+    terminal_hang(t, line + strspn(line, " "), 2 + (int)strlen(at) + 2);
+}
 
 static void print(struct call *call, const json_t *answer)
 {
@@ -22,10 +39,8 @@ static void print(struct call *call, const json_t *answer)
         fprintf(t->file, "%sevidence%s\n", terminal_style(t, STYLE_DIM),
                 terminal_style(t, STYLE_PLAIN));
     json_array_foreach (json_object_get(answer, "evidence"), i, line) {
-        char shown[2048];
         const char *s = json_string_value(line);
-        terminal_fit(t, shown, sizeof(shown), s ? s : "", t->width ? t->width - 4 : 0);
-        fprintf(t->file, "  %s %s\n", t->utf8 ? "\xC2\xB7" : "-", shown);
+        print_evidence(t, s ? s : "");
     }
 }
 

@@ -11,6 +11,7 @@
 #include "controller/job_view.h"
 
 enum { SKEW_MS = 5000 }; /* more than any message takes */
+static const double MIB = 1 << 20;
 
 typedef void (*text_fn)(char *out, size_t size, const json_t *body);
 
@@ -162,8 +163,8 @@ static void checkpoint(char *out, size_t size, const json_t *b)
     char stood[64] = "";
     if (json_is_number(stall))
         snprintf(stood, sizeof(stood), ", steps stood still for %.3g ms", json_number_value(stall));
-    snprintf(out, size, "checkpoint of step %lld is written (%.1f MB, %lld ms%s)", int_of(b, "step"),
-             bytes / 1e6, int_of(b, "ms"), stood);
+    snprintf(out, size, "checkpoint of step %lld is written (%.1f MiB, %lld ms%s)", int_of(b, "step"),
+             bytes / MIB, int_of(b, "ms"), stood);
 }
 
 static void quarantined(char *out, size_t size, const json_t *b)
@@ -238,8 +239,8 @@ static void copied(char *out, size_t size, const json_t *b, const char *how)
 {
     char took[32];
     time_of(took, sizeof(took), b, "ms");
-    snprintf(out, size, "checkpoint of step %lld %s (%.1f MB, %s)", int_of(b, "step"), how,
-             (double)int_of(b, "bytes") / 1e6, took);
+    snprintf(out, size, "checkpoint of step %lld %s (%.1f MiB, %s)", int_of(b, "step"), how,
+             (double)int_of(b, "bytes") / MIB, took);
 }
 
 static void mirrored(char *out, size_t size, const json_t *b)

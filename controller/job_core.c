@@ -144,8 +144,8 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
     copy(c->node, sizeof(c->node), body_text(e->body, "node"));
     if (!c->started_ms)
         c->started_ms = e->at_ms;
-    snprintf(c->reason, sizeof(c->reason), "attempt %lld starts on %s", (long long)c->attempt,
-             c->node);
+    if (c->attempt == 1)    /* why there is another one stays the reason of that one */
+        snprintf(c->reason, sizeof(c->reason), "attempt 1 starts on %s", c->node);
 }
 
 static void apply_agent_up(struct job_core *c, const struct core_event *e)

@@ -67,11 +67,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
     out->again = true;
     out->exit_code = 0;
     out->delay_ms = retry_backoff(rules, c->failures, c->random);
-    if (out->delay_ms == 0)
-        snprintf(out->text, sizeof(out->text), "%.250s; starting again at once", c->text);
-    else
-        snprintf(out->text, sizeof(out->text), "%.250s; starting again in %.1f s", c->text,
-                 (double)out->delay_ms / 1000);
+    snprintf(out->text, sizeof(out->text), "%.250s", c->text);
 }
 
 void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,

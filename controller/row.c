@@ -72,20 +72,23 @@ static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta
         "np", known(r->np), "heard", text_or_null(heard));
 }
 
+const char *row_obstacle(const struct job *job)
+{
+    const enum job_state state = job->core.state;
+    if (state == JOB_RUNNING && job->pulse.slow[0])
+        return job->pulse.slow;
+    if (state != JOB_STARTING && state != JOB_RUNNING)
+        return NULL;
+    return job->waits[0] ? job->waits : job->absent[0] ? job->absent : NULL;
+}
+
 void row_reason(char *out, unsigned long size, const struct job *job)
 {
     const struct job_core *c = &job->core;
     const int64_t now_ms = daemon_now_ms();
-    if (c->state == JOB_RUNNING && job->pulse.slow[0]) {
-        snprintf(out, size, "%s", job->pulse.slow);
-        return;
-    }
-    if (job->waits[0] && (c->state == JOB_STARTING || c->state == JOB_RUNNING)) {
-        snprintf(out, size, "%s", job->waits);
-        return;
-    }
-    if (job->absent[0] && (c->state == JOB_STARTING || c->state == JOB_RUNNING)) {
-        snprintf(out, size, "%s", job->absent);
+    const char *obstacle = row_obstacle(job);
+    if (obstacle) {
+        snprintf(out, size, "%s", obstacle);
         return;
     }
     if (c->state == JOB_RUNNING && job->pulse.nccl[0]) {
@@ -105,10 +108,10 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(wait, sizeof(wait), "%s", job->unplaced);
     else
         sched_text(wait, sizeof(wait), &job->verdict, now_ms);
-    if (c->state == JOB_RECOVERING && job->verdict.word != SCHED_BACKOFF)
-        snprintf(out, size, "%s; %s", c->reason, wait);
+    if (c->state == JOB_RECOVERING)
+        snprintf(out, size, "%s%s%s", c->reason, wait[0] ? "; " : "", wait);
     else
-        snprintf(out, size, "%s", c->state == JOB_RECOVERING ? c->reason : wait);
+        snprintf(out, size, "%s", wait);
 }
 
 json_t *row_of_job(const struct job *job)

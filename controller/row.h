@@ -19,6 +19,8 @@ json_t *row_of_id(struct daemon *d, int64_t id, struct err *err);
 
 json_t *row_time(int64_t ms);           /* ISO 8601; null for a negative one */
 
+/* What keeps a job that has its place from going on, or slows it down, now; NULL: nothing that is known. */
+const char *row_obstacle(const struct job *job);
 /* "why" in one line: the reason as shown in a row. */
 void row_reason(char *out, unsigned long size, const struct job *job);
 

@@ -142,24 +142,25 @@ void terminal_fit(const struct terminal *t, char *out, size_t size, const char *
         snprintf(out + cut, size - cut, "%.*s", t->utf8 ? 3 : dots_columns, dots);
 }
 
-void terminal_wrap(const struct terminal *t, const char *text, int indent)
+/* Words, each line after `indent` spaces; the first one has `at` columns already. */
+static void wrap(const struct terminal *t, const char *text, int indent, int at, int width)
 {
-    int width = t->width > indent + 20 ? t->width : indent + 100, at = 0;
+    bool fresh = at > 0;    /* no space before the first word after what was printed */
     while (*text) {
         size_t len = strcspn(text, " \n");
-        char word[1024];
+        char word[1024], shown[1100];
         snprintf(word, sizeof(word), "%.*s", (int)len, text);
-        char shown[1100];
         terminal_fit(t, shown, sizeof(shown), word, 0);
         int w = terminal_columns(shown);
-        if (at && at + 1 + w > width) {
+        if (at && !fresh && at + 1 + w > width) {
             fputc('\n', t->file);
             at = 0;
         }
         if (w && at == 0)
             at = fprintf(t->file, "%*s", indent, "");
-        else if (w)
+        else if (w && !fresh)
             at += fprintf(t->file, " ");
+        fresh = fresh && w == 0;
         fputs(shown, t->file);
         at += w;
         text += len;
@@ -171,4 +172,20 @@ void terminal_wrap(const struct terminal *t, const char *text, int indent)
     }
     if (at)
         fputc('\n', t->file);
+}
+
+void terminal_wrap(const struct terminal *t, const char *text, int indent)
+{
+    wrap(t, text, indent, 0, t->width > indent + 20 ? t->width : indent + 100);
+}
+
+void terminal_hang(const struct terminal *t, const char *text, int at)
+{
+    if (t->width > at + 20) {
+        wrap(t, text, at, at, t->width);
+        return;
+    }
+    char shown[4096];
+    terminal_fit(t, shown, sizeof(shown), text, 0);
+    fprintf(t->file, "%s\n", shown);
 }

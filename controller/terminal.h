@@ -34,6 +34,10 @@ int terminal_columns(const char *text);
  * the character set lacks becomes '?'. columns <= 0: no limit. */
 void terminal_fit(const struct terminal *t, char *out, size_t size, const char *text, int columns);
 
+/* Print the rest of a line that has `at` columns, and below them what does not fit the width; in one
+ * line where there is none. */
+void terminal_hang(const struct terminal *t, const char *text, int at);
+
 /* Print a paragraph wrapped at the width, each line after `indent` spaces. */
 void terminal_wrap(const struct terminal *t, const char *text, int indent);
 

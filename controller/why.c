@@ -14,20 +14,27 @@
 #include "controller/daemon.h"
 #include "controller/event_text.h"
 #include "controller/job.h"
+#include "controller/job_view.h"
 #include "controller/row.h"
 #include "db/events.h"
 #include "engine/err.h"
 
-enum { EVIDENCE_MAX = 40 };
+enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 
 /* What the events add up to. */
 struct story {
     int        deaths;          /* generations that died */
-    int        attempts, lost, checkpoints, warnings;
+    int        preempted;       /* attempts that somebody else ended: ranks saved and went, none died */
+    int        unstarted;       /* attempts whose agent never answered */
+    int        lost, checkpoints;
     int64_t    last_checkpoint;
+    bool       answered;        /* the agent of the newest attempt did */
+    bool       taken;           /* the ranks of the newest attempt were told to go, not by us */
     int64_t    first_start_ms, end_ms;
     char       stop[200];
     char       last_text[256], last_death[320];    /* why; why and how it was classified */
+    char       last_taken[256];     /* why the last one was preempted */
+    char       told[256];           /* a sentence that need not be repeated */
     char       advice[200], excluded[200];     /* the UUIDs that are left out */
     char       nccl[600];           /* how it connects otherwise than expected */
     char       report[600], seen[500]; /* of the last incident: its file, what the ranks did */
@@ -38,6 +45,31 @@ static const char *body_text(const json_t *body, const char *key)
 {
     const char *text = json_string_value(json_object_get(body, key));
     return text ? text : "";
+}
+
+/* A cause travels up with its event, from the generation to the job; it is told once. */
+static void leave_out(char *text, const char *told)
+{
+    char *at = told[0] ? strstr(text, told) : NULL;
+    if (!at || at - text < 2 || strncmp(at - 2, ": ", 2) != 0)
+        return;
+    const char *rest = at + strlen(told);
+    memmove(at - 2, rest, strlen(rest) + 1);
+}
+
+/* The end of what a rank has printed; who saved and went as asked has nothing to explain. */
+static void add_output(struct story *s, const json_t *body)
+{
+    const json_t *lines = json_object_get(body, "evidence");
+    const size_t n = json_array_size(lines);
+    if (strcmp(body_text(body, "cause"), "preempted") == 0)
+        return;
+    for (size_t i = n > OUTPUT_LINES ? n - OUTPUT_LINES : 0; i < n; i++) {
+        char line[520];
+        const char *said = json_string_value(json_array_get(lines, i));
+        snprintf(line, sizeof(line), "    %.500s", said ? said : "");
+        json_array_append_new(s->evidence, json_string(line));
+    }
 }
 
 static void add_evidence(struct story *s, const struct event_row *row, const json_t *body)
@@ -53,6 +85,7 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
         if (strcmp(telling[i], row->kind) != 0)
             continue;
         event_text(text, sizeof(text), row->kind, body);
+        leave_out(text, s->told);
         at = row_time(row->at_ms);
         snprintf(line, sizeof(line), "%s %s", at ? json_string_value(at) : "", text);
         json_decref(at);
@@ -61,12 +94,9 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
         json_array_append_new(s->evidence, json_string(line));
         break;
     }
-    const json_t *lines = json_object_get(body, "evidence");
-    for (size_t i = 0; i < json_array_size(lines) && i < 5; i++) {
-        const char *said = json_string_value(json_array_get(lines, i));
-        snprintf(line, sizeof(line), "    %.500s", said ? said : "");
-        json_array_append_new(s->evidence, json_string(line));
-    }
+    add_output(s, body);
+    if (body_text(body, "text")[0])
+        snprintf(s->told, sizeof(s->told), "%.250s", body_text(body, "text"));
 }
 
 static void note_death(struct story *s, const json_t *body)
@@ -75,9 +105,13 @@ static void note_death(struct story *s, const json_t *body)
     const json_t *step = json_object_get(body, "step");
     if (!cause[0] || strcmp(cause, "none") == 0)
         return;
+    if (strcmp(cause, "preempted") == 0) {
+        s->taken = !s->stop[0];
+        return;
+    }
     s->deaths++;
     char where[40] = "";
-    if (json_is_integer(step))
+    if (json_is_integer(step) && !strstr(body_text(body, "text"), " step "))
         snprintf(where, sizeof(where), " at step %lld", (long long)json_integer_value(step));
     snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
     snprintf(s->last_death, sizeof(s->last_death), "%.200s%s (%.40s)", s->last_text, where, cause);
@@ -89,7 +123,7 @@ static int tell(void *ctx, const struct event_row *row)
     struct story *s = ctx;
     json_t *body = json_loads(row->body, 0, NULL);
     if (strcmp(row->kind, "placed") == 0) {
-        s->attempts++;
+        s->answered = s->taken = false;
         if (!s->first_start_ms)
             s->first_start_ms = row->at_ms;
     } else if (strcmp(row->kind, "generation_ended") == 0) {
@@ -104,15 +138,19 @@ static int tell(void *ctx, const struct event_row *row)
     } else if (strcmp(row->kind, "nccl") == 0) {
         bool fine = json_is_true(json_object_get(body, "expected"));
         snprintf(s->nccl, sizeof(s->nccl), "%s", fine ? "" : body_text(body, "text"));
+    } else if (strcmp(row->kind, "agent_up") == 0) {
+        s->answered = true;
+    } else if (strcmp(row->kind, "attempt_ended") == 0 && s->taken) {
+        s->preempted++;
+        snprintf(s->last_taken, sizeof(s->last_taken), "%.250s", body_text(body, "text"));
     } else if (strcmp(row->kind, "agent_lost") == 0) {
-        s->lost++;
+        *(s->answered ? &s->lost : &s->unstarted) += 1;
         snprintf(s->last_text, sizeof(s->last_text), "%.250s", body_text(body, "text"));
-        snprintf(s->last_death, sizeof(s->last_death), "%.250s (agent_lost)", s->last_text);
+        snprintf(s->last_death, sizeof(s->last_death), "%.250s%s", s->last_text,
+                 s->answered ? " (agent_lost)" : "");
     } else if (strcmp(row->kind, "checkpoint") == 0) {
         s->checkpoints++;
         s->last_checkpoint = json_integer_value(json_object_get(body, "step"));
-    } else if (strcmp(row->kind, "warning") == 0) {
-        s->warnings++;
     } else if (strcmp(row->kind, "stop_requested") == 0) {
         snprintf(s->stop, sizeof(s->stop), "%.190s", body_text(body, "reason"));
     }
@@ -138,8 +176,10 @@ static void put_pace(struct buf *text, const json_t *row)
     if (strcmp(body_text(row, "state"), "running") != 0 || !json_is_number(rate))
         return;
     buf_print(text, " It makes %.4g samples/s", json_number_value(rate));
+    char left[32];
+    job_view_duration(left, sizeof(left), json_number_value(eta));
     if (json_is_number(eta))
-        buf_print(text, " and has about %.0f s to go", json_number_value(eta));
+        buf_print(text, " and has about %s to go", left);
     if (json_is_number(goodput))
         buf_print(text, "; %.0f %% of its time led to steps that were kept",
                   100 * json_number_value(goodput));
@@ -155,10 +195,16 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
     if (s->lost > 0)
         buf_print(text, "%s agent was lost %s", s->deaths > 0 ? " and its" : " Its",
                   times(s->lost, n));
-    if (s->deaths + s->lost > 0 && s->last_text[0] && strstr(reason, s->last_text))
+    if (s->unstarted > 0)
+        buf_print(text, "%s could not be started %s", s->deaths + s->lost > 0 ? ", and it" : " It",
+                  times(s->unstarted, n));
+    if (s->deaths + s->lost + s->unstarted > 0 && s->last_text[0] && strstr(reason, s->last_text))
         buf_print(text, ".");       /* the sentence before says it */
-    else if (s->deaths + s->lost > 0)
+    else if (s->deaths + s->lost + s->unstarted > 0)
         buf_print(text, "; the last time: %s.", s->last_death);
+    if (s->preempted > 0)
+        buf_print(text, " It was preempted %s%s%s.", times(s->preempted, n),
+                  s->last_taken[0] ? "; the last time: " : "", s->last_taken);
     if (s->deaths > 0 && s->seen[0])
         buf_print(text, " Just before, %s (%s).", s->seen, s->report);
     if (s->advice[0])
@@ -167,12 +213,14 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
         buf_print(text, " Slower than it could be: %s.", s->nccl);
     if (s->excluded[0])
         buf_print(text, " Left out since they failed in it: %s.", s->excluded);
-    if (s->checkpoints > 0)
+    if (s->checkpoints == 1)
+        buf_print(text, " Its only checkpoint is of step %lld.", (long long)s->last_checkpoint);
+    else if (s->checkpoints > 0)
         buf_print(text, " The newest of %d checkpoints is of step %lld.", s->checkpoints,
                   (long long)s->last_checkpoint);
 }
 
-static void put_head(struct buf *text, const json_t *row, const struct story *s)
+static void put_head(struct buf *text, const json_t *row, const struct story *s, bool now)
 {
     const char *state = body_text(row, "state"), *result = body_text(row, "result");
     const char *reason = body_text(row, "reason");
@@ -183,8 +231,10 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s)
         buf_print(text, "%s%s", strcmp(result, "cancelled") == 0 ? "was " : "", result);
         if (json_is_integer(step))
             buf_print(text, " at step %lld", (long long)json_integer_value(step));
+        char took[32];
+        job_view_duration(took, sizeof(took), (double)(s->end_ms - s->first_start_ms) / 1000);
         if (s->first_start_ms)
-            buf_print(text, " after %.1f s", (double)(s->end_ms - s->first_start_ms) / 1000);
+            buf_print(text, " after %s", took);
         buf_print(text, "%s%s.", reason[0] ? ": " : "", reason);
         return;
     }
@@ -200,9 +250,8 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s)
     buf_print(text, ", attempt %lld, generation %lld.",
               (long long)json_integer_value(json_object_get(row, "attempt")),
               (long long)json_integer_value(json_object_get(row, "generation")));
-    bool slow = strstr(reason, " slows all down");
-    if (reason[0] && (slow || strcmp(state, "running") != 0))
-        buf_print(text, " %c%s.", slow ? 'R' : reason[0], reason + 1);
+    if (reason[0] && (now || strcmp(state, "running") != 0))
+        buf_print(text, " %c%s.", strncmp(reason, "rank ", 5) == 0 ? 'R' : reason[0], reason + 1);
 }
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)
@@ -213,7 +262,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     buf_init(&text);
     if (!row || !s.evidence || events_each(d->store, id, 0, INT64_MAX, tell, &s, err) < 0)
         goto out;
-    put_head(&text, row, &s);
+    const struct job *job = roster_find(&d->roster, id);
+    put_head(&text, row, &s, job && row_obstacle(job));
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
     if (body_text(row, "heard")[0])

@@ -4,6 +4,7 @@
 # half a second, from memory: no step that was told of is lost; a checkpoint is written on request; cancel saves and
 # leaves no process behind.
 . "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
 
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
@@ -61,3 +62,12 @@ last=$(await '"kind":"attempt_ended"')
 [ "$(echo "$last" | field clean)" = true ]
 [ "$(await '"kind":"rank_exited".*"generation":2' | field exit_code)" = 75 ]
 ! kill -0 "$pid" 2>/dev/null
+
+# What is told of it: the end of what the killed rank had printed; and who saved and went as asked has not died.
+jobctl why 1 | tr -s ' \n' ' ' >why
+has ". Its ranks died once; the last time: rank 0 was killed by SIGKILL" why
+lacks "preempted once" why
+jobctl why 1 >out
+grep -A5 'rank 0 was killed by SIGKILL (9) (rank_crash)$' out >tail
+has "| checkpoint: step 50" tail
+lacks "| device:" tail
