@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/backend.h"
-#include "engine/clock.h"
 #include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/dist.h"
@@ -25,11 +23,6 @@
 #include "engine/step.h"
 #include "engine/train_parts.h"
 
-double train_clock(void)
-{
-    return 1e-9 * (double)clock_ns();
-}
-
 static bool save_is_due(const struct train *t)
 {
     if (t->spec.checkpoint_every_steps > 0)
@@ -44,57 +37,6 @@ static int not_finite(struct train *t, const char *what, double value)
     return err_set(&t->err, ERR_DATA, "%s of step %lld is %g; a smaller optimizer.lr or a longer "
                                       "schedule.warmup may help",
                    what, (long long)t->at + 1, value);
-}
-
-int train_micro(struct train *t, int from, int n, int index, double *loss)
-{
-    struct step_input in;
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
-    if (loader_fill(t->loader, &in, train_plan_step(t), from, n, &t->err) < 0 ||
-        sample_log_add(t->samples, loader_slots(t->loader), n, in.height, in.width, &t->err) < 0)
-        return -1;
-    flight_micro(t->flight, (uint64_t)index, (uint64_t)in.height, (uint64_t)in.width);
-    if (train_memory_take(t, in.height, in.width, n) < 0)
-        return -1;
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
-    if (step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err) < 0)
-        return -1;
-    return t->err.code == ERR_NONE ? 0 : -1; /* of what ranks did meanwhile */
-}
-
-/* Micro-batches of the rank that has most samples: the last one. */
-static int most_passes(const struct train *t, int micro)
-{
-    const int share = (t->spec.batch_global + t->env->world_size - 1) / t->env->world_size;
-    return (share + micro - 1) / micro;
-}
-
-/* This rank's part of the global batch in micro-batches, each weighed by its share of the whole;
- * the last may be smaller. */
-static int accumulate(struct train *t)
-{
-    const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
-    const struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
-    const int micro = train_memory_micro(t, b.height, b.width);
-    int first, end;
-    t->loss = 0;
-    step_begin(t->step);
-    sample_log_begin(t->samples);
-    train_ranks_begin_step(t);
-    train_units_begin_step(t);
-    train_ranks_slice(t, &first, &end);
-    for (int from = first; from < end; from += micro) {
-        int n = end - from < micro ? end - from : micro;
-        double loss;
-        t->last_micro = from + n == end;
-        if (train_micro(t, from, n, (from - first) / micro, &loss) < 0)
-            return -1;
-        t->loss += loss * n / t->spec.batch_global;
-    }
-    if (t->err.code != ERR_NONE || train_snapshot_settle(t) < 0 ||
-        train_units_idle(t, most_passes(t, micro) - (end - first + micro - 1) / micro) < 0)
-        return -1;
-    return train_ranks_reduce(t);
 }
 
 static void report(struct train *t, double grad_norm, double lr, double took)
@@ -159,7 +101,7 @@ static int one_step(struct train *t)
         return leave_out(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    if ((t->exact ? train_exact_accumulate(t) : accumulate(t)) < 0)
+    if ((t->exact ? train_exact_accumulate(t) : train_accumulate(t)) < 0)
         return -1;
     if (!isfinite(t->loss))
         return not_finite(t, "the loss", t->loss);

@@ -148,7 +148,7 @@ static int add_up(struct train *t, int64_t *sums, size_t n)
  * all. */
 static int combine(struct train *t)
 {
-    struct bucket_plan plan = train_ranks_buckets(t, DIST_I64);
+    struct bucket_plan plan = train_sums_buckets(t, DIST_I64);
     size_t n, k;
     if (train_snapshot_settle(t) < 0)
         return -1;
@@ -158,7 +158,7 @@ static int combine(struct train *t)
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
     if (add_up(t, exact_loss(t->exact), 1) < 0 ||
         (step_sharing(t->step) != SHARING_FSDP &&
-         train_ranks_hand_over(t, &plan, 0, sums, DIST_I64) < 0))
+         train_sums_hand_over(t, &plan, 0, sums, DIST_I64) < 0))
         return -1;
     float *maxima = exact_maxima(t->exact, &k); /* waits for this rank's kernels, not for others */
     if (dist_all_reduce(t->dist, maxima, k, DIST_F32, DIST_MAX, &t->err) < 0)

@@ -14,6 +14,7 @@
 #include "engine/accord.h"
 #include "engine/bucket_plan.h"
 #include "engine/checkpoint.h"
+#include "engine/clock.h"
 #include "engine/dist.h"
 #include "engine/err.h"
 #include "engine/exit_code.h"
@@ -86,10 +87,10 @@ struct train {
     enum exit_code code;
 };
 
-double train_clock(void); /* monotonic seconds */
-
-/* train_start.c: from a spec to a run that can take its next step. */
-int train_start(struct train *t);
+/*
+ * From the bottom up: ranks; memory, units and snapshot; sums; micro; exact; save; start; then pictures and
+ * train.c. A file calls those below it.
+ */
 
 /* train_ranks.c: what ranks do together; each does nothing with one rank. */
 int train_ranks_open(struct train *t);
@@ -109,16 +110,8 @@ int train_ranks_agree(struct train *t, struct accord_orders *orders);
 /* The least of a number of each rank, where some may be waiting for a disk. */
 int train_ranks_least(struct train *t, int *value);
 int train_ranks_same_weights(struct train *t);
-/* How a block of the layout, of numbers of `type`, goes to the ranks that need its sum. */
-struct bucket_plan train_ranks_buckets(const struct train *t, enum dist_type type);
-/* Those of its buckets that are complete where the block is from number `from` on. */
-int train_ranks_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
-                          enum dist_type type);
-/* Gradients from `from` on are complete: hand them over, and see what has come. */
-void train_ranks_begin_step(struct train *t);
-int train_ranks_ready(struct train *t, size_t from);
-/* The rest of the gradients, and the loss, summed over all ranks. */
-int train_ranks_reduce(struct train *t);
+/* A number of each rank, added up in the order of ranks. */
+int train_ranks_sum(struct train *t, double *value);
 
 /* What the ranks have said to each other so far, and what that took. */
 struct train_talk {
@@ -135,19 +128,6 @@ int train_ranks_wait(struct train *t);
 /* Until the first `calls` of d's are done. */
 int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls);
 
-/* train.c: samples [from, from + n) of the step's global batch, forward and backward. */
-int train_micro(struct train *t, int from, int n, int index, double *loss);
-
-/* train_exact.c: reproducible: true. Notes are for a checkpoint to keep. */
-int train_exact_open(struct train *t);
-/* Before the backend is opened: not those faster ways that choose by the clock. */
-void train_exact_ways(const struct train *t);
-json_t *train_exact_notes(struct train *t);
-int train_exact_resume(struct train *t, const char *dir);
-/* The gradients and the loss of a step, of all ranks; and the norm of those. */
-int train_exact_accumulate(struct train *t);
-int train_exact_norm(struct train *t, double *norm);
-
 /* train_memory.c: the micro-batch, and whether blocks are computed again; told to people. */
 int train_memory_choose(struct train *t);
 /* The most samples of this size at once, and none too many for the device (JOBCTL_TEST_OOM). */
@@ -155,8 +135,6 @@ int train_memory_micro(const struct train *t, int height, int width);
 int train_memory_take(struct train *t, int height, int width, int samples);
 /* The device's memory did not do: the next start takes less. Says so in t->err. */
 void train_memory_lower(struct train *t);
-/* A number of each rank, added up in the order of ranks. */
-int train_ranks_sum(struct train *t, double *value);
 
 /* train_units.c: ranks that share the state. */
 int train_units_open(struct train *t);
@@ -167,6 +145,52 @@ int train_units_reduce(struct train *t, int unit, void *numbers, enum dist_type 
 int train_units_gather(struct train *t);
 /* fsdp: passes without samples, so that other ranks can make theirs. */
 int train_units_idle(struct train *t, int passes);
+
+/* train_snapshot.c: memory that outlives this rank. */
+int train_snapshot_open(struct train *t);
+void train_snapshot_close(struct train *t);
+/* The step that a dead generation left whole, or -1; and to go on from it. All ranks together. */
+int train_snapshot_step(struct train *t, int64_t *step);
+int train_snapshot_load(struct train *t, int64_t step);
+/* The update of a step; after the step; and before the last gradients of the next one go to others, or
+ * weights change. */
+int train_snapshot_update(struct train *t, double lr, double grad_norm);
+void train_snapshot_save(struct train *t);
+int train_snapshot_settle(struct train *t);
+/* The state of now, as step_state() lists it, stays as it is while steps go on, until it is let go; false: it
+ * takes *bytes more, and there is no room for them. */
+bool train_snapshot_hold(struct train *t, int64_t *bytes);
+void train_snapshot_release(struct train *t);
+/* A quarter of what this machine has left, for all of its ranks, and no more. */
+bool train_has_room(const struct train *t, int64_t bytes);
+
+/* train_sums.c: gradients, added up over all ranks. */
+/* How a block of the layout, of numbers of `type`, goes to the ranks that need its sum. */
+struct bucket_plan train_sums_buckets(const struct train *t, enum dist_type type);
+/* Those of its buckets that are complete where the block is from number `from` on. */
+int train_sums_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
+                         enum dist_type type);
+/* Gradients from `from` on are complete: hand them over, and see what has come. */
+void train_sums_begin_step(struct train *t);
+int train_sums_ready(struct train *t, size_t from);
+/* The rest of the gradients, and the loss, summed over all ranks. */
+int train_sums_finish(struct train *t);
+
+/* train_micro.c: samples [from, from + n) of the step's global batch, forward and backward; then all of this
+ * rank's part, each micro-batch weighed by its share of the whole, the last maybe smaller, and the sum of all
+ * ranks' gradients. */
+int train_micro(struct train *t, int from, int n, int index, double *loss);
+int train_accumulate(struct train *t);
+
+/* train_exact.c: reproducible: true. Notes are for a checkpoint to keep. */
+int train_exact_open(struct train *t);
+/* Before the backend is opened: not those faster ways that choose by the clock. */
+void train_exact_ways(const struct train *t);
+json_t *train_exact_notes(struct train *t);
+int train_exact_resume(struct train *t, const char *dir);
+/* The gradients and the loss of a step, of all ranks; and the norm of those. */
+int train_exact_accumulate(struct train *t);
+int train_exact_norm(struct train *t, double *norm);
 
 /* train_save.c: rank 0 decides, all write, and steps go on meanwhile. */
 int train_save_open(struct train *t);
@@ -184,21 +208,14 @@ bool train_save_end(struct train *t);
 /* Checkpoints that have seen enough steps are good. */
 void train_save_prove(struct train *t);
 
-/* train_snapshot.c: memory that outlives this rank. */
-int train_snapshot_open(struct train *t);
-void train_snapshot_close(struct train *t);
-/* The step that a dead generation left whole, or -1; and to go on from it. All ranks together. */
-int train_snapshot_step(struct train *t, int64_t *step);
-int train_snapshot_load(struct train *t, int64_t step);
-/* The update of a step; after the step; and before the last gradients of the next one go to others, or
- * weights change. */
-int train_snapshot_update(struct train *t, double lr, double grad_norm);
-void train_snapshot_save(struct train *t);
-int train_snapshot_settle(struct train *t);
-/* The state of now, as step_state() lists it, stays as it is while steps go on, until it is let go; false: it
- * takes *bytes more, and there is no room for them. */
-bool train_snapshot_hold(struct train *t, int64_t *bytes);
-void train_snapshot_release(struct train *t);
+/* train_start.c: from a spec to a run that can take its next step. */
+int train_start(struct train *t);
+
+/* Monotonic seconds. */
+static inline double train_clock(void)
+{
+    return 1e-9 * (double)clock_ns();
+}
 
 static inline bool train_is_first(const struct train *t)
 {
@@ -210,9 +227,6 @@ static inline int64_t train_plan_step(const struct train *t)
 {
     return t->at + (t->env->desync_at > 0 && t->at >= t->env->desync_at);
 }
-
-/* train_snapshot.c: a quarter of what this machine has left, for all of its ranks, and no more. */
-bool train_has_room(const struct train *t, int64_t bytes);
 
 /* train_pictures.c: draw, write, tell, score. */
 int train_pictures_before(struct train *t);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_ranks.c - many ranks, one run: who does what, and what all agree on; see train.h
  *
- * Every rank holds the whole model, derives the same plan of batches, computes its
- * slice of the global batch, and takes the same step from the same sum of gradients.
- * Rank 0 alone writes: checkpoints, metrics, pictures.
+ * Every rank derives the same plan of batches, computes its slice of the global batch, and takes its part of the
+ * same step, or all of it, from the same sum of gradients.  Rank 0 alone writes metrics and pictures.
  *
  * Before each step they agree on it (accord.h).  With one rank all of this is nothing.
  */
@@ -388,47 +387,6 @@ void train_ranks_summary(const struct train *t, const struct train_talk *before)
     printf("\n");
 }
 
-/* --- gradients --------------------------------------------------------------------------- */
-
-static size_t bytes_of(enum dist_type type)
-{
-    return type == DIST_I64 ? sizeof(int64_t) : sizeof(float);
-}
-
-struct bucket_plan train_ranks_buckets(const struct train *t, enum dist_type type)
-{
-    if (step_sharing(t->step) == SHARING_ZERO1)
-        return bucket_plan_units(step_shard(t->step));
-    return bucket_plan_even(layout_floats(model_layout(step_model(t->step))), bytes_of(type));
-}
-
-int train_ranks_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
-                          enum dist_type type)
-{
-    struct dist *d = t->gpus ? t->gpus : t->dist;
-    struct bucket b;
-    while (bucket_plan_next(plan, from, &b)) {
-        char *numbers = (char *)block + b.from * bytes_of(type);
-        int rc = plan->units ? train_units_reduce(t, b.index, numbers, type)
-                             : dist_all_reduce(d, numbers, b.to - b.from, type, DIST_SUM, &t->err);
-        if (rc < 0)
-            return train_ranks_failed(t);
-    }
-    return dist_poll(d, &t->err) < 0 ? train_ranks_failed(t) : 0;
-}
-
-void train_ranks_begin_step(struct train *t)
-{
-    t->buckets = train_ranks_buckets(t, DIST_F32);
-}
-
-int train_ranks_ready(struct train *t, size_t from)
-{
-    if (t->env->world_size == 1 || step_sharing(t->step) == SHARING_FSDP)
-        return 0;
-    return train_ranks_hand_over(t, &t->buckets, from, step_kernel_grads(t->step), DIST_F32);
-}
-
 int train_ranks_sum(struct train *t, double *value)
 {
     const int world = t->env->world_size;
@@ -441,14 +399,4 @@ int train_ranks_sum(struct train *t, double *value)
     *value = accord_sum(all, world);
     free(all);
     return 0;
-}
-
-int train_ranks_reduce(struct train *t)
-{
-    if (t->env->world_size == 1)
-        return 0;
-    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (train_ranks_ready(t, 0) < 0 || train_ranks_sum(t, &t->loss) < 0)
-        return -1;
-    return t->gpus ? train_ranks_wait(t) : 0;
 }

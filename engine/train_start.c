@@ -173,7 +173,7 @@ static void on_ready(void *arg, size_t from)
 {
     struct train *t = arg;
     if (t->last_micro && t->err.code == ERR_NONE)
-        train_ranks_ready(t, from); /* a failure stays in t->err, where accumulate() finds it */
+        train_sums_ready(t, from); /* a failure stays in t->err, where accumulate() finds it */
 }
 
 static int create_step(struct train *t)
