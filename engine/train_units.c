@@ -28,15 +28,13 @@
 #include "engine/shard.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
+#include "engine/unit_turns.h"
 #include "kernels/kernels.h"
-
-enum { SLOTS = 2 };
 
 /* All weights of a unit, here or on their way. */
 struct gathered {
     float   *weights;
     void    *narrow;   /* the weights, narrow; themselves where that is fp32 */
-    int      unit;     /* or -1 */
     uint64_t call;     /* that brings the last of them */
     bool     here;
 };
@@ -50,10 +48,9 @@ struct leaving {
 };
 
 struct train_units {
-    struct gathered gathered[SLOTS];
-    struct leaving  leaving[SLOTS];
-    int             slots; /* that there are */
-    int             now;   /* the slot of the unit that is computed with */
+    struct unit_turns turns;
+    struct gathered   gathered[UNIT_SLOTS];
+    struct leaving    leaving[UNIT_SLOTS];
 };
 
 static bool is_shared(const struct train *t, enum sharing how)
@@ -101,33 +98,20 @@ int train_units_reduce(struct train *t, int unit, void *block, enum dist_type ty
 
 /* --- fsdp: the model asks ---------------------------------------------------------------- */
 
-/* Into the slot that is not computed with, if there are two. */
-static struct gathered *begin_gather(struct train *t, int unit)
+static void begin_gather(struct train *t, struct unit_fetch f)
 {
-    struct train_units *x = t->units;
-    const struct shard_part u = shard_unit(step_shard(t->step), unit), p = mine_of(t, unit);
-    struct gathered *g = &x->gathered[(x->now + 1) % x->slots];
+    const struct shard_part u = shard_unit(step_shard(t->step), f.unit), p = mine_of(t, f.unit);
+    struct gathered *g = &t->units->gathered[f.slot];
     backend_ops()->copy(g->weights + (p.from - u.from), step_kernel_weights(t->step) + p.at,
                         p.to - p.from);
-    if (gather(t, unit, g->weights) < 0)
+    if (gather(t, f.unit, g->weights) < 0)
         train_ranks_failed(t);
-    g->unit = unit;
     g->call = dist_begun(numbers(t));
     g->here = false;
-    return g;
 }
 
-static struct gathered *find(struct train_units *x, int unit)
+static void await(struct train *t, struct gathered *g, struct shard_part u)
 {
-    for (int i = 0; i < x->slots; i++)
-        if (x->gathered[i].unit == unit)
-            return &x->gathered[i];
-    return NULL;
-}
-
-static void await(struct train *t, struct gathered *g)
-{
-    const struct shard_part u = shard_unit(step_shard(t->step), g->unit);
     if (!g->here && train_ranks_wait_call(t, numbers(t), g->call) == 0 && !backend_ops()->host)
         backend_ops()->round(g->narrow, g->weights, u.to - u.from);
     g->here = true;
@@ -139,21 +123,19 @@ static void need(void *arg, int unit, float **weights, void **narrow, float **gr
     struct train *t = arg;
     struct train_units *x = t->units;
     const struct shard_part u = shard_unit(step_shard(t->step), unit);
-    struct leaving *l = &x->leaving[unit % x->slots];
-    const int next = grads ? unit - 1 : unit + 1;
-    struct gathered *g = find(x, unit);
-    if (t->err.code == ERR_NONE && !g)
-        g = begin_gather(t, unit);
+    const int next = grads ? unit - 1 : unit + 1 < shard_units(step_shard(t->step)) ? unit + 1 : -1;
+    struct unit_fetch fetch[UNIT_SLOTS];
+    const int fetches = unit_turns_take(&x->turns, unit, next, fetch);
+    struct gathered *g = &x->gathered[x->turns.now];
+    for (int i = 0; i < fetches && t->err.code == ERR_NONE; i++)
+        begin_gather(t, fetch[i]);
     if (t->err.code == ERR_NONE)
-        await(t, g);
-    x->now = g ? (int)(g - x->gathered) : x->now;
-    if (t->err.code == ERR_NONE && x->slots > 1 && next >= 0 && next < shard_units(step_shard(t->step)) &&
-        !find(x, next))
-        begin_gather(t, next);
-    *weights = x->gathered[x->now].weights;
-    *narrow = x->gathered[x->now].narrow;
+        await(t, g, u);
+    *weights = g->weights;
+    *narrow = g->narrow;
     if (!grads)
         return;
+    struct leaving *l = &x->leaving[unit % x->turns.slots];
     backend_ops()->zero(l->grads, u.to - u.from);
     *grads = l->grads;
 }
@@ -179,7 +161,7 @@ static void done(void *arg, int unit)
 {
     struct train *t = arg;
     struct train_units *x = t->units;
-    struct leaving *l = &x->leaving[unit % x->slots];
+    struct leaving *l = &x->leaving[unit % x->turns.slots];
     const struct shard_part u = shard_unit(step_shard(t->step), unit);
     if (t->err.code != ERR_NONE)
         return;
@@ -194,9 +176,9 @@ static void done(void *arg, int unit)
     }
     l->unit = unit;
     l->call = dist_begun(numbers(t));
-    if (x->slots > 1)
-        arrive(t, &x->leaving[(unit + 1) % x->slots]);
-    if (x->slots == 1 || unit == 0)
+    if (x->turns.slots > 1)
+        arrive(t, &x->leaving[(unit + 1) % x->turns.slots]);
+    if (x->turns.slots == 1 || unit == 0)
         arrive(t, l);
 }
 
@@ -212,7 +194,7 @@ static void *array_of(struct train *t, size_t bytes)
 static int alloc_units(struct train *t, struct train_units *x, size_t floats)
 {
     const size_t narrow = backend_ops()->narrow;
-    for (int i = 0; i < x->slots; i++) {
+    for (int i = 0; i < x->turns.slots; i++) {
         struct gathered *g = &x->gathered[i];
         struct leaving *l = &x->leaving[i];
         g->weights = array_of(t, floats * sizeof(*g->weights));
@@ -225,9 +207,9 @@ static int alloc_units(struct train *t, struct train_units *x, size_t floats)
 
 static void forget_units(struct train_units *x)
 {
-    for (int i = 0; i < SLOTS; i++)
-        x->gathered[i].unit = x->leaving[i].unit = -1;
-    x->now = 0;
+    x->turns = unit_turns_begin(x->turns.slots);
+    for (int i = 0; i < UNIT_SLOTS; i++)
+        x->leaving[i].unit = -1;
 }
 
 int train_units_open(struct train *t)
@@ -237,7 +219,7 @@ int train_units_open(struct train *t)
     if (!x)
         return err_set(&t->err, ERR_MEMORY, "no memory for units of the model");
     t->units = x;
-    x->slots = t->gpus ? SLOTS : 1;
+    x->turns.slots = t->gpus ? UNIT_SLOTS : 1;
     forget_units(x);
     if (!is_shared(t, SHARING_FSDP))
         return 0;
@@ -252,7 +234,7 @@ void train_units_close(struct train *t)
 {
     if (!t->units)
         return;
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < UNIT_SLOTS; i++) {
         const struct gathered *g = &t->units->gathered[i];
         void *const arrays[] = {g->weights, g->narrow == g->weights ? NULL : g->narrow,
                                 t->units->leaving[i].grads, t->units->leaving[i].sums};

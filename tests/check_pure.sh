@@ -46,6 +46,7 @@ pure="
     engine/batch_plan
     engine/bucket_plan
     engine/shard
+    engine/unit_turns
 "
 banned='^(uv_|sqlite3_|MHD_|curl_|fopen|open|open64|read|write|time|clock|clock_gettime|gettimeofday|rand|random|srand|getenv|socket|fork|kill|printf|puts)'
 for f in $pure; do
