@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/batch_plan.h"
+#include "engine/digest.h"
 #include "engine/dist.h"
 #include "engine/err.h"
 
@@ -15,6 +17,24 @@ enum {
 };
 
 _Static_assert(sizeof(struct accord_words) == DIST_UNIT, "a record is a unit");
+
+struct accord_words accord_words(const struct accord_step *s)
+{
+    struct accord_words w = {.step = s->step, .height = s->height, .width = s->width};
+    const int64_t shape[2] = {s->height, s->width};
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t h = digest_word(&s->step, sizeof(s->step), i);
+        h = digest_word(shape, sizeof(shape), h);
+        h = digest_word(&s->lr, sizeof(s->lr), h);
+        for (size_t k = 0; k < s->samples; k++) {
+            const int64_t id[2] = {s->slots[k].sample, s->slots[k].epoch};
+            h = digest_word(id, sizeof(id), h);
+        }
+        h = digest_word(s->job, strlen(s->job), h);
+        w.hash[i] = digest_word(s->data, strlen(s->data), h);
+    }
+    return w;
+}
 
 int accord_exchange(struct dist *d, struct accord_words *all, int64_t wait_ms, struct err *err)
 {

@@ -12,10 +12,12 @@
 #define ENGINE_ACCORD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/progress.h"
 
+struct batch_slot;
 struct dist;
 struct err;
 
@@ -35,6 +37,17 @@ struct accord_orders {
     bool                  due;
     int                   stage;
 };
+
+/* All that decides what a step is. */
+struct accord_step {
+    int64_t                  step, height, width;
+    double                   lr;
+    const struct batch_slot *slots;      /* the samples of the global batch, in their order */
+    size_t                   samples;
+    const char              *job, *data; /* digests of the spec, and of the data */
+};
+/* The words of a rank that is about to take it; nothing is asked, nothing due. */
+struct accord_words accord_words(const struct accord_step *s);
 
 /* all[] has this rank's words at its rank, and those of all when it returns 0. For wait_ms without a sign of
  * the others; how it failed is dist_fault(). */

@@ -198,39 +198,25 @@ void train_ranks_slice(const struct train *t, int *from, int *to)
 
 /* --- agreeing ---------------------------------------------------------------------------- */
 
-/* Everything that decides what the coming step is. */
-static int hash_step(struct train *t, const struct accord_words *r, uint64_t hash[2])
+/* This rank's words of the coming step. */
+static int describe(struct train *t, struct accord_words *words)
 {
-    size_t n = (size_t)t->spec.batch_global;
+    const size_t n = (size_t)t->spec.batch_global;
+    const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
+    const struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
     struct batch_slot *slots = calloc(n, sizeof(*slots));
     if (!slots)
         return err_set(&t->err, ERR_MEMORY, "out of memory for a plan of %zu samples", n);
-    double lr = schedule_lr(&t->spec.schedule, t->at);
-    const int64_t shape[2] = {r->height, r->width};
     batch_plan_slots(loader_plan(t->loader), slots, train_plan_step(t), 0, t->spec.batch_global);
-    for (uint64_t i = 0; i < 2; i++) {
-        uint64_t h = digest_word(&t->at, sizeof(t->at), i);
-        h = digest_word(shape, sizeof(shape), h);
-        h = digest_word(&lr, sizeof(lr), h);
-        for (size_t k = 0; k < n; k++) {
-            int64_t id[2] = {slots[k].sample, slots[k].epoch};
-            h = digest_word(id, sizeof(id), h);
-        }
-        h = digest_word(t->spec_digest, strlen(t->spec_digest), h);
-        hash[i] = digest_word(t->data_digest, strlen(t->data_digest), h);
-    }
+    *words = accord_words(&(struct accord_step){.step = t->at, .height = b.height, .width = b.width,
+                                                .lr = schedule_lr(&t->spec.schedule, t->at),
+                                                .slots = slots, .samples = n,
+                                                .job = t->spec_digest, .data = t->data_digest});
     free(slots);
     return 0;
 }
 
-/* This rank's words, but for the hash. */
-static struct accord_words describe(const struct train *t)
-{
-    struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
-    struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
-    return (struct accord_words){.step = t->at, .height = b.height, .width = b.width};
-}
-
+/* A rank that is silent for so long is stuck. */
 static int64_t patience_ms(const struct train *t)
 {
     return accord_patience_ms(&(struct accord_pace){.step_s = t->step_s,
@@ -269,13 +255,13 @@ int train_ranks_agree(struct train *t, struct accord_orders *orders)
     const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    struct accord_words mine = describe(t);
+    struct accord_words mine;
+    if (describe(t, &mine) < 0)
+        return -1;
     mine.asked = (int32_t)orders->asked;
     mine.due = orders->due;
     mine.stage = orders->stage;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (hash_step(t, &mine, mine.hash) < 0)
-        return -1;
     struct accord_words *all = exchange(t, &mine, patience_ms(t));
     if (!all)
         return -1;
@@ -334,10 +320,11 @@ int train_ranks_same_weights(struct train *t)
     if (world == 1 || step_sharing(t->step) == SHARING_FSDP) /* each has other weights */
         return 0;
     struct model *m = step_model(t->step);
-    struct accord_words mine = describe(t);
-    if (model_pull(m, &t->err) < 0 ||
+    struct accord_words mine;
+    if (describe(t, &mine) < 0 || model_pull(m, &t->err) < 0 ||
         digest_numbers(t, model_weights(m), layout_floats(model_layout(m)), &mine.hash[0]) < 0)
         return -1;
+    mine.hash[1] = 0; /* it is of the weights alone */
     struct accord_words *all = exchange(t, &mine, patience_ms(t));
     int rc = all ? check(t, all, "weights") : -1;
     free(all);

@@ -2,8 +2,7 @@
 /* test_accord.c - 1 to 8 ranks agree on each step: all find the same, who has run apart or is late is named */
 #include "engine/accord.h"
 
-#include <stdlib.h>
-
+#include "engine/batch_plan.h"
 #include "tests/unit/ranks_fixture.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -48,6 +47,40 @@ static void a_sum_is_in_the_order_of_ranks(void **state)
     struct accord_words all[RANKS] = {{.value = 1}, {.value = 1e16}, {.value = -1e16}};
     assert_true(accord_sum(all, 3) == 0); /* the 1 is lost in 1e16 */
     assert_true(accord_sum(all, 1) == 1);
+}
+
+/* --- the hash of a step -------------------------------------------------------------------- */
+
+static const struct batch_slot three[] = {{7, 0}, {3, 0}, {9, 1}}, other_sample[] = {{7, 0}, {4, 0}, {9, 1}},
+                               other_order[] = {{3, 0}, {7, 0}, {9, 1}}, other_epoch[] = {{7, 0}, {3, 0}, {9, 2}};
+
+/* Whatever of it differs, both halves of the hash do. */
+static void a_step_is_all_that_decides_it(void **state)
+{
+    (void)state;
+    enum { CHANGES = 9 };
+    const struct accord_step usual_step = {.step = 5, .height = 26, .width = 36, .lr = 1e-4, .slots = three,
+                                           .samples = 3, .job = "xxh3:ab", .data = "xxh3:cd"};
+    const struct accord_words w = accord_words(&usual_step), again = accord_words(&usual_step);
+    assert_memory_equal(&w, &again, sizeof(w));
+    assert_true(w.step == 5 && w.height == 26 && w.width == 36 && w.asked == CMD_NONE && !w.due);
+    struct accord_step s[CHANGES];
+    for (int i = 0; i < CHANGES; i++)
+        s[i] = usual_step;
+    s[0].step = 6;
+    s[1].height = 36;
+    s[2].width = 26;
+    s[3].lr = 1.0000000001e-4;
+    s[4].slots = other_sample;
+    s[5].slots = other_order;
+    s[6].slots = other_epoch;
+    s[7].job = "xxh3:ac";
+    s[8].data = "xxh3:ce";
+    for (int i = 0; i < CHANGES; i++) {
+        const struct accord_words other = accord_words(&s[i]);
+        if (other.hash[0] == w.hash[0] || other.hash[1] == w.hash[1])
+            fail_msg("change %d is not seen", i);
+    }
 }
 
 /* --- desync ------------------------------------------------------------------------------- */
@@ -308,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_do_what_one_was_asked),
         cmocka_unit_test(a_sum_is_in_the_order_of_ranks),
+        cmocka_unit_test(a_step_is_all_that_decides_it),
         cmocka_unit_test(who_is_apart_is_named),
         cmocka_unit_test(of_two_it_is_the_second),
         cmocka_unit_test(halves_that_are_apart),
