@@ -16,6 +16,7 @@
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
+#include "controller/job_dir.h"
 #include "controller/members.h"
 #include "controller/placement.h"
 #include "controller/remote.h"

@@ -13,7 +13,7 @@
 #include "agent/buf.h"
 #include "controller/client.h"
 #include "controller/command.h"
-#include "controller/members.h"
+#include "controller/job_dir.h"
 #include "controller/output.h"
 #include "controller/redact.h"
 #include "controller/tarball.h"
@@ -106,7 +106,7 @@ static void add_attempt(struct report *r, const char *dir, long long attempt)
     snprintf(name, sizeof(name), "attempt-%lld", attempt);
     add_folder(r, run_dir, name);
     for (int node = 1;; node++) {
-        members_dir(folder, sizeof(folder), run_dir, node);
+        job_dir_node(folder, sizeof(folder), run_dir, node);
         if (access(folder, F_OK) < 0)
             break;
         snprintf(name, sizeof(name), "attempt-%lld/node%d", attempt, node);

@@ -10,7 +10,7 @@
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/remote.h"
-#include "controller/row.h"
+#include "controller/utc.h"
 #include "db/nodes.h"
 #include "engine/err.h"
 
@@ -219,7 +219,7 @@ static void tell_here(const struct daemon *d, json_t *nodes)
         "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o}", "name", f->node, "state",
         drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
         "gpus", json_is_array(list) ? json_incref(list) : json_array(), "gpus_free",
-        (json_int_t)gpus, "last_seen", row_time(daemon_now_ms()), "boot_id", f->boot_id, "drained",
+        (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
         drained ? json_string(h->reason) : json_null()));
 }
 
@@ -235,7 +235,7 @@ void hosts_list(const struct daemon *d, json_t *nodes)
         json_array_append_new(nodes, json_pack(
             "{s:s, s:s, s:n, s:n, s:[], s:n, s:o, s:s, s:I, s:s, s:o, s:o}", "name", h->name,
             "state", state, "cpus", "cpus_free", "gpus", "gpus_free", "last_seen",
-            h->seen_ms ? row_time(h->seen_ms) : json_null(), "boot_id", "", "failures",
+            h->seen_ms ? utc_json(h->seen_ms) : json_null(), "boot_id", "", "failures",
             (json_int_t)h->failures, "error", h->error, "job",
             holder ? json_integer(holder) : json_null(), "drained",
             h->drained ? json_string(h->reason) : json_null()));

@@ -104,16 +104,6 @@ void job_destroy(struct job *job)
     free(job);
 }
 
-void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
-{
-    snprintf(out, size, "%s/jobs/%lld", d->home, (long long)id);
-}
-
-void job_run_dir(char *out, size_t size, const struct daemon *d, int64_t id, int64_t attempt)
-{
-    snprintf(out, size, "%s/jobs/%lld/%lld", d->home, (long long)id, (long long)attempt);
-}
-
 static void after_json(char *out, size_t size, const struct job *job)
 {
     size_t at = (size_t)snprintf(out, size, "[");

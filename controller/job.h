@@ -100,8 +100,4 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
 /* The row that the store keeps of it, now. */
 void job_row_make(struct job_row *row, const struct job *job);
 
-/* Directories: jobs/<id>, jobs/<id>/<attempt>. */
-void job_dir(char *out, size_t size, const struct daemon *d, int64_t id);
-void job_run_dir(char *out, size_t size, const struct daemon *d, int64_t id, int64_t attempt);
-
 #endif

@@ -15,6 +15,7 @@
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
+#include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "controller/stray.h"
 #include "engine/err.h"
@@ -37,14 +38,6 @@ struct members {
     int            count;
     struct member  list[];
 };
-
-void members_dir(char *out, size_t size, const char *run_dir, int node)
-{
-    if (node == 0)
-        snprintf(out, size, "%s", run_dir);
-    else
-        snprintf(out, size, "%.4000s/node%d", run_dir, node);
-}
 
 /* ---- what they are told ---- */
 
@@ -205,7 +198,7 @@ static void open_link(struct member *m, bool may_start)
     char key[48], gpus[512];
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
-    members_dir(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
+    job_dir_node(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
     mkdir(m->run_dir, 0700);    /* where that fails, its agent says so */
     const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .nonce = job->core.nonce, .run_dir = m->run_dir,

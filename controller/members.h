@@ -29,7 +29,4 @@ void members_dismiss(struct job *job);
 /* Where the head is: {addresses, port, key}, borrowed. */
 void members_door(struct job *job, const json_t *door);
 
-/* RUN_DIR/node<k>, where what concerns node k is kept; RUN_DIR for node 0. */
-void members_dir(char *out, size_t size, const char *run_dir, int node);
-
 #endif

@@ -11,6 +11,7 @@
 #include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "controller/slurm_client.h"
 #include "engine/err.h"

@@ -9,6 +9,7 @@
 
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/job_dir.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
 #include "db/ledger.h"
@@ -72,7 +73,7 @@ static int begin_attempt(struct job *job, struct draft *draft, const struct core
                                .start_time = -1, .started_ms = e->at_ms, .ended_ms = -1 };
     snprintf(a->nonce, sizeof(a->nonce), "%s", body_text(e->body, "nonce"));
     snprintf(a->node, sizeof(a->node), "%s", body_text(e->body, "node"));
-    job_run_dir(a->run_dir, sizeof(a->run_dir), job->daemon, a->job, a->attempt);
+    job_dir_run(a->run_dir, sizeof(a->run_dir), job->daemon, a->job, a->attempt);
     draft->new_attempt = true;
     return attempts_insert(job->daemon->store, a, err);
 }

@@ -11,9 +11,10 @@
 #include "controller/daemon.h"
 #include "controller/event_text.h"
 #include "controller/job.h"
-#include "controller/members.h"
+#include "controller/job_dir.h"
 #include "controller/row.h"
 #include "controller/server.h"
+#include "controller/utc.h"
 #include "db/events.h"
 #include "engine/err.h"
 
@@ -42,7 +43,7 @@ static int add_event(void *ctx, const struct event_row *row)
     json_t *body = json_loads(row->body, 0, NULL);
     event_text(text, sizeof(text), row->kind, body);
     json_t *e = json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o}", "seq", (json_int_t)row->seq, "at",
-                          row_time(row->at_ms), "source", row->source, "kind", row->kind,
+                          utc_json(row->at_ms), "source", row->source, "kind", row->kind,
                           "attempt", row->attempt > 0 ? json_integer(row->attempt) : json_null(),
                           "text", text, "body", body ? body : json_object());
     return json_array_append_new(ctx, e);
@@ -132,16 +133,16 @@ static void log_dir(char *out, size_t size, const struct log_part *p, const stru
                     int64_t id)
 {
     char run_dir[PATH_MAX], path[PATH_MAX + 40];
-    job_run_dir(run_dir, sizeof(run_dir), d, id, p->attempt);
+    job_dir_run(run_dir, sizeof(run_dir), d, id, p->attempt);
     for (int node = 0;; node++) {
-        members_dir(out, size, run_dir, node);
+        job_dir_node(out, size, run_dir, node);
         if (access(out, F_OK) < 0)
             break;
         snprintf(path, sizeof(path), "%s/rank%lld.log", out, (long long)p->rank);
         if (p->setup || access(path, F_OK) == 0)
             return;
     }
-    members_dir(out, size, run_dir, 0);
+    job_dir_node(out, size, run_dir, 0);
 }
 
 static int log_read(struct log_part *p, const struct daemon *d, int64_t id, struct err *err)

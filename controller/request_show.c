@@ -11,13 +11,14 @@
 
 #include "agent/plan.h"
 #include "controller/daemon.h"
-#include "controller/effects.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
+#include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "controller/spec_rules.h"
+#include "controller/utc.h"
 #include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
@@ -151,7 +152,7 @@ static void fold_attempt(json_t *attempts, const struct event_row *row, const js
 {
     json_array_append_new(attempts, json_pack(
         "{s:I, s:s, s:n, s:s, s:o, s:n, s:[], s:O?, s:O?, s:o, s:O*}", "attempt", (json_int_t)row->attempt,
-        "state", "live", "cause", "text", "", "started_at", row_time(row->at_ms), "ended_at",
+        "state", "live", "cause", "text", "", "started_at", utc_json(row->at_ms), "ended_at",
         "generations", "node", json_object_get(body, "node"), "nonce",
         json_object_get(body, "nonce"), "nodes", fold_names(body), "left_out",
         json_object_get(body, "left_out")));
@@ -163,7 +164,7 @@ static void fold_generation(json_t *attempt, const struct event_row *row, const 
         "{s:O?, s:O?, s:O?, s:n, s:s, s:n, s:o, s:n}", "generation",
         json_object_get(body, "generation"), "np", json_object_get(body, "np"), "resume_step",
         json_object_get(body, "resume_step"), "cause", "text", "", "step", "started_at",
-        row_time(row->at_ms), "ended_at"));
+        utc_json(row->at_ms), "ended_at"));
 }
 
 static void fold_fields(json_t *out, const struct event_row *row, const json_t *body)
@@ -174,7 +175,7 @@ static void fold_fields(json_t *out, const struct event_row *row, const json_t *
         if (v && json_object_get(out, keys[i]))
             json_object_set(out, keys[i], v);
     }
-    json_object_set_new(out, "ended_at", row_time(row->at_ms));
+    json_object_set_new(out, "ended_at", utc_json(row->at_ms));
 }
 
 struct history {
@@ -250,7 +251,7 @@ static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
     json_array_append_new(seen->list, json_pack("{s:I, s:s, s:s, s:I, s:s, s:o}", "step",
                                          (json_int_t)c->step, "path", c->path, "digest", c->digest,
                                          "bytes", (json_int_t)c->bytes, "trust", trust, "at",
-                                         row_time(c->at_ms)));
+                                         utc_json(c->at_ms)));
     return 0;
 }
 
@@ -292,7 +293,7 @@ void request_show(struct request *r)
     if (request_number(&whole, r, "plan", 0) < 0)
         goto out;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
-        jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || effect_files(d, id, &err) < 0 ||
+        jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || job_dir_fill(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
         !(spec = json_loads(canonical, 0, NULL)) ||
         checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint,
@@ -401,5 +402,5 @@ void request_version(struct request *r)
     const struct daemon *d = request_daemon(r);
     request_answer(r, 200, json_pack("{s:s, s:I, s:s, s:o, s:s}", "version", JOBCTL_VERSION, "pid",
                                      (json_int_t)getpid(), "home", d->home, "started_at",
-                                     row_time(d->started_ms), "boot_id", d->fleet.boot_id));
+                                     utc_json(d->started_ms), "boot_id", d->fleet.boot_id));
 }

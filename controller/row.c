@@ -5,24 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/utc.h"
 #include "db/checkpoints.h"
 #include "engine/err.h"
-
-json_t *row_time(int64_t ms)
-{
-    char text[40];
-    struct tm tm;
-    time_t s = (time_t)(ms / 1000);
-    if (ms < 0 || !gmtime_r(&s, &tm))
-        return json_null();
-    size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(text + n, sizeof(text) - n, ".%03dZ", (int)(ms % 1000));
-    return json_string(text);
-}
 
 static json_t *known(int64_t value)
 {
@@ -67,8 +55,8 @@ static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta
         goodput(r->productive_ms, r->busy_ms), "eta_s", eta_s, "checkpoint", checkpoint,
         "exit_code", known(r->exit_code), "held", (int)r->held, "priority",
         (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
-        known(r->retry_of), "submitted_at", row_time(r->submitted_ms), "started_at",
-        row_time(r->started_ms), "ended_at", row_time(r->ended_ms), "phase", text_or_null(phase),
+        known(r->retry_of), "submitted_at", utc_json(r->submitted_ms), "started_at",
+        utc_json(r->started_ms), "ended_at", utc_json(r->ended_ms), "phase", text_or_null(phase),
         "np", known(r->np), "heard", text_or_null(heard));
 }
 

@@ -17,8 +17,6 @@ json_t *row_of_stored(struct daemon *d, const struct job_row *row);
 /* From memory, or else from the store; NULL with *err set. */
 json_t *row_of_id(struct daemon *d, int64_t id, struct err *err);
 
-json_t *row_time(int64_t ms);           /* ISO 8601; null for a negative one */
-
 /* What keeps a job that has its place from going on, or slows it down, now; NULL: nothing that is known. */
 const char *row_obstacle(const struct job *job);
 /* "why" in one line: the reason as shown in a row. */

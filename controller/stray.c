@@ -11,7 +11,7 @@
 
 #include "agent/log.h"
 #include "controller/daemon.h"
-#include "controller/members.h"
+#include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "db/attempts.h"
 #include "engine/err.h"
@@ -115,7 +115,7 @@ static struct stray *stray_make(struct daemon *d, const struct attempt_row *row,
     s->node = node;
     s->attempt = *row;
     snprintf(s->attempt.node, sizeof(s->attempt.node), "%s", host);
-    members_dir(s->attempt.run_dir, sizeof(s->attempt.run_dir), row->run_dir, node);
+    job_dir_node(s->attempt.run_dir, sizeof(s->attempt.run_dir), row->run_dir, node);
     return s;
 }
 

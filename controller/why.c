@@ -16,6 +16,7 @@
 #include "controller/job.h"
 #include "controller/job_view.h"
 #include "controller/row.h"
+#include "controller/utc.h"
 #include "db/events.h"
 #include "engine/err.h"
 
@@ -86,7 +87,7 @@ static void add_evidence(struct story *s, const struct event_row *row, const jso
             continue;
         event_text(text, sizeof(text), row->kind, body);
         leave_out(text, s->told);
-        at = row_time(row->at_ms);
+        at = utc_json(row->at_ms);
         snprintf(line, sizeof(line), "%s %s", at ? json_string_value(at) : "", text);
         json_decref(at);
         if (json_array_size(s->evidence) >= EVIDENCE_MAX)

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* utc.h - a time as every answer tells it: ISO 8601, in UTC */
+#ifndef CONTROLLER_UTC_H
+#define CONTROLLER_UTC_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+json_t *utc_json(int64_t ms);           /* a new reference; null for a negative one */
+
+#endif
