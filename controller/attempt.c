@@ -5,23 +5,17 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "agent/log.h"
-#include "controller/config.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
-#include "controller/job_dir.h"
+#include "controller/launch.h"
 #include "controller/members.h"
 #include "controller/placement.h"
-#include "controller/remote.h"
-#include "controller/server.h"
 #include "controller/record.h"
+#include "controller/remote.h"
 #include "controller/stray.h"
 #include "db/events.h"
 #include "engine/err.h"
@@ -37,12 +31,6 @@ static const char *tag(const struct job *job, char out[48])
 }
 
 #define TAG(job) tag(job, (char[48]){ 0 })
-
-static json_t *envelope(const struct job *job)
-{
-    return json_pack("{s:I, s:I, s:s}", "job", (json_int_t)job->core.id, "attempt",
-                     (json_int_t)job->core.attempt, "nonce", job->core.nonce);
-}
 
 static void send_message(struct job *job, enum wire_message number, json_t *body)
 {
@@ -344,7 +332,7 @@ void attempt_close(struct job *job)
 
 void attempt_ack(struct job *job, int64_t seq)
 {
-    json_t *body = envelope(job);
+    json_t *body = job_envelope(job);
     if (body && json_object_set_new(body, "seq", json_integer(seq)) == 0)
         send_message(job, WIRE_ACK, body);
     else
@@ -355,7 +343,7 @@ bool attempt_checkpoint(struct job *job)
 {
     if (!job->link || !job->core.agent_known)
         return false;
-    json_t *body = envelope(job);
+    json_t *body = job_envelope(job);
     if (body)
         send_message(job, WIRE_CHECKPOINT, body);
     return body != NULL;
@@ -363,7 +351,7 @@ bool attempt_checkpoint(struct job *job)
 
 void attempt_stop(struct job *job)
 {
-    json_t *body = envelope(job);
+    json_t *body = job_envelope(job);
     json_t *more = json_pack("{s:s, s:i, s:b}", "reason", job->core.reason, "grace_ms",
                              job->core.stop_now ? 0 : GRACE_MS, "checkpoint",
                              job->core.stop_now ? 0 : 1);
@@ -374,152 +362,12 @@ void attempt_stop(struct job *job)
     json_decref(more);
 }
 
-static void digest(char out[32], const json_t *spec)
-{
-    char *text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
-    XXH64_hash_t h = text ? XXH3_64bits(text, strlen(text)) : 0;
-    snprintf(out, 32, "xxh3:%016llx", (unsigned long long)h);
-    free(text);
-}
-
-static int take_learned(void *arg, const struct event_row *row)
-{
-    json_t **learned = arg;
-    if (strcmp(row->kind, "learned") != 0)
-        return 0;
-    json_decref(*learned);
-    *learned = json_loads(row->body, 0, NULL);
-    return 0;
-}
-
-/* What earlier attempts have learned; not for an agent that has launched already. */
-static int add_learned(json_t *body, const struct job *job)
-{
-    json_t *learned = NULL;
-    if (job->core.attempt < 2 || job->attempt->acked > 0)
-        return 0;
-    int rc = events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_learned, &learned,
-                         NULL);
-    if (rc == 0 && json_is_object(learned))
-        rc = json_object_set(body, "learned", learned);
-    json_decref(learned);
-    return rc;
-}
-
-static int take_excluded(void *arg, const struct event_row *row)
-{
-    if (strcmp(row->kind, "excluded") != 0)
-        return 0;
-    json_t *body = json_loads(row->body, 0, NULL);
-    const char *gpu = json_string_value(json_object_get(body, "gpu"));
-    if (gpu)
-        json_object_set(arg, gpu, json_object_get(body, "text"));
-    json_decref(body);
-    return 0;
-}
-
-/* The GPUs that failed in earlier attempts. */
-static int add_excluded(json_t *body, const struct job *job)
-{
-    if (job->core.attempt < 2 || job->attempt->acked > 0)
-        return 0;
-    json_t *excluded = json_object();
-    int rc = excluded ? events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_excluded,
-                                    excluded, NULL)
-                      : -1;
-    if (rc == 0 && json_object_size(excluded) > 0)
-        rc = json_object_set(body, "excluded", excluded);
-    json_decref(excluded);
-    return rc;
-}
-
-static json_t *launch_body(const struct job *job, json_t *spec, const char *run_dir,
-                           json_t *secrets)
-{
-    char dir[PATH_MAX], hash[32];
-    const struct job_core *c = &job->core;
-    const char *ckpt =
-        json_string_value(json_object_get(json_object_get(spec, "checkpoint"), "dir"));
-    job_dir(dir, sizeof(dir), job->daemon, c->id);
-    digest(hash, spec);
-    json_t *more = json_pack(
-        "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:o, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:s, s:f}}",
-        "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
-        "job_dir", dir, "ckpt_dir", ckpt ? ckpt : "", "acked", (json_int_t)job->attempt->acked,
-        "secrets", secrets ? json_incref(secrets) : json_object(), "budget",
-        "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
-        "backoff_max_ms", (json_int_t)c->rules.backoff_max_ms, "no_progress",
-        (json_int_t)c->rules.no_progress, "history", "failures_without_progress",
-        (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
-        (json_int_t)c->best, "fingerprint", c->fingerprint, "step_ms",
-        job->pulse.step_ms > 0 ? job->pulse.step_ms : 0.0);
-    json_t *body = envelope(job);
-    if (!body || !more || json_object_update(body, more) < 0) {
-        json_decref(body);
-        body = NULL;
-    }
-    json_decref(more);
-    return body;
-}
-
-/* The spec as it was submitted; NULL: it was logged. */
-static json_t *stored_spec(const struct job *job)
-{
-    struct err err = { 0 };
-    char *yaml = NULL, *canonical = NULL;
-    json_t *spec = NULL;
-    if (jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, &err) == 0 &&
-        !(spec = json_loads(canonical, 0, NULL)))
-        err_set(&err, ERR_DATA, "its stored spec cannot be read");
-    if (!spec)
-        log_error(TAG(job), "cannot launch: %s", err.text);
-    free(yaml);
-    free(canonical);
-    return spec;
-}
-
-/* The head of several nodes learns how many there are. */
-static int add_crew(json_t *body, const struct job *job)
-{
-    if (json_array_size(job->names) < 2)
-        return 0;
-    json_t *crew = json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
-                             (json_int_t)json_array_size(job->names), "names", job->names);
-    const int64_t lost_ms = config_node_lost_ms(0);
-    if (crew && lost_ms > 0)
-        json_object_set_new(crew, "lost_ms", json_integer(lost_ms));
-    return json_object_set_new(body, "crew", crew);
-}
-
 void attempt_launch(struct job *job)
 {
-    json_t *spec = stored_spec(job);
-    json_t *body = spec ? launch_body(job, spec, job->attempt->run_dir, job->secrets) : NULL;
-    if (body && (add_learned(body, job) < 0 || add_excluded(body, job) < 0 ||
-                 add_crew(body, job) < 0)) {
-        json_decref(body);
-        body = NULL;
-    }
+    struct err err = { 0 };
+    json_t *body = launch_head(job, &err);
     if (body)
         send_message(job, WIRE_LAUNCH, body);
-    else if (spec)
-        log_error(TAG(job), "cannot launch: out of memory");
-    json_decref(spec);
-}
-
-json_t *attempt_order(struct job *job, const char *run_dir, json_t *crew)
-{
-    json_t *spec = stored_spec(job);
-    json_t *body = spec ? launch_body(job, spec, run_dir, NULL) : NULL;
-    if (body)
-        json_object_set_new(body, "acked", json_integer(0));
-    if (body && (!crew || json_object_set(body, "crew", crew) < 0)) {
-        json_decref(body);
-        body = NULL;
-    }
-    if (spec && !body)
-        log_error(TAG(job), "cannot launch: out of memory");
-    json_decref(spec);
-    json_decref(crew);
-    return body;
+    else
+        log_error(TAG(job), "cannot launch: %s", err.text);
 }

@@ -3,7 +3,6 @@
 #ifndef CONTROLLER_ATTEMPT_H
 #define CONTROLLER_ATTEMPT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,8 +13,6 @@ void attempt_open(struct job *job, bool may_start);
 void attempt_close(struct job *job);            /* the agent goes on */
 
 void attempt_launch(struct job *job);
-/* The body of LAUNCH for an agent beside the head's. Takes `crew`; NULL: it was logged. */
-json_t *attempt_order(struct job *job, const char *run_dir, json_t *crew);
 void attempt_stop(struct job *job);
 void attempt_ack(struct job *job, int64_t seq);
 /* False where no agent is connected. */

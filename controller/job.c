@@ -133,6 +133,12 @@ void job_row_make(struct job_row *row, const struct job *job)
     after_json(row->after, sizeof(row->after), job);
 }
 
+json_t *job_envelope(const struct job *job)
+{
+    return json_pack("{s:I, s:I, s:s}", "job", (json_int_t)job->core.id, "attempt",
+                     (json_int_t)job->core.attempt, "nonce", job->core.nonce);
+}
+
 static void note_placed(struct job *job, const json_t *body)
 {
     json_decref(job->placed);

@@ -100,4 +100,7 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
 /* The row that the store keeps of it, now. */
 void job_row_make(struct job_row *row, const struct job *job);
 
+/* {job, attempt, nonce}: how each message to an agent of its newest attempt begins. */
+json_t *job_envelope(const struct job *job);
+
 #endif

@@ -11,11 +11,11 @@
 
 #include "agent/log.h"
 #include "agent/run_dir.h"
-#include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
+#include "controller/launch.h"
 #include "controller/remote.h"
 #include "controller/stray.h"
 #include "engine/err.h"
@@ -48,9 +48,12 @@ static void launch(struct member *m)
     json_t *crew = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
                              (json_int_t)json_array_size(all->names), "names", all->names, "door",
                              all->door);
-    json_t *body = attempt_order(job, m->run_dir, crew);
+    struct err err = { 0 };
+    json_t *body = launch_member(job, m->run_dir, crew, &err);
     if (body)
         job->remote->send(m->link, WIRE_LAUNCH, body);
+    else
+        log_error(all->tag, "cannot launch: %s", err.text);
 }
 
 /* Nobody has to wait for it. Said again with each door: the head may not have been there. */
