@@ -20,6 +20,7 @@
 #include "controller/home.h"
 #include "controller/hosts.h"
 #include "controller/replay.h"
+#include "controller/requests.h"
 #include "controller/server.h"
 #include "controller/stray.h"
 #include "db/store.h"
@@ -169,7 +170,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     while (rc == 0 && !d->fleet.facts && !d->stopping)
         uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; callers queue up */
     if (rc == 0)
-        rc = server_open(&d->server, d, listen_fd, err);
+        rc = server_open(&d->server, d, &requests, listen_fd, err);
     else
         close(listen_fd);
     if (rc == 0)

@@ -12,6 +12,7 @@
 #include "controller/event_text.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
+#include "controller/request_job.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "controller/utc.h"

@@ -15,6 +15,7 @@
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/remote.h"
+#include "controller/request_job.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "controller/spec_rules.h"

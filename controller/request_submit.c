@@ -13,7 +13,7 @@
 #include "controller/jobspec.h"
 #include "controller/order.h"
 #include "controller/remote.h"
-#include "controller/row.h"
+#include "controller/request_job.h"
 #include "controller/server.h"
 #include "engine/err.h"
 
@@ -104,7 +104,7 @@ void request_submit(struct request *r)
     struct daemon *d = request_daemon(r);
     int64_t *memo = request_memo(r);
     if (memo[0]) {
-        request_answer_submitted(r, memo[0], memo[1]);
+        request_job_submitted(r, memo[0], memo[1]);
         return;
     }
     const json_t *body = request_body(r);
@@ -170,7 +170,7 @@ void request_retry(struct request *r)
     if (order_place(&id, d, &o, &err) < 0)
         goto fail;
     intake_flush(d);
-    request_answer_submitted(r, id, d->intake.batch);
+    request_job_submitted(r, id, d->intake.batch);
     goto out;
 fail:
     request_fail(r, &err, NULL);

@@ -2,49 +2,12 @@
 /* requests.c - see requests.h */
 #include "controller/requests.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
-#include "controller/row.h"
+#include "controller/request_job.h"
 #include "controller/server.h"
 #include "engine/err.h"
-
-int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err)
-{
-    char *end;
-    errno = 0;
-    long long number = strtoll(word, &end, 10);
-    if (end != word && !*end) {
-        if (errno || number <= 0)
-            return err_set(err, ERR_NOT_FOUND, "there is no job %.40s", word);
-        *id = number;
-        return 0;
-    }
-    return jobs_find(id, d->store, strcmp(word, "last") == 0 ? NULL : word, err);
-}
-
-void request_answer_row(struct request *r, int status, int64_t id)
-{
-    struct err err = { 0 };
-    json_t *row = row_of_id(request_daemon(r), id, &err);
-    if (row)
-        request_answer(r, status, json_pack("{s:o}", "job", row));
-    else
-        request_fail(r, &err, NULL);
-}
-
-void request_answer_submitted(struct request *r, int64_t id, int64_t batch)
-{
-    const struct intake *in = &request_daemon(r)->intake;
-    if (batch == in->failed)
-        request_fail(r, &in->err, NULL);
-    else
-        request_answer_row(r, 201, id);
-}
 
 /* The job of the path if it is not done. NULL: answered. */
 static struct job *open_job(struct request *r)
@@ -72,7 +35,7 @@ static void apply_and_answer(struct request *r, struct job *job, const struct co
     if (job_apply(job, in, NULL, &err) < 0)
         request_fail(r, &err, NULL);
     else
-        request_answer_row(r, 200, id);
+        request_job_answer(r, 200, id);
 }
 
 static void cancel(struct request *r)
@@ -112,7 +75,7 @@ static void checkpoint(struct request *r)
     if (!job)
         return;
     if (job->core.state == JOB_RUNNING && attempt_checkpoint(job)) {
-        request_answer_row(r, 202, job->core.id);
+        request_job_answer(r, 202, job->core.id);
         return;
     }
     err_set(&err, ERR_CONFLICT, "job %lld is %s: only a running job can write a checkpoint",
@@ -126,7 +89,7 @@ static void shut_down(struct request *r)
     daemon_stop(request_daemon(r));
 }
 
-const struct route routes[] = {
+static const struct route routes[] = {
     { "GET", "/v1/version", request_version, NULL },
     { "POST", "/v1/jobs", request_submit,
       "spec:s! cwd:s! file:s set:l hold:b dry_run:b secrets:m" },
@@ -148,3 +111,7 @@ const struct route routes[] = {
     { "POST", "/v1/shutdown", shut_down, NULL },
     { NULL, NULL, NULL, NULL },
 };
+
+/* Many submits, one commit (intake.h). */
+const struct service requests = { .routes = routes, .gathers = request_submit,
+                                  .settle = intake_flush };

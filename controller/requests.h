@@ -7,11 +7,10 @@
 #ifndef CONTROLLER_REQUESTS_H
 #define CONTROLLER_REQUESTS_H
 
-#include <stdint.h>
-
-struct daemon;
-struct err;
 struct request;
+struct service;
+
+extern const struct service requests;    /* all of them (server.h) */
 
 void request_submit(struct request *r);
 void request_retry(struct request *r);
@@ -28,13 +27,5 @@ void request_version(struct request *r);
 void request_events(struct request *r);
 void request_logs(struct request *r);
 void request_wait(struct request *r);
-
-/* The id that a path or a spec means: a number, a name (its newest job) or `last`. */
-int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err);
-
-/* Answer with {job: ROW}. */
-void request_answer_row(struct request *r, int status, int64_t id);
-/* The same for a new job whose batch is committed, or why it is not. */
-void request_answer_submitted(struct request *r, int64_t id, int64_t batch);
 
 #endif

@@ -13,19 +13,19 @@
 #include "agent/log.h"
 #include "agent/unix_socket.h"
 #include "controller/daemon.h"
-#include "controller/requests.h"
 #include "engine/err.h"
 
 enum { CONNECTIONS_MAX = 1000, IDLE_S = 300 };
 
 struct server {
-    struct daemon     *daemon;
-    struct MHD_Daemon *mhd;
-    uv_poll_t          poll;
-    uv_timer_t         timer;       /* MHD's own time-outs */
-    struct request    *asleep;
-    int                requests;
-    bool               closing;
+    struct daemon        *daemon;
+    const struct service *service;
+    struct MHD_Daemon    *mhd;
+    uv_poll_t             poll;
+    uv_timer_t            timer;    /* MHD's own time-outs */
+    struct request       *asleep;
+    int                   requests;
+    bool                  closing;
 };
 
 struct request {
@@ -63,15 +63,20 @@ static const struct {
 
 static void timer_fired(uv_timer_t *timer);
 
+static bool settle(struct server *s)
+{
+    return s->service->settle(s->daemon);
+}
+
 static void run(struct server *s)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     if (s->closing)
         return;
     MHD_run(s->mhd);
-    if (intake_flush(s->daemon))        /* those who waited for it are answered at once */
+    if (settle(s))          /* those who waited for it are answered at once */
         MHD_run(s->mhd);
-    intake_flush(s->daemon);
+    settle(s);
     uv_timer_stop(&s->timer);
     if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
         uv_timer_start(&s->timer, timer_fired, ms, 0);
@@ -311,7 +316,7 @@ static bool peer_ok(struct request *r)
 static void route(struct request *r, const char *method, const char *url)
 {
     char others[64] = "";
-    for (const struct route *row = routes; row->method; row++) {
+    for (const struct route *row = r->server->service->routes; row->method; row++) {
         if (!path_matches(row->path, url, r->job, sizeof(r->job)))
             continue;
         if (strcmp(row->method, method) == 0) {
@@ -411,10 +416,11 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **state)
 {
+    struct server *s = arg;
     struct request *r = *state;
     (void)version;
     if (!r)
-        return request_begin(arg, connection, state);
+        return request_begin(s, connection, state);
     if (*upload_size > 0) {
         if (r->body.size + *upload_size > BODY_MAX ||
             buf_append(&r->body, upload, *upload_size) < 0)
@@ -434,8 +440,8 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
         if (r->answered || !body_parse(r))
             return r->answered ? r->result : MHD_NO;
     }
-    if (r->route->handle != request_submit)
-        intake_flush(r->server->daemon);
+    if (r->route->handle != s->service->gathers)
+        settle(s);
     r->route->handle(r);
     if (r->answered)
         return r->result;
@@ -468,7 +474,8 @@ __attribute__((format(printf, 2, 0))) static void mhd_says(void *arg, const char
     log_warn(NULL, "http: %s", text);
 }
 
-int server_open(struct server **out, struct daemon *d, int listen_fd, struct err *err)
+int server_open(struct server **out, struct daemon *d, const struct service *service, int listen_fd,
+                struct err *err)
 {
     struct server *s = calloc(1, sizeof(*s));
     if (!s) {
@@ -476,6 +483,7 @@ int server_open(struct server **out, struct daemon *d, int listen_fd, struct err
         return err_set(err, ERR_MEMORY, "out of memory for the server");
     }
     s->daemon = d;
+    s->service = service;
     s->mhd = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, s,
         MHD_OPTION_EXTERNAL_LOGGER, mhd_says, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
@@ -512,7 +520,7 @@ void server_close(struct server *s)
     s->closing = true;
     while (s->asleep)
         wake(s->asleep);
-    intake_flush(s->daemon);
+    settle(s);
     for (int i = 0; i < 3; i++)         /* those just woken still get their answer */
         MHD_run(s->mhd);
     MHD_stop_daemon(s->mhd);

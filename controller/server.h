@@ -3,9 +3,9 @@
  *
  * libmicrohttpd parses and answers; its epoll descriptor is one more thing
  * that the loop watches.  Who may connect is decided by the peer's
- * credentials.  A request is a row of the table in requests.c; its handler
- * answers, or lets the request sleep until its job changes (request_sleep) and
- * is then called again.
+ * credentials.  What can be requested is a table that comes from above
+ * (requests.c); the handler of a row answers, or lets the request sleep until
+ * its job changes (request_sleep) and is then called again.
  */
 #ifndef CONTROLLER_SERVER_H
 #define CONTROLLER_SERVER_H
@@ -32,11 +32,16 @@ struct route {
                                texts, m map of texts; ! must be there; NULL: none */
 };
 
-/* Ended by a NULL method. */
-extern const struct route routes[];
+/* What is served. A request may leave something open, to which others of its turn add. */
+struct service {
+    const struct route *routes;     /* ended by a NULL method */
+    request_fn          gathers;    /* the one that does; before any other all is settled ... */
+    bool              (*settle)(struct daemon *d);  /* ... and after each turn; true: there was something */
+};
 
 /* Answers on a listening descriptor, which it takes over. */
-int server_open(struct server **out, struct daemon *d, int listen_fd, struct err *err);
+int server_open(struct server **out, struct daemon *d, const struct service *service, int listen_fd,
+                struct err *err);
 void server_close(struct server *s);            /* accepts NULL; sleepers get an answer first */
 
 /* Something happened to the job: its sleepers look again. */

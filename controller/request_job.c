@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_job.c - see request_job.h */
+#include "controller/request_job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/daemon.h"
+#include "controller/row.h"
+#include "controller/server.h"
+#include "db/jobs.h"
+#include "engine/err.h"
+
+int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(word, &end, 10);
+    if (end != word && !*end) {
+        if (errno || number <= 0)
+            return err_set(err, ERR_NOT_FOUND, "there is no job %.40s", word);
+        *id = number;
+        return 0;
+    }
+    return jobs_find(id, d->store, strcmp(word, "last") == 0 ? NULL : word, err);
+}
+
+void request_job_answer(struct request *r, int status, int64_t id)
+{
+    struct err err = { 0 };
+    json_t *row = row_of_id(request_daemon(r), id, &err);
+    if (row)
+        request_answer(r, status, json_pack("{s:o}", "job", row));
+    else
+        request_fail(r, &err, NULL);
+}
+
+void request_job_submitted(struct request *r, int64_t id, int64_t batch)
+{
+    const struct intake *in = &request_daemon(r)->intake;
+    if (batch == in->failed)
+        request_fail(r, &in->err, NULL);
+    else
+        request_job_answer(r, 201, id);
+}
