@@ -220,6 +220,50 @@ struct kern_ops {
     void (*glu)(float *y, const float *x, int rows, int half);
     void (*glu_back)(float *dx, const float *dy, const float *x, int rows, int half);
 
+    /* --- of Next-DiT; on the CPU, NULL elsewhere ---------------------------------------- */
+    /* y = LN(x) w + b, stats[row] = mean, 1/std; y may be x */
+    void (*layer_norm)(void *y, int ldy, float *stats, const void *x, int ldx, const float *w,
+                       const float *b, int rows, int cols, float eps);
+    /* dx (may be dy) through the norm; dw += sum of dy * (x - mean) / std; db += sum of dy */
+    void (*layer_norm_back)(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy,
+                            const void *x, int ldx, const float *stats, const float *w, int rows,
+                            int cols);
+    /* h = x rstd w (1 + scale[b*ldm + c]), rstd = 1/sqrt(mean(x^2) + eps) of a row, `tokens` rows
+     * per sample */
+    void (*rms_mod)(void *h, float *rstd, const float *x, const float *w, const float *scale,
+                    int ldm, int batch, int tokens, int cols, float eps);
+    /* dx += ; dw += ; dscale[b*ldm + c] = */
+    void (*rms_mod_back)(float *dx, float *dw, float *dscale, const void *dh, const float *x,
+                         const float *rstd, const float *w, const float *scale, int ldm, int batch,
+                         int tokens, int cols);
+    /* y = x + tanh(gate[b*ldg + c]) * (a rstd w), rstd of a's row; y may be x */
+    void (*rms_gate)(float *y, float *rstd, const float *x, const void *a, const float *w,
+                     const float *gate, int ldg, int batch, int tokens, int cols, float eps);
+    /* of dy: da = ; dw += ; dgate[b*ldg + c] = (the gradient of x is dy itself). da may be dy's
+     * narrow twin, not a. */
+    void (*rms_gate_back)(void *da, float *dw, float *dgate, const float *dy, const void *a,
+                          const float *rstd, const float *w, const float *gate, int ldg, int batch,
+                          int tokens, int cols);
+    /* Channels 2m and 2m + 1 of each head, as a complex number, times real[n*dim/2 + m] +
+     * i imag[...], cosine and sine of token n; with `back` times its conjugate. In place, rows of
+     * ld; dim is even. */
+    void (*rope)(void *x, int ld, const float *real, const float *imag, bool back,
+                 struct kern_heads s);
+    /* y = a + tanh(gate[h]) * c, rows of heads * dim; y may be a */
+    void (*head_gate)(void *y, const void *a, const void *c, const float *gate, int rows, int heads,
+                      int dim);
+    /* dc = tanh(gate[h]) dy; dgate[h] += sum of dy c (1 - tanh^2) (the gradient of a is dy). dc may
+     * be c */
+    void (*head_gate_back)(void *dc, float *dgate, const void *dy, const void *c,
+                           const float *gate, int rows, int heads, int dim);
+    /* y = silu(a) b; da, db of dy (da may be a, db may be b) */
+    void (*swiglu)(void *y, const void *a, const void *b, size_t n);
+    void (*swiglu_back)(void *da, void *db, const void *dy, const void *a, const void *b, size_t n);
+    /* y[b][c] = mean of rows first[b] to first[b+1] of x (first NULL: `most` each) */
+    void (*pool)(float *y, const float *x, const int *first, int most, int batch, int cols);
+    /* time_embed() of t as it is */
+    void (*time_embed_exact)(void *emb, const float *t, const float *freqs, int batch, int half);
+
     /* --- rectified flow ------------------------------------------------------------- */
     /* x_t = alpha[b] * x0 + sigma[b] * noise, n numbers per sample */
     void (*flow_noise)(float *x_t, const float *x0, const float *noise, const float *alpha,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* norm_ref.c - layer norm with modulation, and RMS norm
+/* norm_ref.c - layer norm with modulation or weights, and RMS norm
  *
  * A row is a token.  Backward does two things: rows (the gradient of the input)
  * and columns (sums over tokens, each by one thread in one order).
@@ -13,7 +13,6 @@
 
 enum { SUM_ROWS = 32 };
 
-
 /* Ones in the lanes that exist: a sum of differences must not count the others. */
 LANE_FN v16 keep_at(v16 x, int c, int cols)
 {
@@ -23,8 +22,8 @@ LANE_FN v16 keep_at(v16 x, int c, int cols)
     return x;
 }
 
-static void norm_mod_row(float *h, float *stats, const float *x, const float *shift,
-                         const float *scale, int cols, float eps)
+/* stats = mean, 1/std */
+static void row_stats(float *stats, const float *x, int cols, float eps)
 {
     v16 sum = {0}, squares = {0};
     for (int c = 0; c < cols; c += LANES)
@@ -34,9 +33,15 @@ static void norm_mod_row(float *h, float *stats, const float *x, const float *sh
         v16 d = keep_at(lane_load_at(x, c, cols) - mean, c, cols);
         squares += d * d;
     }
-    float rstd = 1.0f / sqrtf(lane_sum(squares) / (float)cols + eps);
     stats[0] = mean;
-    stats[1] = rstd;
+    stats[1] = 1.0f / sqrtf(lane_sum(squares) / (float)cols + eps);
+}
+
+static void norm_mod_row(float *h, float *stats, const float *x, const float *shift,
+                         const float *scale, int cols, float eps)
+{
+    row_stats(stats, x, cols, eps);
+    const float mean = stats[0], rstd = stats[1];
     for (int c = 0; c < cols; c += LANES) {
         v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
         lane_store_at(h, c, cols,
@@ -244,8 +249,105 @@ static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int ldd
     team_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
 }
 
+struct layer_args {
+    float       *y, *stats_out, *dw, *db; /* y, or dx */
+    const float *x, *dy, *stats, *w, *b;
+    size_t       ldy, ldx, lddy;
+    int          rows, cols;
+    float        eps;
+};
+
+static void layer_rows(const void *arg, size_t from, size_t to)
+{
+    const struct layer_args *k = arg;
+    for (size_t r = from; r < to; r++) {
+        const float *x = k->x + r * k->ldx;
+        float *y = k->y + r * k->ldy, *stats = k->stats_out + 2 * r;
+        row_stats(stats, x, k->cols, k->eps);
+        for (int c = 0; c < k->cols; c += LANES) {
+            const v16 n = (lane_load_at(x, c, k->cols) - stats[0]) * stats[1];
+            lane_store_at(y, c, k->cols,
+                          n * lane_load_at(k->w, c, k->cols) + lane_load_at(k->b, c, k->cols));
+        }
+    }
+}
+
+static void layer_norm(void *y, int ldy, float *stats, const void *x, int ldx, const float *w,
+                       const float *b, int rows, int cols, float eps)
+{
+    const struct layer_args k = {
+        .y = y, .stats_out = stats, .x = x, .w = w, .b = b, .ldy = (size_t)ldy,
+        .ldx = (size_t)ldx, .rows = rows, .cols = cols, .eps = eps,
+    };
+    team_range((size_t)rows, 1, 3 * (size_t)cols, layer_rows, &k);
+}
+
+/* g = dy w, n = LN(x):  dx = (g - mean(g) - n mean(g n)) / std */
+static void layer_back_rows(const void *arg, size_t from, size_t to)
+{
+    const struct layer_args *k = arg;
+    const int cols = k->cols;
+    for (size_t r = from; r < to; r++) {
+        const float *x = k->x + r * k->ldx, *dy = k->dy + r * k->lddy;
+        const float mean = k->stats[2 * r], rstd = k->stats[2 * r + 1];
+        v16 sum_g = {0}, sum_gn = {0};
+        for (int c = 0; c < cols; c += LANES) {
+            const v16 g = lane_load_at(dy, c, cols) * lane_load_at(k->w, c, cols);
+            sum_g += g;
+            sum_gn += g * ((lane_load_at(x, c, cols) - mean) * rstd);
+        }
+        const float mean_g = lane_sum(sum_g) / (float)cols;
+        const float mean_gn = lane_sum(sum_gn) / (float)cols;
+        for (int c = 0; c < cols; c += LANES) {
+            const v16 g = lane_load_at(dy, c, cols) * lane_load_at(k->w, c, cols);
+            const v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
+            lane_store_at(k->y + r * k->ldy, c, cols, rstd * (g - mean_g - n * mean_gn));
+        }
+    }
+}
+
+/* Item i is a group of columns: dw += sum dy n, db += sum dy. */
+static void layer_back_sums(const void *arg, size_t from, size_t to)
+{
+    const struct layer_args *k = arg;
+    const int cols = k->cols;
+    for (size_t i = from; i < to; i++) {
+        const int c = (int)i * LANES;
+        v16 dw = lane_load_at(k->dw, c, cols), db = lane_load_at(k->db, c, cols);
+        for (int r0 = 0; r0 < k->rows; r0 += SUM_ROWS) {
+            v16 part_w = {0}, part_b = {0};
+            for (int r = r0; r < k->rows && r < r0 + SUM_ROWS; r++) {
+                const v16 dy = lane_load_at(k->dy + (size_t)r * k->lddy, c, cols);
+                const v16 x = lane_load_at(k->x + (size_t)r * k->ldx, c, cols);
+                part_w += dy * ((x - k->stats[2 * r]) * k->stats[2 * r + 1]);
+                part_b += dy;
+            }
+            dw += part_w;
+            db += part_b;
+        }
+        lane_store_at(k->dw, c, cols, dw);
+        lane_store_at(k->db, c, cols, db);
+    }
+}
+
+static void layer_norm_back(void *dx, int lddx, float *dw, float *db, const void *dy, int lddy,
+                            const void *x, int ldx, const float *stats, const float *w, int rows,
+                            int cols)
+{
+    const struct layer_args k = {
+        .y = dx, .dw = dw, .db = db, .x = x, .dy = dy, .stats = stats, .w = w,
+        .ldy = (size_t)lddx, .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
+    };
+    /* Columns first, and all of them: dx may be dy. */
+    team_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, layer_back_sums,
+               &k);
+    team_range((size_t)rows, 1, 4 * (size_t)cols, layer_back_rows, &k);
+}
+
 void KERN_FILL(norm)(struct kern_ops *ops)
 {
+    ops->layer_norm = layer_norm;
+    ops->layer_norm_back = layer_norm_back;
     ops->norm_mod = norm_mod;
     ops->norm_mod_back = norm_mod_back;
     ops->rms_norm = rms_norm;

@@ -15,6 +15,8 @@
         KERN_JOIN(patch, suffix)(ops);     \
         KERN_JOIN(pointwise, suffix)(ops); \
         KERN_JOIN(norm, suffix)(ops);      \
+        KERN_JOIN(rmsmod, suffix)(ops);    \
+        KERN_JOIN(heads, suffix)(ops);     \
         KERN_JOIN(linattn, suffix)(ops);   \
         KERN_JOIN(crossattn, suffix)(ops); \
         KERN_JOIN(conv, suffix)(ops);      \

@@ -121,7 +121,13 @@ MAP1(silu, void, float, silu16)
 MAP1(gelu, void, void, gelu16)
 MAP2(silu_back, void, void, float, silu16_back)
 MAP2(gelu_back, void, void, void, gelu16_back)
+LANE_FN v16 swiglu16(v16 a, v16 b)
+{
+    return silu16(a) * b;
+}
+
 MAP2(add, float, float, void, add16)
+MAP2(swiglu, void, void, void, swiglu16)
 
 struct glu_args {
     float       *y;
@@ -190,15 +196,53 @@ static void glu_back(float *dx, const float *dy, const float *x, int rows, int h
     team_range((size_t)rows, 1, 8 * (size_t)half, glu_back_rows, &a);
 }
 
+struct swiglu_args {
+    float       *da, *db;
+    const float *dy, *a, *b;
+};
+
+static void swiglu_back_range(const void *arg, size_t i, size_t end)
+{
+    const struct swiglu_args *k = arg;
+    v16 da, db;
+    for (; i + LANES <= end; i += LANES) {
+        glu16_back(&db, &da, lane_load(k->dy + i), lane_load(k->b + i), lane_load(k->a + i));
+        lane_store(k->da + i, da);
+        lane_store(k->db + i, db);
+    }
+    const size_t n = end - i;
+    if (n) {
+        glu16_back(&db, &da, lane_load_n(k->dy + i, n), lane_load_n(k->b + i, n),
+                   lane_load_n(k->a + i, n));
+        lane_store_n(k->da + i, da, n);
+        lane_store_n(k->db + i, db, n);
+    }
+}
+
+static void swiglu_back(void *da, void *db, const void *dy, const void *a, const void *b, size_t n)
+{
+    const struct swiglu_args k = {da, db, dy, a, b};
+    team_range(n, LINE, 8, swiglu_back_range, &k);
+}
+
+static void embed_number(float *emb, float t, const float *freqs, int half)
+{
+    for (int i = 0; i < half; i++) {
+        emb[i] = cosf(t * freqs[i]);
+        emb[half + i] = sinf(t * freqs[i]);
+    }
+}
+
 static void time_embed(void *to, const float *t, const float *freqs, int batch, int half)
 {
-    float *emb = to;
     for (int b = 0; b < batch; b++)
-        for (int i = 0; i < half; i++) {
-            float angle = truncf(t[b]) * freqs[i];
-            emb[b * 2 * half + i] = cosf(angle);
-            emb[b * 2 * half + half + i] = sinf(angle);
-        }
+        embed_number((float *)to + (size_t)b * 2 * (size_t)half, truncf(t[b]), freqs, half);
+}
+
+static void time_embed_exact(void *to, const float *t, const float *freqs, int batch, int half)
+{
+    for (int b = 0; b < batch; b++)
+        embed_number((float *)to + (size_t)b * 2 * (size_t)half, t[b], freqs, half);
 }
 
 static void mod_add(float *mod, const float *table, const float *t, int ldt, int row, int batch,
@@ -322,7 +366,10 @@ void KERN_FILL(pointwise)(struct kern_ops *ops)
     ops->add = add;
     ops->glu = glu;
     ops->glu_back = glu_back;
+    ops->swiglu = swiglu;
+    ops->swiglu_back = swiglu_back;
     ops->time_embed = time_embed;
+    ops->time_embed_exact = time_embed_exact;
     ops->mod_add = mod_add;
     ops->mod_add_back = mod_add_back;
     ops->gate = gate;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce_ref.c - a sum whose order depends on the length alone
+/* reduce_ref.c - sums whose order depends on the length alone
  *
- * The array is cut into at most 1024 chunks, each summed in sixteen double
+ * Of squares: the array is cut into at most 1024 chunks, each summed in sixteen double
  * lanes; the chunks are added in order.  Any number of threads, same bits.
  */
 #include "kernels/kernels.h"
 #include "kernels/lane.h"
 #include "kernels/table.h"
 #include "kernels/team.h"
+#include "kernels/tile.h"
 
 enum { CHUNKS = 1024, CHUNK_MIN = 4096 };
 
@@ -61,7 +62,38 @@ static double sum_squares(const float *x, size_t n)
     return total;
 }
 
+struct pool_args {
+    float       *y;
+    const float *x;
+    const int   *first;
+    int          most, cols;
+    size_t       groups;
+};
+
+/* Item i is a sample and a group of columns. */
+static void pool_groups(const void *arg, size_t from, size_t to)
+{
+    const struct pool_args *k = arg;
+    const size_t cols = (size_t)k->cols;
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)(i / k->groups), c = (int)(i % k->groups) * LANES;
+        const int begin = text_first(k->first, k->most, b);
+        const int end = text_first(k->first, k->most, b + 1);
+        v16 sum = {0};
+        for (int r = begin; r < end; r++)
+            sum += lane_load_at(k->x + (size_t)r * cols, c, k->cols);
+        lane_store_at(k->y + (size_t)b * cols, c, k->cols, sum / (float)(end - begin));
+    }
+}
+
+static void pool(float *y, const float *x, const int *first, int most, int batch, int cols)
+{
+    const struct pool_args k = {y, x, first, most, cols, (size_t)(cols + LANES - 1) / LANES};
+    team_range((size_t)batch * k.groups, 1, (size_t)most * LANES, pool_groups, &k);
+}
+
 void KERN_FILL(reduce)(struct kern_ops *ops)
 {
+    ops->pool = pool;
     ops->sum_squares = sum_squares;
 }

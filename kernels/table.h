@@ -24,6 +24,8 @@ struct kern_ops;
     void KERN_JOIN(patch, suffix)(struct kern_ops *);     \
     void KERN_JOIN(pointwise, suffix)(struct kern_ops *); \
     void KERN_JOIN(norm, suffix)(struct kern_ops *);      \
+    void KERN_JOIN(rmsmod, suffix)(struct kern_ops *);    \
+    void KERN_JOIN(heads, suffix)(struct kern_ops *);     \
     void KERN_JOIN(linattn, suffix)(struct kern_ops *);   \
     void KERN_JOIN(crossattn, suffix)(struct kern_ops *); \
     void KERN_JOIN(conv, suffix)(struct kern_ops *);      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_norm.c - layer norm with modulation and RMS norm, against double and its differences */
+/* test_norm.c - layer norm with modulation and with weights, RMS norm, against double and its differences */
 #include "tests/unit/kern_test.h"
 
 static const struct {
@@ -9,7 +9,8 @@ static const struct {
 #define EPS 1e-6
 
 /* One row: h = LN(x) (1 + scale) + shift. */
-static void norm_row(double *h, const double *x, const float *shift, const float *scale, int C)
+static void norm_row(double *h, const double *x, const float *shift, const float *scale, int C,
+                     double eps)
 {
     double mean = 0, var = 0;
     for (int c = 0; c < C; c++)
@@ -17,7 +18,7 @@ static void norm_row(double *h, const double *x, const float *shift, const float
     for (int c = 0; c < C; c++)
         var += (x[c] - mean) * (x[c] - mean) / C;
     for (int c = 0; c < C; c++)
-        h[c] = (x[c] - mean) / sqrt(var + EPS) * (1 + (double)scale[c]) + (double)shift[c];
+        h[c] = (x[c] - mean) / sqrt(var + eps) * (1 + (double)scale[c]) + (double)shift[c];
 }
 
 static void rms_row(double *y, const double *x, const float *w, int C, double eps)
@@ -38,7 +39,7 @@ static double slope(double *x, int at, const float *dy, int C, const float *a, c
     for (int sign = -1; sign <= 1; sign += 2) {
         x[at] = was + sign * h;
         if (b)
-            norm_row(tmp, x, a, b, C);
+            norm_row(tmp, x, a, b, C, eps);
         else
             rms_row(tmp, x, a, C, eps);
         for (int c = 0; c < C; c++)
@@ -61,7 +62,7 @@ static void check_norm_mod(const struct kern_ops *k, int B, int N, int C)
         const float *shift = mod + r / N * ld, *scale = shift + C;
         for (int c = 0; c < C; c++)
             row[c] = (double)x[r * C + c];
-        norm_row(want + r * C, row, shift, scale, C);
+        norm_row(want + r * C, row, shift, scale, C, EPS);
         for (int c = 0; c < C; c++) {
             wx[r * C + c] = (double)dx[r * C + c] +
                             slope(row, c, dh + r * C, C, shift, scale, EPS, tmp);
@@ -124,11 +125,66 @@ static void check_rms(const struct kern_ops *k, int rows, int C, double eps)
     arrays_end("rms_norm");
 }
 
+/* Weights are 1 + scale: the reference is that of the modulated norm. */
+static void check_layer_norm(const struct kern_ops *k, int rows, int C, double eps)
+{
+    const int ldx = C + 3, ldy = C + 5;
+    const size_t nx = (size_t)(rows * ldx), ny = (size_t)(rows * ldy), n = (size_t)C;
+    float *x = array_new(nx, 2), *b = array_new(n, 1), *w = array_new(n, 0.5), *y = array_new(ny, 1);
+    float *scale = array_new(n, 0), *stats = array_new((size_t)(2 * rows), 1);
+    float *dy = array_new(ny, 1), *dx = array_new(nx, 1), *dw = array_new(n, 1);
+    float *db = array_new(n, 1);
+    double *want = doubles_new(ny), *wx = doubles_new(nx), *ww = doubles_new(n);
+    double *wb = doubles_new(n), *row = doubles_new(n), *tmp = doubles_new(n);
+    for (int c = 0; c < C; c++) {
+        w[c] += 1;
+        scale[c] = w[c] - 1; /* exact */
+        ww[c] = (double)dw[c];
+        wb[c] = (double)db[c];
+    }
+    for (size_t i = 0; i < ny; i++)
+        want[i] = (double)y[i]; /* what lies between the rows stays */
+    for (size_t i = 0; i < nx; i++)
+        wx[i] = (double)dx[i];
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < C; c++)
+            row[c] = (double)x[r * ldx + c];
+        norm_row(want + r * ldy, row, b, scale, C, eps);
+        for (int c = 0; c < C; c++) {
+            const double d = (double)dy[r * ldy + c];
+            wx[r * ldx + c] = slope(row, c, dy + r * ldy, C, b, scale, eps, tmp);
+            ww[c] += d * (want[r * ldy + c] - (double)b[c]) / (double)w[c];
+            wb[c] += d;
+        }
+    }
+    k->layer_norm(y, ldy, stats, x, ldx, w, b, rows, C, (float)eps);
+    near("layer_norm", k->name, y, want, ny, 2e-6);
+    k->layer_norm_back(dx, ldx, dw, db, dy, ldy, x, ldx, stats, w, rows, C);
+    near("layer_norm_back dx", k->name, dx, wx, nx, 2e-5);
+    near("layer_norm_back dw", k->name, dw, ww, n, 3e-6);
+    near("layer_norm_back db", k->name, db, wb, n, 3e-6);
+    /* in place */
+    k->layer_norm_back(dy, ldy, dw, db, dy, ldy, x, ldx, stats, w, rows, C);
+    k->layer_norm(x, ldx, stats, x, ldx, w, b, rows, C, (float)eps);
+    for (int r = 0; r < rows; r++) {
+        assert_memory_equal(dy + r * ldy, dx + r * ldx, n * sizeof(float));
+        assert_memory_equal(x + r * ldx, y + r * ldy, n * sizeof(float));
+    }
+    free(want);
+    free(wx);
+    free(ww);
+    free(wb);
+    free(row);
+    free(tmp);
+    arrays_end("layer_norm");
+}
+
 static void norms(const struct kern_ops *k)
 {
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         check_norm_mod(k, sizes[i].batch, sizes[i].tokens, sizes[i].cols);
         check_rms(k, sizes[i].batch * sizes[i].tokens, sizes[i].cols, 1e-5);
+        check_layer_norm(k, sizes[i].batch * sizes[i].tokens, sizes[i].cols, 1e-5);
     }
 }
 

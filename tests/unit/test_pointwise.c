@@ -123,6 +123,56 @@ static void exp_keeps_its_promise(void **state)
     assert_true(isnan(out[7]));
 }
 
+/* On both sides of 0.6, where its two ways meet, and far out. */
+static void tanh_keeps_its_promise(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (double at = 1e-6; at < 20; at *= 1.0007) {
+        float in[LANES], out[LANES];
+        for (int i = 0; i < LANES; i++)
+            in[i] = (float)(at * (1 + i * 1e-5)) * (i % 2 ? 1 : -1);
+        lane_store(out, lane_tanh(lane_load(in)));
+        for (int i = 0; i < LANES; i++) {
+            const double t = tanh((double)in[i]);
+            worst = fmax(worst, fabs((double)out[i] - t) / ldexp(1, ilogb(t) - 23));
+        }
+    }
+    print_message("tanh %.2f ulp\n", worst);
+    assert_true(worst <= 3.5);
+    static const float edges[LANES] = {-INFINITY, -1e30f, -40, 0, 40, 1e30f, INFINITY, NAN};
+    float out[LANES];
+    lane_store(out, lane_tanh(lane_load(edges)));
+    assert_true(out[0] == -1 && out[1] == -1 && out[2] == -1 && out[3] == 0);
+    assert_true(out[4] == 1 && out[5] == 1 && out[6] == 1);
+    assert_true(isnan(out[7]));
+}
+
+static void check_swiglu(const struct kern_ops *k, size_t n)
+{
+    float *a = array_new(n, 6), *b = array_new(n, 2), *dy = array_new(n, 1), *y = array_new(n, 1);
+    float *da = array_new(n, 1), *db = array_new(n, 1);
+    double *want = doubles_new(n), *wa = doubles_new(n), *wb = doubles_new(n);
+    for (size_t i = 0; i < n; i++) {
+        const double x = (double)a[i], d = (double)dy[i];
+        want[i] = silu(x) * (double)b[i];
+        wa[i] = d * (double)b[i] * silu_slope(x);
+        wb[i] = d * silu(x);
+    }
+    k->swiglu(y, a, b, n);
+    near("swiglu", k->name, y, want, n, 5e-7);
+    k->swiglu_back(da, db, dy, a, b, n);
+    near("swiglu_back da", k->name, da, wa, n, 1e-6);
+    near("swiglu_back db", k->name, db, wb, n, 1e-6);
+    k->swiglu_back(a, b, dy, a, b, n);
+    assert_memory_equal(a, da, n * sizeof(float));
+    assert_memory_equal(b, db, n * sizeof(float));
+    free(want);
+    free(wa);
+    free(wb);
+    arrays_end("swiglu");
+}
+
 static void check_glu(const struct kern_ops *k, int rows, int half)
 {
     const size_t n = (size_t)(rows * half);
@@ -186,6 +236,8 @@ static void check_gate(const struct kern_ops *k, int B, int N, int C)
 
 static void gates(const struct kern_ops *k)
 {
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++)
+        check_swiglu(k, lengths[i]);
     for (size_t i = 0; i < ARRAY_LEN(blocks); i++) {
         check_gate(k, blocks[i].batch, blocks[i].tokens, blocks[i].cols);
         check_glu(k, blocks[i].batch * blocks[i].tokens, blocks[i].cols);
@@ -257,7 +309,42 @@ static void small_ones(const struct kern_ops *k)
             assert_true(fabs((double)emb[b * 6 + i] - cos(angle)) < 1e-7);
             assert_true(fabs((double)emb[b * 6 + 3 + i] - sin(angle)) < 1e-7);
         }
+    t[0] = 0.73f;
+    k->time_embed_exact(emb, t, f, 2, 3);
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < 3; i++) {
+            const double angle = (double)(t[b] * f[i]);
+            assert_true(fabs((double)emb[b * 6 + i] - cos(angle)) < 1e-7);
+            assert_true(fabs((double)emb[b * 6 + 3 + i] - sin(angle)) < 1e-7);
+        }
     arrays_end("relu");
+}
+
+/* Rows of samples next to each other: 4, 1 and 7 of them, or 4 of each. */
+static void check_pool(const struct kern_ops *k, const int *first, int most, int C)
+{
+    enum { B = 3, ROWS = 12 };
+    float *x = array_new((size_t)(ROWS * C), 1), *y = array_new((size_t)(B * C), 1);
+    double *want = doubles_new((size_t)(B * C));
+    for (int b = 0; b < B; b++) {
+        const int from = first ? first[b] : b * most, to = first ? first[b + 1] : from + most;
+        for (int r = from; r < to; r++)
+            for (int c = 0; c < C; c++)
+                want[b * C + c] += (double)x[r * C + c] / (to - from);
+    }
+    k->pool(y, x, first, most, B, C);
+    near("pool", k->name, y, want, (size_t)(B * C), 3e-7);
+    free(want);
+    arrays_end("pool");
+}
+
+static void pools(const struct kern_ops *k)
+{
+    static const int first[] = {0, 4, 5, 12}, widths[] = {1, 16, 33, 2048};
+    for (size_t i = 0; i < ARRAY_LEN(widths); i++) {
+        check_pool(k, first, 7, widths[i]);
+        check_pool(k, NULL, 4, widths[i]);
+    }
 }
 
 static void check_patch(const struct kern_ops *k, struct kern_image s, int p)
@@ -301,6 +388,7 @@ ON_EACH_ISA(gates)
 ON_EACH_ISA(modulation)
 ON_EACH_ISA(small_ones)
 ON_EACH_ISA(patches)
+ON_EACH_ISA(pools)
 
 int main(void)
 {
@@ -308,6 +396,7 @@ int main(void)
         cmocka_unit_test(activations_test), cmocka_unit_test(exp_keeps_its_promise),
         cmocka_unit_test(gates_test),       cmocka_unit_test(modulation_test),
         cmocka_unit_test(small_ones_test),  cmocka_unit_test(patches_test),
+        cmocka_unit_test(pools_test),       cmocka_unit_test(tanh_keeps_its_promise),
     };
     return cmocka_run_group_tests_name("pointwise", tests, NULL, NULL);
 }
