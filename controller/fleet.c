@@ -12,6 +12,7 @@
 #include "agent/log.h"
 #include "agent/plan.h"
 #include "controller/daemon.h"
+#include "controller/fleet_probe.h"
 #include "controller/job.h"
 #include "controller/placement.h"
 #include "controller/remote.h"
@@ -30,9 +31,10 @@ static void read_boot_id(char *out, size_t size)
         fclose(f);
 }
 
-void fleet_take_facts(struct daemon *d, json_t *facts)
+static void take_facts(struct daemon *d, json_t *facts)
 {
     struct fleet *f = &d->fleet;
+    f->probe = NULL;
     json_decref(f->facts);
     f->facts = facts;
     f->gpus = plan_count_gpus(facts);
@@ -43,6 +45,7 @@ void fleet_take_facts(struct daemon *d, json_t *facts)
     if (nodes_put(d->store, &row, &err) < 0)
         log_warn(NULL, "%s", err.text);
     free(text);
+    fleet_dirty(d);
 }
 
 int fleet_open(struct daemon *d, struct err *err)
@@ -58,18 +61,19 @@ int fleet_open(struct daemon *d, struct err *err)
     uv_timer_init(&d->loop, &f->wake);
     f->soon.data = d;
     f->wake.data = d;
-    fleet_probe(d);
+    f->probe = fleet_probe_open(d, take_facts);
     return 0;
 }
 
 void fleet_close(struct daemon *d)
 {
     struct fleet *f = &d->fleet;
-    fleet_probe_forget(d);
+    fleet_probe_close(f->probe);
     uv_close((uv_handle_t *)&f->soon, NULL);
     uv_close((uv_handle_t *)&f->wake, NULL);
     json_decref(f->facts);
     free(f->queue);
+    f->probe = NULL;
     f->facts = NULL;
     f->queue = NULL;
 }

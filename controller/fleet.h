@@ -33,14 +33,9 @@ struct fleet {
     uint64_t          cost_us;          /* of the latest pass */
 };
 
+/* The node is asked what it has (fleet_probe.h); until it answers nothing is placed. */
 int fleet_open(struct daemon *d, struct err *err);
 void fleet_close(struct daemon *d);
-
-/* Ask the node what it has (fleet_probe.c); until it answers nothing is placed. */
-void fleet_probe(struct daemon *d);
-void fleet_probe_forget(struct daemon *d);
-/* Takes the object. */
-void fleet_take_facts(struct daemon *d, json_t *facts);
 
 /* Something changed: look again who can be placed. */
 void fleet_dirty(struct daemon *d);

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fleet_probe.c - what the node has, as `jobctl-agent probe` tells it
- *
- * A child, because a driver may hang or crash the one who asks it.  Until it
- * has answered, or PATIENCE_MS have passed, nothing is placed.
- */
+/* fleet_probe.c - see fleet_probe.h */
+#include "controller/fleet_probe.h"
+
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/buf.h"
 #include "agent/log.h"
 #include "controller/daemon.h"
-#include "controller/fleet.h"
 #include "controller/remote.h"
 
 enum { PATIENCE_MS = 15000, ANSWER_MAX = 4 * 1024 * 1024 };
 
 struct fleet_probe {
-    struct daemon *daemon;      /* NULL: forgotten */
+    struct daemon *daemon;
+    fleet_probe_fn told;        /* NULL: it has been, or is not wanted any more */
     uv_process_t   process;
     uv_pipe_t      pipe;
     uv_timer_t     timer;
@@ -37,19 +34,17 @@ static void closed(uv_handle_t *handle)
 
 static void finish(struct fleet_probe *p)
 {
-    struct daemon *d = p->daemon;
-    p->daemon = NULL;
+    const fleet_probe_fn told = p->told;
+    p->told = NULL;
     uv_close((uv_handle_t *)&p->pipe, closed);
     uv_close((uv_handle_t *)&p->timer, closed);
-    if (!d)
+    if (!told)
         return;
-    d->fleet.probe = NULL;
     json_t *facts = p->answer.data ? json_loads(p->answer.data, 0, NULL) : NULL;
     if (!json_is_object(facts))
         log_warn(NULL, "the node could not be probed: no GPU of it is used");
-    fleet_take_facts(d, json_is_object(facts) ? json_incref(facts) : json_object());
+    told(p->daemon, json_is_object(facts) ? json_incref(facts) : json_object());
     json_decref(facts);
-    fleet_dirty(d);
 }
 
 static void room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf)
@@ -83,15 +78,16 @@ static void impatient(uv_timer_t *timer)
     finish(p);
 }
 
-void fleet_probe(struct daemon *d)
+struct fleet_probe *fleet_probe_open(struct daemon *d, fleet_probe_fn told)
 {
     char program[PATH_MAX];
     struct fleet_probe *p = calloc(1, sizeof(*p));
     if (!p) {
-        fleet_take_facts(d, json_object());
-        return;
+        told(d, json_object());
+        return NULL;
     }
     p->daemon = d;
+    p->told = told;
     p->handles = 3;
     p->process.data = p->pipe.data = p->timer.data = p;
     uv_pipe_init(&d->loop, &p->pipe, 0);
@@ -111,20 +107,18 @@ void fleet_probe(struct daemon *d)
         log_warn(NULL, "cannot run %s: %s", program, uv_strerror(rc));
         uv_close((uv_handle_t *)&p->process, closed);
         finish(p);
-        return;
+        return NULL;
     }
-    d->fleet.probe = p;
     uv_timer_start(&p->timer, impatient, PATIENCE_MS, 0);
     uv_read_start((uv_stream_t *)&p->pipe, room, came);
+    return p;
 }
 
-void fleet_probe_forget(struct daemon *d)
+void fleet_probe_close(struct fleet_probe *p)
 {
-    struct fleet_probe *p = d->fleet.probe;
     if (!p)
         return;
-    d->fleet.probe = NULL;
-    p->daemon = NULL;
+    p->told = NULL;
     uv_process_kill(&p->process, SIGKILL);
     finish(p);
 }

@@ -64,6 +64,12 @@ void hosts_look(struct hosts_health *out, const struct job *job, const char *nam
     }
 }
 
+const char *hosts_drained(const struct daemon *d, const char *name)
+{
+    const struct host *h = find(d, name);
+    return h && h->drained ? h->reason : NULL;
+}
+
 /* ---- remembering ---- */
 
 static struct host *remember(struct daemon *d, const char *name)
@@ -207,25 +213,8 @@ int hosts_remove(struct daemon *d, const char *name, struct err *err)
 
 /* ---- telling ---- */
 
-static void tell_here(const struct daemon *d, json_t *nodes)
-{
-    const struct fleet *f = &d->fleet;
-    const struct host *h = find(d, f->node);
-    const bool drained = h && h->drained;
-    int64_t cpus, gpus;
-    fleet_free(d, &cpus, &gpus);
-    json_t *list = json_object_get(f->facts, "gpus");
-    json_array_append_new(nodes, json_pack(
-        "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o}", "name", f->node, "state",
-        drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
-        "gpus", json_is_array(list) ? json_incref(list) : json_array(), "gpus_free",
-        (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
-        drained ? json_string(h->reason) : json_null()));
-}
-
 void hosts_list(const struct daemon *d, json_t *nodes)
 {
-    tell_here(d, nodes);
     for (const struct host *h = d->hosts; h; h = h->next) {
         const int64_t holder = holder_of(d, NULL, h->name);
         const char *state = h->drained ? "drained" : h->error[0] ? "failing"

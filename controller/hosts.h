@@ -27,6 +27,9 @@ struct hosts_health {
 
 void hosts_look(struct hosts_health *out, const struct job *job, const char *name);
 
+/* The reason, borrowed; NULL: it is not. */
+const char *hosts_drained(const struct daemon *d, const char *name);
+
 /* What came of an attempt on it. */
 void hosts_failed(struct daemon *d, const char *host, const char *text);
 void hosts_vanished(struct daemon *d, const char *host, const char *text);
@@ -42,7 +45,7 @@ int hosts_resume(struct daemon *d, const char *name, struct err *err);
 /* Forget it; ERR_CONFLICT while a job is on it. */
 int hosts_remove(struct daemon *d, const char *name, struct err *err);
 
-/* What GET /v1/nodes says of this machine, and of each of the others. */
+/* What GET /v1/nodes says of each but this machine. */
 void hosts_list(const struct daemon *d, json_t *nodes);
 
 int hosts_open(struct daemon *d, struct err *err);

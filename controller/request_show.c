@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_show.c - what is known, without waiting: lists, one job, curves, nodes */
+/* request_show.c - what is known, without waiting: lists, one job, curves */
 #include "controller/requests.h"
 
 #include <errno.h>
@@ -11,21 +11,18 @@
 
 #include "agent/plan.h"
 #include "controller/daemon.h"
-#include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "controller/request_job.h"
 #include "controller/row.h"
 #include "controller/server.h"
-#include "controller/spec_rules.h"
 #include "controller/utc.h"
 #include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
 #include "db/ledger.h"
 #include "db/metrics.h"
-#include "db/nodes.h"
 #include "engine/err.h"
 
 enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CHECKPOINTS_MAX = 100 };
@@ -360,42 +357,6 @@ void request_metrics(struct request *r)
         return;
     }
     request_answer(r, 200, json_pack("{s:o}", "points", points));
-}
-
-void request_nodes(struct request *r)
-{
-    struct daemon *d = request_daemon(r);
-    json_t *nodes = json_array();
-    hosts_list(d, nodes);
-    request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
-}
-
-/* What a person decides about a node. */
-void request_node(struct request *r)
-{
-    struct daemon *d = request_daemon(r);
-    struct err err = { 0 };
-    const char *name = json_string_value(json_object_get(request_body(r), "name"));
-    const char *action = json_string_value(json_object_get(request_body(r), "action"));
-    const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
-    int rc = spec_host_check(name, &err);
-    if (rc == 0 && strcmp(action, "add") == 0)
-        rc = hosts_add(d, name, &err);
-    else if (rc == 0 && strcmp(action, "drain") == 0)
-        rc = hosts_drain(d, name, reason ? reason : "", &err);
-    else if (rc == 0 && strcmp(action, "resume") == 0)
-        rc = hosts_resume(d, name, &err);
-    else if (rc == 0 && strcmp(action, "remove") == 0)
-        rc = hosts_remove(d, name, &err);
-    else if (rc == 0)
-        rc = err_set(&err, ERR_USAGE, "action: \"%.40s\" is none of add, drain, resume and remove",
-                     action);
-    if (rc < 0) {
-        request_fail(r, &err, NULL);
-        return;
-    }
-    fleet_dirty(d);
-    request_nodes(r);
 }
 
 void request_version(struct request *r)

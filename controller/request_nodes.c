@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_nodes.c - what is known of this machine and of the others, and what a person decides about them */
+#include "controller/requests.h"
+
+#include <string.h>
+
+#include "controller/daemon.h"
+#include "controller/hosts.h"
+#include "controller/server.h"
+#include "controller/spec_rules.h"
+#include "controller/utc.h"
+#include "engine/err.h"
+
+static void tell_here(const struct daemon *d, json_t *nodes)
+{
+    const struct fleet *f = &d->fleet;
+    const char *drained = hosts_drained(d, f->node);
+    int64_t cpus, gpus;
+    fleet_free(d, &cpus, &gpus);
+    json_t *list = json_object_get(f->facts, "gpus");
+    json_array_append_new(nodes, json_pack(
+        "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o}", "name", f->node, "state",
+        drained ? "drained" : "up", "cpus", (json_int_t)f->cpus, "cpus_free", (json_int_t)cpus,
+        "gpus", json_is_array(list) ? json_incref(list) : json_array(), "gpus_free",
+        (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
+        drained ? json_string(drained) : json_null()));
+}
+
+void request_nodes(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    json_t *nodes = json_array();
+    tell_here(d, nodes);
+    hosts_list(d, nodes);
+    request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
+}
+
+/* What a person decides about a node. */
+void request_node(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct err err = { 0 };
+    const char *name = json_string_value(json_object_get(request_body(r), "name"));
+    const char *action = json_string_value(json_object_get(request_body(r), "action"));
+    const char *reason = json_string_value(json_object_get(request_body(r), "reason"));
+    int rc = spec_host_check(name, &err);
+    if (rc == 0 && strcmp(action, "add") == 0)
+        rc = hosts_add(d, name, &err);
+    else if (rc == 0 && strcmp(action, "drain") == 0)
+        rc = hosts_drain(d, name, reason ? reason : "", &err);
+    else if (rc == 0 && strcmp(action, "resume") == 0)
+        rc = hosts_resume(d, name, &err);
+    else if (rc == 0 && strcmp(action, "remove") == 0)
+        rc = hosts_remove(d, name, &err);
+    else if (rc == 0)
+        rc = err_set(&err, ERR_USAGE, "action: \"%.40s\" is none of add, drain, resume and remove",
+                     action);
+    if (rc < 0) {
+        request_fail(r, &err, NULL);
+        return;
+    }
+    fleet_dirty(d);
+    request_nodes(r);
+}
