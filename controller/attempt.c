@@ -11,6 +11,7 @@
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
+#include "controller/job_apply.h"
 #include "controller/launch.h"
 #include "controller/members.h"
 #include "controller/placement.h"

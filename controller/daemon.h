@@ -4,6 +4,25 @@
  * One thread, one loop.  A lock on $JOBCTL_HOME/daemon.lock keeps a second one
  * out.  Stopping (SIGTERM, SIGINT, POST /v1/shutdown) leaves agents and ranks
  * alone: the next daemon finds them again.
+ *
+ * The files of the daemon from the bottom up; a file calls only what is listed before it:
+ *
+ *   utc, job_dir, server        texts of times, names of directories, HTTP
+ *   job, roster                 one job in memory, and all of them
+ *   record, job_apply           what is decided about one: stored, then done
+ *   hosts, placement, stray     machines: what is remembered of them, who gets which, what may live there
+ *   launch, members, attempt    the agents of a job: what they are told, and what they say becomes inputs
+ *   fleet_probe, fleet          this machine, and the passes of the scheduler over it
+ *   effects                     what follows when an input is stored
+ *   intake, order               how jobs come in
+ *   row, why                    how they are shown
+ *   request_job, request_*      what each request does
+ *   requests                    the table of them
+ *   replay, farewell            what the daemon before has left
+ *   daemon_run                  start and stop
+ *
+ * What happens below is told upwards by hooks: `applied` here, struct service (server.h), link_hooks
+ * (link.h), fleet_probe_fn.
  */
 #ifndef CONTROLLER_DAEMON_H
 #define CONTROLLER_DAEMON_H
@@ -16,11 +35,14 @@
 #include "controller/fleet.h"
 #include "controller/instance.h"
 #include "controller/intake.h"
+#include "controller/job_fsm.h"
 #include "controller/roster.h"
 
 struct err;
 struct farewell;
 struct host;
+struct job;
+struct job_told;
 struct server;
 struct store;
 struct stray;
@@ -33,6 +55,9 @@ struct daemon {
     struct fleet         fleet;
     struct server       *server;
     struct intake        intake;
+    /* An input is stored (job_apply.h): what follows calls all that gives inputs (effects.h). */
+    void               (*applied)(struct job *job, const struct job_told *told,
+                                  enum job_effect effect);
     char                 instance[INSTANCE];
     struct host         *hosts;         /* what is remembered of each (hosts.h) */
     struct stray        *strays;        /* agents that may live on hosts that went silent */

@@ -16,6 +16,8 @@
 
 #include "agent/log.h"
 #include "agent/unix_socket.h"
+#include "controller/attempt.h"
+#include "controller/effects.h"
 #include "controller/farewell.h"
 #include "controller/home.h"
 #include "controller/hosts.h"
@@ -141,6 +143,8 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     d->stopping = true;
     server_close(d->server);
     d->server = NULL;
+    for (size_t i = 0; i < d->roster.count; i++)
+        attempt_close(d->roster.jobs[i]);
     roster_fini(&d->roster);
     farewell_close(d);
     stray_close(d);
@@ -202,6 +206,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of the request */
     many_descriptors();
+    d->applied = effect_applied;
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
     if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)

@@ -10,6 +10,8 @@
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/members.h"
+#include "controller/record.h"
+#include "controller/server.h"
 #include "engine/err.h"
 
 static void start(struct job *job)
@@ -58,4 +60,12 @@ void effect_perform(struct job *job, enum job_effect effect)
         fleet_dirty(d);
         return;
     }
+}
+
+void effect_applied(struct job *job, const struct job_told *told, enum job_effect effect)
+{
+    if (told)
+        attempt_ack(job, told->seq);
+    server_wake(job->daemon->server, job->core.id);
+    effect_perform(job, effect);
 }

@@ -6,6 +6,11 @@
 #include "controller/job_fsm.h"
 
 struct job;
+struct job_told;
+
+/* An input of the job is stored (job_apply.h): its agent hears that it is, who waits for the job looks
+ * again, and the effect is performed. */
+void effect_applied(struct job *job, const struct job_told *told, enum job_effect effect);
 
 /* After DO_REPORT the job is gone. */
 void effect_perform(struct job *job, enum job_effect effect);

@@ -14,6 +14,7 @@
 #include "controller/daemon.h"
 #include "controller/fleet_probe.h"
 #include "controller/job.h"
+#include "controller/job_apply.h"
 #include "controller/placement.h"
 #include "controller/remote.h"
 #include "db/nodes.h"

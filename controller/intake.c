@@ -5,10 +5,12 @@
 #include "agent/log.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/record.h"
 #include "controller/server.h"
 #include "db/store.h"
 
-int intake_join(struct daemon *d, struct err *err)
+/* Before a job is recorded: its batch is open. */
+static int join(struct daemon *d, struct err *err)
 {
     struct intake *in = &d->intake;
     if (in->open)
@@ -21,7 +23,8 @@ int intake_join(struct daemon *d, struct err *err)
     return 0;
 }
 
-void intake_fail(struct daemon *d, const struct err *err)
+/* The job just recorded did not make it: neither does its batch. */
+static void fail(struct daemon *d, const struct err *err)
 {
     struct intake *in = &d->intake;
     if (!in->open)
@@ -41,6 +44,28 @@ void intake_fail(struct daemon *d, const struct err *err)
     d->next_id = in->first_id;
 }
 
+int intake_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
+                  struct err *err)
+{
+    struct daemon *d = job->daemon;
+    struct core_output out = { 0 };
+    const struct core_input in = { .kind = CORE_SUBMIT, .at_ms = daemon_now_ms(), .body = body };
+    if (job_core_step(&job->core, &in, &out, err) < 0)
+        return -1;
+    int rc = join(d, err);
+    if (rc == 0)
+        rc = record_submit(job, &out, yaml, canonical, err);
+    if (rc == 0)
+        rc = roster_add(&d->roster, job, err);
+    core_output_fini(&out);
+    if (rc < 0) {
+        fail(d, err);
+        return -1;
+    }
+    d->next_id = job->core.id + 1;
+    return 0;
+}
+
 bool intake_flush(struct daemon *d)
 {
     struct intake *in = &d->intake;
@@ -48,7 +73,7 @@ bool intake_flush(struct daemon *d)
     if (!in->open)
         return false;
     if (store_commit(d->store, &err) < 0) {
-        intake_fail(d, &err);
+        fail(d, &err);
         return true;
     }
     in->open = false;

@@ -10,12 +10,14 @@
 #ifndef CONTROLLER_INTAKE_H
 #define CONTROLLER_INTAKE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/err.h"
 
 struct daemon;
+struct job;
 
 struct intake {
     bool       open;
@@ -25,11 +27,10 @@ struct intake {
     struct err err;             /* ... and why */
 };
 
-/* Before a job is recorded: its batch is open. */
-int intake_join(struct daemon *d, struct err *err);
-
-/* The job just recorded did not make it: neither does its batch. */
-void intake_fail(struct daemon *d, const struct err *err);
+/* Records a new job with both texts of its spec and puts it into the roster. It is there to stay
+ * when its batch is committed; failing takes the batch along. */
+int intake_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
+                  struct err *err);
 
 /* Commit what is open, wake those who wait for it. True when there was something. */
 bool intake_flush(struct daemon *d);

@@ -7,14 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/log.h"
-#include "controller/attempt.h"
 #include "controller/daemon.h"
-#include "controller/effects.h"
-#include "controller/intake.h"
-#include "controller/record.h"
 #include "controller/remote.h"
-#include "controller/server.h"
 #include "engine/err.h"
 
 static void pulse_clear(struct job_pulse *p)
@@ -92,7 +86,6 @@ void job_destroy(struct job *job)
 {
     if (!job)
         return;
-    attempt_close(job);
     json_decref(job->secrets);
     json_decref(job->hosts);
     json_decref(job->placed);
@@ -200,69 +193,4 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
     } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
         job->pulse.phase[0] = job->pulse.slow[0] = 0;
     }
-}
-
-static void log_change(const struct job *job, const struct job_core *was)
-{
-    const struct job_core *c = &job->core;
-    char tag[48];
-    if (c->state == was->state)
-        return;
-    snprintf(tag, sizeof(tag), "%lld.%lld", (long long)c->id, (long long)c->attempt);
-    if (c->state == JOB_DONE)
-        log_info(tag, "%s: %s", job_result_name(c->result), c->reason);
-    else
-        log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
-}
-
-int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
-              struct err *err)
-{
-    const struct job_core was = job->core;
-    const struct job_pulse pulse = job->pulse;
-    struct core_output out = { 0 };
-    if (job_core_step(&job->core, in, &out, err) < 0)
-        return -1;
-    for (int i = 0; i < out.count; i++)
-        job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
-    if (out.count > 0) {
-        if (record_write(job, &was, &out, told, err) < 0) {
-            job->core = was;
-            job->pulse = pulse;
-            core_output_fini(&out);
-            return -1;
-        }
-        if (out.events[0].keep)
-            daemon_test_hook(job->daemon);
-    }
-    const enum job_effect effect = out.effect;
-    core_output_fini(&out);
-    log_change(job, &was);
-    if (told)
-        attempt_ack(job, told->seq);
-    server_wake(job->daemon->server, job->core.id);
-    effect_perform(job, effect);
-    return 0;
-}
-
-int job_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
-               struct err *err)
-{
-    struct daemon *d = job->daemon;
-    struct core_output out = { 0 };
-    const struct core_input in = { .kind = CORE_SUBMIT, .at_ms = daemon_now_ms(), .body = body };
-    if (job_core_step(&job->core, &in, &out, err) < 0)
-        return -1;
-    int rc = intake_join(d, err);
-    if (rc == 0)
-        rc = record_submit(job, &out, yaml, canonical, err);
-    if (rc == 0)
-        rc = roster_add(&d->roster, job, err);
-    core_output_fini(&out);
-    if (rc < 0) {
-        intake_fail(d, err);
-        return -1;
-    }
-    d->next_id = job->core.id + 1;
-    return 0;
 }

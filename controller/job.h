@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.h - one job in memory: the core's decision, stored, then done
+/* job.h - one job in memory: what the core decides about, and what lives beside it
  *
- * job_apply() is the only way in which a job changes: the core says what
- * follows from an input, events and row go into the store in one transaction,
- * and only after the commit the job in memory changes and the effect is
- * performed.  A job that is done leaves the roster: after job_apply() the
- * caller looks it up again.
+ * It is made from its canonical spec, changes by job_apply() alone, and leaves memory when it is done.
  */
 #ifndef CONTROLLER_JOB_H
 #define CONTROLLER_JOB_H
@@ -74,24 +70,9 @@ struct job {
     struct sched_job    verdict;        /* why it waits */
 };
 
-/* Who told an event: the key by which the store takes it once. */
-struct job_told {
-    int64_t seq;            /* 0: not an agent's */
-    int64_t incarnation;
-};
-
 /* From its canonical spec; not yet in the roster, nor stored. */
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
-void job_destroy(struct job *job);      /* accepts NULL */
-
-/* Records a new job with both texts of its spec and puts it into the roster. It is there to stay
- * when its batch is committed (intake.h); failing takes the batch along. */
-int job_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
-               struct err *err);
-
-/* See above. `told` is NULL but for events of an agent. Failing changes nothing. */
-int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
-              struct err *err);
+void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (attempt.h) */
 
 /* Facts of an event that live beside the core: pulse, path of the checkpoint, nodes. For replay
  * too. */

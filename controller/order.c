@@ -152,7 +152,7 @@ int order_place(int64_t *id, struct daemon *d, const struct order *o, struct err
         goto out;
     }
     *id = job->core.id;
-    if (job_submit(job, body, o->yaml, canonical, err) < 0)
+    if (intake_submit(job, body, o->yaml, canonical, err) < 0)
         goto out;
     job = NULL;
     rc = 0;

@@ -7,11 +7,18 @@
 #ifndef CONTROLLER_RECORD_H
 #define CONTROLLER_RECORD_H
 
+#include <stdint.h>
+
 struct core_output;
 struct err;
 struct job;
 struct job_core;
-struct job_told;
+
+/* Who told an event: the key by which the store takes it once. */
+struct job_told {
+    int64_t seq;            /* 0: not an agent's */
+    int64_t incarnation;
+};
 
 /* `job->core` is the job as it is after the input, `was` as before. Sets last_seq, the attempt's
  * row and the curve's counters of the job; failing leaves them, and the store, as they were. */

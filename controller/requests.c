@@ -5,6 +5,7 @@
 #include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/job_apply.h"
 #include "controller/request_job.h"
 #include "controller/server.h"
 #include "engine/err.h"
