@@ -115,7 +115,7 @@ all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## b
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")
 
-check: units layers pure resources  ## unit tests, layer and purity checks; under a minute
+check: units layers pure circles resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
 
 units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
@@ -126,6 +126,9 @@ layers: $(OBJ)/flags
 
 pure: $(OBJS)
 	@tests/check_pure.sh $(OBJ)
+
+circles: $(OBJS)
+	@tests/check_circles.sh $(OBJS)
 
 resources: $(if $(NVCC),$(CUDA))
 	@$(if $(NVCC),tests/gpu/resources.sh $(CUDA).ptxas,echo "  no nvcc found: registers of kernels not checked")
@@ -331,4 +334,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure circles resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE
