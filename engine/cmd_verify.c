@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify.c - jobctl-train verify [--backend cpu|cuda] [--precision fp32|bf16] CASE.json... */
+/* cmd_verify.c - jobctl-train verify [--backend cpu|cuda] [--precision fp32|bf16] [--each] CASE.json... */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const char *case_name(const char *path)
 }
 
 /* The exit code of the case: 0, 1, or that of a device that failed. */
-static int verify_one(const char *path)
+static int verify_one(const char *path, FILE *each)
 {
     struct verify_result r;
     struct err err = {0};
@@ -25,7 +25,7 @@ static int verify_one(const char *path)
     const size_t length = strlen(name);
     const int stem = (int)(length > 5 && strcmp(name + length - 5, ".json") == 0 ? length - 5
                                                                                  : length);
-    if (verify_case(&r, path, &err) < 0) {
+    if (verify_case(&r, path, each, &err) < 0) {
         printf("FAILED %.*s: %s\n", stem, name, err.text);
         return err.code == ERR_DEVICE || err.code == ERR_DEVICE_MEMORY ? command_exit_code(&err)
                                                                        : 1;
@@ -39,12 +39,14 @@ static int verify_one(const char *path)
     return r.failed ? 1 : 0;
 }
 
-/* The backend verify runs on is the CPU unless one is named: its numbers are compared, not used. */
-static int choose_backend(int argc, char **argv)
+/* The backend verify runs on is the CPU unless one is named: its numbers are compared, not used.
+ * *each: where every comparison is told, if it is. */
+static int read_options(FILE **each, int argc, char **argv)
 {
     static const struct option options[] = {
         {"backend", required_argument, NULL, 'b'},
         {"precision", required_argument, NULL, 'p'},
+        {"each", no_argument, NULL, 'e'},
         {NULL, 0, NULL, 0},
     };
     const char *backend = "cpu", *precision = "fp32";
@@ -54,6 +56,8 @@ static int choose_backend(int argc, char **argv)
             backend = optarg;
         else if (c == 'p')
             precision = optarg;
+        else if (c == 'e')
+            *each = stdout;
         else
             return EXIT_CONFIG;
     }
@@ -66,7 +70,8 @@ static int choose_backend(int argc, char **argv)
 
 int command_verify(int argc, char **argv)
 {
-    const int usage = choose_backend(argc, argv);
+    FILE *each = NULL;
+    const int usage = read_options(&each, argc, argv);
     if (usage)
         return usage;
     if (optind == argc) {
@@ -75,7 +80,7 @@ int command_verify(int argc, char **argv)
     }
     int passed = 0, failed = 0, device = 0;
     for (int i = optind; i < argc; i++) {
-        const int rc = verify_one(argv[i]);
+        const int rc = verify_one(argv[i], each);
         if (rc == 0)
             passed++;
         else

@@ -17,7 +17,7 @@ static const struct {
     {"plan", command_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]\n"
                             "                       what a run will take, on GPUs of so many GiB"},
     {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
-    {"verify", command_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] CASE.json...\n"
+    {"verify", command_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...\n"
                                "                       check the engine against golden cases"},
     {"verify-data", command_verify_data, "--spec FILE [--dir DIR] [--json]\n"
                                          "                       read all data once; account for a run's samples"},

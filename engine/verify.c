@@ -21,20 +21,6 @@
 #include "engine/step.h"
 #include "engine/verify_parts.h"
 
-/* Compares with the tensor `name` of the case. */
-static int check(struct verify_result *result, const struct verify_case_files *f, const char *name,
-                 enum verify_kind kind, const float *ours, size_t count, double scale,
-                 struct err *err)
-{
-    double *want = verify_want(f, name, count, err);
-    if (!want)
-        return -1;
-    const struct verify_row row = {name, kind, ours, want, count, scale};
-    verify_compare(result, f->config, &row);
-    free(want);
-    return 0;
-}
-
 static int check_activations(struct verify_result *result, const struct verify_case_files *f,
                              struct model *m, struct err *err)
 {
@@ -46,7 +32,7 @@ static int check_activations(struct verify_result *result, const struct verify_c
         const float *ours = model_activation(m, name + 4, &count, err);
         if (!ours) /* the first sentence stays: this is for a name that is not known */
             return err_set(err, ERR_DATA, "activation %s is not one of this model", name);
-        if (check(result, f, name, VERIFY_OUTPUT, ours, (size_t)count, 0, err) < 0)
+        if (verify_check(result, f, name, VERIFY_OUTPUT, ours, (size_t)count, 0, err) < 0)
             return -1;
     }
     return 0;
@@ -68,7 +54,7 @@ static int verify_forward(struct verify_result *result, const struct verify_case
         !(y = verify_floats(f, "in.y", text * (size_t)cfg->caption_channels, err)) ||
         !(mask = verify_floats(f, "in.mask", text, err)) ||
         model_create(&m, cfg, &z, true, err) < 0 ||
-        verify_load_weights(model_weights(m), model_layout(m), f, err) < 0 ||
+        verify_load_weights(model_weights(m), model_layout(m), f, "", err) < 0 ||
         model_push(m, err) < 0)
         goto out;
     if (!(out = calloc(latent, sizeof(*out)))) {
@@ -78,7 +64,7 @@ static int verify_forward(struct verify_result *result, const struct verify_case
     const struct model_input in = {.batch = z.batch, .height = z.height, .width = z.width,
                                    .text = z.text, .x = x, .timestep = t, .y = y, .mask = mask};
     if (model_forward_here(m, &in, out, err) < 0 ||
-        check(result, f, "out.model", VERIFY_OUTPUT, out, latent, 0, err) < 0)
+        verify_check(result, f, "out.model", VERIFY_OUTPUT, out, latent, 0, err) < 0)
         goto out;
     r = check_activations(result, f, m, err);
 out:
@@ -114,11 +100,11 @@ static int check_gradients(struct verify_result *result, const struct verify_cas
         char name[TENSOR_NAME + 8];
         snprintf(name, sizeof(name), "grad.%s", t->name);
         if (t->kind == TENSOR_PARAM &&
-            check(result, f, name, gradient_kind(name), model_grads(m) + t->offset, t->count,
-                  (double)norm, err) < 0)
+            verify_check(result, f, name, gradient_kind(name), model_grads(m) + t->offset,
+                         t->count, (double)norm, err) < 0)
             return -1;
     }
-    return check(result, f, "loss.grad_norm", VERIFY_NORM, &norm, 1, 0, err);
+    return verify_check(result, f, "loss.grad_norm", VERIFY_NORM, &norm, 1, 0, err);
 }
 
 /* The flow tables at the case's timesteps, and the noised input made with them. */
@@ -139,11 +125,11 @@ static int check_flow(struct verify_result *result, const struct verify_case_fil
         flow_noise(x_t + b * n, target, batch->x0 + b * n, batch->noise + b * n, (int64_t)n,
                    flow.alpha[i], flow.sigma[i]);
     }
-    int r = check(result, f, "loss.sigma", VERIFY_EXACT, sigma, samples, 0, err);
+    int r = verify_check(result, f, "loss.sigma", VERIFY_EXACT, sigma, samples, 0, err);
     if (r == 0)
-        r = check(result, f, "loss.t_model", VERIFY_EXACT, t_model, samples, 0, err);
+        r = verify_check(result, f, "loss.t_model", VERIFY_EXACT, t_model, samples, 0, err);
     if (r == 0)
-        r = check(result, f, "loss.x_t", VERIFY_OUTPUT, x_t, samples * n, 0, err);
+        r = verify_check(result, f, "loss.x_t", VERIFY_OUTPUT, x_t, samples * n, 0, err);
     free(buffer);
     return r;
 }
@@ -161,7 +147,7 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
     if (verify_limits(&z, f, "loss.x0", "loss.y", cfg, err) < 0 ||
         verify_optimizer(&opt, f->config, err) < 0 ||
         step_create(&s, cfg, &z, &opt, verify_flow_shift(f->config), err) < 0 ||
-        verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f,
+        verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f, "",
                             err) < 0 ||
         model_push(step_model(s), err) < 0 ||
         verify_batch_load(&batch, f, "loss", &z, cfg, err) < 0)
@@ -179,9 +165,10 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
         goto out;
     const float mean = (float)loss;
     if (check_flow(result, f, &batch, B, n, err) < 0 ||
-        check(result, f, "loss.output", VERIFY_OUTPUT, step_output(s), B * n, 0, err) < 0 ||
-        check(result, f, "loss.per_sample", VERIFY_LOSS, per_sample, B, 0, err) < 0 ||
-        check(result, f, "loss.mean", VERIFY_LOSS, &mean, 1, 0, err) < 0)
+        verify_check(result, f, "loss.output", VERIFY_OUTPUT, step_output(s), B * n, 0,
+                     err) < 0 ||
+        verify_check(result, f, "loss.per_sample", VERIFY_LOSS, per_sample, B, 0, err) < 0 ||
+        verify_check(result, f, "loss.mean", VERIFY_LOSS, &mean, 1, 0, err) < 0)
         goto out;
     r = check_gradients(result, f, step_model(s), err);
 out:
@@ -191,8 +178,7 @@ out:
     return r;
 }
 
-/* CASE.json to CASE.`suffix`. */
-static int open_beside(struct st_file **out, const char *json_path, const char *suffix,
+int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
                        bool needed, struct err *err)
 {
     char path[4096];
@@ -204,9 +190,10 @@ static int open_beside(struct st_file **out, const char *json_path, const char *
     return st_open(out, path, err);
 }
 
-static int open_files(struct verify_case_files *f, const char *json_path, struct err *err)
+static int open_files(struct verify_case_files *f, struct err *err)
 {
     json_error_t why;
+    const char *json_path = f->path;
     const size_t length = strlen(json_path);
     if (length < 6 || strcmp(json_path + length - 5, ".json") != 0)
         return err_set(err, ERR_USAGE, "a case is named by its .json file");
@@ -215,32 +202,35 @@ static int open_files(struct verify_case_files *f, const char *json_path, struct
     f->config = json_load_file(json_path, JSON_REJECT_DUPLICATES, &why);
     if (!f->config)
         return err_set(err, ERR_DATA, "not JSON: %s (line %d)", why.text, why.line);
-    if (open_beside(&f->golden, json_path, "safetensors", true, err) < 0 ||
-        open_beside(&f->ref64, json_path, "ref64.safetensors", false, err) < 0)
+    if (verify_open_beside(&f->golden, json_path, "safetensors", true, err) < 0 ||
+        verify_open_beside(&f->ref64, json_path, "ref64.safetensors", false, err) < 0)
         return -1;
-    return open_beside(&f->optstate, json_path, "optstate.safetensors", false, err);
+    return verify_open_beside(&f->optstate, json_path, "optstate.safetensors", false, err);
 }
 
-int verify_case(struct verify_result *result, const char *json_path, struct err *err)
+/* A case of SanaMS. */
+static int verify_sana(struct verify_result *result, const struct verify_case_files *f,
+                       const struct model_config *cfg, struct err *err)
 {
-    struct verify_case_files f = {0};
+    if (st_find(f->golden, "in.x_t") && verify_forward(result, f, cfg, err) < 0)
+        return -1;
+    if (st_find(f->golden, "loss.x0") && verify_loss(result, f, cfg, err) < 0)
+        return -1;
+    if (st_find(f->golden, "step0.x0") && verify_optim(result, f, cfg, err) < 0)
+        return -1;
+    if (result->tensors == 0)
+        return err_set(err, ERR_DATA, "there is nothing to check: no in.x_t, loss.x0 or step0.x0");
+    return 0;
+}
+
+int verify_case(struct verify_result *result, const char *json_path, FILE *each, struct err *err)
+{
+    struct verify_case_files f = {.path = json_path, .each = each};
     struct model_config cfg;
     int r = -1;
     *result = (struct verify_result){.measure = ""};
-    if (open_files(&f, json_path, err) < 0 || model_config_parse(&cfg, f.config, err) < 0)
-        goto out;
-    if (st_find(f.golden, "in.x_t") && verify_forward(result, &f, &cfg, err) < 0)
-        goto out;
-    if (st_find(f.golden, "loss.x0") && verify_loss(result, &f, &cfg, err) < 0)
-        goto out;
-    if (st_find(f.golden, "step0.x0") && verify_optim(result, &f, &cfg, err) < 0)
-        goto out;
-    if (result->tensors == 0) {
-        err_set(err, ERR_DATA, "there is nothing to check: no in.x_t, loss.x0 or step0.x0");
-        goto out;
-    }
-    r = 0;
-out:
+    if (open_files(&f, err) == 0 && model_config_parse(&cfg, f.config, err) == 0)
+        r = verify_sana(result, &f, &cfg, err);
     json_decref(f.config);
     st_close(f.golden);
     st_close(f.ref64);

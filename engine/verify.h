@@ -14,6 +14,8 @@
 #ifndef ENGINE_VERIFY_H
 #define ENGINE_VERIFY_H
 
+#include <stdio.h>
+
 struct err;
 
 struct verify_result {
@@ -24,7 +26,8 @@ struct verify_result {
     const char *measure; /* what error is: "relative L2", ... */
 };
 
-/* Runs one case. -1 when it could not be run; else look at result->failed. */
-int verify_case(struct verify_result *result, const char *json_path, struct err *err);
+/* Runs one case. -1 when it could not be run; else look at result->failed. Every comparison is told
+ * on `each`, a line of its own, unless that is NULL. */
+int verify_case(struct verify_result *result, const char *json_path, FILE *each, struct err *err);
 
 #endif

@@ -70,15 +70,22 @@ static double largest_relative(const struct verify_row *r)
     return most;
 }
 
-static double largest_difference(const struct verify_row *r)
+static double most_apart(const struct verify_row *r)
 {
-    double most = 0, top = 1;
+    double most = 0;
     for (size_t i = 0; i < r->count; i++) {
         double d = fabs((double)r->ours[i] - r->want[i]);
         most = d <= most ? most : d;
-        top = fmax(top, fabs(r->want[i]));
     }
-    return most / top;
+    return most;
+}
+
+static double largest_difference(const struct verify_row *r)
+{
+    double top = 1;
+    for (size_t i = 0; i < r->count; i++)
+        top = fmax(top, fabs(r->want[i]));
+    return most_apart(r) / top;
 }
 
 static double error_of(const struct verify_row *r)
@@ -110,10 +117,18 @@ static double error_of(const struct verify_row *r)
     return NAN;
 }
 
-void verify_compare(struct verify_result *result, const json_t *config,
+static void tell(FILE *to, const struct verify_row *row, double error, double tolerance,
+                 bool failed)
+{
+    if (to)
+        fprintf(to, "%s %s: %s %.2e, tolerance %.1e\n", failed ? "FAILED" : "ok    ", row->name,
+                kinds[row->kind].measure, error, tolerance);
+}
+
+void verify_compare(struct verify_result *result, const struct verify_case_files *files,
                     const struct verify_row *row)
 {
-    const json_t *own = json_object_get(json_object_get(config, "tolerance"), row->name);
+    const json_t *own = json_object_get(json_object_get(files->config, "tolerance"), row->name);
     const double tolerance = backend_is_bf16()    ? kinds[row->kind].bf16
                              : json_is_number(own) ? json_number_value(own)
                                                    : kinds[row->kind].tolerance;
@@ -126,6 +141,7 @@ void verify_compare(struct verify_result *result, const json_t *config,
     const double worst = result->tolerance > 0 ? result->error / result->tolerance
                          : result->error > 0   ? INFINITY
                                                : -1;
+    tell(files->each, row, error, tolerance, failed);
     result->tensors++;
     result->failed += failed;
     if (result->tensors > 1 && share <= worst)
@@ -177,4 +193,20 @@ float *verify_floats(const struct verify_case_files *files, const char *name, si
         return p;
     free(p);
     return NULL;
+}
+
+int verify_check(struct verify_result *result, const struct verify_case_files *files,
+                 const char *name, enum verify_kind kind, const float *ours, size_t count,
+                 double scale, struct err *err)
+{
+    char full[ST_NAME + 32];
+    double *want = verify_want(files, name, count, err);
+    if (!want)
+        return -1;
+    snprintf(full, sizeof(full), "%s%s%s", files->run ? files->run : "", files->run ? "." : "",
+             name);
+    const struct verify_row row = {full, kind, ours, want, count, scale};
+    verify_compare(result, files, &row);
+    free(want);
+    return 0;
 }

@@ -19,12 +19,16 @@ static const char *const not_weights[] = {
     "grad_norms", "lrs", "pos_embed",
 };
 
-static bool is_weight(const char *name)
+/* What the layout calls the weight that a tensor of the case is; NULL: it is none. */
+static const char *weight_name(const char *name, const char *prefix)
 {
+    const size_t n = strlen(prefix);
+    if (n)
+        return strncmp(name, prefix, n) == 0 ? name + n : NULL;
     for (size_t i = 0; i < sizeof(not_weights) / sizeof(not_weights[0]); i++)
         if (strncmp(name, not_weights[i], strlen(not_weights[i])) == 0)
-            return strncmp(name, "final_layer.", 12) == 0;
-    return true;
+            return strncmp(name, "final_layer.", 12) == 0 ? name : NULL;
+    return name;
 }
 
 static bool same_shape(const struct tensor *a, const struct st_tensor *b)
@@ -38,22 +42,26 @@ static bool same_shape(const struct tensor *a, const struct st_tensor *b)
 }
 
 int verify_load_weights(float *weights, const struct layout *l,
-                        const struct verify_case_files *files, struct err *err)
+                        const struct verify_case_files *files, const char *prefix,
+                        struct err *err)
 {
     for (int i = 0; i < layout_len(l); i++) {
+        char name[ST_NAME];
         const struct tensor *t = layout_at(l, i);
-        const struct st_tensor *from = st_find(files->golden, t->name);
+        snprintf(name, sizeof(name), "%s%s", prefix, t->name);
+        const struct st_tensor *from = st_find(files->golden, name);
         if (!from)
-            return err_set(err, ERR_DATA, "tensor %s is missing", t->name);
+            return err_set(err, ERR_DATA, "tensor %s is missing", name);
         if (!same_shape(t, from))
             return err_set(err, ERR_DATA, "tensor %s has another shape than its configuration asks "
-                           "for", t->name);
+                           "for", name);
         if (st_to_float(weights + t->offset, from, t->count, err) < 0)
             return -1;
     }
     for (int i = 0; i < st_len(files->golden); i++) {
         const char *name = st_at(files->golden, i)->name;
-        if (is_weight(name) && layout_find(l, name) < 0)
+        const char *weight = weight_name(name, prefix);
+        if (weight && layout_find(l, weight) < 0)
             return err_set(err, ERR_DATA, "tensor %s has no place in this configuration", name);
     }
     return 0;

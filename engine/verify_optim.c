@@ -29,18 +29,6 @@ struct run {
     int                             steps;
 };
 
-static int check(struct run *r, const char *name, enum verify_kind kind, const float *ours,
-                 size_t count, double scale, struct err *err)
-{
-    double *want = verify_want(r->files, name, count, err);
-    if (!want)
-        return -1;
-    const struct verify_row row = {name, kind, ours, want, count, scale};
-    verify_compare(r->result, r->files->config, &row);
-    free(want);
-    return 0;
-}
-
 static int count_steps(const struct st_file *golden)
 {
     int n = 0;
@@ -112,7 +100,8 @@ static int run_step(struct run *r, int k, struct err *err)
         r->norms[k] = (float)norm;
         /* After the first update the weights differ by rounding, and so do losses. */
         if (st_find(r->files->golden, name))
-            rc = check(r, name, VERIFY_LOSS, per_sample, (size_t)z.batch, 0, err);
+            rc = verify_check(r->result, r->files, name, VERIFY_LOSS, per_sample,
+                              (size_t)z.batch, 0, err);
     }
     free(per_sample);
     verify_batch_free(&batch);
@@ -146,7 +135,7 @@ static int check_final(struct run *r, const struct tensor *t, struct err *err)
     const struct verify_row row = {
         name, r->opt.type == OPTIM_CAME ? VERIFY_CAME : VERIFY_ADAMW,
         model_weights(step_model(r->step)) + t->offset + skip, want + skip, n, sqrt(change)};
-    verify_compare(r->result, r->files->config, &row);
+    verify_compare(r->result, r->files, &row);
     free(want);
     free(start);
     return 0;
@@ -189,7 +178,7 @@ static int check_state(struct run *r, const struct optim_state *s, struct err *e
         const struct verify_row row = {
             name, r->opt.type == OPTIM_CAME ? VERIFY_STATE_CAME : VERIFY_STATE_ADAMW,
             s->data + skip, want + skip, (size_t)s->count - skip, 0};
-        verify_compare(r->result, r->files->config, &row);
+        verify_compare(r->result, r->files, &row);
     }
     free(want);
     return rc;
@@ -201,8 +190,9 @@ static int check_all(struct run *r, struct err *err)
     struct optim *o = step_optim(r->step);
     if (model_pull(step_model(r->step), err) < 0 || optim_pull(o, err) < 0)
         return -1;
-    if (check(r, "losses", VERIFY_LOSS, r->losses, (size_t)r->steps, 0, err) < 0 ||
-        check(r, "grad_norms", VERIFY_NORM, r->norms, (size_t)r->steps, 0, err) < 0)
+    const size_t steps = (size_t)r->steps;
+    if (verify_check(r->result, r->files, "losses", VERIFY_LOSS, r->losses, steps, 0, err) < 0 ||
+        verify_check(r->result, r->files, "grad_norms", VERIFY_NORM, r->norms, steps, 0, err) < 0)
         return -1;
     for (int i = 0; i < layout_len(l); i++)
         if (layout_at(l, i)->kind == TENSOR_PARAM && check_final(r, layout_at(l, i), err) < 0)
@@ -232,7 +222,7 @@ int verify_optim(struct verify_result *result, const struct verify_case_files *f
         verify_schedule(&r.lr, &r.lr_known, files->config, err) < 0 ||
         step_create(&r.step, cfg, &z, &r.opt, verify_flow_shift(files->config), err) < 0 ||
         verify_load_weights(model_weights(step_model(r.step)), model_layout(step_model(r.step)),
-                            files, err) < 0 ||
+                            files, "", err) < 0 ||
         model_push(step_model(r.step), err) < 0)
         goto out;
     for (int k = 0; k < r.steps; k++)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "engine/verify.h"
 
@@ -24,6 +25,9 @@ struct verify_case_files {
     struct st_file *golden;
     struct st_file *ref64;     /* or NULL */
     struct st_file *optstate;  /* or NULL */
+    const char     *path;      /* of the JSON */
+    const char     *run;       /* what `golden` is a run of, in front of names; or NULL */
+    FILE           *each;      /* or NULL */
 };
 
 enum verify_kind {
@@ -52,8 +56,12 @@ struct verify_row {
 };
 
 /* Counts the comparison into the result, with the JSON's tolerance if it has one. */
-void verify_compare(struct verify_result *result, const json_t *config,
+void verify_compare(struct verify_result *result, const struct verify_case_files *files,
                     const struct verify_row *row);
+/* The same with the tensor `name` of the case. */
+int verify_check(struct verify_result *result, const struct verify_case_files *files,
+                 const char *name, enum verify_kind kind, const float *ours, size_t count,
+                 double scale, struct err *err);
 
 /* The tensor `name` as doubles (freed by the caller), from ref64 where it is there and
  * the name is not an input. NULL with an error when it is missing or not `count` long. */
@@ -67,9 +75,15 @@ float *verify_floats(const struct verify_case_files *files, const char *name, si
 int verify_optim(struct verify_result *result, const struct verify_case_files *files,
                  const struct model_config *cfg, struct err *err);
 
-/* verify_load.c: weights into a block, sizes of a batch from the shapes under `prefix` */
+/* verify.c: CASE.json to CASE.`suffix` */
+int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
+                       bool needed, struct err *err);
+
+/* verify_load.c: weights into a block, sizes of a batch from the shapes under `prefix`. The names of
+ * weights begin with `prefix`; with "" those are weights that are nothing else. */
 int verify_load_weights(float *weights, const struct layout *l,
-                        const struct verify_case_files *files, struct err *err);
+                        const struct verify_case_files *files, const char *prefix,
+                        struct err *err);
 int verify_limits(struct model_limits *max, const struct verify_case_files *files,
                   const char *x_name, const char *y_name, const struct model_config *cfg,
                   struct err *err);

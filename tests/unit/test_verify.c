@@ -44,15 +44,15 @@ static void golden_cases_pass(void **state)
         const char *name;
         int         tensors;
     } rows[] = {
-        {"tiny-base", 68}, {"tiny-qknorm", 76}, {"tiny-rect", 68},
-        {"tiny-adamw-5steps", 145}, {"tiny-came-5steps", 241},
+        {GOLDEN "tiny-base", 68}, {GOLDEN "tiny-qknorm", 76}, {GOLDEN "tiny-rect", 68},
+        {GOLDEN "tiny-adamw-5steps", 145}, {GOLDEN "tiny-came-5steps", 241},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char path[300];
         struct verify_result r;
         struct err err = {0};
-        snprintf(path, sizeof(path), GOLDEN "%s.json", rows[i].name);
-        if (verify_case(&r, path, &err) < 0)
+        snprintf(path, sizeof(path), "%s.json", rows[i].name);
+        if (verify_case(&r, path, NULL, &err) < 0)
             fail_msg("%s: %s", rows[i].name, err.text);
         assert_int_equal(r.tensors, rows[i].tensors);
         if (r.failed)
@@ -62,7 +62,7 @@ static void golden_cases_pass(void **state)
 
 /* What is done to a good case. */
 struct damage {
-    const char *json_path[3]; /* keys to a value of the JSON ... */
+    const char *json_path[4]; /* keys to a value of the JSON ... */
     const char *json_value;   /* ... that becomes this; "" = removed */
     const char *tensor;       /* this tensor ... */
     double      factor;       /* ... is multiplied */
@@ -70,12 +70,12 @@ struct damage {
     int         fails;        /* 1: compares badly; 0: cannot be run; -1: passes */
 };
 
-static void damage_json(const struct damage *d, const char *to)
+static void damage_json(const struct damage *d, const char *golden, const char *to)
 {
-    json_t *config = json_load_file(GOLDEN "tiny-base.json", 0, NULL), *at = config;
+    json_t *config = json_load_file(golden, 0, NULL), *at = config;
     assert_non_null(config);
-    for (int i = 0; i < 3 && d->json_path[i]; i++) {
-        if (i < 2 && d->json_path[i + 1]) {
+    for (int i = 0; i < 4 && d->json_path[i]; i++) {
+        if (i < 3 && d->json_path[i + 1]) {
             if (!json_object_get(at, d->json_path[i]))
                 json_object_set_new(at, d->json_path[i], json_object());
             at = json_object_get(at, d->json_path[i]);
@@ -121,6 +121,38 @@ static void damage_tensors(const struct damage *d, const char *golden, const cha
     free(own);
 }
 
+/* Runs the case `golden` with each damage in turn. Of its files the JSON, and those with `suffixes`. */
+static void run_damaged(const struct damage *rows, size_t count, const char *golden,
+                        const char *const *suffixes)
+{
+    char from[300], to[300];
+    for (size_t i = 0; i < count; i++) {
+        struct verify_result r;
+        struct err err = {0};
+        for (int k = 0; suffixes[k]; k++) {
+            snprintf(from, sizeof(from), "%s.%s", golden, suffixes[k]);
+            snprintf(to, sizeof(to), "%s/case.%s", dir, suffixes[k]);
+            damage_tensors(&rows[i], from, to);
+        }
+        snprintf(from, sizeof(from), "%s.json", golden);
+        snprintf(to, sizeof(to), "%s/case.json", dir);
+        damage_json(&rows[i], from, to);
+        const int rc = verify_case(&r, to, NULL, &err);
+        const int want = rows[i].fails == 0 ? -1 : 0;
+        if (rc != want || (rc == 0 && (r.failed > 0) != (rows[i].fails > 0)))
+            fail_msg("row %zu: %d, %d failed, worst %s \"%s\"", i, rc, r.failed, r.worst, err.text);
+        if (rows[i].fails >= 0 && !strstr(rc < 0 ? err.text : r.worst, rows[i].says))
+            fail_msg("row %zu: worst %s \"%s\"", i, r.worst, err.text);
+    }
+    unlink(to);
+    for (int k = 0; suffixes[k]; k++) {
+        snprintf(to, sizeof(to), "%s/case.%s", dir, suffixes[k]);
+        unlink(to);
+    }
+}
+
+static const char *const one_file[] = {"safetensors", NULL};
+
 static void damaged_cases_do_not_pass(void **state)
 {
     (void)state;
@@ -145,23 +177,27 @@ static void damaged_cases_do_not_pass(void **state)
         {{"vae", "vae_latent_dim"}, "16", NULL, 0, "shapes", 0},
         {{"train", "optimizer", "type"}, "\"Lion\"", NULL, 0, "Lion", 0},
     };
-    char json[300], tensors[300];
-    snprintf(json, sizeof(json), "%s/case.json", dir);
-    snprintf(tensors, sizeof(tensors), "%s/case.safetensors", dir);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct verify_result r;
-        struct err err = {0};
-        damage_json(&rows[i], json);
-        damage_tensors(&rows[i], GOLDEN "tiny-base.safetensors", tensors);
-        const int rc = verify_case(&r, json, &err);
-        const int want = rows[i].fails == 0 ? -1 : 0;
-        if (rc != want || (rc == 0 && (r.failed > 0) != (rows[i].fails > 0)))
-            fail_msg("row %zu: %d, %d failed, worst %s \"%s\"", i, rc, r.failed, r.worst, err.text);
-        if (rows[i].fails >= 0 && !strstr(rc < 0 ? err.text : r.worst, rows[i].says))
-            fail_msg("row %zu: worst %s \"%s\"", i, r.worst, err.text);
+    run_damaged(rows, ARRAY_LEN(rows), GOLDEN "tiny-base", one_file);
+}
+
+static void every_comparison_is_told(void **state)
+{
+    (void)state;
+    char line[300];
+    int lines = 0, ok = 0;
+    struct verify_result r;
+    struct err err = {0};
+    FILE *each = tmpfile();
+    assert_non_null(each);
+    assert_int_equal(verify_case(&r, GOLDEN "tiny-base.json", each, &err), 0);
+    rewind(each);
+    while (fgets(line, sizeof(line), each)) {
+        lines++;
+        ok += strncmp(line, "ok     ", 7) == 0 && strstr(line, ", tolerance ") != NULL;
     }
-    unlink(json);
-    unlink(tensors);
+    fclose(each);
+    assert_int_equal(lines, r.tensors);
+    assert_int_equal(ok, r.tensors);
 }
 
 /* Another schedule than the constant one: the case must list the rates it ran with. */
@@ -197,7 +233,7 @@ static void rates_of_other_schedules_are_listed(void **state)
             json_object_del(c, "lrs");
         assert_int_equal(json_dump_file(config, json, 0), 0);
         json_decref(config);
-        const int rc = verify_case(&r, json, &err);
+        const int rc = verify_case(&r, json, NULL, &err);
         if (rc != rows[i].rc || (rc == 0 && (r.failed > 0) != rows[i].failed) ||
             (rc < 0 && !strstr(err.text, rows[i].says)))
             fail_msg("row %zu: %d, %d failed, worst %s \"%s\"", i, rc, r.failed, r.worst, err.text);
@@ -213,10 +249,10 @@ static void what_is_not_there_is_named(void **state)
     char json[300];
     static const char *const texts[] = {"{\"model\": ", "[1, 2]", "{}"};
     struct err err = {0};
-    assert_int_equal(verify_case(&r, "/nonexistent/case.json", &err), -1);
+    assert_int_equal(verify_case(&r, "/nonexistent/case.json", NULL, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     struct err suffix = {0};
-    assert_int_equal(verify_case(&r, GOLDEN "tiny-base.safetensors", &suffix), -1);
+    assert_int_equal(verify_case(&r, GOLDEN "tiny-base.safetensors", NULL, &suffix), -1);
     snprintf(json, sizeof(json), "%s/alone.json", dir);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         FILE *f = fopen(json, "w");
@@ -224,7 +260,7 @@ static void what_is_not_there_is_named(void **state)
         fputs(texts[i], f);
         fclose(f);
         struct err e = {0};
-        assert_int_equal(verify_case(&r, json, &e), -1);
+        assert_int_equal(verify_case(&r, json, NULL, &e), -1);
         assert_true(e.text[0] != 0);
     }
     unlink(json);
@@ -256,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_cases_pass),
         cmocka_unit_test(damaged_cases_do_not_pass),
+        cmocka_unit_test(every_comparison_is_told),
         cmocka_unit_test(rates_of_other_schedules_are_listed),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(a_bench_measures),
