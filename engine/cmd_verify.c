@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify.c - jobctl-train verify [--backend cpu|cuda] [--precision fp32|bf16] [--each] CASE.json... */
+/* cmd_verify.c - jobctl-train verify [--backend B] [--precision P] [--each] CASE.json... */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>

@@ -178,18 +178,6 @@ out:
     return r;
 }
 
-int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
-                       bool needed, struct err *err)
-{
-    char path[4096];
-    const size_t stem = strlen(json_path) - strlen(".json");
-    if (snprintf(path, sizeof(path), "%.*s.%s", (int)stem, json_path, suffix) >= (int)sizeof(path))
-        return err_set(err, ERR_USAGE, "the path is too long");
-    if (!needed && access(path, F_OK) != 0)
-        return 0;
-    return st_open(out, path, err);
-}
-
 static int open_files(struct verify_case_files *f, struct err *err)
 {
     json_error_t why;
@@ -230,7 +218,8 @@ int verify_case(struct verify_result *result, const char *json_path, FILE *each,
     int r = -1;
     *result = (struct verify_result){.measure = ""};
     if (open_files(&f, err) == 0 && model_config_parse(&cfg, f.config, err) == 0)
-        r = verify_sana(result, &f, &cfg, err);
+        r = st_find(f.golden, "in.x1.0") ? verify_next(result, &f, &cfg, err)
+                                         : verify_sana(result, &f, &cfg, err);
     json_decref(f.config);
     st_close(f.golden);
     st_close(f.ref64);

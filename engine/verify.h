@@ -6,7 +6,8 @@
  * NAME.ref64.safetensors (the same outputs from a double precision run, which
  * are then what we compare with) and NAME.optstate.safetensors.  What is in the
  * file is what is checked: "in.*" a forward pass with activations, "loss.*" and
- * "grad.*" a training step, "step0.*" and on a run of the optimizer.
+ * "grad.*" a training step, "step0.*" and on a run of the optimizer.  Cases of Next-DiT
+ * ("in.x1.0") have their runs in NAME.RUN.safetensors, which the JSON names.
  *
  * Tolerances: each kind of tensor has one (verify_compare.c says why).  A number
  * under "tolerance" in the JSON, by tensor name, replaces it.

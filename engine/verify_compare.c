@@ -6,7 +6,9 @@
  * precision run in most gradients, and 3e-5 in those of the cross-attention's
  * queries and keys, where y is scaled by 0.01 and nearly cancels.  A gradient
  * that is truly zero leaves only rounding, so it is measured against a small
- * part of all gradients together.
+ * part of all gradients together.  Where AdamW's weights are all of one size of step, they
+ * are compared number by number, in parts of the learning rate: a gradient of the wrong sign is
+ * two of those.
  *
  * In bf16 inputs of products carry 8 bits: 2e-3 of rounding each, which a network of this depth
  * makes 1e-2 of its activations and 2e-2 of its gradients, 1e-1 where they cancel or where an
@@ -36,6 +38,8 @@ static const struct {
     [VERIFY_CAME] = {"L2 over the update", 5e-3, 2e-1},
     [VERIFY_STATE_ADAMW] = {"relative L2", 1e-3, 5e-2},
     [VERIFY_STATE_CAME] = {"relative L2", 5e-3, 2e-1},
+    [VERIFY_GRADIENT_ZERO] = {"L2 over all gradients", 1e-8, 1e-3},
+    [VERIFY_RATES] = {"largest difference over the rate", 0.05, 10},
     [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
 
@@ -103,7 +107,10 @@ static double error_of(const struct verify_row *r)
                fmax(fmax(norm_of(r->want, r->count), GRADIENT_FLOOR * r->scale), 1e-30);
     case VERIFY_ADAMW:
     case VERIFY_CAME:
+    case VERIFY_GRADIENT_ZERO:
         return norm_of_difference(r) / fmax(r->scale, 1e-30);
+    case VERIFY_RATES:
+        return most_apart(r) / fmax(r->scale, 1e-30);
     case VERIFY_STATE_ADAMW:
     case VERIFY_STATE_CAME:
         return norm_of_difference(r) / fmax(norm_of(r->want, r->count), 1e-30);

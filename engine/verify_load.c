@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_load.c - a golden case into our structures: weights, sizes, batches, optimizer */
+/* verify_load.c - a golden case into our structures: files, weights, sizes, batches, optimizer */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/err.h"
 #include "engine/layout.h"
@@ -12,6 +13,18 @@
 #include "engine/safetensors.h"
 #include "engine/schedule.h"
 #include "engine/verify_parts.h"
+
+int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
+                       bool needed, struct err *err)
+{
+    char path[4096];
+    const size_t stem = strlen(json_path) - strlen(".json");
+    if (snprintf(path, sizeof(path), "%.*s.%s", (int)stem, json_path, suffix) >= (int)sizeof(path))
+        return err_set(err, ERR_USAGE, "the path is too long");
+    if (!needed && access(path, F_OK) != 0)
+        return 0;
+    return st_open(out, path, err);
+}
 
 /* First parts of names that are not weights; "pos_embed" is a constant of the authors'. */
 static const char *const not_weights[] = {
@@ -65,6 +78,15 @@ int verify_load_weights(float *weights, const struct layout *l,
             return err_set(err, ERR_DATA, "tensor %s has no place in this configuration", name);
     }
     return 0;
+}
+
+int verify_begin_weights(struct model *m, const struct verify_case_files *files, struct err *err)
+{
+    const json_t *rule = json_object_get(files->config, "procedural");
+    const int r = rule ? verify_rule_weights(model_weights(m), model_layout(m), rule, err)
+                       : verify_load_weights(model_weights(m), model_layout(m), files, "param.",
+                                             err);
+    return r < 0 ? -1 : model_push(m, err);
 }
 
 int verify_limits(struct model_limits *max, const struct verify_case_files *files,

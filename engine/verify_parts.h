@@ -12,6 +12,7 @@
 
 struct err;
 struct layout;
+struct model;
 struct model_config;
 struct model_limits;
 struct optim_config;
@@ -40,12 +41,14 @@ enum verify_kind {
     VERIFY_CAME,
     VERIFY_STATE_ADAMW, /* relative L2 of optimizer state */
     VERIFY_STATE_CAME,
+    VERIFY_GRADIENT_ZERO, /* of what is zero but for rounding: L2 over that of all gradients */
+    VERIFY_RATES,       /* largest difference of weights, over the learning rate */
     VERIFY_EXACT,       /* same bits */
     VERIFY_KINDS
 };
 
 /* One comparison. `scale`: for gradients the norm of all of them, for updates the
- * norm of the update of this tensor; else unused. */
+ * norm of the update of this tensor, or the learning rate; else unused. */
 struct verify_row {
     const char      *name;
     enum verify_kind kind;
@@ -71,19 +74,35 @@ double *verify_want(const struct verify_case_files *files, const char *name, siz
 float *verify_floats(const struct verify_case_files *files, const char *name, size_t count,
                      struct err *err);
 
+/* verify_next.c: a case of Next-DiT. verify_next_train.c: its runs of the optimizer */
+int verify_next(struct verify_result *result, const struct verify_case_files *files,
+                const struct model_config *cfg, struct err *err);
+int verify_next_train(struct verify_result *result, const struct verify_case_files *files,
+                      const struct model_config *cfg, struct err *err);
+
+/* verify_rule.c: a case without weights says how they are drawn */
+int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,
+                        struct err *err);
+/* Of `count` numbers such a case has so many, and the j-th is this one of them. */
+enum { VERIFY_SAMPLES = 64 };
+size_t verify_rule_samples(size_t count);
+size_t verify_rule_sample(size_t count, size_t j);
+
 /* verify_optim.c: "step0.*" and on */
 int verify_optim(struct verify_result *result, const struct verify_case_files *files,
                  const struct model_config *cfg, struct err *err);
 
-/* verify.c: CASE.json to CASE.`suffix` */
+/* verify_load.c: CASE.json to CASE.`suffix`; *out stays where that is neither there nor needed */
 int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
                        bool needed, struct err *err);
-
-/* verify_load.c: weights into a block, sizes of a batch from the shapes under `prefix`. The names of
- * weights begin with `prefix`; with "" those are weights that are nothing else. */
+/* Weights into a block; their names begin with `prefix`, or with "" they are what is nothing
+ * else. */
 int verify_load_weights(float *weights, const struct layout *l,
                         const struct verify_case_files *files, const char *prefix,
                         struct err *err);
+/* Into a model: "param.*", or what the case's rule draws. */
+int verify_begin_weights(struct model *m, const struct verify_case_files *files, struct err *err);
+/* Sizes of a batch from the shapes of two tensors. */
 int verify_limits(struct model_limits *max, const struct verify_case_files *files,
                   const char *x_name, const char *y_name, const struct model_config *cfg,
                   struct err *err);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify_next_train.c - the runs of a Next-DiT case: steps of AdamW, weights and averages after
+ *
+ * The JSON's "train" names them and their settings; CASE.RUN.safetensors has the batches of
+ * all steps and what came of them.  Where the true gradient of a tensor is zero, AdamW makes
+ * steps of full size out of rounding, in another direction on each machine: the JSON lists
+ * those tensors, and nobody compares them.
+ *
+ * The authors take the moving average after an update, this engine before the next one: what
+ * they have after five is what we have once a sixth update has begun.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/err.h"
+#include "engine/layout.h"
+#include "engine/model.h"
+#include "engine/optim.h"
+#include "engine/safetensors.h"
+#include "engine/verify_parts.h"
+#include "engine/verify_pictures.h"
+
+enum { STEPS_MAX = 1000 };
+
+struct run {
+    struct verify_result    *result;
+    struct verify_case_files files; /* golden: those of the run */
+    const json_t            *told;  /* train.RUN of the JSON */
+    struct optim_config      opt;
+    double                   lr;
+    int                      steps;
+    struct verify_pictures  *pictures;
+    struct model            *model; /* of the pictures */
+    struct optim            *optim;
+    float                   *losses, *norms;
+};
+
+static int read_number(const json_t *hyper, const char *key, double *to, struct err *err)
+{
+    const json_t *v = json_object_get(hyper, key);
+    if (!json_is_number(v))
+        return err_set(err, ERR_USAGE, "hyper.%s is missing, or not a number", key);
+    *to = json_number_value(v);
+    return 0;
+}
+
+static bool is_known(const char *key)
+{
+    static const char *const known[] = {"lr", "betas", "eps", "wd", "grad_clip", "ema_decay",
+                                        "steps"};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(key, known[i]) == 0)
+            return true;
+    return false;
+}
+
+static int read_hyper(struct run *r, struct err *err)
+{
+    json_t *hyper = json_object_get(r->told, "hyper"), *v;
+    const json_t *betas = json_object_get(hyper, "betas");
+    const char *key;
+    double steps = 0;
+    r->opt = (struct optim_config){.type = OPTIM_ADAMW, .clip_threshold = 1};
+    for (size_t i = 0; i < 2; i++)
+        r->opt.beta[i] = json_number_value(json_array_get(betas, i));
+    json_object_foreach(hyper, key, v)
+        if (!is_known(key))
+            return err_set(err, ERR_USAGE, "hyper.%.60s is not a setting that verify knows", key);
+    if (read_number(hyper, "lr", &r->lr, err) < 0 ||
+        read_number(hyper, "eps", &r->opt.eps[0], err) < 0 ||
+        read_number(hyper, "wd", &r->opt.weight_decay, err) < 0 ||
+        read_number(hyper, "grad_clip", &r->opt.clip, err) < 0 ||
+        read_number(hyper, "ema_decay", &r->opt.ema, err) < 0 ||
+        read_number(hyper, "steps", &steps, err) < 0)
+        return -1;
+    if (json_array_size(betas) != 2 || !(steps >= 1 && steps <= STEPS_MAX) || !(r->lr > 0))
+        return err_set(err, ERR_USAGE, "hyper must have two betas, an lr above 0, and from 1 to %d "
+                       "steps", STEPS_MAX);
+    r->steps = (int)steps;
+    return 0;
+}
+
+/* `begun`: the files of the case, which the run begins from. */
+static int begin(struct run *r, const struct verify_case_files *begun,
+                 const struct model_config *cfg, struct err *err)
+{
+    char suffix[64];
+    snprintf(suffix, sizeof(suffix), "%s.safetensors", r->files.run);
+    r->files.golden = NULL;
+    if (read_hyper(r, err) < 0 ||
+        verify_open_beside(&r->files.golden, r->files.path, suffix, true, err) < 0)
+        return -1;
+    r->losses = calloc((size_t)r->steps, sizeof(*r->losses));
+    r->norms = calloc((size_t)r->steps, sizeof(*r->norms));
+    if (!r->losses || !r->norms)
+        return err_set(err, ERR_MEMORY, "no memory for %d steps", r->steps);
+    if (verify_pictures_create(&r->pictures, cfg, &r->files, err) < 0)
+        return -1;
+    r->model = verify_pictures_model(r->pictures);
+    if (verify_begin_weights(r->model, begun, err) < 0 ||
+        optim_create(&r->optim, &r->opt, model_layout(r->model), NULL, err) < 0)
+        return -1;
+    optim_ema_reset(r->optim, model_weights(r->model));
+    return 0;
+}
+
+static void update(struct run *r, double norm, double lr)
+{
+    optim_step(r->optim, model_kernel_weights(r->model), model_kernel_narrow(r->model),
+               model_kernel_grads(r->model), norm, lr);
+}
+
+static int run_step(struct run *r, int k, struct err *err)
+{
+    char prefix[32];
+    struct verify_picture seen;
+    double total = 0, loss = 0;
+    snprintf(prefix, sizeof(prefix), "step%d.in.", k);
+    if (verify_pictures_begin(r->pictures, &r->files, prefix, err) < 0)
+        return -1;
+    const int pictures = verify_pictures_len(r->pictures);
+    for (int i = 0; i < pictures; i++) {
+        if (verify_pictures_forward(r->pictures, i, &seen, err) < 0 ||
+            verify_pictures_backward(r->pictures, &loss, err) < 0)
+            return -1;
+        total += loss;
+    }
+    const double norm = optim_grad_norm(model_ops(r->model), model_layout(r->model),
+                                        model_kernel_grads(r->model));
+    update(r, norm, r->lr);
+    r->losses[k] = (float)(total / pictures);
+    r->norms[k] = (float)norm;
+    return 0;
+}
+
+static bool is_noise(const struct run *r, const char *tensor)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach(json_object_get(r->told, "rounding_noise_driven_tensors"), i, name)
+        if (json_string_value(name) && strcmp(json_string_value(name), tensor) == 0)
+            return true;
+    return false;
+}
+
+/* "final.param" or "final.ema" of every tensor; `ours` is a block of the layout. */
+static int check_block(struct run *r, const char *prefix, const float *ours, struct err *err)
+{
+    const struct layout *l = model_layout(r->model);
+    for (int i = 0; i < layout_len(l); i++) {
+        char name[ST_NAME];
+        const struct tensor *t = layout_at(l, i);
+        snprintf(name, sizeof(name), "%s.%s", prefix, t->name);
+        if (!is_noise(r, t->name) &&
+            verify_check(r->result, &r->files, name, VERIFY_RATES, ours + t->offset, t->count,
+                         r->lr, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A run may have kept its averages only. */
+static bool has_weights(const struct run *r)
+{
+    for (int i = 0; i < st_len(r->files.golden); i++)
+        if (strncmp(st_at(r->files.golden, i)->name, "final.param.", 12) == 0)
+            return true;
+    return false;
+}
+
+static int check_final(struct run *r, struct err *err)
+{
+    const size_t steps = (size_t)r->steps;
+    if (model_pull(r->model, err) < 0 ||
+        verify_check(r->result, &r->files, "train.loss", VERIFY_LOSS, r->losses, steps, 0,
+                     err) < 0 ||
+        verify_check(r->result, &r->files, "train.grad_norm", VERIFY_NORM, r->norms, steps, 0,
+                     err) < 0)
+        return -1;
+    if (has_weights(r) && check_block(r, "final.param", model_weights(r->model), err) < 0)
+        return -1;
+    update(r, 0, 0); /* takes the average first: see above */
+    if (optim_pull(r->optim, err) < 0)
+        return -1;
+    return check_block(r, "final.ema", optim_ema(r->optim), err);
+}
+
+static int verify_run(struct run *r, const struct verify_case_files *begun,
+                      const struct model_config *cfg, struct err *err)
+{
+    int rc = begin(r, begun, cfg, err);
+    for (int k = 0; rc == 0 && k < r->steps; k++)
+        rc = run_step(r, k, err);
+    if (rc == 0)
+        rc = check_final(r, err);
+    optim_destroy(r->optim);
+    verify_pictures_destroy(r->pictures);
+    st_close(r->files.golden);
+    free(r->losses);
+    free(r->norms);
+    return rc < 0 ? err_prefix(err, "run %s: ", r->files.run) : 0;
+}
+
+int verify_next_train(struct verify_result *result, const struct verify_case_files *files,
+                      const struct model_config *cfg, struct err *err)
+{
+    const char *name;
+    json_t *told;
+    json_object_foreach(json_object_get(files->config, "train"), name, told) {
+        struct run r = {.result = result, .files = *files, .told = told};
+        r.files.run = name;
+        if (verify_run(&r, files, cfg, err) < 0)
+            return -1;
+    }
+    return 0;
+}
