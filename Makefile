@@ -141,7 +141,7 @@ golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' auth
 	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
 
 # The compiler of the systems that notebook VMs have; it once got vectors wrong that a newer one gets right.
-OLDER := $(patsubst %,build/gcc-11/obj/tests/unit/test_%,attention conv matmul norm pointwise update step)
+OLDER := $(patsubst %,build/gcc-11/obj/tests/unit/test_%,attention conv heads matmul norm pointwise rmsmod update step)
 older:  ## the engine and its numbers once more through gcc 11
 	@command -v gcc-11 >/dev/null || { echo "no gcc-11 found: skipped"; exit 0; }; \
 	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \

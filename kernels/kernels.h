@@ -48,6 +48,13 @@ struct kern_text {
     int          most;
 };
 
+/* Keys of a batch, for `heads` heads: those of sample b are rows first[b] to first[b + 1], at most
+ * `most` of them and at least one; first NULL: each sample has `most`. */
+struct kern_keys {
+    const int *first; /* [batch + 1], an array of the table */
+    int        most, heads;
+};
+
 /* What is kept for the backward pass of linear attention ... */
 struct kern_lin_attn {
     float *vk;   /* [batch, heads, dim + 1, dim]: sum over tokens of (v, 1)^T k */
@@ -249,6 +256,16 @@ struct kern_ops {
      * ld; dim is even. */
     void (*rope)(void *x, int ld, const float *real, const float *imag, bool back,
                  struct kern_heads s);
+    /* out = softmax(q k^T / sqrt(dim)) v;  query head j with key head j / (heads / t.heads).
+     * q, out: [batch*tokens], ld heads*dim;  k, v: rows of t.
+     * kept: [batch, heads, tokens], the log of the sum of exponentials of a row */
+    void (*attend)(void *out, float *kept, const void *q, const void *k, int ldk, const void *v,
+                   int ldv, struct kern_keys t, struct kern_heads s);
+    /* dq +=;  dk =, dv = (rows of t, lddkv). No array of probabilities is kept: they are computed
+     * again, block by block. */
+    void (*attend_back)(void *dq, void *dk, void *dv, int lddkv, const void *dout, const void *out,
+                        const float *kept, const void *q, const void *k, int ldk, const void *v,
+                        int ldv, struct kern_keys t, struct kern_heads s);
     /* y = a + tanh(gate[h]) * c, rows of heads * dim; y may be a */
     void (*head_gate)(void *y, const void *a, const void *c, const float *gate, int rows, int heads,
                       int dim);

@@ -19,6 +19,7 @@
         KERN_JOIN(heads, suffix)(ops);     \
         KERN_JOIN(linattn, suffix)(ops);   \
         KERN_JOIN(crossattn, suffix)(ops); \
+        KERN_JOIN(attend, suffix)(ops);    \
         KERN_JOIN(conv, suffix)(ops);      \
         KERN_JOIN(loss, suffix)(ops);      \
         KERN_JOIN(reduce, suffix)(ops);    \

@@ -28,6 +28,7 @@ struct kern_ops;
     void KERN_JOIN(heads, suffix)(struct kern_ops *);     \
     void KERN_JOIN(linattn, suffix)(struct kern_ops *);   \
     void KERN_JOIN(crossattn, suffix)(struct kern_ops *); \
+    void KERN_JOIN(attend, suffix)(struct kern_ops *);    \
     void KERN_JOIN(conv, suffix)(struct kern_ops *);      \
     void KERN_JOIN(loss, suffix)(struct kern_ops *);      \
     void KERN_JOIN(reduce, suffix)(struct kern_ops *);    \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_attention.c - linear and softmax attention against double, gradients by differences */
+/* test_attention.c - linear and softmax attention against double, gradients by differences; that in
+ * blocks against the whole */
 #include "tests/unit/kern_test.h"
 
 /* q, k, v and the output of one sample and head, in double, for both attentions. */
@@ -226,6 +227,101 @@ static void check_packed_captions(const struct kern_ops *k)
     arrays_end("packed captions");
 }
 
+/* Each head of keys as often as heads of queries share it. */
+static float *spread(const float *from, int ld, int rows, struct kern_heads s, int key_heads)
+{
+    const int C = s.heads * s.dim, serves = s.heads / key_heads;
+    float *to = array_new((size_t)(rows * C), 0);
+    for (int r = 0; r < rows; r++)
+        for (int h = 0; h < s.heads; h++)
+            memcpy(to + r * C + h * s.dim, from + r * ld + h / serves * s.dim,
+                   (size_t)s.dim * sizeof(float));
+    return to;
+}
+
+/* ... and its gradients together. */
+static double *gather_heads(const float *from, int rows, struct kern_heads s, int key_heads)
+{
+    const int serves = s.heads / key_heads, C = key_heads * s.dim;
+    double *to = doubles_new((size_t)(rows * C));
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < s.heads * s.dim; i++)
+            to[r * C + i / s.dim / serves * s.dim + i % s.dim] +=
+                (double)from[r * s.heads * s.dim + i];
+    return to;
+}
+
+static double *doubles_of(const float *from, size_t n)
+{
+    double *to = doubles_new(n);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (double)from[i];
+    return to;
+}
+
+/* Attention without an array of probabilities is what cross_attn() makes with one, all keys valid
+ * and each head with keys of its own. first NULL: `most` keys for each sample. */
+static void check_attend(const struct kern_ops *k, struct kern_heads s, const int *first, int most,
+                         int key_heads, double size)
+{
+    const int C = s.heads * s.dim, K = key_heads * s.dim, ld = 2 * K + 3, ldd = 2 * K + 5;
+    const int T = first ? first[s.batch] : s.batch * most;
+    const size_t n = (size_t)(s.batch * s.tokens * C), nt = (size_t)(T * C);
+    const size_t np = (size_t)(s.heads * s.tokens * T);
+    const double slack = size > 2 ? size : 1;
+    float *q = array_new(n, size), *kv = array_new((size_t)(T * ld), 2), *dout = array_new(n, 1);
+    float *ones = array_new((size_t)T, 0), *out = array_new(n, 1), *dq = array_new(n, 1);
+    float *kept = array_new((size_t)(s.batch * s.heads * s.tokens), 1);
+    float *dkv = array_new((size_t)(T * ldd), 1), *prob = array_new(np, 1);
+    float *work = array_new(np, 1), *other = array_new(n, 1), *other_dq = array_new(n, 1);
+    float *other_dk = array_new(nt, 1), *other_dv = array_new(nt, 1);
+    const float *wide_k = spread(kv, ld, T, s, key_heads);
+    const float *wide_v = spread(kv + K, ld, T, s, key_heads);
+    const struct kern_text text = {ones, first, most};
+    const struct kern_keys t = {first, most, key_heads};
+    for (int i = 0; i < T; i++)
+        ones[i] = 1;
+    k->cross_attn(other, prob, q, wide_k, C, wide_v, C, text, s);
+    k->cross_attn_back(other_dq, other_dk, other_dv, C, work, dout, prob, q, wide_k, C, wide_v, C,
+                       text, s);
+    for (size_t i = 0; i < n; i++)
+        other_dq[i] += dq[i];
+    double *want = doubles_of(other, n), *want_dq = doubles_of(other_dq, n);
+    double *want_dk = gather_heads(other_dk, T, s, key_heads);
+    double *want_dv = gather_heads(other_dv, T, s, key_heads);
+    k->attend(out, kept, q, kv, ld, kv + K, ld, t, s);
+    near("attend", k->name, out, want, n, 2e-6 * slack);
+    k->attend_back(dq, dkv, dkv + K, ldd, dout, out, kept, q, kv, ld, kv + K, ld, t, s);
+    near("attend_back dq", k->name, dq, want_dq, n, 5e-6 * slack);
+    near("attend_back dk", k->name, columns(dkv, T, ldd, K), want_dk, (size_t)(T * K),
+         5e-6 * slack);
+    near("attend_back dv", k->name, columns(dkv + K, T, ldd, K), want_dv, (size_t)(T * K),
+         5e-6 * slack);
+    free(want);
+    free(want_dq);
+    free(want_dk);
+    free(want_dv);
+    arrays_end("attend");
+}
+
+static void attends(const struct kern_ops *k)
+{
+    static const int first[] = {0, 4, 5, 12}, far[] = {0, 300, 613};
+    check_attend(k, (struct kern_heads){1, 1, 1, 1}, NULL, 1, 1, 2);
+    check_attend(k, (struct kern_heads){2, 5, 3, 4}, NULL, 5, 3, 2);
+    check_attend(k, (struct kern_heads){3, 7, 4, 6}, first, 7, 2, 2);
+    check_attend(k, (struct kern_heads){2, 270, 4, 8}, far, 313, 2, 2);
+    /* three queries and one key over; one key takes nearly all */
+    check_attend(k, (struct kern_heads){1, 131, 2, 17}, NULL, 257, 1, 2);
+    check_attend(k, (struct kern_heads){1, 60, 2, 24}, NULL, 520, 2, 40);
+}
+
+static void attend_test(void **state)
+{
+    (void)state;
+    each_isa(attends);
+}
+
 static void attentions(const struct kern_ops *k)
 {
     static const struct {
@@ -266,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_test),
+        cmocka_unit_test(attend_test),
         cmocka_unit_test(no_valid_token_is_no_nan),
     };
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);

@@ -66,10 +66,31 @@ static void heads(const struct kern_ops *k)
     arrays_end("heads");
 }
 
+/* More keys and queries than a block has, and two heads of queries to a head of keys. */
+static void attention(const struct kern_ops *k)
+{
+    enum { K = C / 2 };
+    static const int first[] = {0, 1, ROWS};
+    const struct kern_heads s = {B, N, H, DIM};
+    const struct kern_keys t = {first, ROWS - 1, H / 2};
+    float *q = array_new(ALL, 2), *keys = array_new(ALL, 2), *out = array_new(ALL, 1);
+    float *kept = array_new((size_t)ROWS * H, 1), *dq = array_new(ALL, 1);
+    float *dkv = array_new(ALL, 1);
+    const float *dout = array_new(ALL, 1);
+    k->attend(out, kept, q, keys, C, keys + K, C, t, s);
+    k->attend_back(dq, dkv, dkv + K, C, dout, out, kept, q, keys, C, keys + K, C, t, s);
+    add(k, out, ALL);
+    add(k, kept, (size_t)ROWS * H);
+    add(k, dq, ALL);
+    add(k, dkv, ALL);
+    arrays_end("attention");
+}
+
 static int print_digest(void)
 {
     norms(kern_cpu());
     heads(kern_cpu());
+    attention(kern_cpu());
     printf("%016llx\n", (unsigned long long)digest);
     return 0;
 }

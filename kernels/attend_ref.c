@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attend_ref.c - softmax attention of tokens to tokens, without an array of all probabilities
+ *
+ * A block of queries meets the keys a block at a time: products, exponentials,
+ * and what they take of v is added to the output, which shrinks when a larger
+ * score turns up.  The log of each row's sum is kept, so that the backward pass
+ * makes any block of probabilities again from q and k.
+ *
+ * Forward, queries are shared among threads; backward, heads of the keys, to
+ * whose gradients then nobody else adds.  Each product is one sgemm of a size
+ * that no number of threads changes, and so are its bits.
+ */
+#include <cblas.h>
+#include <float.h>
+#include <math.h>
+
+#include "kernels/kernels.h"
+#include "kernels/lane.h"
+#include "kernels/table.h"
+#include "kernels/team.h"
+#include "kernels/tile.h"
+
+/* A block of scores is 128 KiB: it stays in the second cache. */
+enum { QUERIES = 128, KEYS = 256 };
+
+struct attend_args {
+    float            *out, *kept, *dq, *dk, *dv;
+    const float      *q, *k, *v, *dout, *out_was, *kept_was;
+    int               ldk, ldv, lddkv;
+    float             scale;
+    struct kern_keys  t;
+    struct kern_heads s;
+};
+
+/* Queries of one head, and all keys that they meet. */
+struct block {
+    size_t q, kept;   /* where they begin, in q as in out and in what is kept */
+    size_t k, v, dkv; /* where the keys do */
+    int    ld, rows, keys;
+};
+
+static struct block block_at(const struct attend_args *a, int b, int h, int first)
+{
+    const struct kern_heads s = a->s;
+    const size_t head = (size_t)h, dim = (size_t)s.dim, heads = (size_t)s.heads;
+    const size_t col = (size_t)(h / (s.heads / a->t.heads)) * dim;
+    const int row = text_first(a->t.first, a->t.most, b);
+    const int left = s.tokens - first;
+    return (struct block){
+        .q = (((size_t)b * (size_t)s.tokens + (size_t)first) * heads + head) * dim,
+        .kept = ((size_t)b * heads + head) * (size_t)s.tokens + (size_t)first,
+        .k = (size_t)row * (size_t)a->ldk + col,
+        .v = (size_t)row * (size_t)a->ldv + col,
+        .dkv = (size_t)row * (size_t)a->lddkv + col,
+        .ld = s.heads * s.dim,
+        .rows = left < QUERIES ? left : QUERIES,
+        .keys = text_first(a->t.first, a->t.most, b + 1) - row,
+    };
+}
+
+static int keys_from(const struct block *b, int key)
+{
+    return b->keys - key < KEYS ? b->keys - key : KEYS;
+}
+
+/* c[m,n] = keep c + alpha a b^T, a b, or a^T b */
+static void times_turned(float *c, int ldc, float alpha, const float *a, int lda, const float *b,
+                         int ldb, int m, int n, int k)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, alpha, a, lda, b, ldb, 0.0f, c,
+                ldc);
+}
+
+static void times(float *c, int ldc, float keep, float alpha, const float *a, int lda,
+                  const float *b, int ldb, int m, int n, int k)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c,
+                ldc);
+}
+
+static void turned_times(float *c, int ldc, float keep, float alpha, const float *a, int lda,
+                         const float *b, int ldb, int m, int n, int k)
+{
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c,
+                ldc);
+}
+
+static void scale_row(float *y, float by, int n)
+{
+    for (int i = 0; i < n; i += LANES)
+        lane_store_at(y, i, n, lane_load_at(y, i, n) * by);
+}
+
+/* The largest score and the sum of exponentials of what a row has met so far. */
+struct softmax {
+    float top, sum;
+};
+
+/* p = exp(p - top) with these scores met too; by how much all before shrinks. */
+static float meet(struct softmax *row, float *p, int n)
+{
+    v16 tops = lane_all(row->top), sum = {0};
+    for (int i = 0; i < n; i += LANES)
+        tops = lane_max(tops, lane_pick(lane_first(n - i), lane_load_at(p, i, n), tops));
+    const float top = lane_top(tops), shrink = expf(row->top - top);
+    for (int i = 0; i < n; i += LANES) {
+        const v16 e = lane_exp(lane_load_at(p, i, n) - top);
+        lane_store_at(p, i, n, e);
+        sum += lane_pick(lane_first(n - i), e, lane_all(0.0f));
+    }
+    row->sum = row->sum * shrink + lane_sum(sum);
+    row->top = top;
+    return shrink;
+}
+
+static void attend_block(const struct attend_args *a, struct block b)
+{
+    const int D = a->s.dim;
+    struct softmax row[QUERIES];
+    float p[QUERIES * KEYS], *out = a->out + b.q;
+    for (int r = 0; r < b.rows; r++)
+        row[r] = (struct softmax){-FLT_MAX, 0.0f};
+    for (int l = 0; l < b.keys; l += KEYS) {
+        const int n = keys_from(&b, l);
+        times_turned(p, KEYS, a->scale, a->q + b.q, b.ld, a->k + b.k + (size_t)l * (size_t)a->ldk,
+                     a->ldk, b.rows, n, D);
+        for (int r = 0; r < b.rows; r++) {
+            const float shrink = meet(&row[r], p + r * KEYS, n);
+            if (l > 0 && shrink != 1.0f)
+                scale_row(out + (size_t)r * (size_t)b.ld, shrink, D);
+        }
+        times(out, b.ld, l > 0 ? 1.0f : 0.0f, 1.0f, p, KEYS,
+              a->v + b.v + (size_t)l * (size_t)a->ldv, a->ldv, b.rows, D, n);
+    }
+    for (int r = 0; r < b.rows; r++) {
+        scale_row(out + (size_t)r * (size_t)b.ld, 1.0f / row[r].sum, D);
+        a->kept[b.kept + (size_t)r] = row[r].top + logf(row[r].sum);
+    }
+}
+
+/* Item i is a sample, a head, and a block of its queries. */
+static void attend_blocks(const void *arg, size_t from, size_t to)
+{
+    const struct attend_args *a = arg;
+    const int blocks = (a->s.tokens + QUERIES - 1) / QUERIES;
+    for (size_t i = from; i < to; i++) {
+        const int head = (int)i / blocks;
+        attend_block(a, block_at(a, head / a->s.heads, head % a->s.heads,
+                                 (int)i % blocks * QUERIES));
+    }
+}
+
+static void attend(void *out, float *kept, const void *q, const void *k, int ldk, const void *v,
+                   int ldv, struct kern_keys t, struct kern_heads s)
+{
+    const struct attend_args a = {
+        .out = out, .kept = kept, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv,
+        .scale = 1.0f / sqrtf((float)s.dim), .t = t, .s = s,
+    };
+    const int blocks = (s.tokens + QUERIES - 1) / QUERIES;
+    team_range((size_t)(s.batch * s.heads * blocks), 1, 2 * QUERIES * (size_t)t.most,
+               attend_blocks, &a);
+}
+
+/* delta[r] = dout out of a row, which is what softmax takes from the gradient of each score. */
+static void output_sums(float *delta, const struct attend_args *a, const struct block *b)
+{
+    const int D = a->s.dim;
+    for (int r = 0; r < b->rows; r++) {
+        const size_t at = b->q + (size_t)r * (size_t)b->ld;
+        v16 sum = {0};
+        for (int i = 0; i < D; i += LANES)
+            sum += lane_load_at(a->dout + at, i, D) * lane_load_at(a->out_was + at, i, D);
+        delta[r] = lane_sum(sum);
+    }
+}
+
+/* keep: 0 for the first queries that these keys meet, later 1 */
+static void back_block(const struct attend_args *a, struct block b, float keep)
+{
+    const int D = a->s.dim;
+    const float *q = a->q + b.q, *dout = a->dout + b.q;
+    float p[QUERIES * KEYS], ds[QUERIES * KEYS], delta[QUERIES];
+    output_sums(delta, a, &b);
+    for (int l = 0; l < b.keys; l += KEYS) {
+        const int n = keys_from(&b, l);
+        const float *k = a->k + b.k + (size_t)l * (size_t)a->ldk;
+        const float *v = a->v + b.v + (size_t)l * (size_t)a->ldv;
+        const size_t dkv = b.dkv + (size_t)l * (size_t)a->lddkv;
+        times_turned(p, KEYS, a->scale, q, b.ld, k, a->ldk, b.rows, n, D);
+        times_turned(ds, KEYS, 1.0f, dout, b.ld, v, a->ldv, b.rows, n, D);
+        for (int r = 0; r < b.rows; r++) {
+            const float kept = a->kept_was[b.kept + (size_t)r];
+            float *pr = p + r * KEYS, *dr = ds + r * KEYS;
+            for (int i = 0; i < n; i += LANES) {
+                const v16 e = lane_exp(lane_load_at(pr, i, n) - kept);
+                lane_store_at(pr, i, n, e);
+                lane_store_at(dr, i, n, e * (lane_load_at(dr, i, n) - delta[r]));
+            }
+        }
+        turned_times(a->dv + dkv, a->lddkv, keep, 1.0f, p, KEYS, dout, b.ld, n, D, b.rows);
+        times(a->dq + b.q, b.ld, 1.0f, a->scale, ds, KEYS, k, a->ldk, b.rows, D, n);
+        turned_times(a->dk + dkv, a->lddkv, keep, a->scale, ds, KEYS, q, b.ld, n, D, b.rows);
+    }
+}
+
+/* Item i is a sample and a head of the keys, with all heads of queries that it serves. */
+static void attend_back_heads(const void *arg, size_t from, size_t to)
+{
+    const struct attend_args *a = arg;
+    const int serves = a->s.heads / a->t.heads;
+    for (size_t i = from; i < to; i++) {
+        const int b = (int)i / a->t.heads, h0 = (int)i % a->t.heads * serves;
+        for (int h = h0; h < h0 + serves; h++)
+            for (int n = 0; n < a->s.tokens; n += QUERIES)
+                back_block(a, block_at(a, b, h, n), h == h0 && n == 0 ? 0.0f : 1.0f);
+    }
+}
+
+static void attend_back(void *dq, void *dk, void *dv, int lddkv, const void *dout, const void *out,
+                        const float *kept, const void *q, const void *k, int ldk, const void *v,
+                        int ldv, struct kern_keys t, struct kern_heads s)
+{
+    const struct attend_args a = {
+        .dq = dq, .dk = dk, .dv = dv, .lddkv = lddkv, .dout = dout, .out_was = out,
+        .kept_was = kept, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv,
+        .scale = 1.0f / sqrtf((float)s.dim), .t = t, .s = s,
+    };
+    team_range((size_t)(s.batch * t.heads), 1, 4 * (size_t)s.tokens * (size_t)t.most,
+               attend_back_heads, &a);
+}
+
+void KERN_FILL(attend)(struct kern_ops *ops)
+{
+    ops->attend = attend;
+    ops->attend_back = attend_back;
+}
