@@ -366,12 +366,21 @@ static void check_data(struct checkup *c)
     if (!json_is_object(json_object_get(c->spec, "train")))
         return;
     if (!train)
-        row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN, "change what it names, then look again", "%s",
+        row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN,
+            "change what it names; `jobctl verify-data FILE` lists all that is wrong", "%s",
             wrong[0] ? wrong : "the engine was not asked");
     else
         row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)number(train, "samples"),
             (long long)number(train, "steps"), plan_text(train, "data_digest")[0] ? ", " : "",
             plan_text(train, "data_digest"));
+}
+
+/* "42.7 MiB", "1.5 GiB" */
+static const char *size_of(char *out, size_t size, json_int_t bytes)
+{
+    const bool small = bytes < (json_int_t)1 << 30;
+    snprintf(out, size, "%.1f %s", small ? gib(bytes) * 1024 : gib(bytes), small ? "MiB" : "GiB");
+    return out;
 }
 
 static void check_fits(struct checkup *c)
@@ -384,10 +393,11 @@ static void check_fits(struct checkup *c)
     }
     if (!best || number(best, "planned_bytes") < 0)
         return;
+    char needs[32], may[32];
     row(c, "fits", json_is_false(json_object_get(best, "fits")) ? ROW_FAIL : ROW_OK,
         "a smaller train.batch.micro, or grad_checkpointing: true",
-        "%.2f GiB of memory on %s, %.2f GiB may be used", gib(number(best, "planned_bytes")),
-        plan_text(best, "device"), gib(number(best, "budget_bytes")));
+        "%s of memory on %s, %s may be used", size_of(needs, sizeof(needs), number(best, "planned_bytes")),
+        plan_text(best, "device"), size_of(may, sizeof(may), number(best, "budget_bytes")));
 }
 
 /* `keep` of them, and the one being written before the oldest goes. */
@@ -399,11 +409,13 @@ static void check_checkpoints(struct checkup *c)
     json_int_t keep = number(json_object_get(c->spec, "checkpoint"), "keep");
     if (each < 0 || left < 0)
         return;
+    char one[32], room[32];
     keep = keep > 0 ? keep : 1;
     row(c, "checkpoints", left < each ? ROW_FAIL : left < each * (keep + 1) ? ROW_WARN : ROW_OK,
         "make room, or lower checkpoint.keep",
-        "%lld of %.2f GiB each and one being written, %.2f GiB free in %s", (long long)keep,
-        gib(each), gib(left), plan_text(c->looked, "checkpoint_dir"));
+        "%lld of %s each and one being written, %s free in %s", (long long)keep,
+        size_of(one, sizeof(one), each), size_of(room, sizeof(room), left),
+        plan_text(c->looked, "checkpoint_dir"));
 }
 
 /* Seconds until the machine is taken away; -1: nobody says. */

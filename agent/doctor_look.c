@@ -50,8 +50,9 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
     } else {
         char *said = out[1].data ? out[1].data : (char[]){"jobctl-train does not answer"};
         said[strcspn(said, "\n")] = '\0';
-        const char *words = strncmp(said, "jobctl-train: ", 14) == 0 ? said + 14 : said;
-        json_object_set_new(looked, "train_error", json_string(words));
+        static const char who[] = "jobctl-train plan: ";
+        const size_t skip = strncmp(said, who, sizeof(who) - 1) == 0 ? sizeof(who) - 1 : 0;
+        json_object_set_new(looked, "train_error", json_string(said + skip));
     }
     buf_fini(&out[0]);
     buf_fini(&out[1]);

@@ -11,6 +11,19 @@ static bool is_of_nodes(const json_t *plan)
     return plan_text(json_array_get(json_object_get(plan, "ranks"), 0), "name")[0] != '\0';
 }
 
+/* The job or the environment sets it: what we would have set does not count. */
+static bool is_overruled(const json_t *plan, const char *name)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(json_object_get(plan, "user_env"), i, row)
+    {
+        if (strcmp(plan_text(row, "name"), name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void print_env(FILE *out, const json_t *plan, const char *list)
 {
     size_t i;
@@ -18,6 +31,8 @@ static void print_env(FILE *out, const json_t *plan, const char *list)
     json_array_foreach(json_object_get(plan, list), i, row)
     {
         const char *fact = plan_text(row, "fact"), *sure = plan_text(row, "confidence");
+        if (strcmp(list, "env") == 0 && is_overruled(plan, plan_text(row, "name")))
+            continue;
         fprintf(out, "  %s=%s\n      %s", plan_text(row, "name"), plan_text(row, "value"),
                 plan_text(row, "why"));
         if (fact[0])

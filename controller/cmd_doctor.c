@@ -94,21 +94,67 @@ static int name_width(const json_t *answer)
     return width;
 }
 
+static bool says_the_same(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"status", "check", "seen", "todo"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strcmp(text_of(a, keys[i]), text_of(b, keys[i])) != 0)
+            return false;
+    return true;
+}
+
+/* How many hosts are looked at: each has a row of its programs, or one that it cannot be reached. */
+static int count_hosts(const json_t *rows)
+{
+    int n = 0;
+    size_t i;
+    const json_t *row;
+    const char *before = "all";
+    json_array_foreach (rows, i, row) {
+        const char *node = text_of(row, "node");
+        n += strcmp(node, "all") != 0 && strcmp(node, before) != 0;
+        before = node;
+    }
+    return n;
+}
+
+/* What every host says is told once, of all; "" for the rows after the first of these. */
+static const char *name_of(const json_t *rows, size_t at, int hosts)
+{
+    const json_t *row = json_array_get(rows, at), *other;
+    const char *node = text_of(row, "node");
+    int same = 0;
+    size_t i, first = at;
+    if (!node[0] || strcmp(node, "all") == 0 || hosts < 2)
+        return node;
+    json_array_foreach (rows, i, other)
+        if (says_the_same(row, other)) {
+            first = same++ ? first : i;
+        }
+    return same < hosts ? node : first == at ? "all" : "";
+}
+
 static void print(const struct terminal *t, const json_t *answer)
 {
     enum { CHECK = 16 };
     const int width = name_width(answer), name = width ? width + 1 : 0, indent = 9 + name + CHECK;
     int fail = (int)json_integer_value(json_object_get(answer, "fail"));
     int warn = (int)json_integer_value(json_object_get(answer, "warn"));
+    const json_t *rows = json_object_get(answer, "rows"), *row;
+    const int hosts = width ? count_hosts(rows) : 0;
     size_t i;
-    const json_t *row;
-    json_array_foreach (json_object_get(answer, "rows"), i, row) {
+    json_array_foreach (rows, i, row) {
         const char *status = text_of(row, "status"), *todo = text_of(row, "todo");
-        fprintf(t->file, "%s%-8s%s %-*s%-*s%s\n", terminal_style(t, style_of(status)), status,
-                terminal_style(t, STYLE_PLAIN), name, text_of(row, "node"), CHECK,
-                text_of(row, "check"), text_of(row, "seen"));
-        if (todo[0])
-            fprintf(t->file, "%*s-> %s\n", indent, "", todo);
+        const char *node = name_of(rows, i, hosts);
+        if (width && !node[0])
+            continue;
+        fprintf(t->file, "%s%-8s%s %-*s%-*s", terminal_style(t, style_of(status)), status,
+                terminal_style(t, STYLE_PLAIN), name, node, CHECK, text_of(row, "check"));
+        terminal_hang(t, text_of(row, "seen"), indent);
+        if (todo[0]) {
+            fprintf(t->file, "%*s-> ", indent, "");
+            terminal_hang(t, todo, indent + 3);
+        }
     }
     if (fail)
         fprintf(t->file, "%d of %zu checks failed", fail, i);

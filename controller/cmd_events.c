@@ -11,7 +11,8 @@
 #include "controller/job_view.h"
 #include "controller/output.h"
 
-enum { PAGE = 1000, WAIT_S = 20 };
+/* A narrow window gets the sentences alone: the kinds are for programs. */
+enum { PAGE = 1000, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 24, WIDE_TEXT = 44 };
 
 static const struct option_row options[] = {
     {"follow", 'f', OPTION_FLAG, NULL, "wait for more until the job is done"},
@@ -22,18 +23,22 @@ static const struct option_row options[] = {
 static void print(struct call *call, const json_t *event)
 {
     const struct terminal *t = &call->out;
-    char at[JOB_CELL], shown[1024];
+    char at[JOB_CELL];
     const char *text = json_string_value(json_object_get(event, "text"));
     const json_t *attempt = json_object_get(event, "attempt");
     const char *kind = json_string_value(json_object_get(event, "kind"));
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
-    int columns = t->width ? t->width - 46 : 0;
-    terminal_fit(t, shown, sizeof(shown), text ? text : "", columns > 20 ? columns : 0);
     char number[24] = "";
     if (json_integer_value(attempt) > 0)
         snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(attempt));
-    fprintf(t->file, "%s%s%s  %2s %-18s  %s\n", terminal_style(t, STYLE_DIM), at,
-            terminal_style(t, STYLE_PLAIN), number, kind ? kind : "", shown);
+    fprintf(t->file, "%s%s%s  %2s ", terminal_style(t, STYLE_DIM), at, terminal_style(t, STYLE_PLAIN),
+            number);
+    if (t->width && t->width < WIDE) {
+        terminal_hang(t, text ? text : "", NARROW_TEXT);
+        return;
+    }
+    fprintf(t->file, "%-18s  ", kind ? kind : "");
+    terminal_hang(t, text ? text : "", WIDE_TEXT);
 }
 
 /* What happened before the job came here. */

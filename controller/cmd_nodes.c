@@ -128,7 +128,7 @@ static int print(struct call *call, const json_t *nodes)
 {
     static const struct table_column columns[COLUMNS] = {
         {"NODE", false, 0}, {"STATE", false, 0}, {"CPUS FREE", true, 0}, {"GPUS", true, 1},
-        {"NOTE", false, 0}};
+        {"NOTE", false, TABLE_BELOW}};
     struct cells c;
     int rows = (int)json_array_size(nodes);
     int rc = cells_make(&c, rows, COLUMNS, &call->err);
@@ -161,6 +161,44 @@ static int list(struct call *call)
 
 /* ---- jobctl nodes add, drain, resume, remove ---- */
 
+/* The job that is on it; 0: none. */
+static long long job_on(const json_t *nodes, const char *name)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach (nodes, i, node)
+        if (strcmp(text_of(node, "name"), name) == 0)
+            return (long long)json_integer_value(json_object_get(node, "job"));
+    return 0;
+}
+
+static bool is_listed(const json_t *nodes, const char *name)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach (nodes, i, node)
+        if (strcmp(text_of(node, "name"), name) == 0)
+            return true;
+    return false;
+}
+
+/* What has become of a node; `before` and `after`: the nodes as they were and are. */
+static void say(FILE *out, const char *action, const char *name, const json_t *before, const json_t *after)
+{
+    const long long job = job_on(after, name);
+    if (strcmp(action, "add") == 0)
+        fprintf(out, "%s is listed; `jobctl nodes test %s` tries it\n", name, name);
+    else if (strcmp(action, "resume") == 0)
+        fprintf(out, "%s may have jobs again\n", name);
+    else if (strcmp(action, "remove") == 0)
+        fprintf(out, "%s is forgotten\n", name);
+    else if (job > 0)
+        fprintf(out, "%s keeps job %lld and gets no other, until `jobctl nodes resume %s`\n", name, job, name);
+    else
+        fprintf(out, "%s gets no jobs, until `jobctl nodes resume %s`%s\n", name, name,
+                is_listed(before, name) ? "" : "; it was not known here: is the name right?");
+}
+
 static int tell_daemon(struct call *call, const char *action, const json_t *names, const char *reason)
 {
     struct client *c;
@@ -168,16 +206,28 @@ static int tell_daemon(struct call *call, const char *action, const json_t *name
     size_t i;
     if (client_open(&c, true, &call->err) < 0)
         return -1;
-    int rc = 0;
+    json_t *before = NULL, *answer = NULL;
+    int rc = client_get(c, &before, &call->err, "/v1/nodes");
+    if (rc == 0)
+        rc = add_groups(json_object_get(before, "nodes"), &call->err);
     json_array_foreach (names, i, name) {
-        json_t *answer = NULL, *body = json_pack("{s:s, s:O, s:s}", "action", action, "name", name,
+        json_t *body = json_pack("{s:s, s:O, s:s}", "action", action, "name", name,
                                                  "reason", reason ? reason : "");
-        if (rc == 0)
+        if (rc == 0) {
+            json_decref(answer);
+            answer = NULL;
             rc = client_post(c, &answer, "/v1/nodes", body, &call->err);
+        }
         json_decref(body);
-        json_decref(answer);
+        if (rc == 0 && !call->json)
+            say(call->out.file, action, json_string_value(name), json_object_get(before, "nodes"),
+                json_object_get(answer, "nodes"));
     }
     client_close(c);
+    if (rc == 0 && call->json)
+        output_json(call, json_incref(answer));
+    json_decref(before);
+    json_decref(answer);
     return rc;
 }
 
@@ -229,7 +279,8 @@ static void tell(char *out, size_t size, const json_t *answer)
 
 static int test(struct call *call, const json_t *hosts)
 {
-    static const struct table_column columns[TEST_COLUMNS] = {{"HOST", false, 0}, {"", false, 0}};
+    static const struct table_column columns[TEST_COLUMNS] = {{"HOST", false, 0},
+                                                               {"ANSWER", false, TABLE_BELOW}};
     struct cells c;
     const int n = (int)json_array_size(hosts);
     json_t *all = json_array();

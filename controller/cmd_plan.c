@@ -96,8 +96,11 @@ static void print(struct call *call, const json_t *plan)
     const char *train = json_string_value(json_object_get(plan, "train"));
     size_t i;
     json_t *note;
-    json_array_foreach (json_object_get(plan, "notes"), i, note)
-        fprintf(t->file, "note: %s\n", json_string_value(note) ? json_string_value(note) : "");
+    json_array_foreach (json_object_get(plan, "notes"), i, note) {
+        const char *said = json_string_value(note);
+        if (said && !(launch && strstr(launch, said)))  /* the launch plan tells it in its place */
+            fprintf(t->file, "note: %s\n", said);
+    }
     fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
 }
 

@@ -215,7 +215,7 @@ static const struct field {
     {"submitted_at", "SUBMITTED", format_time, false, false, 1},
     {"started_at", "STARTED", format_time, false, false, 1},
     {"ended_at", "ENDED", format_time, false, false, 1},
-    {"reason", "REASON", format_text, false, true, 7},
+    {"reason", "REASON", format_text, false, true, TABLE_BELOW},
 };
 /* clang-format on */
 
@@ -298,6 +298,12 @@ enum terminal_style job_view_style(const json_t *row)
     return strcmp(state, "recovering") == 0 ? STYLE_YELLOW : STYLE_PLAIN;
 }
 
+/* As was wished: that takes no line of a window. */
+static bool ended_plainly(const json_t *row)
+{
+    return strcmp(text_of(row, "result"), "succeeded") == 0 || strcmp(text_of(row, "reason"), "on request") == 0;
+}
+
 int job_view_table(const struct terminal *t, const json_t *jobs, const char *names,
                    struct err *err)
 {
@@ -324,6 +330,8 @@ int job_view_table(const struct terminal *t, const json_t *jobs, const char *nam
             chosen[i]->format(text[r * n + i], JOB_CELL, row, chosen[i]->name);
             cells[r * n + i] = text[r * n + i];
         }
+        if (!names && t->width && ended_plainly(row))
+            cells[r * n + n - 1] = "-";
     }
     table_print(t, columns, n, cells, styles, rows);
     rc = 0;

@@ -13,7 +13,7 @@ enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 static void add(char *out, size_t size, const char *label, const json_t *row, const char *field,
                 int width)
 {
-    char value[64];
+    char value[JOB_CELL];
     size_t at = strlen(out);
     job_view_field(value, sizeof(value), row, field);
     if (strcmp(value, "-") != 0 && at < size)
@@ -37,24 +37,29 @@ static void facts(char *out, size_t size, const json_t *row)
     const char *state = json_string_value(json_object_get(row, "state"));
     const char *phase = json_string_value(json_object_get(row, "phase"));
     out[0] = '\0';
-    if (state && strcmp(state, "running") != 0)
+    const bool runs = state && strcmp(state, "running") == 0;
+    const bool steps = json_is_integer(json_object_get(row, "step"));
+    if (!runs)
         add(out, size, "", row, "status", 0);
     else if (phase && strcmp(phase, "init") == 0)
         add(out, size, "", row, "phase", 0);
     add(out, size, "", row, "progress", 0);
     add(out, size, "loss", row, "loss", 6);
     add(out, size, "", row, "samples_per_s", 6);
-    add(out, size, "ETA", row, "eta_s", 5);
-    add(out, size, "goodput", row, "goodput", 4);
+    add(out, size, "ETA", row, "eta_s", 6);
+    if (steps)
+        add(out, size, "goodput", row, "goodput", 4);
     if (!out[0])
         add(out, size, "running for", row, "elapsed", 0);
+    if (!runs)
+        add(out, size, "", row, "reason", 0);
     if (!out[0])
         add(out, size, "", row, "status", 0);
 }
 
 void progress_line_make(char *out, size_t size, const struct terminal *t, const json_t *row)
 {
-    char title[96], text[512], bar[BAR_MOST * 3 + 8] = "", line[PROGRESS_LINE_SIZE];
+    char title[96], text[JOB_CELL + 200], bar[BAR_MOST * 3 + 8] = "", line[PROGRESS_LINE_SIZE];
     int width = t->width ? t->width - 1 : WIDTH_PLAIN;
     double steps = json_number_value(json_object_get(row, "steps"));
     double step = json_number_value(json_object_get(row, "step"));

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-enum { COLUMNS = 40, GAP = 2, LAST_LEAST = 12 };
+enum { COLUMNS = 40, GAP = 2, LAST_LEAST = 12, BELOW = 4 };
 
 struct layout {
     int  width[COLUMNS];
     bool shown[COLUMNS];
     int  last;              /* the last shown column */
+    int  below;             /* the one whose texts stand below their rows, or -1 */
 };
 
 static int total(const struct layout *l, int n)
@@ -43,6 +44,11 @@ static void lay_out(struct layout *l, const struct terminal *t, const struct tab
                 l->width[i] = w;
         }
     }
+    l->below = -1;
+    if (t->width && c[n - 1].spare == TABLE_BELOW && total(l, n) > t->width) {
+        l->below = n - 1;
+        l->shown[n - 1] = false;
+    }
     int slack = 0; /* the last column may be cut down to LAST_LEAST */
     if (l->width[n - 1] > LAST_LEAST)
         slack = l->width[n - 1] - LAST_LEAST;
@@ -73,23 +79,46 @@ static void print_cell(const struct terminal *t, const struct table_column *c, c
         fprintf(t->file, "%*s", (c->right ? 0 : pad) + GAP, "");
 }
 
+/* The last cell of a row that says something: nothing is padded behind it. */
+static int last_cell(const struct layout *l, const char *const *row)
+{
+    int last = l->last;
+    while (last > 0 && (!l->shown[last] || !row[last][0]))
+        last--;
+    return last;
+}
+
+static void print_below(const struct terminal *t, const char *text)
+{
+    if (!text[0] || strcmp(text, "-") == 0)
+        return;
+    fprintf(t->file, "%*s", BELOW, "");
+    terminal_hang(t, text, BELOW);
+}
+
 void table_print(const struct terminal *t, const struct table_column *columns, int ncolumns,
                  const char *const *cells, const enum terminal_style *styles, int rows)
 {
     struct layout l;
     if (ncolumns < 1 || ncolumns > COLUMNS)
         return;
+    const char *titles[COLUMNS];
+    for (int i = 0; i < ncolumns; i++)
+        titles[i] = columns[i].title;
     lay_out(&l, t, columns, ncolumns, cells, rows);
     for (int r = -1; r < rows; r++) {
         enum terminal_style style = r < 0 ? STYLE_BOLD : styles ? styles[r] : STYLE_PLAIN;
         if (style != STYLE_PLAIN)
             fputs(terminal_style(t, style), t->file);
-        for (int i = 0; i < ncolumns; i++)
+        const char *const *row = r < 0 ? titles : cells + r * ncolumns;
+        const int last = last_cell(&l, row);
+        for (int i = 0; i <= last; i++)
             if (l.shown[i])
-                print_cell(t, &columns[i], r < 0 ? columns[i].title : cells[r * ncolumns + i],
-                           l.width[i], i == l.last);
+                print_cell(t, &columns[i], row[i], l.width[i], i == last);
         if (style != STYLE_PLAIN)
             fputs(terminal_style(t, STYLE_PLAIN), t->file);
         fputc('\n', t->file);
+        if (r >= 0 && l.below >= 0)
+            print_below(t, row[l.below]);
     }
 }

@@ -73,6 +73,17 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
     return rc;
 }
 
+/* Told of the directory and its disk: the scratch name below it says nothing to anybody. */
+static int cannot_write(const char *path, struct err *err)
+{
+    const int why = errno;
+    const char *scratch = strstr(path, "/.tmp-");
+    const int dir = scratch ? (int)(scratch - path) : (int)strlen(path);
+    err_set(err, ERR_SYSTEM, "cannot write a checkpoint into %.*s: %s", dir, path, strerror(why));
+    errno = why;
+    return -1;
+}
+
 /* An empty file with room for whole tensors [first, last). Keeps errno. */
 static int reserve(const char *path, const struct state *s, int first, int last, struct err *err)
 {
@@ -93,10 +104,13 @@ static int reserve(const char *path, const struct state *s, int first, int last,
     errno = 0;
     rc = st_writer_reserve(w, fd, &bytes, err);
     if (rc == 0 && fsync(fd) < 0)
-        rc = err_set(err, ERR_SYSTEM, "cannot sync %s: %s", path, strerror(errno));
+        rc = cannot_write(path, err);
     why = errno;
-    if (rc < 0)
-        err_prefix(err, "%s: ", path);
+    if (rc < 0 && why) {
+        if (err)
+            *err = (struct err){0};
+        cannot_write(path, err);
+    }
 out:
     if (fd >= 0)
         close(fd);
@@ -177,11 +191,10 @@ static int fill_file(const char *path, const struct state *s, int first, int las
         const struct st_tensor *t = st_find(f, p->name);
         if (!t || write_at(fd, saved_from(p), saved_bytes(p),
                            t->at + p->save_from * sizeof(float)) < 0)
-            rc = err_set(err, ERR_SYSTEM, "%s: tensors could not be written: %s", path,
-                         strerror(errno));
+            rc = cannot_write(path, err);
     }
     if (rc == 0 && fsync(fd) < 0)
-        rc = err_set(err, ERR_SYSTEM, "cannot sync %s: %s", path, strerror(errno));
+        rc = cannot_write(path, err);
     why = errno;
     for (int i = first; rc == 0 && i < last; i++) {
         const struct state_part *p = &s->part[i];

@@ -216,6 +216,8 @@ static const char *checkpoint_interval(const struct train_spec *s, char *out, si
 {
     if (s->checkpoint_every_steps > 0)
         snprintf(out, size, "one every %lld steps", (long long)s->checkpoint_every_steps);
+    else if (s->checkpoint_every_s < 120)
+        snprintf(out, size, "one every %.4g s", s->checkpoint_every_s);
     else
         snprintf(out, size, "one every %.4g min", s->checkpoint_every_s / 60);
     return out;

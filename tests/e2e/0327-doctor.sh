@@ -46,7 +46,7 @@ cp -r "$TOP/templates/data" data
 code 0 jobctl doctor icons.yaml; squeeze
 has 'ok plan 1 rank' out
 has 'ok data 24 samples, 400 steps' out
-has 'ok checkpoints 2 of 0.06 GiB each and one being written' out
+has 'ok checkpoints 2 of 58.1 MiB each and one being written' out
 for f in data/*/*.png; do echo broken >"$f"; done
 code 1 jobctl doctor icons.yaml; squeeze
 has 'fail data' out

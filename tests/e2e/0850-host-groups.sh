@@ -52,7 +52,13 @@ has 'config.yaml:1:13: a bracket is opened here' err
 printf 'groups: {pair: [alpha, beta]}\n' >"$config"
 
 # Drained: no job goes there, whoever asks is told why, a new controller knows it.
-jobctl nodes drain @pair --reason 'new disks'
+code 0 jobctl nodes drain @pair --reason 'new disks'
+has 'alpha gets no jobs, until `jobctl nodes resume alpha`' out
+lacks 'is the name right' out
+code 0 jobctl nodes drain zeta
+has 'zeta gets no jobs, until `jobctl nodes resume zeta`; it was not known here: is the name right?' out
+code 0 jobctl nodes remove zeta --json
+json "'zeta' not in [n['name'] for n in o['nodes']]"
 kill -KILL "$(daemon_pid)"
 code 0 jobctl nodes
 grep -q '^alpha  *drained .*new disks' out

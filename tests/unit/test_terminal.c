@@ -95,6 +95,28 @@ static void test_table(void **state)
     }
 }
 
+/* Sentences that do not fit beside their rows stand below them; nothing is given up for them. */
+static void test_table_below(void **state)
+{
+    (void)state;
+    static const struct table_column columns[] = {
+        {"ID", true, 0}, {"NAME", false, 0}, {"LOSS", true, 2}, {"REASON", false, TABLE_BELOW}};
+    static const char *const cells[] = {"7", "icons", "0.5", "waits for job 6, which has the one GPU",
+                                        "12", "x", "-", "-"};
+    static const struct {
+        int         width;
+        const char *text;
+    } drawn[] = {
+        {60, "ID  NAME   LOSS  REASON\n 7  icons   0.5  waits for job 6, which has the one GPU\n12  x         -  -\n"},
+        {30, "ID  NAME   LOSS\n 7  icons   0.5\n    waits for job 6, which has\n    the one GPU\n12  x         -\n"},
+    };
+    for (size_t i = 0; i < sizeof(drawn) / sizeof(drawn[0]); i++) {
+        char *text = draw(columns, 4, cells, 2, drawn[i].width);
+        assert_string_equal(text, drawn[i].text);
+        free(text);
+    }
+}
+
 static const char running[] =
     "{\"id\":7,\"state\":\"running\",\"phase\":\"forward\",\"step\":412,\"steps\":1475,"
     "\"loss\":0.31234,\"samples_per_s\":512.0,\"eta_s\":61.0,\"goodput\":0.97}";
@@ -102,21 +124,28 @@ static const char recovering[] =
     "{\"id\":7,\"state\":\"recovering\",\"step\":412,\"steps\":1475,\"loss\":null}";
 static const char shell[] = "{\"id\":8,\"state\":\"pending\",\"step\":null,\"steps\":null}";
 
+static const char waiting[] = "{\"id\":9,\"state\":\"pending\",\"step\":null,\"steps\":null,\"goodput\":null,"
+    "\"reason\":\"first in line; needs 2 CPU slots and 0 are free\"}";
+static const char command[] = "{\"id\":9,\"state\":\"running\",\"step\":null,\"steps\":null,\"goodput\":0.8,"
+    "\"started_at\":\"2026-01-01T00:00:00.000Z\",\"ended_at\":\"2026-01-01T00:00:00.000Z\"}";
+
 static const struct {
     const char *row;
     bool        tty, utf8;
     int         width;
     const char *line;
 } lines[] = {
-    {running, false, false, 0, "job 7   412/1475  loss 0.3123   512/s  ETA 1m01s  goodput  97%"},
+    {running, false, false, 0, "job 7   412/1475  loss 0.3123   512/s  ETA  1m01s  goodput  97%"},
     {running, true, false, 80,
-     "job 7  ####...........   412/1475  loss 0.3123   512/s  ETA 1m01s  goodput  97%"},
-    {running, true, false, 50, "job 7   412/1475  loss 0.3123   512/s  ETA 1m0..."},
+     "job 7  ###...........   412/1475  loss 0.3123   512/s  ETA  1m01s  goodput  97%"},
+    {running, true, false, 50, "job 7   412/1475  loss 0.3123   512/s  ETA  1m..."},
     {running, true, true, 74, "job 7  \xE2\x96\x88\xE2\x96\x88\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91"
-     "\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91   412/1475  loss 0.3123   512/s  ETA 1m01s  "
+     "\xE2\x96\x91\xE2\x96\x91\xE2\x96\x91   412/1475  loss 0.3123   512/s  ETA  1m01s  "
      "goodput  97%"},
     {recovering, false, false, 0, "job 7  recovering   412/1475"},
     {shell, true, false, 80, "job 8  pending"},
+    {waiting, true, false, 80, "job 9  pending  first in line; needs 2 CPU slots and 0 are free"},
+    {command, true, false, 80, "job 9  running for 0.0s"},
 };
 
 static void test_progress_line(void **state)
@@ -160,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_fit),
         cmocka_unit_test(test_fit_small_buffers),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_table_below),
         cmocka_unit_test(test_progress_line),
         cmocka_unit_test(test_durations),
     };
