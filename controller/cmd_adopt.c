@@ -87,8 +87,8 @@ static int run(struct call *call)
 }
 
 const struct command cmd_adopt = {
-    .name = "adopt", .args = ARGS_FILE, .summary = "go on with a job that another machine began",
-    .help = "FILE is the job's directory below checkpoint.mirror. The machine that had the job must "
+    .name = "adopt", .args = ARGS_FILE, .words = "DIR", .summary = "go on with a job that another machine began",
+    .help = "DIR is the job's directory below checkpoint.mirror. The machine that had the job must "
             "be gone, or have stopped it: a lease keeps two from training one job.",
     .options = options, .run = run,
 };

@@ -141,6 +141,6 @@ static int run(struct call *call)
 }
 
 const struct command cmd_completions = {
-    .name = "completions", .args = ARGS_WORD, .summary = "print a completion script for bash, zsh or "
+    .name = "completions", .args = ARGS_WORD, .words = "bash|zsh|fish", .summary = "print a completion script for bash, zsh or "
     "fish", .options = options, .run = run,
 };

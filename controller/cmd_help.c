@@ -19,10 +19,12 @@ static void print_commands(const struct terminal *t)
             "  jobctl status           where jobs are, how fast\n"
             "  jobctl why JOB          why it waits, was restarted, or stopped\n\nCommands\n");
     for (const struct command *const *c = command_list(); *c; c++)
-        fprintf(t->file, "  %s%-12s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
+        fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
     fprintf(t->file, "\njobctl help COMMAND tells more, jobctl help spec lists the keys of a job "
-            "spec,\njobctl help man prints the manual page. State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n");
+            "spec,\njobctl help man prints the manual page. State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n\n"
+            "Exit codes\n");
+    terminal_wrap(t, manual_exit_codes, 2);
 }
 
 static void print_command(const struct terminal *t, const struct command *c)
@@ -126,6 +128,6 @@ static int run(struct call *call)
 }
 
 const struct command cmd_help = {
-    .name = "help", .args = ARGS_WORD, .summary = "this list, a command, or the keys of a spec",
+    .name = "help", .args = ARGS_WORD, .words = "[COMMAND|spec|man]", .summary = "this list, a command, or the keys of a spec",
     .options = options, .run = run,
 };

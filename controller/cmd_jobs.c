@@ -139,5 +139,6 @@ const struct command cmd_release = {
 };
 const struct command cmd_checkpoint = {
     .name = "checkpoint", .args = ARGS_JOBS, .summary = "have running jobs write a checkpoint now",
+    .help = "Of `train:` jobs; a command saves when it does by itself.",
     .options = plain_options, .run = run,
 };

@@ -329,7 +329,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_nodes = {
-    .name = "nodes", .args = ARGS_WORDS,
+    .name = "nodes", .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
     .summary = "the machines that jobs can run on: what of them is free, and may they have jobs",
     .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, sends the programs and says "
             "what each has, or what must be put right first (exit code 1). A drained node keeps the "

@@ -91,6 +91,7 @@ static int ask_all(struct call *call, json_t *plan)
 
 static void print(struct call *call, const json_t *plan)
 {
+    const char *gpus = options_text(&call->options, "gpu-memory");
     const struct terminal *t = &call->out;
     const char *launch = json_string_value(json_object_get(plan, "launch"));
     const char *train = json_string_value(json_object_get(plan, "train"));
@@ -101,6 +102,10 @@ static void print(struct call *call, const json_t *plan)
         if (said && !(launch && strstr(launch, said)))  /* the launch plan tells it in its place */
             fprintf(t->file, "note: %s\n", said);
     }
+    if (train && !launch && !gpus && json_integer_value(json_object_get(json_object_get(json_object_get(
+                                         plan, "spec"), "resources"), "gpus")) > 0)
+        fprintf(t->file, "note: memory and batch.micro are told of this machine; --gpu-memory 80 tells them "
+                "of GPUs of 80 GiB\n");
     fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
 }
 

@@ -45,5 +45,6 @@ void command_usage(char *out, size_t size, const struct command *command)
         [ARGS_JOBS_OR_NONE] = " [JOB...]", [ARGS_WORD] = " [WORD]", [ARGS_WORDS] = " [WORD...]",
     };
     bool any = command->options && command->options[0].name;
-    snprintf(out, size, "%s%s%s", command->name, args[command->args], any ? " [options]" : "");
+    snprintf(out, size, "%s%s%s%s", command->name, command->words ? " " : "",
+             command->words ? command->words : args[command->args], any ? " [options]" : "");
 }

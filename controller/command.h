@@ -27,6 +27,7 @@ struct command {
     const char              *name;
     const char              *aliases;   /* separated by |, or NULL */
     enum command_args        args;
+    const char              *words;     /* what stands for them in the usage, or NULL: as args says */
     const char              *summary;   /* one line */
     const char              *help;      /* paragraphs, or NULL */
     const struct option_row *options;   /* ended by a NULL name */

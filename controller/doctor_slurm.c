@@ -3,6 +3,8 @@
 #include "controller/doctor_slurm.h"
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/buf.h"
@@ -65,10 +67,49 @@ static bool is_in_service(const json_t *node)
     return true;
 }
 
+/* Of "gpu:a100:8(S:0-1),license:2" the 8; "gpu" alone is one. */
+static json_int_t gpus_of(const char *gres)
+{
+    json_int_t n = 0;
+    for (const char *p = gres; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        const size_t size = strcspn(p, ",(");
+        size_t digits = size;
+        while (digits > 0 && p[digits - 1] >= '0' && p[digits - 1] <= '9')
+            digits--;
+        if (strncmp(p, "gpu", 3) == 0 && (size == 3 || p[3] == ':'))
+            n += digits < size && p[digits - 1] == ':' ? strtoll(p + digits, NULL, 10) : 1;
+    }
+    return n;
+}
+
+/* Each of `slurm.partition`, which may be several with commas between them. */
+static void check_partition(struct doctor_rows *r, const json_t *spec, const json_t *known)
+{
+    const char *wanted_one = text_of(json_object_get(spec, "slurm"), "partition");
+    char list[400] = "";
+    size_t i, at = 0;
+    const json_t *name;
+    json_array_foreach (known, i, name)
+        if (at + 80 < sizeof(list))
+            at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.64s", i ? ", " : "",
+                                   json_string_value(name));
+    for (const char *p = wanted_one; *p && at; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        const size_t size = strcspn(p, ",");
+        bool found = false;
+        json_array_foreach (known, i, name)
+            found = found || (strlen(json_string_value(name)) == size &&
+                              memcmp(json_string_value(name), p, size) == 0);
+        if (!found)
+            doctor_row(r, "partition", ROW_FAIL, "name one of these in slurm.partition",
+                       "Slurm has no partition %.*s; it has %s", (int)(size < 64 ? size : 64), p, list);
+    }
+}
+
 static void check_cluster(struct doctor_rows *r, const json_t *spec)
 {
     json_t *answer = ask_slurm("nodes");
     size_t i, all = 0, good = 0, fit = 0;
+    char with[40] = "";
     const json_t *node;
     if (!json_is_true(json_object_get(answer, "ok"))) {
         doctor_row(r, "Slurm", ROW_FAIL, "look at `sinfo` and SLURM_CONF", "%s",
@@ -77,18 +118,21 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
         return;
     }
     json_array_foreach (json_object_get(answer, "nodes"), i, node) {
-        const bool gpus = strstr(text_of(node, "gres"), "gpu") != NULL;
+        const bool gpus = gpus_of(text_of(node, "gres")) >= wanted(spec, "gpus");
         all++;
         good += is_in_service(node);
         fit += is_in_service(node) && (wanted(spec, "gpus") <= 0 || gpus);
     }
+    check_partition(r, spec, json_object_get(answer, "partitions"));
     json_decref(answer);
+    if (wanted(spec, "gpus") > 0)
+        snprintf(with, sizeof(with), " with %lld GPU%s", (long long)wanted(spec, "gpus"),
+                 wanted(spec, "gpus") == 1 ? "" : "s");
     if ((json_int_t)fit < wanted(spec, "nodes"))
         doctor_row(r, "Slurm", ROW_FAIL, "ask for fewer, or let `sinfo -R` tell why nodes are out",
                    "resources.nodes asks for %lld%s, and of %zu nodes %zu are in service, %zu of "
                    "them fit",
-                   (long long)wanted(spec, "nodes"), wanted(spec, "gpus") > 0 ? " with GPUs" : "",
-                   all, good, fit);
+                   (long long)wanted(spec, "nodes"), with, all, good, fit);
     else
         doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all,
                    fit);

@@ -76,6 +76,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     const json_t *limit = json_object_get(spec, "max_duration");
     job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
     job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
+    job->trains = json_is_object(json_object_get(spec, "train"));
     if (job->remote == &remote_ssh)
         job->hosts = json_incref(json_object_get(spec, "hosts"));
     wants(job, spec);

@@ -46,6 +46,7 @@ struct job {
     size_t              nafter;
     int64_t             want_cpus, want_gpus;   /* -1: all of a node */
     int64_t             max_duration_ms;        /* 0: none */
+    bool                trains;         /* `train:`, not `run:` */
     bool                has_secrets;
     json_t             *secrets;        /* only here, never stored; NULL after a restart */
     struct job_pulse    pulse;

@@ -50,6 +50,11 @@ static void print_command(FILE *f, const struct command *c)
     }
 }
 
+const char manual_exit_codes[] =
+    "0 done; 1 the job failed, or a check did; 2 the call or the spec is wrong; 3 no such job, not in this state, "
+    "or cancelled; 4 the system refused; 65 verify-data found wrong data; 70 a bug of jobctl; 93 the job is stopped "
+    "for good, do not requeue; 124 wait --timeout expired; 130 Ctrl-C ended the looking on, the job goes on.";
+
 void manual_print(FILE *f)
 {
     fprintf(f, ".TH JOBCTL 1 \"\" \"jobctl %s\"\n.SH NAME\njobctl \\- train diffusion transformers, and "
@@ -68,10 +73,9 @@ void manual_print(FILE *f)
         text(f, row.field->help);
         fputs(row.field->later && !row.field->def ? " (not supported yet)\n" : "\n", f);
     }
-    fputs(".SH EXIT STATUS\n0 done; 1 the job failed; 2 the call or the spec is wrong; 3 not in this "
-          "state, cancelled, or no such job; 4 the system refused; 70 a bug of jobctl; 93 stopped for "
-          "good, do not requeue; 124 wait \\-\\-timeout expired; 130 Ctrl\\-C ended the looking on, the "
-          "job goes on.\n.SH ENVIRONMENT\n.TP\n.B JOBCTL_HOME\nwhere state is kept; otherwise "
+    fputs(".SH EXIT STATUS\n", f);
+    text(f, manual_exit_codes);
+    fputs("\n.SH ENVIRONMENT\n.TP\n.B JOBCTL_HOME\nwhere state is kept; otherwise "
           "$XDG_STATE_HOME/jobctl or ~/.local/state/jobctl\n.TP\n.B JOBCTL_OUTPUT\njson: as if "
           "\\-\\-json were given\n.TP\n.B NO_COLOR\nno colour on a terminal\n", f);
 }

@@ -7,4 +7,7 @@
 
 void manual_print(FILE *f);
 
+/* What an exit code means, for all commands. */
+extern const char manual_exit_codes[];
+
 #endif

@@ -205,6 +205,9 @@ void request_logs(struct request *r)
     else if (done && p.bytes.size < 0 && p.rank != 0)
         err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld has no log of rank %lld",
                 (long long)p.attempt, (long long)row.id, (long long)p.rank);
+    else if (p.bytes.size < 0 && p.attempt == latest && row.np > 0 && p.rank >= row.np)
+        err_set(&err, ERR_NOT_FOUND, "job %lld has ranks 0 to %lld, and no rank %lld", (long long)row.id,
+                (long long)row.np - 1, (long long)p.rank);
     if (err.code)
         goto fail;
     if (p.bytes.got == 0 && !done && wait_s > 0 && !request_over(r)) {

@@ -75,6 +75,12 @@ static void checkpoint(struct request *r)
     struct err err = { 0 };
     if (!job)
         return;
+    if (!job->trains) {
+        err_set(&err, ERR_CONFLICT, "job %lld is a command: it saves when it does by itself, only `train:` jobs "
+                "write a checkpoint when asked", (long long)job->core.id);
+        request_fail(r, &err, NULL);
+        return;
+    }
     if (job->core.state == JOB_RUNNING && attempt_checkpoint(job)) {
         request_job_answer(r, 202, job->core.id);
         return;

@@ -113,9 +113,10 @@ static void print_words(const struct verdict *v, bool run)
 {
     const struct accounting *a = &v->log;
     print_problems(v);
-    printf("data        %lld samples, %.1f MiB read: %lld errors, %lld notices\n",
+    printf("data        %lld samples, %.1f MiB read: %lld error%s, %lld notice%s\n",
            (long long)v->data.samples, (double)v->data.bytes / (1 << 20),
-           (long long)v->data.errors, (long long)v->data.notices);
+           (long long)v->data.errors, v->data.errors == 1 ? "" : "s", (long long)v->data.notices,
+           v->data.notices == 1 ? "" : "s");
     if (run && !v->logged)
         printf("sample log  none; data.sample_log: true keeps one\n");
     char sizes[48] = "";

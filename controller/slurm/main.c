@@ -239,6 +239,19 @@ static json_t *cancel(const json_t *request)
 
 /* ---- nodes ---- */
 
+/* By name; none where slurmctld does not tell. */
+static json_t *list_partitions(void)
+{
+    partition_info_msg_t *m = NULL;
+    json_t *names = json_array();
+    if (slurm_load_partitions(0, &m, SHOW_ALL) != SLURM_SUCCESS)
+        return names;
+    for (uint32_t i = 0; i < m->record_count; i++)
+        json_array_append_new(names, json_string(m->partition_array[i].name));
+    slurm_free_partition_info_msg(m);
+    return names;
+}
+
 static json_t *list_nodes(const json_t *request)
 {
     node_info_msg_t *m = NULL;
@@ -258,7 +271,7 @@ static json_t *list_nodes(const json_t *request)
                              n->reason ? n->reason : ""));
     }
     slurm_free_node_info_msg(m);
-    return json_pack("{s:b, s:o}", "ok", 1, "nodes", nodes);
+    return json_pack("{s:b, s:o, s:o}", "ok", 1, "nodes", nodes, "partitions", list_partitions());
 }
 
 /* ---- the loop ---- */

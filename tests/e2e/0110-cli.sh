@@ -26,6 +26,7 @@ code 2 jobctl completions tcsh
 [ ! -e "$JOBCTL_HOME" ]
 code 0 jobctl
 has "Commands" out
+has "93 the job is stopped" out
 code 0 jobctl --help
 code 0 jobctl submit --help
 has "--dry-run" out
@@ -102,6 +103,12 @@ has "4" out
 code 3 jobctl hold 1
 code 3 jobctl retry 1
 code 3 jobctl checkpoint 2
+code 3 jobctl checkpoint 1
+has "job 1 is a command: it saves when it does by itself" err
+code 3 jobctl logs 1 --rank 7
+has "job 1 has ranks 0 to 0, and no rank 7" err
+code 2 jobctl status --frob
+has "there is no option --frob; --help lists them" err
 code 124 jobctl wait 1 --timeout 0.3
 code 124 jobctl wait 1 --timeout 1
 

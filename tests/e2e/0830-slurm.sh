@@ -17,6 +17,10 @@ code 0 jobctl doctor train.yaml --json --set max_duration=2h
 json "{(r['check'], r['status']) for r in o['rows']} >= {('Slurm', 'ok'), ('time', 'warn'), ('compute nodes', 'unknown')}"
 code 1 jobctl doctor train.yaml --set resources.nodes=9
 grep -q 'Slurm  *resources.nodes asks for 9, and of 1 nodes 1 are in service' out
+code 1 jobctl doctor train.yaml --set slurm.partition=main,gpu
+grep -q 'partition  *Slurm has no partition gpu; it has main' out
+code 1 jobctl doctor train.yaml --set resources.gpus=3
+grep -q 'Slurm  *resources.nodes asks for 1 with 3 GPUs, and of 1 nodes 1 are in service, 0 of them fit' out
 code 0 jobctl render train.yaml
 for line in '--partition=main' '--time=10' '--mem=1G' '--cpus-per-task=1' '--signal=B:USR2@30' '--comment=jobctl:0.1:0'; do
     has "#SBATCH $line" out
