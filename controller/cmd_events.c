@@ -12,7 +12,7 @@
 #include "controller/output.h"
 
 /* A narrow window gets the sentences alone: the kinds are for programs. */
-enum { PAGE = 1000, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 24, WIDE_TEXT = 44 };
+enum { PAGE = 1000, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };
 
 static const struct option_row options[] = {
     {"follow", 'f', OPTION_FLAG, NULL, "wait for more until the job is done"},
@@ -34,6 +34,7 @@ static void print(struct call *call, const json_t *event)
     fprintf(t->file, "%s%s%s  %2s ", terminal_style(t, STYLE_DIM), at, terminal_style(t, STYLE_PLAIN),
             number);
     if (t->width && t->width < WIDE) {
+        fputc(' ', t->file);
         terminal_hang(t, text ? text : "", NARROW_TEXT);
         return;
     }
