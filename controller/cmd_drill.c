@@ -22,7 +22,7 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-enum { SETS = 24, LIMIT_S = 60 };
+enum { SETS = 24, INTERRUPTED = 130, LIMIT_S = 60 };
 
 /* ---- the copy ---- */
 
@@ -187,12 +187,13 @@ static int wanted(struct call *call, const struct drill_fault *f)
 /* How many failed, or -1. */
 static int rehearse(struct call *call, struct drill *d, json_t *rows)
 {
-    const volatile int *stop = interrupt_catch();
+    const volatile int *stop = d->stop = interrupt_catch();
     const struct drill_fault *f;
     int failed = 0, passed = 0;
     if (!call->json)
         fprintf(call->out.file, "rehearsing on job %lld\n%-12s %8s %10s %6s\n", (long long)d->job,
                 "FAULT", "NOTICED", "NEXT STEP", "LOST");
+    fflush(call->out.file);
     for (int i = 0; (f = drill_fault_at(i)) && !*stop; i++) {
         struct drill_outcome o;
         int want = wanted(call, f);
@@ -244,12 +245,18 @@ static int run(struct call *call)
     }
     if (copied)
         end_copy(&d);
+    const bool stopped = d.stop && *d.stop;
+    if (stopped) {
+        failed = INTERRUPTED;
+        call->err = (struct err){0};
+        fprintf(stderr, "interrupted%s\n", copied ? ": the copy is cancelled, the job is as it was" : "");
+    }
     if (failed >= 0 && call->json)
         output_json(call, json_pack("{s:I, s:O}", "job", (json_int_t)d.job, "faults", rows));
     json_decref(answer);
     json_decref(rows);
     client_close(d.client);
-    return failed > 0 ? 1 : failed;
+    return stopped ? INTERRUPTED : failed > 0 ? 1 : failed;
 }
 
 const struct command cmd_drill = {

@@ -12,7 +12,7 @@
 #include "controller/output.h"
 
 /* A narrow window gets the sentences alone: the kinds are for programs. */
-enum { PAGE = 1000, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };
+enum { PAGE = 1000, INTERRUPTED = 130, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };
 
 static const struct option_row options[] = {
     {"follow", 'f', OPTION_FLAG, NULL, "wait for more until the job is done"},
@@ -80,7 +80,7 @@ static int fetch(struct call *call, struct client *c, const char *job, json_t *a
             bool asked = stop && *stop;
             if (asked)
                 memset(&call->err, 0, sizeof(call->err));
-            return asked ? 0 : -1;
+            return asked ? INTERRUPTED : -1;
         }
         json_t *events = json_object_get(answer, "events");
         json_array_foreach (events, i, event) {

@@ -42,6 +42,8 @@ static int print(struct call *call, struct client *c, struct log_read *log)
         return -1;
     if (printed == 0 && !log->setup && log->done)
         point_at_setup(call, c, log);
+    else if (printed == 0)
+        fprintf(stderr, "nothing is written yet; jobctl why %s tells what it waits for\n", call->options.args[0]);
     if (log->mid_line && call->out.tty)
         fputc('\n', call->out.file);
     return 0;

@@ -18,12 +18,10 @@ static const struct option_row options[] = {
 
 static void line(const struct terminal *t, const char *name, const char *value)
 {
-    char shown[2048];
     if (!value || !value[0] || strcmp(value, "-") == 0)
         return;
-    terminal_fit(t, shown, sizeof(shown), value, 0);
-    fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_DIM), name,
-            terminal_style(t, STYLE_PLAIN), shown);
+    fprintf(t->file, "  %s%-13s%s ", terminal_style(t, STYLE_DIM), name, terminal_style(t, STYLE_PLAIN));
+    terminal_hang(t, value + strspn(value, " "), 2 + 13 + 1);
 }
 
 static void print_fields(const struct terminal *t, const json_t *row)
@@ -41,7 +39,8 @@ static void print_fields(const struct terminal *t, const json_t *row)
     char value[JOB_CELL];
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         job_view_field(value, sizeof(value), row, names[i]);
-        line(t, titles[i], value);
+        if (strcmp(value, "0") != 0 || strcmp(names[i], "exit_code") == 0)  /* no attempt yet, of no priority: nothing to tell */
+            line(t, titles[i], value);
     }
 }
 
@@ -164,7 +163,8 @@ static void print(struct call *call, const json_t *answer)
     if (reason && reason[0])
         terminal_wrap(t, reason, 2);
     print_fields(t, row);
-    print_ledger(t, json_object_get(answer, "ledger"));
+    if (json_is_string(json_object_get(row, "started_at")))
+        print_ledger(t, json_object_get(answer, "ledger"));
     print_attempts(t, json_object_get(answer, "attempts"));
     json_object_foreach (json_object_get(answer, "paths"), key, path)
         line(t, key, json_string_value(path));

@@ -341,6 +341,11 @@ const char *drill_fault_text(const struct drill_fault *fault)
 
 /* ---- one of them ---- */
 
+static int interrupted(struct err *err)
+{
+    return err_set(err, ERR_CONFLICT, "the drill was interrupted");
+}
+
 /* At work, some steps into its generation, and with a checkpoint of it. */
 static int get_ready(struct sight *s, struct drill *d, struct err *err)
 {
@@ -369,7 +374,9 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
             json_decref(body);
         }
         pause_ms(4 * LOOK_MS);
-    } while (now_s() < until);
+    } while (now_s() < until && !*d->stop);
+    if (*d->stop)
+        return interrupted(err);
     return err_set(err, ERR_CONFLICT, "job %lld did not come to work within %d s: %s",
                    (long long)d->job, READY_S, s->reason[0] ? s->reason : "no step was made");
 }
@@ -424,6 +431,8 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
     if (f->strike(d, &before, err) < 0)
         return -1;
     while (now_s() - start < d->limit_s && !s.done) {
+        if (*d->stop)
+            return interrupted(err);
         if (look(&s, d, err) < 0)
             return -1;
         if (is_back(&s, &before, f->goes_on)) {

@@ -19,6 +19,7 @@ struct drill {
     int64_t        job;
     char           dir[PATH_MAX];
     double         limit_s;     /* to be back at work */
+    const volatile int *stop;   /* set by Ctrl-C: drill_run() fails then */
 };
 
 /* What came of one fault; times in seconds since it, -1: never. */
