@@ -84,7 +84,7 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     snprintf(name, sizeof(name), "%.50s-drill", json_string_value(json_object_get(spec, "name")));
     set_add(s, "name", name);
     set_add(s, "checkpoint.dir", "auto");
-    if (json_object_get(spec, "train"))
+    if (json_is_object(json_object_get(spec, "train")))
         set_add(s, "train.steps", "1000000000");
     json_decref(request);
     json_decref(spec);

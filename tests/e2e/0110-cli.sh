@@ -112,20 +112,11 @@ has "there is no option --frob; --help lists them" err
 code 124 jobctl wait 1 --timeout 0.3
 code 124 jobctl wait 1 --timeout 1
 
-# One that has not begun: nothing of attempts; its log says why it is empty. Ctrl-C ends a drill at once.
+# One that has not begun: nothing of attempts; its log says why it is empty.
 code 0 jobctl show 2
 ! grep -q '^  \(attempt\|generation\|priority\|time\) ' out
 code 0 jobctl logs 2
 has "nothing is written yet; jobctl why 2 tells what it waits for" err
-jobctl drill short.yaml >drill.out 2>drill.err &
-drill=$!
-until jobctl status -q short-drill 2>/dev/null | grep -q .; do sleep 0.05; done
-until grep -q '^FAULT' drill.out; do sleep 0.05; done
-kill -TERM $drill
-code 130 wait $drill
-has "interrupted: the copy is cancelled" drill.err
-jobctl status -a --json >out
-json '[j["result"] for j in o["jobs"] if j["name"] == "short-drill"] == ["cancelled"]'
 
 # Orders.
 code 0 jobctl hold 2
@@ -151,6 +142,17 @@ has "takes over" out
 until_is state running 6
 code 0 jobctl cancel 6 --now
 code 3 jobctl wait 6 --timeout 60
+
+# A drill of a command; Ctrl-C ends it at once.
+jobctl drill long.yaml >drill.out 2>drill.err &
+drill=$!
+until jobctl status -q long-drill 2>/dev/null | grep -q .; do sleep 0.05; done
+until grep -q '^FAULT' drill.out; do sleep 0.05; done
+kill -TERM $drill
+code 130 wait $drill
+has "interrupted: the copy is cancelled" drill.err
+jobctl status -a --json >out
+json '[j["result"] for j in o["jobs"] if j["name"] == "long-drill"] == ["cancelled"]'
 
 # Nobody reads on: no noise, and no failure of ours.
 jobctl status -a | true
