@@ -7,6 +7,8 @@
  *
  * The files of the daemon from the bottom up; a file calls only what is listed before it:
  *
+ *   job_core, sched             decisions, pure (docs/HOUSE.md)
+ *   link, remote_*, remote      how agents are started and reached, here and on other machines
  *   utc, job_dir, server        texts of times, names of directories, HTTP
  *   job, roster                 one job in memory, and all of them
  *   record, job_apply           what is decided about one: stored, then done
