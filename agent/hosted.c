@@ -15,8 +15,9 @@
 #include "agent/log_feed.h"
 #include "agent/run_dir.h"
 #include "agent/spool.h"
+#include "agent/tree.h"
 
-enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, DEPTH = 3, OLD_S = HOSTED_DAYS * 24 * 3600 };
+enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOSTED_DAYS * 24 * 3600 };
 
 /* --- programs --------------------------------------------------------------------------------- */
 
@@ -72,21 +73,6 @@ static bool is_running(const char *dir)
     return found;
 }
 
-static void remove_tree(int at, const char *name, int depth)
-{
-    int fd = depth > 0 ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (fd >= 0 && !d)
-        close(fd);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            unlinkat(fd, e->d_name, 0) < 0)
-            remove_tree(fd, e->d_name, depth - 1);
-    if (d)
-        closedir(d);
-    unlinkat(at, name, AT_REMOVEDIR);
-}
-
 static int newer_first(const void *a, const void *b)
 {
     const int64_t x = ((const struct version *)a)->used_s, y = ((const struct version *)b)->used_s;
@@ -121,7 +107,7 @@ static void tidy_versions(const char *program, int64_t now_s)
     for (int i = HOSTED_VERSIONS; i < n; i++) {
         snprintf(path, sizeof(path), "%s/%s", cache, list[i].name);
         if (now_s - list[i].used_s > OLD_S && !is_running(path))
-            remove_tree(dirfd(d), list[i].name, DEPTH);
+            tree_remove(dirfd(d), list[i].name, NULL);
     }
     closedir(d);
 }

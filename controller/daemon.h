@@ -16,7 +16,7 @@
  *   launch, members, attempt    the agents of a job: what they are told, and what they say becomes inputs
  *   fleet_probe, fleet          this machine, and the passes of the scheduler over it
  *   effects                     what follows when an input is stored
- *   intake, order               how jobs come in
+ *   intake, order, removal      how jobs come in, and how they are forgotten
  *   row, why                    how they are shown
  *   request_job, request_*      what each request does
  *   requests                    the table of them
@@ -45,6 +45,7 @@ struct farewell;
 struct host;
 struct job;
 struct job_told;
+struct removal;
 struct server;
 struct store;
 struct stray;
@@ -64,6 +65,7 @@ struct daemon {
     struct host         *hosts;         /* what is remembered of each (hosts.h) */
     struct stray        *strays;        /* agents that may live on hosts that went silent */
     struct farewell     *farewells;     /* agents that are to hear that they may go */
+    struct removal      *removals;      /* jobs whose files are on their way out */
     int64_t              next_id;
     int64_t              started_ms;
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */

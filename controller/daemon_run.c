@@ -21,6 +21,7 @@
 #include "controller/farewell.h"
 #include "controller/home.h"
 #include "controller/hosts.h"
+#include "controller/removal.h"
 #include "controller/replay.h"
 #include "controller/requests.h"
 #include "controller/server.h"
@@ -146,6 +147,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     for (size_t i = 0; i < d->roster.count; i++)
         attempt_close(d->roster.jobs[i]);
     roster_fini(&d->roster);
+    removal_close(d);
     farewell_close(d);
     stray_close(d);
     hosts_close(d);
@@ -183,6 +185,8 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         rc = replay_all(d, err);
     if (rc == 0)
         rc = farewell_open(d, err);
+    if (rc == 0)
+        rc = removal_open(d, err);
     if (rc == 0)
         stray_open(d);
     if (rc == 0) {

@@ -47,8 +47,9 @@ int findings_first(const struct findings *found, struct err *err)
 
 static json_t *place_of(const struct finding *f, const char *file)
 {
-    return f->line ? json_pack("{s:s, s:i, s:i}", "file", file, "line", f->line, "column", f->column)
-                   : json_object();
+    if (!f->line)
+        return json_object();
+    return json_pack("{s:s, s:i, s:i}", "file", file, "line", f->line, "column", f->column);
 }
 
 json_t *findings_to_json(const struct findings *found, const char *file)

@@ -35,8 +35,18 @@ static json_t *find(json_t *rows, long long id)
     return NULL;
 }
 
+/* The daemon knows why there is none: it may have been removed. */
+static int say_missing(struct client *c, long long id, struct err *err)
+{
+    json_t *answer;
+    if (client_get(c, &answer, err, "/v1/jobs/%lld", id) < 0)
+        return -1;
+    json_decref(answer);
+    return err_set(err, ERR_CONFLICT, "job %lld has only just come; ask again", id);
+}
+
 /* One "7" or "3-5" of a list, taken from what the daemon sent. */
-static int pick(json_t *rows, json_t *found, const char *part, struct err *err)
+static int pick(struct client *c, json_t *rows, json_t *found, const char *part, struct err *err)
 {
     char *end;
     long long low = strtoll(part, &end, 10), high = low;
@@ -55,7 +65,7 @@ static int pick(json_t *rows, json_t *found, const char *part, struct err *err)
         any |= row != NULL;
     }
     if (!any && low == high)
-        return err_set(err, ERR_NOT_FOUND, "there is no job %lld", low);
+        return say_missing(c, low, err);
     if (!any)
         return err_set(err, ERR_NOT_FOUND, "there is no job from %lld to %lld", low, high);
     return 0;
@@ -69,7 +79,7 @@ static int select_ids(struct client *c, json_t *rows, const char *arg, struct er
     int rc = 0;
     for (const char *part = arg; part && rc == 0; part = strchr(part, ',')) {
         part += *part == ',';
-        rc = pick(rows, json_object_get(answer, "jobs"), part, err);
+        rc = pick(c, rows, json_object_get(answer, "jobs"), part, err);
     }
     json_decref(answer);
     return rc;

@@ -46,6 +46,20 @@ double job_view_time(const char *iso)
     return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
 }
 
+void job_view_bytes(char *out, size_t size, long long bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double n = (double)bytes / 1024;
+    size_t i = 0;
+    if (bytes < 1024) {
+        snprintf(out, size, "%lld B", bytes);
+        return;
+    }
+    for (; n >= 1024 && i + 1 < sizeof(units) / sizeof(units[0]); i++)
+        n /= 1024;
+    snprintf(out, size, "%.1f %s", n, units[i]);
+}
+
 void job_view_local(char *out, size_t size, const char *iso)
 {
     time_t t = (time_t)job_view_time(iso);

@@ -27,6 +27,9 @@ void job_view_field(char *out, size_t size, const json_t *row, const char *name)
 /* "1m05s", "2h03m", "3d04h"; "0.4s" below ten seconds. */
 void job_view_duration(char *out, size_t size, double seconds);
 
+/* "512 B", "52.0 KiB", "1.2 GiB" */
+void job_view_bytes(char *out, size_t size, long long bytes);
+
 /* Seconds since 1970 of an ISO time of the API; < 0: not one. */
 double job_view_time(const char *iso);
 

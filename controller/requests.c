@@ -107,6 +107,7 @@ static const struct route routes[] = {
     { "POST", "/v1/jobs/JOB/hold", hold, NULL },
     { "POST", "/v1/jobs/JOB/release", release, NULL },
     { "POST", "/v1/jobs/JOB/checkpoint", checkpoint, NULL },
+    { "POST", "/v1/jobs/JOB/remove", request_remove, "checkpoints:b dry_run:b" },
     { "GET", "/v1/jobs/JOB/why", request_why, NULL },
     { "GET", "/v1/jobs/JOB/events", request_events, NULL },
     { "GET", "/v1/jobs/JOB/logs", request_logs, NULL },

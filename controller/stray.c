@@ -137,6 +137,14 @@ void stray_add(struct daemon *d, const struct attempt_row *row, const struct rem
     call(s);
 }
 
+const char *stray_of(const struct daemon *d, int64_t job)
+{
+    for (const struct stray *s = d->strays; s; s = s->next)
+        if (s->attempt.job == job)
+            return s->attempt.node;
+    return NULL;
+}
+
 /* What the file says; an older controller wrote none, of launch: ssh alone. */
 static const struct remote *read_file(char host[128], const char *path)
 {

@@ -8,6 +8,8 @@
 #ifndef CONTROLLER_STRAY_H
 #define CONTROLLER_STRAY_H
 
+#include <stdint.h>
+
 struct attempt_row;
 struct daemon;
 struct remote;
@@ -15,6 +17,9 @@ struct remote;
 /* Remember node `node` (members.h) of the attempt, and call its host from now on. */
 void stray_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
                const char *host);
+
+/* The host where an agent of the job may still live, or NULL. */
+const char *stray_of(const struct daemon *d, int64_t job);
 
 /* Those of earlier controllers. */
 void stray_open(struct daemon *d);

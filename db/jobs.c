@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "db/removed.h"
 #include "db/stmt.h"
 #include "db/store.h"
 #include "engine/err.h"
@@ -24,6 +25,8 @@ static const char UPDATE[] =
     "productive_ms=?15, last_seq=?16, loss=?17, samples_per_s=?18, busy_ms=?19 WHERE id=?1";
 static const char GET[] = "SELECT " COLUMNS " FROM jobs WHERE id=?";
 static const char SPEC[] = "SELECT yaml, canonical FROM specs WHERE job=?";
+static const char MENTION[] = "SELECT job, canonical FROM specs WHERE job <> ? AND "
+                              "instr(canonical, ?) ORDER BY job";
 static const char FIND[] = "SELECT id FROM jobs WHERE name=? ORDER BY id DESC LIMIT 1";
 static const char NEWEST[] = "SELECT id FROM jobs ORDER BY id DESC LIMIT 1";
 static const char EACH[] = "SELECT " COLUMNS " FROM jobs WHERE id < ? ORDER BY id DESC LIMIT ?";
@@ -103,7 +106,7 @@ static sqlite3_stmt *step_to(struct store *s, const char *sql, int64_t id, struc
         return NULL;
     int rc = stmt_step(st, err);
     if (rc == 0)
-        err_set(err, ERR_NOT_FOUND, "there is no job %lld", (long long)id);
+        removed_say(s, id, err);
     return rc > 0 ? st : NULL;
 }
 
@@ -132,6 +135,22 @@ int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct
     *yaml = y;
     *canonical = c;
     return 0;
+}
+
+int jobs_that_mention(struct store *s, const char *text, int64_t but, jobs_mention_fn each, void *ctx,
+                      struct err *err)
+{
+    sqlite3_stmt *st = stmt_get(s, MENTION, err);
+    if (!st || stmt_bind(st, err, "it", but, text) < 0)
+        return -1;
+    int rc, stop = 0;
+    while (!stop && (rc = stmt_step(st, err)) != 0) {
+        if (rc < 0)
+            return -1;
+        stop = each(ctx, stmt_int(st, 0, 0), (const char *)sqlite3_column_text(st, 1));
+    }
+    sqlite3_reset(st);
+    return stop;
 }
 
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err)

@@ -47,10 +47,15 @@ int jobs_insert(struct store *s, const struct job_row *row, const char *yaml,
                 const char *canonical, struct err *err);
 /* All but id, name, after, retry_of and submitted_ms, which never change. */
 int jobs_update(struct store *s, const struct job_row *row, struct err *err);
-/* ERR_NOT_FOUND where there is none. */
+/* ERR_NOT_FOUND where there is none, which says if it was removed (removed.h). */
 int jobs_get(struct job_row *row, struct store *s, int64_t id, struct err *err);
 /* Both texts are the caller's to free. */
 int jobs_spec(char **yaml, char **canonical, struct store *s, int64_t id, struct err *err);
+/* The jobs, but one, whose canonical spec holds `text`; returns the value by which `each` ended it
+ * early, else 0. */
+typedef int (*jobs_mention_fn)(void *ctx, int64_t id, const char *canonical);
+int jobs_that_mention(struct store *s, const char *text, int64_t but, jobs_mention_fn each, void *ctx,
+                      struct err *err);
 /* The newest job of that name, or with NULL of any. */
 int jobs_find(int64_t *id, struct store *s, const char *name, struct err *err);
 /* Newest first; `before` = 0 starts at the newest, `open` keeps to those not done. */

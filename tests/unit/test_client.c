@@ -222,8 +222,8 @@ static const struct {
     {{"3-6"}, "5 6", NULL},
     {{"6,5"}, "6 5", NULL},
     {{"5,5-6"}, "5 6", NULL},
-    {{"7"}, NULL, "there is no job 7"},
-    {{"5,7"}, NULL, "there is no job 7"},
+    {{"7"}, NULL, "job 7 (sana) was removed"},
+    {{"5,7"}, NULL, "job 7 (sana) was removed"},
     {{"8-9"}, NULL, "there is no job from 8 to 9"},
     {{"6-5"}, NULL, "runs backwards"},
     {{"1-"}, NULL, "is not a list of ids"},
@@ -235,8 +235,12 @@ static void test_selection(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(selections) / sizeof(selections[0]); i++) {
-        struct script s = {.count = selections[i].args[0][0] ? 1 : 0, .answers = {
-            "200 OK\n" "{\"schema\":1,\"jobs\":[{\"id\":6},{\"id\":5}]}    "}};
+        /* Of one that is missing the daemon is asked why. */
+        const bool missing = selections[i].text && strstr(selections[i].text, "removed");
+        struct script s = {.count = missing ? 2 : selections[i].args[0][0] ? 1 : 0, .answers = {
+            "200 OK\n" "{\"schema\":1,\"jobs\":[{\"id\":6},{\"id\":5}]}    ",
+            "404 Not Found\n" "{\"schema\":1,\"error\":{\"code\":\"not_found\",\"text\":"
+            "\"job 7 (sana) was removed on 2026-11-22\"}}"}};
         pthread_t thread;
         struct client *c;
         struct err err = {0};

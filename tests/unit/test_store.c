@@ -24,6 +24,7 @@
 #include "db/metrics.h"
 #include "db/migrate.h"
 #include "db/nodes.h"
+#include "db/removed.h"
 #include "db/stmt.h"
 #include "db/store.h"
 #include "engine/err.h"
@@ -466,11 +467,96 @@ static void many_finished_jobs(void **state)
     store_close(s);
 }
 
+static int count(void *ctx, const struct event_row *row)
+{
+    (void)row;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static int take_pending(void *ctx, const struct removed_row *row)
+{
+    *(struct removed_row *)ctx = *row;
+    return 0;
+}
+
+static void a_job_goes_with_all_its_rows_and_one_stays(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    struct job_row job;
+    struct removed_row back = { .job = 0 };
+    const struct removed_row row = { .job = 1, .name = "sana", .removed_ms = 1000, .bytes = 52,
+                                     .checkpoints = "/jobs/1/checkpoints", .checkpoint_bytes = -1,
+                                     .kept = true };
+    const struct event_row event = { .job = 1, .seq = 1, .source = "controller", .kind = "submitted",
+                                     .agent_seq = -1, .body = "{}" };
+    const struct checkpoint_row checkpoint = { .step = 5, .path = "/c", .digest = "", .trust = "written" };
+    int events = 0;
+    insert(s, 1, "sana", "done");
+    insert(s, 2, "sana", "done");
+    assert_int_equal(events_append(s, &event, &err), 0);
+    assert_int_equal(checkpoints_put(s, 1, &checkpoint, &err), 0);
+    assert_int_equal(removed_put(s, &row, &err), 0);
+    store_close(s);
+
+    s = opened();
+    assert_int_equal(events_each(s, 1, 0, 100, count, &events, &err), 0);
+    assert_int_equal(events, 0);
+    assert_int_equal(jobs_get(&job, s, 1, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_non_null(strstr(err.text, "job 1 (sana) was removed on 1970-01-0"));
+    assert_non_null(strstr(err.text, "its checkpoints stayed in /jobs/1/checkpoints"));
+    err = (struct err){ 0 };
+    assert_int_equal(jobs_get(&job, s, 2, &err), 0);
+
+    assert_int_equal(removed_each_pending(s, take_pending, &back, &err), 0);
+    assert_int_equal(back.job, 1);
+    assert_true(back.kept && back.pending);
+    assert_int_equal(back.checkpoint_bytes, -1);
+    assert_int_equal(removed_done(s, 1, &err), 0);
+    back.job = 0;
+    assert_int_equal(removed_each_pending(s, take_pending, &back, &err), 0);
+    assert_int_equal(back.job, 0);
+    assert_int_equal(removed_get(&back, s, 1, &err), 0);
+    assert_false(back.pending);
+    assert_int_equal(removed_get(&back, s, 2, &err), -1);
+
+    int64_t id;                             /* its number is not used again */
+    assert_int_equal(jobs_next_id(&id, s, &err), 0);
+    assert_int_equal(id, 3);
+    store_close(s);
+}
+
+static int note_mention(void *ctx, int64_t id, const char *canonical)
+{
+    (void)canonical;
+    *(int64_t *)ctx = id;
+    return 1;
+}
+
+static void a_job_that_mentions_a_path_is_found(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    struct store *s = opened();
+    const struct job_row one = some_job(1, "a", "done"), two = some_job(2, "b", "done");
+    int64_t found = 0;
+    assert_int_equal(jobs_insert(s, &one, "", "{\"dir\":\"/jobs/1/checkpoints\"}", &err), 0);
+    assert_int_equal(jobs_that_mention(s, "\"/jobs/1/", 1, note_mention, &found, &err), 0);
+    assert_int_equal(jobs_insert(s, &two, "", "{\"dir\":\"/jobs/1/checkpoints\"}", &err), 0);
+    assert_int_equal(jobs_that_mention(s, "\"/jobs/1/", 1, note_mention, &found, &err), 1);
+    assert_int_equal(found, 2);
+    store_close(s);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_job_goes_with_all_its_rows_and_one_stays), CASE(a_job_that_mentions_a_path_is_found),
         CASE(job_round_trip),   CASE(job_lists),     CASE(ids_are_never_reused),
         CASE(events_come_once), CASE(smaller_tables), CASE(rollback_leaves_nothing),
         CASE(killed_writer),    CASE(migration),     CASE(not_a_store),

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* removal.c - see removal.h */
+#include "controller/removal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/log.h"
+#include "agent/run_dir.h"
+#include "agent/tree.h"
+#include "controller/daemon.h"
+#include "controller/job.h"
+#include "controller/job_dir.h"
+#include "controller/server.h"
+#include "controller/stray.h"
+#include "db/checkpoints.h"
+#include "db/removed.h"
+#include "engine/err.h"
+
+#define CHECKPOINTS "checkpoints"
+
+/* An agent that was told it may go needs a moment. */
+enum { AGENT_TRIES = 200, AGENT_PAUSE_MS = 50 };
+
+/* The part of it that runs in a thread of libuv touches nothing but this. */
+struct removal {
+    struct daemon     *daemon;
+    uv_work_t          work;
+    struct removed_row row;
+    char               dir[PATH_MAX];   /* jobs/<id> */
+    atomic_bool        stop;
+    struct err         err;
+    struct removal    *next;
+};
+
+/* ---- may it go? ---- */
+
+static int check_after(const struct daemon *d, int64_t id, struct err *err)
+{
+    for (size_t i = 0; i < d->roster.count; i++) {
+        const struct job *job = d->roster.jobs[i];
+        for (size_t k = 0; k < job->nafter; k++)
+            if (job->after[k].id == id)
+                return err_set(err, ERR_CONFLICT, "job %lld (%s) starts after job %lld, and is not "
+                               "done: cancel it, or remove job %lld later", (long long)job->core.id,
+                               job->name, (long long)id, (long long)id);
+    }
+    return 0;
+}
+
+struct mention {
+    const char *prefix;     /* as it stands in JSON: "/home/jobs/3/ */
+    bool        checkpoints;
+    int64_t     by;
+};
+
+/* Does a path of the spec lie in what would go? */
+static int look_for_mention(void *ctx, int64_t id, const char *canonical)
+{
+    struct mention *m = ctx;
+    const size_t n = strlen(m->prefix), c = strlen(CHECKPOINTS);
+    for (const char *at = canonical; (at = strstr(at, m->prefix)); at += n) {
+        const bool kept = strncmp(at + n, CHECKPOINTS, c) == 0 && strchr("/\"", at[n + c]);
+        if (kept && !m->checkpoints)
+            continue;
+        m->by = id;
+        return 1;
+    }
+    return 0;
+}
+
+/* A job that was retried leaves its checkpoints to the next one, which names their directory. */
+static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
+                          struct err *err)
+{
+    char path[PATH_MAX + 2];
+    snprintf(path, sizeof(path), "%s/", dir);
+    json_t *text = json_string(path);
+    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    json_decref(text);
+    if (!quoted)
+        return err_set(err, ERR_MEMORY, "out of memory while removing job %lld", (long long)id);
+    quoted[strlen(quoted) - 1] = '\0';      /* the quote that ends it */
+    struct mention m = { .prefix = quoted, .checkpoints = checkpoints };
+    int rc = jobs_that_mention(d->store, quoted, id, look_for_mention, &m, err);
+    free(quoted);
+    if (rc <= 0)
+        return rc;
+    return err_set(err, ERR_CONFLICT, "job %lld uses what lies in %s: %s", (long long)m.by, dir,
+                   checkpoints ? "remove that one first, or leave the checkpoints"
+                               : "remove that one first");
+}
+
+static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
+                         struct err *err)
+{
+    const struct job *job = roster_find(&d->roster, id);
+    const char *host = stray_of(d, id);
+    if (job)
+        return err_set(err, ERR_CONFLICT, "job %lld is %s: only a job that is done can be removed; "
+                       "jobctl cancel %lld ends it", (long long)id, job_state_name(job->core.state),
+                       (long long)id);
+    if (host)
+        return err_set(err, ERR_CONFLICT, "job %lld: an agent of it may still live on %s; it is "
+                       "looked for until it is ended", (long long)id, host);
+    if (check_after(d, id, err) < 0)
+        return -1;
+    return check_mentions(d, id, dir, checkpoints, err);
+}
+
+/* ---- what would go ---- */
+
+static int any(void *ctx, const struct checkpoint_row *row)
+{
+    (void)ctx;
+    (void)row;
+    return 1;
+}
+
+/* Where its checkpoints are: in its own directory, or where somebody wanted them. */
+static int find_checkpoints(struct removed_row *row, struct daemon *d, int fd, const char *dir,
+                            struct err *err)
+{
+    char own[PATH_MAX + 16], *yaml = NULL, *canonical = NULL;
+    snprintf(own, sizeof(own), "%s/" CHECKPOINTS, dir);
+    if (jobs_spec(&yaml, &canonical, d->store, row->job, err) < 0)
+        return -1;
+    json_t *spec = json_loads(canonical, 0, NULL);
+    const json_t *checkpoint = json_object_get(spec, "checkpoint");
+    const char *given = json_string_value(json_object_get(checkpoint, "dir"));
+    const bool ours = !given || strcmp(given, own) == 0;
+    int wrote = ours ? 0 : checkpoints_each(d->store, row->job, 1, any, NULL, err);
+    row->checkpoint_bytes = ours && fd >= 0 ? tree_bytes(fd, CHECKPOINTS) : -1;
+    if (wrote > 0 || row->checkpoint_bytes > 0)
+        snprintf(row->checkpoints, sizeof(row->checkpoints), "%.*s", REMOVED_PATH - 1,
+                 ours ? own : given);
+    row->kept = row->kept || !ours;
+    json_decref(spec);
+    free(yaml);
+    free(canonical);
+    return wrote < 0 ? -1 : 0;
+}
+
+int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints,
+                 struct err *err)
+{
+    char dir[PATH_MAX];
+    struct job_row job;
+    job_dir(dir, sizeof(dir), d, id);
+    if (jobs_get(&job, d->store, id, err) < 0 || check_allowed(d, id, dir, checkpoints, err) < 0)
+        return -1;
+    *row = (struct removed_row){ .job = id, .removed_ms = daemon_now_ms(), .kept = !checkpoints };
+    snprintf(row->name, sizeof(row->name), "%s", job.name);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc = find_checkpoints(row, d, fd, dir, err);
+    if (fd >= 0) {
+        row->bytes = tree_bytes(fd, ".") - (row->checkpoint_bytes > 0 ? row->checkpoint_bytes : 0);
+        close(fd);
+    }
+    return rc;
+}
+
+/* ---- away with it ---- */
+
+static bool is_attempt(int fd, const char *name)
+{
+    struct stat st;
+    return !name[strspn(name, "0123456789")] && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(st.st_mode);
+}
+
+/* The lock of an attempt, held while its directory goes: nobody is in it, nobody starts there. */
+static int hold(struct removal *r, const char *name)
+{
+    char path[PATH_MAX + 300];
+    snprintf(path, sizeof(path), "%s/%s", r->dir, name);
+    for (int tries = 0;; tries++) {
+        struct err err = { .code = ERR_NONE };
+        int lock = run_dir_lock(path, &err);
+        if (lock >= 0)
+            return lock;
+        if (err.code != ERR_CONFLICT || tries == AGENT_TRIES || r->stop)
+            return err_set(&r->err, err.code, "%s", err.text);
+        nanosleep(&(struct timespec){ .tv_nsec = AGENT_PAUSE_MS * 1000000L }, NULL);
+    }
+}
+
+static void remove_entry(struct removal *r, int fd, const char *name)
+{
+    int lock = -1;
+    if (is_attempt(fd, name) && (lock = hold(r, name)) < 0)
+        return;
+    tree_remove(fd, name, &r->err);
+    if (lock >= 0)
+        close(lock);
+}
+
+/* All that is in jobs/<id>, but for checkpoints that are to stay. */
+static void empty(struct removal *r, int fd)
+{
+    DIR *d = fdopendir(fd);
+    for (struct dirent *e; d && !r->stop && (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (r->row.kept && strcmp(e->d_name, CHECKPOINTS) == 0)
+            unlinkat(fd, CHECKPOINTS, AT_REMOVEDIR);    /* as long as there are none */
+        else
+            remove_entry(r, fd, e->d_name);
+    }
+    if (d)
+        closedir(d);
+    else
+        close(fd);
+}
+
+static void work(uv_work_t *request)
+{
+    struct removal *r = request->data;
+    int fd = open(r->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        empty(r, fd);
+    else if (errno == ELOOP || errno == ENOTDIR)
+        unlink(r->dir);                     /* a link, or a file: it goes, not where it leads */
+    if (rmdir(r->dir) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+        err_set(&r->err, ERR_SYSTEM, "cannot remove %s: %m", r->dir);
+    if (r->stop)
+        err_set(&r->err, ERR_CONFLICT, "the daemon was stopped");
+}
+
+static void worked(uv_work_t *request, int status)
+{
+    struct removal *r = request->data, **at = &r->daemon->removals;
+    struct daemon *d = r->daemon;
+    const int64_t id = r->row.job;
+    char tag[24];
+    snprintf(tag, sizeof(tag), "%lld", (long long)id);
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    if (status == 0 && r->err.code == ERR_NONE && removed_done(d->store, id, &r->err) == 0)
+        log_info(tag, "removed");
+    else
+        log_warn(tag, "removed, but not all of its files; the daemon's next start tries again: %s",
+                 status == 0 ? r->err.text : uv_strerror(status));
+    server_wake(d->server, id);
+    free(r);
+}
+
+static int start(struct daemon *d, const struct removed_row *row, struct err *err)
+{
+    struct removal *r = calloc(1, sizeof(*r));
+    if (!r)
+        return err_set(err, ERR_MEMORY, "out of memory while removing job %lld",
+                       (long long)row->job);
+    r->daemon = d;
+    r->row = *row;
+    r->work.data = r;
+    job_dir(r->dir, sizeof(r->dir), d, row->job);
+    r->next = d->removals;
+    d->removals = r;
+    uv_queue_work(&d->loop, &r->work, work, worked);
+    return 0;
+}
+
+int removal_begin(struct daemon *d, const struct removed_row *row, struct err *err)
+{
+    if (removed_put(d->store, row, err) < 0)
+        return -1;
+    daemon_test_hook(d);
+    return start(d, row, err);
+}
+
+bool removal_runs(const struct daemon *d, int64_t id)
+{
+    for (const struct removal *r = d->removals; r; r = r->next)
+        if (r->row.job == id)
+            return true;
+    return false;
+}
+
+struct opening {
+    struct daemon *daemon;
+    struct err    *err;
+};
+
+static int go_on(void *ctx, const struct removed_row *row)
+{
+    const struct opening *o = ctx;
+    return start(o->daemon, row, o->err);
+}
+
+int removal_open(struct daemon *d, struct err *err)
+{
+    return removed_each_pending(d->store, go_on, &(struct opening){ d, err }, err) < 0 ? -1 : 0;
+}
+
+void removal_close(struct daemon *d)
+{
+    for (struct removal *r = d->removals; r; r = r->next) {
+        r->stop = true;
+        uv_cancel((uv_req_t *)&r->work);
+    }
+}

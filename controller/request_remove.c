@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request_remove.c - POST /v1/jobs/JOB/remove: a job that is done is forgotten (removal.h) */
+#include <limits.h>
+
+#include "controller/daemon.h"
+#include "controller/job_dir.h"
+#include "controller/removal.h"
+#include "controller/request_job.h"
+#include "controller/requests.h"
+#include "controller/server.h"
+#include "controller/utc.h"
+#include "db/removed.h"
+#include "engine/err.h"
+
+static void answer(struct request *r, const struct removed_row *row, bool removed)
+{
+    char dir[PATH_MAX];
+    job_dir(dir, sizeof(dir), request_daemon(r), row->job);
+    json_t *checkpoints = json_null();
+    if (row->checkpoints[0])
+        checkpoints = json_pack("{s:s, s:o, s:b}", "dir", row->checkpoints, "bytes",
+                                row->checkpoint_bytes < 0 ? json_null()
+                                                          : json_integer(row->checkpoint_bytes),
+                                "kept", (int)row->kept);
+    request_answer(r, 200, json_pack(
+        "{s:I, s:s, s:s, s:I, s:o, s:o, s:b}", "id", (json_int_t)row->job, "name", row->name, "dir",
+        dir, "bytes", (json_int_t)row->bytes, "checkpoints", checkpoints, "removed_at",
+        removed ? utc_json(row->removed_ms) : json_null(), "pending",
+        (int)(removed && row->pending)));
+}
+
+/* Called again when the files are gone: the id is in the memo then. */
+void request_remove(struct request *r)
+{
+    struct daemon *d = request_daemon(r);
+    struct removed_row row;
+    struct err err = { 0 };
+    int64_t *memo = request_memo(r), id = memo[0];
+    const json_t *body = request_body(r);
+    if (id == 0) {
+        if (request_job_id(&id, d, request_job(r), &err) < 0 ||
+            removal_plan(&row, d, id, json_is_true(json_object_get(body, "checkpoints")), &err) < 0)
+            goto fail;
+        if (json_is_true(json_object_get(body, "dry_run"))) {
+            answer(r, &row, false);
+            return;
+        }
+        if (removal_begin(d, &row, &err) < 0)
+            goto fail;
+        memo[0] = id;
+    }
+    if (removal_runs(d, id) && !request_over(r)) {
+        request_sleep(r, id, WAIT_MAX_S * 1000);
+        return;
+    }
+    if (removed_get(&row, d->store, id, &err) == 0) {
+        answer(r, &row, true);
+        return;
+    }
+fail:
+    request_fail(r, &err, NULL);
+}
