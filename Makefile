@@ -122,6 +122,7 @@ units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
 
 layers: $(OBJ)/flags
 	@tests/check_layers.sh
+	@tests/check_scripts.sh
 	@set -e; for h in $(HDRS); do $(CC) $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h; done
 
 pure: $(OBJS)

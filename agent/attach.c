@@ -211,7 +211,7 @@ static void bury(const char *run_dir, const char *nonce)
         pause_ms(LOOK_MS);
     }
     if (lock >= 0) {
-        run_dir_fence(run_dir, NULL);
+        run_dir_fence(run_dir, NULL, NULL);
         close(lock);
     }
     sweep_all(nonce);
@@ -372,16 +372,6 @@ static enum ended converse(struct attach *a, int in, int agent, struct err *err)
     }
 }
 
-/* Does somebody have the directory? Only for this moment. */
-static bool is_held(const char *run_dir)
-{
-    struct err err = {0};
-    int lock = run_dir_lock(run_dir, &err);
-    if (lock >= 0)
-        close(lock);
-    return lock < 0 && err.code == ERR_CONFLICT;
-}
-
 static bool dies(const struct identity *who)
 {
     for (const int64_t until = now_ms() + DYING_MS; now_ms() < until; pause_ms(LOOK_MS))
@@ -404,7 +394,7 @@ static int serve(struct attach *a, int in, struct err *err)
         bool known = identity_read(&who, a->run_dir, NULL) == 0 &&
                      strcmp(who.nonce, a->id.nonce) == 0;
         /* One is coming up, started by another hand: it has the lock before it says who it is. */
-        if (!known && (starts > 0 || !may_start) && is_held(a->run_dir) && now_ms() < give_up) {
+        if (!known && (starts > 0 || !may_start) && run_dir_held(a->run_dir) == 1 && now_ms() < give_up) {
             pause_ms(LOOK_MS);
             continue;
         }

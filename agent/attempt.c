@@ -197,10 +197,14 @@ static void on_end_signal(uv_signal_t *handle, int signo)
 static void look_around(struct attempt *a)
 {
     struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_dice()};
+    char why[160], text[220];
     if (a->noticed || !a->launch || a->finished_ms)
         return;
     if (run_dir_fenced(a->o.run_dir)) {
-        in.stop.reason = "the controller has given this attempt up";
+        run_dir_fence_why(why, sizeof(why), a->o.run_dir);
+        snprintf(text, sizeof(text), "the controller has given this attempt up%s%s", why[0] ? ": " : "",
+                 why);
+        in.stop.reason = text;
     } else if (run_dir_notice(a->o.run_dir, &in.stop.grace_ms)) {
         in.stop.reason = "the machine will soon be taken away";
         in.stop.checkpoint = in.stop.preempted = true;
@@ -217,13 +221,16 @@ static void on_beat(uv_timer_t *timer)
     struct attempt *a = timer->data;
     int64_t now = attempt_now_ms();
     look_around(a);
+    session_alive(a->session);
     if (!a->launch && run_dir_fenced(a->o.run_dir)) {
         log_info(a->tag, "the controller has given this attempt up before it began: leaving");
         attempt_leave(a);
     } else if (!a->launch && now - a->started_ms > LAUNCH_WAIT_MS) {
         log_warn(a->tag, "nobody launched anything within %d s: leaving", LAUNCH_WAIT_MS / 1000);
         attempt_leave(a);
-    } else if (a->finished_ms && now - a->finished_ms > LINGER_MS) {
+    } else if (a->finished_ms &&
+               (now - a->finished_ms > LINGER_MS ||
+                (run_dir_fenced(a->o.run_dir) && !session_connected(a->session)))) {
         log_warn(a->tag, "the controller has not taken events %lld to %lld; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         attempt_leave(a);

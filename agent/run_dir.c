@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -35,7 +36,16 @@ int run_dir_lock(const char *dir, struct err *err)
     return fd;
 }
 
-int run_dir_fence(const char *dir, struct err *err)
+int run_dir_held(const char *dir)
+{
+    struct err err = {0};
+    int lock = run_dir_lock(dir, &err);
+    if (lock >= 0)
+        close(lock);
+    return lock >= 0 ? 0 : err.code == ERR_CONFLICT ? 1 : -1;
+}
+
+int run_dir_fence(const char *dir, const char *why, struct err *err)
 {
     char path[4096];
     if (join(path, sizeof(path), dir, RUN_DIR_FENCED, err) < 0)
@@ -43,8 +53,23 @@ int run_dir_fence(const char *dir, struct err *err)
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+    if (why)
+        (void)!write(fd, why, strlen(why)); /* that it is there is what counts */
     close(fd);
     return 0;
+}
+
+void run_dir_fence_why(char *out, size_t size, const char *dir)
+{
+    char path[4096];
+    out[0] = '\0';
+    if (join(path, sizeof(path), dir, RUN_DIR_FENCED, NULL) < 0)
+        return;
+    FILE *f = fopen(path, "re");
+    out[f ? fread(out, 1, size - 1, f) : 0] = '\0';
+    err_make_printable(out);
+    if (f)
+        fclose(f);
 }
 
 bool run_dir_fenced(const char *dir)

@@ -10,8 +10,8 @@
  *   3. writes agent.json (agent/identity.h), then listens;
  *   4. says that it is ready.
  *
- * An agent that finds itself fenced while it runs ends its ranks at once: on a
- * node that was given up for lost nobody could take the lock from it.
+ * An agent that finds itself fenced while it runs ends its ranks at once, and leaves what it has to
+ * say in its spool: on a node that was given up for lost nobody could take the lock from it.
  *
  * So the lock tells whether an agent lives, whatever died meanwhile, and who
  * holds the lock and writes `fenced` has proof that no agent will come.
@@ -20,6 +20,7 @@
 #define AGENT_RUN_DIR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -35,8 +36,13 @@ struct err;
 
 /* A descriptor that holds the lock; ERR_CONFLICT when another holds it. Close it to let go. */
 int run_dir_lock(const char *dir, struct err *err);
-int run_dir_fence(const char *dir, struct err *err);    /* by the one who holds the lock */
+/* By the one who holds the lock, or who will wait for it. why: NULL, or for an agent that lives to tell. */
+int run_dir_fence(const char *dir, const char *why, struct err *err);
 bool run_dir_fenced(const char *dir);
+void run_dir_fence_why(char *out, size_t size, const char *dir); /* "": it does not say */
+
+/* Does somebody hold the lock?  1 yes; 0 no: it was taken and let go again; -1 it cannot be told. */
+int run_dir_held(const char *dir);
 
 /* Who manages the machine may leave a file `notice` with a number of milliseconds: so long after now
  * it ends everything. True, and how long, where there is one. */

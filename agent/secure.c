@@ -204,7 +204,8 @@ static const char *refusal(void)
     int reason = ERR_GET_REASON(code);
     if (reason == SSL_R_BINDER_DOES_NOT_VERIFY || reason == SSL_R_NO_SHARED_CIPHER ||
         reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
-        reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE || reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)
+        reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE ||
+        reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
         return "the other side does not know the key of this attempt";
     return "what the other side speaks is not the language of agents";
 }

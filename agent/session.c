@@ -23,6 +23,7 @@ struct link {
     struct frame_reader *reader;
     bool open; /* LAUNCH came: events may flow */
     bool closing;
+    bool said;    /* anything, since session_alive() */
     int64_t sent; /* highest seq sent here */
     char bytes[65536];
 };
@@ -98,6 +99,7 @@ static int link_send(struct link *l, enum wire_message number, json_t *body, str
         free(o);
         return -1;
     }
+    l->said = true;
     o->link = l;
     o->req.data = o;
     uv_buf_t buf = uv_buf_init(o->frame, (unsigned)size);
@@ -167,6 +169,16 @@ void session_heartbeat(struct session *s, json_t *body)
         json_object_set_new(body, "unreached", json_string(trouble));
     if (link_send(s->link, WIRE_HEARTBEAT, body, &err) < 0)
         log_error(NULL, "%s", err.text);
+}
+
+void session_alive(struct session *s)
+{
+    struct err err = {0};
+    if (!s->link)
+        return;
+    if (!s->link->said && link_send(s->link, WIRE_ALIVE, json_object(), &err) < 0)
+        log_error(NULL, "%s", err.text);
+    s->link->said = false;
 }
 
 void session_show_door(struct session *s, json_t *door)

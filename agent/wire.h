@@ -21,13 +21,14 @@
  *   agent       EVENT...   everything spooled after LAUNCH.acked, then as it happens
  *   controller  ACK        highest contiguous seq that is committed; the agent then forgets it
  *   agent       HEARTBEAT  once a second while ranks live; may be dropped
+ *   agent       ALIVE      where nothing else was said for a second: a wire can be cut in silence
  *   controller  STOP, CHECKPOINT, GONE
  *
  * On another machine `jobctl-agent attach` (agent/attach.h) stands between the two. The controller's
  * first word, ATTACH, is for it; then it hands on what both say, and adds to the agent's words
  *
  *   LOG   bytes of a log of this attempt, before any event that is younger than they are
- *   ALIVE where nothing else was said for a second: a machine can stand still and stay connected
+ *   ALIVE as the agent does: a machine can stand still and stay connected
  *   LOST  the agent is gone and nothing of the attempt lives; what it had spooled came before
  *
  * Every body carries job, attempt and nonce; a message of another attempt is

@@ -17,13 +17,11 @@
 #include "controller/placement.h"
 #include "controller/record.h"
 #include "controller/remote.h"
+#include "controller/save_time.h"
 #include "controller/stray.h"
-#include "db/events.h"
 #include "engine/err.h"
 
 enum { GRACE_MS = 30000, REPEAT_MS = 1000 };
-
-#define SAVE_FADES 0.9      /* from one checkpoint to the next */
 
 static const char *tag(const struct job *job, char out[48])
 {
@@ -269,26 +267,6 @@ static void names_to_avoid(char *out, size_t size, const json_t *placed)
     }
 }
 
-static int take_save(void *arg, const struct event_row *row)
-{
-    double *ms = arg;
-    if (strcmp(row->kind, "checkpoint") != 0)
-        return 0;
-    json_t *body = json_loads(row->body, 0, NULL);
-    const double took = json_number_value(json_object_get(body, "ms"));
-    *ms = took > *ms * SAVE_FADES ? took : *ms * SAVE_FADES;
-    json_decref(body);
-    return 0;
-}
-
-/* How long a checkpoint takes: the longest; what was long ago counts less. */
-static int64_t save_ms(const struct job *job)
-{
-    double ms = 0;
-    events_each(job->daemon->store, job->core.id, 0, INT64_MAX, take_save, &ms, NULL);
-    return (int64_t)ms;
-}
-
 static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
@@ -308,7 +286,9 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                     .nodes = job->names ? (int)json_array_size(job->names)
                                                         : job->nodes,
                                     .least = least ? (int)least : job->nodes, .avoid = avoid,
-                                    .save_ms = job->remote == &remote_slurm ? save_ms(job) : 0,
+                                    .save_ms = job->remote == &remote_slurm
+                                                   ? save_time_ms(job->daemon->store, job->core.id)
+                                                   : 0,
                                     .secrets = json_object_size(job->secrets) > 0 &&
                                                !job->attempt->acked,
                                     .gpus = gpus };

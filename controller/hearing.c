@@ -14,11 +14,11 @@
 #include "controller/reception.h"
 #include "engine/err.h"
 
-static uint64_t patience_ms(void)
+static uint64_t settled_ms(const char *variable, uint64_t unsaid)
 {
-    const char *text = getenv("JOBCTL_CALL_WAIT_S");
+    const char *text = getenv(variable);
     long s = text ? strtol(text, NULL, 10) : 0;
-    return s > 0 ? (uint64_t)s * 1000 : HEARING_PATIENCE_MS;
+    return s > 0 ? (uint64_t)s * 1000 : unsaid;
 }
 
 /* ---- the conversation ---- */
@@ -60,6 +60,7 @@ static bool learn_why(struct hearing *h, const json_t *body)
 static void heard(void *arg, enum wire_message number, const json_t *body)
 {
     struct hearing *h = arg;
+    h->heard_at = uv_now(h->link->loop);
     if (!h->calls && (learn_why(h, body) || number == WIRE_HELLO))
         tell_files(h);
     h->message(h->link, number, body);
@@ -80,6 +81,7 @@ static int converse(struct hearing *h, int fd)
     struct link *link = h->link;
     const struct wire_id id = link_id(link);
     const struct agent_stream_hooks hooks = { heard, stream_ended, h };
+    h->heard_at = uv_now(link->loop);
     if (agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, &err) == 0)
         return 0;
     link->stream = NULL;
@@ -159,14 +161,27 @@ static void use_files(struct hearing *h)
     converse(h, ends[0]);
 }
 
+/* The kernel notices packets that are lost, but not somebody between who takes them and stands still. */
+static void doubt(struct hearing *h, uint64_t silent_ms)
+{
+    if (!h->calls || silent_ms < settled_ms("JOBCTL_CALL_SILENT_S", HEARING_SILENT_MS))
+        return;
+    log_warn(h->link->tag, "its agent has said nothing for %llu s: the connection is given up",
+             (unsigned long long)silent_ms / 1000);
+    link_hang_up(h->link);
+    stream_ended(h);
+}
+
 void hearing_look(struct hearing *h)
 {
     const uint64_t now = uv_now(h->link->loop);
-    if (h->link->stream)
+    if (h->link->stream) {
+        doubt(h, now - h->heard_at);
         return;
+    }
     if (!h->since)
         h->since = now;
-    if (!h->guest || h->was_files || now - h->since >= patience_ms())
+    if (!h->guest || h->was_files || now - h->since >= settled_ms("JOBCTL_CALL_WAIT_S", HEARING_PATIENCE_MS))
         use_files(h);
 }
 

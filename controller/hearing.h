@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hearing.h - how an agent is heard to which the controller cannot connect
  *
- *   it calls     over TLS (controller/reception.h, agent/dial.h): the way that is wanted
+ *   it calls     over TLS (controller/reception.h, agent/dial.h): the way that is wanted. It says something
+ *                each second; after HEARING_SILENT_MS of silence the connection is given up
  *   files        that both see (agent/mail.h): when it has not called for HEARING_PATIENCE_MS, or
  *                JOBCTL_CALL_WAIT_S seconds
  *
  * One that calls is heard so from then on, whatever was before; one whose connection has ended has that
- * time to call again. The conversation, link->stream, is the same either way.
+ * time to call again; where files are used meanwhile the agent gives it up, too. The conversation, link->stream, is the same either way.
  */
 #ifndef CONTROLLER_HEARING_H
 #define CONTROLLER_HEARING_H
@@ -18,7 +19,7 @@
 
 struct guest;
 
-enum { HEARING_PATIENCE_MS = 10000 };
+enum { HEARING_PATIENCE_MS = 10000, HEARING_SILENT_MS = 15000 };
 
 struct hearing {
     struct link   *link;
@@ -28,6 +29,7 @@ struct hearing {
     bool           calls;           /* link->stream is a call */
     bool           was_files;       /* the newest conversation went by files: no patience again */
     uint64_t       since;           /* so long it has not called; 0: there is a conversation */
+    uint64_t       heard_at;
     char           why_not[301];    /* it has not called; "" = not known */
 };
 
@@ -35,7 +37,7 @@ struct hearing {
 void hearing_open(struct hearing *h, struct link *link, int node);
 void hearing_close(struct hearing *h);
 
-/* Its agent has started: now and then, while nobody is heard. */
+/* Its agent has started: now and then, whether it is heard or not. May call `ended`. */
 void hearing_look(struct hearing *h);
 
 /* Another try to be called, after this conversation. */

@@ -265,7 +265,7 @@ void members_dismiss(struct job *job)
             continue;
         if (job->remote != &remote_slurm)
             stray_add(job->daemon, job->attempt, job->remote, m->node, m->name);
-        else if (run_dir_fence(m->run_dir, &err) < 0)   /* all nodes see it, and Slurm ends the rest */
+        else if (run_dir_fence(m->run_dir, NULL, &err) < 0)   /* all nodes see it, and Slurm ends the rest */
             log_warn(all->tag, "%s", err.text);
     }
     members_close(job);

@@ -256,7 +256,7 @@ static void bury(struct link *base)
         return;
     }
     if (lock >= 0) {
-        if (run_dir_fence(link->base.run_dir, &err) < 0)
+        if (run_dir_fence(link->base.run_dir, NULL, &err) < 0)
             log_warn(link->base.tag, "%s", err.text);
         close(lock);
     }
@@ -271,7 +271,7 @@ static void dismiss(struct local *link)
 {
     struct err err = { 0 };
     snprintf(link->base.text, sizeof(link->base.text), "its agent was told to leave");
-    if (!run_dir_fenced(link->base.run_dir) && run_dir_fence(link->base.run_dir, &err) < 0)
+    if (!run_dir_fenced(link->base.run_dir) && run_dir_fence(link->base.run_dir, NULL, &err) < 0)
         log_warn(link->base.tag, "%s", err.text);
     link_later(&link->base, LOOK_SELDOM_MS, look);
 }

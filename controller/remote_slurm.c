@@ -11,7 +11,7 @@
  *                               to its end, lost
  *
  * Of an attempt on several nodes the link of node 0 does that; those of the others only hear their
- * agents, which live and end with the allocation.
+ * agents, which live and end with the allocation - or tell by their lock that they have died.
  *
  * Slurm is believed about its queue, never about the agent: one that speaks lives, whatever
  * slurmctld has forgotten, and while slurmctld is away nothing is concluded at all.  A node that was
@@ -55,6 +55,7 @@ struct slurm {
     char           avoid[1024];
     bool           spoke;       /* the agent, in this conversation */
     bool           launched;    /* as it has said */
+    bool           lock_tells;  /* that it holds its lock was seen while it spoke */
     bool           submitted;   /* or found: there was an allocation */
     bool           stop;
     bool           has_secrets; /* that go with its first LAUNCH */
@@ -98,8 +99,10 @@ static void heard(struct link *base, enum wire_message number, const json_t *bod
 {
     struct slurm *link = slurm_of(base);
     link->spoke = true;
-    if (number == WIRE_HELLO)
+    if (number == WIRE_HELLO) {
         link->launched = json_is_true(json_object_get(body, "launched"));
+        link->lock_tells = run_dir_held(base->run_dir) == 1;
+    }
     base->hooks.message(base->hooks.arg, number, body);
 }
 
@@ -120,7 +123,7 @@ static void bury(struct link *base)
     link->spoke = false;
     if (!link->bury_until) {
         link->bury_until = uv_now(link->base.loop) + LOCK_MS;
-        if (run_dir_fence(link->base.run_dir, &unfenced) < 0)
+        if (run_dir_fence(link->base.run_dir, base->text, &unfenced) < 0)
             log_warn(link->base.tag, "%s", unfenced.text);
     }
     int lock = run_dir_lock(link->base.run_dir, &err);
@@ -302,9 +305,23 @@ static void absent(struct slurm *link)
     }
 }
 
+/* It holds its lock as long as it lives. Where that was seen from here while it spoke, a lock that can be
+ * taken proves that it is no more; on a file system whose locks end at each machine nothing does. */
+static bool has_died(const struct slurm *link)
+{
+    return link->lock_tells && !link->spoke && agent_known(link) &&
+           run_dir_held(link->base.run_dir) == 0;
+}
+
 static void running(struct slurm *link, const json_t *job)
 {
-    if (link->stop && uv_now(link->base.loop) > link->kill_at) {
+    /* The other nodes would wait for their head, and Slurm for them. */
+    if (link->nodes > 1 && !link->settled && has_died(link)) {
+        snprintf(link->base.text, sizeof(link->base.text), "the agent of its first node has ended "
+                 "without a word; %.200s/slurm.log may say more", link->base.run_dir);
+        link->settled = true;
+    }
+    if (link->settled || (link->stop && uv_now(link->base.loop) > link->kill_at)) {
         cancel(link, job);
         return;
     }
@@ -345,13 +362,13 @@ static void end_requeued(const json_t *jobs)
 static void give_up_requeued(struct slurm *link, const json_t *job)
 {
     struct err err = { 0 };
-    if (!link->settled && run_dir_fence(link->base.run_dir, &err) < 0)
-        log_warn(link->base.tag, "%s", err.text);
     if (!link->settled) {
         const long long number = json_integer_value(json_object_get(job, "job"));
         snprintf(link->base.text, sizeof(link->base.text), "Slurm has ended its job %lld to start it "
                  "again (requeued)", number);
         log_warn(link->base.tag, "Slurm job %lld was requeued: it is ended", number);
+        if (run_dir_fence(link->base.run_dir, link->base.text, &err) < 0)
+            log_warn(link->base.tag, "%s", err.text);
     }
     link->settled = true;
     link_later(&link->base, LOOK_MS, look);
@@ -409,8 +426,13 @@ static void on_jobs(void *arg, const json_t *answer)
 static void look(struct link *base)
 {
     struct slurm *link = slurm_of(base);
-    if (!link->base.stream && agent_known(link))
+    if (agent_known(link))
         hearing_look(&link->hearing);
+    if (link->member && has_died(link)) {
+        snprintf(base->text, sizeof(base->text), "its agent has ended");
+        bury(base);
+        return;
+    }
     if (link->member) {
         link_later(&link->base, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
         return;
@@ -427,7 +449,7 @@ static void give_up_secrets(struct link *base)
     refuse_secrets(link);
     link->stop = true;
     link->kill_at = 0;
-    if (run_dir_fence(base->run_dir, &err) < 0)
+    if (run_dir_fence(base->run_dir, base->text, &err) < 0)
         log_warn(base->tag, "%s", err.text);
     look(base);
 }

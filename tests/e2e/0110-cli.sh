@@ -114,7 +114,7 @@ code 124 jobctl wait 1 --timeout 1
 
 # One that has not begun: nothing of attempts; its log says why it is empty.
 code 0 jobctl show 2
-! grep -q '^  \(attempt\|generation\|priority\|time\) ' out
+! grep -q '^  \(attempt\|generation\|priority\|time\) ' out || exit 1
 code 0 jobctl logs 2
 has "nothing is written yet; jobctl why 2 tells what it waits for" err
 

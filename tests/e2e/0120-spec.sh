@@ -44,11 +44,11 @@ code 2 jobctl submit - <<<'rnu: echo'
 has 'did you mean "run"?' err
 
 # A secret must be there; its value is not in what is printed.
-printf 'run: "[ \\"$TOKEN\\" = hush ]"\nsecrets: [TOKEN]\nresources: {cpus: 1}\n' >secret.yaml
+printf 'run: "[ ${#TOKEN} = 4 ]"\nsecrets: [TOKEN]\nresources: {cpus: 1}\n' >secret.yaml
 code 2 jobctl submit secret.yaml
 has "secret TOKEN" err
 TOKEN=hush code 0 jobctl submit --wait secret.yaml
-! grep -rqs hush "$JOBCTL_HOME"
+! grep -rqs hush "$JOBCTL_HOME" || exit 1
 
 # A dry run gives the canonical spec and leaves no job.
 mkdir data

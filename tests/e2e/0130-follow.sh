@@ -39,7 +39,7 @@ wait $logger || { echo "logs -f exited with $?"; cat logged; exit 1; }
 [ "$(grep -c 'end of try' followed)" = 1 ]
 [ "$(grep -c 'end of try' logged)" = 1 ]
 grep -q 'job 1 (watched) succeeded' followed
-! grep -q 'daemon' followed
+! grep -q 'daemon' followed || exit 1
 
 # Ctrl-C ends the looking on.
 rm go

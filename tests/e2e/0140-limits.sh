@@ -85,9 +85,9 @@ has "on request" out
 lacks "exited with code 0" out
 
 # The daemon's own answers hold no secret, and no file of it does.
-printf 'secrets: [MY_TOKEN]\nrun: "[ $MY_TOKEN = hunter2-of-the-test ]"\nresources: {cpus: 1}\n' >secret.yaml
+printf 'secrets: [MY_TOKEN]\nrun: "[ ${#MY_TOKEN} = 19 ]"\nresources: {cpus: 1}\n' >secret.yaml
 MY_TOKEN=hunter2-of-the-test code 0 jobctl submit --wait secret.yaml
-! grep -rqF hunter2-of-the-test "$JOBCTL_HOME"
+! grep -rqF hunter2-of-the-test "$JOBCTL_HOME" || exit 1
 code 2 jobctl submit secret.yaml
 has "MY_TOKEN" err
 

@@ -61,7 +61,7 @@ last=$(await '"kind":"attempt_ended"')
 [ "$(echo "$last" | field result)" = stopped ]
 [ "$(echo "$last" | field clean)" = true ]
 [ "$(await '"kind":"rank_exited".*"generation":2' | field exit_code)" = 75 ]
-! kill -0 "$pid" 2>/dev/null
+! kill -0 "$pid" 2>/dev/null || exit 1
 
 # What is told of it: the end of what the killed rank had printed; and who saved and went as asked has not died.
 jobctl why 1 | tr -s ' \n' ' ' >why

@@ -17,7 +17,7 @@ check() {
     jobctl wait "$1" --timeout 60
     [ "$(wc -l <"$1.marks")" = 2 ] || { echo "it ran: $(cat "$1.marks")"; exit 1; }
     jobctl show "$1" --json | grep -q '"attempt": *2'
-    ! alive "$(sed -n 's/^attempt 1 //p' "$1.marks")"
+    ! alive "$(sed -n 's/^attempt 1 //p' "$1.marks")" || exit 1
     jobctl why "$1" | grep -qi 'agent'
 }
 

@@ -69,8 +69,8 @@ says last "max_duration"
 printf 'run: echo "${#PASSWORD}"\nsecrets: [PASSWORD]\n' >secret.yaml
 PASSWORD=correct-horse jobctl submit secret.yaml --set name=secret --wait -q
 [ "$(jobctl logs secret)" = 13 ]
-! grep -r correct-horse "$JOBCTL_HOME"
-! jobctl submit secret.yaml -q
+! grep -r correct-horse "$JOBCTL_HOME" || exit 1
+! jobctl submit secret.yaml -q || exit 1
 
 # Waiting jobs survive the daemon, but their secrets do not: it says so.
 kept=$(PASSWORD=x jobctl submit secret.yaml --hold -q)
@@ -86,6 +86,6 @@ says "$kept" "secrets"
 # A new try of a job that is done is a new job.
 again=$(jobctl retry fails -q)
 jobctl show "$again" --json | grep -q '"retry_of": *[0-9]'
-! jobctl retry first-of-none
+! jobctl retry first-of-none || exit 1
 jobctl cancel "$again" 2>/dev/null || true
 jobctl wait "$again" --timeout 30 || true

@@ -7,7 +7,8 @@ version() { curl -s --max-time 10 --unix-socket "$JOBCTL_HOME/jobctl.sock" http:
 pid() { version | sed -n 's/.*"pid":\([0-9]*\).*/\1/p'; }
 alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
 
-# Twenty commands at once, and nothing there yet.
+# Twenty commands at once, and nothing there yet but a directory that others may read: they may no more.
+mkdir -m 755 "$JOBCTL_HOME"
 for i in $(seq 20); do
     (jobctl version >/dev/null; jobctl status --json >"status.$i") &
 done
@@ -17,6 +18,32 @@ for i in $(seq 20); do grep -q '"jobs"' "status.$i"; done
 [ "$(stat -c %a "$JOBCTL_HOME")" = 700 ]
 [ "$(stat -c %a "$JOBCTL_HOME/jobctl.sock")" = 600 ]
 [ "$(stat -c %a "$JOBCTL_HOME/jobs.db")" = 600 ]
+
+# hears USER DIRECTORY SOCKET: what that user hears there, were it let in by all modes of files
+hears() {
+    chmod 711 "$2"
+    chmod 666 "$2/$3"
+    python3 - "$@" <<'PY'
+import os, socket, sys
+user = int(sys.argv[1])
+os.chdir(sys.argv[2])
+if user != os.getuid():
+    os.setgroups([]), os.setgid(user), os.setuid(user)
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(20)
+s.connect(sys.argv[3])
+try:
+    s.sendall(b"GET /v1/version HTTP/1.1\r\nHost: jobctl\r\n\r\n")
+    said = s.recv(100)
+    print(said.split()[1].decode() if said[:4] == b"HTTP" else "something" if said else "nothing")
+except ConnectionError:
+    print("nothing")
+PY
+    chmod 600 "$2/$3"
+    chmod 700 "$2"
+}
+[ "$(hears "$(id -u)" "$JOBCTL_HOME" jobctl.sock)" = 200 ]
+[ "$(id -u)" != 0 ] || [ "$(hears 65534 "$JOBCTL_HOME" jobctl.sock)" = 403 ]
 
 # A second one in the foreground is refused, --detach finds the first.
 first=$(pid)
@@ -37,6 +64,9 @@ while alive "$first"; do sleep 0.02; done
 [ ! -e "$JOBCTL_HOME/jobctl.sock" ]
 agent=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$JOBCTL_HOME/jobs/$id/1/agent.json")
 alive "$agent"
+dir=$JOBCTL_HOME/jobs/$id/1
+[ "$(hears "$(id -u)" "$dir" agent.sock)" = something ]
+[ "$(id -u)" != 0 ] || [ "$(hears 65534 "$dir" agent.sock)" = nothing ]
 touch go
 jobctl wait "$id" --timeout 30
 [ "$(jobctl logs "$id")" = "went on" ]

@@ -48,7 +48,7 @@ grep -q 'Just before, rank 0: step' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 grep -q 'rank 1 stands still in .* (hang_step)' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]
-! kill -0 "$victim" 2>/dev/null
+! kill -0 "$victim" 2>/dev/null || exit 1
 
 # A command is watched too: stopped is stopped. Nothing else about it is a hang.
 cat >"$WORK/sleep.yaml" <<YAML
@@ -76,7 +76,7 @@ jobctl report 1 -o "$WORK/1.tgz"
 tar xzf "$WORK/3.tgz" -C "$WORK"
 tar xzf "$WORK/1.tgz" -C "$WORK"
 grep -q 'my key is \[redacted\], also token=\[redacted\]' "$WORK/job-3/attempt-1/rank0.log"
-! grep -rq 'tabasco\|abcd1234' "$WORK/job-3"
+! grep -rq 'tabasco\|abcd1234' "$WORK/job-3" || exit 1
 for f in why.json job.json events.jsonl facts.json plan.json spec.yaml attempt-1/agent.log \
     attempt-1/rank2.log attempt-1/incident-1.txt; do
     [ -s "$WORK/job-1/$f" ] || { echo "no $f in the report:"; tar tzf "$WORK/1.tgz"; exit 1; }

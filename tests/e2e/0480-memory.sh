@@ -25,7 +25,7 @@ for f in model optimizer; do
     cmp "keep/step-00000006/$f.safetensors" "auto/step-00000006/$f.safetensors"
 done
 grep -q 'blocks: computed again in the backward pass, .. % more work (train.grad_checkpointing says so)' again.log
-! grep 'computed again' keep.log auto.log
+! grep 'computed again' keep.log auto.log || exit 1
 grep -q 'batch: 6 samples in 2 micro-batches of 4 (train.batch.micro says so)' keep.log
 [ "$(size again activations)" -lt $(($(size keep activations) * 2 / 3)) ]
 [ "$(size again weights)" = "$(size keep weights)" ]

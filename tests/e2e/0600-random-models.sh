@@ -15,4 +15,4 @@ at = 8 + size + json.loads(raw[8:8 + size])["blocks.0.attn.proj.weight"]["data_o
 raw[at:at + 4] = struct.pack("<f", struct.unpack("<f", raw[at:at + 4])[0] + 0.01)
 open(path, "wb").write(raw)
 PY
-! "$BIN/jobctl-train" verify "$WORK/cases/random-11-0.json"
+! "$BIN/jobctl-train" verify "$WORK/cases/random-11-0.json" || exit 1

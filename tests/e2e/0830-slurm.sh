@@ -14,13 +14,23 @@ retry: {backoff: 0.05s..0.1s}
 YAML
 # The doctor, where jobs are submitted: what Slurm has, and that the compute nodes must be seen there.
 code 0 jobctl doctor train.yaml --json --set max_duration=2h
-json "{(r['check'], r['status']) for r in o['rows']} >= {('Slurm', 'ok'), ('time', 'warn'), ('compute nodes', 'unknown')}"
-code 1 jobctl doctor train.yaml --set resources.nodes=9
-grep -q 'Slurm  *resources.nodes asks for 9, and of 1 nodes 1 are in service' out
-code 1 jobctl doctor train.yaml --set slurm.partition=main,gpu
-grep -q 'partition  *Slurm has no partition gpu; it has main' out
-code 1 jobctl doctor train.yaml --set resources.gpus=3
-grep -q 'Slurm  *resources.nodes asks for 1 with 3 GPUs, and of 1 nodes 1 are in service, 0 of them fit' out
+json "{(r['node'], r['check'], r['status']) for r in o['rows']} == {('here', 'programs', 'ok'), ('here', 'data', 'ok'), ('here', 'disk', 'ok'), ('here', 'checkpoints', 'ok'), ('all', 'Slurm', 'ok'), ('all', 'time', 'warn'), ('all', 'compute nodes', 'unknown')}"
+code 0 jobctl doctor train.yaml --json --set max_duration=9m
+json "('time', 'ok') in {(r['check'], r['status']) for r in o['rows']}"
+sick() { # TEXT ARGUMENT...: the doctor fails, and a row of it says so
+    local text=$1
+    shift
+    code 1 jobctl doctor train.yaml "$@"
+    tr -s ' \n' ' ' <out | grep -qF "fail all $text" || { cat out; exit 1; }
+}
+sick 'Slurm resources.nodes asks for 9, and of 1 nodes 1 are in service, 1 of them fit' --set resources.nodes=9
+sick 'partition Slurm has no partition gpu; it has main' --set slurm.partition=main,gpu
+sick 'Slurm resources.nodes asks for 1 with 3 GPUs, and of 1 nodes 1 are in service, 0 of them fit' --set resources.gpus=3
+: >empty.conf
+SLURM_CONF=$WORK/empty.conf sick 'Slurm jobctl-slurm ends without an answer: is there a slurm.conf?'
+scontrol update NodeName=node1 State=DRAIN Reason=disks
+sick 'Slurm resources.nodes asks for 1, and of 1 nodes 0 are in service, 0 of them fit'
+scontrol update NodeName=node1 State=RESUME
 code 0 jobctl render train.yaml
 for line in '--partition=main' '--time=10' '--mem=1G' '--cpus-per-task=1' '--signal=B:USR2@30' '--comment=jobctl:0.1:0'; do
     has "#SBATCH $line" out

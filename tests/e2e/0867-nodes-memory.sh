@@ -85,6 +85,6 @@ kill -KILL "$a"
 went_on 3 2 "$at"
 read -r a2 b2 c2 d2 <<<"$(pids 3 2)"
 [ "$b $c $d" = "$b2 $c2 $d2" ]
-! grep 'came from other nodes' "$JOBCTL_HOME"/jobs/3/1/rank0.log
+! grep 'came from other nodes' "$JOBCTL_HOME"/jobs/3/1/rank0.log || exit 1
 jobctl wait 3
 [ "$(bits 1)" = "$(bits 3)" ]

@@ -6,7 +6,9 @@
 NODES=4
 . "$TOP/tests/slurm/open.sh"
 . "$TOP/tests/e2e/nodes.sh"
-JOBCTL_NODE_LOST_S=3 jobctl daemon --detach
+export XDG_CONFIG_HOME=$WORK/config
+mkdir -p config/jobctl
+jobctl daemon --detach
 fail() { jobctl events "$1"; tell_all; exit 1; }
 
 # Two nodes, four nodes, and two that are played here: one job, bit by bit.
@@ -26,8 +28,8 @@ json "[(n['name'], n['first_rank'], n['ranks']) for n in o['attempts'][0]['nodes
 # All agents have called the controller.
 [ "$(grep -c 'connected to the controller' "$JOBCTL_HOME/jobs/1/1/slurm.log")" -ge 4 ]
 
-# Ranks of both nodes are heard; then the second node's agent is lost, while the controller is away. Slurm is
-# asked for nodes without that one.
+# Ranks of both nodes are heard; then the second node's agent dies: its lock proves it, and nobody waits for a
+# limit. Slurm is asked for nodes without that one. While the controller is away the limit tells.
 cat >talk.yaml <<'YAML'
 launch: slurm
 slurm: {partition: main}
@@ -35,7 +37,6 @@ resources: {nodes: 2, min_nodes: 1, gpus: 0, cpus: 1}
 run: echo "rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME"; until [ -e "$GO" ]; do sleep 0.1; done
 retry: {backoff: 0.05s..0.1s}
 YAML
-job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
 hears() { # RANK TEXT: within a minute
     for _ in $(seq 600); do
         jobctl logs "$job" --rank "$1" 2>/dev/null | grep "$2" && return
@@ -43,15 +44,34 @@ hears() { # RANK TEXT: within a minute
     done
     fail "$job"
 }
+loses() { # LIMIT COMMAND...: a job whose second agent dies, after which COMMAND is done; until it goes on
+    echo "node_lost: $1" >config/jobctl/config.yaml
+    shift
+    rm -f go
+    job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
+    hears 1 'rank 1 of 2 on node'
+    second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
+    kill -KILL "$(agent_pid "$job" 1/node1)"
+    "$@"
+    until_says "without $second (lost before" jobctl events "$job"
+    for _ in $(seq 600); do ! grep -qs 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || break; sleep 0.1; done
+    ! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
+    scontrol show job "$(slurm_id "$job")" | grep "ExcNodeList=$second\$" || fail "$job"
+    touch go
+    jobctl wait "$job" --timeout 60 || fail "$job"
+}
+loses 1h true
+jobctl events "$job" | grep "$second is gone: its agent has ended" || fail "$job"
+loses 3s kill_daemon
+jobctl events "$job" | grep "$second was not heard of for 4 s" || fail "$job"
+
+# The first one's: nobody waits for a limit either. Slurm is asked to end the others, and the job goes on.
+echo "node_lost: 1h" >config/jobctl/config.yaml
+rm go
+job=$(jobctl submit -q talk.yaml --set "env.GO=$WORK/go")
 hears 1 'rank 1 of 2 on node'
-second=$(jobctl logs "$job" --rank 1 | sed -n 's/.* on \(node.\)$/\1/p')
-agent=$(agent_pid "$job" 1/node1)
-kill -KILL "$agent"
-kill_daemon
-for _ in $(seq 900); do jobctl events "$job" | grep "without $second (lost before" && break; sleep 0.1; done
-jobctl events "$job" | grep "without $second (lost before" || fail "$job"
-for _ in $(seq 600); do ! grep -qs 'rank 0 of' "$JOBCTL_HOME/jobs/$job/2/rank0.log" || break; sleep 0.1; done
-! grep "$second" "$JOBCTL_HOME/jobs/$job/2/nodes" || fail "$job"
-scontrol show job "$(slurm_id "$job")" | grep "ExcNodeList=$second\$" || fail "$job"
+kill -KILL "$(agent_pid "$job" 1)"
+until_says '"attempt":2' jobctl show "$job" --json
 touch go
 jobctl wait "$job" --timeout 60 || fail "$job"
+jobctl events "$job" | grep 'the agent of its first node has ended without a word' || fail "$job"

@@ -25,7 +25,7 @@ while [ "$(date +%s)" -lt "$end" ]; do
     times=$((times + 1))
 done
 echo "$times pauses, $(jobctl status --json | sed 's/.*"step":\([0-9]*\).*/\1/p' | head -n 1) steps"
-! jobctl events 1 | grep ' hang: '
+! jobctl events 1 | grep ' hang: ' || exit 1
 [ "$(jobctl events 1 --json | sed 's/{"seq":/\n&/g' | grep -c '"kind":"generation_started"')" = 1 ]
 victim=$(rank_pid 1 1)
 kill -STOP "$victim"

@@ -49,7 +49,7 @@ old=$(agent_pid "$id" 1)
 node=$(squeue -h -o %N | sed 's/node//')
 cluster killd "$node"
 until_says '"attempt":2' jobctl show "$id" --json
-! alive "$old"
+! alive "$old" || exit 1
 code 0 jobctl events "$id"
 has 'a node of it failed (NODE_FAIL)' out
 until_says '"state":"running"' jobctl show "$id" --json
@@ -61,7 +61,7 @@ until_says idle sinfo -h -n "node$node" -o %t
 id=$(jobctl submit train.yaml -q)
 until_says '"checkpoint":{"step":' jobctl show "$id" --json
 number=$(slurm_id "$id")
-! scontrol requeue "$number"
+! scontrol requeue "$number" || exit 1
 trains "$id"
 scontrol update "JobId=$number" Requeue=1
 scontrol requeue "$number"

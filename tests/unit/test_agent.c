@@ -72,6 +72,48 @@ static void a_command_runs_to_the_end(void **state)
     hang_up(&p);
 }
 
+static void it_is_heard_while_it_has_nothing_to_say(void **state)
+{
+    (void)state;
+    struct peer p;
+    enum wire_message number;
+    dial(&p);
+    for (int i = 0; i < 2; i++) {
+        json_decref(receive(&p, &number));
+        assert_int_equal(number, WIRE_ALIVE);
+    }
+    hang_up(&p);
+}
+
+/* A message that is not of this attempt, whatever it says: not one is taken. */
+static void another_attempt_commands_nothing(void **state)
+{
+    static const struct { int job, attempt; const char *nonce; } others[] = {
+        {7, 1, "00000000000000000000000000000000"}, {7, 2, nonce}, {8, 1, nonce},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct peer p;
+        struct err err = {0};
+        enum wire_message number;
+        size_t size;
+        dial(&p);
+        json_t *stop = json_pack("{s:i, s:i, s:s, s:s, s:i, s:b}", "job", others[i].job, "attempt",
+                                 others[i].attempt, "nonce", others[i].nonce, "reason", "so", "grace_ms",
+                                 0, "checkpoint", 0);
+        char *frame = frame_make(WIRE_STOP, stop, &size, &err);
+        assert_int_equal(write(p.fd, frame, size), size);
+        int heard = 0;
+        for (json_t *body; heard < 5 && (body = receive(&p, &number)); heard++)
+            json_decref(body);
+        assert_true(heard < 5);     /* it has hung up */
+        free(frame);
+        json_decref(stop);
+        hang_up(&p);
+    }
+    assert_true(agent_pid() > 0);
+}
+
 static void setup_runs_once_and_events_flow(void **state)
 {
     (void)state;
@@ -197,6 +239,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_command_runs_to_the_end),
+        TEST(it_is_heard_while_it_has_nothing_to_say),
+        TEST(another_attempt_commands_nothing),
         TEST(setup_runs_once_and_events_flow),
         TEST(what_cannot_run_is_refused_with_the_fix),
         TEST(stop_leaves_nothing),

@@ -157,9 +157,11 @@ static void a_newer_connection_counts_and_strangers_are_refused(void **state)
 static int find_end(void *arg, const json_t *event)
 {
     int64_t *seen = arg;
+    const char *kind = json_string_value(json_object_get(event, "kind"));
     seen[0]++;
-    if (strcmp(json_string_value(json_object_get(event, "kind")), "checkpoint") == 0)
-        seen[1]++;
+    seen[1] += strcmp(kind, "checkpoint") == 0;
+    if (strcmp(kind, "attempt_ended") == 0)
+        seen[2] += strstr(text(json_object_get(event, "body"), "text"), "its node was lost") != NULL;
     return 0;
 }
 
@@ -175,7 +177,7 @@ static void a_killed_agent_leaves_its_spool_and_no_ranks(void **state)
     kill((pid_t)agent_pid(), SIGKILL);
     for (int i = 0; i < 1000 && agent_pid(); i++)
         poll(NULL, 0, 5);
-    int64_t seen[2] = {0, 0};
+    int64_t seen[3] = {0, 0, 0};
     in_dir(path, "spool");
     assert_true(spool_read(path, 0, find_end, seen, NULL) >= 4);
     assert_int_equal(seen[1], 1);
@@ -195,6 +197,25 @@ static void a_killed_agent_leaves_its_spool_and_no_ranks(void **state)
     hang_up(&p);
 }
 
+/* By a controller that does not come any more: it waits for the lock, and reads the spool. */
+static void who_is_given_up_leaves_its_words_and_goes(void **state)
+{
+    (void)state;
+    struct peer p;
+    char path[300];
+    int64_t seen[3] = {0, 0, 0};
+    dial(&p);
+    launch(&p, "sleep 60", 1);
+    await(&p, "generation_started");
+    hang_up(&p);
+    assert_int_equal(run_dir_fence(dir, "its node was lost", NULL), 0);
+    expect_gone();
+    assert_int_equal(run_dir_held(dir), 0);
+    in_dir(path, RUN_DIR_SPOOL);
+    assert_true(spool_read(path, 0, find_end, seen, NULL) >= 4);
+    assert_int_equal(seen[2], 1);
+}
+
 static void two_agents_do_not_share_a_directory(void **state)
 {
     (void)state;
@@ -207,7 +228,7 @@ static void two_agents_do_not_share_a_directory(void **state)
     ack(&p);
     expect_gone();
     hang_up(&p);
-    assert_int_equal(run_dir_fence(dir, NULL), 0); /* the attempt is over for good */
+    assert_int_equal(run_dir_fence(dir, NULL, NULL), 0); /* the attempt is over for good */
     assert_int_equal(start_agent(), 3);
 }
 
@@ -220,6 +241,7 @@ int main(void)
         TEST(the_controller_may_vanish_and_return),
         TEST(a_newer_connection_counts_and_strangers_are_refused),
         TEST(a_killed_agent_leaves_its_spool_and_no_ranks),
+        TEST(who_is_given_up_leaves_its_words_and_goes),
         TEST(two_agents_do_not_share_a_directory),
     };
     if (draw_nonce() < 0)

@@ -7,6 +7,7 @@
 #include "agent/attach.h"
 #include "agent/capture.h"
 #include "agent/log_feed.h"
+#include "controller/log_copy.h"
 
 static char hosted[300];
 
@@ -289,6 +290,11 @@ static void carries(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         assert_int_equal(log_feed_carries(rows[i].file), rows[i].yes);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {   /* nor does a controller take them */
+        json_t *body = json_pack("{s:s, s:i, s:s}", "file", rows[i].file, "offset", 0, "data", "");
+        assert_int_equal(log_copy_take("/nowhere", body, NULL), rows[i].yes ? 0 : -1);
+        json_decref(body);
+    }
 }
 
 static void refuses_bytes(void **state)

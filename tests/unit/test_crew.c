@@ -3,6 +3,7 @@
 #include "tests/unit/crew_fixture.h"
 
 #include "agent/inspect.h"
+#include "agent/knock.h"
 
 /* Each says a word, tells the others where it is, waits until it has heard of each once, and ends with its
  * number. */
@@ -17,6 +18,20 @@ static const char meet_and_end[] =
     " case $s in *$k*) exit 98;; esac; s=$s$k;; esac; done\n"
     "exit $RANK\n";
 
+/* They were open for a trial (agent/knock.h), and end before ranks start. */
+static void doors_of_members_are(bool open)
+{
+    for (int i = 1; i < NODES; i++) {
+        json_t *door = json_deep_copy(crew_member_door(crew, i));
+        json_object_set_new(door, "host", json_string(places[i]));
+        json_t *doors = json_pack("[o]", door), *reached = knock_at(doors);
+        const json_t *first = json_array_get(reached, 0);
+        assert_int_equal(json_object_get(first, "address") != NULL, open);
+        json_decref(reached);
+        json_decref(doors);
+    }
+}
+
 static void a_generation_on_all_nodes(void **state)
 {
     char log[400];
@@ -27,8 +42,10 @@ static void a_generation_on_all_nodes(void **state)
     assert_string_equal(crew_name(crew, 1), "n1");
     assert_string_equal(crew_address(crew, 1), "127.0.0.1");
     assert_string_equal(crew_address(crew, 0), "127.0.0.1");
+    doors_of_members_are(true);
     prepare(meet_and_end, NULL);
     spawn_some(1);
+    doors_of_members_are(false);
     assert_string_equal(t.spawn_text, "");
     for (int i = 1; i < RANKS; i++)
         assert_true(crew_pid(crew, i) > 0);

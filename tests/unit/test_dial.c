@@ -13,12 +13,17 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/dial.h"
@@ -34,6 +39,7 @@ static int listener;    /* the agent's session */
 static int calls, fd;   /* how often it came, and the newest conversation */
 static struct dial *agent;
 static struct guest *guest;
+static pid_t impostor; /* a process; 0: none */
 
 static void came(void *arg, int ours, const char *address)
 {
@@ -97,6 +103,11 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
+    if (impostor > 0) {
+        kill(impostor, SIGKILL);
+        waitpid(impostor, NULL, 0);
+        impostor = 0;
+    }
     dial_close(agent);
     reception_forget(guest);
     close(listener);
@@ -196,6 +207,28 @@ static void where_others_may_enter_no_key_is_left(void **state)
     assert_int_equal(access(path_of("call.json"), F_OK), -1);
 }
 
+static void read_key(char out[2 * SECURE_KEY + 1])
+{
+    json_t *said = json_load_file(path_of("call.json"), 0, NULL);
+    const char *key = json_string_value(json_object_get(said, "key"));
+    assert_non_null(key);
+    snprintf(out, 2 * SECURE_KEY + 1, "%s", key);
+    json_decref(said);
+}
+
+static void a_controller_that_comes_again_draws_another_key(void **state)
+{
+    char before[2 * SECURE_KEY + 1], after[sizeof(before)];
+    (void)state;
+    expect("7.1.0");
+    read_key(before);
+    reception_forget(guest);
+    guest = NULL;
+    expect("7.1.0");
+    read_key(after);
+    assert_string_not_equal(before, after);
+}
+
 /* Someone else could have put it there. */
 static void a_file_that_others_may_read_is_not_believed(void **state)
 {
@@ -243,6 +276,53 @@ static void who_is_of_another_attempt_is_not_let_in(void **state)
     call();
     has_trouble("does not know the key of this attempt");
     assert_int_equal(calls, 0);
+}
+
+/* Somebody at the port of the controller who has no key, but a certificate for all that. */
+static int start_impostor(void)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(in);
+    int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(door, (struct sockaddr *)&in, sizeof(in)), 0);
+    assert_int_equal(listen(door, 8), 0);
+    assert_int_equal(getsockname(door, (struct sockaddr *)&in, &size), 0);
+    impostor = fork();
+    if (impostor > 0) {
+        close(door);
+        return ntohs(in.sin_port);
+    }
+    EVP_PKEY *key = NULL;
+    EVP_PKEY_CTX *draw = EVP_PKEY_CTX_new_id(EVP_PKEY_ED25519, NULL);
+    X509 *x = X509_new();
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    EVP_PKEY_keygen_init(draw);
+    EVP_PKEY_keygen(draw, &key);
+    X509_gmtime_adj(X509_getm_notBefore(x), 0);
+    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
+    X509_set_pubkey(x, key);
+    if (!X509_sign(x, key, NULL) || SSL_CTX_use_certificate(context, x) != 1 ||
+        SSL_CTX_use_PrivateKey(context, key) != 1)
+        _exit(1);
+    for (;;) {
+        SSL *ssl = SSL_new(context);
+        int one = accept(door, NULL, NULL);
+        SSL_set_fd(ssl, one);
+        SSL_accept(ssl);
+        SSL_free(ssl);
+        close(one);
+    }
+}
+
+static void a_certificate_is_no_proof(void **state)
+{
+    (void)state;
+    expect("7.1.0");
+    rewrite(NULL, NULL, start_impostor());
+    call();
+    has_trouble("does not know the key of this attempt");
+    assert_int_equal(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), -1);
+    assert_int_equal(waitpid(impostor, NULL, WNOHANG), 0);
 }
 
 static void where_nobody_listens_that_is_told(void **state)
@@ -334,10 +414,12 @@ int main(void)
         TEST(what_an_agent_says_arrives_before_its_end),
         TEST(what_a_controller_says_arrives_before_its_end),
         TEST(the_key_is_for_nobody_else_and_goes_with_the_attempt),
+        TEST(a_controller_that_comes_again_draws_another_key),
         TEST(where_others_may_enter_no_key_is_left),
         TEST(a_file_that_others_may_read_is_not_believed),
         TEST(who_does_not_know_the_key_is_not_let_in),
         TEST(who_is_of_another_attempt_is_not_let_in),
+        TEST(a_certificate_is_no_proof),
         TEST(where_nobody_listens_that_is_told),
         TEST(a_connection_that_was_cut_is_made_again),
         TEST(a_controller_that_comes_again_is_found),

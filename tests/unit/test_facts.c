@@ -155,6 +155,17 @@ static void containers_with_a_shm_each_have_their_plan(void **state)
     if (plan_nodes_make(&plan, parts, nodes, 2, spec, &err) < 0)
         fail_msg("%s", err.text);
     compare_with_golden("separate-shm", plan);
+    for (int k = 0; k < 2; k++)
+        json_decref(parts[k]);
+
+    /* Two machines have nothing in common, and nothing is said of it. */
+    json_object_set_new((json_t *)(uintptr_t)nodes[1].facts, "boot_id", json_string("another"));
+    plan = parts[0] = parts[1] = NULL;
+    assert_int_equal(plan_nodes_make(&plan, parts, nodes, 2, spec, &err), 0);
+    char *text = json_dumps(plan, 0);
+    assert_null(strstr(text, "containers of one machine"));
+    free(text);
+    json_decref(plan);
     for (int k = 0; k < 2; k++) {
         json_decref(parts[k]);
         json_decref((json_t *)(uintptr_t)nodes[k].facts);

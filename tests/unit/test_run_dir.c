@@ -44,9 +44,15 @@ static void lock_and_fence(void **state)
     assert_int_equal(run_dir_lock(dir, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
     assert_false(run_dir_fenced(dir));
-    assert_int_equal(run_dir_fence(dir, NULL), 0);
+    assert_int_equal(run_dir_fence(dir, "so it is", NULL), 0);
+    char why[8];
+    run_dir_fence_why(why, sizeof(why), dir);
+    assert_string_equal(why, "so it i"); /* what fits */
     assert_true(run_dir_fenced(dir));
+    assert_int_equal(run_dir_held(dir), 1);
     close(fd);
+    assert_int_equal(run_dir_held(dir), 0);
+    assert_int_equal(run_dir_held("/nowhere/at all"), -1);
     fd = run_dir_lock(dir, NULL);
     assert_true(fd >= 0);
     close(fd);
