@@ -221,6 +221,10 @@ static void on_message(struct link *l, const struct wire_row *row, const json_t 
         spool_ack(s->spool, l->sent);
         s->hooks.acked(s->hooks.arg, l->sent);
     }
+    if (row->number == WIRE_STOP && !l->open) { /* who is to stop is not launched first */
+        l->open = true;
+        l->sent = spool_acked(s->spool);
+    }
     s->hooks.message(s->hooks.arg, row->number, body);
     session_pump(s);
 }

@@ -89,3 +89,14 @@ jobctl show "$again" --json | grep -q '"retry_of": *[0-9]'
 ! jobctl retry first-of-none || exit 1
 jobctl cancel "$again" 2>/dev/null || true
 jobctl wait "$again" --timeout 30 || true
+
+# One that is cancelled while it starts ends at once: its agent may be there and have no orders yet.
+printf 'name: brief\nrun: sleep 600\nresources: {cpus: 1}\n' >brief.yaml
+for pause in 0.01 0.02 0.03 0 0.01 0.02 0.03 0 0.01 0.02 0.03 0; do
+    brief=$(jobctl submit -q brief.yaml)
+    sleep $pause
+    jobctl cancel "$brief" -q >cancelled
+    rc=0
+    jobctl wait "$brief" --timeout 30 || rc=$?
+    [ $rc = 3 ]
+done
