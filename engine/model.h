@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h - SanaMS, forward and backward, as an ordered list of kernel calls
+/* model.h - a diffusion transformer, forward and backward, as an ordered list of kernel calls
  *
- * The network of NVlabs/Sana: patch embedding, adaLN-single timestep, caption
- * projection with RMSNorm, depth x [ReLU linear attention, cross attention,
- * Mix-FFN with depthwise 3x3], final layer.  Parameter names are the authors'
- * state_dict names.
+ * Of a family; SanaMS (sana.c) is one. Parameter names are the authors' state_dict names.
  *
  * Everything is allocated when the model is created, for the largest batch it
  * will see; a step allocates nothing.  Weights and gradients each are one block
@@ -27,22 +24,26 @@ struct err;
 struct layout;
 struct kern_ops;
 
+enum model_family { MODEL_SANA };
+
 struct model_config {
+    enum model_family family;
     int    depth;
     int    hidden;            /* C */
-    int    heads;             /* cross-attention heads; divides C */
-    int    linear_head_dim;   /* divides C; 32 in every published config */
+    int    heads;             /* of softmax attention; divides C */
     int    patch;             /* p */
-    int    mlp_hidden;        /* int(C * mlp_ratio) */
+    int    mlp_hidden;        /* F */
     bool   qk_norm;
+    int    latent_channels;   /* of x */
+    int    caption_channels;  /* D */
+    int    caption_len;       /* at most; Sana: L of y_embedder.y_embedding */
+    float  caption_dropout;   /* class_dropout_prob */
+    /* SanaMS */
+    int    linear_head_dim;   /* divides C; 32 in every published config */
     bool   cross_norm;
     bool   y_norm;
     float  y_norm_scale;      /* initial weight of attention_y_norm */
     float  y_norm_eps;
-    int    latent_channels;   /* of x */
-    int    caption_channels;  /* D */
-    int    caption_len;       /* L of y_embedder.y_embedding */
-    float  caption_dropout;   /* class_dropout_prob */
 };
 
 /* The largest batch a model is created for, and what it keeps of one. */
@@ -73,7 +74,7 @@ struct model_input {
 struct model;
 
 /* From a JSON config in the authors' keys ("model", "vae", "text_encoder", as in
- * the golden cases). An unknown architecture or a value we do not build is an
+ * the golden cases), which tell the family. An unknown architecture or a value we do not build is an
  * ERR_USAGE that names the key. */
 int model_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
 int model_config_check(const struct model_config *cfg, struct err *err);

@@ -15,8 +15,10 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-static const struct model_config config = {8,    64, 2,     8, 1, 160, true, false,
-                                           true, 0.3f, 1e-5f, 3, 6, 5, 0.1f};
+static const struct model_config config = {
+    .depth = 8, .hidden = 64, .heads = 2, .linear_head_dim = 8, .patch = 1, .mlp_hidden = 160,
+    .qk_norm = true, .y_norm = true, .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f,
+    .latent_channels = 3, .caption_channels = 6, .caption_len = 5, .caption_dropout = 0.1f};
 static const struct optim_config adamw = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0};
 
 /* Bytes that must be free so that micro-batches of `micro` are planned to the limit. */

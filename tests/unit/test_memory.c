@@ -23,9 +23,18 @@ enum { CH = 3, D = 6, L = 5 };
 
 /* depth, hidden, heads, linear_head_dim, patch, mlp_hidden, norms, ... as the golden cases vary. */
 static const struct model_config configs[] = {
-    {2, 16, 2, 8, 1, 20, false, false, true, 0.3f, 1e-5f, CH, D, L, 0.1f},
-    {3, 32, 4, 8, 1, 80, true, true, true, 0.3f, 1e-5f, CH, D, L, 0.1f},
-    {1, 64, 2, 32, 2, 160, true, false, false, 0.3f, 1e-5f, CH, D, L, 0.1f},
+    {.depth = 2, .hidden = 16, .heads = 2, .linear_head_dim = 8, .patch = 1,
+     .mlp_hidden = 20, .y_norm = true, .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f,
+     .latent_channels = CH, .caption_channels = D, .caption_len = L,
+     .caption_dropout = 0.1f},
+    {.depth = 3, .hidden = 32, .heads = 4, .linear_head_dim = 8, .patch = 1,
+     .mlp_hidden = 80, .qk_norm = true, .cross_norm = true, .y_norm = true,
+     .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f, .latent_channels = CH,
+     .caption_channels = D, .caption_len = L, .caption_dropout = 0.1f},
+    {.depth = 1, .hidden = 64, .heads = 2, .linear_head_dim = 32, .patch = 2,
+     .mlp_hidden = 160, .qk_norm = true, .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f,
+     .latent_channels = CH, .caption_channels = D, .caption_len = L,
+     .caption_dropout = 0.1f},
 };
 static const struct model_limits limits[] = {
     {1, 4, 2, 1, false, false, 0}, {3, 4, 6, L, false, false, 0}, {3, 4, 6, L, true, false, 0},

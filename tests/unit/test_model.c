@@ -21,11 +21,22 @@ struct shape {
 
 /* depth hidden heads head_dim patch F  qk cross y  y_scale y_eps  channels D L dropout */
 static const struct shape shapes[] = {
-    {{1, 6, 3, 2, 1, 7, false, false, true, 0.3f, 1e-5f, 3, 5, 4, 0}, 2, 3, 5, 4},
-    {{2, 12, 2, 4, 1, 30, true, true, true, 0.5f, 1e-5f, 4, 7, 6, 0}, 2, 4, 3, 5},
-    {{1, 10, 5, 10, 2, 13, true, false, false, 1.0f, 1e-5f, 3, 9, 3, 0}, 3, 6, 4, 3},
-    {{2, 20, 1, 5, 3, 17, false, true, true, 0.01f, 1e-3f, 2, 4, 7, 0}, 1, 3, 9, 7},
-    {{3, 33, 3, 11, 1, 40, true, true, false, 1.0f, 1e-5f, 5, 3, 2, 0}, 2, 1, 7, 1},
+    {{.depth = 1, .hidden = 6, .heads = 3, .linear_head_dim = 2, .patch = 1,
+     .mlp_hidden = 7, .y_norm = true, .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f,
+     .latent_channels = 3, .caption_channels = 5, .caption_len = 4}, 2, 3, 5, 4},
+    {{.depth = 2, .hidden = 12, .heads = 2, .linear_head_dim = 4, .patch = 1,
+     .mlp_hidden = 30, .qk_norm = true, .cross_norm = true, .y_norm = true,
+     .y_norm_scale = 0.5f, .y_norm_eps = 1e-5f, .latent_channels = 4,
+     .caption_channels = 7, .caption_len = 6}, 2, 4, 3, 5},
+    {{.depth = 1, .hidden = 10, .heads = 5, .linear_head_dim = 10, .patch = 2,
+     .mlp_hidden = 13, .qk_norm = true, .y_norm_scale = 1.0f, .y_norm_eps = 1e-5f,
+     .latent_channels = 3, .caption_channels = 9, .caption_len = 3}, 3, 6, 4, 3},
+    {{.depth = 2, .hidden = 20, .heads = 1, .linear_head_dim = 5, .patch = 3,
+     .mlp_hidden = 17, .cross_norm = true, .y_norm = true, .y_norm_scale = 0.01f,
+     .y_norm_eps = 1e-3f, .latent_channels = 2, .caption_channels = 4, .caption_len = 7}, 1, 3, 9, 7},
+    {{.depth = 3, .hidden = 33, .heads = 3, .linear_head_dim = 11, .patch = 1,
+     .mlp_hidden = 40, .qk_norm = true, .cross_norm = true, .y_norm_scale = 1.0f,
+     .y_norm_eps = 1e-5f, .latent_channels = 5, .caption_channels = 3, .caption_len = 2}, 2, 1, 7, 1},
 };
 
 static float *random_floats(size_t n, uint64_t id, double scale)
@@ -265,8 +276,11 @@ static void batches_may_be_smaller(void **state)
 static void weights_start_as_the_authors_draw_them(void **state)
 {
     (void)state;
-    const struct model_config c = {1,    128, 4,    32,    1,     320, true, true,
-                                   true, 0.01f, 1e-5f, 32, 96, 20, 0};
+    const struct model_config c = {
+        .depth = 1, .hidden = 128, .heads = 4, .linear_head_dim = 32, .patch = 1,
+        .mlp_hidden = 320, .qk_norm = true, .cross_norm = true, .y_norm = true,
+        .y_norm_scale = 0.01f, .y_norm_eps = 1e-5f, .latent_channels = 32,
+        .caption_channels = 96, .caption_len = 20};
     const struct model_limits max = {1, 2, 2, 20, false, false, 0};
     static const struct {
         const char *name;

@@ -24,8 +24,11 @@
 
 enum { B = 4, CH = 3, H = 4, W = 3, L = 5, D = 6, N = CH * H * W };
 
-static const struct model_config config = {2,    16, 2,     8, 1, 20, true, false,
-                                           true, 0.3f, 1e-5f, CH, D, L, 0.1f};
+static const struct model_config config = {
+    .depth = 2, .hidden = 16, .heads = 2, .linear_head_dim = 8, .patch = 1,
+    .mlp_hidden = 20, .qk_norm = true, .y_norm = true, .y_norm_scale = 0.3f,
+    .y_norm_eps = 1e-5f, .latent_channels = CH, .caption_channels = D,
+    .caption_len = L, .caption_dropout = 0.1f};
 static const struct model_limits limits = {B, H, W, L, false, false, 0};
 static const struct optim_config adamw = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0.01, 1, 1, 0.9};
 static const struct optim_config came = {
@@ -195,8 +198,11 @@ static void runs_repeat_bit_for_bit(void **state)
 static void blocks_computed_again_change_no_bit(void **state)
 {
     (void)state;
-    static const struct model_config deep = {4,    16, 2,     8, 1, 20, true, true,
-                                             true, 0.3f, 1e-5f, CH, D, L, 0.1f};
+    static const struct model_config deep = {
+        .depth = 4, .hidden = 16, .heads = 2, .linear_head_dim = 8, .patch = 1,
+        .mlp_hidden = 20, .qk_norm = true, .cross_norm = true, .y_norm = true,
+        .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f, .latent_channels = CH,
+        .caption_channels = D, .caption_len = L, .caption_dropout = 0.1f};
     static const struct model_limits less = {B, H, W, L, true, false, 0};
     const struct data d = data_make();
     const struct step_input in = part(&d, 0, B), few = part(&d, 1, 2);
@@ -231,8 +237,11 @@ static void blocks_computed_again_change_no_bit(void **state)
  * because a process keeps the number of threads it began with. */
 static int print_digest(void)
 {
-    static const struct model_config wide = {1,    96, 3,    32,    1, 200, true, true,
-                                             true, 0.3f, 1e-5f, CH, D, L,   0};
+    static const struct model_config wide = {
+        .depth = 1, .hidden = 96, .heads = 3, .linear_head_dim = 32, .patch = 1,
+        .mlp_hidden = 200, .qk_norm = true, .cross_norm = true, .y_norm = true,
+        .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f, .latent_channels = CH,
+        .caption_channels = D, .caption_len = L};
     static const struct model_limits large = {B, 16, 12, L, false, false, 0};
     enum { LARGE = B * CH * 16 * 12 };
     struct step *s = NULL;

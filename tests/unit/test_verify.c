@@ -270,7 +270,9 @@ static void a_bench_measures(void **state)
 {
     (void)state;
     const struct bench_spec spec = {
-        .model = {1, 16, 2, 8, 1, 20, false, false, true, 0.3f, 1e-5f, 4, 6, 5, 0},
+        .model = {.depth = 1, .hidden = 16, .heads = 2, .linear_head_dim = 8, .patch = 1,
+                  .mlp_hidden = 20, .y_norm = true, .y_norm_scale = 0.3f, .y_norm_eps = 1e-5f,
+                  .latent_channels = 4, .caption_channels = 6, .caption_len = 5},
         .batch = {2, 4, 4, 5, false},
         .optim = {OPTIM_ADAMW, {0.9, 0.999, 0}, {1e-8, 0}, 0, 0.1, 1, 0},
         .lr = 1e-4, .flow_shift = 3, .micros = 2, .steps = 12, .warmup = 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_block.c - one transformer block, forward and backward
+/* sana_block.c - one transformer block of SanaMS, forward and backward
  *
  *   x1 = x  + gate1 * proj(linear_attention(qkv(LN(x) (1 + scale1) + shift1)))
  *   x2 = x1 + proj(cross_attention(q(x1), kv(y)))          no norm, no gate here
@@ -44,7 +44,7 @@ static struct kern_image mlp_image(const struct model *m)
 }
 
 /* Where linear attention finds q and k: normed apart, or as they come. */
-static void *lin_qk(const struct model *m, const struct block_acts *a, int *ld)
+static void *lin_qk(const struct model *m, const struct sana_block_acts *a, int *ld)
 {
     *ld = m->cfg.qk_norm ? 2 * m->cfg.hidden : 3 * m->cfg.hidden;
     return m->cfg.qk_norm ? a->qk : a->qkv;
@@ -55,7 +55,7 @@ static void *lin_qk(const struct model *m, const struct block_acts *a, int *ld)
 static void enter_forward(struct model *m, int i)
 {
     const struct kern_ops *k = m->ops;
-    struct block_acts *a = &m->ba[i];
+    struct sana_block_acts *a = &m->sana.ba[i];
     const int C = m->cfg.hidden, ld = MOD_ROWS * C;
     const float *shift = a->mod + SHIFT1 * C, *scale = a->mod + SCALE1 * C;
     if (i == 0)
@@ -65,7 +65,7 @@ static void enter_forward(struct model *m, int i)
                      shift, scale, ld, m->batch, m->tokens, C, LN_EPS);
 }
 
-static void self_forward(struct model *m, const struct block_weights *w, struct block_acts *a)
+static void self_forward(struct model *m, const struct sana_block_weights *w, struct sana_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
@@ -83,7 +83,7 @@ static void self_forward(struct model *m, const struct block_weights *w, struct 
     k->gate(a->x1, a->x1n, a->in, a->mod + GATE1 * C, ld, a->attn_out, m->batch, m->tokens, C);
 }
 
-static void cross_forward(struct model *m, const struct block_weights *w, struct block_acts *a,
+static void cross_forward(struct model *m, const struct sana_block_weights *w, struct sana_block_acts *a,
                           const void *y, const float *mask)
 {
     const struct kern_ops *k = m->ops;
@@ -104,7 +104,7 @@ static void cross_forward(struct model *m, const struct block_weights *w, struct
 }
 
 /* Up to what is to be added to x2: whoever comes next does that. */
-static void mlp_forward(struct model *m, const struct block_weights *w, struct block_acts *a)
+static void mlp_forward(struct model *m, const struct sana_block_weights *w, struct sana_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens;
@@ -117,10 +117,10 @@ static void mlp_forward(struct model *m, const struct block_weights *w, struct b
 
 void block_forward(struct model *m, int i, const void *y, const float *mask)
 {
-    const struct block_weights *w = &m->bw[i];
-    struct block_acts *a = &m->ba[i];
+    const struct sana_block_weights *w = &m->sana.bw[i];
+    struct sana_block_acts *a = &m->sana.ba[i];
     const int C = m->cfg.hidden;
-    m->ops->mod_add(a->mod, model_w(m, w->table), m->top.t0, MOD_ROWS * C, C, m->batch, MOD_ROWS,
+    m->ops->mod_add(a->mod, model_w(m, w->table), m->sana.top.t0, MOD_ROWS * C, C, m->batch, MOD_ROWS,
                     C);
     enter_forward(m, i);
     self_forward(m, w, a);
@@ -131,21 +131,21 @@ void block_forward(struct model *m, int i, const void *y, const float *mask)
 /* Its modulation is still there; the sum at its beginning, too. */
 void block_again(struct model *m, int i, const void *y, const float *mask)
 {
-    const struct block_weights *w = &m->bw[i];
-    struct block_acts *a = &m->ba[i];
+    const struct sana_block_weights *w = &m->sana.bw[i];
+    struct sana_block_acts *a = &m->sana.ba[i];
     const int C = m->cfg.hidden, ld = MOD_ROWS * C;
     m->ops->norm_mod(a->h1, a->stats1, a->in, a->mod + SHIFT1 * C, a->mod + SCALE1 * C, ld,
                      m->batch, m->tokens, C, LN_EPS);
     self_forward(m, w, a);
     cross_forward(m, w, a, y, mask);
     mlp_forward(m, w, a);
-    m->ops->gate_back(m->back.a, m->back.dmod[i % 2] + GATE2 * C, m->back.dx, a->mod + GATE2 * C,
+    m->ops->gate_back(m->sana.back.a, m->sana.back.dmod[i % 2] + GATE2 * C, m->sana.back.dx, a->mod + GATE2 * C,
                       ld, a->mlp_out, m->batch, m->tokens, C);
 }
 
 void block_leave(struct model *m, void *h, float *stats, const float *mod, int ld)
 {
-    struct block_acts *a = &m->ba[m->cfg.depth - 1];
+    struct sana_block_acts *a = &m->sana.ba[m->cfg.depth - 1];
     const int C = m->cfg.hidden;
     m->ops->gate_norm(a->x3, h, stats, a->x2, a->mod + GATE2 * C, MOD_ROWS * C, a->mlp_out, mod,
                       mod + C, ld, m->batch, m->tokens, C, LN_EPS);
@@ -153,8 +153,8 @@ void block_leave(struct model *m, void *h, float *stats, const float *mod, int l
 
 void block_leave_back(struct model *m, float *dmod, const float *stats, const float *mod, int ld)
 {
-    const struct block_acts *a = &m->ba[m->cfg.depth - 1];
-    struct back_acts *d = &m->back;
+    const struct sana_block_acts *a = &m->sana.ba[m->cfg.depth - 1];
+    struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden;
     m->ops->zero(d->dx, (size_t)m->batch * (size_t)m->tokens * (size_t)C);
     m->ops->gate_norm_back(d->dx, d->a, d->dmod[(m->cfg.depth - 1) % 2] + GATE2 * C, dmod,
@@ -163,11 +163,11 @@ void block_leave_back(struct model *m, float *dmod, const float *stats, const fl
 }
 
 /* From the gradient of what mlp_forward() made, in d->a, to that of cross_out, in d->dxn. */
-static void mlp_backward(struct model *m, const struct block_weights *w, const struct block_acts *a,
+static void mlp_backward(struct model *m, const struct sana_block_weights *w, const struct sana_block_acts *a,
                          float *dmod)
 {
     const struct kern_ops *k = m->ops;
-    struct back_acts *d = &m->back;
+    struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens;
     k->linear_back(d->dg, model_g(m, w->point), NULL, d->a, a->g, model_wn(m, w->point), M, F, C);
     k->mix_back(d->du, model_g(m, w->depth), model_g(m, w->depth_b), d->dd, d->dg, a->u, a->mix,
@@ -180,11 +180,11 @@ static void mlp_backward(struct model *m, const struct block_weights *w, const s
 }
 
 /* `first`: the last block, whose backward comes first, starts the gradient of y. */
-static void cross_backward(struct model *m, const struct block_weights *w,
-                           const struct block_acts *a, const void *y, const float *mask, int first)
+static void cross_backward(struct model *m, const struct sana_block_weights *w,
+                           const struct sana_block_acts *a, const void *y, const float *mask, int first)
 {
     const struct kern_ops *k = m->ops;
-    struct back_acts *d = &m->back;
+    struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, T = m->rows;
     const bool norm = m->cfg.cross_norm;
     k->linear_back(d->a, model_g(m, w->cross_proj), model_g(m, w->cross_proj_b), d->dxn, a->cross,
@@ -205,11 +205,11 @@ static void cross_backward(struct model *m, const struct block_weights *w,
 }
 
 /* Ends with the gradient of h1 in d->a. */
-static void self_backward(struct model *m, const struct block_weights *w,
-                          const struct block_acts *a, float *dmod)
+static void self_backward(struct model *m, const struct sana_block_weights *w,
+                          const struct sana_block_acts *a, float *dmod)
 {
     const struct kern_ops *k = m->ops;
-    struct back_acts *d = &m->back;
+    struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
     void *dk = model_skip(m, d->dqkv, C), *dv = model_skip(m, d->dqkv, 2 * C);
     int ldqk;
@@ -234,8 +234,8 @@ static void self_backward(struct model *m, const struct block_weights *w,
 static void enter_backward(struct model *m, int i)
 {
     const struct kern_ops *k = m->ops;
-    const struct block_acts *a = &m->ba[i];
-    struct back_acts *d = &m->back;
+    const struct sana_block_acts *a = &m->sana.ba[i];
+    struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, ld = MOD_ROWS * C;
     float *dshift = d->dmod[i % 2] + SHIFT1 * C, *dscale = d->dmod[i % 2] + SCALE1 * C;
     const float *scale = a->mod + SCALE1 * C;
@@ -250,14 +250,14 @@ static void enter_backward(struct model *m, int i)
 
 void block_backward(struct model *m, int i, const void *y, const float *mask)
 {
-    const struct block_weights *w = &m->bw[i];
-    const struct block_acts *a = &m->ba[i];
+    const struct sana_block_weights *w = &m->sana.bw[i];
+    const struct sana_block_acts *a = &m->sana.ba[i];
     const int C = m->cfg.hidden;
-    float *dmod = m->back.dmod[i % 2];
+    float *dmod = m->sana.back.dmod[i % 2];
     mlp_backward(m, w, a, dmod);
     cross_backward(m, w, a, y, mask, i == m->cfg.depth - 1);
     self_backward(m, w, a, dmod);
     enter_backward(m, i);
-    m->ops->mod_add_back(model_g(m, w->table), m->back.dt0, MOD_ROWS * C, C, dmod, m->batch,
+    m->ops->mod_add_back(model_g(m, w->table), m->sana.back.dt0, MOD_ROWS * C, C, dmod, m->batch,
                          MOD_ROWS, C);
 }
