@@ -56,7 +56,7 @@ int model_create(struct model **out, const struct model_config *cfg,
                  const struct model_limits *max, bool train, struct err *err)
 {
     if (model_config_check(cfg, err) < 0 || check_limits(cfg, max, err) < 0 ||
-        model_net(cfg->family)->check(cfg, backend_ops(), err) < 0)
+        model_net(cfg->family)->check(cfg, max, backend_ops(), err) < 0)
         return -1;
     struct model *m = calloc(1, sizeof(*m));
     if (!m)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.h - a diffusion transformer, forward and backward, as an ordered list of kernel calls
  *
- * Of a family; SanaMS (sana.c) is one. Parameter names are the authors' state_dict names.
+ * One of two families: SanaMS (sana.c) and Next-DiT of Lumina-Next (next.c). Parameter names are their
+ * authors' state_dict names.
  *
  * Everything is allocated when the model is created, for the largest batch it
  * will see; a step allocates nothing.  Weights and gradients each are one block
@@ -24,7 +25,7 @@ struct err;
 struct layout;
 struct kern_ops;
 
-enum model_family { MODEL_SANA };
+enum model_family { MODEL_SANA, MODEL_NEXT };
 
 struct model_config {
     enum model_family family;
@@ -44,6 +45,10 @@ struct model_config {
     bool   y_norm;
     float  y_norm_scale;      /* initial weight of attention_y_norm */
     float  y_norm_eps;
+    /* Next-DiT */
+    int    kv_heads;          /* divides heads */
+    float  norm_eps;
+    bool   learn_sigma;       /* the last layer makes channels that nobody uses */
 };
 
 /* The largest batch a model is created for, and what it keeps of one. */
@@ -63,7 +68,8 @@ int64_t model_limits_pixels(const struct model_limits *max);
 struct model_input {
     int          batch, height, width, text;
     const float *x;           /* [B, channels, H, W] noisy latent */
-    const float *timestep;    /* [B], 0..999, truncated to integers as the authors do */
+    const float *timestep;    /* [B]; Sana: 0..999, truncated to integers as the authors do; Next-DiT: 0..1,
+                                 0 is noise */
     const float *y;           /* [B, text, D] caption features; packed: [rows, D] */
     const float *mask;        /* [B, text], 1 = real token; packed: [rows] */
     const int   *first;       /* [B + 1]: packed captions (text_rows.h) of at most `text` tokens; or

@@ -5,8 +5,14 @@
 
 const struct model_net *model_net(enum model_family family)
 {
-    (void)family;
-    return &sana_net;
+    return family == MODEL_NEXT ? &next_net : &sana_net;
+}
+
+/* Only Next-DiT counts its layers so. */
+static enum model_family family_of(const json_t *config)
+{
+    const json_t *model = json_object_get(config, "model");
+    return json_object_get(model, "n_layers") ? MODEL_NEXT : MODEL_SANA;
 }
 
 int model_config_parse(struct model_config *cfg, const json_t *config, struct err *err)
@@ -14,7 +20,11 @@ int model_config_parse(struct model_config *cfg, const json_t *config, struct er
     struct model_config c = {.family = MODEL_SANA};
     if (!json_is_object(config))
         return err_set(err, ERR_USAGE, "the configuration is not a JSON object");
-    if (model_net(c.family)->config_parse(&c, config, err) < 0 || model_config_check(&c, err) < 0)
+    const enum model_family family = family_of(config);
+    if (model_net(family)->config_parse(&c, config, err) < 0)
+        return -1;
+    c.family = family;
+    if (model_config_check(&c, err) < 0)
         return -1;
     *cfg = c;
     return 0;

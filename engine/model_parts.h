@@ -15,6 +15,7 @@
 
 #include "engine/model.h"
 #include "engine/model_weight.h"
+#include "engine/next_parts.h"
 #include "engine/sana_parts.h"
 #include "kernels/kernels.h"
 
@@ -35,7 +36,8 @@ struct model_net {
     int  (*config_parse)(struct model_config *c, const json_t *config, struct err *err);
     int  (*config_check)(const struct model_config *c, struct err *err);
     /* What it can be built of, on this device; its own arrays; the tensors (declare.h). */
-    int  (*check)(const struct model_config *c, const struct kern_ops *ops, struct err *err);
+    int  (*check)(const struct model_config *c, const struct model_limits *max,
+                  const struct kern_ops *ops, struct err *err);
     int  (*open)(struct model *m, struct err *err);
     void (*close)(struct model *m);
     int  (*declare)(struct model *m, struct err *err);
@@ -86,6 +88,7 @@ struct model {
     int batch, height, width, text, tokens, rows;
     const int *first; /* of the captions' rows, a kernel array, or NULL */
     struct sana sana; /* of its family */
+    struct next next;
 };
 
 static inline __attribute__((unused)) float *model_w(const struct model *m, weight_at at)
@@ -120,8 +123,8 @@ static inline __attribute__((unused)) float *model_g(const struct model *m, weig
     return at == NO_WEIGHT ? NULL : m->grads + ((size_t)at - m->unit_from);
 }
 
-/* sana.c; that of a family */
-extern const struct model_net sana_net;
+/* sana.c, next.c; that of a family */
+extern const struct model_net sana_net, next_net;
 const struct model_net *model_net(enum model_family family);
 
 /* model.c: a unit of the layout is needed, or done with; gradients from a weight on are complete. */

@@ -15,8 +15,10 @@
 
 enum { FINAL_ROWS = 2 }; /* shift and scale */
 
-static int check(const struct model_config *c, const struct kern_ops *ops, struct err *err)
+static int check(const struct model_config *c, const struct model_limits *max,
+                 const struct kern_ops *ops, struct err *err)
 {
+    (void)max;
     if (c->linear_head_dim > ops->lin_attn_dim)
         return err_set(err, ERR_USAGE, "linear_head_dim is %d, and %s computes linear attention "
                        "with heads of at most %d channels", c->linear_head_dim, backend_device(),
