@@ -157,6 +157,8 @@ static int draw(struct drawing *d, struct err *err)
     if (model_config_check(&d->spec.model, err) < 0 || sampler_create(&d->sampler, &cfg, err) < 0)
         return -1;
     struct model *m = sampler_model(d->sampler);
+    if (sampler_null(d->sampler) && dataset_null(d->data, sampler_null(d->sampler), err) < 0)
+        return -1;
     if (checkpoint_load(&state, d->path, model_layout(m), model_weights(m), NULL,
                         d->spec.optim.ema > 0, err) < 0 ||
         model_push(m, err) < 0)

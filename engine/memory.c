@@ -44,22 +44,16 @@ static int64_t share_of(int64_t bytes, int ranks)
     return (bytes + ranks - 1) / ranks;
 }
 
-/* The largest block of the model, in bytes of one copy of its tensors. */
+/* The largest block of the model, in bytes of one copy of its tensors; it is a unit of its own. */
 static int64_t largest_block(const struct layout *l, int depth)
 {
-    int64_t most = 0;
-    for (int i = 0, at = 0; i < depth; i++) {
-        int64_t floats = 0;
-        char prefix[32];
-        const int n = snprintf(prefix, sizeof(prefix), "blocks.%d.", i);
-        for (; at < layout_len(l); at++) {
-            const struct tensor *t = layout_at(l, at);
-            if (strncmp(t->name, prefix, (size_t)n) == 0)
-                floats += (int64_t)t->count;
-            else if (floats > 0)
-                break;
-        }
-        most = max2(most, floats * (int64_t)sizeof(float));
+    int64_t most = 0, floats = 0;
+    for (int i = 0, unit = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i);
+        floats = t->unit == unit ? floats + (int64_t)t->count : (int64_t)t->count;
+        unit = t->unit;
+        if (unit >= 1 && unit <= depth)
+            most = max2(most, floats * (int64_t)sizeof(float));
     }
     return most;
 }

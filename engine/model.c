@@ -99,6 +99,11 @@ const struct model_config *model_config(const struct model *m)
     return &m->cfg;
 }
 
+bool model_goes_to_data(const struct model *m)
+{
+    return m->cfg.family == MODEL_NEXT;
+}
+
 const struct layout *model_layout(const struct model *m)
 {
     return m->layout;

@@ -91,6 +91,9 @@ int model_create(struct model **out, const struct model_config *cfg,
 void model_destroy(struct model *m);
 
 const struct model_config *model_config(const struct model *m);
+/* Does its velocity lead from noise to data, and is its time the share of data, 0 to 1 (Next-DiT)? Else from
+ * data to noise, and its time is the share of noise, 0 to 999 (Sana). */
+bool model_goes_to_data(const struct model *m);
 const struct layout *model_layout(const struct model *m);
 /* The view here; model_push() after writing weights, model_pull() before reading. */
 float *model_weights(struct model *m);

@@ -15,9 +15,20 @@ struct sampler {
     struct model         *model;
     float                *v, *v_null; /* [batch, C, H, W] */
     float                *y, *null, *mask; /* [rows, D], [rows, D], [rows]: packed (text_rows.h) */
+    float                *null_own;   /* [L, D]: see sampler_null() */
     int                  *first;      /* [batch + 1] */
     float                *time;       /* [batch] */
 };
+
+/* Where it is no weight. */
+static int make_null(struct sampler *s, struct err *err)
+{
+    const size_t row = (size_t)s->cfg.model.caption_channels;
+    if (layout_find(model_layout(s->model), "y_embedder.y_embedding") >= 0)
+        return 0;
+    s->null_own = calloc((size_t)s->cfg.model.caption_len * row, sizeof(float));
+    return s->null_own ? 0 : err_set(err, ERR_MEMORY, "out of memory for an empty caption");
+}
 
 int sampler_create(struct sampler **out, const struct sampler_config *cfg, struct err *err)
 {
@@ -38,7 +49,8 @@ int sampler_create(struct sampler **out, const struct sampler_config *cfg, struc
     s->time = calloc(batch, sizeof(float));
     if (!s->v || !s->v_null || !s->y || !s->null || !s->mask || !s->first || !s->time)
         err_set(err, ERR_MEMORY, "out of memory for sampling %d at once", cfg->limits.batch);
-    else if (model_create(&s->model, &cfg->model, &cfg->limits, false, err) == 0) {
+    else if (model_create(&s->model, &cfg->model, &cfg->limits, false, err) == 0 &&
+             make_null(s, err) == 0) {
         *out = s;
         return 0;
     }
@@ -55,10 +67,16 @@ void sampler_destroy(struct sampler *s)
     free(s->v_null);
     free(s->y);
     free(s->null);
+    free(s->null_own);
     free(s->mask);
     free(s->first);
     free(s->time);
     free(s);
+}
+
+float *sampler_null(struct sampler *s)
+{
+    return s->null_own;
 }
 
 struct model *sampler_model(struct sampler *s)
@@ -76,6 +94,8 @@ static const float *null_caption(struct sampler *s, struct err *err)
 {
     const struct layout *l = model_layout(s->model);
     int i = layout_find(l, "y_embedder.y_embedding");
+    if (s->null_own)
+        return s->null_own;
     size_t row = (size_t)s->cfg.limits.text * (size_t)s->cfg.model.caption_channels;
     if (i >= 0 && layout_at(l, i)->count >= row)
         return model_weights(s->model) + layout_at(l, i)->offset;
@@ -89,7 +109,8 @@ static void pack(struct sampler *s, struct model_input *in, const float *y, cons
 {
     const struct model_limits *m = &s->cfg.limits;
     const size_t D = (size_t)s->cfg.model.caption_channels, words = (size_t)m->text;
-    in->rows = text_rows_find(s->first, mask, in->batch, m->text, text_rows_step(m->batch, m->text));
+    in->rows = text_rows_find(s->first, mask, in->batch, m->text,
+                              s->null_own ? 1 : text_rows_step(m->batch, m->text));
     for (size_t b = 0; b < (size_t)in->batch; b++) {
         const size_t at = (size_t)s->first[b], n = (size_t)s->first[b + 1] - at;
         memcpy(s->y + at * D, y + b * words * D, sizeof(float) * n * D);
@@ -114,8 +135,9 @@ static int euler(struct sampler *s, float *x, struct model_input *in, int i, str
     double t = sigma * 1000 < 999 ? sigma * 1000 : 999; /* training knows 0..999 */
     size_t count = (size_t)in->batch * (size_t)s->cfg.model.latent_channels * (size_t)in->height *
                    (size_t)in->width;
+    const bool to_data = model_goes_to_data(s->model);
     for (int b = 0; b < in->batch; b++)
-        s->time[b] = (float)(int)t;
+        s->time[b] = to_data ? (float)(1 - sigma) : (float)(int)t;
     if (model_forward_here(s->model, in, s->v, err) < 0)
         return -1;
     if (s->cfg.cfg != 1) {
@@ -127,7 +149,7 @@ static int euler(struct sampler *s, float *x, struct model_input *in, int i, str
         for (size_t k = 0; k < count; k++)
             s->v[k] = s->v_null[k] + c * (s->v[k] - s->v_null[k]);
     }
-    float dt = (float)(next - sigma);
+    const float dt = (float)(to_data ? sigma - next : next - sigma);
     for (size_t k = 0; k < count; k++)
         x[k] += dt * s->v[k];
     return 0;

@@ -42,6 +42,8 @@ void sampler_destroy(struct sampler *s);
 
 /* The weights to sample with: fill and push them before drawing. */
 struct model *sampler_model(struct sampler *s);
+/* The null embedding [caption_len, D] where the model has no weight for it: fill it, too. NULL: it is a weight. */
+float *sampler_null(struct sampler *s);
 struct model_limits sampler_limits(const struct sampler *s);
 
 /* Called between steps with the share done, 0..1; may be NULL. */

@@ -26,7 +26,8 @@ struct step {
     void                  *packed_narrow;                /* the weights where that is fp32 */
     float                 *packed_here;                  /* view of the weights */
     bool                   guest;                        /* the weights are in somebody else's memory */
-    const float           *null_caption; /* [L, D] among the weights */
+    const float           *null_caption; /* [L, D] among the weights, or ... */
+    float                 *null_own;     /* ... of its own, where it is no weight */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
     float                 *y, *mask;         /* [rows, D], [rows]: packed, with captions dropped */
@@ -55,6 +56,14 @@ static int add(struct step *s, float **to, size_t count, struct err *err)
     return r;
 }
 
+/* Next-DiT: no row of padding, which it does not mask; and no weight for a caption that is dropped. */
+static bool captions_are_exact(const struct step *s)
+{
+    return model_config(s->model)->family == MODEL_NEXT;
+}
+
+static const float *find_null(struct step *s);
+
 static int alloc_scratch(struct step *s, struct err *err)
 {
     const struct model_config *c = model_config(s->model);
@@ -72,7 +81,11 @@ static int alloc_scratch(struct step *s, struct err *err)
     if (backend_alloc(s->ops, &first, (B + 1) * sizeof(*s->first), USE_INPUTS, err) < 0)
         return -1;
     s->first = first;
-    s->row_step = text_rows_step(s->max.batch, s->max.text);
+    s->row_step = captions_are_exact(s) ? 1 : text_rows_step(s->max.batch, s->max.text);
+    if (captions_are_exact(s) &&
+        add(s, &s->null_own, (size_t)c->caption_len * (size_t)c->caption_channels, err) < 0)
+        return -1;
+    s->null_caption = find_null(s);
     if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0))
         return -1;
     s->here_losses = calloc(B, sizeof(*s->here_losses));
@@ -121,7 +134,13 @@ static float *find_whole(const struct step *s, float *weights, const struct tens
 static const float *find_null(struct step *s)
 {
     const struct layout *l = model_layout(s->model);
-    return find_whole(s, step_kernel_weights(s), layout_at(l, layout_find(l, "y_embedder.y_embedding")));
+    const int i = layout_find(l, "y_embedder.y_embedding");
+    return i < 0 ? s->null_own : find_whole(s, step_kernel_weights(s), layout_at(l, i));
+}
+
+float *step_null(struct step *s)
+{
+    return s->null_own;
 }
 
 /* Model, optimizer, and who has what of them. */
@@ -141,7 +160,6 @@ static int build(struct step *s, const struct model_config *cfg, const struct op
     const bool whole = s->share.sharing == SHARING_DDP;
     if (optim_create(&s->optim, opt, l, whole ? NULL : &share, err) < 0)
         return -1;
-    s->null_caption = find_null(s);
     return 0;
 }
 
@@ -186,7 +204,7 @@ void step_destroy(struct step *s)
     if (s->packed_narrow != s->packed_weights)
         s->ops->release(s->packed_narrow);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
-                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first,
+                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first, s->null_own,
                             s->guest ? NULL : s->packed_weights, s->packed_grads};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
@@ -420,6 +438,7 @@ struct pass {
     struct step       *step;
     struct model_input input;
     const float       *x0, *noise;
+    const float       *from, *to; /* of these, between which the model's velocity leads */
     size_t             numbers; /* of a sample */
     double             weight;
 };
@@ -434,8 +453,7 @@ static int forward(void *arg, struct err *err)
     s->ops->flow_noise(s->x_t, p->x0, p->noise, s->alpha, s->sigma, batch, p->numbers);
     if (model_forward(s->model, &p->input, s->out, err) < 0)
         return -1;
-    s->ops->flow_loss(s->per_sample, s->dout, s->out, p->x0, p->noise, p->weight, batch,
-                      p->numbers);
+    s->ops->flow_loss(s->per_sample, s->dout, s->out, p->from, p->to, p->weight, batch, p->numbers);
     return 0;
 }
 
@@ -468,9 +486,10 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
     const size_t n = (size_t)model_config(s->model)->latent_channels * (size_t)in->height *
                      (size_t)in->width;
     const size_t all = n * (size_t)in->batch;
+    const bool to_data = model_goes_to_data(s->model);
     stage_times(s, s->alpha, s->flow.alpha, in);
     stage_times(s, s->sigma, s->flow.sigma, in);
-    stage_times(s, s->timestep, s->flow.t_model, in);
+    stage_times(s, s->timestep, to_data ? s->flow.alpha : s->flow.t_model, in);
     struct pass p = {
         .step = s, .x0 = stage(s, s->x0, in->x0, all), .noise = stage(s, s->noise, in->noise, all),
         .numbers = n, .weight = weight,
@@ -479,6 +498,8 @@ int step_micro(struct step *s, const struct step_input *in, double weight, doubl
             .timestep = s->timestep,
         },
     };
+    p.from = to_data ? p.noise : p.x0;
+    p.to = to_data ? p.x0 : p.noise;
     pack_captions(s, &p.input, in);
     s->out_count = all;
     if (model_set_sizes(s->model, &p.input, err) < 0 || run(&p, FORWARD, err) < 0)

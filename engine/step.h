@@ -49,6 +49,9 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
 void step_destroy(struct step *s);
 
 struct model *step_model(struct step *s);
+/* The null embedding [caption_len, D] where the model has no weight for it: whoever drops captions fills it.
+ * NULL: it is a weight. */
+float *step_null(struct step *s);
 struct optim *step_optim(struct step *s);
 const struct shard *step_shard(const struct step *s);
 enum sharing step_sharing(const struct step *s);

@@ -85,7 +85,8 @@ static float *draw(struct train *t, const struct subjects *s, bool first, struct
     else if (sampler_create(&sampler, &cfg, err) == 0) {
         struct model *m = sampler_model(sampler);
         if ((first ? first_weights(t, m, err) : last_weights(t, m, err)) == 0 &&
-            model_push(m, err) == 0)
+            model_push(m, err) == 0 &&
+            (!sampler_null(sampler) || dataset_null(t->data, sampler_null(sampler), err) == 0))
             subjects_draw(s, sampler, latents, tick, t, err);
     }
     sampler_destroy(sampler);

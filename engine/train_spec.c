@@ -15,23 +15,33 @@
 
 #include "engine/err.h"
 
+#define LUMINA_RATIO (8.0 / 3) /* of feed_forward, then up to a multiple */
+
+/* linear_head_dim and y_norm are Sana's, kv_heads and mlp_multiple (0: none) Next-DiT's. */
 struct preset {
-    const char *name;
-    int         depth, hidden, heads, linear_head_dim, patch;
-    double      mlp_ratio;
-    bool        qk_norm, cross_norm, y_norm;
-    double      y_norm_scale;
+    const char       *name;
+    enum model_family family;
+    int               depth, hidden, heads, linear_head_dim, patch;
+    double            mlp_ratio;
+    bool              qk_norm, cross_norm, y_norm;
+    double            y_norm_scale;
+    int               kv_heads, mlp_multiple;
 };
 
+/* clang-format off */
 static const struct preset presets[] = {
-    {"tiny", 2, 64, 2, 32, 1, 2.5, false, false, true, 0.01},
-    {"icons", 3, 256, 8, 32, 1, 2.5, true, false, true, 0.3},
-    {"sana-600m", 28, 1152, 16, 32, 1, 2.5, false, false, true, 0.01},
-    {"sana-1600m", 20, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
-    {"sana-2400m", 30, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
-    {"sana-3200m", 40, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
-    {"sana-4800m", 60, 2240, 20, 32, 1, 2.5, false, false, true, 0.01},
+    {"tiny",           MODEL_SANA,  2,   64,  2, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"icons",          MODEL_SANA,  3,  256,  8, 32, 1, 2.5, true,  false, true, 0.3,  0, 0},
+    {"sana-600m",      MODEL_SANA, 28, 1152, 16, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"sana-1600m",     MODEL_SANA, 20, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"sana-2400m",     MODEL_SANA, 30, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"sana-3200m",     MODEL_SANA, 40, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"sana-4800m",     MODEL_SANA, 60, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
+    {"lumina-tiny",    MODEL_NEXT,  2,   64,  4, 0,  2, LUMINA_RATIO, true, false, false, 0, 2, 64},
+    {"lumina-2b-gqa",  MODEL_NEXT, 24, 2304, 32, 0,  2, LUMINA_RATIO, true, false, false, 0, 8, 256},
+    {"lumina-2b",      MODEL_NEXT, 24, 2304, 32, 0,  2, LUMINA_RATIO, true, false, false, 0, 32, 256},
 };
+/* clang-format on */
 
 static const struct spec_field *row_find(const char *path)
 {
@@ -224,16 +234,27 @@ static const struct preset *preset_of(const json_t *train)
     return &presets[0];
 }
 
+/* The next multiple. */
+static int up_to(int n, int multiple)
+{
+    return multiple > 0 ? (n + multiple - 1) / multiple * multiple : n;
+}
+
 static void fill_model(struct train_spec *s, const json_t *train)
 {
     const struct preset *p = preset_of(train);
     struct model_config *m = &s->model;
+    m->family = p->family;
     m->depth = (int)int_of(train, "model.depth", p->depth);
     m->hidden = (int)int_of(train, "model.hidden", p->hidden);
     m->heads = (int)int_of(train, "model.heads", p->heads);
     m->linear_head_dim = (int)int_of(train, "model.linear_head_dim", p->linear_head_dim);
     m->patch = (int)int_of(train, "model.patch", p->patch);
-    m->mlp_hidden = (int)(m->hidden * number_of(train, "model.mlp_ratio", p->mlp_ratio));
+    m->mlp_hidden = up_to((int)(m->hidden * number_of(train, "model.mlp_ratio", p->mlp_ratio)),
+                          p->mlp_multiple);
+    m->kv_heads = (int)int_of(train, "model.kv_heads", p->kv_heads < m->heads ? p->kv_heads : m->heads);
+    m->norm_eps = 1e-5f;
+    m->learn_sigma = p->family == MODEL_NEXT;
     m->qk_norm = bool_of(train, "model.qk_norm", p->qk_norm);
     m->cross_norm = bool_of(train, "model.cross_norm", p->cross_norm);
     m->y_norm = bool_of(train, "model.y_norm", p->y_norm);

@@ -22,11 +22,37 @@ static int linear_heads(const struct train_spec *s, const json_t *job, struct er
 {
     const struct model_config *m = &s->model;
     (void)job;
-    if (m->hidden % m->linear_head_dim != 0)
+    if (m->family == MODEL_SANA && m->hidden % m->linear_head_dim != 0)
         return err_set(err, ERR_USAGE,
                        "train.model.linear_head_dim: %d does not divide model.hidden, which is %d",
                        m->linear_head_dim, m->hidden);
     return 0;
+}
+
+static int kv_heads(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    const struct model_config *m = &s->model;
+    (void)job;
+    if (m->family == MODEL_NEXT && m->heads % m->kv_heads != 0)
+        return err_set(err, ERR_USAGE, "train.model.kv_heads: %d does not divide model.heads, which is %d",
+                       m->kv_heads, m->heads);
+    if (m->family == MODEL_NEXT && m->hidden / m->heads % 4 != 0)
+        return err_set(err, ERR_USAGE, "train.model.heads: %d heads of model.hidden %d are not heads of a "
+                       "multiple of 4 channels", m->heads, m->hidden);
+    return 0;
+}
+
+/* The preset says which; the word is for people. */
+static int family(const struct train_spec *s, const json_t *job, struct err *err)
+{
+    static const char *const names[] = {[MODEL_SANA] = "sana", [MODEL_NEXT] = "lumina"};
+    const json_t *model = json_object_get(json_object_get(job, "train"), "model");
+    const char *said = json_string_value(json_object_get(model, "family"));
+    const char *preset = json_string_value(json_object_get(model, "preset"));
+    if (!said || strcmp(said, "auto") == 0 || strcmp(said, names[s->model.family]) == 0)
+        return 0;
+    return err_set(err, ERR_USAGE, "train.model.family: preset %s is of the family %s; choose one of %s with "
+                   "model.preset", preset ? preset : "tiny", names[s->model.family], said);
 }
 
 static int data_path(const struct train_spec *s, const json_t *job, struct err *err)
@@ -165,6 +191,8 @@ const struct train_rule *train_spec_rules(void)
 {
     static const struct train_rule rules[] = {
         {"train.model.heads|train.model.hidden|train.model.preset", heads},
+        {"train.model.family|train.model.preset", family},
+        {"train.model.kv_heads|train.model.heads|train.model.hidden|train.model.preset", kv_heads},
         {"train.model.linear_head_dim|train.model.hidden|train.model.preset", linear_heads},
         {"train.data.path|train.data.encoders", data_path},
         {"train.data.path|train.data.multi_scale|train.data.encoders", synthetic_source},

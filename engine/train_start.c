@@ -185,6 +185,8 @@ static int create_step(struct train *t)
                            &share, &t->err) < 0 ||
         train_units_open(t) < 0)
         return -1;
+    if (step_null(t->step) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
+        return -1;
     step_on_backward(t->step, on_backward, t);
     if (t->env->world_size > 1 && !t->spec.reproducible)
         model_on_ready(step_model(t->step), on_ready, t);
