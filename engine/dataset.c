@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/caption.h"
 #include "engine/dataset_parts.h"
 #include "engine/dct.h"
 #include "engine/err.h"
@@ -197,13 +198,17 @@ int dataset_get(const struct dataset *d, int64_t i, float *latent, float *captio
 
 int dataset_null(const struct dataset *d, float *tokens, struct err *err)
 {
-    const struct st_tensor *t = d->synthetic ? NULL : st_find(d->sources[0].file, "null");
+    const struct st_tensor *t = d->nsources > 0 ? st_find(d->sources[0].file, "null") : NULL;
     size_t n = (size_t)d->shape.words * (size_t)d->shape.caption_channels;
     if (t && t->count != n)
         return err_set(err, ERR_DATA, "shard %s: 'null' has %zu numbers, not %zu",
                        d->sources[0].name, t->count, n);
     if (t)
         return st_to_float(tokens, t, n, err);
+    if (d->nsources == 0 && d->block > 0) { /* of dataset_from_codec(): as it was packed */
+        caption_null(tokens, d->shape.words, d->shape.caption_channels);
+        return 0;
+    }
     memset(tokens, 0, sizeof(*tokens) * n);
     return 0;
 }
