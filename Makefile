@@ -138,15 +138,16 @@ SEEDS := 20000
 sim: $(SIMS)  ## the pure cores on a virtual clock: SEEDS worlds full of faults
 	@set -e; for s in $(SIMS); do $$s $(SEEDS); done
 
+GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json)
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
-	@$(BIN)/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
+	@$(BIN)/jobctl-train verify $(GOLDEN)
 
 # The compiler of the systems that notebook VMs have; it once got vectors wrong that a newer one gets right.
 OLDER := $(patsubst %,build/gcc-11/obj/tests/unit/test_%,attention conv heads matmul norm pointwise rmsmod update step)
 older:  ## the engine and its numbers once more through gcc 11
 	@command -v gcc-11 >/dev/null || { echo "no gcc-11 found: skipped"; exit 0; }; \
 	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \
-	tests/run_units.sh $(OLDER) && build/gcc-11/bin/jobctl-train verify $(wildcard tests/golden/sana/tiny-*[a-z].json)
+	tests/run_units.sh $(OLDER) && build/gcc-11/bin/jobctl-train verify $(GOLDEN)
 
 cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(OBJ)/tests/unit/test_memory $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
 	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(OBJ)/tests/unit/test_memory \

@@ -20,6 +20,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define GOLDEN "tests/golden/sana/"
+#define LUMINA "tests/golden/lumina/"
 
 static char dir[256];
 
@@ -46,6 +47,9 @@ static void golden_cases_pass(void **state)
     } rows[] = {
         {GOLDEN "tiny-base", 68}, {GOLDEN "tiny-qknorm", 76}, {GOLDEN "tiny-rect", 68},
         {GOLDEN "tiny-adamw-5steps", 145}, {GOLDEN "tiny-came-5steps", 241},
+        {LUMINA "v1_gqa_8x8", 267}, {LUMINA "v2_mha_ragged", 277},
+        {LUMINA "v3_noqknorm_16ch", 72}, {LUMINA "v4_repo_init", 208},
+        {LUMINA "v5_gqa_widerange", 94}, {LUMINA "v6_wide_proc", 81},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char path[300];
@@ -121,7 +125,7 @@ static void damage_tensors(const struct damage *d, const char *golden, const cha
     free(own);
 }
 
-/* Runs the case `golden` with each damage in turn. Of its files the JSON, and those with `suffixes`. */
+/* Runs the case `golden` with each damage in turn: its JSON, and its files with these suffixes. */
 static void run_damaged(const struct damage *rows, size_t count, const char *golden,
                         const char *const *suffixes)
 {
@@ -180,6 +184,80 @@ static void damaged_cases_do_not_pass(void **state)
     run_damaged(rows, ARRAY_LEN(rows), GOLDEN "tiny-base", one_file);
 }
 
+static void damaged_lumina_cases_do_not_pass(void **state)
+{
+    (void)state;
+    const struct damage rows[] = {
+        {{NULL}, "", NULL, 0, "", -1},
+        {{NULL}, "", "param.layers.0.attention.gate", 1.001, "", 1},
+        {{NULL}, "", "param.final_layer.linear.bias", 1.001, "", 1},
+        {{NULL}, "", "out.0", 1.0001, "out.0", 1},
+        {{NULL}, "", "out.1", NAN, "out.1", 1},
+        {{NULL}, "", "mid.xt.1", 1.0001, "mid.xt.1", 1},
+        {{NULL}, "", "act.layers.1", 1.0001, "act.layers.1 of picture", 1},
+        {{NULL}, "", "loss.per_sample", 1.00001, "loss.per_sample", 1},
+        {{NULL}, "", "loss.mean", 1.00001, "loss.mean", 1},
+        {{NULL}, "", "grad.layers.0.attention.wk.weight", 1.0001, "attention.wk.weight", 1},
+        {{"total_grad_norm_fp64"}, "2.6642", NULL, 0, "total_grad_norm_fp64", 1},
+        {{"tolerance", "out.0"}, "0", NULL, 0, "out.0", 1},
+        {{"tolerance", "out.0"}, "1e-2", "out.0", 1.0001, "", -1},
+        {{NULL}, "", "param.pad_token", 0, "param.pad_token is missing", 0},
+        {{NULL}, "", "in.x0.1", 0, "in.x0.1 is missing", 0},
+        {{NULL}, "", "in.cap_mask", 0, "in.cap_mask is missing", 0},
+        {{NULL}, "", "in.cap_feats", 0, "nothing to check", 0},
+        {{NULL}, "", "grad.x_embedder.bias", 0, "grad.x_embedder.bias is missing", 0},
+        {{"model", "qk_norm"}, "true", NULL, 0, "q_norm.weight is missing", 0},
+        {{"model", "n_layers"}, "1", NULL, 0, "has no place in this configuration", 0},
+        {{"model", "n_kv_heads"}, "2", NULL, 0, "another shape", 0},
+        {{"model", "in_channels"}, "4", NULL, 0, "does not have shape [4, H, W]", 0},
+        {{"model", "cap_feat_dim"}, "48", NULL, 0, "does not have shape [B, L, 48]", 0},
+        {{"prediction"}, "\"noise\"", NULL, 0, "prediction is noise", 0},
+        {{"loss_weight"}, "\"snr\"", NULL, 0, "loss_weight is snr", 0},
+        {{"train", "more5", "hyper"}, "{}", NULL, 0, "run more5: hyper.lr is missing", 0},
+    };
+    run_damaged(rows, ARRAY_LEN(rows), LUMINA "v3_noqknorm_16ch", one_file);
+}
+
+static void damaged_lumina_runs_do_not_pass(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"safetensors", "train5.safetensors", NULL};
+    const struct damage rows[] = {
+        {{NULL}, "", NULL, 0, "", -1},
+        {{NULL}, "", "final.param.layers.0.attention.wq.weight", 1.001,
+         "train5.final.param.layers.0.attention.wq.weight", 1},
+        {{NULL}, "", "final.ema.x_embedder.weight", 1.001, "train5.final.ema.x_embedder.weight", 1},
+        {{NULL}, "", "train.loss", 1.00001, "train5.train.loss", 1},
+        {{NULL}, "", "train.grad_norm", 1.0001, "train5.train.grad_norm", 1},
+        {{NULL}, "", "step2.in.t", 1.01, "", 1},
+        {{"train", "train5", "hyper", "wd"}, "0.1", NULL, 0, "train5.final", 1},
+        {{"train", "train5", "hyper", "ema_decay"}, "0.9", NULL, 0, "train5.final.ema", 1},
+        {{"train", "train5", "hyper", "lr"}, "1.1e-4", NULL, 0, "train5", 1},
+        {{"train", "train5", "hyper", "lr"}, "", NULL, 0, "run train5: hyper.lr is missing", 0},
+        {{"train", "train5", "hyper", "warmup"}, "9", NULL, 0, "hyper.warmup is not a setting", 0},
+        {{"train", "train5", "hyper", "steps"}, "6", NULL, 0, "step5.in.cap_feats is missing", 0},
+        {{NULL}, "", "step2.in.t", 0, "run train5: tensor step2.in.t is missing", 0},
+        {{NULL}, "", "final.ema.pad_token", 0, "run train5: tensor final.ema.pad_token is miss", 0},
+    };
+    run_damaged(rows, ARRAY_LEN(rows), LUMINA "v4_repo_init", files);
+}
+
+/* A case whose weights are drawn by a rule. */
+static void damaged_rules_do_not_pass(void **state)
+{
+    (void)state;
+    const struct damage rows[] = {
+        {{NULL}, "", "gradsample.layers.0.attention.wo.weight", 1.0001, "attention.wo.weight", 1},
+        {{"procedural", "seed"}, "107", NULL, 0, "procedural.first_values says", 0},
+        {{"procedural", "seed"}, "", NULL, 0, "procedural.seed is missing", 0},
+        {{"procedural", "tensors", "more"}, "{}", NULL, 0, "more has no place", 0},
+        {{"procedural", "tensors", "pad_token"}, "{}", NULL, 0, "offset and scale of pad_token", 0},
+        {{"model", "cap_feat_dim"}, "128", NULL, 0, "does not have shape", 0},
+        {{"model", "n_kv_heads"}, "8", NULL, 0, "another shape", 0},
+    };
+    run_damaged(rows, ARRAY_LEN(rows), LUMINA "v6_wide_proc", one_file);
+}
+
 static void every_comparison_is_told(void **state)
 {
     (void)state;
@@ -189,7 +267,7 @@ static void every_comparison_is_told(void **state)
     struct err err = {0};
     FILE *each = tmpfile();
     assert_non_null(each);
-    assert_int_equal(verify_case(&r, GOLDEN "tiny-base.json", each, &err), 0);
+    assert_int_equal(verify_case(&r, LUMINA "v3_noqknorm_16ch.json", each, &err), 0);
     rewind(each);
     while (fgets(line, sizeof(line), each)) {
         lines++;
@@ -294,6 +372,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_cases_pass),
         cmocka_unit_test(damaged_cases_do_not_pass),
+        cmocka_unit_test(damaged_lumina_cases_do_not_pass),
+        cmocka_unit_test(damaged_lumina_runs_do_not_pass),
+        cmocka_unit_test(damaged_rules_do_not_pass),
         cmocka_unit_test(every_comparison_is_told),
         cmocka_unit_test(rates_of_other_schedules_are_listed),
         cmocka_unit_test(what_is_not_there_is_named),
