@@ -51,8 +51,8 @@ static int family(const struct train_spec *s, const json_t *job, struct err *err
     const char *preset = json_string_value(json_object_get(model, "preset"));
     if (!said || strcmp(said, "auto") == 0 || strcmp(said, names[s->model.family]) == 0)
         return 0;
-    return err_set(err, ERR_USAGE, "train.model.family: preset %s is of the family %s; choose one of %s with "
-                   "model.preset", preset ? preset : "tiny", names[s->model.family], said);
+    return err_set(err, ERR_USAGE, "train.model.family: preset %s is of the family %s; take a preset of %s, or "
+                   "leave the family out", preset ? preset : "tiny", names[s->model.family], said);
 }
 
 static int data_path(const struct train_spec *s, const json_t *job, struct err *err)
