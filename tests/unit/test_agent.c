@@ -198,6 +198,21 @@ static void stop_leaves_nothing(void **state)
     hang_up(&p);
 }
 
+/* Cancelled before it had orders: its end is told all the same. */
+static void who_is_stopped_without_orders_says_so(void **state)
+{
+    (void)state;
+    struct peer p;
+    dial(&p);
+    send_to(&p, WIRE_STOP,
+            json_pack("{s:s, s:i, s:b}", "reason", "too early", "grace_ms", 200, "checkpoint", 0));
+    assert_string_equal(text(await(&p, "stop_asked"), "reason"), "too early");
+    assert_string_equal(text(await(&p, "attempt_ended"), "result"), "stopped");
+    ack(&p);
+    expect_gone();
+    hang_up(&p);
+}
+
 static void an_engine_saves_and_stops_on_request(void **state)
 {
     (void)state;
@@ -244,6 +259,7 @@ int main(void)
         TEST(setup_runs_once_and_events_flow),
         TEST(what_cannot_run_is_refused_with_the_fix),
         TEST(stop_leaves_nothing),
+        TEST(who_is_stopped_without_orders_says_so),
         cmocka_unit_test_setup_teardown(an_engine_saves_and_stops_on_request, up_engine, down),
         cmocka_unit_test_setup_teardown(a_wrong_configuration_is_not_tried_again, up_engine, down),
     };
