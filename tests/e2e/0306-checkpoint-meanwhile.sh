@@ -134,7 +134,7 @@ for n in 1 2; do
         spec "$dir"
         FAKE_DISK_FAIL=optimizer.safetensors:${failure%%:*} ranks "$n" "$dir"
         [ "$n" = 1 ] && ends " ${code%:*}" || ends " ${code%:*} 74"
-        tail -n 1 "$dir.0.events" | grep -q "\"cause\":\"${code#*:}\".*cannot sync .*optimizer.safetensors: "
+        tail -n 1 "$dir.0.events" | grep -q "\"cause\":\"${code#*:}\".*cannot write a checkpoint into $dir: "
         [ -z "$(ls -d "$dir"/.tmp-* "$dir"/step-* 2>/dev/null)" ]
     done
 done
