@@ -13,22 +13,28 @@ static struct {
     int       without; /* the node that has lost its files, -1: none */
 } now;
 
+/* One rank has no other node (meeting()). */
+static bool is_one_node(void)
+{
+    return layout == ONE_NODE || world == 1;
+}
+
 static int node_of(int rank)
 {
     int node = 0;
-    while (layout != ONE_NODE && rank >= node_first[node + 1])
+    while (!is_one_node() && rank >= node_first[node + 1])
         node++;
     return node;
 }
 
 static int first_of(int node)
 {
-    return layout == ONE_NODE ? 0 : node_first[node];
+    return is_one_node() ? 0 : node_first[node];
 }
 
 static int end_of(int node)
 {
-    return layout == ONE_NODE ? world : node_first[node + 1];
+    return is_one_node() ? world : node_first[node + 1];
 }
 
 static struct snapshot_set *files_here(int rank)
@@ -58,7 +64,7 @@ static int restore(struct dist *d, const struct snapshot_set *set, int rank, str
         held += p->to - p->from;
     }
     drop_rank(&reader);
-    const bool far = layout != ONE_NODE && world > 1;
+    const bool far = !is_one_node();
     NEED(far || came == 0);
     NEED(came < held * sizeof(float));
     NEED(!far || now.held == HELD_APART || came > 0);
