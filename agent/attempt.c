@@ -112,9 +112,14 @@ static void become_member(struct attempt *a)
     }
 }
 
+static bool has_nodes(const struct attempt *a)
+{
+    return json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "nodes")) > 1;
+}
+
 static void on_planned(struct attempt *a)
 {
-    if (attempt_has_nodes(a))
+    if (has_nodes(a))
         attempt_gather(a);
     else
         attempt_ready(a);

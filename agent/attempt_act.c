@@ -92,11 +92,6 @@ static void log_event(const struct attempt *a, const struct agent_effect *e)
 
 /* --- effects --------------------------------------------------------------------------- */
 
-bool attempt_has_nodes(const struct attempt *a)
-{
-    return json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "nodes")) > 1;
-}
-
 bool attempt_may_rebuild(const struct attempt *a)
 {
     return json_is_true(json_object_get(a->plan, "engine")) && world_ranks(a->world) > 1;

@@ -95,9 +95,6 @@ void attempt_on_inspected_there(void *arg, int node, const char *text);
 void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body, NULL: nothing new */
 void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 
-/* Is it one of several nodes? */
-bool attempt_has_nodes(const struct attempt *a);
-
 /* May ranks that lost another one wait in their processes (engine/rebuild.h)? */
 bool attempt_may_rebuild(const struct attempt *a);
 

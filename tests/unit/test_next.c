@@ -186,6 +186,45 @@ static void it_starts_as_the_authors_do(void **state)
     free_batch(&b);
 }
 
+/* What the authors' constructor draws: the first row whose text is in the name. */
+static void weights_start_as_the_authors_draw_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *part;
+        enum { IS, NORMAL, XAVIER } draw;
+        double value;
+    } rows[] = {
+        {"adaLN_modulation.1", IS, 0}, {"final_layer.linear", IS, 0}, {"attention.gate", IS, 0},
+        {"cap_embedder.1", IS, 0},     {".bias", IS, 0},              {"norm", IS, 1},
+        {"cap_embedder.0.weight", IS, 1}, {"t_embedder.mlp.", NORMAL, 0.02}, {"pad_token", NORMAL, 0.02},
+        {"", XAVIER, 0},
+    };
+    struct model *m = make(&config, &all, false, 0);
+    const struct layout *l = model_layout(m);
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i);
+        const float *w = model_weights(m) + t->offset;
+        double most = 0, squares = 0;
+        size_t r = 0;
+        while (!strstr(t->name, rows[r].part))
+            r++;
+        for (size_t k = 0; k < t->count; k++) {
+            most = fmax(most, fabs((double)w[k]));
+            squares += (double)w[k] * (double)w[k];
+            if (rows[r].draw == IS && (double)w[k] != rows[r].value)
+                fail_msg("%s[%zu] is %g", t->name, k, (double)w[k]);
+        }
+        const double deviation = sqrt(squares / (double)t->count);
+        if (rows[r].draw == NORMAL && !(deviation > 0.6 * rows[r].value && deviation < 1.4 * rows[r].value))
+            fail_msg("%s has a deviation of %g", t->name, deviation);
+        const double limit = rows[r].draw == XAVIER ? sqrt(6.0 / (double)(t->dim[0] + t->dim[1])) : 0;
+        if (rows[r].draw == XAVIER && !(most <= limit && most > 0.9 * limit))
+            fail_msg("%s goes to %g, not %g", t->name, most, limit);
+    }
+    model_destroy(m);
+}
+
 static json_t *authors(const char *more)
 {
     json_t *model = json_pack("{s:i, s:i, s:i, s:i, s:b, s:i}", "dim", 2304, "n_layers", 24, "n_heads", 32,
@@ -250,7 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_does_not_matter),     cmocka_unit_test(samples_are_alone),
         cmocka_unit_test(it_starts_as_the_authors_do), cmocka_unit_test(its_work_is_known),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(weights_start_as_the_authors_draw_them), cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests_name("next", tests, NULL, NULL);
 }

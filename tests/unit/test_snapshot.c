@@ -10,7 +10,7 @@
 static int setup(void **state)
 {
     (void)state;
-    return make_tensors();
+    return make_tensors(37);
 }
 
 static int teardown(void **state)
@@ -259,6 +259,7 @@ static void nodes_choose_the_same(void **state)
     } rows[] = {
         {"one node", {{{2, 30}, {1, 20}}}, {2}, 1, {2, 30}},
         {"nothing", {{{0, 0}}}, {0}, 1, {0, -1}},
+        {"the newer one went back", {{{3, 10}, {1, 30}}}, {2}, 1, {3, 10}},
         {"a step apart", {{{2, 30}}, {{2, 29}}, {{2, 30}}}, {1, 1, 1}, 3, {2, 29}},
         {"the newer one is not everywhere", {{{3, 30}, {1, 20}}, {{1, 21}}}, {2, 1}, 2, {1, 20}},
         {"in another order", {{{1, 20}}, {{3, 30}, {1, 20}}}, {1, 2}, 2, {1, 20}},

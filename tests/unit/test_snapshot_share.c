@@ -3,6 +3,7 @@
 #include "tests/unit/dist_fixture.h"
 #include "tests/unit/snapshot_fixture.h"
 
+#include "engine/snapshot_parts.h"
 #include "engine/snapshot_share.h"
 
 enum { WAIT_MS = 60000 };
@@ -83,7 +84,17 @@ static int go_on(struct dist *d, int rank, struct err *err)
     return rc;
 }
 
-/* All have step 41; then all but the last one have 42; then a node has lost its memory. */
+/* One number of a copy is another one. */
+static void tear(struct rank *r, int64_t step)
+{
+    struct snapshot_head *h = *(struct snapshot_head **)(void *)r->writer; /* its first member */
+    for (uint64_t i = 0; i < h->copies; i++)
+        if (h->copy[i].step == step)
+            ((char *)h)[h->copy[i].at + SNAPSHOT_NOTES] ^= 1;
+}
+
+/* All have step 41; then all but the last one have 42; then nobody has what the others have; then a node has lost its
+ * memory. */
 static void try_with(int n, enum held held)
 {
     now.held = held;
@@ -98,6 +109,11 @@ static void try_with(int n, enum held held)
     run(n, go_on);
     save_all(n - 1, 42);
     run(n, go_on);
+    if (n > 1) {
+        tear(&ranks[0], 41); /* which has only 42 then, and the last one only 41 */
+        now.step = -1;
+        run(n, go_on);
+    }
     now.without = node_of(n - 1);
     now.step = -1;
     run(n, go_on);
@@ -114,9 +130,20 @@ static void all_go_on_from_what_is_somewhere(void **state)
             try_with(sizes[i], (enum held)held);
 }
 
+/* More than goes at once: what travels is cut within a tensor. */
+static void pieces_end_anywhere(void **state)
+{
+    (void)state;
+    layout_destroy(tensors);
+    assert_int_equal(make_tensors(9000), 0);
+    try_with(2, HELD_WHOLE);
+    layout_destroy(tensors);
+    assert_int_equal(make_tensors(37), 0);
+}
+
 static int open_all(void **state)
 {
-    return make_tensors() || setup(state);
+    return make_tensors(37) || setup(state);
 }
 
 static int close_all(void **state)
@@ -127,6 +154,7 @@ static int close_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {EVERYWHERE(all_go_on_from_what_is_somewhere)};
+    const struct CMUnitTest tests[] = {EVERYWHERE(all_go_on_from_what_is_somewhere),
+                                       IN(EACH_ALONE, pieces_end_anywhere)};
     return cmocka_run_group_tests_name("snapshot_share", tests, open_all, close_all);
 }
