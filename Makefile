@@ -54,8 +54,17 @@ SLURM_LIBS ?= -lslurm
 HAVE_SLURM := $(shell printf '\043include <slurm/slurm.h>' | $(CC) $(SLURM_CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1)
 SLURM_SRCS := $(wildcard controller/slurm/*.c)
 
+# The link flags of each program and what is missing: written by deploy/libs.sh, and again when a package
+# comes or goes.  The sanitizer builds link shared libraries only.
+$(BUILD)/libs.mk: deploy/libs.sh
+	@mkdir -p $(@D); deploy/libs.sh $@ '$(CC)' $(if $(SANITIZE),,static)
+include $(BUILD)/libs.mk
+TESTING  := $(filter check units asan,$(MAKECMDGOALS))
+MISSING  := $(strip $(LIBS_MISSING) $(if $(TESTING),$(TEST_MISSING)))
+FLAGS    += $(LIBS_CFLAGS)
+
 # The controller's helper for other machines, where libssh is.
-HAVE_SSH := $(shell pkg-config --exists libssh 2>/dev/null && echo 1)
+HAVE_SSH := $(if $(SSH_LD),1)
 SSH_SRCS := $(wildcard controller/ssh/*.c)
 
 # Top of the house first: the linker resolves downwards.
@@ -68,15 +77,6 @@ have      = $(patsubst %/,%,$(sort $(dir $(SRCS))))
 below     = $(foreach d,$(filter $(1),$(have)),$(call lib,$(d)))
 # In the order of DIRS, whatever `have` sorted them to.
 libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(call lib,$(d))))
-
-# What goes to a node links its libraries statically: one file runs anywhere
-# with a glibc.  The sanitizer builds stay dynamic.
-static    = $(if $(SANITIZE),$(1),-Wl,-Bstatic $(1) -Wl,-Bdynamic)
-AGENT_LD := $(call static,-ljansson -luv_a -lssl -lcrypto) -lpthread -ldl -lm -lrt
-TRAIN_LD := $(call static,-ljansson -lpng16 -lz -ljpeg -lwebp -lopenblas) -lpthread -ldl -lm
-CTL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lssl -lcrypto -lz -lpthread -ldl -lm -lrt
-ALL_LD   := -lsqlite3 -ljansson -lyaml -luv -lmicrohttpd -lcurl -lssl -lcrypto -lpng16 -lz -ljpeg -lwebp \
-            -lopenblas -lpthread -ldl -lm -lrt
 
 PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard agent/main.c),$(BIN)/jobctl-agent) \
@@ -114,6 +114,8 @@ all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## b
 	@$(if $(NVCC),:,echo "  no nvcc found: kernels run on the CPU")
 	@$(if $(HAVE_SLURM),:,echo "  no libslurm found: launch: slurm needs jobctl-slurm, which is not built")
 	@$(if $(HAVE_SSH),:,echo "  no libssh found: jobs run on this machine only")
+	@$(if $(AGENT_SHARED),echo "  static $(AGENT_SHARED) not found: jobctl-agent needs $(AGENT_SHARED:=.so) on each host",:)
+	@$(if $(TRAIN_SHARED),echo "  static $(TRAIN_SHARED) not found: jobctl-train needs $(TRAIN_SHARED:=.so) on each host",:)
 
 check: units layers pure circles resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
@@ -243,7 +245,10 @@ help:  ## this list
 
 # An object depends on its source, on the headers the compiler saw (-MMD) and
 # on the flags: changing CFLAGS rebuilds all of it, changing nothing nothing.
+# Missing libraries are named here, before the first object is compiled.
 $(OBJ)/flags: FORCE
+	@$(if $(MISSING),echo "not found: $(MISSING)" >&2; rm -f $(BUILD)/libs.mk; \
+	  deploy/bootstrap.sh --check $(if $(TESTING),--tests) >&2 || :; exit 1)
 	@mkdir -p $(@D)
 	@echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' | cmp -s - $@ || \
 	  echo '$(CC) $(FLAGS) $(VERSION) $(FLAGS_kernels) $(FLAGS_simd) $(FLAGS_engine)' >$@
@@ -290,7 +295,7 @@ $(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(OBJ)/engine/err.o
 
 $(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
-	$(Q)$(CC) $(FLAGS) -o $@ $^ -lssh -ljansson -luv -lpthread -ldl -lm -lrt
+	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD)
 
 $(NCCLPROF): agent/ncclprof.c engine/flight.c engine/err.c engine/flight.h engine/err.h $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
@@ -313,10 +318,10 @@ $(KERNELS): tests/gpu/check_kernels.c kernels/cuda.h kernels/kernels.h $(call li
 TEST_LIBS := $(call libs,$(DIRS))
 $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
-	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) -lcmocka $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
 
 $(OBJ)/tests/unit/test_nccl: $(FAKE_NCCL)
-$(FAKE_NCCL): tests/fake/nccl.c engine/nccl.h
+$(FAKE_NCCL): tests/fake/nccl.c engine/nccl.h | $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< ($(@F))")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g $(WARN) $(WERROR) -fPIC -shared -pthread \
 	  $(if $(findstring old,$@),-DFAKE_NCCL_OLD -Wno-unused-function) -o $@ $<

@@ -5,7 +5,7 @@
 #   deploy/bootstrap.sh            what `make` and `make demo` need
 #   deploy/bootstrap.sh --tests    also what `make test` needs
 #   deploy/bootstrap.sh --peers    also what the comparisons need (PyTorch)
-#   deploy/bootstrap.sh --check    install nothing; exit 1 if something is missing
+#   deploy/bootstrap.sh --check    install nothing; name what is missing and exit with 1
 #
 # As root, or with sudo, it calls apt-get; otherwise it prints the exact line
 # to run and stops with 4.  Nothing is installed when nothing is missing.
@@ -15,11 +15,12 @@ packages=(
     gcc make pkg-config libc6-dev
     libsqlite3-dev libjansson-dev libyaml-dev libuv1-dev libmicrohttpd-dev
     libcurl4-openssl-dev libxxhash-dev libssl-dev
+    zlib1g-dev libzstd-dev # a newer libcrypto.a calls both
     libopenblas-pthread-dev libpng-dev libjpeg-dev libwebp-dev libssh-dev
 )
 tests=(libcmocka-dev g++ clang libomp-dev sqlite3 curl openssh-server iproute2 python3 python3-nbclient python3-ipykernel)
 # Not every release has these: left out where they are unknown.
-optional=(libclang-rt-14-dev gcc-11)
+optional=(libclang-rt-dev gcc-11)
 # A real Slurm for tests/slurm: where it cannot be installed those tests are skipped.
 cluster=(slurmctld slurmd slurm-client libslurm-dev munge)
 peers=(python3-torch python3-numpy)
@@ -44,6 +45,10 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
 fi
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]; }
+how_to() {
+    echo "Some packages are missing. Run this once, then try again:"
+    echo "    sudo apt-get install -y --no-install-recommends ${missing[*]}"
+}
 missing=()
 lacking=()
 for p in "${packages[@]}"; do installed "$p" || missing+=("$p"); done
@@ -52,6 +57,7 @@ for p in "${extra[@]}"; do installed "$p" || lacking+=("$p"); done
 if [ -n "$check" ]; then
     [ ${#missing[@]} -gt 0 ] || exit 0
     echo "missing: ${missing[*]}"
+    how_to
     exit 1
 fi
 
@@ -62,8 +68,7 @@ if [ "$(id -u)" != 0 ]; then
     elif [ ${#missing[@]} = 0 ]; then
         exit 0
     else
-        echo "Some packages are missing. Run this once, then try again:" >&2
-        echo "    sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+        how_to >&2
         exit 4
     fi
 fi
