@@ -21,6 +21,8 @@ static const struct {
         "it did not fail"},
     [CAUSE_RANK_CRASH] = {"rank_crash", true,
         "a signal that nobody of ours sent"},
+    [CAUSE_WRONG_PROCESSOR] = {"wrong_processor", false,
+        "built for another processor"},
     [CAUSE_HANG_INIT] = {"hang_init", true,
         "a rank stands still before the first step"},
     [CAUSE_HANG_STEP] = {"hang_step", true,
@@ -165,6 +167,15 @@ static bool may_be_explained(int signo)
     return signo == 6 || signo == 7 || signo == 9 || signo == 15;
 }
 
+/* The same instruction fails again on the same machine, however often it is tried. */
+static void classify_illegal(struct verdict *out, const struct evidence *e)
+{
+    out->cause = CAUSE_WRONG_PROCESSOR;
+    out->advice = e->engine ? "set JOBCTL_CPU=base in env:, and report this"
+                            : "build or install it for this machine's processor, or name other hosts";
+    say(out, "was killed by SIGILL (4): it was built for another processor, or stopped itself by a trap");
+}
+
 static void classify_signal(struct verdict *out, const struct evidence *e, int signo)
 {
     if (e->stop_asked) {
@@ -174,6 +185,10 @@ static void classify_signal(struct verdict *out, const struct evidence *e, int s
     }
     if (may_be_explained(signo) && apply_rule(out, e->last_lines)) {
         say(out, "was killed by %s (%d): %.150s", signal_name(signo), signo, out->line);
+        return;
+    }
+    if (signo == 4) {
+        classify_illegal(out, e);
         return;
     }
     out->cause = CAUSE_RANK_CRASH;

@@ -14,6 +14,7 @@
 enum cause {
     CAUSE_NONE,             /* it did not fail */
     CAUSE_RANK_CRASH,       /* a signal nobody of ours sent */
+    CAUSE_WRONG_PROCESSOR,  /* an instruction that the processor does not have: SIGILL */
     CAUSE_HANG_INIT,
     CAUSE_HANG_STEP,
     CAUSE_DESYNC,

@@ -44,7 +44,10 @@ static void check_programs(struct checkup *c)
     const json_t *versions = json_object_get(c->looked, "versions");
     const char *agent = plan_text(versions, "jobctl-agent");
     const char *train = plan_text(versions, "jobctl-train");
-    if (!train[0])
+    const char *refusal = plan_text(c->looked, "start_error");
+    if (!train[0] && refusal[0])
+        row(c, "programs", ROW_FAIL, "", "jobctl-agent %s, and %s", agent, refusal);
+    else if (!train[0])
         row(c, "programs", ROW_FAIL, "put jobctl-train beside jobctl-agent: make builds both",
             "jobctl-agent %s, and jobctl-train does not start", agent);
     else if (strcmp(agent, train) != 0)
@@ -54,16 +57,19 @@ static void check_programs(struct checkup *c)
         row(c, "programs", ROW_OK, "", "jobctl-agent and jobctl-train are %s", agent);
 }
 
+/* "8, AMD EPYC 7313 16-Core Processor, kernels: cpu-avx2" */
 static void check_processors(struct checkup *c)
 {
+    const char *kernels = plan_text(c->looked, "kernels");
+    const char *word = kernels[0] ? ", kernels: " : "";
     json_int_t cpus = number(c->facts, "cpus");
     const json_t *quota = json_object_get(c->facts, "cgroup_cpus");
     if (json_is_number(quota) && json_number_value(quota) < (double)cpus)
-        row(c, "processors", ROW_OK, "", "%.4g of %lld, by the control group's limit",
-            json_number_value(quota), (long long)cpus);
+        row(c, "processors", ROW_OK, "", "%.4g of %lld, by the control group's limit%s%s",
+            json_number_value(quota), (long long)cpus, word, kernels);
     else
-        row(c, "processors", ROW_OK, "", "%lld, %s", (long long)cpus,
-            plan_text(c->facts, "cpu_model"));
+        row(c, "processors", ROW_OK, "", "%lld, %s%s%s", (long long)cpus,
+            plan_text(c->facts, "cpu_model"), word, kernels);
 }
 
 static void check_memory(struct checkup *c)

@@ -16,6 +16,8 @@ struct err;
 
 /* What the checks know beside the facts of probe.h:
  *   {"versions":{"jobctl-agent":"0.1.0","jobctl-train":"0.1.0"|null},
+ *    "kernels":"cpu-avx2",                      the table that the engine takes on this processor
+ *    "start_error":"...",                       why jobctl-train does not start
  *    "train":{..what `jobctl-train plan --json` says..}|null, "train_error":"..."|null,
  *    "checkpoint_dir":"/..."|null, "checkpoint_free_bytes":N|null,
  *    "checkpoint_bytes":N|null,                 of one that is already there

@@ -25,17 +25,29 @@
 /* Counting a large set of data takes its time; a version does not. */
 enum { PATIENCE_MS = 60000, VERSION_MS = 5000 };
 
-/* The version behind the program's name, "jobctl-train 0.1.0". */
-static json_t *train_version(const char *train)
+/* "jobctl-train 0.1.0\nprocessor: ...; kernels: cpu-avx2" */
+static void read_version(json_t *looked, const char *said)
+{
+    char version[64] = "", kernels[64] = "";
+    const char *told = strstr(said, "kernels: ");
+    if (sscanf(said, "%*s %63s", version) == 1)
+        json_object_set_new(json_object_get(looked, "versions"), "jobctl-train",
+                            json_string(version));
+    if (told && sscanf(told, "kernels: %63s", kernels) == 1)
+        json_object_set_new(looked, "kernels", json_string(kernels));
+}
+
+/* What the engine is and computes with here; or the sentence with which it does not start. */
+static void ask_version(json_t *looked, const char *train)
 {
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
-    char *argv[] = {(char *)(uintptr_t)train, (char[]){"version"}, NULL};
-    char version[64] = "";
+    char *argv[] = {(char *)(uintptr_t)train, (char[]){"version"}, (char[]){"-v"}, NULL};
     if (ask_program(argv, out, VERSION_MS) == 0)
-        sscanf(ask_text(&out[0]), "%*s %63s", version);
+        read_version(looked, ask_text(&out[0]));
+    else if (out[1].data)
+        json_object_set_new(looked, "start_error", json_stringn(out[1].data, strcspn(out[1].data, "\n")));
     buf_fini(&out[0]);
     buf_fini(&out[1]);
-    return version[0] ? json_string(version) : json_null();
 }
 
 static void ask_train(json_t *looked, const char *train, const char *spec_path)
@@ -131,8 +143,10 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
     const char *own = plan_text(json_object_get(spec, "checkpoint"), "dir");
     bool engine = json_is_object(json_object_get(spec, "train"));
     json_t *looked = json_pack("{s:{s:s, s:o}, s:o, s:I}", "versions", "jobctl-agent", JOBCTL_VERSION,
-                               "jobctl-train", train_version(train), "clock_synchronised",
+                               "jobctl-train", json_null(), "clock_synchronised",
                                clock_synchronised(), "now_s", (json_int_t)time(NULL));
+    if (looked)
+        ask_version(looked, train);
     if (looked && spec_path)
         json_object_set_new(looked, "peers", find_peers(json_object_get(spec, "hosts")));
     dir = own[0] && strcmp(own, "auto") != 0 ? own : dir;

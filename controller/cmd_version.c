@@ -6,8 +6,21 @@
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/output.h"
+#include "controller/program.h"
 
-static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};
+static const struct option_row options[] = {
+    OPTION_JSON,
+    {.name = "verbose", .letter = 'v', .help = "also what the engine computes with on this processor"},
+    {.name = NULL},
+};
+
+/* Under its version the engine says which processor it sees, and which kernels it takes. */
+static int print_engine(struct call *call)
+{
+    const char *const words[] = {"version", "-v", NULL};
+    const int code = program_pass("jobctl-train", words, call->out.file, &call->err);
+    return call->err.code == ERR_NONE ? code : -1;
+}
 
 static int run(struct call *call)
 {
@@ -30,7 +43,7 @@ static int run(struct call *call)
     else
         fprintf(call->out.file, "daemon not running\n");
     json_decref(daemon);
-    return 0;
+    return options_has(&call->options, "verbose") ? print_engine(call) : 0;
 }
 
 const struct command cmd_version = {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - jobctl-train: a table of subcommands */
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/command.h"
 #include "engine/exit_code.h"
+#include "kernels/processor.h"
 
 static const struct {
     const char *name;
@@ -42,6 +45,25 @@ static int help(FILE *to)
     return to == stdout ? EXIT_DONE : EXIT_CONFIG;
 }
 
+/* "jobctl-train 0.2.0"; with -v what it computes with on this machine. */
+static int version(bool verbose)
+{
+    printf("jobctl-train %s\n", JOBCTL_VERSION);
+    if (verbose)
+        printf("processor: %s; kernels: %s\n", processor_model(), kern_cpu()->name);
+    return EXIT_DONE;
+}
+
+/* A set of kernels that was asked for and does not run here: better told than computed by another. */
+static int check_processor(void)
+{
+    char why[PROCESSOR_WHY];
+    if (processor_choose(getenv("JOBCTL_CPU"), why) >= 0)
+        return EXIT_DONE;
+    fprintf(stderr, "jobctl-train: %s\n", why);
+    return EXIT_CONFIG;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -49,10 +71,10 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "-h") == 0)
         return help(stdout);
-    if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
-        printf("jobctl-train %s\n", JOBCTL_VERSION);
-        return EXIT_DONE;
-    }
+    if (check_processor() != EXIT_DONE)
+        return EXIT_CONFIG;
+    if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0)
+        return version(argc > 2 && strcmp(argv[2], "-v") == 0);
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);

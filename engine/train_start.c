@@ -21,6 +21,7 @@
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
+#include "kernels/processor.h"
 
 static int read_skips(struct train_skips *s, struct err *err)
 {
@@ -376,7 +377,7 @@ static int resume_or_start(struct train *t)
 static void tell_device(struct train *t)
 {
     const char *planned = getenv("CUDA_VISIBLE_DEVICES");
-    printf("device: %s, %s%s%s\n", backend_device(), backend_ops()->name,
+    printf("device: %s, %s on %s%s%s\n", backend_device(), backend_ops()->name, processor_model(),
            backend_note()[0] ? "; " : "", backend_note());
     if (backend_note()[0] && planned && *planned)
         progress_warning(t->progress, "%s", backend_note());

@@ -6,9 +6,10 @@
  * precision run in most gradients, and 3e-5 in those of the cross-attention's
  * queries and keys, where y is scaled by 0.01 and nearly cancels.  A gradient
  * that is truly zero leaves only rounding, so it is measured against a small
- * part of all gradients together.  Where AdamW's weights are all of one size of step, they
- * are compared number by number, in parts of the learning rate: a gradient of the wrong sign is
- * two of those.
+ * part of all gradients together.  What an optimizer's steps changed is measured as a whole, as
+ * AdamW divides each gradient by its own size: an element whose gradient nearly cancels moves by a
+ * tenth of the learning rate with the rounding of one instruction set or another.  The bound for
+ * any one element is therefore loose; a gradient of the wrong sign is two learning rates a step.
  *
  * In bf16 inputs of products carry 8 bits: 2e-3 of rounding each, which a network of this depth
  * makes 1e-2 of its activations and 2e-2 of its gradients, 1e-1 where they cancel or where an
@@ -39,18 +40,31 @@ static const struct {
     [VERIFY_STATE_ADAMW] = {"relative L2", 1e-3, 5e-2},
     [VERIFY_STATE_CAME] = {"relative L2", 5e-3, 2e-1},
     [VERIFY_GRADIENT_ZERO] = {"L2 over all gradients", 1e-8, 1e-3},
-    [VERIFY_RATES] = {"largest difference over the rate", 0.05, 10},
+    [VERIFY_RATES] = {"largest difference over the rate", 0.5, 10},
     [VERIFY_EXACT] = {"numbers that differ", 0, 0},
 };
+
+double verify_tolerance(enum verify_kind kind)
+{
+    return backend_is_bf16() ? kinds[kind].bf16 : kinds[kind].tolerance;
+}
 
 /* Of all gradients together: a gradient below this is measured as if it were this. */
 #define GRADIENT_FLOOR 2e-5
 
-static double norm_of(const double *x, size_t n)
+double verify_norm(const double *x, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+double verify_change(const double *want, const float *start, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (want[i] - (double)start[i]) * (want[i] - (double)start[i]);
     return sqrt(sum);
 }
 
@@ -64,12 +78,18 @@ static double norm_of_difference(const struct verify_row *r)
     return sqrt(sum);
 }
 
+/* The larger one; NaN once there is one: a NaN that a later number replaced would pass as equal. */
+static double worse(double most, double d)
+{
+    return isnan(most) || d <= most ? most : d;
+}
+
 static double largest_relative(const struct verify_row *r)
 {
     double most = 0;
     for (size_t i = 0; i < r->count; i++) {
         double d = fabs((double)r->ours[i] - r->want[i]) / fmax(fabs(r->want[i]), 1e-30);
-        most = d <= most ? most : d; /* a NaN stays */
+        most = worse(most, d);
     }
     return most;
 }
@@ -79,7 +99,7 @@ static double most_apart(const struct verify_row *r)
     double most = 0;
     for (size_t i = 0; i < r->count; i++) {
         double d = fabs((double)r->ours[i] - r->want[i]);
-        most = d <= most ? most : d;
+        most = worse(most, d);
     }
     return most;
 }
@@ -104,7 +124,7 @@ static double error_of(const struct verify_row *r)
     case VERIFY_GRADIENT:
     case VERIFY_GRADIENT_QK:
         return norm_of_difference(r) /
-               fmax(fmax(norm_of(r->want, r->count), GRADIENT_FLOOR * r->scale), 1e-30);
+               fmax(fmax(verify_norm(r->want, r->count), GRADIENT_FLOOR * r->scale), 1e-30);
     case VERIFY_ADAMW:
     case VERIFY_CAME:
     case VERIFY_GRADIENT_ZERO:
@@ -113,7 +133,7 @@ static double error_of(const struct verify_row *r)
         return most_apart(r) / fmax(r->scale, 1e-30);
     case VERIFY_STATE_ADAMW:
     case VERIFY_STATE_CAME:
-        return norm_of_difference(r) / fmax(norm_of(r->want, r->count), 1e-30);
+        return norm_of_difference(r) / fmax(verify_norm(r->want, r->count), 1e-30);
     case VERIFY_EXACT:
         for (size_t i = 0; i < r->count; i++)
             differ += r->ours[i] != (float)r->want[i];
@@ -136,9 +156,8 @@ void verify_compare(struct verify_result *result, const struct verify_case_files
                     const struct verify_row *row)
 {
     const json_t *own = json_object_get(json_object_get(files->config, "tolerance"), row->name);
-    const double tolerance = backend_is_bf16()    ? kinds[row->kind].bf16
-                             : json_is_number(own) ? json_number_value(own)
-                                                   : kinds[row->kind].tolerance;
+    const bool takes_own = json_is_number(own) && !backend_is_bf16();
+    const double tolerance = takes_own ? json_number_value(own) : verify_tolerance(row->kind);
     double error = error_of(row);
     if (isnan(error))
         error = INFINITY;

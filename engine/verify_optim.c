@@ -129,12 +129,10 @@ static int check_final(struct run *r, const struct tensor *t, struct err *err)
         free(want);
         return -1;
     }
-    double change = 0;
-    for (size_t i = skip; i < t->count; i++)
-        change += (want[i] - (double)start[i]) * (want[i] - (double)start[i]);
+    const double change = verify_change(want + skip, start + skip, n);
     const struct verify_row row = {
         name, r->opt.type == OPTIM_CAME ? VERIFY_CAME : VERIFY_ADAMW,
-        model_weights(step_model(r->step)) + t->offset + skip, want + skip, n, sqrt(change)};
+        model_weights(step_model(r->step)) + t->offset + skip, want + skip, n, change};
     verify_compare(r->result, r->files, &row);
     free(want);
     free(start);

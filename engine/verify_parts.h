@@ -42,7 +42,7 @@ enum verify_kind {
     VERIFY_STATE_ADAMW, /* relative L2 of optimizer state */
     VERIFY_STATE_CAME,
     VERIFY_GRADIENT_ZERO, /* of what is zero but for rounding: L2 over that of all gradients */
-    VERIFY_RATES,       /* largest difference of weights, over the learning rate */
+    VERIFY_RATES,       /* largest difference of one weight, over the learning rate: a loose bound */
     VERIFY_EXACT,       /* same bits */
     VERIFY_KINDS
 };
@@ -61,7 +61,12 @@ struct verify_row {
 /* Counts the comparison into the result, with the JSON's tolerance if it has one. */
 void verify_compare(struct verify_result *result, const struct verify_case_files *files,
                     const struct verify_row *row);
-/* The same with the tensor `name` of the case. */
+/* What differs by more than this fails, unless the case has a tolerance of its own. */
+double verify_tolerance(enum verify_kind kind);
+double verify_norm(const double *x, size_t count); /* L2 */
+/* L2 norm of what the steps changed, from `start` to `want`: the scale of VERIFY_ADAMW and _CAME. */
+double verify_change(const double *want, const float *start, size_t count);
+/* verify_compare() with the tensor `name` of the case. */
 int verify_check(struct verify_result *result, const struct verify_case_files *files,
                  const char *name, enum verify_kind kind, const float *ours, size_t count,
                  double scale, struct err *err);

@@ -318,8 +318,8 @@ struct kern_ops {
 
 enum kern_isa { KERN_BASE, KERN_AVX2, KERN_AVX512, KERN_ISAS };
 
-/* The best table this processor can run; and that of one instruction set, NULL
- * where it was not built or cannot run. Both are constant and need no release. */
+/* The table that $JOBCTL_CPU names, or the widest that this processor runs (kernels/processor.h); and
+ * that of one instruction set, NULL where it does not run. Both are constant and need no release. */
 const struct kern_ops *kern_cpu(void);
 const struct kern_ops *kern_cpu_isa(enum kern_isa isa);
 

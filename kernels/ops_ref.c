@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/processor.h"
 #include "kernels/table.h"
 
 #define FILL(ops, suffix)               \
@@ -31,41 +32,45 @@
     } while (0)
 
 static struct kern_ops tables[KERN_ISAS];
-static int usable[KERN_ISAS];
+static const struct kern_ops *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* BLAS works inside our own threads, so its own pool would only fight them. */
+/* The main program refuses a wish that cannot be met; a library has to have some table. */
+static void choose(void)
+{
+    char why[PROCESSOR_WHY];
+    int isa = processor_choose(getenv("JOBCTL_CPU"), why);
+    if (isa < 0)
+        isa = processor_choose(NULL, why);
+    chosen = &tables[isa];
+}
+
+/* A fill function is compiled for its own instruction set, as everything in its file: it may only be
+ * called where that set runs. */
 static void fill_tables(void)
 {
-    openblas_set_num_threads(1);
+    openblas_set_num_threads(1); /* BLAS works inside our own threads; its pool would only fight them */
     tables[KERN_BASE].name = "cpu";
     FILL(&tables[KERN_BASE], base);
-    usable[KERN_BASE] = 1;
 #ifdef KERN_X86
-    __builtin_cpu_init();
     tables[KERN_AVX2].name = "cpu-avx2";
-    FILL(&tables[KERN_AVX2], avx2);
-    usable[KERN_AVX2] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("bmi2");
+    if (!processor_lacks(KERN_AVX2))
+        FILL(&tables[KERN_AVX2], avx2);
     tables[KERN_AVX512].name = "cpu-avx512";
-    FILL(&tables[KERN_AVX512], avx512);
-    usable[KERN_AVX512] = usable[KERN_AVX2] && __builtin_cpu_supports("avx512f") &&
-                          __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+    if (!processor_lacks(KERN_AVX512))
+        FILL(&tables[KERN_AVX512], avx512);
 #endif
+    choose();
 }
 
 const struct kern_ops *kern_cpu_isa(enum kern_isa isa)
 {
     pthread_once(&once, fill_tables);
-    return isa < KERN_ISAS && usable[isa] ? &tables[isa] : NULL;
+    return isa < KERN_ISAS && !processor_lacks(isa) ? &tables[isa] : NULL;
 }
 
 const struct kern_ops *kern_cpu(void)
 {
-    const struct kern_ops *ops = NULL;
-    for (int isa = KERN_ISAS - 1; !ops; isa--)
-        ops = kern_cpu_isa((enum kern_isa)isa);
-    return ops;
+    pthread_once(&once, fill_tables);
+    return chosen;
 }

@@ -85,7 +85,7 @@ static int check(const char *name)
     read_ending(&e, name);
     cause_classify(&v, &e.evidence, 0);
     bool helps = e.again || (strcmp(e.cause, "config_error") && strcmp(e.cause, "data_error") &&
-                             strcmp(e.cause, "duplicate_gpu"));
+                             strcmp(e.cause, "duplicate_gpu") && strcmp(e.cause, "wrong_processor"));
     if (strcmp(cause_name(v.cause), e.cause) == 0 && v.retry_helps == helps &&
         (strstr(v.text, e.line) || strstr(v.line, e.line)))
         return 0;
