@@ -117,7 +117,7 @@ all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## b
 	@$(if $(AGENT_SHARED),echo "  static $(AGENT_SHARED) not found: jobctl-agent needs $(AGENT_SHARED:=.so) on each host",:)
 	@$(if $(TRAIN_SHARED),echo "  static $(TRAIN_SHARED) not found: jobctl-train needs $(TRAIN_SHARED:=.so) on each host",:)
 
-check: units layers pure circles resources  ## unit tests, layer and purity checks; under a minute
+check: units layers pure circles baseline resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
 
 units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
@@ -132,6 +132,9 @@ pure: $(OBJS)
 
 circles: $(OBJS)
 	@tests/check_circles.sh $(OBJS)
+
+baseline: $(OBJS) $(PROGRAMS)
+	@tests/check_baseline.sh $(OBJ) '$(CC)'
 
 resources: $(if $(NVCC),$(CUDA))
 	@$(if $(NVCC),tests/gpu/resources.sh $(CUDA).ptxas,echo "  no nvcc found: registers of kernels not checked")
@@ -341,4 +344,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure circles resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure circles baseline resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE
