@@ -226,6 +226,9 @@ bench-dist: $(OBJ)/tests/bench/dist  ## collectives of 2 and 4 ranks here, besid
 bootstrap:
 	@deploy/bootstrap.sh $(NEEDS)
 
+release-check:  ## build, demo and units on bare Debian 11, 12, 13 (and Ubuntu): RELEASES="debian-13 ..."; needs root
+	@deploy/release_check.sh $(RELEASES)
+
 demo: bootstrap  ## train a small Sana on icons, here and now, and look at what it learned
 	@$(MAKE) --no-print-directory all
 	@deploy/demo.sh $(BIN)
@@ -344,4 +347,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure circles baseline resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure circles baseline resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE
