@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # jobctl - one Makefile, no recursion.  `make help` lists what you can ask for.
 #
-# A folder is a library: every .c in it but main.c goes into lib<folder>.a, and
-# the linker takes from a library only what a program needs.  A variant
-# (SANITIZE=..., CC=clang) has a build tree of its own, so that switching costs
-# nothing.
+# A top-level folder is a library: every .c in it, at any depth, goes into
+# lib<folder>.a (but main.c and programs of their own), and the linker takes from
+# a library only what a program needs.  A variant (SANITIZE=..., CC=clang) has a
+# build tree of its own, so that switching costs nothing.
 
 .DEFAULT_GOAL := all
 comma    := ,
@@ -32,10 +32,17 @@ BUILD    := build$(if $(VARIANT),/$(VARIANT))
 BIN      := $(BUILD)/bin
 OBJ      := $(BUILD)/obj
 
+# Top of the house first: the linker resolves downwards.  Rooms are folders below these (tests/rooms.txt).
+DIRS     := controller db agent engine kernels
+FILES    := $(sort $(shell find $(DIRS) -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'))
+# The one file of this name, in whatever room it is.
+source    = $(or $(if $(word 2,$(filter %/$(1),$(FILES))),,$(filter %/$(1),$(FILES))),$(error there must be one $(1) in $(DIRS)))
+object    = $(patsubst %.c,$(OBJ)/%.o,$(call source,$(1)))
+
 # Each kernel source is compiled once per instruction set; ops_ref.c picks a
 # table when it runs.  See kernels/table.h.
 X86      := $(filter x86_64,$(shell uname -m))
-SIMD     := $(filter-out %/ops_ref.c %/rng_ref.c,$(wildcard kernels/*_ref.c))
+SIMD     := $(filter-out %/ops_ref.c %/rng_ref.c,$(filter kernels/%_ref.c,$(FILES)))
 SIMD_OBJ := $(if $(X86),$(SIMD:%.c=$(OBJ)/%.avx2.o) $(SIMD:%.c=$(OBJ)/%.avx512.o))
 
 # Numbers: vectors (omp simd, no OpenMP threads: kernels/team.h), and never a multiply-add that the source does not
@@ -52,7 +59,7 @@ $(OBJ)/controller/slurm/%.o: FLAGS += $(SLURM_CFLAGS)
 # outside of the compiler's paths.
 SLURM_LIBS ?= -lslurm
 HAVE_SLURM := $(shell printf '\043include <slurm/slurm.h>' | $(CC) $(SLURM_CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1)
-SLURM_SRCS := $(wildcard controller/slurm/*.c)
+SLURM_SRCS := $(filter controller/slurm/%.c,$(FILES))
 
 # The link flags of each program and what is missing: written by deploy/libs.sh, and again when a package
 # comes or goes.  The sanitizer builds link shared libraries only.
@@ -65,16 +72,15 @@ FLAGS    += $(LIBS_CFLAGS)
 
 # The controller's helper for other machines, where libssh is.
 HAVE_SSH := $(if $(SSH_LD),1)
-SSH_SRCS := $(wildcard controller/ssh/*.c)
+SSH_SRCS := $(filter controller/ssh/%.c,$(FILES))
 
-# Top of the house first: the linker resolves downwards.
-DIRS     := controller db agent engine kernels
-HDRS     := $(wildcard $(DIRS:=/*.h)) $(if $(HAVE_SSH),$(wildcard controller/ssh/*.h))
-SRCS     := $(filter-out %/main.c agent/ncclprof.c,$(wildcard $(DIRS:=/*.c)))
+HDRS     := $(filter-out $(if $(HAVE_SSH),,controller/ssh/%) controller/slurm/%,$(filter %.h,$(FILES)))
+SRCS     := $(filter-out %/main.c %/ncclprof.c controller/ssh/% controller/slurm/%,$(filter %.c,$(FILES)))
 OBJS     := $(SRCS:%.c=$(OBJ)/%.o) $(SIMD_OBJ)
+# What the guards look into: all that this machine can compile.
+SEEN     := $(OBJS) $(patsubst %.c,$(OBJ)/%.o,$(filter-out %/main.c,$(if $(HAVE_SLURM),$(SLURM_SRCS)) $(if $(HAVE_SSH),$(SSH_SRCS))))
 lib       = $(OBJ)/lib$(1).a
-have      = $(patsubst %/,%,$(sort $(dir $(SRCS))))
-below     = $(foreach d,$(filter $(1),$(have)),$(call lib,$(d)))
+have      = $(sort $(foreach s,$(SRCS),$(firstword $(subst /, ,$(s)))))
 # In the order of DIRS, whatever `have` sorted them to.
 libs      = $(foreach d,$(DIRS),$(if $(filter $(d),$(filter $(1),$(have))),$(call lib,$(d))))
 
@@ -83,7 +89,8 @@ PROGRAMS := $(if $(wildcard controller/main.c),$(BIN)/jobctl) \
             $(if $(wildcard engine/main.c),$(BIN)/jobctl-train)
 PROGRAMS += $(if $(HAVE_SLURM),$(BIN)/jobctl-slurm)
 PROGRAMS += $(if $(HAVE_SSH),$(BIN)/jobctl-ssh)
-UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(sort $(shell find tests/unit -name 'test_*.c')))
+unit      = $(filter %/test_$(1),$(UNITS))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
 SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
 
@@ -95,7 +102,7 @@ FUZZ_SECONDS ?= 60
 # CUDA: a plugin that jobctl-train loads when it is there; one translation unit (kernels/device.cuh).
 # The same sources as plain C++ against a stand-in of CUDA, for tests without a GPU.
 CUDA     := $(BUILD)/lib/libjobctl_cuda.so
-CUDA_SRC := $(wildcard kernels/*.cu kernels/*.cuh) kernels/kernels.h kernels/cuda.h kernels/tile.h kernels/fixed.h
+CUDA_SRC := $(filter %.cu %.cuh,$(FILES)) $(foreach h,kernels.h cuda.h tile.h fixed.h,$(call source,$(h)))
 NVFLAGS  := -std=c++17 -O3 -I. -Xcompiler -fPIC,-Wall,-Wextra$(if $(WERROR),$(comma)-Werror),-fvisibility=hidden \
             $(if $(WERROR),-Werror all-warnings) -Xptxas -v -cudart static -gencode arch=compute_75,code=sm_75 \
             -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -117,21 +124,25 @@ all: $(PROGRAMS) $(NCCLPROF) $(if $(NVCC),$(CUDA)) $(wildcard $(CUDA_CPU))  ## b
 	@$(if $(AGENT_SHARED),echo "  static $(AGENT_SHARED) not found: jobctl-agent needs $(AGENT_SHARED:=.so) on each host",:)
 	@$(if $(TRAIN_SHARED),echo "  static $(TRAIN_SHARED) not found: jobctl-train needs $(TRAIN_SHARED:=.so) on each host",:)
 
-check: units layers pure circles baseline resources  ## unit tests, layer and purity checks; under a minute
+check: units layers pure circles guards baseline resources  ## unit tests, layer and purity checks; under a minute
 	@tests/run_units.sh $(UNITS)
 
 units: $(UNITS) $(PROGRAMS) $(NCCLPROF)
 
 layers: $(OBJ)/flags
-	@tests/check_layers.sh
+	@tests/check_layers.sh . $(DIRS)
 	@tests/check_scripts.sh
 	@set -e; for h in $(HDRS); do $(CC) $(FLAGS) -Wno-unused-function -fsyntax-only -x c $$h; done
 
 pure: $(OBJS)
-	@tests/check_pure.sh $(OBJ)
+	@tests/check_pure.sh . $(OBJ)
 
-circles: $(OBJS)
-	@tests/check_circles.sh $(OBJS)
+circles: $(SEEN)
+	@tests/check_circles.sh . $(OBJ) $(SEEN)
+	@tests/check_prefixes.sh . $(OBJ) $(OBJS)
+
+guards:
+	@CC='$(CC)' tests/check_guards.sh
 
 baseline: $(OBJS) $(PROGRAMS)
 	@tests/check_baseline.sh $(OBJ) '$(CC)'
@@ -148,14 +159,14 @@ golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' auth
 	@$(BIN)/jobctl-train verify $(GOLDEN)
 
 # The compiler of the systems that notebook VMs have; it once got vectors wrong that a newer one gets right.
-OLDER := $(patsubst %,build/gcc-11/obj/tests/unit/test_%,attention conv heads matmul norm pointwise rmsmod update step)
+OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv heads matmul norm pointwise rmsmod update step,$(call unit,$(t))))
 older:  ## the engine and its numbers once more through gcc 11
 	@command -v gcc-11 >/dev/null || { echo "no gcc-11 found: skipped"; exit 0; }; \
 	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \
 	tests/run_units.sh $(OLDER) && build/gcc-11/bin/jobctl-train verify $(GOLDEN)
 
-cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(OBJ)/tests/unit/test_memory $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
-	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(OBJ)/tests/unit/test_memory \
+cuda-cpu: $(BIN)/jobctl-train $(KERNELS) $(FAKE_NCCL) $(call unit,memory) $(if $(have_cxx),$(CUDA_CPU))  ## CUDA kernels run on the CPU, thread by thread
+	@$(if $(have_cxx),tests/cuda_cpu/run.sh $(BIN) $(CUDA_CPU) $(KERNELS) $(call unit,memory) \
 	  $(firstword $(FAKE_NCCL)),echo "no $(CXX) found: skipped")
 
 check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
@@ -264,8 +275,8 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(FLAGS_$(firstword $(subst /, ,$<))) -MMD -MP -c -o $@ $<
 
 # The SQL is assembled into the object.
-$(OBJ)/db/migrate.o: $(wildcard db/migrate/*.sql)
-$(OBJ)/controller/sbatch.o: templates/slurm.sbatch
+$(call object,migrate.c): $(wildcard db/migrate/*.sql)
+$(call object,sbatch.c): templates/slurm.sbatch
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")
@@ -279,7 +290,7 @@ $(OBJ)/%.avx512.o: %.c $(OBJ)/flags
 
 define library
 $(OBJ)/lib$(1).a: $(filter $(OBJ)/$(1)/%,$(OBJS))
-	@rm -f $$@; ar rcs $$@ $$^
+	@rm -f $$@; ar qcs $$@ $$^
 endef
 $(foreach d,$(DIRS),$(eval $(call library,$(d))))
 
@@ -295,7 +306,7 @@ $(BIN)/jobctl-train: $(OBJ)/engine/main.o $(call libs,engine kernels)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(TRAIN_LD)
 
-$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(OBJ)/engine/err.o
+$(BIN)/jobctl-slurm: $(SLURM_SRCS:%.c=$(OBJ)/%.o) $(call object,err.c)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SLURM_LIBS) -ljansson
 
@@ -303,21 +314,21 @@ $(BIN)/jobctl-ssh: $(SSH_SRCS:%.c=$(OBJ)/%.o) $(call libs,agent engine)
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(SSH_LD)
 
-$(NCCLPROF): agent/ncclprof.c engine/flight.c engine/err.c engine/flight.h engine/err.h $(OBJ)/flags
+$(NCCLPROF): $(foreach f,ncclprof.c flight.c err.c flight.h err.h,$(call source,$(f))) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  LD   $@")
 	$(Q)$(CC) $(FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^) -lpthread -lm
 
 $(CUDA): $(CUDA_SRC)
 	@mkdir -p $(@D); $(if $(V),,echo "  NVCC $@")
-	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ kernels/ops_cuda.cu >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
+	$(Q)$(NVCC) $(NVFLAGS) -shared -o $@ $(call source,ops_cuda.cu) >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
 	@tests/gpu/resources.sh $@.ptxas || :
 
 $(CUDA_CPU): $(CUDA_SRC) $(wildcard tests/cuda_cpu/*.h tests/cuda_cpu/*.cc)
 	@mkdir -p $(@D); $(if $(V),,echo "  CXX  $@")
 	$(Q)$(CXX) -std=c++17 -O3 -g -Wall -Wextra $(WERROR) -fPIC -shared -Itests/cuda_cpu -I. \
-	  -o $@ -x c++ kernels/ops_cuda.cu $(wildcard tests/cuda_cpu/*.cc) -ldl
+	  -o $@ -x c++ $(call source,ops_cuda.cu) $(wildcard tests/cuda_cpu/*.cc) -ldl
 
-$(KERNELS): tests/gpu/check_kernels.c kernels/cuda.h kernels/kernels.h $(call libs,kernels) $(OBJ)/flags
+$(KERNELS): tests/gpu/check_kernels.c $(call source,cuda.h) $(call source,kernels.h) $(call libs,kernels) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(call libs,kernels) $(TRAIN_LD)
 
@@ -326,8 +337,8 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
 	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
 
-$(OBJ)/tests/unit/test_nccl: $(FAKE_NCCL)
-$(FAKE_NCCL): tests/fake/nccl.c engine/nccl.h | $(OBJ)/flags
+$(call unit,nccl): $(FAKE_NCCL)
+$(FAKE_NCCL): tests/fake/nccl.c $(call source,nccl.h) | $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< ($(@F))")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g $(WARN) $(WERROR) -fPIC -shared -pthread \
 	  $(if $(findstring old,$@),-DFAKE_NCCL_OLD -Wno-unused-function) -o $@ $<
@@ -347,4 +358,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 
 -include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure circles baseline resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure circles guards baseline resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_core.h - what an agent decides: generations, stopping, restarts, the end
  *
+ * Pure: no clock, no I/O.
  * A pure machine: one input in, a list of effects out.  Time, randomness,
  * processes and the network reach it only as inputs, so a simulator drives the
  * same code as the agent does.  The shell performs the effects of one step in

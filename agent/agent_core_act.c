@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_act.c - what more than one phase of an agent's core does; see agent_core.h */
+/* agent_core_act.c - what more than one phase of an agent's core does; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_again.c - after a failure: again, with what changed, or no more; see agent_core.h */
+/* agent_core_again.c - after a failure: again, with what changed, or no more; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_end.c - a rank has ended, or stands still: whose end decides; see agent_core.h */
+/* agent_core_end.c - a rank has ended, or stands still: whose end decides; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_nodes.c - a node of several is lost, or never came; see agent_core.h */
+/* agent_core_nodes.c - a node of several is lost, or never came; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include <stdio.h>
 
 #include "agent/agent_core_parts.h"

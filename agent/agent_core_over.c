@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_over.c - the account of a generation that has ended; see agent_core.h */
+/* agent_core_over.c - the account of a generation that has ended; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include "agent/agent_core_parts.h"
 #include "agent/agent_effects.h"
 #include "agent/agent_event.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_view.c - where an agent's core stands, for a heartbeat; see agent_core.h */
+/* agent_core_view.c - where an agent's core stands, for a heartbeat; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include "agent/agent_core_parts.h"
 
 void agent_core_view(const struct agent_core *c, struct agent_view *out)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_words.c - what a rank says of itself; see agent_core.h */
+/* agent_core_words.c - what a rank says of itself; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_effects.h - what a step of the agent's core wants done, in its order
  *
- * Pure: a list with a fixed room.  The shell (agent/attempt.c) performs it.
+ * Pure: no clock, no I/O.
+ * A list with a fixed room.  The shell (agent/attempt.c) performs it.
  */
 #ifndef AGENT_AGENT_EFFECTS_H
 #define AGENT_AGENT_EFFECTS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_event.h - the bodies of the agent's events about an end: of a rank, a generation, an attempt
  *
- * Pure.  All return a new object, or NULL when memory ran out.
+ * Pure: no clock, no I/O.
+ * All return a new object, or NULL when memory ran out.
  */
 #ifndef AGENT_AGENT_EVENT_H
 #define AGENT_AGENT_EVENT_H

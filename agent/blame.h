@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blame.h - which rank's end decides why a generation failed
  *
- * Pure.  The first failure counts, later ones are cascade; but a rank that only
+ * Pure: no clock, no I/O.
+ * The first failure counts, later ones are cascade; but a rank that only
  * says its peer is gone may be heard before that peer: a plainer cause within
  * a moment takes its place.
  */

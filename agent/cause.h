@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cause.h - why a generation, an attempt or a job ended: a closed list, each with a rule
  *
- * Pure: evidence in, cause and sentence out.  What the kernel and the rank itself say
+ * Pure: no clock, no I/O.
+ * Evidence in, cause and sentence out.  What the kernel and the rank itself say
  * counts first, then exit codes with a meaning, then its output (agent/rules.h); the
  * first failure in time across ranks decides (agent/blame.h), later ones are cascade.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_nodes.h - are these nodes fit for one job together?  Rows of each, and of all
  *
- * Pure: from what each has answered (agent/doctor_visit.h).
+ * Pure: no clock, no I/O.
+ * Made from what each has answered (agent/doctor_visit.h).
  *
  *   nodes: [{"node":"gpu1",
  *            "error":"..."}                              it was not reached; or

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_rows.h - what a doctor says, row by row (agent/doctor.h) */
+/* doctor_rows.h - what a doctor says, row by row (agent/doctor.h)
+ *
+ * Pure: no clock, no I/O.
+ */
 #ifndef AGENT_DOCTOR_ROWS_H
 #define AGENT_DOCTOR_ROWS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hang.h - does a rank stand still?  Told from flight pages and a clock alone
  *
- * Pure: what the pages show at a look goes in, a verdict comes out.  A rank is quiet since
+ * Pure: no clock, no I/O.
+ * What the pages show at a look goes in, a verdict comes out.  A rank is quiet since
  * anything in its page last changed: step, phase, work done, a collective.  It hangs when
  * it is quiet for longer than the deadline of its phase,
  *

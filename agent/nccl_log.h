@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_log.h - what NCCL says of the ways it has taken, against what the plan expected
  *
- * Pure.  NCCL tells with NCCL_DEBUG=INFO how each two neighbours of its rings are joined, which
+ * Pure: no clock, no I/O.
+ * NCCL tells with NCCL_DEBUG=INFO how each two neighbours of its rings are joined, which
  * network it uses, and on which interface it starts:
  *
  *   node1:100:120 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pace.h - how far a run is and how fast, from the lines of its first rank
  *
- * Pure.  Lines are outside data: a field of the wrong type counts as absent.
+ * Pure: no clock, no I/O.
+ * Lines are outside data: a field of the wrong type counts as absent.
  * Step events are thinned to one a second; the newest one held back is kept for
  * the end of the generation, so that the last step is never missing.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page_feed.h - what is seen of a rank on another node, sent as what has changed of it
  *
+ * Pure: no clock, no I/O.
  * A flight page is 16 KiB and of it some hundred bytes change between two looks. A member keeps what
  * it has told of each rank, the head what it was told; a new connection begins with nothing told.
- * Pure.
  */
 #ifndef AGENT_PAGE_FEED_H
 #define AGENT_PAGE_FEED_H

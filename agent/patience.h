@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* patience.h - how often to try again, how long to wait, and when to give up
  *
- * Pure.  Only failures without progress count; progress resets both counters.
+ * Pure: no clock, no I/O.
+ * Only failures without progress count; progress resets both counters.
  * The first failure without progress is answered at once, the n-th after
  * min * 2^(n-2), at most max, up to a quarter more by the jitter.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h - facts and a spec to ranks, devices and environment, each with its reason
  *
- * Pure: facts are what probe.h found, here or recorded elsewhere, and `excluded`, the GPUs that
+ * Pure: no clock, no I/O.
+ * Facts are what probe.h found, here or recorded elsewhere, and `excluded`, the GPUs that
  * failed in this job before ({UUID: why}); the spec is canonical (docs/SPEC.md).  The plan is JSON, because it is stored and shown:
  *
  *   {"schema":1, "hash":"16 hex digits", "np":2, "nodes":1, "engine":false,

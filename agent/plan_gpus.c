@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_gpus.c - which GPUs ranks can be given: each once, healthy, free, and visible
  *
+ * Pure: no clock, no I/O.
  * A GPU can be reached twice: listed twice by a driver, through an index and a
  * UUID, as a whole and as a slice. Two ranks on one GPU end in NCCL's
  * "Duplicate GPU detected", so everything is brought back to UUIDs first.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_nccl.c - what NCCL must be told, as a table; and what it will make of the machine
  *
+ * Pure: no clock, no I/O.
  * NCCL finds good paths by itself. A row is one variable: when a fact makes its
  * own choice wrong, what to say instead, and why. A row that no longer earns
  * its place is deleted: a forgotten variable keeps costing speed long after its

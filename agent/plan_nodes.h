@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_nodes.h - facts of several nodes and a spec to one plan for all ranks
  *
- * Pure.  Every node gets the part that plan_make() (agent/plan.h) makes for it; the whole is put
+ * Pure: no clock, no I/O.
+ * Every node gets the part that plan_make() (agent/plan.h) makes for it; the whole is put
  * together from the parts and has the same shape, but
  *
  *   "np" and "ranks" are those of all nodes, ranks of one node side by side, nodes in their order,

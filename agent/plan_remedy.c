@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_remedy.c - what to change after ranks have hung before their first step
  *
+ * Pure: no clock, no I/O.
  * NCCL takes the fastest path that the driver permits, and there are machines where that path
  * stands still.  Each row costs speed, so none is set before it was needed: the plan only says
  * what the next start would try, one row after the other (agent/remedy.h).  What the job or its

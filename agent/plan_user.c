@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_user.c - the job's own variables, and inherited ones: taken as they are, and judged
  *
+ * Pure: no clock, no I/O.
  * A variable that somebody set is never overridden. Where the facts say that it
  * is likely to do harm, or nothing, that is said: forum posts hand on settings
  * that were right on one machine once.

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_view.c - the plan in the making: read, and written line by line; see plan_parts.h */
+/* plan_view.c - the plan in the making: read, and written line by line; see plan_parts.h
+ *
+ * Pure: no clock, no I/O.
+ */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>

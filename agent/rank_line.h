@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rank_line.h - fields of a line that a rank wrote (engine/progress.h)
  *
- * Pure.  A line is outside data: a field of the wrong type counts as absent.
+ * Pure: no clock, no I/O.
+ * A line is outside data: a field of the wrong type counts as absent.
  */
 #ifndef AGENT_RANK_LINE_H
 #define AGENT_RANK_LINE_H

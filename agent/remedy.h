@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remedy.h - after a hang before the first step: the same again, but for one variable
  *
- * Pure.  The list comes with the plan (agent/plan_remedy.c), the likeliest first.  Each such hang
+ * Pure: no clock, no I/O.
+ * The list comes with the plan (agent/plan_remedy.c), the likeliest first.  Each such hang
  * puts the next one to those before; what helped stays, for all starts of the job.
  */
 #ifndef AGENT_REMEDY_H

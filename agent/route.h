@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.h - over which interface an address is reached, as the kernel would choose
  *
- * Pure: from `routes` of the facts, which are those of the kernel's main table (IPv4).  Rules for
+ * Pure: no clock, no I/O.
+ * From `routes` of the facts, which are those of the kernel's main table (IPv4).  Rules for
  * single sources or marks are not seen.
  */
 #ifndef AGENT_ROUTE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rules.h - what the output of a process, or the kernel's log, says about its end
  *
- * Pure: a table of patterns (rules.c), each with the cause it proves and, where there is
+ * Pure: no clock, no I/O.
+ * A table of patterns (rules.c), each with the cause it proves and, where there is
  * one, what to do about it.  An echo proves only that somebody else had failed before: the
  * peer of a dead rank, the watchdog of a collective that one never entered.
  *

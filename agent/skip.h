@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* skip.h - a loss of NaN: once more without the batch that made it, then no more
  *
- * Pure.  The first time all go back to the newest checkpoint (not to the snapshot in memory, which
+ * Pure: no clock, no I/O.
+ * The first time all go back to the newest checkpoint (not to the snapshot in memory, which
  * may be spoilt already) and leave out the step that failed.  Another NaN within SKIP_NEAR steps
  * of it is no accident of one batch: the run diverges, and trying on would waste time.
  */

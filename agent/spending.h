@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spending.h - where the time of ranks went: nine buckets that always add up
  *
- * Pure.  A second of a rank is in exactly one bucket, so the buckets of a
+ * Pure: no clock, no I/O.
+ * A second of a rank is in exactly one bucket, so the buckets of a
  * generation sum to its wall time times its ranks, and those of a job to all
  * of its life.  A step counts as productive when it is made for the first
  * time; making it again, or dying in the middle of it, is `replayed`.

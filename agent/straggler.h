@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* straggler.h - which rank slows all others down, by how much, and in which phase
  *
- * Pure.  Ranks that take each step together all take the same time for it; who is slow is
+ * Pure: no clock, no I/O.
+ * Ranks that take each step together all take the same time for it; who is slow is
  * seen in what a rank takes for its own work (data, forward, backward, optimizer), while the
  * others wait for it.  The pages count that.  Over a window of some steps the one that takes
  * longest is compared with the next: without it a step would be shorter by the difference.

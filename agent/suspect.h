@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suspect.h - which GPU a failure speaks against, and when that is enough to leave it out
  *
- * Pure.  What the kernel, the driver or the GPU itself has told of is enough at once.  A crash, a
+ * Pure: no clock, no I/O.
+ * What the kernel, the driver or the GPU itself has told of is enough at once.  A crash, a
  * hang or a broken collective may be anybody's: it is enough when the same one of several ranks
  * is to blame twice in a row and no step was gained, and only while nothing is left out yet: a
  * program that always fails on rank 1 would lose one GPU after the other else.

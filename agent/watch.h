@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch.h - rules about what a program prints: `watch:` in a job's spec
  *
- * Pure.  Each rule has a pattern; a line of any rank that it matches is a sign of life, and its
+ * Pure: no clock, no I/O.
+ * Each rule has a pattern; a line of any rank that it matches is a sign of life, and its
  * first group, if there is one, a number.  A rule is broken when the first such line does not
  * come within start_within, when none comes for `every` after that, or when the number is not
  * below `below` (NaN never is).  A broken rule is told once in a generation.

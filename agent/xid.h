@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* xid.h - what the numbers mean by which NVIDIA's driver tells of trouble
  *
- * Pure.  Whether one of them proves that the GPU is broken is the business of agent/rules.h.
+ * Pure: no clock, no I/O.
+ * Whether one of them proves that the GPU is broken is the business of agent/rules.h.
  */
 #ifndef AGENT_XID_H
 #define AGENT_XID_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* account.h - where the time of a job went, from submit to done
  *
- * Pure, a plain value inside job_core, fed with its stored events only, so that a restart
+ * Pure: no clock, no I/O.
+ * A plain value inside job_core, fed with its stored events only, so that a restart
  * counts the same.  While ranks live their agent counts (agent/spending.h); between generations
  * the state of the job says what the time was.  That time is worth as many ranks as the next
  * generation has: it waits until they are known.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_core.h - what the controller decides about one job
  *
- * Pure: (job, input) -> (job', events, effect).  The caller stores the events
+ * Pure: no clock, no I/O.
+ * (job, input) -> (job', events, effect).  The caller stores the events
  * and the row that follows from the job' in one transaction and then performs
  * the effect.  Feeding the stored events to job_core_replay() gives the same
  * job again: that is all that a restart does.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_fsm.h - the life of a job: states, events, and the arrows between them
  *
+ * Pure: no clock, no I/O.
  * A state says where a job is in its life; a result says how it ended.  They
  * are kept apart so that "what is it waiting for" and "did it work" are two
  * short questions.  There is one first state and one last state.

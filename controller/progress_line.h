@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress_line.h - a running job on one line: bar, step, loss, samples/s, ETA, goodput
  *
- * Pure: a row and the terminal in, text out.  It always fits the width.
+ * Pure: no clock, no I/O.
+ * A row and the terminal in, text out.  It always fits the width.
  */
 #ifndef CONTROLLER_PROGRESS_LINE_H
 #define CONTROLLER_PROGRESS_LINE_H

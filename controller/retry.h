@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* retry.h - an attempt ended badly: again, when, or no more, and the sentence for it
  *
- * Pure.  Failures count only while nothing is gained: the first step beyond
+ * Pure: no clock, no I/O.
+ * Failures count only while nothing is gained: the first step beyond
  * the best one so far sets the count back.  Back-off starts at the second such
  * failure, doubles, and carries jitter so that many jobs that fell together do
  * not come back together.

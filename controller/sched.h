@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sched.h - who runs next, and why everybody else waits
  *
- * Pure: a queue and what the node has, in; a verdict per job, out.  Order is
+ * Pure: no clock, no I/O.
+ * A queue and what the node has, in; a verdict per job, out.  Order is
  * priority, then id.  A job that waits only for slots keeps what is free of
  * them for itself, so that nobody behind it can starve it; a job that waits
  * for something else (held, dependency, back-off) blocks nobody.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch_plan.h - which samples a step takes: a function of seed, sizes of buckets, and step
  *
+ * Pure: no clock, no I/O.
  * A bucket holds samples of one shape, and a step takes its whole batch from one
  * bucket.  Samples are numbered bucket by bucket: 0 .. size[0] - 1 are in bucket 0, and
  * so on.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bucket_plan.h - gradients cut into buckets, and which of them may be handed over when
  *
+ * Pure: no clock, no I/O.
  * The backward pass completes a model's gradients from its end: at any moment those from some number
  * on are complete.  So buckets are handed over from the end, each as soon as its first number is
  * complete, and are on their way to the other ranks while the pass goes on.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fit.h - how much of a batch a rank takes at once, and whether it computes blocks again
  *
+ * Pure: no clock, no I/O.
  * Chosen from the memory plan (memory.h) and the memory that is free, each choice
- * with its reason in words.  Pure: what is free is an argument.
+ * with its reason in words.  What is free is an argument.
  *
  *   micro: auto                the largest micro-batch whose plan takes at most FIT_PERCENT of
  *                              what is free, then evened out: 100 as 3 x 34, not 45 + 45 + 10

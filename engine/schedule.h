@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.h - the learning rate as a pure function of the step
  *
+ * Pure: no clock, no I/O.
  * `step` counts optimizer steps already done: the first update is step 0.
  * Warm-up multiplies by step / warmup while step < warmup, as the authors'
  * scheduler does: with a warm-up the first update has rate 0.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard.h - which numbers of a layout each rank keeps: a pure function of layout and world
  *
+ * Pure: no clock, no I/O.
  * The layout's units (a block of the model; what comes before the blocks; what comes after) are
  * each cut into one part per rank, so that a unit can be gathered and reduced when it is its
  * turn.  Cut evenly, a part is the rank's dist_slice() of the unit; cut at tensors, a rank has whole

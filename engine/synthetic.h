@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* synthetic.h - samples that are nothing but numbers, for measuring speed and memory
  *
+ * Pure: no clock, no I/O.
  * Sample i is a piece of one long row of random numbers, at a place that follows
  * from i: a pure function of the number, as cheap as a copy.  The shapes are
  * those of Sana's own encoders: 32 channels at a 32nd of the resolution, and as

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_turns.h - fsdp: where a unit's weights are gathered, and which unit is fetched ahead of its turn
  *
+ * Pure: no clock, no I/O.
  * A model computes with one unit after the other, to its end and back.  Where there are two places for
  * weights, the unit that comes next is fetched into the one that is not computed with; where there is one, each
  * is fetched when it is its turn.  What is still there is not fetched again: around the end of the model

@@ -1,52 +1,70 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_house.sh [--write] - docs/HOUSE.md lists every file with the line that its first comment gives it
+# check_house.sh [--write] [ROOT] - docs/HOUSE.md lists every file of every room, docs/rooms.svg draws the rooms
 #
-# The lists stand between "<!-- files of FOLDER -->" and "<!-- end -->". With
-# --write they are drawn anew, without it a difference fails.
+# Between "<!-- rooms -->" and "<!-- end -->" stands, per room of tests/rooms.txt, what it is for and each noun
+# with the line that its first comment gives it.  With --write page and picture are drawn anew, without it a
+# difference fails.
 set -eu
-page=docs/HOUSE.md
+here=$(cd "$(dirname "$0")" && pwd)
+write=
+[ "${1:-}" != --write ] || { write=1; shift; }
+cd "${1:-$here/..}"
+page=docs/HOUSE.md picture=docs/rooms.svg
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+find $(awk '$1 == "room" { sub(/\/.*/, "", $2); print $2 }' tests/rooms.txt | sort -u) \
+    -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort >"$work/files"
 
-# One row per noun: the header's line where there is one, else the source's.
-row() {
-    line=$(sed -n '2s/^\/\* [^ ]* - //p' "$1" | sed 's/ *\*\/$//')
-    [ -n "$line" ] || line=$(sed -n '3s/^# [^ ]* - //p' "$1")
-    [ -n "$line" ] || { echo "$1: its second line does not say what it is" >&2; exit 1; }
-    echo "| \`$2\` | $line |"
+awk -v page="$page" "$(cat "$here/rooms.awk")"'
+BEGIN { read_rooms("tests/rooms.txt"); printf "" }
+FILENAME != page { place[++files] = $0; exists[$0] = 1; next }
+$0 == "<!-- rooms -->" { print; house(); skip = 1; drawn = 1 }
+$0 == "<!-- end -->" { skip = 0 }
+!skip { print }
+END { if (!drawn) fail(page " has no line <!-- rooms -->"); some(files, "files"); exit bad }
+# Each top-level folder, and in it: first what stands at its root, then its rooms from below.
+function house(   i, top) {
+    for (i = 1; i <= rooms; i++) {
+        top = top_of(room[i])
+        if (!(top in done)) { print "\n## " top "/" (top in says ? ": " says[top] : ""); if (top in says) list(top) }
+        done[top] = 1
+        if (room[i] != top) { print "\n### " room[i] "/: " says[room[i]]; list(room[i]) }
+    }
+    print ""
 }
-draw() {
-    echo '| file | one line |'
-    echo '|---|---|'
-    for noun in $(ls "$1" | sed -n 's/\.[ch]$//p; s/\.cuh\{0,1\}$/:cu/p' | sort -u); do
-        if [ "$noun" != "${noun%:cu}" ]; then
-            noun=${noun%:cu}
-            [ ! -f "$1/$noun.cuh" ] || row "$1/$noun.cuh" "$noun.cuh"
-            [ ! -f "$1/$noun.cu" ] || row "$1/$noun.cu" "$noun.cu"
-        elif [ -f "$1/$noun.h" ]; then
-            row "$1/$noun.h" "$noun$([ -f "$1/$noun.c" ] || echo .h)"
-        else
-            row "$1/$noun.c" "$noun.c"
-        fi
-    done
+function list(at,   i) {
+    print "\n| file | one line |\n|---|---|"
+    for (i = 1; i <= files; i++) if (folder_of(place[i]) == at) row(place[i])
 }
-new=$(mktemp)
-trap 'rm -f "$new"' EXIT
-skip=
-while IFS= read -r line; do
-    case $line in
-    '<!-- files of '*)
-        printf '%s\n' "$line"
-        folder=${line#<!-- files of }
-        draw "${folder% -->}" || exit 1
-        skip=1 ;;
-    '<!-- end -->') skip= ; printf '%s\n' "$line" ;;
-    *) [ -n "$skip" ] || printf '%s\n' "$line" ;;
-    esac
-done <$page >"$new"
-if [ "${1:-}" = --write ]; then
-    cat "$new" >$page
-elif ! cmp -s "$new" $page; then
-    diff -u $page "$new" | head -n 20 >&2 || true
-    echo "$page is not what the files say: tests/check_house.sh --write draws it anew" >&2
-    exit 1
-fi
+# One row per noun: the line of the header where there is one, else of the source.
+function row(path,   whole, other) {
+    whole = substr(path, 1, length(path) - 2)
+    if (path ~ /\.c$/ && (whole ".h") in exists) return
+    other = path ~ /\.h$/ && (whole ".c") in exists
+    print "| `" (other ? noun_of(path) : name_of(path)) "` | " line_of(path) " |"
+}
+function line_of(path,   line, name) {
+    getline line < path
+    getline line < path
+    close(path)
+    if (line !~ /^\/\* [^ ]+ - ./) { fail(path ": its second line does not say what it is"); return "" }
+    name = line; sub(/^\/\* /, "", name); sub(/ .*/, "", name)
+    if (name != name_of(path)) fail(path ": its second line says that it is " name)
+    sub(/^\/\* [^ ]* - /, "", line); sub(/ *\*\/$/, "", line)
+    return line
+}' "$work/files" "$page" >"$work/page"
+"$here/draw_rooms.sh" . >"$work/picture"
+
+bad=0
+compare() {
+    if [ -n "$write" ]; then cp "$1" "$2"
+    elif ! cmp -s "$1" "$2"; then
+        diff -u "$2" "$1" | head -n 20 >&2 || true
+        echo "$2 is not what the files say: tests/check_house.sh --write draws it anew" >&2
+        bad=1
+    fi
+}
+compare "$work/page" "$page"
+compare "$work/picture" "$picture"
+exit $bad

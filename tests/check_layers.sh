@@ -1,44 +1,85 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_layers.sh - a folder may include only what is below it
+# check_layers.sh ROOT [FOLDER...] - includes point down: between rooms, and between top-level folders
 #
-# Each line: folder, then the prefixes its #include "..." may start with.
+# The rooms, their order and what each may include are in ROOT/tests/rooms.txt.  FOLDERs are those that are
+# built: what has sources must be a room, and a room must have sources.  A rule that permits or forbids nothing
+# is an error, and so is a room of too many nouns (.c with .h).
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$1"
+shift
+[ $# -gt 0 ] || set -- $(awk '$1 == "room" { sub(/\/.*/, "", $2); print $2 }' tests/rooms.txt | sort -u)
+sources=$(find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort)
+[ -n "$sources" ] || { echo "found no sources in $*: nothing was checked" >&2; exit 1; }
 bad=0
-while read -r dir allowed; do
-    [ -d "$dir" ] || continue
-    for inc in $(grep -rhoE '^#include "[^"]+"' "$dir" | cut -d'"' -f2 | sort -u); do
-        hit=
-        for p in $allowed; do
-            case $inc in $p*) hit=1 ;; esac
-        done
-        [ -n "$hit" ] || { echo "$dir/ may not include $inc" >&2; bad=1; }
-    done
-done <<'RULES'
-kernels     kernels/
-engine      kernels/ engine/
-agent       agent/ engine/err.h engine/progress.h engine/exit_code.h engine/train_spec.h engine/flight.h engine/snapshot.h engine/manifest.h engine/scratch.h engine/cgroup.h
-db          db/ engine/err.h
-controller  controller/ db/ agent/ engine/err.h engine/exit_code.h engine/flight.h engine/train_spec.h engine/manifest.h
-RULES
-# What a GPU needs is known to these alone.  All that decides for many ranks is built without it, and tested
-# without it.  A header may not be among them: so nobody gets it through another.
-while read -r header allowed; do
-    for f in $(grep -rlE "^#include \"$header\"" engine agent controller db); do
-        case " $allowed " in
-            *" $f "*) ;;
-            *) echo "$f may not include $header" >&2; bad=1 ;;
-        esac
-    done
-done <<'RULES'
-kernels/cuda.h  engine/backend.c engine/cmd_peers.c engine/dist_nccl.c engine/graph.c engine/train_snapshot.c
-engine/nccl.h   engine/nccl.c engine/dist_nccl.c
-RULES
-for f in $(grep -rlE '^#include <(cuda|cublas|nccl|nvml)' engine agent controller db); do
-    echo "$f may not include a header of CUDA or NCCL: see kernels/cuda.h, engine/nccl.h" >&2; bad=1
-done
+# shellcheck disable=SC2086
+awk "$(cat "$here/rooms.awk")"'
+BEGIN {
+    MOST = 30
+    read_rooms("tests/rooms.txt")
+    for (i = 1; i < ARGC; i++) note_file(ARGV[i])
+}
+function note_file(path,   at) {
+    at = folder_of(path)
+    if (!(at in rank)) { if (!lost[at]++) fail(at "/ has sources and is in no list: see tests/rooms.txt") }
+    else filled[at] = 1
+    if (path ~ /\.c$/) source[stem_of(path)] = 1
+    if (path ~ /\.h$/) header[stem_of(path)] = 1
+}
+FNR == 1 { at = folder_of(FILENAME) }
+/^[ \t]*#[ \t]*include[ \t]*"/ && at in rank { split($0, part, "\""); include(part[2]) }
+/^[ \t]*#[ \t]*include[ \t]*<(cuda|cublas|nccl|nvml)/ && top_of(at) != "kernels" {
+    fail(FILENAME " may not include a header of CUDA or NCCL: see kernels/cuda.h, engine/nccl.h")
+}
+function include(path,   to, why) {
+    includes++
+    to = folder_of(path)
+    if (to == "") { fail(FILENAME " includes \"" path "\" without its folder"); return }
+    if (!(to in rank)) { fail(FILENAME " may not include " path ": " to "/ is no room"); return }
+    why = forbidden(at, to)
+    if (why == "" && top_of(to) != top_of(at)) why = contract(path)
+    if (why != "") fail(FILENAME " may not include " path ": " why)
+    if (path in only) reserved(path)
+}
+function contract(path,   entry) {
+    entry = permit(at, path)
+    used["uses", at " " entry] = 1
+    return entry == "" ? "tests/rooms.txt does not permit it" : ""
+}
+function reserved(path) {
+    if (index(" " only[path] " ", " " FILENAME " ")) used["only", path " " FILENAME] = 1
+    else fail(FILENAME " may not include " path ": only some files may, see tests/rooms.txt")
+}
+function check_rules(   i, at, n, word, j) {
+    for (i = 1; i <= rooms; i++) {
+        if (!(room[i] in filled)) fail("tests/rooms.txt: room " room[i] " has no sources")
+        n = split(uses[room[i]], word)
+        for (j = 1; j <= n; j++) rule[room[i] " " word[j]] = 1
+    }
+    for (at in only) { n = split(only[at], word); for (j = 1; j <= n; j++) key[at " " word[j]] = 1 }
+    all_used("uses", rule, "permits nothing: nobody includes it")
+    all_used("only", key, "permits nothing: it does not include it")
+}
+function check_sizes(   stem, at) {
+    for (stem in source) if (stem in header) nouns[folder_of(stem)]++
+    for (at in nouns) if (nouns[at] > MOST) {
+        used["crowded", at] = 1
+        if (!(at in crowded)) fail(at "/ has " nouns[at] " nouns, which is more than " MOST ": make rooms of it")
+    }
+    all_used("crowded", crowded, "is no exception any more")
+}
+END { some(includes, "includes"); check_rules(); check_sizes(); exit bad }' $sources || bad=1
 # One SPDX line per source file.
-for f in $(find controller agent engine kernels db tests deploy \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh' -o -name '*.py' \)); do
-    head -n 3 "$f" | grep -q 'SPDX-License-Identifier:' || { echo "$f has no SPDX line" >&2; bad=1; }
-done
+# shellcheck disable=SC2046
+awk 'BEGIN {
+    for (i = 1; i < ARGC; i++) {
+        known = 0
+        for (n = 0; n < 3 && (getline line < ARGV[i]) > 0; n++) if (line ~ /SPDX-License-Identifier:/) known = 1
+        close(ARGV[i])
+        if (!known) { print ARGV[i] " has no SPDX line" > "/dev/stderr"; bad = 1 }
+    }
+    exit bad
+}' $(find $(ls -d "$@" tests deploy 2>/dev/null) -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' \
+    -o -name '*.sh' -o -name '*.awk' -o -name '*.py') || bad=1
 exit $bad

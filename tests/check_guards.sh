@@ -1,0 +1,210 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# check_guards.sh - each guard refuses what it is there for, and refuses to pass with nothing to check
+#
+# A small house that all guards accept is built once. Each case copies it, breaks one thing and expects one
+# guard to fail with one sentence.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+cc=${CC:-cc}
+work=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-guards.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+bad=0 cases=0
+
+# file PATH TEXT [LINE...]: a source whose first comment says TEXT, then LINEs.
+file() {
+    local path=$1 text=$2
+    shift 2
+    mkdir -p "$(dirname "$path")"
+    printf '/* SPDX-License-Identifier: Apache-2.0 */\n/* %s - %s\n */\n' "$(basename "$path")" "$text" >"$path"
+    printf '%s\n' "$@" >>"$path"
+}
+pure=$'so\n *\n * Pure: no clock, no I/O.'
+
+compile() {
+    local f
+    for f in "$@"; do
+        mkdir -p "obj/$(dirname "$f")"
+        $cc -I. -c -o "obj/${f%.c}.o" "$f"
+    done
+}
+
+small_house() {
+    file engine/contract/err.h 'errors' 'int err_set(int code);'
+    file engine/contract/err.c 'errors' '#include "engine/contract/err.h"' 'int err_set(int code) { return code; }'
+    file engine/step/step.h 'a step' 'int step_take(void);'
+    file engine/step/step.c 'a step' '#include "engine/contract/err.h"' '#include "engine/step/step.h"' \
+        'int step_take(void) { return err_set(1); }'
+    file agent/os/log.h 'lines' 'int log_line(void);'
+    file agent/os/log.c 'lines' '#include "agent/os/log.h"' '#include "engine/contract/err.h"' \
+        'int log_line(void) { return err_set(2); }'
+    file agent/core/verdict.h "$pure" 'int verdict_of(int seen);' 'int verdict_part(int seen);'
+    file agent/core/verdict.c 'see verdict.h' '#include "agent/core/verdict.h"' '#include "engine/contract/err.h"' \
+        'int verdict_of(int seen) { return err_set(verdict_part(seen)); }'
+    file agent/core/verdict_part.c "$pure" '#include "agent/core/verdict.h"' \
+        'int verdict_part(int seen) { return -seen; }'
+    file agent/core/round.h 'rounds' 'int round_begin(void);' 'int round_end(void);'
+    file agent/core/round.c 'rounds' '#include "agent/core/round.h"' '#include "agent/core/verdict.h"' \
+        '#include "agent/os/log.h"' 'int round_begin(void) { return verdict_of(log_line()); }' \
+        'int round_end(void) { return 0; }'
+    file agent/main.c 'the program' '#include "agent/core/round.h"' 'int main(void) { return round_begin(); }'
+    mkdir tests docs
+    cat >tests/rooms.txt <<'ROOMS'
+room engine/contract what others may know
+room engine/step steps
+room agent/os the system
+  uses engine/contract/err.h
+room agent/core decisions
+  uses engine/contract/
+room agent the program
+column engine
+column agent
+pure verdict verdict_part
+borrows err_set
+ROOMS
+    printf '# House\n<!-- rooms -->\n<!-- end -->\n' >docs/HOUSE.md
+    compile $(find . -name '*.c' ! -name main.c | sed 's|^\./||')
+}
+
+layers() { "$here/check_layers.sh" . agent engine; }
+layers_of_three() { "$here/check_layers.sh" . agent engine kernels; }
+circles() { "$here/check_circles.sh" . obj $(find obj -name '*.o'); }
+prefixes() { "$here/check_prefixes.sh" . obj $(find obj -name '*.o'); }
+pure() { "$here/check_pure.sh" . obj; }
+house() { "$here/check_house.sh" .; }
+
+# refuses GUARD SENTENCE: in the copy that this case has broken; then the copy goes.
+refuses() {
+    local guard=$1 sentence=$2 said rc=0
+    said=$($guard 2>&1) || rc=$?
+    cases=$((cases + 1))
+    if [ $rc = 0 ] || [[ $said != *"$sentence"* ]]; then
+        printf 'case %d: %s exits with %d and does not say: %s\nbut: %s\n' \
+            $cases "$guard" $rc "$sentence" "$said" >&2
+        bad=1
+    fi
+    cd "$work"
+    rm -rf broken
+}
+broken() { cd "$work" && cp -R good broken && cd broken; }
+# add PATH LINE...: at the end of a file; a source is compiled again.
+add() {
+    local path=$1
+    shift
+    printf '%s\n' "$@" >>"$path"
+    case $path in *.c) compile "$path" ;; esac
+}
+
+mkdir "$work/good" && cd "$work/good"
+small_house
+"$here/check_house.sh" --write .
+for guard in layers circles prefixes pure house; do
+    $guard || { echo "check_$guard.sh refuses a house that is right" >&2; exit 1; }
+done
+
+# Includes.
+broken; add agent/os/log.c '#include "agent/core/round.h"'
+refuses layers 'agent/os/log.c may not include agent/core/round.h: it is above it'
+broken; add engine/contract/err.h '#include "agent/os/log.h"'
+refuses layers 'engine/contract/err.h may not include agent/os/log.h: it is above it'
+broken; add agent/core/round.c '#include "engine/step/step.h"'
+refuses layers 'agent/core/round.c may not include engine/step/step.h: tests/rooms.txt does not permit it'
+broken; file agent/side/main.c 'a program' '#include "agent/os/log.h"'
+printf '%s\n' 'room agent/side a program' '  program' >>tests/rooms.txt
+refuses layers 'agent/side/main.c may not include agent/os/log.h: a program of its own shares nothing'
+broken; add agent/core/round.c '#include "round.h"'
+refuses layers 'agent/core/round.c includes "round.h" without its folder'
+broken; add agent/core/round.c '#include <nccl.h>' 2>/dev/null || :
+refuses layers 'agent/core/round.c may not include a header of CUDA or NCCL'
+broken; add tests/rooms.txt 'only agent/os/log.h agent/core/verdict.c'
+refuses layers 'agent/core/round.c may not include agent/os/log.h: only some files may'
+broken; add tests/rooms.txt 'only agent/os/log.h agent/core/round.c agent/os/log.c agent/main.c'
+refuses layers 'only agent/os/log.h agent/main.c permits nothing'
+
+# The list of rooms.
+broken; file agent/new/thing.c 'a thing'
+refuses layers 'agent/new/ has sources and is in no list'
+broken; file kernels/thing.c 'a thing'
+refuses layers_of_three 'kernels/ has sources and is in no list'
+broken; add tests/rooms.txt 'room agent/empty nothing'
+refuses layers 'room agent/empty has no sources'
+broken; add tests/rooms.txt '  uses engine/step/'
+refuses layers 'uses agent engine/step/ permits nothing'
+broken; for n in $(seq 31); do for e in c h; do file agent/os/n$n.$e 'one of many'; done; done
+refuses layers 'agent/os/ has 32 nouns, which is more than 30'
+broken; add tests/rooms.txt 'crowded agent/os it was'
+refuses layers 'crowded agent/os is no exception any more'
+broken; add tests/rooms.txt 'rooom agent/os twice'
+refuses layers 'what is this line? rooom'
+broken; : >tests/rooms.txt
+refuses layers 'nothing was checked'
+broken; echo 'int a;' >agent/os/bare.h
+refuses layers 'agent/os/bare.h has no SPDX line'
+
+# Calls.
+broken; add agent/core/verdict_part.c 'int round_end(void);' 'int verdict_back(void) { return round_end(); }'
+refuses circles $'these call each other in a circle:\nagent/core/'
+broken; add agent/os/log.c 'int round_end(void);' 'int log_back(void) { return round_end(); }'
+refuses circles 'agent/os/log.c may not use round_end of agent/core/round.c: it is above it'
+broken; add agent/os/log.c 'int step_take(void);' 'int log_step(void) { return step_take(); }'
+refuses circles 'agent/os/log.c may not use step_take of engine/step/step.c: tests/rooms.txt does not permit it'
+broken; rm obj/agent/os/log.o
+refuses circles 'agent/os/log.c has no object'
+broken; rm -r obj; mkdir obj
+refuses circles 'nothing was checked'
+broken; for f in $(find obj -name '*.o'); do strip -s "$f"; done
+refuses circles 'found no symbols: nothing was checked'
+broken; add tests/rooms.txt 'apart plugin loaded by others'
+refuses circles 'apart plugin is no exception any more'
+
+# Prefixes.
+broken; add engine/step/step.c 'int log_step(void) { return 0; }'
+refuses prefixes 'log_step() is defined in engine/step/step.c, but log_ is the prefix of log.c'
+broken; file engine/step/log.c 'lines' 'int log_step(void) { return 0; }'; compile engine/step/log.c
+refuses prefixes 'log_ is the prefix of'
+broken; file agent/core/log.c 'lines'
+refuses prefixes 'agent/core/log.c and agent/os/log.c have one name'
+broken; add engine/step/step.c 'int log_line(void) { return 0; }'
+refuses prefixes 'log_line() is defined in'
+broken; add tests/rooms.txt 'prefix log_ it was' 'twice log_line it was'
+refuses prefixes 'prefix log_ is no exception any more'
+broken; rm -r obj; mkdir obj
+refuses prefixes 'nothing was checked'
+
+# Pure files.
+broken; add agent/core/verdict.c '#include <time.h>' 'long verdict_time(void) { return time(0); }'
+refuses pure 'agent/core/verdict.c is not pure: it calls time()'
+broken; add agent/core/verdict_part.c '#include <stdio.h>' 'int verdict_file(void) { return !fopen("a", "r"); }'
+refuses pure 'agent/core/verdict_part.c is not pure: it calls fopen'
+broken; add agent/core/verdict.c '#include "agent/os/log.h"' 'int verdict_log(void) { return log_line(); }'
+refuses pure 'agent/core/verdict.c is not pure: it calls log_line()'
+broken; add agent/core/verdict.c 'int verdict_count(void) { static int seen; return ++seen; }'
+refuses pure 'agent/core/verdict.c is not pure: it keeps seen'
+broken; sed -i '/Pure/d' agent/core/verdict.h
+refuses pure 'verdict is listed as pure, but no first comment says'
+broken; sed -i 's/Pure: .*/Pure. It says what was seen./' agent/core/verdict.h
+refuses pure 'agent/core/verdict.h speaks of being pure, but has no line'
+broken; sed -i '/Pure/d' agent/core/verdict_part.c
+refuses pure 'agent/core/verdict_part.c is a part of agent/core/verdict.h, which is pure, but'
+broken; sed -i 's/^pure verdict /pure /' tests/rooms.txt
+refuses pure 'agent/core/verdict.h is pure, but tests/rooms.txt does not list it'
+broken; sed -i '/^pure/d' tests/rooms.txt; sed -i '/Pure/d' agent/core/verdict*
+refuses pure 'found no pure files: nothing was checked'
+broken; rm obj/agent/core/verdict.o
+refuses pure 'agent/core/verdict.c is pure, but has no object'
+broken; rm -r obj; mkdir obj
+refuses pure 'has no object: it was not checked'
+broken; add tests/rooms.txt 'borrows log_line'
+refuses pure 'borrows log_line is called by no pure file'
+
+# The page and the picture.
+broken; file agent/os/tree.h 'processes'
+refuses house 'docs/HOUSE.md is not what the files say'
+broken; sed -i 's/^room agent\/os .*/room agent\/os files/' tests/rooms.txt
+refuses house 'docs/rooms.svg is not what the files say'
+broken; sed -i 's/log.h - /lag.h - /' agent/os/log.h
+refuses house 'agent/os/log.h: its second line says that it is lag.h'
+
+[ $bad = 0 ] || exit 1
+[ $cases -gt 40 ] || { echo "check_guards.sh: only $cases cases were tried" >&2; exit 1; }
+echo "guards refuse what they must: $cases cases"
