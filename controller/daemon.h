@@ -23,7 +23,7 @@
  *   replay, farewell            what the daemon before has left
  *   daemon_run                  start and stop
  *
- * What happens below is told upwards by hooks: `applied` here, struct service (server.h), link_hooks
+ * What happens below is told upwards by hooks: `applied` (roster.h), struct service (server.h), link_hooks
  * (link.h), fleet_probe_fn.
  */
 #ifndef CONTROLLER_DAEMON_H
@@ -34,18 +34,15 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "controller/fleet.h"
 #include "controller/instance.h"
-#include "controller/intake.h"
-#include "controller/job_fsm.h"
-#include "controller/roster.h"
 
 struct err;
 struct farewell;
+struct fleet;
 struct host;
-struct job;
-struct job_told;
+struct intake;
 struct removal;
+struct roster;
 struct server;
 struct store;
 struct stray;
@@ -54,13 +51,11 @@ struct daemon {
     uv_loop_t            loop;
     char                 home[PATH_MAX];
     struct store        *store;
-    struct roster        roster;        /* jobs that are not done */
-    struct fleet         fleet;
+    struct roster       *roster;        /* jobs that are not done */
+    struct fleet        *fleet;         /* this node, and the passes of the scheduler over it */
     struct server       *server;
-    struct intake        intake;
-    /* An input is stored (job_apply.h): what follows calls all that gives inputs (effects.h). */
-    void               (*applied)(struct job *job, const struct job_told *told,
-                                  enum job_effect effect);
+    struct intake       *intake;        /* submits that are committed together */
+    int64_t              gpus;          /* of this node, since its probe has answered */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* what is remembered of each (hosts.h) */
     struct stray        *strays;        /* agents that may live on hosts that went silent */

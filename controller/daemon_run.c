@@ -19,11 +19,14 @@
 #include "controller/attempt.h"
 #include "controller/effects.h"
 #include "controller/farewell.h"
+#include "controller/fleet.h"
 #include "controller/home.h"
 #include "controller/hosts.h"
+#include "controller/intake.h"
 #include "controller/removal.h"
 #include "controller/replay.h"
 #include "controller/requests.h"
+#include "controller/roster.h"
 #include "controller/server.h"
 #include "controller/stray.h"
 #include "db/store.h"
@@ -144,9 +147,9 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     d->stopping = true;
     server_close(d->server);
     d->server = NULL;
-    for (size_t i = 0; i < d->roster.count; i++)
-        attempt_close(d->roster.jobs[i]);
-    roster_fini(&d->roster);
+    for (size_t i = 0; i < d->roster->count; i++)
+        attempt_close(d->roster->jobs[i]);
+    roster_fini(d->roster);
     removal_close(d);
     farewell_close(d);
     stray_close(d);
@@ -173,7 +176,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
         uv_signal_start(&signals[i], signal_came, numbers[i]);
     }
     int rc = fleet_open(d, err);
-    while (rc == 0 && !d->fleet.facts && !d->stopping)
+    while (rc == 0 && !d->fleet->facts && !d->stopping)
         uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; callers queue up */
     if (rc == 0)
         rc = server_open(&d->server, d, &requests, listen_fd, err);
@@ -199,9 +202,29 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     return rc;
 }
 
+/* The daemon with the parts that daemon.h points to, in one piece of memory. */
+struct whole {
+    struct daemon daemon;
+    struct roster roster;
+    struct fleet  fleet;
+    struct intake intake;
+};
+
+static struct daemon *whole_create(void)
+{
+    struct whole *w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    w->daemon.roster = &w->roster;
+    w->daemon.fleet = &w->fleet;
+    w->daemon.intake = &w->intake;
+    w->roster.applied = effect_applied;
+    return &w->daemon;
+}
+
 int daemon_run(const struct daemon_options *options, struct err *err)
 {
-    struct daemon *d = calloc(1, sizeof(*d));
+    struct daemon *d = whole_create();
     char socket[PATH_MAX + 16], db[PATH_MAX + 16];
     const char *die = getenv("JOBCTL_TEST_DIE_AT_EVENT");
     int lock = -1, listen_fd, rc = -1;
@@ -210,7 +233,6 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of the request */
     many_descriptors();
-    d->applied = effect_applied;
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
     if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)

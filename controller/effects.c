@@ -7,10 +7,12 @@
 #include "agent/log.h"
 #include "controller/attempt.h"
 #include "controller/daemon.h"
+#include "controller/fleet.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/members.h"
 #include "controller/record.h"
+#include "controller/roster.h"
 #include "controller/server.h"
 #include "engine/err.h"
 
@@ -56,7 +58,7 @@ void effect_perform(struct job *job, enum job_effect effect)
         attempt_stop(job);
         return;
     case DO_REPORT:
-        roster_remove(&d->roster, job);
+        roster_remove(d->roster, job);
         fleet_dirty(d);
         return;
     }

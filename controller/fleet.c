@@ -17,6 +17,7 @@
 #include "controller/job_apply.h"
 #include "controller/placement.h"
 #include "controller/remote.h"
+#include "controller/roster.h"
 #include "db/nodes.h"
 #include "engine/err.h"
 
@@ -34,11 +35,11 @@ static void read_boot_id(char *out, size_t size)
 
 static void take_facts(struct daemon *d, json_t *facts)
 {
-    struct fleet *f = &d->fleet;
+    struct fleet *f = d->fleet;
     f->probe = NULL;
     json_decref(f->facts);
     f->facts = facts;
-    f->gpus = plan_count_gpus(facts);
+    d->gpus = plan_count_gpus(facts);
     char *text = json_dumps(facts, JSON_COMPACT);
     struct err err = { 0 };
     const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = f->cpus,
@@ -51,7 +52,7 @@ static void take_facts(struct daemon *d, json_t *facts)
 
 int fleet_open(struct daemon *d, struct err *err)
 {
-    struct fleet *f = &d->fleet;
+    struct fleet *f = d->fleet;
     cpu_set_t set;
     if (gethostname(f->node, sizeof(f->node)) < 0)
         return err_set(err, ERR_SYSTEM, "cannot read this machine's name: %m");
@@ -68,7 +69,7 @@ int fleet_open(struct daemon *d, struct err *err)
 
 void fleet_close(struct daemon *d)
 {
-    struct fleet *f = &d->fleet;
+    struct fleet *f = d->fleet;
     fleet_probe_close(f->probe);
     uv_close((uv_handle_t *)&f->soon, NULL);
     uv_close((uv_handle_t *)&f->wake, NULL);
@@ -81,11 +82,11 @@ void fleet_close(struct daemon *d)
 
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
 {
-    *cpus = d->fleet.cpus;
-    *gpus = d->fleet.gpus;
-    for (size_t i = 0; i < d->roster.count; i++) {
-        *cpus -= d->roster.jobs[i]->core.cpus;
-        *gpus -= d->roster.jobs[i]->core.gpus;
+    *cpus = d->fleet->cpus;
+    *gpus = d->gpus;
+    for (size_t i = 0; i < d->roster->count; i++) {
+        *cpus -= d->roster->jobs[i]->core.cpus;
+        *gpus -= d->roster->jobs[i]->core.gpus;
     }
     if (*cpus < 0)
         *cpus = 0;
@@ -101,7 +102,7 @@ static void judge_after(struct sched_job *s, struct job *job)
     for (size_t i = 0; i < job->nafter; i++) {
         struct job_after *a = &job->after[i];
         struct job_row row;
-        if (!a->settled && !roster_find(&d->roster, a->id)) {
+        if (!a->settled && !roster_find(d->roster, a->id)) {
             a->settled = true;
             a->succeeded = jobs_get(&row, d->store, a->id, NULL) == 0 &&
                            strcmp(row.result, "succeeded") == 0;
@@ -116,9 +117,9 @@ static void judge_after(struct sched_job *s, struct job *job)
 
 static int gather(struct daemon *d, size_t *count, int64_t now_ms)
 {
-    struct fleet *f = &d->fleet;
-    if (f->room < d->roster.count) {
-        size_t room = d->roster.count + d->roster.count / 2 + 64;
+    struct fleet *f = d->fleet;
+    if (f->room < d->roster->count) {
+        size_t room = d->roster->count + d->roster->count / 2 + 64;
         struct sched_job *queue = reallocarray(f->queue, room, sizeof(*queue));
         if (!queue)
             return -1;
@@ -126,8 +127,8 @@ static int gather(struct daemon *d, size_t *count, int64_t now_ms)
         f->room = room;
     }
     size_t n = 0;
-    for (size_t i = 0; i < d->roster.count; i++) {
-        struct job *job = d->roster.jobs[i];
+    for (size_t i = 0; i < d->roster->count; i++) {
+        struct job *job = d->roster->jobs[i];
         if (!job_core_waits(&job->core))
             continue;
         f->queue[n] = (struct sched_job){
@@ -188,7 +189,7 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
 static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
 {
     struct err err = { 0 };
-    struct job *job = roster_find(&d->roster, s->id);
+    struct job *job = roster_find(d->roster, s->id);
     char text[160], tag[24];
     int rc = 0;
     if (!job || !job_core_waits(&job->core))
@@ -209,8 +210,8 @@ static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
 static int64_t limits(struct daemon *d, int64_t now_ms)
 {
     int64_t next = -1;
-    for (size_t i = d->roster.count; i-- > 0;) {
-        struct job *job = d->roster.jobs[i];
+    for (size_t i = d->roster->count; i-- > 0;) {
+        struct job *job = d->roster->jobs[i];
         const struct job_core *c = &job->core;
         if (!job->max_duration_ms || !c->started_ms || c->state == JOB_STOPPING)
             continue;
@@ -237,16 +238,16 @@ static int64_t limits(struct daemon *d, int64_t now_ms)
 static void pass(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
-    struct fleet *f = &d->fleet;
+    struct fleet *f = d->fleet;
     const uint64_t began = uv_hrtime();
     const int64_t now_ms = daemon_now_ms();
-    struct sched_node node = { .cpus = f->cpus, .gpus = f->gpus };
+    struct sched_node node = { .cpus = f->cpus, .gpus = d->gpus };
     size_t count = 0;
     fleet_free(d, &node.cpus_free, &node.gpus_free);
     if (!f->facts)
         return;             /* the probe's answer asks for another pass */
     if (gather(d, &count, now_ms) < 0) {
-        log_error(NULL, "out of memory for a queue of %zu jobs", d->roster.count);
+        log_error(NULL, "out of memory for a queue of %zu jobs", d->roster->count);
         return;
     }
     int64_t wake = sched_run(f->queue, count, &node, now_ms);
@@ -268,7 +269,7 @@ static void pass(uv_timer_t *timer)
 
 void fleet_dirty(struct daemon *d)
 {
-    struct fleet *f = &d->fleet;
+    struct fleet *f = d->fleet;
     if (!d->stopping && !uv_is_active((uv_handle_t *)&f->soon))
         uv_timer_start(&f->soon, pass, f->cost_us < 33000 ? f->cost_us * 30 / 1000 : 1000, 0);
 }

@@ -24,7 +24,7 @@ struct fleet_probe;
 struct fleet {
     char              node[64];
     char              boot_id[64];
-    int64_t           cpus, gpus;
+    int64_t           cpus;             /* its GPUs: struct daemon */
     json_t           *facts;            /* of `jobctl-agent probe`; NULL until it has answered */
     struct fleet_probe *probe;          /* while it is asked */
     struct sched_job *queue;

@@ -8,6 +8,7 @@
 #include "agent/buf.h"
 #include "agent/log.h"
 #include "controller/daemon.h"
+#include "controller/fleet.h"
 #include "controller/remote.h"
 
 enum { PATIENCE_MS = 15000, ANSWER_MAX = 4 * 1024 * 1024 };

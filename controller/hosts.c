@@ -8,8 +8,10 @@
 
 #include "agent/log.h"
 #include "controller/daemon.h"
+#include "controller/fleet.h"
 #include "controller/job.h"
 #include "controller/remote.h"
+#include "controller/roster.h"
 #include "controller/utc.h"
 #include "db/nodes.h"
 #include "engine/err.h"
@@ -42,8 +44,8 @@ static bool has_node(const struct job *job, const char *name)
 /* `except`: NULL, or a job that does not count. */
 static int64_t holder_of(const struct daemon *d, const struct job *except, const char *name)
 {
-    for (size_t i = 0; i < d->roster.count; i++) {
-        const struct job *job = d->roster.jobs[i];
+    for (size_t i = 0; i < d->roster->count; i++) {
+        const struct job *job = d->roster->jobs[i];
         if (job != except && job->core.live && job->remote == &remote_ssh && has_node(job, name))
             return job->core.id;
     }
@@ -179,7 +181,7 @@ int hosts_drain(struct daemon *d, const char *name, const char *reason, struct e
 int hosts_resume(struct daemon *d, const char *name, struct err *err)
 {
     struct host *h = find(d, name);
-    if (!h && strcmp(name, d->fleet.node) == 0)
+    if (!h && strcmp(name, d->fleet->node) == 0)
         return 0;
     if (!h)
         return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
@@ -197,7 +199,7 @@ int hosts_remove(struct daemon *d, const char *name, struct err *err)
     if (holder)
         return err_set(err, ERR_CONFLICT, "job %lld is on %s; cancel it first, or `jobctl nodes drain "
                        "%s` and wait", (long long)holder, name, name);
-    if (strcmp(name, d->fleet.node) == 0)
+    if (strcmp(name, d->fleet->node) == 0)
         return err_set(err, ERR_CONFLICT, "%s is this machine; `jobctl nodes drain %s` keeps jobs "
                        "away from it", name, name);
     if (nodes_remove(d->store, name, err) < 0)
@@ -219,7 +221,7 @@ void hosts_list(const struct daemon *d, json_t *nodes)
         const int64_t holder = holder_of(d, NULL, h->name);
         const char *state = h->drained ? "drained" : h->error[0] ? "failing"
                             : holder ? "busy" : h->seen_ms ? "free" : "new";
-        if (strcmp(h->name, d->fleet.node) == 0)
+        if (strcmp(h->name, d->fleet->node) == 0)
             continue;
         json_array_append_new(nodes, json_pack(
             "{s:s, s:s, s:n, s:n, s:[], s:n, s:o, s:s, s:I, s:s, s:o, s:o}", "name", h->name,

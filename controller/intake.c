@@ -4,15 +4,17 @@
 
 #include "agent/log.h"
 #include "controller/daemon.h"
+#include "controller/fleet.h"
 #include "controller/job.h"
 #include "controller/record.h"
+#include "controller/roster.h"
 #include "controller/server.h"
 #include "db/store.h"
 
 /* Before a job is recorded: its batch is open. */
 static int join(struct daemon *d, struct err *err)
 {
-    struct intake *in = &d->intake;
+    struct intake *in = d->intake;
     if (in->open)
         return 0;
     if (store_begin(d->store, err) < 0)
@@ -26,7 +28,7 @@ static int join(struct daemon *d, struct err *err)
 /* The job just recorded did not make it: neither does its batch. */
 static void fail(struct daemon *d, const struct err *err)
 {
-    struct intake *in = &d->intake;
+    struct intake *in = d->intake;
     if (!in->open)
         return;
     store_rollback(d->store);
@@ -36,9 +38,9 @@ static void fail(struct daemon *d, const struct err *err)
     log_error(NULL, "%lld submits were not stored: %s", (long long)(d->next_id - in->first_id),
               err->text);
     for (int64_t id = d->next_id; id-- > in->first_id;) {
-        struct job *job = roster_find(&d->roster, id);
+        struct job *job = roster_find(d->roster, id);
         if (job)
-            roster_remove(&d->roster, job);
+            roster_remove(d->roster, job);
         server_wake(d->server, id);
     }
     d->next_id = in->first_id;
@@ -56,7 +58,7 @@ int intake_submit(struct job *job, const json_t *body, const char *yaml, const c
     if (rc == 0)
         rc = record_submit(job, &out, yaml, canonical, err);
     if (rc == 0)
-        rc = roster_add(&d->roster, job, err);
+        rc = roster_add(d->roster, job, err);
     core_output_fini(&out);
     if (rc < 0) {
         fail(d, err);
@@ -68,7 +70,7 @@ int intake_submit(struct job *job, const json_t *body, const char *yaml, const c
 
 bool intake_flush(struct daemon *d)
 {
-    struct intake *in = &d->intake;
+    struct intake *in = d->intake;
     struct err err = { 0 };
     if (!in->open)
         return false;

@@ -37,7 +37,7 @@ static void wants(struct job *job, const json_t *spec)
     const json_t *r = json_object_get(spec, "resources");
     const json_t *gpus = json_object_get(r, "gpus"), *ranks = json_object_get(r, "ranks");
     int64_t asked = number_or(gpus, -1);
-    int64_t here = asked < 0 ? job->daemon->fleet.gpus : asked;
+    int64_t here = asked < 0 ? job->daemon->gpus : asked;
     bool train = json_is_object(json_object_get(spec, "train"));
     wants_nodes(job, spec, train);
     if (job->remote != &remote_local) {

@@ -8,6 +8,7 @@
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/record.h"
+#include "controller/roster.h"
 
 static void log_change(const struct job *job, const struct job_core *was)
 {
@@ -45,6 +46,6 @@ int job_apply(struct job *job, const struct core_input *in, const struct job_tol
     const enum job_effect effect = out.effect;
     core_output_fini(&out);
     log_change(job, &was);
-    job->daemon->applied(job, told, effect);
+    job->daemon->roster->applied(job, told, effect);
     return 0;
 }

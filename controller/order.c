@@ -10,6 +10,8 @@
 
 #include "agent/plan.h"
 #include "controller/daemon.h"
+#include "controller/fleet.h"
+#include "controller/intake.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/remote.h"
@@ -25,7 +27,7 @@ static const char *body_text(const json_t *body, const char *key)
 /* Several nodes played by this machine: each has GPUs of its own. */
 static int share_fits(const struct job *job, struct err *err)
 {
-    const int64_t here = job->daemon->fleet.gpus;
+    const int64_t here = job->daemon->gpus;
     if (job->node_gpus < 0 && here > 0)
         return err_set(err, ERR_USAGE, "resources.gpus: %d nodes are to share the %lld GPU%s of this "
                        "machine; say how many each gets, at most %lld", job->nodes, (long long)here,
@@ -41,7 +43,7 @@ static int share_fits(const struct job *job, struct err *err)
 
 int order_fits(const struct job *job, const json_t *spec, struct err *err)
 {
-    const struct fleet *f = &job->daemon->fleet;
+    const struct fleet *f = job->daemon->fleet;
     json_t *plan = NULL;
     if (job->remote == &remote_slurm)
         return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs the program "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "controller/daemon.h"
+#include "controller/fleet.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/remote.h"
@@ -168,7 +169,7 @@ static json_t *taken(struct choice *c, int n)
     for (int i = n; i < c->count; i++)
         if (c->list[i].why[0])
             leave_out(c, c->list[i].name, c->list[i].why);
-    body = json_pack("{s:s}", "node", played ? job->daemon->fleet.node : c->list[0].name);
+    body = json_pack("{s:s}", "node", played ? job->daemon->fleet->node : c->list[0].name);
     if (body && n > 1)
         json_object_set(body, "nodes", names);
     if (body && json_array_size(c->left_out) > 0)
@@ -227,14 +228,14 @@ json_t *placement_make(struct job *job)
         return ask_slurm(job);
     if (job->remote == &remote_ssh)
         return choose(job);
-    hosts_look(&here, job, job->daemon->fleet.node);
+    hosts_look(&here, job, job->daemon->fleet->node);
     if (here.drained) {
         snprintf(job->unplaced, sizeof(job->unplaced), "waits for this machine, which is drained%s"
                  "%.80s; `jobctl nodes resume %s` lets it have jobs again",
-                 here.drained[0] ? ": " : "", here.drained, job->daemon->fleet.node);
+                 here.drained[0] ? ": " : "", here.drained, job->daemon->fleet->node);
         return NULL;
     }
-    return job->nodes > 1 ? choose(job) : json_pack("{s:s}", "node", job->daemon->fleet.node);
+    return job->nodes > 1 ? choose(job) : json_pack("{s:s}", "node", job->daemon->fleet->node);
 }
 
 /* ---- what Slurm gave ---- */

@@ -9,7 +9,9 @@
 #include "agent/log.h"
 #include "controller/daemon.h"
 #include "controller/effects.h"
+#include "controller/fleet.h"
 #include "controller/job.h"
+#include "controller/roster.h"
 #include "db/events.h"
 #include "engine/err.h"
 
@@ -93,7 +95,7 @@ static int replay_one(struct daemon *d, int64_t id, struct err *err)
         if (!job->attempt || attempts_get(job->attempt, d->store, id, job->core.attempt, err) < 0)
             goto out;
     }
-    if (roster_add(&d->roster, job, err) < 0)
+    if (roster_add(d->roster, job, err) < 0)
         goto out;
     job = NULL;
     rc = 0;
@@ -117,11 +119,11 @@ int replay_all(struct daemon *d, struct err *err)
         if (replay_one(d, ids.list[i], &one) < 0)
             log_error(NULL, "job %lld is left alone: %s", (long long)ids.list[i], one.text);
     }
-    for (size_t i = 0; i < d->roster.count; i++)
-        effect_perform(d->roster.jobs[i], job_fsm_resume(d->roster.jobs[i]->core.state));
+    for (size_t i = 0; i < d->roster->count; i++)
+        effect_perform(d->roster->jobs[i], job_fsm_resume(d->roster->jobs[i]->core.state));
     fleet_dirty(d);                 /* time limits of those that run, too */
-    if (d->roster.count > 0)
-        log_info(NULL, "%zu jobs are not done", d->roster.count);
+    if (d->roster->count > 0)
+        log_info(NULL, "%zu jobs are not done", d->roster->count);
     rc = 0;
 out:
     free(ids.list);

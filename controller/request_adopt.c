@@ -14,6 +14,7 @@
 
 #include "controller/daemon.h"
 #include "controller/event_text.h"
+#include "controller/intake.h"
 #include "controller/order.h"
 #include "controller/request_job.h"
 #include "controller/requests.h"
@@ -153,7 +154,7 @@ void request_adopt(struct request *r)
         err_set(&err, ERR_NOT_FOUND, "there is no directory '%.300s'", text_of(body, "dir"));
     else if (adopt(&id, d, dir, body, &err) == 0) {
         intake_flush(d);
-        request_job_submitted(r, id, d->intake.batch);
+        request_job_submitted(r, id, d->intake->batch);
         return;
     }
     request_fail(r, &err, NULL);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "controller/daemon.h"
+#include "controller/intake.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "db/jobs.h"
@@ -38,7 +39,7 @@ void request_job_answer(struct request *r, int status, int64_t id)
 
 void request_job_submitted(struct request *r, int64_t id, int64_t batch)
 {
-    const struct intake *in = &request_daemon(r)->intake;
+    const struct intake *in = request_daemon(r)->intake;
     if (batch == in->failed)
         request_fail(r, &in->err, NULL);
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_nodes.c - what is known of this machine and of the others, and what a person decides about them */
+#include "controller/fleet.h"
 #include "controller/requests.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 
 static void tell_here(const struct daemon *d, json_t *nodes)
 {
-    const struct fleet *f = &d->fleet;
+    const struct fleet *f = d->fleet;
     const char *drained = hosts_drained(d, f->node);
     int64_t cpus, gpus;
     fleet_free(d, &cpus, &gpus);

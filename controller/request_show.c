@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_show.c - what is known, without waiting: lists, one job, curves */
+#include "controller/fleet.h"
 #include "controller/requests.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "controller/request_job.h"
+#include "controller/roster.h"
 #include "controller/row.h"
 #include "controller/server.h"
 #include "controller/utc.h"
@@ -39,14 +41,14 @@ static int list_stored(void *ctx, const struct job_row *row)
     struct list *l = ctx;
     if (l->name && strcmp(l->name, row->name) != 0)
         return 0;
-    const struct job *job = roster_find(&l->daemon->roster, row->id);
+    const struct job *job = roster_find(l->daemon->roster, row->id);
     json_array_append_new(l->jobs, job ? row_of_job(job) : row_of_stored(l->daemon, row));
     return json_array_size(l->jobs) >= (size_t)l->limit;
 }
 
 static void list_open(struct list *l, int64_t before)
 {
-    const struct roster *roster = &l->daemon->roster;
+    const struct roster *roster = l->daemon->roster;
     for (size_t i = roster->count; i-- > 0 && json_array_size(l->jobs) < (size_t)l->limit;) {
         const struct job *job = roster->jobs[i];
         if ((before <= 0 || job->core.id < before) &&
@@ -267,7 +269,7 @@ static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
 /* Where the time of its ranks went, in seconds: what is stored, or of a living job up to now. */
 static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
 {
-    const struct job *job = roster_find(&d->roster, id);
+    const struct job *job = roster_find(d->roster, id);
     struct spending s;
     if (job)
         job_core_spent(&s, &job->core, daemon_now_ms());
@@ -364,5 +366,5 @@ void request_version(struct request *r)
     const struct daemon *d = request_daemon(r);
     request_answer(r, 200, json_pack("{s:s, s:I, s:s, s:o, s:s}", "version", JOBCTL_VERSION, "pid",
                                      (json_int_t)getpid(), "home", d->home, "started_at",
-                                     utc_json(d->started_ms), "boot_id", d->fleet.boot_id));
+                                     utc_json(d->started_ms), "boot_id", d->fleet->boot_id));
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_submit.c - POST /v1/jobs and /retry: from a text to a job that is committed */
+#include "controller/fleet.h"
+#include "controller/intake.h"
 #include "controller/requests.h"
 
 #include <stdio.h>
@@ -62,8 +64,8 @@ static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
     struct job *job = job_create(d, d->next_id, o->spec, err);
     if (!job || order_fits(job, o->spec, err) < 0)
         goto out;
-    if (job->remote == &remote_local && json_object_size(d->fleet.facts) > 0 &&
-        plan_make(&plan, d->fleet.facts, o->spec, err) < 0)
+    if (job->remote == &remote_local && json_object_size(d->fleet->facts) > 0 &&
+        plan_make(&plan, d->fleet->facts, o->spec, err) < 0)
         goto out;
     notes = json_array();
     if (json_object_get(plan, "why"))
@@ -131,7 +133,7 @@ void request_submit(struct request *r)
         if (order_place(&id, d, &o, &err) < 0)
             goto fail;
         memo[0] = id;
-        memo[1] = d->intake.batch;
+        memo[1] = d->intake->batch;
         request_sleep(r, id, WAIT_MAX_S * 1000);
     }
     json_decref(o.spec);
@@ -170,7 +172,7 @@ void request_retry(struct request *r)
     if (order_place(&id, d, &o, &err) < 0)
         goto fail;
     intake_flush(d);
-    request_job_submitted(r, id, d->intake.batch);
+    request_job_submitted(r, id, d->intake->batch);
     goto out;
 fail:
     request_fail(r, &err, NULL);

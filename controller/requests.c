@@ -4,9 +4,11 @@
 
 #include "controller/attempt.h"
 #include "controller/daemon.h"
+#include "controller/intake.h"
 #include "controller/job.h"
 #include "controller/job_apply.h"
 #include "controller/request_job.h"
+#include "controller/roster.h"
 #include "controller/server.h"
 #include "engine/err.h"
 
@@ -19,7 +21,7 @@ static struct job *open_job(struct request *r)
     int64_t id;
     if (request_job_id(&id, d, request_job(r), &err) < 0)
         goto fail;
-    struct job *job = roster_find(&d->roster, id);
+    struct job *job = roster_find(d->roster, id);
     if (job)
         return job;
     if (jobs_get(&row, d->store, id, &err) == 0)

@@ -10,12 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "controller/job_fsm.h"
+
 struct err;
 struct job;
+struct job_told;
 
 struct roster {
     struct job **jobs;          /* borrowed for reading; may move when a job is added */
     size_t       count, room;
+    /* An input is stored (job_apply.h): what follows calls all that gives inputs (effects.h). */
+    void       (*applied)(struct job *job, const struct job_told *told, enum job_effect effect);
 };
 
 /* Takes the job over; its id must be larger than all before. */

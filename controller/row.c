@@ -8,6 +8,7 @@
 
 #include "controller/daemon.h"
 #include "controller/job.h"
+#include "controller/roster.h"
 #include "controller/utc.h"
 #include "db/checkpoints.h"
 #include "engine/err.h"
@@ -138,7 +139,7 @@ json_t *row_of_stored(struct daemon *d, const struct job_row *row)
 
 json_t *row_of_id(struct daemon *d, int64_t id, struct err *err)
 {
-    const struct job *job = roster_find(&d->roster, id);
+    const struct job *job = roster_find(d->roster, id);
     struct job_row stored;
     json_t *row = NULL;
     if (job)

@@ -15,6 +15,7 @@
 #include "controller/event_text.h"
 #include "controller/job.h"
 #include "controller/job_view.h"
+#include "controller/roster.h"
 #include "controller/row.h"
 #include "controller/utc.h"
 #include "db/events.h"
@@ -263,7 +264,7 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     buf_init(&text);
     if (!row || !s.evidence || events_each(d->store, id, 0, INT64_MAX, tell, &s, err) < 0)
         goto out;
-    const struct job *job = roster_find(&d->roster, id);
+    const struct job *job = roster_find(d->roster, id);
     put_head(&text, row, &s, job && row_obstacle(job));
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
