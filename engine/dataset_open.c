@@ -12,6 +12,7 @@
 #include "engine/dataset_parts.h"
 #include "engine/err.h"
 #include "engine/synthetic.h"
+#include "engine/train_config.h"
 #include "engine/train_spec.h"
 
 static const struct st_tensor *find(const struct dataset *d, const struct shard *s,

@@ -21,35 +21,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/train_config.h"
+
 struct err;
 struct layout;
 struct kern_ops;
-
-enum model_family { MODEL_SANA, MODEL_NEXT };
-
-struct model_config {
-    enum model_family family;
-    int    depth;
-    int    hidden;            /* C */
-    int    heads;             /* of softmax attention; divides C */
-    int    patch;             /* p */
-    int    mlp_hidden;        /* F */
-    bool   qk_norm;
-    int    latent_channels;   /* of x */
-    int    caption_channels;  /* D */
-    int    caption_len;       /* at most; Sana: L of y_embedder.y_embedding */
-    float  caption_dropout;   /* class_dropout_prob */
-    /* SanaMS */
-    int    linear_head_dim;   /* divides C; 32 in every published config */
-    bool   cross_norm;
-    bool   y_norm;
-    float  y_norm_scale;      /* initial weight of attention_y_norm */
-    float  y_norm_eps;
-    /* Next-DiT */
-    int    kv_heads;          /* divides heads */
-    float  norm_eps;
-    bool   learn_sigma;       /* the last layer makes channels that nobody uses */
-};
 
 /* The largest batch a model is created for, and what it keeps of one. */
 struct model_limits {

@@ -20,23 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/train_config.h"
 #include "kernels/kernels.h"
 
 struct err;
 struct layout;
 struct shard;
-
-enum optim_type { OPTIM_ADAMW, OPTIM_CAME };
-
-struct optim_config {
-    enum optim_type type;
-    double          beta[3];      /* CAME uses the third */
-    double          eps[2];       /* CAME uses the second */
-    double          weight_decay;
-    double          clip;         /* 0 = no clip */
-    double          clip_threshold; /* CAME's rms limit, 1 */
-    double          ema;          /* 0 = none */
-};
 
 /* Which part of a layout an optimizer updates. */
 struct optim_share {

@@ -14,17 +14,9 @@
 
 #include <stdint.h>
 
+#include "engine/train_config.h"
+
 struct err;
-
-enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE, SCHEDULE_TYPES };
-
-struct schedule {
-    enum schedule_type type;
-    double             lr;
-    int64_t            warmup;
-    int64_t            steps;  /* of the whole run; cosine needs it */
-    double             floor;  /* cosine ends at lr * floor */
-};
 
 /* -1 (ERR_USAGE) for an unknown name ("constant", "cosine"). */
 int schedule_type_parse(enum schedule_type *type, const char *name, struct err *err);

@@ -15,7 +15,7 @@
 
 struct err;
 
-enum { SYNTHETIC_CHANNELS = 32, SYNTHETIC_SHRINK = 32, SYNTHETIC_SAMPLES = 65536 };
+enum { SYNTHETIC_SAMPLES = 65536 };
 
 struct synthetic;
 

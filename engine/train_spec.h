@@ -13,9 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/model.h"
-#include "engine/optim.h"
-#include "engine/schedule.h"
+#include "engine/train_config.h"
 
 struct err;
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/err.h"
-#include "engine/synthetic.h"
 
 static int heads(const struct train_spec *s, const json_t *job, struct err *err)
 {

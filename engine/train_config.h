@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_config.h - the settings of a model, an optimizer and a learning rate: values only
+ *
+ * A spec fills them in (train_spec.h); model.h, optim.h and schedule.h say what they do. They stand
+ * here so that the agent and the controller can read a spec without seeing the engine.
+ */
+#ifndef ENGINE_TRAIN_CONFIG_H
+#define ENGINE_TRAIN_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum model_family { MODEL_SANA, MODEL_NEXT };
+
+struct model_config {
+    enum model_family family;
+    int    depth;
+    int    hidden;            /* C */
+    int    heads;             /* of softmax attention; divides C */
+    int    patch;             /* p */
+    int    mlp_hidden;        /* F */
+    bool   qk_norm;
+    int    latent_channels;   /* of x */
+    int    caption_channels;  /* D */
+    int    caption_len;       /* at most; Sana: L of y_embedder.y_embedding */
+    float  caption_dropout;   /* class_dropout_prob */
+    /* SanaMS */
+    int    linear_head_dim;   /* divides C; 32 in every published config */
+    bool   cross_norm;
+    bool   y_norm;
+    float  y_norm_scale;      /* initial weight of attention_y_norm */
+    float  y_norm_eps;
+    /* Next-DiT */
+    int    kv_heads;          /* divides heads */
+    float  norm_eps;
+    bool   learn_sigma;       /* the last layer makes channels that nobody uses */
+};
+
+enum optim_type { OPTIM_ADAMW, OPTIM_CAME };
+
+struct optim_config {
+    enum optim_type type;
+    double          beta[3];      /* CAME uses the third */
+    double          eps[2];       /* CAME uses the second */
+    double          weight_decay;
+    double          clip;         /* 0 = no clip */
+    double          clip_threshold; /* CAME's rms limit, 1 */
+    double          ema;          /* 0 = none */
+};
+
+enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_COSINE, SCHEDULE_TYPES };
+
+struct schedule {
+    enum schedule_type type;
+    double             lr;
+    int64_t            warmup;
+    int64_t            steps;  /* of the whole run; cosine needs it */
+    double             floor;  /* cosine ends at lr * floor */
+};
+
+/* Samples of encoders: synthetic (synthetic.h): latents of so many channels, at a 32nd of the resolution. */
+enum { SYNTHETIC_CHANNELS = 32, SYNTHETIC_SHRINK = 32 };
+
+#endif
