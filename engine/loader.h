@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "engine/batch_plan.h"
-#include "engine/step.h"
+#include "engine/step_input.h"
 
 struct dataset;
 struct err;

@@ -15,20 +15,10 @@
 #include "engine/model.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
+#include "engine/step_input.h"
 
 struct err;
 struct state;
-
-/* One micro-batch with every random choice already made by the caller; in this process's memory. */
-struct step_input {
-    int            batch, height, width, text;
-    const float   *x0;       /* [B, channels, H, W] clean latents */
-    const float   *noise;    /* [B, channels, H, W] */
-    const int     *t_index;  /* [B], 0..999, index into the flow tables */
-    const float   *y;        /* [B, text, D] */
-    const float   *mask;     /* [B, text] */
-    const uint8_t *drop;     /* [B]: 1 = caption replaced by the null embedding; NULL = none */
-};
 
 /* How several ranks share the state of a step. */
 struct step_share {
