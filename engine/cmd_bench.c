@@ -18,6 +18,7 @@
 #include "engine/err.h"
 #include "engine/exit_code.h"
 #include "engine/fit.h"
+#include "engine/memory_room.h"
 #include "engine/schedule.h"
 #include "engine/train_spec.h"
 #include "engine/verify_parts.h"

@@ -17,6 +17,7 @@
 #include "engine/err.h"
 #include "engine/exit_code.h"
 #include "engine/fit.h"
+#include "engine/memory_room.h"
 #include "engine/train_spec.h"
 #include "kernels/kernels.h"
 

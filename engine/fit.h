@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "engine/memory.h"
+#include "engine/memory_room.h"
 
 struct err;
 struct train_spec;

@@ -58,13 +58,4 @@ enum { MEMORY_TEXT = 32 };
 /* "33.6 MiB", "12.50 GiB"; returns out. */
 const char *memory_text(int64_t bytes, char out[MEMORY_TEXT]);
 
-/* Memory of the backend's device that is free now, and all of it; 0 where not known. On the CPU
- * the machine's or, if that is less, what the control group still allows. */
-struct memory_room {
-    int64_t free, total;
-};
-struct memory_room memory_room(void);
-/* Of this process's memory, whatever computes. */
-struct memory_room memory_room_here(void);
-
 #endif

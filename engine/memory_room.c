@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_room.c - how much memory there is, and how much is free; see memory.h */
+/* memory_room.c - see memory_room.h */
+#include "engine/memory_room.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/backend.h"
 #include "engine/cgroup.h"
-#include "engine/memory.h"
 #include "kernels/kernels.h"
 
 /* "MemAvailable:    123 kB" of /proc/meminfo, in bytes; 0 where it is not told. */

@@ -13,6 +13,7 @@
 
 #include "engine/backend.h"
 #include "engine/dataset.h"
+#include "engine/memory_room.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 

@@ -23,7 +23,7 @@
 #include "engine/exact.h"
 #include "engine/flight.h"
 #include "engine/layout.h"
-#include "engine/memory.h"
+#include "engine/memory_room.h"
 #include "engine/snapshot.h"
 #include "engine/snapshot_share.h"
 #include "engine/state.h"

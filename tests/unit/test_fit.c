@@ -11,6 +11,7 @@
 
 #include "engine/err.h"
 #include "engine/fit.h"
+#include "engine/memory_room.h"
 #include "engine/train_spec.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -14,6 +14,7 @@
 #include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/memory.h"
+#include "engine/memory_room.h"
 #include "engine/step.h"
 #include "kernels/kernels.h"
 
