@@ -27,7 +27,7 @@ static int verify_one(const char *path, FILE *each)
                                                                                  : length);
     if (verify_case(&r, path, each, &err) < 0) {
         printf("FAILED %.*s: %s\n", stem, name, err.text);
-        return err.code == ERR_DEVICE || err.code == ERR_DEVICE_MEMORY ? command_exit_code(&err)
+        return err.code == ERR_DEVICE || err.code == ERR_DEVICE_MEMORY ? exit_code_of(&err)
                                                                        : 1;
     }
     if (r.failed)

@@ -80,34 +80,8 @@ int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err),
     return rc;
 }
 
-int command_exit_code(const struct err *err)
-{
-    switch (err->code) {
-    case ERR_NONE:
-        return EXIT_DONE;
-    case ERR_USAGE:
-    case ERR_CONFLICT:
-    case ERR_NOT_FOUND:
-        return EXIT_CONFIG;
-    case ERR_DATA:
-    case ERR_SYSTEM:
-        return EXIT_DATA;
-    case ERR_MEMORY:
-        return EXIT_HOST_MEMORY;
-    case ERR_NO_DEVICE:
-        return EXIT_NO_DEVICE;
-    case ERR_DEVICE_MEMORY:
-        return EXIT_GPU_MEMORY;
-    case ERR_DEVICE:
-        return EXIT_GPU_FAULT;
-    case ERR_BUG:
-        break;
-    }
-    return EXIT_BUG;
-}
-
 int command_fail(const char *name, const struct err *err)
 {
     fprintf(stderr, "jobctl-train %s: %s\n", name, err->text);
-    return command_exit_code(err);
+    return exit_code_of(err);
 }

@@ -46,7 +46,4 @@ int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err),
 /* Prints "jobctl-train NAME: sentence" and returns the exit code for it. */
 int command_fail(const char *name, const struct err *err);
 
-/* "EXIT_..." for the code of a failure where nothing more is known. */
-int command_exit_code(const struct err *err);
-
 #endif

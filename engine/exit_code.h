@@ -25,4 +25,9 @@ enum exit_code {
     EXIT_DISK_FULL   = 78
 };
 
+struct err;
+
+/* For the code of a failure of which no more is known. */
+int exit_code_of(const struct err *err);
+
 #endif

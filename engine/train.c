@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/command.h"
 #include "engine/dataset.h"
 #include "engine/dist.h"
 #include "engine/exact.h"
+#include "engine/exit_code.h"
 #include "engine/flight.h"
 #include "engine/loader.h"
 #include "engine/metrics.h"
@@ -211,7 +211,7 @@ static int tell_end(struct train *t, int rc)
     }
     if (t->err.code == ERR_DEVICE_MEMORY && t->code == EXIT_DONE)
         train_memory_lower(t);
-    const int code = t->code != EXIT_DONE ? (int)t->code : command_exit_code(&t->err);
+    const int code = t->code != EXIT_DONE ? (int)t->code : exit_code_of(&t->err);
     progress_failed(t->progress, cause_of((enum exit_code)code), code, t->err.text,
                     code == EXIT_NAN ? t->at : -1);
     fprintf(stderr, "jobctl-train: %s\n", t->err.text);
@@ -309,8 +309,10 @@ int train_run(const json_t *job, const struct train_env *env, struct progress *p
         t->progress = progress;
         code = run_once(t, &again);
         free(t);
-        if (again && train_env_read(&now, &err) < 0)
-            return command_fail("train", &err);
+        if (again && train_env_read(&now, &err) < 0) {
+            fprintf(stderr, "jobctl-train train: %s\n", err.text);
+            return exit_code_of(&err);
+        }
         now.backend = env->backend ? env->backend : now.backend;
     }
     return code;
