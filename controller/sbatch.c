@@ -2,7 +2,6 @@
 /* sbatch.c - see sbatch.h; the template is assembled into the program */
 #include "controller/sbatch.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "agent/buf.h"
+#include "controller/sbatch_text.h"
 #include "engine/err.h"
 
 __asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatch\"\n.byte 0\n"
@@ -21,24 +21,6 @@ enum { VALUE = 4200, OPTIONS = 8192, GRACE_S = 120, GRACE_MAX_S = 65535 };
 void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, const char *nonce)
 {
     snprintf(out, SBATCH_COMMENT, "jobctl:%lld.%lld:%s", (long long)job, (long long)attempt, nonce);
-}
-
-const char *const *sbatch_extras(void)
-{
-    static const char *const extras[] = {
-        "constraint", "exclude", "exclusive", "licenses", "mem", "nodelist", "qos", "reservation",
-        NULL,
-    };
-    return extras;
-}
-
-int sbatch_text_check(const char *text, struct err *err)
-{
-    for (const char *p = text; *p; p++)
-        if (!isalnum((unsigned char)*p) && !strchr("._-,:@%+/&|*()[]=", *p))
-            return err_set(err, ERR_USAGE, "\"%.80s\" cannot stand in a batch script: letters, digits "
-                           "and ._-,:@%%+/&|*()[]= can", text);
-    return 0;
 }
 
 static const json_t *slurm_of(const struct sbatch *s, const char *key)

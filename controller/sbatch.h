@@ -28,10 +28,4 @@ void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, cons
 /* The script, for free(); NULL: a value cannot stand in a script. */
 char *sbatch_render(const struct sbatch *s, struct err *err);
 
-/* May the text stand in a #SBATCH line? Letters, digits and what names and lists of nodes need. */
-int sbatch_text_check(const char *text, struct err *err);
-
-/* Options that `slurm.extra` may have, without the dashes, ended by NULL. */
-const char *const *sbatch_extras(void);
-
 #endif

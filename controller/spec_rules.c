@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "controller/jobspec.h"
-#include "controller/sbatch.h"
+#include "controller/sbatch_text.h"
 #include "controller/spec_faults.h"
 #include "engine/err.h"
 
@@ -90,7 +90,7 @@ static void rule_slurm_extra(struct rule_context *c)
     json_t *value;
     json_object_foreach (json_object_get(slurm, "extra"), key, value) {
         struct err why = {.code = ERR_NONE};
-        const char *const *known = sbatch_extras();
+        const char *const *known = sbatch_text_extras();
         while (*known && strcmp(*known, key) != 0)
             known++;
         if (!*known)
