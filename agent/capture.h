@@ -16,9 +16,6 @@
 struct err;
 struct capture;
 
-#define CAPTURE_OLDER ".1"
-#define CAPTURE_BASE  ".base"
-
 enum { CAPTURE_BYTES = 64 * 1024 * 1024, CAPTURE_TAIL = 8192 };
 
 /* Appends to what is there. */

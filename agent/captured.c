@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/capture.h"
 #include "engine/err.h"
 
 enum { TRIES = 4 };
@@ -24,7 +23,7 @@ int64_t captured_base(const char *path)
 {
     char name[PATH_MAX];
     long long base = 0;
-    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURE_BASE, path) >= sizeof(name))
+    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURED_BASE, path) >= sizeof(name))
         return 0;
     FILE *f = fopen(name, "re");
     if (f && (fscanf(f, "%lld", &base) != 1 || base < 0))
@@ -102,7 +101,7 @@ int captured_read(struct captured *c, const char *path, size_t limit, struct err
     c->data = malloc(limit ? limit : 1);
     if (!c->data)
         return err_set(err, ERR_MEMORY, "out of memory for a part of %s", path);
-    if ((size_t)snprintf(older, sizeof(older), "%s" CAPTURE_OLDER, path) >= sizeof(older))
+    if ((size_t)snprintf(older, sizeof(older), "%s" CAPTURED_OLDER, path) >= sizeof(older))
         return err_set(err, ERR_USAGE, "the path is too long: %s", path);
     for (int i = 0; i < TRIES; i++) {
         int64_t base = captured_base(path);

@@ -12,6 +12,10 @@
 
 struct err;
 
+/* Beside the file NAME: what was written before it, and how many bytes that were. */
+#define CAPTURED_OLDER ".1"
+#define CAPTURED_BASE  ".base"
+
 struct captured {
     int64_t offset; /* in: -N = the last N bytes; out: where `data` begins */
     int64_t size;   /* out: of all that was written; -1: nothing yet */
