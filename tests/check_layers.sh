@@ -36,7 +36,7 @@ function include(path,   to, why) {
     includes++
     to = folder_of(path)
     if (to == "") { fail(FILENAME " includes \"" path "\" without its folder"); return }
-    if (!(to in rank)) { fail(FILENAME " may not include " path ": " to "/ is no room"); return }
+    if (!(to in rank)) { if (!lost[to]++) fail(FILENAME " may not include " path ": " to "/ is no room"); return }
     why = forbidden(at, to)
     if (why == "" && top_of(to) != top_of(at)) why = contract(path)
     if (why != "") fail(FILENAME " may not include " path ": " why)
