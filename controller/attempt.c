@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/log.h"
+#include "agent/wire.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
