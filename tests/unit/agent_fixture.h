@@ -98,9 +98,10 @@ static inline void make_place(void)
     assert_non_null(mkdtemp(dir));
     ssize_t n = readlink("/proc/self/exe", binary, sizeof(binary) - 1);
     binary[n] = '\0';
-    /* .../obj/tests/unit/test_agent */
-    for (int i = 0; i < 4; i++)
-        *strrchr(binary, '/') = '\0';
+    /* .../obj/tests/unit/.../test_agent */
+    char *objects = strstr(binary, "/obj/tests/unit/");
+    assert_non_null(objects);
+    *objects = '\0';
     strcat(binary, "/bin/jobctl-agent");
 }
 

@@ -264,8 +264,9 @@ int main(void)
     snprintf(path, sizeof(path), "%.200s/ncclprof.%d.flight", tmp ? tmp : "/tmp", (int)getpid());
     ssize_t n = readlink("/proc/self/exe", library, 4096);
     library[n > 0 ? n : 0] = '\0';
-    for (int i = 0; i < 4 && strrchr(library, '/'); i++)
-        *strrchr(library, '/') = '\0';
+    char *objects = strstr(library, "/obj/tests/unit/");
+    if (objects)
+        *objects = '\0';
     strcat(library, "/lib/libjobctl_ncclprof.so");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_3),
