@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The real agent of an earlier version, built from its commit, runs while this version takes over: its
+# training is adopted, or told apart and gone on with by an agent of ours; then it is told to stop.
+. "$TOP/tests/e2e/expect.sh"
+cd "$WORK"
+field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^,\"}]*\).*/\1/p" | head -n 1; }
+alive() { grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
+log_has() { grep -q "$1" "$JOBCTL_HOME/daemon.log"; }
+soon() { # COMMAND...: it comes true
+    for _ in $(seq 1200); do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    echo "waited in vain for: $*"
+    cat "$JOBCTL_HOME/daemon.log" "$JOBCTL_HOME"/jobs/1/*/agent.log
+    exit 1
+}
+checkpoints() { ls "$JOBCTL_HOME/jobs/1/checkpoints" | grep -c '^step-'; }
+more_than() { [ "$(jobctl events 1 | grep -c 'checkpoint of step')" -gt "$1" ]; }
+cat >train.yaml <<'YAML'
+name: older
+resources: {ranks: 1, cpus: 1, gpus: 0}
+train:
+  model: {preset: tiny}
+  data: {encoders: synthetic, resolution: 128}
+  batch: {global: 8}
+  steps: 100000000
+  sample: {after: false}
+checkpoint: {every: 100 steps}
+retry: {backoff: 0.05s..0.1s}
+YAML
+
+tried=
+for fixture in "$TOP"/tests/fixtures/*/; do
+    version=$(basename "$fixture") old=$WORK/older
+    git -C "$TOP" cat-file -e "$version^{commit}" 2>/dev/null || continue
+    tried="$tried $version"
+    mkdir "$old"
+    git -C "$TOP" archive "$version" | tar x -C "$old"
+    make -C "$old" -j"$(nproc)" NVCC= build/bin/jobctl build/bin/jobctl-agent build/bin/jobctl-train >make.log 2>&1 ||
+        { tail -n 20 make.log; exit 1; }
+    PATH=$old/build/bin:$PATH jobctl daemon --detach
+    jobctl submit -q train.yaml
+    soon more_than 1
+    daemon=$(daemon_pid) agent=$(field pid <"$JOBCTL_HOME/jobs/1/1/agent.json")
+    kill -KILL "$daemon"
+    soon eval "! alive $daemon"
+    rm "$JOBCTL_HOME/daemon.log"
+    jobctl daemon --detach
+    soon log_has 'speaks protocol version\|agent is here'
+    alive "$agent"
+    if log_has 'agent is here'; then
+        # Its programs are replaced while it runs, as an installation does; the next generation has ours.
+        cp "$BIN/jobctl-train" "$old/build/bin/new"
+        mv "$old/build/bin/new" "$old/build/bin/jobctl-train"
+        known=$(jobctl events 1 | grep -c 'checkpoint of step')
+        soon more_than "$known"
+        kill -KILL "$(jobctl events 1 --json | grep -o '"pids": *\[[0-9]*' | grep -o '[0-9]*$' | tail -n 1)"
+        soon eval 'jobctl show 1 --json | grep -q "\"generation\": *2"'
+        known=$(jobctl events 1 | grep -c 'checkpoint of step')
+        soon more_than "$known"
+        [ "$(field pid <"$JOBCTL_HOME/jobs/1/1/agent.json")" = "$agent" ]
+        echo "the agent of $version is adopted"
+    else
+        kill -KILL "$agent"
+        soon eval 'jobctl show 1 --json | grep -q "\"attempt\": *2"'
+        known=$(jobctl events 1 | grep -c 'checkpoint of step')
+        soon more_than "$known"
+        echo "the agent of $version is told apart"
+    fi
+    jobctl cancel 1 -q
+    code 3 jobctl wait 1 --timeout 60
+    soon eval "! alive $agent"
+    kill "$(daemon_pid)"
+    soon test ! -e "$JOBCTL_HOME/jobctl.sock"
+    rm -rf "$JOBCTL_HOME" "$old"
+done
+[ -n "$tried" ] || { echo "this clone has no commit of tests/fixtures: git fetch --unshallow"; exit 77; }
