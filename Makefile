@@ -158,6 +158,16 @@ GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.j
 golden: $(BIN)/jobctl-train  ## the engine against numbers from the models' authors' code
 	@$(BIN)/jobctl-train verify $(GOLDEN)
 
+# Processors that this machine may not be: see tests/cpus/run.sh.  An emulator takes long over the rest.
+CPU_TESTS := $(foreach n,processor conv heads update,$(call unit,$(n)))
+CPU_MORE  := $(foreach n,norm pointwise matmul rmsmod attention,$(call unit,$(n)))
+cpus cpus-all: $(BIN)/jobctl $(BIN)/jobctl-train $(OBJ)/tests/cpus/portable $(CPU_TESTS)
+cpus:  ## the engine as on processors without AVX, with AVX2, with AVX-512
+	@$(if $(X86),tests/cpus/run.sh $(BIN) $(OBJ)/tests/cpus/portable $(CPU_TESTS),echo "not an x86-64 processor: skipped")
+
+cpus-all: $(CPU_MORE)
+	@ALL_CASES=1 tests/cpus/run.sh $(BIN) $(OBJ)/tests/cpus/portable $(CPU_TESTS) $(CPU_MORE)
+
 # The compiler of the systems that notebook VMs have; it once got vectors wrong that a newer one gets right.
 OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv heads matmul norm pointwise rmsmod update step,$(call unit,$(t))))
 older:  ## the engine and its numbers once more through gcc 11
@@ -183,6 +193,7 @@ test: bootstrap  ## everything: units, golden numbers, simulation, end to end, s
 	@$(MAKE) --no-print-directory -j$(JOBS) all units
 	@$(MAKE) --no-print-directory check house
 	@$(MAKE) --no-print-directory golden
+	@$(MAKE) --no-print-directory cpus
 	@$(MAKE) --no-print-directory older
 	@$(MAKE) --no-print-directory cuda-cpu
 	@$(MAKE) --no-print-directory sim
@@ -199,6 +210,7 @@ clang: $(OBJ)/flags  ## every source and header once more through clang's warnin
 
 soak: $(PROGRAMS) $(SIMS)  ## the tests that take long: three seeds of the demo, ten thousand steps, many simulations
 	@$(MAKE) --no-print-directory sim SEEDS=300000
+	@$(MAKE) --no-print-directory cpus-all
 	@E2E_TIMEOUT=1800 tests/run_e2e.sh $(BIN) $(wildcard tests/soak/*.sh)
 
 asan:  ## the unit tests and the fuzzers' corpus again, under address and undefined-behaviour sanitizers
@@ -352,10 +364,14 @@ $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TE
 	$(Q)$(CC) $(FLAGS) $(if $(FUZZING),-fsanitize=fuzzer) -MMD -MP -MF $@.d -o $@ $< \
 	  $(if $(FUZZING),,tests/fuzz/replay.c) $(TEST_LIBS) $(ALL_LD)
 
+$(OBJ)/tests/cpus/%: tests/cpus/%.c $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
+	$(Q)$(CC) $(FLAGS) -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(ALL_LD)
+
 $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $<")
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
--include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d)
+-include $(OBJS:.o=.d) $(SLURM_SRCS:%.c=$(OBJ)/%.d) $(SSH_SRCS:%.c=$(OBJ)/%.d) $(wildcard $(OBJ)/*/main.d) $(UNITS:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d
 FORCE:
-.PHONY: all cuda-cpu check-gpu house check units layers pure circles guards baseline resources sim golden older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE
+.PHONY: all cuda-cpu check-gpu house check units layers pure circles guards baseline resources sim golden cpus cpus-all older e2e test soak asan corpus fuzz fuzzers bench bench-store bench-scale bench-hosts bench-dist bootstrap release-check demo install clean help FORCE
