@@ -40,12 +40,12 @@ source    = $(or $(if $(word 2,$(filter %/$(1),$(FILES))),,$(filter %/$(1),$(FIL
 object    = $(patsubst %.c,$(OBJ)/%.o,$(call source,$(1)))
 
 # Each kernel source is compiled once per instruction set; ops_ref.c picks a
-# table when it runs.  See kernels/table.h.
+# table when it runs.  See kernels/isa_table.h.
 X86      := $(filter x86_64,$(shell uname -m))
 SIMD     := $(filter-out %/ops_ref.c %/rng_ref.c,$(filter kernels/%_ref.c,$(FILES)))
 SIMD_OBJ := $(if $(X86),$(SIMD:%.c=$(OBJ)/%.avx2.o) $(SIMD:%.c=$(OBJ)/%.avx512.o))
 
-# Numbers: vectors (omp simd, no OpenMP threads: kernels/team.h), and never a multiply-add that the source does not
+# Numbers: vectors (omp simd, no OpenMP threads: kernels/thread_pool.h), and never a multiply-add that the source does not
 # ask for: the flow tables and random numbers need the same bits on every build.
 # The vector kernels may use one: theirs are the bits of one processor anyway.
 FLAGS_simd    := -ffp-contract=fast

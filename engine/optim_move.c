@@ -11,7 +11,7 @@
 #include "engine/layout.h"
 #include "engine/optim_parts.h"
 #include "engine/shard.h"
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 enum { PAGE = 1024 /* floats: blocks begin at pages, so that whole ones can be shared */ };
 

@@ -17,7 +17,7 @@
 #include "engine/snapshot_parts.h"
 #include "engine/state.h"
 #include "kernels/kernels.h"
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 static bool is_saved(const struct state_part *p)
 {

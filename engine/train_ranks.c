@@ -25,7 +25,7 @@
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 enum {
     PIECE = 1 << 20,     /* floats that one core digests at a time */

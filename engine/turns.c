@@ -10,7 +10,7 @@
 #include "engine/snapshot.h"
 #include "engine/state.h"
 #include "engine/step.h"
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 enum { NONE = -1 };
 

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 enum { LINE = 1024 };
 

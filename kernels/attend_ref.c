@@ -14,10 +14,10 @@
 #include <float.h>
 #include <math.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 #include "kernels/tile.h"
 
 /* A block of scores is 128 KiB: it stays in the second cache. */

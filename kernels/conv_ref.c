@@ -6,10 +6,10 @@
  * Above, below and beside the image lies a row of zeros.  A channel's sums stay
  * with one thread, in one order.
  */
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 enum {
     TILE = 320,  /* channels of a task at most: its weights stay in the first cache */

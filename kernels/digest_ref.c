@@ -3,8 +3,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/table.h"
 
 static uint64_t digest(const void *bytes, size_t n, uint64_t seed)
 {

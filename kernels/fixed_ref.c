@@ -4,10 +4,10 @@
 #include <stdbool.h>
 
 #include "kernels/fixed.h"
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 enum { UNIT = 4096 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_ref.c - operations that another device fuses, as what they are: the plain ones in a row */
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/table.h"
 
 static const struct kern_ops *own; /* the table that these functions are in */
 

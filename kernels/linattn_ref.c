@@ -8,10 +8,10 @@
  */
 #include <cblas.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 #define EPS 1e-8f
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_ref.c - rectified flow: the noised input, the loss and its gradient */
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 enum { BLOCK = 4096 };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/table.h"
 
 enum { ALIGN = 64 };
 

@@ -28,7 +28,7 @@
 #include "kernels/patch.cu"
 #include "kernels/pointwise.cu"
 #include "kernels/residual.cu"
-#include "kernels/mix.cu"
+#include "kernels/glumbconv.cu"
 
 static struct kern_ops table;
 static struct kern_cuda opened;

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
-#include "kernels/table.h"
 
 #define FILL(ops, suffix)               \
     do {                                \

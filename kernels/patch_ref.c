@@ -5,9 +5,9 @@
  * so its weights ask for (channel, row, column); the output is (row, column,
  * channel).
  */
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 struct patch_args {
     float            *to;

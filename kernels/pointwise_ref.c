@@ -6,10 +6,10 @@
  */
 #include <math.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 enum { LINE = 1024, SUM_ROWS = 32 };
 

@@ -4,10 +4,10 @@
  * Of squares: the array is cut into at most 1024 chunks, each summed in sixteen double
  * lanes; the chunks are added in order.  Any number of threads, same bits.
  */
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 #include "kernels/tile.h"
 
 enum { CHUNKS = 1024, CHUNK_MIN = 4096 };

@@ -12,10 +12,10 @@
  */
 #include <math.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 enum { BLOCK_ROWS = 32, SLICE = 16 }; /* SLICE: groups of LANES columns */
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 struct rng rng_make(uint64_t seed, uint32_t epoch, uint64_t id, enum rng_purpose purpose)
 {

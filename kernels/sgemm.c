@@ -5,7 +5,7 @@
 #include <cblas.h>
 #include <stddef.h>
 
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 struct product {
     CBLAS_TRANSPOSE ta, tb;

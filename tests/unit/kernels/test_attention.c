@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_attention.c - linear and softmax attention against double, gradients by differences; that in
  * blocks against the whole */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 /* q, k, v and the output of one sample and head, in double, for both attentions. */
 struct head_case {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_matmul.c - linear layers at odd sizes, forward and backward, against double */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 static const struct {
     int m, k, n;

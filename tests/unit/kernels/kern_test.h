@@ -5,8 +5,8 @@
  * is naive and in double.  Arrays have a guard behind them: a kernel that
  * writes past its end is caught without a sanitizer too.
  */
-#ifndef TESTS_UNIT_KERN_TEST_H
-#define TESTS_UNIT_KERN_TEST_H
+#ifndef TESTS_KERN_TEST_H
+#define TESTS_KERN_TEST_H
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_conv.c - depthwise 3x3 at odd sizes, forward and backward, against double */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 static const struct kern_image sizes[] = {
     {1, 1, 1, 1}, {1, 1, 5, 3}, {1, 4, 1, 17}, {2, 2, 2, 16}, {2, 3, 7, 65}, {3, 8, 6, 33},

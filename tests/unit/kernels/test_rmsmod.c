@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rmsmod.c - RMS norm with scale and with gate, against double and its differences */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 #define EPS 1e-5
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane.h - sixteen floats at a time, and the functions that -lm would do one by one
+/* simd.h - sixteen floats at a time, and the functions that -lm would do one by one
  *
  * The compiler turns a v16 into one AVX-512 register, two of AVX2 or four of
  * SSE.  The lanes are fixed, so sums have one order whatever the registers are.
  *
  * Accuracy, against double, over the range where the result is normal (measured
- * by tests/unit/test_pointwise.c): lane_exp 1 ulp, lane_sigmoid 2.2 ulp, lane_tanh 3 ulp.
+ * by tests/unit/kernels/test_pointwise.c): lane_exp 1 ulp, lane_sigmoid 2.2 ulp, lane_tanh 3 ulp.
  */
-#ifndef KERNELS_LANE_H
-#define KERNELS_LANE_H
+#ifndef KERNELS_SIMD_H
+#define KERNELS_SIMD_H
 
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mix.cu - SiLU, depthwise 3x3 and gated SiLU in one pass, forward and backward
+/* glumbconv.cu - SiLU, depthwise 3x3 and gated SiLU in one pass, forward and backward
  *
  * A block has a slice of the channels of either half, and of the image all rows
  * or a band of them (tile.h), in shared memory; u is read once from memory and g

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_update.c - loss, norm, AdamW, CAME and EMA kernels against their formulas in double */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 static const size_t lengths[] = {1, 3, 16, 17, 100, 4097, 16385, 50001};
 

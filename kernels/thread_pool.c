@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.c - see team.h
+/* thread_pool.c - see thread_pool.h
  *
  * Each thread has a slot: one word that says which loop it is (a count), which
  * part is next, and where the thread's parts end.  A part is taken by exchanging
@@ -9,7 +9,7 @@
  * So the same rows go to the same core from loop to loop, and are still in its
  * cache, unless that core is kept from us.
  */
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 #include <linux/futex.h>
 #include <pthread.h>

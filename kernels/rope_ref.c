@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heads_ref.c - what Next-DiT does to heads beside attention: turns by place, a gate for each */
+/* rope_ref.c - what Next-DiT does to heads beside attention: turns by place, a gate for each */
 #include <math.h>
 
+#include "kernels/isa_table.h"
 #include "kernels/kernels.h"
-#include "kernels/lane.h"
-#include "kernels/table.h"
-#include "kernels/team.h"
+#include "kernels/simd.h"
+#include "kernels/thread_pool.h"
 
 enum { SUM_ROWS = 32 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 enum { B = 2, N = 150, H = 6, DIM = 24, C = H * DIM, LD = 3 * C, ROWS = B * N, ALL = ROWS * C };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_team.c - every part once, from one caller or many, in a child too */
+/* test_thread_pool.c - every part once, from one caller or many, in a child too */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "kernels/team.h"
+#include "kernels/thread_pool.h"
 
 enum { N = 5000 };
 

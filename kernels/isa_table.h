@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.h - how the CPU kernels of one instruction set get into a table
+/* isa_table.h - how the CPU kernels of one instruction set get into a table
  *
  * Each *_ref.c but ops_ref.c is compiled once per instruction set with another
  * KERN_SUFFIX, holds only static functions, and offers one fill function that
  * writes its rows: kern_fill_norm_avx2() and so on.
  */
-#ifndef KERNELS_TABLE_H
-#define KERNELS_TABLE_H
+#ifndef KERNELS_ISA_TABLE_H
+#define KERNELS_ISA_TABLE_H
 
 struct kern_ops;
 

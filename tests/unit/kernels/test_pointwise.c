@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pointwise.c - activations, gates, modulation and patches against double */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
-#include "kernels/lane.h"
+#include "kernels/simd.h"
 
 static const size_t lengths[] = {1, 5, 15, 16, 17, 100, 8192, 8193, 20011, 40000};
 

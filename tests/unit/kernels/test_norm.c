@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_norm.c - layer norm with modulation and with weights, RMS norm, against double and its differences */
-#include "tests/unit/kern_test.h"
+#include "tests/unit/kernels/kern_test.h"
 
 static const struct {
     int batch, tokens, cols;

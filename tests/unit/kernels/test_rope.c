@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_heads.c - turns of heads by place and their gates, against double */
-#include "tests/unit/kern_test.h"
+/* test_rope.c - turns of heads by place and their gates, against double */
+#include "tests/unit/kernels/kern_test.h"
 
 static void check_rope(const struct kern_ops *k, struct kern_heads s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.h - all cores on one loop
+/* thread_pool.h - all cores on one loop
  *
  * The caller works too, and waits only for parts that somebody has begun: a
  * worker that the system has put aside holds nothing up, so on a busy machine a
@@ -12,8 +12,8 @@
  * meanwhile, runs in its caller alone.  Safe after fork(): the child has no
  * workers and does all itself.
  */
-#ifndef KERNELS_TEAM_H
-#define KERNELS_TEAM_H
+#ifndef KERNELS_THREAD_POOL_H
+#define KERNELS_THREAD_POOL_H
 
 #include <stddef.h>
 
