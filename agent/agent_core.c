@@ -10,7 +10,7 @@
 #include "agent/agent_effects.h"
 #include "agent/agent_event.h"
 #include "agent/cause.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LONGEST_GRACE_MS = 600000, /* for a checkpoint before a stop */

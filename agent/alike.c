@@ -15,7 +15,7 @@
 
 #include "agent/file_digest.h"
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

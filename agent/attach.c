@@ -28,7 +28,7 @@
 #include "agent/spool.h"
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LOOK_MS = 20,

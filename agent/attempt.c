@@ -25,7 +25,7 @@
 #include "agent/trial.h"
 #include "agent/vigil.h"
 #include "agent/world.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LAUNCH_WAIT_MS = 60 * 1000, /* nobody launches: leave */

@@ -23,7 +23,7 @@
 #include "agent/trial.h"
 #include "agent/vigil.h"
 #include "agent/world.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LAST_COPY_MS = 10 * 60 * 1000 }; /* to the mirror, at the end */
 

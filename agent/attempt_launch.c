@@ -24,7 +24,7 @@
 #include "agent/trial.h"
 #include "agent/vigil.h"
 #include "agent/world.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static void on_trouble(void *arg, const struct vigil_trouble *t)
 {

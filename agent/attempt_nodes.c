@@ -19,8 +19,8 @@
 #include "agent/plan_nodes.h"
 #include "agent/session.h"
 #include "agent/world.h"
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 static const json_t *crew_of(const struct attempt *a)
 {

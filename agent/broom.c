@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/sweep.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     SWEEP_EVERY_MS = 5,

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/captured.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct capture {
     int fd;

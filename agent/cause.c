@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/rules.h"
-#include "engine/exit_code.h"
+#include "engine/contract/exit_code.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -63,7 +63,7 @@ static const struct {
         "none of the above"},
 };
 
-/* Exit codes with a meaning (engine/exit_code.h), for whoever uses them. */
+/* Exit codes with a meaning (engine/contract/exit_code.h), for whoever uses them. */
 static const struct {
     int code;
     enum cause cause;

@@ -15,7 +15,7 @@
 
 #include "agent/cpu_list.h"
 #include "agent/descriptors.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 extern char **environ;
 

@@ -11,7 +11,7 @@
 #include "agent/crew_parts.h"
 #include "agent/crew_wire.h"
 #include "agent/launch_env.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* --- questions and answers ------------------------------------------------------------------ */
 

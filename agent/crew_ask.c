@@ -6,7 +6,7 @@
 
 #include "agent/crew_parts.h"
 #include "agent/crew_wire.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 void crew_look_later(struct crew *c)
 {

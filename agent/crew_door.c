@@ -11,7 +11,7 @@
 #include "agent/frame.h"
 #include "agent/log.h"
 #include "agent/secure.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { VISITORS = 64, PATIENCE_MS = SECURE_SHAKE_MS };
 

@@ -10,7 +10,7 @@
 #include "agent/gpu_watch.h"
 #include "agent/log.h"
 #include "agent/log_feed.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int64_t int_of(const json_t *body, const char *key)
 {

@@ -11,7 +11,7 @@
 #include "agent/crew_wire.h"
 #include "agent/door.h"
 #include "agent/frame.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     TICK_MS = 250,

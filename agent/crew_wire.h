@@ -19,7 +19,8 @@
  *   PREPARED  {seq, text, preflight}                        text null: it can
  *   SPAWNED   {seq, generation, pids, text}                 text null: they run
  *   EXITED    {seq, ...}                                    struct agent_exit (agent/agent_core.h)
- *   LINE      {seq, generation, rank, line, spent}          of a rank (engine/progress.h); spent:
+ *   LINE      {seq, generation, rank, line,
+                spent}          of a rank (engine/contract/progress.h); spent:
  *                       {init_ms, data_ms, checkpoint_ms} of one that has parted
  *   RELAY     {seq, generation, line}                       said by a rank to all others
  *   SWEPT     {seq, generation, clean, left}

@@ -19,7 +19,7 @@
 #include "agent/secure.h"
 #include "agent/tunnel.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };
 

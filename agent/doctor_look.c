@@ -20,7 +20,7 @@
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
 #include "agent/sysroot.h"
-#include "engine/manifest.h"
+#include "engine/contract/manifest.h"
 
 /* Counting a large set of data takes its time; a version does not. */
 enum { PATIENCE_MS = 60000, VERSION_MS = 5000 };

@@ -13,7 +13,7 @@
 #include "agent/plan_nodes.h"
 #include "agent/plan_parts.h"
 #include "agent/route.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

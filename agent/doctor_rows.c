@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char *const names[ROW_STATUSES] = {"ok", "warn", "fail", "unknown"};
 

@@ -20,7 +20,7 @@
 #include "agent/knock.h"
 #include "agent/plan_parts.h"
 #include "agent/probe.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 60000 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/log.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { STRANGERS = 64, BACKLOG = 256 };
 

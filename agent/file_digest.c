@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PIECE = 1024 * 1024 };
 

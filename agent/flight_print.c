@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <time.h>
 
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 enum { LAST_ENTRIES = 16 };
 

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "agent/nvml.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };
 

@@ -15,7 +15,7 @@
 #include "agent/plan_parts.h"
 #include "agent/rules.h"
 #include "agent/xid.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };
 

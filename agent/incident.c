@@ -16,8 +16,8 @@
 #include "agent/buf.h"
 #include "agent/kernel_log.h"
 #include "agent/world.h"
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 enum { LAST_ENTRIES = 24, LAST_LINES = 12, THREADS = 24, TOLD_RANKS = 4 };
 

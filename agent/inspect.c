@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/probe.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { RAS_WAIT_MS = 1000 };
 #define RAS_ADDRESS "localhost:28028"

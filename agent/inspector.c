@@ -17,7 +17,7 @@
 
 #include "agent/child.h"
 #include "agent/log.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LIMIT_MS = 2000, INSPECTED = 8 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/snapshot.h"
 
 static void drop(struct keepsake_files *f)

@@ -19,7 +19,7 @@
 
 #include "agent/door.h"
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { WORD = 32, BACKLOG = 256, TRIES = 1024, PATIENCE_MS = 3000, MORE_MS = 200 };
 

@@ -13,7 +13,7 @@
 
 #include "agent/buf.h"
 #include "agent/keepsake.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/snapshot.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

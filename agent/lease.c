@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 enum { SCHEMA = 1, LOOK_MS = 100 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/captured.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PIECE = 32 * 1024 };
 

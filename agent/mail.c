@@ -21,7 +21,7 @@
 
 #include "agent/log.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* How often to look: at once after something came, seldom when nothing does. */
 enum { LOOK_MIN_MS = 10, LOOK_MAX_MS = 400, DRAIN_MS = 2000, PIECE = 64 * 1024 };

@@ -2,7 +2,7 @@
 /* main.c - jobctl-agent: one per node and job attempt
  *
  * The table of subcommands; each reads its own options, does one thing, and
- * ends with the exit code that its failure has (engine/err.h).
+ * ends with the exit code that its failure has (engine/contract/err.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@
 #include "agent/run_dir.h"
 #include "agent/sweep.h"
 #include "agent/trial.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* --- run ------------------------------------------------------------------------------- */
 

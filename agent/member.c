@@ -22,7 +22,7 @@
 #include "agent/log.h"
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LOOK_MS = 200,

@@ -14,7 +14,7 @@
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
 #include "agent/process.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { ROWS = 16, STACKS = 200 * 1024 }; /* rows of one PAGES; bytes of one INSPECTED */
 

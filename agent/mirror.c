@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/manifest.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/manifest.h"
+#include "engine/contract/scratch.h"
 
 enum { CHUNK = 1 << 20, SMALL_BYTES = 64 << 20, STEPS_MAX = 4096 };
 

@@ -16,7 +16,7 @@
 #include "agent/buf.h"
 #include "agent/child.h"
 #include "agent/log.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PATH_SIZE = 4096, READ_BYTES = 4096 };
 

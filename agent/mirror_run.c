@@ -18,7 +18,7 @@
 
 #include "agent/lease.h"
 #include "agent/mirror.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 30000, BEATS = 6, LOOK_MS = 200 };
 

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/flight.h"
+#include "engine/contract/flight.h"
 
 enum { EVENT_COLL = 1 << 1, EVENT_KERNEL_CHANNEL = 1 << 6 };
 enum { NCCL_OK = 0, COLLS = 1024, KERNELS = 8192 };

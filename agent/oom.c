@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cgroup.h"
+#include "engine/contract/cgroup.h"
 
 /* The number behind "key " at the start of a line, or -1. */
 static int64_t read_key(const char *path, const char *key)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/log_feed.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { BASE64 = 4 * ((PAGE_BLOCK + 2) / 3) };
 

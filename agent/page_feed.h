@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "agent/capture.h"
-#include "engine/flight.h"
+#include "engine/contract/flight.h"
 
 struct err;
 

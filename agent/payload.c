@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* The spec as the engine reads it. */
 static int write_spec(struct payload *p, const json_t *spec, const char *run_dir, struct err *err)

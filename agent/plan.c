@@ -8,7 +8,7 @@
 
 #include "agent/cpu_list.h"
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* A count that may be the word `auto` or absent: -1. */
 static int count_of(const struct plan_view *v, const char *key)

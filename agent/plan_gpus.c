@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

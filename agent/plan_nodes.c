@@ -8,7 +8,7 @@
 
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* What is to be planned. */
 struct crowd {

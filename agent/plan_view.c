@@ -12,7 +12,7 @@
 
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 const char *plan_text(const json_t *object, const char *key)
 {

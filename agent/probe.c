@@ -18,7 +18,7 @@
 
 #include "agent/buf.h"
 #include "agent/descriptors.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* Less than the daemon waits for all facts (controller/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };

@@ -13,7 +13,7 @@
 #include "agent/cpu_list.h"
 #include "agent/probe.h"
 #include "agent/sysroot.h"
-#include "engine/cgroup.h"
+#include "engine/contract/cgroup.h"
 
 static json_t *number_or_null(double v)
 {

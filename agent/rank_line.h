@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_line.h - fields of a line that a rank wrote (engine/progress.h)
+/* rank_line.h - fields of a line that a rank wrote (engine/contract/progress.h)
  *
  * Pure: no clock, no I/O.
  * A line is outside data: a field of the wrong type counts as absent.

@@ -20,9 +20,9 @@
 #include "agent/log.h"
 #include "agent/oom.h"
 #include "agent/runner.h"
-#include "engine/err.h"
-#include "engine/flight.h"
-#include "engine/progress.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
+#include "engine/contract/progress.h"
 
 struct ranks {
     uv_loop_t *loop;

@@ -9,7 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int join(char *out, size_t size, const char *dir, const char *name, struct err *err)
 {

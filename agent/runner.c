@@ -15,9 +15,9 @@
 #include "agent/child.h"
 #include "agent/launch_env.h"
 #include "agent/ranks.h"
-#include "engine/err.h"
-#include "engine/flight.h"
-#include "engine/progress.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
+#include "engine/contract/progress.h"
 
 extern char **environ;
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define CIPHERS  "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256" /* SHA-256: see below */
 

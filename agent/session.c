@@ -12,7 +12,7 @@
 #include "agent/log.h"
 #include "agent/spool.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { QUEUE_BYTES = 256 * 1024 }; /* in flight towards the controller */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const enum flight_phase own_work[] = {PHASE_DATA, PHASE_FORWARD, PHASE_BACKWARD,
                                              PHASE_OPTIMIZER};

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/flight.h"
+#include "engine/contract/flight.h"
 
 struct err;
 struct straggler;

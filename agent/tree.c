@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static bool is_dots(const char *name)
 {

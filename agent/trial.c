@@ -20,7 +20,7 @@
 #include "agent/child.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct trial {
     uv_poll_t     poll;

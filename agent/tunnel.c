@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* The socket waits while the network is behind by so much. */
 enum { QUEUE_BYTES = 1024 * 1024, LOOK_MS = 20 };

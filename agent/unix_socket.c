@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* An address for `path`.  *dir is -1, or the directory it goes through: keep it
  * open until the address has been used. */

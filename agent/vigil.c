@@ -8,7 +8,7 @@
 #include "agent/straggler.h"
 #include "agent/watch.h"
 #include "agent/world.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };
 

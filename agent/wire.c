@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/crew_wire.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ATTEMPT      "job:i attempt:i nonce:s "

@@ -10,8 +10,8 @@
 #include "agent/process.h"
 #include "agent/ranks.h"
 #include "agent/world_parts.h"
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 enum { SILENT_MS = 2500 };
 

@@ -13,8 +13,8 @@
 #include "agent/launch_env.h"
 #include "agent/ranks.h"
 #include "agent/world_parts.h"
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 static void tell_exit(struct world *w, const struct agent_exit *e, int node)
 {

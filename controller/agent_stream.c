@@ -10,7 +10,7 @@
 #include "agent/frame.h"
 #include "agent/identity.h"
 #include "agent/log.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct agent_stream {
     uv_pipe_t                 pipe;

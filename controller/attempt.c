@@ -20,7 +20,7 @@
 #include "controller/remote.h"
 #include "controller/save_time.h"
 #include "controller/stray.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { GRACE_MS = 30000, REPEAT_MS = 1000 };
 

@@ -19,7 +19,7 @@
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
 #include "controller/home.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { TAIL = 300, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };
 

@@ -24,7 +24,7 @@
 #include "controller/autostart.h"
 #include "controller/findings.h"
 #include "controller/home.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048 };
 

@@ -20,7 +20,7 @@
 #include "controller/command.h"
 #include "controller/daemon.h"
 #include "controller/home.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const struct option_row options[] = {
     {"detach", 0, OPTION_FLAG, NULL, "run in the background, log to daemon.log; returns when it "

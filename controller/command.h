@@ -13,7 +13,7 @@
 #include "controller/findings.h"
 #include "controller/options.h"
 #include "controller/terminal.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* What the arguments of a command are, for help and completion. */
 enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,

@@ -14,7 +14,7 @@
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
 #include "controller/yaml.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int config_path(char *out, size_t size, struct err *err)
 {

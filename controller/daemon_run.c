@@ -30,7 +30,7 @@
 #include "controller/server.h"
 #include "controller/stray.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LOCK_TRIES = 500, LOCK_PAUSE_MS = 20, LOG_BYTES = 10 * 1024 * 1024 };
 

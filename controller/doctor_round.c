@@ -12,7 +12,7 @@
 #include "agent/doctor_nodes.h"
 #include "controller/host_groups.h"
 #include "controller/visits.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LOOK_MS = 300 * 1000, /* data may be large, and pairs of GPUs take a minute */

@@ -10,7 +10,7 @@
 #include "agent/buf.h"
 #include "agent/doctor_rows.h"
 #include "controller/program.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char *text_of(const json_t *object, const char *key)
 {

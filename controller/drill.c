@@ -16,8 +16,8 @@
 
 #include "agent/identity.h"
 #include "controller/client.h"
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 enum { LOOK_MS = 5, READY_S = 180, SETTLE_STEPS = 3, SLOW_MS = 2500, SLOW_BEAT_MS = 25 };
 

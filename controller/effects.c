@@ -14,7 +14,7 @@
 #include "controller/record.h"
 #include "controller/roster.h"
 #include "controller/server.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static void start(struct job *job)
 {

@@ -10,7 +10,7 @@
 #include "controller/daemon.h"
 #include "controller/remote.h"
 #include "db/attempts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LINGER_MS = 11 * 60 * 1000 };    /* a little longer than an agent waits */
 

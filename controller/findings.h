@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { FINDINGS_MAX = 20 };
 

@@ -19,7 +19,7 @@
 #include "controller/remote.h"
 #include "controller/roster.h"
 #include "db/nodes.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { AGAIN_MS = 1000 };   /* what could not be stored: the disk may have room again */
 

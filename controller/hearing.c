@@ -12,7 +12,7 @@
 #include "agent/log.h"
 #include "controller/agent_stream.h"
 #include "controller/reception.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static uint64_t settled_ms(const char *variable, uint64_t unsaid)
 {

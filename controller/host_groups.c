@@ -9,7 +9,7 @@
 
 #include "controller/config.h"
 #include "controller/spec_suggest.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static bool has(const json_t *list, const json_t *name)
 {

@@ -14,7 +14,7 @@
 #include "controller/roster.h"
 #include "controller/utc.h"
 #include "db/nodes.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct host {
     char         name[64];

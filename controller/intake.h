@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct daemon;
 struct job;

@@ -9,7 +9,7 @@
 
 #include "controller/daemon.h"
 #include "controller/remote.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static void pulse_clear(struct job_pulse *p)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/wire.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define COUNT_MAX    (INT64_C(1) << 53)

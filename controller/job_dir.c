@@ -12,7 +12,7 @@
 
 #include "controller/daemon.h"
 #include "db/jobs.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
 {

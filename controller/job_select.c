@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/client.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { RANGE_MAX = 10000 };
 

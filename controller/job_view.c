@@ -10,7 +10,7 @@
 
 #include "controller/spec_suggest.h"
 #include "controller/table.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 typedef void (*format_fn)(char *out, size_t size, const json_t *row, const char *name);
 

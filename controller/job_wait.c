@@ -9,7 +9,7 @@
 
 #include "controller/client.h"
 #include "controller/job_view.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { ASK_S = 50 };
 

@@ -16,7 +16,7 @@
 #include "controller/spec_rules.h"
 #include "controller/spec_set.h"
 #include "controller/yaml.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* Names that jobspec makes of a file name must pass its own rule. */
 static void default_name(char *out, size_t size, const char *file)

@@ -14,7 +14,7 @@
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "db/events.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static void digest(char out[32], const json_t *spec)
 {

@@ -12,7 +12,7 @@
 #include "agent/run_dir.h"
 #include "agent/spool.h"
 #include "controller/agent_stream.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *spec,
                          const struct link_hooks *hooks, struct err *err)

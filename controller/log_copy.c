@@ -11,7 +11,7 @@
 #include "agent/capture.h"
 #include "agent/captured.h"
 #include "agent/log_feed.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int64_t size_of(const char *path)
 {

@@ -10,7 +10,7 @@
 #include "controller/home.h"
 #include "controller/output.h"
 #include "controller/spec_suggest.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* How many arguments each kind takes. */
 static int check_args(struct call *call)

@@ -18,7 +18,7 @@
 #include "controller/launch.h"
 #include "controller/remote.h"
 #include "controller/stray.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct member {
     struct members *all;

@@ -9,7 +9,7 @@
 
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int find_name(const struct option_row *rows, const char *name, size_t size)
 {

@@ -16,7 +16,7 @@
 #include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "controller/slurm_client.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char *body_text(const json_t *body, const char *key)
 {

@@ -12,7 +12,7 @@
 #include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/remote.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct candidate {
     char    name[64];

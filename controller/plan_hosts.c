@@ -8,7 +8,7 @@
 #include "agent/plan_nodes.h"
 #include "controller/host_groups.h"
 #include "controller/visits.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 

@@ -15,7 +15,7 @@
 
 #include "agent/buf.h"
 #include "controller/autostart.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 extern char **environ;
 

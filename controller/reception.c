@@ -19,7 +19,7 @@
 #include "agent/run_dir.h"
 #include "agent/tunnel.h"
 #include "controller/config.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct guest {
     struct guest *next;

@@ -15,7 +15,7 @@
 #include "db/ledger.h"
 #include "db/metrics.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -26,7 +26,7 @@
 #include "agent/wire.h"
 #include "controller/agent_stream.h"
 #include "controller/link.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LOOK_AGAIN_MS = 20,

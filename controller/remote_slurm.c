@@ -34,7 +34,7 @@
 #include "controller/link.h"
 #include "controller/sbatch.h"
 #include "controller/slurm_client.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     LOOK_MS = 300,              /* until its agent speaks */

@@ -20,7 +20,7 @@
 #include "controller/config.h"
 #include "controller/link.h"
 #include "controller/log_copy.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     HOST_LOST_MS = 120 * 1000,

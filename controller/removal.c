@@ -24,7 +24,7 @@
 #include "controller/stray.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define CHECKPOINTS "checkpoints"
 

@@ -13,7 +13,7 @@
 #include "controller/job.h"
 #include "controller/roster.h"
 #include "db/events.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct ids {
     int64_t *list;

@@ -21,7 +21,7 @@
 #include "controller/server.h"
 #include "controller/spec_faults.h"
 #include "controller/spec_paths.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };
 

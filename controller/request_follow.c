@@ -17,7 +17,7 @@
 #include "controller/server.h"
 #include "controller/utc.h"
 #include "db/events.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { EVENTS_MAX = 10000, LOG_MAX = 1024 * 1024 };
 

@@ -11,7 +11,7 @@
 #include "controller/row.h"
 #include "controller/server.h"
 #include "db/jobs.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err)
 {

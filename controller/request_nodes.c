@@ -10,7 +10,7 @@
 #include "controller/server.h"
 #include "controller/spec_rules.h"
 #include "controller/utc.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static void tell_here(const struct daemon *d, json_t *nodes)
 {

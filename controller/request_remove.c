@@ -10,7 +10,7 @@
 #include "controller/server.h"
 #include "controller/utc.h"
 #include "db/removed.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static void answer(struct request *r, const struct removed_row *row, bool removed)
 {

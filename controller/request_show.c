@@ -26,7 +26,7 @@
 #include "db/events.h"
 #include "db/ledger.h"
 #include "db/metrics.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LIST_MAX = 10000, IDS_MAX = 10000, POINTS_MAX = 10000, CHECKPOINTS_MAX = 100 };
 

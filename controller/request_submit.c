@@ -17,7 +17,7 @@
 #include "controller/remote.h"
 #include "controller/request_job.h"
 #include "controller/server.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { SETS_MAX = 256 };
 

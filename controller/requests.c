@@ -10,7 +10,7 @@
 #include "controller/request_job.h"
 #include "controller/roster.h"
 #include "controller/server.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* The job of the path if it is not done. NULL: answered. */
 static struct job *open_job(struct request *r)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 int64_t retry_backoff(const struct retry_rules *rules, int64_t failures, uint64_t random)
 {

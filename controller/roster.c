@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "controller/job.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 int roster_add(struct roster *r, struct job *job, struct err *err)
 {

@@ -11,7 +11,7 @@
 #include "controller/roster.h"
 #include "controller/utc.h"
 #include "db/checkpoints.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static json_t *known(int64_t value)
 {

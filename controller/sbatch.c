@@ -10,7 +10,7 @@
 
 #include "agent/buf.h"
 #include "controller/sbatch_text.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 __asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatch\"\n.byte 0\n"
         ".previous\n");

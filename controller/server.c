@@ -13,7 +13,7 @@
 #include "agent/log.h"
 #include "agent/unix_socket.h"
 #include "controller/daemon.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { CONNECTIONS_MAX = 1000, IDLE_S = 300 };
 

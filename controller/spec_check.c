@@ -14,7 +14,7 @@
 #include "controller/spec_rows.h"
 #include "controller/spec_suggest.h"
 #include "controller/yaml.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,
                  struct spec_faults *faults)

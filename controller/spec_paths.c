@@ -11,7 +11,7 @@
 
 #include "controller/spec_faults.h"
 #include "controller/spec_suggest.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* The paths there are. Those that need not exist are made by the job. */
 static const struct {

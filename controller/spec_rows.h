@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_rows.h - every key of a job spec outside `train:`, as rows
  *
- * The rows of `train:` are the engine's (engine/train_spec.h) and have the same
+ * The rows of `train:` are the engine's (engine/contract/train_spec.h) and have the same
  * shape; spec_row_find() and spec_row_next() see both as one table.
  */
 #ifndef CONTROLLER_SPEC_ROWS_H
@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "engine/train_spec.h"
+#include "engine/contract/train_spec.h"
 
 enum { SPEC_PATH = 96 };
 

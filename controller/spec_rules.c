@@ -11,7 +11,7 @@
 #include "controller/jobspec.h"
 #include "controller/sbatch_text.h"
 #include "controller/spec_faults.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { HOST_NAME_CHARS = 63 };
 

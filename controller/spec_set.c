@@ -7,7 +7,7 @@
 
 #include "controller/spec_rows.h"
 #include "controller/yaml.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* The map in which the last part of `path` belongs; made where it is missing. */
 static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, char *path,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* Largest first: the parts of "1h 30m" must come in this order. */
 static const struct {

@@ -13,8 +13,8 @@
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
 #include "controller/yaml.h"
-#include "engine/err.h"
-#include "engine/train_spec.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 
 /* "a whole number from 0 to 64, or auto" */
 static void describe(char *out, size_t size, const struct spec_field *row)

@@ -14,7 +14,7 @@
 #include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "db/attempts.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { FIRST_CALL_MS = 1000 };
 

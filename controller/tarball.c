@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { BLOCK = 512 };
 

@@ -19,7 +19,7 @@
 #include "agent/buf.h"
 #include "controller/autostart.h"
 #include "controller/program.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 extern char **environ;
 

@@ -19,7 +19,7 @@
 #include "controller/row.h"
 #include "controller/utc.h"
 #include "db/events.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 

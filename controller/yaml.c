@@ -12,7 +12,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { BLOCK = 16384 };
 

@@ -4,7 +4,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char ADD[] =
     "INSERT INTO ledger (job, attempt, generation, rank_ms, productive, replayed, init, data, "

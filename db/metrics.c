@@ -4,7 +4,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char PUT[] =
     "INSERT OR REPLACE INTO metrics (job, name, step, value) VALUES (?,?,?,?)";

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* The assembler reads the file; the Makefile knows that this object depends on it. */
 #define SQL_FILE(symbol, file)                                                          \

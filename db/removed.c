@@ -6,7 +6,7 @@
 
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* What refers to a job goes before it. */
 static const char *const FORGET[] = {

@@ -9,7 +9,7 @@
 
 #include "db/migrate.h"
 #include "db/stmt.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { STMTS = 64 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "engine/batch_plan.h"
-#include "engine/digest.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 
 enum {
     WAIT_MS = 60000,   /* at least; more where steps are long */

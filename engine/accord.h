@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/progress.h"
+#include "engine/contract/progress.h"
 
 struct batch_slot;
 struct dist;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/env.h"
-#include "engine/err.h"
+#include "engine/contract/env.h"
+#include "engine/contract/err.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 

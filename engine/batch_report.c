@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "engine/batch_plan.h"
-#include "engine/err.h"
-#include "engine/train_spec.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 
 enum { WARNING = 256 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/snapshot.h"
 #include "engine/step.h"

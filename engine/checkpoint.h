@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/manifest.h"
+#include "engine/contract/manifest.h"
 
 struct err;
 struct layout;

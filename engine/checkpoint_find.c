@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 /* "step-00000040" to 40, anything else to -1. */
 static int64_t step_of(const char *name)

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "engine/checkpoint.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 #include "engine/layout.h"
 #include "engine/safetensors.h"
-#include "engine/scratch.h"
 #include "engine/state.h"
 
 static const char *const files[] = {CHECKPOINT_WEIGHTS, CHECKPOINT_MOMENTS, CHECKPOINT_STATE,

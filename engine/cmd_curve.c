@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "engine/command.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/curve.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
 #include "engine/metrics.h"
 
 /* As the C library decides it: the first of these that is set and not empty. */

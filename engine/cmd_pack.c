@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "engine/command.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
-#include "engine/train_spec.h"
 
 int command_pack(int argc, char **argv)
 {

@@ -8,8 +8,8 @@
 
 #include "engine/backend.h"
 #include "engine/command.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "kernels/cuda.h"
 
 int command_peers(int argc, char **argv)

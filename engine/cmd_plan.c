@@ -13,12 +13,12 @@
 #include "engine/backend.h"
 #include "engine/batch_report.h"
 #include "engine/command.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
 #include "engine/fit.h"
 #include "engine/memory_room.h"
-#include "engine/train_spec.h"
 #include "kernels/kernels.h"
 
 enum { CARDS = 8 };

@@ -8,14 +8,14 @@
 #include "engine/backend.h"
 #include "engine/checkpoint.h"
 #include "engine/command.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
 #include "engine/gallery.h"
 #include "engine/layout.h"
 #include "engine/sampler.h"
 #include "engine/subjects.h"
-#include "engine/train_spec.h"
 
 enum { CAPTIONS_MAX = 1024 };
 

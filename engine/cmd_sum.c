@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "engine/backend.h"
-#include "engine/clock.h"
 #include "engine/command.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/dist.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
 #include "kernels/kernels.h"
 
 enum { SIDES = 2, START_MS = 60000, DEADLINE_MS = 15000, NAP_MS = 2, ID = 300 };

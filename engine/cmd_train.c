@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "engine/command.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
-#include "engine/progress.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/progress.h"
 #include "engine/train.h"
 
 int command_train(int argc, char **argv)

@@ -6,8 +6,8 @@
 
 #include "engine/backend.h"
 #include "engine/command.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 #include "engine/verify.h"
 
 static const char *case_name(const char *path)

@@ -14,12 +14,12 @@
 #include "engine/accounting.h"
 #include "engine/checkpoint.h"
 #include "engine/command.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/train_spec.h"
 #include "engine/data_check.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
 #include "engine/sample_log.h"
-#include "engine/train_spec.h"
 
 enum { PROBLEMS = 1000 }; /* listed; all are counted */
 

@@ -19,9 +19,9 @@
 
 #include "engine/checkpoint.h"
 #include "engine/command.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
-#include "engine/manifest.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/manifest.h"
 #include "engine/safetensors.h"
 
 enum { SIZES = 16, RANKS = 64 };

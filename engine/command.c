@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
-#include "engine/exit_code.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/scratch.h"
 
 static const struct command_option *find(const struct command_option *options, const char *arg,
                                          size_t n)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/font.h"
 #include "engine/image.h"
 #include "engine/metrics.h"

@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 
 #include "engine/caption.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/digest.h"
-#include "engine/err.h"
 #include "engine/folder.h"
 #include "engine/image.h"
 #include "engine/pack.h"
-#include "engine/train_spec.h"
 
 struct check {
     const struct train_spec *spec;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "engine/caption.h"
+#include "engine/contract/err.h"
 #include "engine/dataset_parts.h"
 #include "engine/dct.h"
-#include "engine/err.h"
 #include "engine/image.h"
 #include "engine/synthetic.h"
 

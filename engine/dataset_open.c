@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 
 #include "engine/aspect.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_config.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset_parts.h"
-#include "engine/err.h"
 #include "engine/synthetic.h"
-#include "engine/train_config.h"
-#include "engine/train_spec.h"
 
 static const struct st_tensor *find(const struct dataset *d, const struct shard *s,
                                     const char *what, int ndim, struct err *err)

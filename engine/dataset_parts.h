@@ -3,8 +3,8 @@
 #ifndef ENGINE_DATASET_PARTS_H
 #define ENGINE_DATASET_PARTS_H
 
+#include "engine/contract/digest.h"
 #include "engine/dataset.h"
-#include "engine/digest.h"
 #include "engine/safetensors.h"
 
 struct synthetic;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/image.h"
 
 enum { BLOCK_MAX = 32 };

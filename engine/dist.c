@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
-#include "engine/flight.h"
 
 _Static_assert((int)DIST_ALL_REDUCE == COLL_ALL_REDUCE && (int)DIST_BARRIER == COLL_BARRIER,
                "the flight page names collectives");

@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
 #include "engine/dist_link.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
 
 #define DOOR_MAGIC UINT64_C(0x31726F6F6474736A) /* "jstdoor1" */
 enum { CALLERS = 64, ADDRESS = 256, ATTEMPT_MS = 2000, AGAIN_MS = 20, BACKLOG = 512 };

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
 #include "kernels/kernels.h"
 
 enum { INNER_MS = 24 * 3600 * 1000, NAP_NS = 50000 }; /* whoever waits out there has the deadline */

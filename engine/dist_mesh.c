@@ -26,10 +26,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "engine/digest.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/dist_mesh_parts.h"
-#include "engine/err.h"
 
 enum { CHUNK_MAX = 524288, INBOX = 16 << 20, SLEEP_MS = 20, LEAVE_MS = 2000 };
 

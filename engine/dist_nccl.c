@@ -21,9 +21,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
 #include "engine/nccl.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"

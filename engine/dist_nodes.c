@@ -22,9 +22,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
 
 enum { PIECE = 1 << 20, PIECES = 16, SUSPECT_MS = 100 };
 

@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/digest.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
 
 #define PAGE_MAGIC UINT64_C(0x326567617074736A) /* "jstpage2" */
 enum { SLOTS = 4, HELLO_MS = 200 };

@@ -22,10 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
 #include "engine/dist_page.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
 
 enum { ROUND_MIN = 16384, DEATH_CHECK_NS = 2000000, STREAM = 65536,
        SPIN_NS = 300000, LOOKS = 64 };

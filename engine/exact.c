@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "kernels/fixed.h"
 #include "kernels/kernels.h"

@@ -4,9 +4,9 @@
 
 #include <stdio.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "engine/sampler.h"
-#include "engine/train_spec.h"
 
 struct choice {
     const struct fit_ask *ask;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/image.h"
 
 enum { CAPTION_MAX = 16384, PATH_SIZE = 4096 };

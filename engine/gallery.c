@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/err.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
 #include "engine/font.h"
 #include "engine/image.h"
 #include "engine/subjects.h"

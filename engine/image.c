@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 int image_create(struct image *out, int width, int height, struct err *err)
 {

@@ -16,8 +16,8 @@
 #include <png.h>
 #include <webp/decode.h>
 
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 enum { FILE_MAX = 256 << 20 };
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
 #include "engine/flow.h"
-#include "engine/train_spec.h"
 #include "kernels/rng.h"
 
 struct loader {

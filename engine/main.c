@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/command.h"
-#include "engine/exit_code.h"
+#include "engine/contract/exit_code.h"
 #include "kernels/processor.h"
 
 static const struct {

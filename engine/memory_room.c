@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/cgroup.h"
+#include "engine/contract/cgroup.h"
 #include "kernels/kernels.h"
 
 /* "MemAvailable:    123 kB" of /proc/meminfo, in bytes; 0 where it is not told. */

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 struct metrics {
     FILE   *file;

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/train_config.h"
+#include "engine/contract/train_config.h"
 
 struct err;
 struct layout;

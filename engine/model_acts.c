@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_acts.c - two blocks of memory, carved into activations and what comes back */
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/knife.h"
 #include "engine/model_parts.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_config.c - what to build, from JSON in the authors' keys, which tell the family */
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/model_parts.h"
 
 const struct model_net *model_net(enum model_family family)

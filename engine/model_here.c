@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_here.c - a forward pass for who has its numbers in host memory; see model.h */
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/model_parts.h"
 
 static const float *stage(const struct model *m, float *to, const float *from, size_t count)

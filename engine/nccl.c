@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* Versions that are known to hang, and in what. */
 static const struct {

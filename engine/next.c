@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/model_parts.h"
 #include "engine/timestep_freqs.h"
 

@@ -2,7 +2,7 @@
 /* next_config.c - a Next-DiT from JSON in the authors' keys; its work in FLOPs */
 #include <math.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/model_parts.h"
 #include "engine/section.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/shard.h"
 #include "kernels/kernels.h"

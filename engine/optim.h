@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/train_config.h"
+#include "engine/contract/train_config.h"
 #include "kernels/kernels.h"
 
 struct err;

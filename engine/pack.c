@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/digest.h"
-#include "engine/err.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
 #include "engine/folder.h"
 #include "engine/pack_parts.h"
 #include "engine/safetensors.h"
-#include "engine/scratch.h"
-#include "engine/train_spec.h"
 
 #define PACK_FORMAT "jobctl-pack-2"
 #define OLD_FORMAT  "jobctl-pack-1"

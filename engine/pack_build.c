@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "engine/caption.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dct.h"
-#include "engine/err.h"
 #include "engine/folder.h"
 #include "engine/image.h"
 #include "engine/pack_parts.h"
-#include "engine/train_spec.h"
 
 /* One picture on its way into the pack. */
 struct picture {

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "engine/digest.h"
+#include "engine/contract/digest.h"
 #include "engine/pack.h"
 
 struct err;

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "engine/err.h"
-#include "engine/progress.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/progress.h"
 
 enum { LIST = 2048 };
 

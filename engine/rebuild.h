@@ -3,8 +3,8 @@
  *
  * When a collective fails because another rank is gone, or the way to it was, nothing is wrong
  * with this process: its device is open, its libraries are loaded, its products are chosen.  It
- * lets go of the communicator and of the run, says {"ev":"parted"} (engine/progress.h), and waits
- * REBUILD_MS for the agent's
+ * lets go of the communicator and of the run, says {"ev":"parted"} (engine/contract/progress.h),
+ * and waits REBUILD_MS for the agent's
  *
  *   {"cmd":"rebuild", "env":{NAME: value}, "snapshot":"/proc/PID/fd/N", "old":["/proc/PID/fd/N"]}
  *

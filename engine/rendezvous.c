@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/contract/env.h"
+#include "engine/contract/err.h"
+#include "engine/contract/progress.h"
 #include "engine/dist.h"
-#include "engine/env.h"
-#include "engine/err.h"
-#include "engine/progress.h"
 
 enum { VALUE = 1024, PATH = 4096 };
 

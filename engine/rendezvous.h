@@ -3,7 +3,7 @@
  *
  * A rank says a short text under a key ("tcp.2": where rank 2 can be called; "nccl": the id
  * of the GPUs' communicator), and all ranks get it.  It travels as a line to the agent
- * (engine/progress.h), which tells all ranks of the generation, and over the controller
+ * (engine/contract/progress.h), which tells all ranks of the generation, and over the controller
  * those on other nodes.  Without an agent it is a file in the directory that
  * JOBCTL_RENDEZVOUS names, which all nodes share.  No port is fixed, and nothing is left
  * over for another generation: its number is in every name.

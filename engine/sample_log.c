@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 enum { LOG_PATH = 4096, SLOT_TEXT = 34 }; /* the digits of a slot */
 

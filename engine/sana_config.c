@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/model_parts.h"
 #include "engine/section.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char *const names[SCHEDULE_TYPES] = {
     [SCHEDULE_CONSTANT] = "constant",

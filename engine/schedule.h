@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "engine/train_config.h"
+#include "engine/contract/train_config.h"
 
 struct err;
 

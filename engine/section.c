@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 const json_t *section_get(const struct section *s, const char *key)
 {

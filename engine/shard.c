@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 #include "engine/layout.h"
 
 struct shard {

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/digest.h"
-#include "engine/err.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/snapshot_parts.h"
 
 int snapshot_make(struct err *err)

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "engine/digest.h"
-#include "engine/err.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/snapshot_parts.h"
 #include "engine/state.h"
 

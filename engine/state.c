@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
 #include "engine/shard.h"

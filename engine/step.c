@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/graph.h"
 #include "engine/layout.h"
 #include "engine/state.h"

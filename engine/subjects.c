@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "engine/caption.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/dataset.h"
-#include "engine/digest.h"
-#include "engine/err.h"
 
 void subjects_free(struct subjects *s)
 {

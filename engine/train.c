@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/contract/exit_code.h"
+#include "engine/contract/flight.h"
+#include "engine/contract/progress.h"
 #include "engine/dataset.h"
 #include "engine/dist.h"
 #include "engine/exact.h"
-#include "engine/exit_code.h"
-#include "engine/flight.h"
 #include "engine/loader.h"
 #include "engine/metrics.h"
-#include "engine/progress.h"
 #include "engine/rebuild.h"
 #include "engine/rendezvous.h"
 #include "engine/sample_log.h"

@@ -13,9 +13,9 @@
 
 #include "engine/backend.h"
 #include "engine/checkpoint.h"
+#include "engine/contract/flight.h"
 #include "engine/dist.h"
 #include "engine/exact.h"
-#include "engine/flight.h"
 #include "engine/layout.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_micro.c - this rank's part of a global batch, micro-batch by micro-batch */
+#include "engine/contract/flight.h"
 #include "engine/dataset.h"
-#include "engine/flight.h"
 #include "engine/loader.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"

@@ -14,16 +14,16 @@
 #include "engine/accord.h"
 #include "engine/bucket_plan.h"
 #include "engine/checkpoint.h"
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
+#include "engine/contract/progress.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dist.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
 #include "engine/fit.h"
-#include "engine/progress.h"
 #include "engine/shard.h"
 #include "engine/state.h"
 #include "engine/train.h"
-#include "engine/train_spec.h"
 
 enum { TRAIN_PENDING = 16 };
 

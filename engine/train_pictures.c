@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/flight.h"
+#include "engine/contract/progress.h"
+#include "engine/contract/scratch.h"
 #include "engine/dataset.h"
-#include "engine/flight.h"
 #include "engine/gallery.h"
 #include "engine/layout.h"
-#include "engine/progress.h"
 #include "engine/sampler.h"
-#include "engine/scratch.h"
 #include "engine/step.h"
 #include "engine/subjects.h"
 #include "engine/train_parts.h"

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contract/flight.h"
 #include "engine/dataset.h"
-#include "engine/flight.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "engine/backend.h"
+#include "engine/contract/env.h"
+#include "engine/contract/flight.h"
 #include "engine/dist.h"
-#include "engine/env.h"
 #include "engine/exact.h"
-#include "engine/flight.h"
 #include "engine/layout.h"
 #include "engine/memory_room.h"
 #include "engine/snapshot.h"

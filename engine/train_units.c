@@ -20,10 +20,10 @@
 #include <string.h>
 
 #include "engine/backend.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 #include "engine/exact.h"
-#include "engine/flight.h"
 #include "engine/layout.h"
 #include "engine/shard.h"
 #include "engine/step.h"

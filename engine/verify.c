@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/flow.h"
 #include "engine/layout.h"
 #include "engine/model.h"

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/safetensors.h"
 #include "engine/verify_parts.h"
 

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/verify_parts.h"
 

@@ -9,7 +9,7 @@
         ...                         # only enter(step) once a step will do, too
     enter(step, "checkpoint"); work(3, 8)   # of what takes long: so much of it is done
 
-It writes the page that JOBCTL_FLIGHT names (engine/flight.h), and does nothing without it.
+It writes the page that JOBCTL_FLIGHT names (engine/contract/flight.h), and does nothing without it.
 """
 import mmap, os, struct, time
 

@@ -37,7 +37,7 @@
 
 #include "controller/slurm/script.h"
 #include "controller/slurm/words.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define OURS "jobctl:"
 

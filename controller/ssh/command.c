@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "controller/ssh/login.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PIECE = 64 * 1024, WAIT_MS = 1000 };
 

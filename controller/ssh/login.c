@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { SILENT_MS = 10000 }; /* a connection on which nothing is acknowledged for so long is dead */
 

@@ -28,7 +28,7 @@
 #include "controller/ssh/command.h"
 #include "controller/ssh/login.h"
 #include "controller/ssh/programs.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define CACHE_WORD "jobctl-cache:"
 

@@ -19,7 +19,7 @@
 
 #include "controller/ssh/command.h"
 #include "controller/ssh/login.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum {
     PIECE = 200 * 1024, /* a server takes 256 KiB a message; each is waited for */

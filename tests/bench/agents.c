@@ -27,7 +27,7 @@
 #include "db/events.h"
 #include "db/jobs.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const int64_t BASE_MS = INT64_C(1790000000000);
 

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 
 enum { MOST = 2001 };
 

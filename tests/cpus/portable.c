@@ -12,9 +12,9 @@
 
 #include "engine/batch_plan.h"
 #include "engine/caption.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/dct.h"
-#include "engine/digest.h"
-#include "engine/err.h"
 #include "engine/flow.h"
 #include "engine/image.h"
 #include "engine/layout.h"

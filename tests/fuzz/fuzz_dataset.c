@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "engine/batch_plan.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
-#include "engine/train_spec.h"
 #include "tests/fuzz/target.h"
 
 enum { FLOATS_MOST = 1 << 16, BUCKETS_MOST = 256, SAMPLES_MOST = 1 << 12 };

@@ -9,7 +9,7 @@
 
 #include "agent/frame.h"
 #include "agent/wire.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "tests/fuzz/target.h"
 
 static void check_message(const struct wire_row *row, json_t *body, enum wire_direction direction)

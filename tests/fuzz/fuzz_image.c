@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/image.h"
 #include "tests/fuzz/target.h"
 

@@ -10,7 +10,7 @@
 
 #include "controller/findings.h"
 #include "controller/jobspec.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "tests/fuzz/target.h"
 
 enum { SETS = 8 };

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/manifest.h"
+#include "engine/contract/err.h"
+#include "engine/contract/manifest.h"
 #include "tests/fuzz/target.h"
 
 static char dir[PATH_MAX];

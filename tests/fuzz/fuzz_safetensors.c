@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/safetensors.h"
 #include "tests/fuzz/target.h"
 

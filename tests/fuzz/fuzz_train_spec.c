@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "engine/err.h"
-#include "engine/train_spec.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "tests/fuzz/target.h"
 
 static void check(const struct train_spec *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* endings.c - see world.h: how a rank can end, in every way that agent/cause.h knows */
 #include "agent/agent_core.h"
-#include "engine/exit_code.h"
+#include "engine/contract/exit_code.h"
 #include "tests/sim/world.h"
 
 /* `reported` is the cause in its own last line. */

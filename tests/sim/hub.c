@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "tests/sim/world.h"
 
 enum { GRACE_MS = 5000, AGAIN_MS = 1000 };

@@ -2,7 +2,7 @@
 /* parting.c - see world.h: ranks that lose each other, wait in their processes, and give up */
 #include <stdint.h>
 
-#include "engine/exit_code.h"
+#include "engine/contract/exit_code.h"
 #include "tests/sim/world.h"
 
 enum { PATIENCE_MS = 5000 };    /* engine/rebuild.h */

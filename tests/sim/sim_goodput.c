@@ -19,8 +19,8 @@
 #include "agent/agent_effects.h"
 #include "controller/job_core.h"
 #include "controller/spec_units.h"
-#include "engine/err.h"
-#include "engine/exit_code.h"
+#include "engine/contract/err.h"
+#include "engine/contract/exit_code.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define NONCE        "0123456789abcdef"

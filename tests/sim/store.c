@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/cause.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "tests/sim/world.h"
 
 static void append(struct stored *s, const struct core_event *e)

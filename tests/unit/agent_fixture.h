@@ -31,8 +31,8 @@
 #include "agent/spool.h"
 #include "agent/sweep.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 /* Drawn at the start: agents end what carries their nonce, and two runs of this test on one
  * machine must not end each other's. */

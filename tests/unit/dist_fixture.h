@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 
 enum { RANKS = 8, REPORT = 504 };
 

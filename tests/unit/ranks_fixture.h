@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
-#include "tests/unit/clock_fixture.h"
+#include "tests/unit/engine/contract/clock_fixture.h"
 
 enum { RANKS = 8, KEPT = 4, SLEEP_MS = SECOND, BEGIN = 100 * HOUR };
 

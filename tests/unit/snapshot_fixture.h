@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
 #include "engine/shard.h"

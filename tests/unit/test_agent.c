@@ -9,7 +9,7 @@
 
 #include "tests/unit/agent_fixture.h"
 
-/* An engine in shell: it speaks and obeys as engine/progress.h says. */
+/* An engine in shell: it speaks and obeys as engine/contract/progress.h says. */
 static const char fake_engine[] =
     "#!/bin/sh\n"
     "test \"$1 $2 $3\" = \"train --spec $JOBCTL_RUN_DIR/spec.json\" || exit 70\n"

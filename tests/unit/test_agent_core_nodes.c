@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/exit_code.h"
+#include "engine/contract/exit_code.h"
 #include "tests/unit/agent_core_fixture.h"
 
 static void over(const char *cause, const char *result)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/alike.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* Two nodes: the same directory "d", once in a and once in b. */
 static char root[200];

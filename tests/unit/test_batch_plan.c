@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/batch_plan.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { BUCKETS = 40, BATCH_MOST = 64 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/bucket_plan.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/shard.h"
 #include "engine/step.h"

@@ -13,7 +13,7 @@
 
 #include "agent/capture.h"
 #include "agent/captured.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { LIMIT = 100, ALL = 4000 };
 

@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 #include "engine/checkpoint.h"
-#include "engine/digest.h"
-#include "engine/err.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/optim.h"
 #include "engine/state.h"
-#include "engine/scratch.h"
+#include "engine/contract/scratch.h"
 
 static char dir[256];
 static struct layout *layout;

@@ -25,7 +25,7 @@
 #include "agent/identity.h"
 #include "agent/oom.h"
 #include "agent/sweep.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static char dir[80], path[100];
 

@@ -21,7 +21,7 @@
 #include "controller/findings.h"
 #include "controller/home.h"
 #include "controller/job_select.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* What is sent back, "STATUS\nBODY", a connection each; NULL hangs up. What was asked is kept. */
 struct script {

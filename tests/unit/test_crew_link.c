@@ -13,7 +13,7 @@
 #include "agent/crew_link.h"
 #include "agent/crew_wire.h"
 #include "agent/frame.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 30000, LOST_MS = 15000, MANY = 1000 };
 #define NONCE "0123456789abcdef"

@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 #include "engine/caption.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/digest.h"
-#include "engine/err.h"
 #include "engine/folder.h"
 #include "engine/image.h"
 #include "engine/safetensors.h"
-#include "engine/scratch.h"
-#include "engine/train_spec.h"
 
 static char dir[256];
 

@@ -30,7 +30,7 @@
 #include "agent/secure.h"
 #include "agent/unix_socket.h"
 #include "controller/reception.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 20000, MANY = 4 * 1024 * 1024 };
 

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "engine/bucket_plan.h"
+#include "engine/contract/err.h"
 #include "engine/dist_parts.h"
-#include "engine/err.h"
-#include "tests/unit/clock_fixture.h"
+#include "tests/unit/engine/contract/clock_fixture.h"
 
 enum { SLOW = 3, NEVER = 1 << 30 };
 

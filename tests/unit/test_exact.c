@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/exact.h"
 #include "engine/layout.h"
 

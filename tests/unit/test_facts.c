@@ -20,7 +20,7 @@
 #include "agent/plan.h"
 #include "agent/plan_nodes.h"
 #include "agent/probe.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

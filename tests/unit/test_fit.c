@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 #include "engine/fit.h"
 #include "engine/memory_room.h"
-#include "engine/train_spec.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/flow.h"
 #include "engine/safetensors.h"
 #include "engine/timestep_freqs.h"

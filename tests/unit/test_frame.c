@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/frame.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ID           "\"job\":7,\"attempt\":1,\"nonce\":\"ab\""

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/graph.h"
 #include "kernels/cuda.h"
 

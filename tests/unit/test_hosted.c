@@ -23,7 +23,7 @@
 #include "agent/hosted.h"
 #include "agent/run_dir.h"
 #include "agent/spool.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define DAY          (24 * 3600)

@@ -17,8 +17,8 @@
 #include <png.h>
 #include <webp/encode.h>
 
+#include "engine/contract/err.h"
 #include "engine/dct.h"
-#include "engine/err.h"
 #include "engine/image.h"
 
 static char dir[256];

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "controller/job_fsm.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const char PAGE[] = "docs/STATES.md";
 static const char MARK[] = "<!-- drawn -->\n";

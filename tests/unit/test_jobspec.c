@@ -23,7 +23,7 @@
 #include "controller/findings.h"
 #include "controller/jobspec.h"
 #include "controller/spec_rows.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define FOLDER "tests/specs"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "agent/knock.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* A port at which nobody listens any more. */
 static int closed_port(void)

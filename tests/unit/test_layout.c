@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "agent/lease.h"
-#include "engine/err.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
 
 #define ORIGIN "0123456789abcdef0123456789abcdef"
 enum { PATIENCE = 300 };

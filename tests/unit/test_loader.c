@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
 #include "engine/loader.h"
 #include "engine/safetensors.h"
-#include "engine/scratch.h"
-#include "engine/train_spec.h"
 
 enum { N = 11, C = 3, HW = 4, L = 5, D = 8 };
 

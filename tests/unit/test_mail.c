@@ -21,7 +21,7 @@
 
 #include "agent/mail.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct post {
     char         dir[64], socket[96];

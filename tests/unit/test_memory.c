@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/memory.h"
 #include "engine/memory_room.h"

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/contract/err.h"
 #include "engine/curve.h"
-#include "engine/err.h"
 #include "engine/image.h"
 #include "engine/metrics.h"
 

@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "agent/mirror.h"
-#include "engine/err.h"
-#include "engine/manifest.h"
-#include "engine/scratch.h"
+#include "engine/contract/err.h"
+#include "engine/contract/manifest.h"
+#include "engine/contract/scratch.h"
 
 static char          dir[256], bad[512];
 static struct mirror m;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "kernels/rng.h"
 #include "tests/unit/sana_ref.h"
 

@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 #include "engine/nccl.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"

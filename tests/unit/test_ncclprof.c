@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/flight.h"
+#include "engine/contract/flight.h"
 
 enum { COLL = 2, KERNEL_CH = 64 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "controller/options.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const struct option_row rows[] = {
     {"follow", 'f', OPTION_FLAG, NULL, ""},

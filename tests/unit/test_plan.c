@@ -13,7 +13,7 @@
 #include "agent/launch_env.h"
 #include "agent/plan.h"
 #include "agent/probe.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -12,7 +12,7 @@
 
 #include "agent/plan.h"
 #include "agent/plan_nodes.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

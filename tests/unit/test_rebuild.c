@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/progress.h"
+#include "engine/contract/err.h"
+#include "engine/contract/progress.h"
 #include "engine/rebuild.h"
-#include "tests/unit/clock_fixture.h"
+#include "tests/unit/engine/contract/clock_fixture.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/run_dir.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static char dir[256];
 

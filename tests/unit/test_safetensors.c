@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/safetensors.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

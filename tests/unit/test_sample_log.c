@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "engine/accounting.h"
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
 #include "engine/safetensors.h"
 #include "engine/sample_log.h"
-#include "engine/scratch.h"
-#include "engine/train_spec.h"
 
 enum { BATCH = 4, WIDE = 7, TALL = 5, SAMPLES = WIDE + TALL };
 

@@ -14,15 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/err.h"
 #include "engine/gallery.h"
 #include "engine/image.h"
 #include "engine/layout.h"
 #include "engine/sampler.h"
-#include "engine/scratch.h"
 #include "engine/subjects.h"
-#include "engine/train_spec.h"
 #include "kernels/rng.h"
 
 enum { N = 5, L = 3, D = 16, C = 12, HW = 16, LATENT = C * HW };

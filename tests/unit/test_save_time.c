@@ -16,7 +16,7 @@
 #include "db/events.h"
 #include "db/jobs.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* What was written, in this order; 0 ends the list, below 0 it is another kind of event. */
 static const struct {

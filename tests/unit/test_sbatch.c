@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "controller/sbatch.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static char *render(const char *spec, const char *dir, struct err *err)
 {

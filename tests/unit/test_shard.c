@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
+#include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/err.h"
 #include "engine/layout.h"
 #include "engine/model.h"
 #include "engine/shard.h"

@@ -15,7 +15,7 @@
 
 #include "agent/frame.h"
 #include "controller/job_core.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define NONCE "4694baf41ec6dc11c750edd5dfbc774b"
 #define ID    "\"job\":1,\"attempt\":1,\"nonce\":\"" NONCE "\""

@@ -11,7 +11,7 @@
 
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static const struct {
     const char *text;

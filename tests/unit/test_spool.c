@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "agent/spool.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static char dir[80], path[100];
 

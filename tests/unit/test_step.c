@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/step.h"
 #include "kernels/kernels.h"

@@ -27,7 +27,7 @@
 #include "db/removed.h"
 #include "db/stmt.h"
 #include "db/store.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static char dir[256];
 static char path[300];

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/tree.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static char root[256];
 static int at;

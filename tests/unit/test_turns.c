@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/layout.h"
 #include "engine/snapshot.h"
 #include "engine/state.h"

@@ -17,7 +17,7 @@
 #include "agent/buf.h"
 #include "agent/log.h"
 #include "agent/unix_socket.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* A directory of its own, 200 bytes deep, and the socket's path in it. */
 struct place {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/bench.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 #include "engine/safetensors.h"
 #include "engine/verify.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agent/watch.h"
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static struct watch *make(const char *text)
 {

@@ -23,8 +23,8 @@
 #include "agent/launch_env.h"
 #include "agent/ranks.h"
 #include "agent/world.h"
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 /* --- the stand-in ---------------------------------------------------------------------------- */
 

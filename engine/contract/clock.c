@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c - see clock.h */
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
 
 #include <poll.h>
 #include <time.h>

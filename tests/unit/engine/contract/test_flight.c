@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/flight.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
 
 static char dir[256], path[300];
 

@@ -32,8 +32,8 @@
  * End of file on the control descriptor means that the agent is gone: the same
  * as stop.  SIGTERM means stop too.
  */
-#ifndef ENGINE_PROGRESS_H
-#define ENGINE_PROGRESS_H
+#ifndef ENGINE_CONTRACT_PROGRESS_H
+#define ENGINE_CONTRACT_PROGRESS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * (agent/cause.h).  A `run:` command may use them too and gets the same care.
  * The numbers are a contract: never reuse one.
  */
-#ifndef ENGINE_EXIT_CODE_H
-#define ENGINE_EXIT_CODE_H
+#ifndef ENGINE_CONTRACT_EXIT_CODE_H
+#define ENGINE_CONTRACT_EXIT_CODE_H
 
 enum exit_code {
     EXIT_DONE        = 0,

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/err.h"
-#include "engine/progress.h"
+#include "engine/contract/err.h"
+#include "engine/contract/progress.h"
 
 /* The agent's two pipes; the rank's ends are in the environment. */
 struct agent {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cgroup.c - see cgroup.h */
-#include "engine/cgroup.h"
+#include "engine/contract/cgroup.h"
 
 #include <stdio.h>
 #include <string.h>

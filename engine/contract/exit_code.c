@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exit_code.c - see exit_code.h */
-#include "engine/exit_code.h"
+#include "engine/contract/exit_code.h"
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 int exit_code_of(const struct err *err)
 {

@@ -13,8 +13,8 @@
  * ever.  A reader may see a phase_start of the phase before for an instant.
  * Times are CLOCK_MONOTONIC nanoseconds of the node.
  */
-#ifndef ENGINE_FLIGHT_H
-#define ENGINE_FLIGHT_H
+#ifndef ENGINE_CONTRACT_FLIGHT_H
+#define ENGINE_CONTRACT_FLIGHT_H
 
 #include <stdint.h>
 

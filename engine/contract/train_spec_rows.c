@@ -4,7 +4,7 @@
  * Add a key here and in train_spec_parse(); nothing else knows the list.
  * A default of "auto" means that the program chooses, and the row says how.
  */
-#include "engine/train_spec.h"
+#include "engine/contract/train_spec.h"
 
 #include <stddef.h>
 

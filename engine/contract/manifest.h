@@ -8,8 +8,8 @@
  * the checkpoint.  A file that is cut short, changed or missing is found before
  * anything of it is used.
  */
-#ifndef ENGINE_MANIFEST_H
-#define ENGINE_MANIFEST_H
+#ifndef ENGINE_CONTRACT_MANIFEST_H
+#define ENGINE_CONTRACT_MANIFEST_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env.h - numbers that the agent passes in the environment */
-#ifndef ENGINE_ENV_H
-#define ENGINE_ENV_H
+#ifndef ENGINE_CONTRACT_ENV_H
+#define ENGINE_CONTRACT_ENV_H
 
 struct err;
 

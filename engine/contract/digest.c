@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* digest.c - see digest.h */
-#include "engine/digest.h"
+#include "engine/contract/digest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 struct digest {
     XXH3_state_t *state;

@@ -6,7 +6,7 @@
  * full pipe is dropped, any other waits in poll().  A reader that is gone is no
  * error: the run goes on, and the control descriptor will tell it to stop.
  */
-#include "engine/progress.h"
+#include "engine/contract/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
-#include "engine/env.h"
-#include "engine/err.h"
+#include "engine/contract/clock.h"
+#include "engine/contract/env.h"
+#include "engine/contract/err.h"
 
 _Static_assert((int)PROGRESS_LINE <= PIPE_BUF, "a line must be one atomic write");
 

@@ -6,14 +6,14 @@
  * whatever a YAML file may leave out.  What must hold between keys is asked of
  * the filled struct last (train_spec_rules.c).
  */
-#include "engine/train_spec.h"
+#include "engine/contract/train_spec.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #define LUMINA_RATIO (8.0 / 3) /* of feed_forward, then up to a multiple */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c - see manifest.h */
-#include "engine/manifest.h"
+#include "engine/contract/manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/digest.h"
-#include "engine/err.h"
+#include "engine/contract/digest.h"
+#include "engine/contract/err.h"
 
 _Static_assert((int)MANIFEST_DIGEST == (int)DIGEST_TEXT, "one size of digests");
 

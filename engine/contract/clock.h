@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h - the time that deadlines are measured in, and the wait that ends with it
  *
- * By itself in a file: a test brings another one (tests/unit/clock_fixture.h), on which an hour passes in
- * no time.
+ * By itself in a file: a test brings another one (tests/unit/engine/contract/clock_fixture.h), on
+ * which an hour passes in no time.
  */
-#ifndef ENGINE_CLOCK_H
-#define ENGINE_CLOCK_H
+#ifndef ENGINE_CONTRACT_CLOCK_H
+#define ENGINE_CONTRACT_CLOCK_H
 
 #include <stdint.h>
 

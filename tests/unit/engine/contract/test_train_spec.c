@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "engine/err.h"
-#include "engine/train_spec.h"
+#include "engine/contract/err.h"
+#include "engine/contract/train_spec.h"
 
 static void every_row_is_sound(void **state)
 {

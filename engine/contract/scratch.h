@@ -8,8 +8,8 @@
  * process of that pid and start time.  What another machine or container on a
  * shared directory may be writing is left alone.
  */
-#ifndef ENGINE_SCRATCH_H
-#define ENGINE_SCRATCH_H
+#ifndef ENGINE_CONTRACT_SCRATCH_H
+#define ENGINE_CONTRACT_SCRATCH_H
 
 struct err;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock_fixture.h - a clock of the test's in place of engine/clock.c: it moves when somebody waits */
+/* clock_fixture.h - a clock of the test's in place of engine/contract/clock.c: it moves when
+ * somebody waits */
 #ifndef TESTS_CLOCK_FIXTURE_H
 #define TESTS_CLOCK_FIXTURE_H
 
@@ -7,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/clock.h"
+#include "engine/contract/clock.h"
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE };
 

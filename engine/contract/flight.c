@@ -4,7 +4,7 @@
  * The rank's side is stores into mapped memory: relaxed ones for what describes
  * a phase, then one with release order for step and phase together.
  */
-#include "engine/flight.h"
+#include "engine/contract/flight.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 /* Both sides may be built years apart. */
 _Static_assert(offsetof(struct flight_page, magic) == 0, "offset");

@@ -4,8 +4,8 @@
  * A spec fills them in (train_spec.h); model.h, optim.h and schedule.h say what they do. They stand
  * here so that the agent and the controller can read a spec without seeing the engine.
  */
-#ifndef ENGINE_TRAIN_CONFIG_H
-#define ENGINE_TRAIN_CONFIG_H
+#ifndef ENGINE_CONTRACT_TRAIN_CONFIG_H
+#define ENGINE_CONTRACT_TRAIN_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

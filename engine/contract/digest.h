@@ -3,8 +3,8 @@
  *
  * Finds damage, not malice: a truncated file, a flipped bit, an input that changed.
  */
-#ifndef ENGINE_DIGEST_H
-#define ENGINE_DIGEST_H
+#ifndef ENGINE_CONTRACT_DIGEST_H
+#define ENGINE_CONTRACT_DIGEST_H
 
 #include <stddef.h>
 #include <stdint.h>

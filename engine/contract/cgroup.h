@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cgroup.h - where this process stands in the hierarchy of control groups */
-#ifndef ENGINE_CGROUP_H
-#define ENGINE_CGROUP_H
+#ifndef ENGINE_CONTRACT_CGROUP_H
+#define ENGINE_CONTRACT_CGROUP_H
 
 #include <stddef.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env.c - see env.h */
-#include "engine/env.h"
+#include "engine/contract/env.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 int env_int(const char *name, int least, int *value, struct err *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_spec_rules.c - what must hold between keys of `train:` that are right by themselves */
-#include "engine/train_spec.h"
+#include "engine/contract/train_spec.h"
 
 #include <string.h>
 
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 static int heads(const struct train_spec *s, const json_t *job, struct err *err)
 {

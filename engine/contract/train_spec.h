@@ -6,14 +6,14 @@
  * and stores the result as canonical JSON; jobctl-train reads that JSON through
  * train_spec_parse().  One table, so that the two cannot disagree.
  */
-#ifndef ENGINE_TRAIN_SPEC_H
-#define ENGINE_TRAIN_SPEC_H
+#ifndef ENGINE_CONTRACT_TRAIN_SPEC_H
+#define ENGINE_CONTRACT_TRAIN_SPEC_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/train_config.h"
+#include "engine/contract/train_config.h"
 
 struct err;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* err.c - see err.h */
-#include "engine/err.h"
+#include "engine/contract/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

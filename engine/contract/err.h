@@ -6,8 +6,8 @@
  * that only passes it up may put words in front with err_prefix().  Libraries
  * fill this in and never log: the program at the top decides who reads it.
  */
-#ifndef ENGINE_ERR_H
-#define ENGINE_ERR_H
+#ifndef ENGINE_CONTRACT_ERR_H
+#define ENGINE_CONTRACT_ERR_H
 
 enum err_code {
     ERR_NONE = 0,
