@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/backend.h"
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
 #include "engine/snapshot.h"
 #include "engine/step.h"
 #include "engine/turns.h"

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "engine/optim.h"
 
 /* What shares of a GPU's speed are counted against: bf16 on an H100 or H200, as its maker says. */

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/optim.h"
 #include "engine/safetensors.h"
 #include "engine/state.h"

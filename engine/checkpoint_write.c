@@ -17,7 +17,7 @@
 #include "engine/checkpoint.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/safetensors.h"
 #include "engine/state.h"
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/bench.h"
 #include "engine/cluster.h"
 #include "engine/command.h"
@@ -19,7 +18,8 @@
 #include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
 #include "engine/fit.h"
-#include "engine/memory_room.h"
+#include "engine/model/backend.h"
+#include "engine/model/device_memory.h"
 #include "engine/schedule.h"
 #include "engine/verify_parts.h"
 #include "kernels/kernels.h"

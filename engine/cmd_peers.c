@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/backend.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/model/backend.h"
 #include "kernels/cuda.h"
 
 int command_peers(int argc, char **argv)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/batch_report.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
@@ -18,7 +17,8 @@
 #include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
 #include "engine/fit.h"
-#include "engine/memory_room.h"
+#include "engine/model/backend.h"
+#include "engine/model/device_memory.h"
 #include "kernels/kernels.h"
 
 enum { CARDS = 8 };

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/checkpoint.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
@@ -13,8 +12,9 @@
 #include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
 #include "engine/gallery.h"
-#include "engine/layout.h"
-#include "engine/sampler.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
+#include "engine/model/sampler.h"
 #include "engine/subjects.h"
 
 enum { CAPTIONS_MAX = 1024 };

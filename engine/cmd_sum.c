@@ -15,12 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/backend.h"
 #include "engine/command.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/dist.h"
+#include "engine/model/backend.h"
 #include "kernels/kernels.h"
 
 enum { SIDES = 2, START_MS = 60000, DEADLINE_MS = 15000, NAP_MS = 2, ID = 300 };

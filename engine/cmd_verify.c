@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
+#include "engine/model/backend.h"
 #include "engine/verify.h"
 
 static const char *case_name(const char *path)

@@ -6,7 +6,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
-#include "engine/sampler.h"
+#include "engine/model/sampler.h"
 
 struct choice {
     const struct fit_ask *ask;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "engine/memory.h"
-#include "engine/memory_room.h"
+#include "engine/model/device_memory.h"
 
 struct err;
 struct train_spec;

@@ -8,7 +8,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/dataset.h"
-#include "engine/flow.h"
+#include "engine/model/flow.h"
 #include "kernels/rng.h"
 
 struct loader {

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/backend.h"
-#include "engine/model.h"
+#include "engine/model/backend.h"
+#include "engine/model/model.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
 

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
 #include "engine/shard.h"
 #include "kernels/kernels.h"
 

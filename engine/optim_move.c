@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/optim_parts.h"
 #include "engine/shard.h"
 #include "kernels/thread_pool.h"

@@ -7,7 +7,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 
 struct shard {
     int                world, units;

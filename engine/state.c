@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/contract/err.h"
-#include "engine/graph.h"
-#include "engine/layout.h"
+#include "engine/model/backend.h"
+#include "engine/model/graph.h"
+#include "engine/model/layout.h"
+#include "engine/model/text_rows.h"
 #include "engine/state.h"
-#include "engine/text_rows.h"
 #include "kernels/kernels.h"
 
 struct step {

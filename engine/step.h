@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/flow.h"
-#include "engine/model.h"
+#include "engine/model/flow.h"
+#include "engine/model/model.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
 #include "engine/step_input.h"

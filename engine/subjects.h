@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/sampler.h"
+#include "engine/model/sampler.h"
 
 struct dataset;
 struct err;

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/checkpoint.h"
 #include "engine/contract/flight.h"
 #include "engine/dist.h"
 #include "engine/exact.h"
-#include "engine/layout.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/backend.h"
 #include "engine/dataset.h"
-#include "engine/memory_room.h"
+#include "engine/model/backend.h"
+#include "engine/model/device_memory.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 

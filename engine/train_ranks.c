@@ -12,14 +12,14 @@
 #include <string.h>
 
 #include "engine/accord.h"
-#include "engine/backend.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
 #include "engine/dataset.h"
 #include "engine/dist.h"
-#include "engine/layout.h"
 #include "engine/loader.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
 #include "engine/rendezvous.h"
 #include "engine/schedule.h"
 #include "engine/step.h"

@@ -17,13 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/backend.h"
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
 #include "engine/dist.h"
 #include "engine/exact.h"
-#include "engine/layout.h"
-#include "engine/memory_room.h"
+#include "engine/model/backend.h"
+#include "engine/model/device_memory.h"
+#include "engine/model/layout.h"
 #include "engine/snapshot.h"
 #include "engine/snapshot_share.h"
 #include "engine/state.h"

@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/backend.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
 #include "engine/contract/scratch.h"
 #include "engine/dataset.h"
-#include "engine/layout.h"
 #include "engine/loader.h"
 #include "engine/metrics.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
 #include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_sums.c - gradients of all ranks added up, bucket by bucket, while the backward pass goes on */
 #include "engine/contract/flight.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/snapshot.h"
 #include "engine/state.h"
 #include "engine/step.h"

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/flow.h"
-#include "engine/layout.h"
-#include "engine/model.h"
+#include "engine/model/flow.h"
+#include "engine/model/layout.h"
+#include "engine/model/model.h"
 #include "engine/optim.h"
 #include "engine/safetensors.h"
 #include "engine/step.h"

@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/contract/err.h"
+#include "engine/model/backend.h"
 #include "engine/safetensors.h"
 #include "engine/verify_parts.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
-#include "engine/model.h"
+#include "engine/model/layout.h"
+#include "engine/model/model.h"
 #include "engine/optim.h"
 #include "engine/safetensors.h"
 #include "engine/verify_parts.h"

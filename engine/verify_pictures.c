@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/backend.h"
 #include "engine/contract/err.h"
-#include "engine/layout.h"
-#include "engine/model.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
+#include "engine/model/model.h"
 #include "engine/safetensors.h"
 #include "engine/verify_parts.h"
 #include "kernels/kernels.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/verify_parts.h"
 
 #define GOLDEN_GAMMA UINT64_C(0x9E3779B97F4A7C15)

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
 #include "engine/snapshot.h"

@@ -11,7 +11,7 @@
 
 #include "engine/bucket_plan.h"
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/shard.h"
 #include "engine/step.h"
 

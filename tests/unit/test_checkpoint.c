@@ -21,7 +21,7 @@
 #include "engine/checkpoint.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/optim.h"
 #include "engine/state.h"
 #include "engine/contract/scratch.h"

@@ -12,7 +12,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/exact.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 
 enum { MICRO = 6 };
 

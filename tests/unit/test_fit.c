@@ -12,7 +12,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/fit.h"
-#include "engine/memory_room.h"
+#include "engine/model/device_memory.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

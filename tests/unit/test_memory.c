@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
 #include "engine/memory.h"
-#include "engine/memory_room.h"
+#include "engine/model/device_memory.h"
+#include "engine/model/layout.h"
 #include "engine/step.h"
 #include "kernels/kernels.h"
 

@@ -10,8 +10,8 @@
 
 #include "engine/contract/err.h"
 #include "engine/dist.h"
-#include "engine/layout.h"
-#include "engine/model.h"
+#include "engine/model/layout.h"
+#include "engine/model/model.h"
 #include "engine/shard.h"
 
 enum { WORLDS = 8 };

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
-#include "engine/layout.h"
+#include "engine/model/layout.h"
 #include "engine/step.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"

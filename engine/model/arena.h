@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.h - a block of memory is carved into arrays: once from nothing to learn the size, once for
+ * good */
+#ifndef ENGINE_MODEL_ARENA_H
+#define ENGINE_MODEL_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { KNIFE_ALIGN = 16 }; /* floats */
+
+struct knife {
+    float *base;   /* NULL while measuring */
+    size_t used;   /* floats */
+    size_t narrow; /* bytes of a number in a narrow array (kernels.h) */
+    bool   keeps;  /* see kernels.h */
+};
+
+static inline float *knife_cut(struct knife *k, size_t rows, size_t cols)
+{
+    float *p = k->base ? k->base + k->used : NULL;
+    k->used += (rows * cols + KNIFE_ALIGN - 1) / KNIFE_ALIGN * KNIFE_ALIGN;
+    return p;
+}
+
+/* A narrow array. */
+static inline void *knife_narrow(struct knife *k, size_t rows, size_t cols)
+{
+    return knife_cut(k, (rows * cols * k->narrow + sizeof(float) - 1) / sizeof(float), 1);
+}
+
+/* The narrow twin of an array. */
+static inline void *knife_twin(struct knife *k, float *of, size_t rows, size_t cols)
+{
+    return k->narrow == sizeof(float) ? of : knife_narrow(k, rows, cols);
+}
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.c - see backend.h */
+#include "engine/model/backend.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/env.h"
+#include "engine/contract/err.h"
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
+
+#define PLUGIN "libjobctl_cuda.so"
+
+static struct {
+    const struct kern_ops *ops;  /* NULL: nothing chosen yet */
+    const struct kern_streams *streams;
+    const struct kern_graphs *graphs;
+    void (*remember)(const char *file);
+    bool                   bf16;
+    char                   device[128];
+    char                   note[600];
+} chosen;
+
+/* --- counting instead of making ------------------------------------------------------------- */
+
+static struct {
+    struct backend_count *to; /* NULL: memory is real */
+    struct kern_ops       ops;
+} counting;
+
+static void *no_alloc(size_t bytes)
+{
+    (void)bytes;
+    return (void *)(uintptr_t)(1 << 20); /* aligned, not NULL, not mapped */
+}
+
+static void no_release(void *p)
+{
+    (void)p;
+}
+
+static void no_move(void *to, const void *from, size_t bytes)
+{
+    (void)to;
+    (void)from;
+    (void)bytes;
+}
+
+void backend_count_begin(struct backend_count *count, bool device, bool bf16)
+{
+    *count = (struct backend_count){{0}};
+    counting.ops = *backend_ops();
+    counting.ops.host = counting.ops.keeps = !device;
+    counting.ops.narrow = device && bf16 ? 2 : sizeof(float);
+    counting.ops.alloc = no_alloc;
+    counting.ops.release = no_release;
+    counting.ops.upload = counting.ops.download = no_move;
+    counting.to = count;
+}
+
+void backend_count_end(void)
+{
+    counting.to = NULL;
+}
+
+static void count(enum backend_use use, size_t bytes)
+{
+    counting.to->bytes[use] += (int64_t)bytes;
+}
+
+/* --- the real ones -------------------------------------------------------------------------- */
+
+const struct kern_ops *backend_ops(void)
+{
+    if (counting.to)
+        return &counting.ops;
+    return chosen.ops ? chosen.ops : kern_cpu();
+}
+
+const struct kern_streams *backend_streams(void)
+{
+    return chosen.streams;
+}
+
+const struct kern_graphs *backend_graphs(void)
+{
+    return chosen.graphs;
+}
+
+void backend_remember(const char *file)
+{
+    if (chosen.remember)
+        chosen.remember(file);
+}
+
+bool backend_is_bf16(void)
+{
+    return chosen.bf16;
+}
+
+const char *backend_device(void)
+{
+    return chosen.device[0] ? chosen.device : "cpu";
+}
+
+const char *backend_note(void)
+{
+    return chosen.note;
+}
+
+int backend_check(const struct kern_ops *ops, struct err *err)
+{
+    char why[256];
+    switch (ops->state(why, sizeof(why))) {
+    case KERN_OK:
+        return 0;
+    case KERN_NO_MEMORY:
+        return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %s; a smaller batch.micro needs "
+                       "less", why);
+    case KERN_FAULT:
+        break;
+    }
+    return err_set(err, ERR_DEVICE, "the GPU failed: %s", why);
+}
+
+const char *backend_use_name(enum backend_use use)
+{
+    static const char *const names[USES] = {
+        [USE_WEIGHTS] = "weights",         [USE_GRADIENTS] = "gradients",
+        [USE_OPTIMIZER] = "optimizer state", [USE_EMA] = "averaged weights",
+        [USE_ACTIVATIONS] = "activations", [USE_BACKWARD] = "backward pass",
+        [USE_INPUTS] = "inputs",           [USE_PICTURES] = "drawing pictures",
+        [USE_WORKSPACE] = "workspace",     [USE_EXCHANGE] = "exchange",
+        [USE_HERE] = "copies in host memory",
+    };
+    return names[use];
+}
+
+int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum backend_use use,
+                  struct err *err)
+{
+    *out = ops->alloc(bytes);
+    if (*out && counting.to)
+        count(use, bytes);
+    if (*out)
+        return 0;
+    if (ops->host)
+        return err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s", (double)bytes / 0x1p20,
+                       backend_use_name(use));
+    return err_set(err, ERR_DEVICE_MEMORY, "out of GPU memory: %.1f MiB of %s do not fit; a "
+                   "smaller batch.micro needs less", (double)bytes / 0x1p20,
+                   backend_use_name(use));
+}
+
+int backend_here(void **out, size_t bytes, struct err *err)
+{
+    *out = counting.to ? no_alloc(bytes) : calloc(1, bytes);
+    if (*out && counting.to)
+        count(USE_HERE, bytes);
+    return *out ? 0 : err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s",
+                              (double)bytes / 0x1p20, backend_use_name(USE_HERE));
+}
+
+void backend_here_free(void *p)
+{
+    if (!counting.to)
+        free(p);
+}
+
+/* Where this program lies, with `rest` after its directory; false when that is unknown. */
+static bool beside_program(char path[PATH_MAX], const char *rest)
+{
+    char self[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n < 1)
+        return false;
+    self[n] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return snprintf(path, PATH_MAX, "%s/%s", self, rest) < PATH_MAX;
+}
+
+/* NULL with a sentence when there is no plugin, or one that cannot be loaded. */
+static void *load_plugin(struct err *err)
+{
+    static const char *const places[] = {PLUGIN, "../lib/" PLUGIN};
+    const char *named = getenv("JOBCTL_CUDA");
+    char path[PATH_MAX];
+    bool found = named && *named;
+    if (found)
+        found = snprintf(path, sizeof(path), "%s", named) < (int)sizeof(path);
+    for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++)
+        found = beside_program(path, places[i]) && access(path, R_OK) == 0;
+    if (!found) {
+        err_set(err, ERR_NO_DEVICE, "%s is neither beside this program nor in ../lib of it: build "
+                "it on a machine with nvcc", PLUGIN);
+        return NULL;
+    }
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        err_set(err, ERR_NO_DEVICE, "the CUDA kernels cannot be loaded: %s", dlerror());
+    return lib;
+}
+
+static kern_cuda_open_fn find_door(void *lib)
+{
+    kern_cuda_open_fn fn = NULL;
+    void *symbol = dlsym(lib, "kern_cuda_open");
+    memcpy(&fn, &symbol, sizeof(fn)); /* a data pointer is no function pointer to ISO C */
+    return fn;
+}
+
+int backend_try_peers(struct kern_peer *p, struct err *err)
+{
+    kern_cuda_peer_fn fn = NULL;
+    void *lib = load_plugin(err);
+    if (!lib)
+        return -1;
+    void *symbol = dlsym(lib, "kern_cuda_peer");
+    memcpy(&fn, &symbol, sizeof(fn));
+    if (!fn)
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it is of another version",
+                       PLUGIN);
+    if (fn(p) < 0)
+        return err_set(err, ERR_NO_DEVICE, "the GPUs cannot be tried: %s", p->why);
+    return 0;
+}
+
+enum wish { WISH_AUTO, WISH_FP32, WISH_BF16 };
+
+/* GPUs that the ranks of this node share, 0 = each has its own. */
+static int shared_gpus(void)
+{
+    int gpus = 0;
+    return env_int("JOBCTL_SHARED_GPUS", 0, &gpus, NULL) == 0 && gpus > 0 ? gpus : 0;
+}
+
+int backend_sharers(void)
+{
+    const int gpus = shared_gpus();
+    int ranks = 1;
+    if (!gpus || env_int("LOCAL_WORLD_SIZE", 1, &ranks, NULL) < 0)
+        return 1;
+    return (ranks + gpus - 1) / gpus;
+}
+
+/* The plugin stays loaded for good, whatever it answers. */
+static int open_cuda(enum wish wish, struct err *err)
+{
+    static const char *const words[] = {
+        [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels do not fit this program",
+        [KERN_CUDA_NO_DRIVER] = "no NVIDIA driver",
+        [KERN_CUDA_OLD_DRIVER] = "the NVIDIA driver is too old",
+        [KERN_CUDA_NO_DEVICE] = "no GPU",
+        [KERN_CUDA_NO_LIBRARY] = "cuBLASLt is missing",
+        [KERN_CUDA_UNUSABLE] = "the GPU cannot be used",
+        [KERN_CUDA_NO_BF16] = "the GPU has no bf16",
+    };
+    int local = 0;
+    if (env_int("LOCAL_RANK", 0, &local, err) < 0)
+        return -1;
+    local = shared_gpus() ? local % shared_gpus() : local;
+    struct kern_cuda c = {.ops_size = KERN_CUDA_SIZE, .device = local,
+                          .precision = wish == WISH_FP32 ? KERN_FP32 : KERN_BF16};
+    void *lib = load_plugin(err);
+    if (!lib)
+        return -1;
+    const kern_cuda_open_fn door = find_door(lib);
+    if (!door)
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it is of another version",
+                       PLUGIN);
+    int r = door(&c);
+    if (r == KERN_CUDA_NO_BF16 && wish == WISH_AUTO) {
+        snprintf(chosen.note, sizeof(chosen.note), "computing in fp32: %s", c.why);
+        c.precision = KERN_FP32;
+        r = door(&c);
+    }
+    if (r == KERN_CUDA_NO_BF16)
+        return err_set(err, ERR_USAGE, "%s: %s; precision auto takes fp32 there", words[r], c.why);
+    if (r != KERN_CUDA_READY) {
+        const char *what = r > 0 && r <= KERN_CUDA_UNUSABLE ? words[r] : "CUDA is not usable";
+        return err_set(err, ERR_NO_DEVICE, "%s: %s", what, c.why);
+    }
+    chosen.ops = c.ops;
+    chosen.streams = c.streams;
+    chosen.graphs = c.graphs;
+    chosen.remember = c.remember;
+    chosen.bf16 = c.precision == KERN_BF16;
+    snprintf(chosen.device, sizeof(chosen.device), "%s", c.name);
+    return 0;
+}
+
+static bool is(const char *word, const char *what)
+{
+    return strcmp(word ? word : "auto", what) == 0;
+}
+
+int backend_open(const char *backend, const char *precision, struct err *err)
+{
+    struct err why = {0};
+    if (!is(backend, "auto") && !is(backend, "cpu") && !is(backend, "cuda"))
+        return err_set(err, ERR_USAGE, "there is no backend \"%.40s\"; there are auto, cpu and "
+                       "cuda", backend);
+    if (!is(precision, "auto") && !is(precision, "fp32") && !is(precision, "bf16"))
+        return err_set(err, ERR_USAGE, "there is no precision \"%.40s\"; there are auto, fp32 and "
+                       "bf16", precision);
+    if (!is(backend, "cpu")) {
+        const enum wish wish = is(precision, "fp32")   ? WISH_FP32
+                               : is(precision, "bf16") ? WISH_BF16
+                                                       : WISH_AUTO;
+        if (open_cuda(wish, &why) == 0)
+            return 0;
+        if (is(backend, "cuda") || why.code == ERR_USAGE) {
+            err_set(err, why.code, "%s", why.text);
+            return -1;
+        }
+    }
+    if (is(precision, "bf16"))
+        return err_set(err, ERR_USAGE, "bf16 needs a GPU%s%s: use precision fp32",
+                       why.text[0] ? ", and there is none: " : "", why.text);
+    chosen.ops = kern_cpu();
+    if (is(backend, "auto"))
+        snprintf(chosen.note, sizeof(chosen.note), "running on the CPU: %s", why.text);
+    return 0;
+}

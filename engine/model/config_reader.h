@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_reader.h - one object of a configuration in the authors' keys, read key by key
+ *
+ * A key that is missing, or null, leaves its value alone. The first value that cannot be sets `failed`, with a
+ * sentence that names section and key.
+ */
+#ifndef ENGINE_MODEL_CONFIG_READER_H
+#define ENGINE_MODEL_CONFIG_READER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct err;
+
+struct section {
+    const char   *name;
+    const json_t *json; /* NULL: there is none */
+    struct err   *err;
+    bool          failed;
+};
+
+struct section section_open(const json_t *config, const char *name, struct err *err);
+const json_t *section_get(const struct section *s, const char *key); /* NULL where it is null, too */
+void section_int(struct section *s, const char *key, int *value);    /* 0 to 2^24 */
+void section_number(struct section *s, const char *key, double *value);
+void section_bool(struct section *s, const char *key, bool *value);
+/* A choice of which we build only some; `built` is a list separated by '|'. */
+void section_must_be(struct section *s, const char *key, const char *built);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.h - a table of tensors: names and shapes to offsets in one allocation
+ *
+ * A model declares its tensors once, in order; everything that walks them
+ * (optimizer, checkpoint, verify, clip, EMA) walks this table.  All tensors of
+ * one class (weights, gradients, first moments, ...) live in one block of
+ * layout_floats() floats, each starting at its offset, 64-byte aligned; the
+ * gaps are zero and stay zero.
+ */
+#ifndef ENGINE_MODEL_LAYOUT_H
+#define ENGINE_MODEL_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum { TENSOR_NAME = 96, TENSOR_DIMS = 4 };
+
+enum tensor_kind {
+    TENSOR_PARAM,   /* trained */
+    TENSOR_BUFFER   /* saved with the weights, never trained (y_embedder.y_embedding) */
+};
+
+struct tensor {
+    char             name[TENSOR_NAME]; /* the authors' state_dict name */
+    enum tensor_kind kind;
+    int              ndim;
+    int64_t          dim[TENSOR_DIMS];
+    size_t           count;             /* product of dim */
+    size_t           offset;            /* in floats */
+    int              unit;              /* tensors that are used together: 0, 1, ... in their order */
+};
+
+struct layout; /* opaque: grows while it is built, then fixed */
+
+int layout_create(struct layout **out, struct err *err);
+void layout_destroy(struct layout *l);
+
+/* Append one tensor; returns its index, or -1 (name taken or too long, sizes overflow). */
+int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
+               const int64_t *dim, struct err *err);
+
+/* Tensors from here on are of the next unit: a block of a model. */
+void layout_next_unit(struct layout *l);
+
+int layout_len(const struct layout *l);
+const struct tensor *layout_at(const struct layout *l, int i);
+int layout_find(const struct layout *l, const char *name); /* index or -1 */
+size_t layout_floats(const struct layout *l);              /* of one block, gaps included */
+int64_t layout_params(const struct layout *l);             /* trained numbers, gaps excluded */
+/* 64-bit digest of all names, kinds and shapes in order. */
+uint64_t layout_digest(const struct layout *l);
+
+/* One zeroed, 64-byte aligned block; free with free(). NULL when out of memory. */
+float *layout_alloc(const struct layout *l);
+
+#endif

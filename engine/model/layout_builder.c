@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout_builder.c - see layout_builder.h */
+#include "engine/model/layout_builder.h"
+
+#include <stdio.h>
+
+#include "engine/model/layout.h"
+
+static weight_at add(struct declare *d, const char *name, enum tensor_kind kind, int64_t d0,
+                     int64_t d1, int64_t d2, int64_t d3)
+{
+    char full[TENSOR_NAME];
+    const int64_t dim[] = {d0, d1, d2, d3};
+    int ndim = 0;
+    while (ndim < 4 && dim[ndim] > 0)
+        ndim++;
+    snprintf(full, sizeof(full), "%s%s", d->prefix, name);
+    int i = d->failed ? -1 : layout_add(d->layout, full, kind, ndim, dim, d->err);
+    if (i < 0) {
+        d->failed = true;
+        return NO_WEIGHT;
+    }
+    return (weight_at)layout_at(d->layout, i)->offset;
+}
+
+void declare_unit(struct declare *d, const char *list, int index)
+{
+    layout_next_unit(d->layout);
+    if (list)
+        snprintf(d->prefix, sizeof(d->prefix), "%s.%d.", list, index);
+    else
+        d->prefix[0] = '\0';
+}
+
+weight_at declare_param(struct declare *d, const char *name, int64_t d0, int64_t d1)
+{
+    return add(d, name, TENSOR_PARAM, d0, d1, 0, 0);
+}
+
+weight_at declare_conv(struct declare *d, const char *name, int64_t d0, int64_t d1, int64_t k)
+{
+    return add(d, name, TENSOR_PARAM, d0, d1, k, k);
+}
+
+weight_at declare_buffer(struct declare *d, const char *name, int64_t d0, int64_t d1)
+{
+    return add(d, name, TENSOR_BUFFER, d0, d1, 0, 0);
+}

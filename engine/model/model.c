@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - what all families share: memory, sizes, whose turn a unit is; see model.h */
+#include "engine/model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/contract/err.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
+#include "engine/model/model_internal.h"
+#include "engine/model/timestep_freqs.h"
+
+static int check_limits(const struct model_config *c, const struct model_limits *max,
+                        struct err *err)
+{
+    if (max->batch < 1 || max->height < c->patch || max->width < c->patch || max->text < 1 ||
+        max->batch > 1 << 20 || max->height > 1 << 14 || max->width > 1 << 14)
+        return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is not "
+                       "possible", max->batch, max->height, max->width, max->text);
+    if (max->text > c->caption_len)
+        return err_set(err, ERR_USAGE, "captions of %d tokens are longer than model_max_length %d",
+                       max->text, c->caption_len);
+    return 0;
+}
+
+static int build(struct model *m, struct err *err)
+{
+    if (m->net->open(m, err) < 0 || layout_create(&m->layout, err) < 0 || m->net->declare(m, err) < 0)
+        return -1;
+    const size_t bytes = layout_floats(m->layout) * sizeof(float);
+    void *weights = NULL, *grads = NULL, *freqs = NULL, *narrow = NULL;
+    const bool whole = !m->max.by_unit;
+    int r = 0;
+    if (whole)
+        r = backend_alloc(m->ops, &weights, bytes, USE_WEIGHTS, err);
+    if (r == 0 && whole && m->train)
+        r = backend_alloc(m->ops, &grads, bytes, USE_GRADIENTS, err);
+    if (r == 0)
+        r = backend_alloc(m->ops, &freqs, sizeof(timestep_freqs), USE_INPUTS, err);
+    if (r == 0 && whole && m->ops->narrow < sizeof(float))
+        r = backend_alloc(m->ops, &narrow, bytes / sizeof(float) * m->ops->narrow, USE_WEIGHTS,
+                          err);
+    m->weights = weights;
+    m->narrow = narrow ? narrow : weights;
+    m->grads = grads;
+    m->freqs = freqs;
+    if (r < 0)
+        return -1;
+    m->ops->upload(m->freqs, timestep_freqs, sizeof(timestep_freqs));
+    return model_carve(m, err) < 0 ? -1 : model_make_views(m, err);
+}
+
+int model_create(struct model **out, const struct model_config *cfg,
+                 const struct model_limits *max, bool train, struct err *err)
+{
+    if (model_config_check(cfg, err) < 0 || check_limits(cfg, max, err) < 0 ||
+        model_net(cfg->family)->check(cfg, max, backend_ops(), err) < 0)
+        return -1;
+    struct model *m = calloc(1, sizeof(*m));
+    if (!m)
+        return err_set(err, ERR_MEMORY, "no memory for a model");
+    m->cfg = *cfg;
+    m->max = *max;
+    m->train = train;
+    m->ops = backend_ops();
+    m->net = model_net(cfg->family);
+    if (build(m, err) < 0) {
+        model_destroy(m);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+void model_destroy(struct model *m)
+{
+    if (!m)
+        return;
+    model_free_views(m);
+    layout_destroy(m->layout);
+    if (!m->max.by_unit) {
+        if (m->narrow != m->weights)
+            m->ops->release(m->narrow);
+        if (!m->guest)
+            m->ops->release(m->weights);
+        m->ops->release(m->grads);
+    }
+    m->ops->release(m->acts);
+    m->ops->release(m->back_acts);
+    m->ops->release(m->freqs);
+    m->net->close(m);
+    free(m);
+}
+
+const struct model_config *model_config(const struct model *m)
+{
+    return &m->cfg;
+}
+
+bool model_goes_to_data(const struct model *m)
+{
+    return m->cfg.family == MODEL_NEXT;
+}
+
+const struct layout *model_layout(const struct model *m)
+{
+    return m->layout;
+}
+
+int64_t model_bytes(const struct model *m)
+{
+    const size_t blocks = m->max.by_unit ? 0 : m->grads ? 2 : 1;
+    const size_t narrow = m->max.by_unit || m->narrow == m->weights ? 0 : m->ops->narrow;
+    return (int64_t)(layout_floats(m->layout) * (blocks * sizeof(float) + narrow) +
+                     (m->acts_floats + m->back_floats) * sizeof(float) + sizeof(*m));
+}
+
+/* Takes the sizes of the batch in hand, or says why they do not fit. */
+int model_set_sizes(struct model *m, const struct model_input *in, struct err *err)
+{
+    const int p = m->cfg.patch;
+    if (in->batch < 1 || in->height < 1 || in->width < 1 || in->text < 1 || in->height % p ||
+        in->width % p)
+        return err_set(err, ERR_USAGE, "latents of %d x %d do not divide into patches of %d",
+                       in->height, in->width, p);
+    const int64_t tokens = (int64_t)(in->height / p) * (in->width / p);
+    if (in->batch > m->max.batch || in->text > m->max.text ||
+        tokens > (int64_t)(m->max.height / p) * (m->max.width / p) ||
+        (int64_t)in->batch * in->height * in->width > model_limits_pixels(&m->max))
+        return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is larger "
+                       "than the %d x %d x %d with %d that the model was made for", in->batch,
+                       in->height, in->width, in->text, m->max.batch, m->max.height, m->max.width,
+                       m->max.text);
+    if (in->first && (in->rows < in->batch || in->rows > in->batch * in->text))
+        return err_set(err, ERR_BUG, "captions of %d tokens at most cannot be %d rows for a batch of "
+                       "%d", in->text, in->rows, in->batch);
+    m->batch = in->batch;
+    m->first = in->first;
+    m->rows = in->first ? in->rows : in->batch * in->text;
+    m->height = in->height;
+    m->width = in->width;
+    m->text = in->text;
+    m->tokens = (int)tokens;
+    return 0;
+}
+
+void model_enter_unit(struct model *m, int unit, bool backward)
+{
+    if (!m->max.by_unit)
+        return;
+    m->unit_from = (size_t)m->net->unit_from(m, unit);
+    m->grads = NULL;
+    m->units.need(m->units.arg, unit, &m->weights, &m->narrow, backward ? &m->grads : NULL);
+}
+
+void model_leave_unit(struct model *m, int unit)
+{
+    if (m->max.by_unit)
+        m->units.done(m->units.arg, unit);
+}
+
+void model_on_units(struct model *m, const struct model_units *units)
+{
+    m->units = *units;
+}
+
+void model_pass_idle(struct model *m)
+{
+    for (int u = MODEL_FIRST_UNIT; u <= model_last_unit(m); u++)
+        model_enter_unit(m, u, false);
+    for (int u = model_last_unit(m); u >= MODEL_FIRST_UNIT; u--) {
+        model_enter_unit(m, u, true);
+        model_leave_unit(m, u);
+    }
+}
+
+struct kern_image model_image(const struct model *m)
+{
+    return (struct kern_image){m->batch, m->height, m->width, m->cfg.latent_channels};
+}
+
+int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err)
+{
+    if (model_set_sizes(m, in, err) < 0)
+        return -1;
+    m->net->forward(m, in, out);
+    return 0;
+}
+
+void model_on_ready(struct model *m, model_ready_fn fn, void *arg)
+{
+    m->on_ready = fn;
+    m->on_ready_arg = arg;
+}
+
+bool model_has_on_ready(const struct model *m)
+{
+    return m->on_ready != NULL;
+}
+
+void model_tell_ready(struct model *m, weight_at from)
+{
+    if (m->on_ready)
+        m->on_ready(m->on_ready_arg, (size_t)from);
+}
+
+int model_backward(struct model *m, const struct model_input *in, const float *dout, float *dy,
+                   struct err *err)
+{
+    if (!m->train)
+        return err_set(err, ERR_BUG, "a model made for inference cannot go backward");
+    if (in->batch != m->batch || in->height != m->height || in->width != m->width ||
+        in->text != m->text || (in->first ? in->rows : in->batch * in->text) != m->rows)
+        return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");
+    m->net->backward(m, in, dout, dy);
+    return 0;
+}
+
+const float *model_see_named(struct model *m, const struct model_named *rows, int count,
+                             const char *name, int64_t *n, struct err *err)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, rows[i].name) == 0 && (rows[i].wide || rows[i].narrow)) {
+            *n = rows[i].count;
+            return rows[i].wide ? model_see(m, rows[i].wide, *n, err)
+                                : model_see_narrow(m, rows[i].narrow, *n, err);
+        }
+    return NULL;
+}
+
+const float *model_activation(struct model *m, const char *name, int64_t *count, struct err *err)
+{
+    return m->net->activation(m, name, count, err);
+}
+
+double model_forward_flops(const struct model_config *c, int batch, int height, int width, int text)
+{
+    return model_net(c->family)->flops(c, batch, height, width, text);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_internal.h - the inside of a model, shared by model*.c and by the families that it can be
+ * of
+ *
+ * Activations are pointers into one block of memory, carved once (arena.h).
+ *
+ * Narrow arrays (kernels.h) are `void *`.  What is needed in both kinds has a twin
+ * ending in `n`; where narrow is fp32 the twin is the array itself, or NULL if it
+ * is only ever reached through model_narrow().
+ */
+#ifndef ENGINE_MODEL_MODEL_INTERNAL_H
+#define ENGINE_MODEL_MODEL_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/model/model.h"
+#include "engine/model/model_weight.h"
+#include "engine/model/nextdit_internal.h"
+#include "engine/model/sana_internal.h"
+#include "kernels/kernels.h"
+
+struct knife;
+struct tensor;
+
+/* Kernel arrays for inputs that come from this process's memory; NULL on the CPU. */
+struct model_stage {
+    float *x, *timestep, *y, *mask, *out;
+    int   *first;
+};
+
+struct model;
+
+/* A family of models. Units of the layout: what comes before the blocks, the blocks, what comes after. */
+struct model_net {
+    /* From the authors' keys; what of it makes sense. */
+    int  (*config_parse)(struct model_config *c, const json_t *config, struct err *err);
+    int  (*config_check)(const struct model_config *c, struct err *err);
+    /* What it can be built of, on this device; its own arrays; the tensors (layout_builder.h). */
+    int  (*check)(const struct model_config *c, const struct model_limits *max,
+                  const struct kern_ops *ops, struct err *err);
+    int  (*open)(struct model *m, struct err *err);
+    void (*close)(struct model *m);
+    int  (*declare)(struct model *m, struct err *err);
+    /* Activations, and what the backward pass needs besides. */
+    void (*carve)(struct model *m, struct knife *k);
+    void (*carve_back)(struct model *m, struct knife *k);
+    /* The first weight of a unit. */
+    weight_at (*unit_from)(const struct model *m, int unit);
+    /* Of the sizes in hand. */
+    void (*forward)(struct model *m, const struct model_input *in, float *out);
+    void (*backward)(struct model *m, const struct model_input *in, const float *dout, float *dy);
+    /* See model_activation(). */
+    const float *(*activation)(struct model *m, const char *name, int64_t *count, struct err *err);
+    double (*flops)(const struct model_config *c, int batch, int height, int width, int text);
+    /* How a tensor starts. */
+    struct model_start (*start)(const struct model_config *c, const struct tensor *t);
+};
+
+enum model_draw { DRAW_CONSTANT, DRAW_UNIFORM, DRAW_NORMAL };
+
+/* A constant; uniform from -value to value; normal with this standard deviation. */
+struct model_start {
+    enum model_draw draw;
+    double          value;
+};
+
+struct model {
+    struct model_config    cfg;
+    struct model_limits    max;
+    bool                   train;
+    const struct kern_ops *ops;
+    const struct model_net *net;
+    struct layout         *layout;
+    float                 *weights, *grads, *acts; /* kernel arrays */
+    void                  *narrow;                 /* the weights, narrow; may be the weights */
+    float                 *freqs;                  /* likewise: timestep_freqs */
+    float                 *here_weights, *here_grads; /* views; the same on the CPU */
+    bool                   guest;          /* the weights are in somebody else's memory */
+    float                 *here_act;               /* the activation last asked for */
+    struct model_stage     stage;
+    float                 *back_acts;              /* kernel array */
+    size_t                 acts_floats, back_floats;
+    model_ready_fn         on_ready;
+    void                  *on_ready_arg;
+    struct model_units     units;
+    size_t                 unit_from;      /* number of the layout that weights[0], grads[0] are */
+    /* sizes of the batch in hand */
+    int batch, height, width, text, tokens, rows;
+    const int *first; /* of the captions' rows, a kernel array, or NULL */
+    struct sana sana; /* of its family */
+    struct next next;
+};
+
+static inline __attribute__((unused)) float *model_w(const struct model *m, weight_at at)
+{
+    return at == NO_WEIGHT ? NULL : m->weights + ((size_t)at - m->unit_from);
+}
+
+/* A matrix as products take it. */
+static inline __attribute__((unused)) const void *model_wn(const struct model *m, weight_at at)
+{
+    return (const char *)m->narrow + ((size_t)at - m->unit_from) * m->ops->narrow;
+}
+
+/* The numbers from the i-th on of a narrow array. */
+static inline __attribute__((unused)) void *model_skip(const struct model *m, void *p, int i)
+{
+    return (char *)p + (size_t)i * m->ops->narrow;
+}
+
+/* x as a narrow array: itself, or rounded into `to`. */
+static inline __attribute__((unused)) const void *model_narrow(const struct model *m, void *to,
+                                                               const float *x, size_t n)
+{
+    if (m->ops->narrow == sizeof(*x))
+        return x;
+    m->ops->round(to, x, n);
+    return to;
+}
+
+static inline __attribute__((unused)) float *model_g(const struct model *m, weight_at at)
+{
+    return at == NO_WEIGHT ? NULL : m->grads + ((size_t)at - m->unit_from);
+}
+
+/* sana.c, nextdit.c; that of a family */
+extern const struct model_net sana_net, next_net;
+const struct model_net *model_net(enum model_family family);
+
+/* model.c: a unit of the layout is needed, or done with; gradients from a weight on are complete. */
+void model_enter_unit(struct model *m, int unit, bool backward);
+void model_leave_unit(struct model *m, int unit);
+void model_tell_ready(struct model *m, weight_at from);
+enum { MODEL_FIRST_UNIT };
+static inline int model_last_unit(const struct model *m)
+{
+    return m->cfg.depth + 1;
+}
+
+/* model_acts.c */
+int model_carve(struct model *m, struct err *err);
+
+/* model_view.c: views of kernel arrays in this process's memory */
+int model_make_views(struct model *m, struct err *err);
+void model_free_views(struct model *m);
+/* A view of `count` numbers of a kernel array, valid until the next call. */
+const float *model_see(struct model *m, const float *from, int64_t count, struct err *err);
+const float *model_see_narrow(struct model *m, const void *from, int64_t count, struct err *err);
+
+/* An array, fp32 or narrow, that may be asked for by name; and the one of that name, or NULL. */
+struct model_named {
+    const char  *name;
+    const float *wide;
+    const void  *narrow;
+    int64_t      count;
+};
+const float *model_see_named(struct model *m, const struct model_named *rows, int count,
+                             const char *name, int64_t *n, struct err *err);
+
+/* Latents of the sizes in hand; numbers of a patch; the most tokens of a batch, and rows of its captions. */
+struct kern_image model_image(const struct model *m);
+int model_patch_width(const struct model *m);
+size_t model_most_tokens(const struct model *m);
+size_t model_most_rows(const struct model *m);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_view.c - what a model holds, seen from this process's memory
+ *
+ * On the CPU the kernels' arrays are that memory, and a view is the array.  On
+ * another device a view is a block of our own, copied when asked for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/contract/err.h"
+#include "engine/model/backend.h"
+#include "engine/model/layout.h"
+#include "engine/model/model_internal.h"
+
+static size_t block_bytes(const struct model *m)
+{
+    return layout_floats(m->layout) * sizeof(float);
+}
+
+static int stage_alloc(struct model *m, float **to, size_t count, struct err *err)
+{
+    void *p = NULL;
+    const int r = backend_alloc(m->ops, &p, count * sizeof(float), USE_INPUTS, err);
+    *to = p;
+    return r;
+}
+
+int model_make_views(struct model *m, struct err *err)
+{
+    const struct model_config *c = &m->cfg;
+    const struct model_limits *z = &m->max;
+    const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
+    const size_t latent = (size_t)c->latent_channels * (size_t)model_limits_pixels(z);
+    if (m->ops->host || z->by_unit) {
+        m->here_weights = m->weights;
+        m->here_grads = m->grads;
+        return 0;
+    }
+    void *here = NULL, *first = NULL;
+    if (backend_here(&here, block_bytes(m), err) < 0)
+        return -1;
+    m->here_weights = here;
+    if (stage_alloc(m, &m->stage.x, latent, err) < 0 ||
+        stage_alloc(m, &m->stage.out, latent, err) < 0 ||
+        stage_alloc(m, &m->stage.timestep, B, err) < 0 ||
+        stage_alloc(m, &m->stage.mask, text, err) < 0 ||
+        backend_alloc(m->ops, &first, (B + 1) * sizeof(*m->stage.first), USE_INPUTS, err) < 0)
+        return -1;
+    m->stage.first = first;
+    return stage_alloc(m, &m->stage.y, text * (size_t)c->caption_channels, err);
+}
+
+void model_free_views(struct model *m)
+{
+    if (m->ops->host || m->max.by_unit)
+        return;
+    m->ops->release(m->stage.x);
+    m->ops->release(m->stage.out);
+    m->ops->release(m->stage.timestep);
+    m->ops->release(m->stage.mask);
+    m->ops->release(m->stage.first);
+    m->ops->release(m->stage.y);
+    backend_here_free(m->here_weights);
+    backend_here_free(m->here_grads);
+    free(m->here_act);
+}
+
+float *model_weights(struct model *m)
+{
+    return m->here_weights;
+}
+
+float *model_grads(struct model *m)
+{
+    return m->here_grads;
+}
+
+float *model_kernel_weights(struct model *m)
+{
+    return m->weights;
+}
+
+float *model_kernel_grads(struct model *m)
+{
+    return m->grads;
+}
+
+const struct kern_ops *model_ops(const struct model *m)
+{
+    return m->ops;
+}
+
+int model_push(struct model *m, struct err *err)
+{
+    if (m->ops->host)
+        return 0;
+    m->ops->upload(m->weights, m->here_weights, block_bytes(m));
+    m->ops->round(m->narrow, m->weights, layout_floats(m->layout));
+    return backend_check(m->ops, err);
+}
+
+void model_place(struct model *m, float *weights)
+{
+    if (!m->guest)
+        m->ops->release(m->weights);
+    m->guest = true;
+    m->weights = m->here_weights = weights;
+    m->narrow = weights;
+}
+
+void *model_kernel_narrow(struct model *m)
+{
+    return m->narrow;
+}
+
+int model_pull(struct model *m, struct err *err)
+{
+    if (m->ops->host)
+        return 0;
+    m->ops->download(m->here_weights, m->weights, block_bytes(m));
+    return backend_check(m->ops, err);
+}
+
+int model_pull_grads(struct model *m, struct err *err)
+{
+    if (m->ops->host)
+        return 0;
+    if (!m->grads)
+        return err_set(err, ERR_BUG, "a model made for inference has no gradients");
+    void *here = m->here_grads;
+    if (!here && backend_here(&here, block_bytes(m), err) < 0)
+        return -1;
+    m->here_grads = here;
+    m->ops->download(m->here_grads, m->grads, block_bytes(m));
+    return backend_check(m->ops, err);
+}
+
+const float *model_see(struct model *m, const float *from, int64_t count, struct err *err)
+{
+    if (m->ops->host)
+        return from;
+    free(m->here_act);
+    m->here_act = malloc((size_t)count * sizeof(float));
+    if (!m->here_act) {
+        err_set(err, ERR_MEMORY, "no memory for a copy of an activation");
+        return NULL;
+    }
+    m->ops->download(m->here_act, from, (size_t)count * sizeof(float));
+    return backend_check(m->ops, err) < 0 ? NULL : m->here_act;
+}
+
+/* Narrow numbers that are not fp32 are the upper halves of floats. */
+const float *model_see_narrow(struct model *m, const void *from, int64_t count, struct err *err)
+{
+    const size_t n = (size_t)count;
+    if (m->ops->narrow == sizeof(float))
+        return model_see(m, from, count, err);
+    uint16_t *half = malloc(n * sizeof(*half));
+    free(m->here_act);
+    m->here_act = malloc(n * sizeof(*m->here_act));
+    if (half && m->here_act)
+        m->ops->download(half, from, n * sizeof(*half));
+    for (size_t i = 0; half && m->here_act && i < n; i++) {
+        const uint32_t bits = (uint32_t)half[i] << 16;
+        memcpy(&m->here_act[i], &bits, sizeof(bits));
+    }
+    free(half);
+    return m->here_act && backend_check(m->ops, err) == 0 ? m->here_act : NULL;
+}

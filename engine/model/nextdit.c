@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nextdit.c - Next-DiT from patches to patches
+ *
+ * The network of Lumina-Next (Alpha-VLLM/Lumina-T2X, lumina_next_t2i): patches, one vector of time and the mean of the
+ * caption, depth x [attention to picture and caption, SwiGLU] with a norm before and behind each
+ * (nextdit_block.c), final layer.  Parameter names are the authors' state_dict names.
+ *
+ * The authors pad pictures of different sizes with pad_token, which no token ever sees; a batch here is of one size,
+ * and pad_token a weight without a gradient.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/contract/err.h"
+#include "engine/model/backend.h"
+#include "engine/model/model_internal.h"
+#include "engine/model/timestep_freqs.h"
+
+#define CAPTION_EPS 1e-5f
+#define FINAL_EPS   1e-6f
+
+enum { PLACES = 384 }; /* of the authors' table of turns, each way */
+
+static int check(const struct model_config *c, const struct model_limits *max,
+                 const struct kern_ops *ops, struct err *err)
+{
+    if (max->height / c->patch > PLACES || max->width / c->patch > PLACES)
+        return err_set(err, ERR_USAGE, "latents of %d x %d are more than %d patches in a row or column",
+                       max->height, max->width, PLACES);
+    if (ops->attend)
+        return 0;
+    return err_set(err, ERR_USAGE, "models of the family lumina are computed on the CPU, not on %s: use "
+                   "--backend cpu, or resources.gpus 0", backend_device());
+}
+
+static int open_blocks(struct model *m, struct err *err)
+{
+    struct next *s = &m->next;
+    s->bw = calloc((size_t)m->cfg.depth, sizeof(*s->bw));
+    s->ba = calloc((size_t)m->cfg.depth, sizeof(*s->ba));
+    return s->bw && s->ba ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d",
+                                        m->cfg.depth);
+}
+
+static void close_blocks(struct model *m)
+{
+    free(m->next.bw);
+    free(m->next.ba);
+}
+
+static weight_at unit_from(const struct model *m, int unit)
+{
+    return unit == MODEL_FIRST_UNIT       ? m->next.w.pad
+           : unit == model_last_unit(m) ? m->next.w.out
+                                          : m->next.bw[unit - 1].gate;
+}
+
+/* --- where a token is ------------------------------------------------------------------------ */
+
+/* Of pairs 2j and 2j + 1 of a head the first is turned by the row, the second by the column, times 10000^(-4j/d). */
+static void turn_grid(struct model *m)
+{
+    struct next_top_acts *a = &m->next.top;
+    const int rows = m->height / m->cfg.patch, cols = m->width / m->cfg.patch;
+    const int half = m->cfg.hidden / m->cfg.heads / 2;
+    if (a->rows == rows && a->cols == cols)
+        return;
+    for (int n = 0; n < rows * cols; n++)
+        for (int i = 0; i < half; i++) {
+            const float freq = 1.0f / powf(10000.0f, (float)(4 * (i / 2)) / (float)(2 * half));
+            const float angle = (float)(i % 2 ? n % cols : n / cols) * freq;
+            a->real[n * half + i] = cosf(angle);
+            a->imag[n * half + i] = sinf(angle);
+        }
+    a->rows = rows;
+    a->cols = cols;
+}
+
+/* --- forward --------------------------------------------------------------------------------- */
+
+/* c = time + caption. */
+static void condition_forward(struct model *m, const struct model_input *in)
+{
+    const struct kern_ops *k = m->ops;
+    const struct next_top_weights *w = &m->next.w;
+    const struct next_top_acts *a = &m->next.top;
+    const int B = m->batch, A = next_cond(&m->cfg), E = m->cfg.caption_channels;
+    const size_t n = (size_t)B * (size_t)A;
+    k->time_embed_exact(a->emb, in->timestep, m->freqs, B, TIMESTEP_FREQS);
+    k->linear_wide(a->e1, a->emb, model_wn(m, w->t0), model_w(m, w->t0_b), B, 2 * TIMESTEP_FREQS, A);
+    k->silu(a->e1s, a->e1, n);
+    k->linear_wide(a->t, a->e1s, model_wn(m, w->t2), model_w(m, w->t2_b), B, A, A);
+    k->pool(a->pooled, in->y, m->first, m->text, B, E);
+    k->layer_norm(a->pooled_n, E, a->pooled_stats, a->pooled, E, model_w(m, w->cap_norm),
+                  model_w(m, w->cap_norm_b), B, E, CAPTION_EPS);
+    k->linear_wide(a->cap, a->pooled_n, model_wn(m, w->cap), model_w(m, w->cap_b), B, E, A);
+    k->add(a->c, a->t, a->cap, n);
+    k->silu(a->cs, a->c, n);
+}
+
+/* Of the channels that the last layer makes, those of the picture: the first of each sample. */
+static size_t channels_made(const struct model *m)
+{
+    return (size_t)(next_out_width(&m->cfg) / m->cfg.patch / m->cfg.patch);
+}
+
+static struct kern_image image_made(const struct model *m)
+{
+    return (struct kern_image){m->batch, m->height, m->width, (int)channels_made(m)};
+}
+
+static void take_channels(const struct model *m, float *to, size_t to_channels, const float *from,
+                          size_t from_channels)
+{
+    const size_t pixels = (size_t)m->height * (size_t)m->width, C = (size_t)m->cfg.latent_channels;
+    for (size_t b = 0; b < (size_t)m->batch; b++)
+        m->ops->copy(to + b * to_channels * pixels, from + b * from_channels * pixels, C * pixels);
+}
+
+static void final_forward(struct model *m, float *out)
+{
+    const struct kern_ops *k = m->ops;
+    const struct next_top_weights *w = &m->next.w;
+    const struct next_top_acts *a = &m->next.top;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens;
+    k->linear_wide(a->scale, a->cs, model_wn(m, w->ada), model_w(m, w->ada_b), m->batch,
+                   next_cond(&m->cfg), C);
+    k->norm_mod(a->h, a->stats, m->next.ba[m->cfg.depth - 1].x2, a->none, a->scale, C, m->batch, m->tokens,
+                C, FINAL_EPS);
+    k->linear_wide(a->out, a->h, model_wn(m, w->out), model_w(m, w->out_b), M, C, next_out_width(&m->cfg));
+    k->unpatchify(a->image, a->out, image_made(m), m->cfg.patch);
+    take_channels(m, out, (size_t)m->cfg.latent_channels, a->image, channels_made(m));
+}
+
+static void forward(struct model *m, const struct model_input *in, float *out)
+{
+    struct next_top_acts *a = &m->next.top;
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, P = model_patch_width(m);
+    const size_t caption = (size_t)m->rows * (size_t)m->cfg.caption_channels;
+    model_enter_unit(m, MODEL_FIRST_UNIT, false);
+    turn_grid(m);
+    m->ops->patch_embed(a->tok, in->x, model_image(m), m->cfg.patch);
+    m->ops->linear_wide(a->x0, a->tok, model_wn(m, m->next.w.x), model_w(m, m->next.w.x_b), M, P, C);
+    condition_forward(m, in);
+    a->y = (void *)(uintptr_t)model_narrow(m, a->y, in->y, caption);
+    for (int i = 0; i < m->cfg.depth; i++) {
+        model_enter_unit(m, i + 1, false);
+        next_block_forward(m, i);
+    }
+    model_enter_unit(m, model_last_unit(m), false);
+    final_forward(m, out);
+}
+
+/* --- backward -------------------------------------------------------------------------------- */
+
+static void final_backward(struct model *m, const float *dout)
+{
+    const struct kern_ops *k = m->ops;
+    const struct next_top_weights *w = &m->next.w;
+    const struct next_top_acts *a = &m->next.top;
+    const struct next_back_acts *d = &m->next.back;
+    const int B = m->batch, C = m->cfg.hidden, M = B * m->tokens;
+    const size_t made = channels_made(m), pixels = (size_t)m->height * (size_t)m->width;
+    k->zero(d->dimage, (size_t)B * made * pixels);
+    take_channels(m, d->dimage, made, dout, (size_t)m->cfg.latent_channels);
+    k->patchify(d->dout, d->dimage, image_made(m), m->cfg.patch);
+    k->linear_back(d->a, model_g(m, w->out), model_g(m, w->out_b), d->dout, a->h, model_wn(m, w->out), M,
+                   C, next_out_width(&m->cfg));
+    k->zero(d->dx, (size_t)M * (size_t)C);
+    k->norm_mod_back(d->dx, d->dnone, d->dscale, d->a, m->next.ba[m->cfg.depth - 1].x2, a->stats,
+                     a->scale, C, B, m->tokens, C);
+    k->linear_back_wide(d->dcs, 0, model_g(m, w->ada), model_g(m, w->ada_b),
+                        model_narrow(m, d->dscalen, d->dscale, (size_t)B * (size_t)C), a->cs,
+                        model_wn(m, w->ada), B, next_cond(&m->cfg), C);
+}
+
+static void condition_backward(struct model *m)
+{
+    const struct kern_ops *k = m->ops;
+    const struct next_top_weights *w = &m->next.w;
+    const struct next_top_acts *a = &m->next.top;
+    const struct next_back_acts *d = &m->next.back;
+    const int B = m->batch, A = next_cond(&m->cfg), E = m->cfg.caption_channels;
+    const size_t n = (size_t)B * (size_t)A;
+    k->silu_back(d->dcn, model_narrow(m, d->dcn, d->dcs, n), a->c, n);
+    k->linear_back(d->de, model_g(m, w->t2), model_g(m, w->t2_b), d->dcn, a->e1s, model_wn(m, w->t2), B, A,
+                   A);
+    k->silu_back(d->de, d->de, a->e1, n);
+    k->linear_back(NULL, model_g(m, w->t0), model_g(m, w->t0_b), d->de, a->emb, model_wn(m, w->t0), B,
+                   2 * TIMESTEP_FREQS, A);
+    k->linear_back_wide(d->dpool, 0, model_g(m, w->cap), model_g(m, w->cap_b), d->dcn, a->pooled_n,
+                        model_wn(m, w->cap), B, E, A);
+    const void *dy = model_narrow(m, d->dpooln, d->dpool, (size_t)B * (size_t)E);
+    k->layer_norm_back(d->dpooln, E, model_g(m, w->cap_norm), model_g(m, w->cap_norm_b), dy, E, a->pooled,
+                       E, a->pooled_stats, model_w(m, w->cap_norm), B, E);
+}
+
+/* Captions are given, and no gradient goes to them. */
+static void backward(struct model *m, const struct model_input *in, const float *dout, float *dy)
+{
+    const int C = m->cfg.hidden, M = m->batch * m->tokens, last = m->cfg.depth - 1;
+    struct next_back_acts *d = &m->next.back;
+    (void)in;
+    if (dy)
+        m->ops->zero(dy, (size_t)m->rows * (size_t)m->cfg.caption_channels);
+    model_enter_unit(m, model_last_unit(m), true);
+    final_backward(m, dout);
+    model_leave_unit(m, model_last_unit(m));
+    model_tell_ready(m, m->next.w.out);
+    for (int i = last; i >= 0; i--) {
+        model_enter_unit(m, i + 1, true);
+        if (m->max.recompute && i < last)
+            next_block_forward(m, i);
+        next_block_backward(m, i);
+        model_leave_unit(m, i + 1);
+        model_tell_ready(m, m->next.bw[i].gate);
+    }
+    model_enter_unit(m, MODEL_FIRST_UNIT, true);
+    m->ops->linear_back(NULL, model_g(m, m->next.w.x), model_g(m, m->next.w.x_b),
+                        model_narrow(m, d->dxn, d->dx, (size_t)M * (size_t)C), m->next.top.tok,
+                        model_wn(m, m->next.w.x), M, model_patch_width(m), C);
+    condition_backward(m);
+    model_leave_unit(m, MODEL_FIRST_UNIT);
+}
+
+/* --- looking --------------------------------------------------------------------------------- */
+
+static const float *block_activation(struct model *m, const char *name, int64_t *count,
+                                     struct err *err)
+{
+    int i, at = 0;
+    if (!m->train || m->max.recompute || sscanf(name, "layers.%d%n", &i, &at) != 1 || i < 0 ||
+        i >= m->cfg.depth)
+        return NULL;
+    const struct next_block_acts *a = &m->next.ba[i];
+    const int64_t n = (int64_t)m->batch * m->tokens * m->cfg.hidden;
+    const struct model_named rows[] = {
+        {"", a->x2, NULL, n},
+        {".attention", NULL, a->attn_out, n},
+        {".feed_forward", NULL, a->mlp_out, n},
+    };
+    return model_see_named(m, rows, sizeof(rows) / sizeof(rows[0]), name + at, count, err);
+}
+
+static const float *activation(struct model *m, const char *name, int64_t *count, struct err *err)
+{
+    const struct next_top_acts *a = &m->next.top;
+    const int64_t B = m->batch, M = B * m->tokens, A = next_cond(&m->cfg);
+    const struct model_named rows[] = {
+        {"x_embed", m->train ? a->x0 : NULL, NULL, M * m->cfg.hidden},
+        {"t_emb", a->t, NULL, B * A},
+        {"cap_emb", a->cap, NULL, B * A},
+        {"final_layer", a->out, NULL, M * next_out_width(&m->cfg)},
+    };
+    const float *top = model_see_named(m, rows, sizeof(rows) / sizeof(rows[0]), name, count, err);
+    return top ? top : block_activation(m, name, count, err);
+}
+
+const struct model_net next_net = {
+    .config_parse = next_config_parse,
+    .config_check = next_config_check,
+    .check = check,
+    .open = open_blocks,
+    .close = close_blocks,
+    .declare = next_declare,
+    .carve = next_carve,
+    .carve_back = next_carve_back,
+    .unit_from = unit_from,
+    .forward = forward,
+    .backward = backward,
+    .activation = activation,
+    .flops = next_flops,
+    .start = next_start,
+};

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sampler.c - see sampler.h */
+#include "engine/model/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/contract/err.h"
+#include "engine/model/layout.h"
+#include "engine/model/text_rows.h"
+#include "kernels/rng.h"
+
+struct sampler {
+    struct sampler_config cfg;
+    struct model         *model;
+    float                *v, *v_null; /* [batch, C, H, W] */
+    float                *y, *null, *mask; /* [rows, D], [rows, D], [rows]: packed (text_rows.h) */
+    float                *null_own;   /* [L, D]: see sampler_null() */
+    int                  *first;      /* [batch + 1] */
+    float                *time;       /* [batch] */
+};
+
+/* Where it is no weight. */
+static int make_null(struct sampler *s, struct err *err)
+{
+    const size_t row = (size_t)s->cfg.model.caption_channels;
+    if (layout_find(model_layout(s->model), "y_embedder.y_embedding") >= 0)
+        return 0;
+    s->null_own = calloc((size_t)s->cfg.model.caption_len * row, sizeof(float));
+    return s->null_own ? 0 : err_set(err, ERR_MEMORY, "out of memory for an empty caption");
+}
+
+int sampler_create(struct sampler **out, const struct sampler_config *cfg, struct err *err)
+{
+    struct sampler *s = calloc(1, sizeof(*s));
+    if (!s)
+        return err_set(err, ERR_MEMORY, "out of memory for sampling");
+    s->cfg = *cfg;
+    size_t batch = (size_t)cfg->limits.batch;
+    size_t latent = (size_t)cfg->model.latent_channels * (size_t)cfg->limits.height *
+                    (size_t)cfg->limits.width;
+    size_t row = (size_t)cfg->limits.text * (size_t)cfg->model.caption_channels;
+    s->v = calloc(batch * latent, sizeof(float));
+    s->v_null = calloc(batch * latent, sizeof(float));
+    s->y = calloc(batch * row, sizeof(float));
+    s->null = calloc(batch * row, sizeof(float));
+    s->mask = calloc(batch * (size_t)cfg->limits.text, sizeof(float));
+    s->first = calloc(batch + 1, sizeof(*s->first));
+    s->time = calloc(batch, sizeof(float));
+    if (!s->v || !s->v_null || !s->y || !s->null || !s->mask || !s->first || !s->time)
+        err_set(err, ERR_MEMORY, "out of memory for sampling %d at once", cfg->limits.batch);
+    else if (model_create(&s->model, &cfg->model, &cfg->limits, false, err) == 0 &&
+             make_null(s, err) == 0) {
+        *out = s;
+        return 0;
+    }
+    sampler_destroy(s);
+    return -1;
+}
+
+void sampler_destroy(struct sampler *s)
+{
+    if (!s)
+        return;
+    model_destroy(s->model);
+    free(s->v);
+    free(s->v_null);
+    free(s->y);
+    free(s->null);
+    free(s->null_own);
+    free(s->mask);
+    free(s->first);
+    free(s->time);
+    free(s);
+}
+
+float *sampler_null(struct sampler *s)
+{
+    return s->null_own;
+}
+
+struct model *sampler_model(struct sampler *s)
+{
+    return s->model;
+}
+
+struct model_limits sampler_limits(const struct sampler *s)
+{
+    return s->cfg.limits;
+}
+
+/* The embedding of a dropped caption, [caption_len, D]; NULL: too short. */
+static const float *null_caption(struct sampler *s, struct err *err)
+{
+    const struct layout *l = model_layout(s->model);
+    int i = layout_find(l, "y_embedder.y_embedding");
+    if (s->null_own)
+        return s->null_own;
+    size_t row = (size_t)s->cfg.limits.text * (size_t)s->cfg.model.caption_channels;
+    if (i >= 0 && layout_at(l, i)->count >= row)
+        return model_weights(s->model) + layout_at(l, i)->offset;
+    err_set(err, ERR_BUG, "the model has no null embedding of %d words", s->cfg.limits.text);
+    return NULL;
+}
+
+/* The captions of a batch without their padding, and as many rows of the null embedding. */
+static void pack(struct sampler *s, struct model_input *in, const float *y, const float *mask,
+                 const float *null)
+{
+    const struct model_limits *m = &s->cfg.limits;
+    const size_t D = (size_t)s->cfg.model.caption_channels, words = (size_t)m->text;
+    in->rows = text_rows_find(s->first, mask, in->batch, m->text,
+                              s->null_own ? 1 : text_rows_step(m->batch, m->text));
+    for (size_t b = 0; b < (size_t)in->batch; b++) {
+        const size_t at = (size_t)s->first[b], n = (size_t)s->first[b + 1] - at;
+        memcpy(s->y + at * D, y + b * words * D, sizeof(float) * n * D);
+        memcpy(s->null + at * D, null, sizeof(float) * n * D);
+        memcpy(s->mask + at, mask + b * words, sizeof(float) * n);
+    }
+    in->y = s->y;
+    in->mask = s->mask;
+    in->first = s->first;
+}
+
+static double sigma_at(const struct sampler_config *c, int i)
+{
+    double s = 1 - (double)i / c->steps;
+    return c->flow_shift * s / (1 + (c->flow_shift - 1) * s);
+}
+
+/* x by one step; `in` is the batch but for the time. */
+static int euler(struct sampler *s, float *x, struct model_input *in, int i, struct err *err)
+{
+    double sigma = sigma_at(&s->cfg, i), next = sigma_at(&s->cfg, i + 1);
+    double t = sigma * 1000 < 999 ? sigma * 1000 : 999; /* training knows 0..999 */
+    size_t count = (size_t)in->batch * (size_t)s->cfg.model.latent_channels * (size_t)in->height *
+                   (size_t)in->width;
+    const bool to_data = model_goes_to_data(s->model);
+    for (int b = 0; b < in->batch; b++)
+        s->time[b] = to_data ? (float)(1 - sigma) : (float)(int)t;
+    if (model_forward_here(s->model, in, s->v, err) < 0)
+        return -1;
+    if (s->cfg.cfg != 1) {
+        struct model_input unguided = *in;
+        unguided.y = s->null;
+        if (model_forward_here(s->model, &unguided, s->v_null, err) < 0)
+            return -1;
+        float c = (float)s->cfg.cfg;
+        for (size_t k = 0; k < count; k++)
+            s->v[k] = s->v_null[k] + c * (s->v[k] - s->v_null[k]);
+    }
+    const float dt = (float)(to_data ? sigma - next : next - sigma);
+    for (size_t k = 0; k < count; k++)
+        x[k] += dt * s->v[k];
+    return 0;
+}
+
+int sampler_draw(struct sampler *s, float *latents, const struct sampler_wish *w,
+                 sampler_tick_fn tick, void *arg, struct err *err)
+{
+    const struct model_limits *m = &s->cfg.limits;
+    size_t latent = (size_t)s->cfg.model.latent_channels * (size_t)w->height * (size_t)w->width;
+    size_t words = (size_t)m->text, row = words * (size_t)s->cfg.model.caption_channels;
+    const float *null = null_caption(s, err);
+    if (!null)
+        return -1;
+    for (int from = 0; from < w->n; from += m->batch) {
+        int len = w->n - from < m->batch ? w->n - from : m->batch;
+        float *x = latents + (size_t)from * latent;
+        struct model_input in = {.batch = len, .height = w->height, .width = w->width,
+                                 .text = m->text, .x = x, .timestep = s->time};
+        pack(s, &in, w->y + (size_t)from * row, w->mask + (size_t)from * words, null);
+        for (int b = 0; b < len; b++) {
+            struct rng r = rng_make(s->cfg.seed, 0, (uint64_t)w->ids[from + b], RNG_SAMPLING);
+            rng_normal(&r, x + (size_t)b * latent, 0, latent);
+        }
+        for (int i = 0; i < s->cfg.steps; i++) {
+            if (euler(s, x, &in, i, err) < 0)
+                return -1;
+            if (tick)
+                tick(arg, (from + (double)len * (i + 1) / s->cfg.steps) / w->n);
+        }
+    }
+    return 0;
+}
