@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/batch_plan.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/data/batch_plan.h"
 #include "engine/dist.h"
 
 enum {

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/optim.h"
-#include "engine/safetensors.h"
 #include "engine/state.h"
 
 static int join(char *path, const char *dir, const char *name, struct err *err)

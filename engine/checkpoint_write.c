@@ -17,8 +17,8 @@
 #include "engine/checkpoint.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
-#include "engine/safetensors.h"
 #include "engine/state.h"
 
 static const char *const files[] = {CHECKPOINT_WEIGHTS, CHECKPOINT_MOMENTS, CHECKPOINT_STATE,

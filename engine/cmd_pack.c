@@ -7,7 +7,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
-#include "engine/dataset.h"
+#include "engine/data/dataset.h"
 
 int command_pack(int argc, char **argv)
 {

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/batch_report.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
-#include "engine/dataset.h"
+#include "engine/data/batch_report.h"
+#include "engine/data/dataset.h"
 #include "engine/fit.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"

@@ -10,7 +10,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
-#include "engine/dataset.h"
+#include "engine/data/dataset.h"
 #include "engine/gallery.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"

@@ -11,15 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/accounting.h"
 #include "engine/checkpoint.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data_check.h"
-#include "engine/dataset.h"
-#include "engine/sample_log.h"
+#include "engine/data/data_check.h"
+#include "engine/data/dataset.h"
+#include "engine/data/sample_audit.h"
+#include "engine/data/sample_log.h"
 
 enum { PROBLEMS = 1000 }; /* listed; all are counted */
 

@@ -22,7 +22,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/manifest.h"
-#include "engine/safetensors.h"
+#include "engine/data/safetensors.h"
 
 enum { SIZES = 16, RANKS = 64 };
 #define NEAR 1e-3 /* relative distance of weights that rounding may lead to in some steps */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/image.h"
 #include "engine/font.h"
-#include "engine/image.h"
 #include "engine/metrics.h"
 
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 84, RIGHT = 24, TOP = 44, BOTTOM = 52, CELLS = 400 };

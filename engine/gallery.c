@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/dataset.h"
+#include "engine/data/dataset.h"
+#include "engine/data/image.h"
 #include "engine/font.h"
-#include "engine/image.h"
 #include "engine/subjects.h"
 
 enum { PICTURE = 96, GAP = 6, TEXT = 16, MARGIN = 14, HEAD = 26, INK = 0x303030, DIM = 0x808080 };

@@ -11,11 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/data/step_input.h"
 #include "engine/model/flow.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
 #include "engine/shard.h"
-#include "engine/step_input.h"
 
 struct err;
 struct state;

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/caption.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
-#include "engine/dataset.h"
+#include "engine/data/caption.h"
+#include "engine/data/dataset.h"
 
 void subjects_free(struct subjects *s)
 {

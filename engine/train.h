@@ -5,7 +5,7 @@
  *   step-NNNNNNNN/   checkpoints                     (engine/checkpoint.h)
  *   metrics.jsonl    the loss of every step          (engine/metrics.h)
  *   samples/         pictures drawn before and after (engine/gallery.h)
- *   cache/           encoded data                    (engine/pack.h)
+ *   cache/           encoded data                    (engine/data/pack.h)
  *
  * A run that is killed at any instant and started again goes on from the newest
  * checkpoint that verifies, and ends with the same bits as one that was never

@@ -13,11 +13,11 @@
 
 #include "engine/checkpoint.h"
 #include "engine/contract/flight.h"
+#include "engine/data/sample_log.h"
 #include "engine/dist.h"
 #include "engine/exact.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"

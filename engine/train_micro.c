@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_micro.c - this rank's part of a global batch, micro-batch by micro-batch */
 #include "engine/contract/flight.h"
-#include "engine/dataset.h"
-#include "engine/loader.h"
-#include "engine/sample_log.h"
+#include "engine/data/dataset.h"
+#include "engine/data/loader.h"
+#include "engine/data/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 

@@ -10,7 +10,7 @@
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
 #include "engine/contract/scratch.h"
-#include "engine/dataset.h"
+#include "engine/data/dataset.h"
 #include "engine/gallery.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"

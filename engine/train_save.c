@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "engine/contract/flight.h"
-#include "engine/dataset.h"
-#include "engine/sample_log.h"
+#include "engine/data/dataset.h"
+#include "engine/data/sample_log.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
 

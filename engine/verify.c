@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/flow.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
-#include "engine/safetensors.h"
 #include "engine/step.h"
 #include "engine/verify_parts.h"
 

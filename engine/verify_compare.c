@@ -22,8 +22,8 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/backend.h"
-#include "engine/safetensors.h"
 #include "engine/verify_parts.h"
 
 static const struct {

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
-#include "engine/safetensors.h"
 #include "engine/schedule.h"
 #include "engine/verify_parts.h"
 

@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
-#include "engine/safetensors.h"
 #include "engine/verify_parts.h"
 #include "engine/verify_pictures.h"
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
-#include "engine/safetensors.h"
 #include "engine/schedule.h"
 #include "engine/step.h"
 #include "engine/verify_parts.h"

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/batch_plan.h"
-#include "engine/caption.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
-#include "engine/dct.h"
-#include "engine/image.h"
+#include "engine/data/batch_plan.h"
+#include "engine/data/caption.h"
+#include "engine/data/dct.h"
+#include "engine/data/image.h"
 #include "engine/model/flow.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"

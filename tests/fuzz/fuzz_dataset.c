@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/batch_plan.h"
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
-#include "engine/dataset.h"
+#include "engine/data/batch_plan.h"
+#include "engine/data/dataset.h"
 #include "tests/fuzz/target.h"
 
 enum { FLOATS_MOST = 1 << 16, BUCKETS_MOST = 256, SAMPLES_MOST = 1 << 12 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/image.h"
+#include "engine/data/image.h"
 #include "tests/fuzz/target.h"
 
 enum { PIXELS_MAX = 1 << 20 };

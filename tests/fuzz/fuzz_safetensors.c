@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/safetensors.h"
+#include "engine/data/safetensors.h"
 #include "tests/fuzz/target.h"
 
 enum { CONVERT_MAX = 1 << 16 };

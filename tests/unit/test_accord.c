@@ -2,7 +2,7 @@
 /* test_accord.c - 1 to 8 ranks agree on each step: all find the same, who has run apart or is late is named */
 #include "engine/accord.h"
 
-#include "engine/batch_plan.h"
+#include "engine/data/batch_plan.h"
 #include "tests/unit/ranks_fixture.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

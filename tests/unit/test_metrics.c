@@ -15,7 +15,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/curve.h"
-#include "engine/image.h"
+#include "engine/data/image.h"
 #include "engine/metrics.h"
 
 static char dir[256], path[300], png[300];

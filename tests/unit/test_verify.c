@@ -15,7 +15,7 @@
 
 #include "engine/bench.h"
 #include "engine/contract/err.h"
-#include "engine/safetensors.h"
+#include "engine/data/safetensors.h"
 #include "engine/verify.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
+#include "engine/data/safetensors.h"
 #include "engine/model/flow.h"
 #include "engine/model/timestep_freqs.h"
-#include "engine/safetensors.h"
 
 static struct st_file *tables;
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* aspect.h - the sizes that pictures of any shape are brought to
+ *
+ * The table of Sana's authors: forty sizes of about equal area, from 512 x 2048 (height x
+ * width) to 2048 x 512, each with a label near its height / width.  A picture belongs to
+ * the label nearest to its own height / width.  For another resolution than 1024 each
+ * edge is scaled, then rounded to a multiple of `step` pixels, at least one; sizes that
+ * become equal are one bucket.
+ */
+#ifndef ENGINE_DATA_ASPECT_H
+#define ENGINE_DATA_ASPECT_H
+
+#include <stdbool.h>
+
+struct aspect {
+    int height, width;
+};
+
+/* The size for a picture of height x width pixels. */
+struct aspect aspect_nearest(int height, int width, int resolution, int step);
+
+/* Is height x width one of the sizes? */
+bool aspect_known(int height, int width, int resolution, int step);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataset_open.c - find the shards, check that they agree, number their samples; see dataset.h */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/contract/err.h"
+#include "engine/contract/train_config.h"
+#include "engine/contract/train_spec.h"
+#include "engine/data/aspect.h"
+#include "engine/data/dataset_internal.h"
+#include "engine/data/synthetic.h"
+
+static const struct st_tensor *find(const struct dataset *d, const struct shard *s,
+                                    const char *what, int ndim, struct err *err)
+{
+    char name[ST_NAME];
+    if (s->group > 0)
+        snprintf(name, sizeof(name), "%s.%d", what, s->group);
+    else
+        snprintf(name, sizeof(name), "%s", what);
+    const struct st_tensor *t = st_find(d->sources[s->source].file, name);
+    if (!t)
+        err_set(err, ERR_DATA, "shard %s has no tensor '%s'", shard_name(d, s), name);
+    else if (t->ndim != ndim || t->count == 0) {
+        err_set(err, ERR_DATA, "shard %s: '%s' has %d dimensions and %zu numbers; expected %d "
+                               "dimensions and some numbers",
+                shard_name(d, s), name, t->ndim, t->count, ndim);
+        t = NULL;
+    }
+    return t;
+}
+
+/* A shard is like the first one, but for what multi_scale permits. */
+static int shard_compare(const struct dataset *d, const struct shard *s, struct err *err)
+{
+    const struct shard *first = &d->shards[0];
+    const int64_t *l = s->latent->dim, *c = s->caption->dim;
+    const int64_t *fl = first->latent->dim, *fc = first->caption->dim;
+    if (l[1] != fl[1] || c[1] != fc[1] || c[2] != fc[2])
+        return err_set(err, ERR_DATA, "shard %s has samples of another shape than shard %s",
+                       shard_name(d, s), shard_name(d, first));
+    if (d->multi_scale || (l[2] == fl[2] && l[3] == fl[3]))
+        return 0;
+    return err_set(err, ERR_DATA,
+                   "shard %s has latents of %lld x %lld, shard %s of %lld x %lld; to train on "
+                   "several shapes set train.data.multi_scale: true",
+                   shard_name(d, s), (long long)l[2], (long long)l[3], shard_name(d, first),
+                   (long long)fl[2], (long long)fl[3]);
+}
+
+/* Shapes of a shard agree with each other and with the shards before. */
+static int shard_check(const struct dataset *d, struct shard *s, struct err *err)
+{
+    s->latent = find(d, s, "latent", 4, err);
+    s->caption = s->latent ? find(d, s, "caption", 3, err) : NULL;
+    s->mask = s->caption ? find(d, s, "mask", 2, err) : NULL;
+    if (!s->mask)
+        return -1;
+    const int64_t *l = s->latent->dim, *c = s->caption->dim, *m = s->mask->dim;
+    if (c[0] != l[0] || m[0] != l[0] || m[1] != c[1])
+        return err_set(err, ERR_DATA,
+                       "shard %s: latent, caption and mask disagree on the number of samples or "
+                       "words",
+                       shard_name(d, s));
+    for (int i = 1; i < 4; i++)
+        if (l[i] > 65536 || (i < 3 && c[i] > 65536))
+            return err_set(err, ERR_DATA, "shard %s: a dimension is larger than 65536",
+                           shard_name(d, s));
+    s->len = l[0];
+    return shard_compare(d, s, err);
+}
+
+/* Group `group` of the newest source. */
+static int shard_add(struct dataset *d, int group, struct err *err)
+{
+    struct shard *more = realloc(d->shards, sizeof(*more) * (size_t)(d->nshards + 1));
+    if (!more)
+        return err_set(err, ERR_MEMORY, "out of memory for a list of shards");
+    d->shards = more;
+    d->shards[d->nshards] = (struct shard){.source = d->nsources - 1, .group = group};
+    return shard_check(d, &d->shards[d->nshards++], err);
+}
+
+static int source_add(struct dataset *d, const char *path, struct err *err)
+{
+    struct source *more = realloc(d->sources, sizeof(*more) * (size_t)(d->nsources + 1));
+    if (!more)
+        return err_set(err, ERR_MEMORY, "out of memory for a list of shards");
+    d->sources = more;
+    struct source *s = &d->sources[d->nsources];
+    *s = (struct source){0};
+    if (st_open(&s->file, path, err) < 0)
+        return -1;
+    const char *slash = strrchr(path, '/');
+    s->name = strdup(slash ? slash + 1 : path);
+    d->nsources++;
+    if (!s->name)
+        return err_set(err, ERR_MEMORY, "out of memory for a list of shards");
+    char next[ST_NAME] = "latent";
+    for (int group = 0; group == 0 || st_find(s->file, next); group++) {
+        if (shard_add(d, group, err) < 0)
+            return -1;
+        snprintf(next, sizeof(next), "latent.%d", group + 1);
+    }
+    return 0;
+}
+
+/* By H / W, then by H, then as they were found. */
+static int by_shape(const void *a, const void *b)
+{
+    const struct shard *x = a, *y = b;
+    const int64_t *l = x->latent->dim, *r = y->latent->dim;
+    int64_t order = l[2] * r[3] - r[2] * l[3];
+    if (order == 0)
+        order = l[2] - r[2];
+    if (order == 0)
+        order = x->source - y->source;
+    if (order == 0)
+        order = x->group - y->group;
+    return (order > 0) - (order < 0);
+}
+
+/* The largest bucket, and of several the one most like a square, is the shape of the whole. */
+static void choose_largest(struct dataset *d)
+{
+    int64_t most = 0;
+    int least = 0;
+    for (int i = 0; i < d->shape.buckets; i++) {
+        const struct dataset_bucket *b = &d->buckets[i];
+        int64_t area = (int64_t)b->height * b->width;
+        int odd = abs(b->height - b->width);
+        if (area < most || (area == most && odd >= least))
+            continue;
+        most = area;
+        least = odd;
+        d->shape.height = b->height;
+        d->shape.width = b->width;
+    }
+}
+
+/* Numbers the samples of all shards, bucket by bucket. */
+static int make_buckets(struct dataset *d, struct err *err)
+{
+    d->buckets = calloc((size_t)d->nshards, sizeof(*d->buckets));
+    if (!d->buckets)
+        return err_set(err, ERR_MEMORY, "out of memory for %d buckets", d->nshards);
+    qsort(d->shards, (size_t)d->nshards, sizeof(*d->shards), by_shape);
+    for (int i = 0; i < d->nshards; i++) {
+        struct shard *s = &d->shards[i];
+        const int64_t *l = s->latent->dim;
+        struct dataset_bucket *b = &d->buckets[d->shape.buckets];
+        if (i > 0 && b[-1].height == (int)l[2] && b[-1].width == (int)l[3]) {
+            b--;
+        } else {
+            *b = (struct dataset_bucket){.first = d->shape.samples, .height = (int)l[2],
+                                         .width = (int)l[3]};
+            d->shape.buckets++;
+        }
+        s->first = d->shape.samples;
+        b->samples += s->len;
+        d->shape.samples += s->len;
+    }
+    const struct shard *first = &d->shards[0];
+    d->shape.channels = (int)first->latent->dim[1];
+    d->shape.words = (int)first->caption->dim[1];
+    d->shape.caption_channels = (int)first->caption->dim[2];
+    choose_largest(d);
+    return 0;
+}
+
+static int is_shard(const struct dirent *e)
+{
+    const char *dot = strrchr(e->d_name, '.');
+    return e->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int open_features(struct dataset *d, const char *path, struct err *err)
+{
+    struct stat st;
+    struct dirent **names = NULL;
+    int rc = 0;
+    if (stat(path, &st) < 0)
+        return err_set(err, ERR_DATA, "cannot read the data %s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return source_add(d, path, err);
+    int n = scandir(path, &names, is_shard, by_name);
+    for (int i = 0; i < n; i++) {
+        char file[PACK_PATH];
+        if (rc == 0 && snprintf(file, sizeof(file), "%s/%s", path, names[i]->d_name) >=
+                           (int)sizeof(file))
+            rc = err_set(err, ERR_DATA, "the path is too long: %.200s", path);
+        if (rc == 0)
+            rc = source_add(d, file, err);
+        free(names[i]);
+    }
+    free(names);
+    if (rc == 0 && n <= 0)
+        rc = err_set(err, ERR_DATA, "%s holds no shards (.safetensors)", path);
+    return rc;
+}
+
+static float *copy_floats(const struct st_file *f, const char *name, size_t count, struct err *err)
+{
+    const struct st_tensor *t = st_find(f, name);
+    float *x = malloc(sizeof(*x) * count);
+    if (!x)
+        err_set(err, ERR_MEMORY, "out of memory for '%s'", name);
+    else if (!t || t->count != count || st_to_float(x, t, count, err) < 0) {
+        err_set(err, ERR_DATA, "the pack has no '%s' of %zu numbers", name, count);
+        free(x);
+        x = NULL;
+    }
+    return x;
+}
+
+static int open_pack(struct dataset *d, const struct train_spec *s, const char *cache,
+                     pack_tick_fn tick, void *arg, struct err *err)
+{
+    if (pack_ensure(d->path, &d->made, s, cache, tick, arg, err) < 0 ||
+        source_add(d, d->path, err) < 0)
+        return -1;
+    const struct st_file *f = d->sources[0].file;
+    size_t channels = (size_t)d->shards[0].latent->dim[1];
+    d->block = s->dct_block;
+    d->mean = copy_floats(f, "mean", channels, err);
+    d->deviation = d->mean ? copy_floats(f, "deviation", channels, err) : NULL;
+    if (!d->deviation)
+        return -1;
+    const char *names = st_meta(f, "names"), *captions = st_meta(f, "captions");
+    d->names = names ? json_loads(names, 0, NULL) : NULL;
+    d->captions = captions ? json_loads(captions, 0, NULL) : NULL;
+    size_t samples = 0;
+    for (int i = 0; i < d->nshards; i++)
+        samples += (size_t)d->shards[i].len;
+    if (json_array_size(d->names) != samples || json_array_size(d->captions) != samples)
+        return err_set(err, ERR_DATA, "%s: names or captions are missing; remove the file",
+                       d->path);
+    return 0;
+}
+
+static int digest_shards(struct dataset *d, struct err *err)
+{
+    struct digest *sum;
+    if (digest_create(&sum, err) < 0)
+        return -1;
+    for (int i = 0; i < d->nshards; i++) {
+        const struct shard *s = &d->shards[i];
+        const char *contents = st_meta(d->sources[s->source].file, "contents");
+        if (contents) { /* a pack: its name depends on times, its contents do not */
+            if (s->group == 0)
+                digest_add_text(sum, contents);
+            continue;
+        }
+        digest_add_text(sum, shard_name(d, s));
+        digest_add(sum, s->latent->dim, sizeof(int64_t) * 4);
+        digest_add(sum, s->caption->dim, sizeof(int64_t) * 3);
+    }
+    digest_text(sum, d->digest);
+    digest_destroy(sum);
+    return 0;
+}
+
+/* Are all latents those of pictures of the spec's resolution, at so many pixels to a side? */
+static bool resolution_fits(const struct dataset *d, const struct train_spec *s, int pixels)
+{
+    if (s->resolution % pixels != 0)
+        return false;
+    for (int i = 0; i < d->shape.buckets; i++) {
+        int h = d->buckets[i].height * pixels, w = d->buckets[i].width * pixels;
+        if (s->multi_scale ? !aspect_known(h, w, s->resolution, pixels)
+                           : h != s->resolution || w != s->resolution)
+            return false;
+    }
+    return true;
+}
+
+/* A resolution says something about features too: that of the pictures they were made from. */
+static int check_resolution(const struct dataset *d, const struct train_spec *s, struct err *err)
+{
+    const struct dataset_shape *shape = &d->shape;
+    double about = s->resolution / sqrt((double)shape->height * shape->width);
+    if (s->resolution == 0)
+        return 0;
+    for (int pixels = (int)(about * 0.9); pixels <= about * 1.1 + 1; pixels++)
+        if (pixels > 0 && resolution_fits(d, s, pixels))
+            return 0;
+    return err_set(err, ERR_USAGE,
+                   "train.data.resolution: pictures of resolution %d have no latents of %d x %d%s; "
+                   "leave the key out to take features as they are",
+                   s->resolution, shape->height, shape->width,
+                   shape->buckets > 1 ? ", or not of the other shapes" : "");
+}
+
+/* One bucket of numbers; what they are depends on the shape alone. */
+static int open_synthetic(struct dataset *d, const struct train_spec *s, struct err *err)
+{
+    const int edge = s->resolution / SYNTHETIC_SHRINK;
+    d->buckets = calloc(1, sizeof(*d->buckets));
+    if (!d->buckets)
+        return err_set(err, ERR_MEMORY, "out of memory for a bucket");
+    d->shape = (struct dataset_shape){.samples = SYNTHETIC_SAMPLES, .channels = SYNTHETIC_CHANNELS,
+                                      .height = edge, .width = edge, .buckets = 1,
+                                      .words = s->caption_words,
+                                      .caption_channels = s->caption_channels};
+    *d->buckets = (struct dataset_bucket){.samples = SYNTHETIC_SAMPLES, .height = edge,
+                                          .width = edge};
+    snprintf(d->digest, sizeof(d->digest), "synthetic:%dx%dx%d", edge, s->caption_words,
+             s->caption_channels);
+    return synthetic_create(&d->synthetic, err);
+}
+
+/* Shards, in files or in a pack made of pictures. */
+static int open_shards(struct dataset *d, const struct train_spec *s, const char *cache,
+                       pack_tick_fn tick, void *arg, struct err *err)
+{
+    const bool features = s->encoders == ENCODERS_FEATURES;
+    if ((features ? open_features(d, s->data_path, err)
+                  : open_pack(d, s, cache, tick, arg, err)) < 0 ||
+        make_buckets(d, err) < 0 || (features && check_resolution(d, s, err) < 0))
+        return -1;
+    return digest_shards(d, err);
+}
+
+int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
+                 pack_tick_fn tick, void *arg, struct err *err)
+{
+    struct dataset *d = calloc(1, sizeof(*d));
+    if (!d)
+        return err_set(err, ERR_MEMORY, "out of memory for a data set");
+    d->multi_scale = s->multi_scale;
+    snprintf(d->path, sizeof(d->path), "%s", s->data_path);
+    int rc = s->encoders == ENCODERS_SYNTHETIC ? open_synthetic(d, s, err)
+                                               : open_shards(d, s, cache, tick, arg, err);
+    if (rc < 0) {
+        dataset_close(d);
+        return -1;
+    }
+    *out = d;
+    return 0;
+}

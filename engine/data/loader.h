@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loader.h - the samples of a step as a batch, with their noise
+ *
+ * Which samples: engine/data/batch_plan.h.  Noise, timestep and caption dropout of a sample come
+ * from streams keyed by (seed, epoch, sample, purpose): not by rank, micro-batch or what
+ * ran before.
+ */
+#ifndef ENGINE_DATA_LOADER_H
+#define ENGINE_DATA_LOADER_H
+
+#include <stdint.h>
+
+#include "engine/data/batch_plan.h"
+#include "engine/data/step_input.h"
+
+struct dataset;
+struct err;
+struct train_spec;
+
+struct loader;
+
+/* Holds buffers for the spec's micro-batch of the largest bucket, and the plan. Keeps `d`. */
+int loader_create(struct loader **out, const struct dataset *d, const struct train_spec *s,
+                  struct err *err);
+void loader_destroy(struct loader *l);
+
+struct batch_plan *loader_plan(struct loader *l);
+
+/* The micro-batch [from, from + n) of a step's global batch. *in points into the loader
+ * until the next call. Captions are cut to the longest of the micro-batch. */
+int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
+                struct err *err);
+/* The samples of the last loader_fill(), as many as it was asked for. */
+const struct batch_slot *loader_slots(const struct loader *l);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* step_input.h - one micro-batch: what a loader fills and a step computes with */
+#ifndef ENGINE_DATA_STEP_INPUT_H
+#define ENGINE_DATA_STEP_INPUT_H
+
+#include <stdint.h>
+
+/* Every random choice is already made by the caller; the arrays are in this process's memory. */
+struct step_input {
+    int            batch, height, width, text;
+    const float   *x0;       /* [B, channels, H, W] clean latents */
+    const float   *noise;    /* [B, channels, H, W] */
+    const int     *t_index;  /* [B], 0..999, index into the flow tables */
+    const float   *y;        /* [B, text, D] */
+    const float   *mask;     /* [B, text] */
+    const uint8_t *drop;     /* [B]: 1 = caption replaced by the null embedding; NULL = none */
+};
+
+#endif

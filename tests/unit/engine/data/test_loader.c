@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_loader.c - a batch follows from (seed, step) alone, and no sample is lost */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
+#include "engine/data/dataset.h"
+#include "engine/data/loader.h"
+#include "engine/data/safetensors.h"
+
+enum { N = 11, C = 3, HW = 4, L = 5, D = 8 };
+
+static char dir[256];
+static struct dataset *data;
+static struct train_spec spec;
+
+/* Sample i has latents i, captions 100 + i, and 1 + i % 3 words. */
+static int make_data(void **state)
+{
+    (void)state;
+    static float latent[N * C * HW], caption[N * L * D], mask[N * L];
+    struct st_writer *w;
+    char path[300];
+    int64_t bytes;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/loader.XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir))
+        return -1;
+    for (int i = 0; i < N * C * HW; i++)
+        latent[i] = (float)(i / (C * HW));
+    for (int i = 0; i < N * L * D; i++)
+        caption[i] = 100 + (float)(i / (L * D));
+    for (int i = 0; i < N * L; i++)
+        mask[i] = i % L < 1 + i / L % 3;
+    snprintf(path, sizeof(path), "%s/s.safetensors", dir);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    if (st_writer_create(&w, NULL) < 0 ||
+        st_writer_add(w, "latent", ST_F32, 4, (int64_t[]){N, C, 2, 2}, latent, NULL) < 0 ||
+        st_writer_add(w, "caption", ST_F32, 3, (int64_t[]){N, L, D}, caption, NULL) < 0 ||
+        st_writer_add(w, "mask", ST_F32, 2, (int64_t[]){N, L}, mask, NULL) < 0 ||
+        st_writer_write(w, fd, &bytes, NULL) < 0)
+        return -1;
+    close(fd);
+    st_writer_destroy(w);
+    spec = (struct train_spec){.encoders = ENCODERS_FEATURES, .batch_global = 4, .batch_micro = 4,
+                               .logit_std = 1, .seed = 7};
+    spec.model.caption_dropout = 0.3f;
+    snprintf(spec.data_path, sizeof(spec.data_path), "%s", dir);
+    return dataset_open(&data, &spec, dir, NULL, NULL, NULL);
+}
+
+static int remove_data(void **state)
+{
+    (void)state;
+    dataset_close(data);
+    return scratch_remove(dir, NULL);
+}
+
+static void a_step_does_not_depend_on_the_steps_before_or_the_micro_batch(void **state)
+{
+    (void)state;
+    struct loader *a, *b;
+    struct err err = {0};
+    struct step_input whole, part;
+    assert_int_equal(loader_create(&a, data, &spec, &err), 0);
+    assert_int_equal(loader_create(&b, data, &spec, &err), 0);
+    for (int64_t step = 0; step < 9; step++) {
+        assert_int_equal(loader_fill(a, &whole, step, 0, 4, &err), 0);
+        for (int i = 3; i >= 0; i--) {
+            assert_int_equal(loader_fill(b, &part, step, i, 1, &err), 0);
+            assert_memory_equal(part.x0, whole.x0 + i * C * HW, sizeof(float) * C * HW);
+            assert_memory_equal(part.noise, whole.noise + i * C * HW, sizeof(float) * C * HW);
+            assert_int_equal(part.t_index[0], whole.t_index[i]);
+            assert_int_equal(part.drop[0], whole.drop[i]);
+            assert_true(part.y[0] == whole.y[i * whole.text * D]);
+            assert_true(part.y[0] == 100 + part.x0[0]);
+        }
+        assert_int_equal(loader_fill(b, &part, 1000 - step, 0, 4, &err), 0);
+    }
+    loader_destroy(a);
+    loader_destroy(b);
+}
+
+static void captions_are_cut_to_the_longest_of_the_batch(void **state)
+{
+    (void)state;
+    struct loader *l;
+    struct err err = {0};
+    struct step_input in;
+    int dropped = 0;
+    assert_int_equal(loader_create(&l, data, &spec, &err), 0);
+    for (int64_t step = 0; step < 200; step++) {
+        assert_int_equal(loader_fill(l, &in, step, 0, 4, &err), 0);
+        int most = 0;
+        for (int i = 0; i < 4; i++) {
+            int words = 1 + (int)in.x0[i * C * HW] % 3;
+            most = words > most ? words : most;
+            for (int k = 0; k < in.text; k++)
+                assert_true(in.mask[i * in.text + k] == (k < words));
+            assert_in_range(in.t_index[i], 0, 999);
+            dropped += in.drop[i];
+        }
+        assert_int_equal(in.text, most);
+    }
+    assert_in_range(dropped, 180, 300); /* 0.3 of 800 */
+    assert_int_equal(loader_fill(l, &in, 0, 0, 5, &err), -1);
+    loader_destroy(l);
+}
+
+static void another_seed_is_another_run(void **state)
+{
+    (void)state;
+    struct loader *a, *b;
+    struct err err = {0};
+    struct step_input x, y;
+    struct train_spec other = spec;
+    other.seed = 8;
+    assert_int_equal(loader_create(&a, data, &spec, &err), 0);
+    assert_int_equal(loader_create(&b, data, &other, &err), 0);
+    assert_int_equal(loader_fill(a, &x, 0, 0, 4, &err), 0);
+    assert_int_equal(loader_fill(b, &y, 0, 0, 4, &err), 0);
+    assert_memory_not_equal(x.noise, y.noise, sizeof(float) * C * HW * 4);
+    loader_destroy(a);
+    loader_destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_does_not_depend_on_the_steps_before_or_the_micro_batch),
+        cmocka_unit_test(captions_are_cut_to_the_longest_of_the_batch),
+        cmocka_unit_test(another_seed_is_another_run),
+    };
+    return cmocka_run_group_tests(tests, make_data, remove_data);
+}

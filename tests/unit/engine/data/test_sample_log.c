@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sample_log.c - logs of ranks that come and go add up, and what does not is named */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/contract/err.h"
+#include "engine/contract/scratch.h"
+#include "engine/contract/train_spec.h"
+#include "engine/data/dataset.h"
+#include "engine/data/safetensors.h"
+#include "engine/data/sample_audit.h"
+#include "engine/data/sample_log.h"
+
+enum { BATCH = 4, WIDE = 7, TALL = 5, SAMPLES = WIDE + TALL };
+
+static char dir[256], logs[300];
+static struct dataset *data;
+
+static int put_shard(const char *name, int64_t n, int64_t height, int64_t width)
+{
+    static const float zeros[256];
+    struct st_writer *w;
+    char path[300];
+    int64_t bytes;
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    if (st_writer_create(&w, NULL) < 0 ||
+        st_writer_add(w, "latent", ST_F32, 4, (int64_t[]){n, 1, height, width}, zeros, NULL) < 0 ||
+        st_writer_add(w, "caption", ST_F32, 3, (int64_t[]){n, 2, 2}, zeros, NULL) < 0 ||
+        st_writer_add(w, "mask", ST_F32, 2, (int64_t[]){n, 2}, zeros, NULL) < 0 ||
+        st_writer_write(w, fd, &bytes, NULL) < 0)
+        return -1;
+    close(fd);
+    st_writer_destroy(w);
+    return 0;
+}
+
+static int make_data(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%s/samplelog.XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(dir) || put_shard("a.safetensors", TALL, 4, 2) < 0 ||
+        put_shard("b.safetensors", WIDE, 2, 4) < 0)
+        return -1;
+    struct train_spec s = {.encoders = ENCODERS_FEATURES, .multi_scale = true};
+    snprintf(s.data_path, sizeof(s.data_path), "%s", dir);
+    snprintf(logs, sizeof(logs), "%s/logs", dir);
+    return dataset_open(&data, &s, dir, NULL, NULL, NULL);
+}
+
+static int remove_data(void **state)
+{
+    (void)state;
+    dataset_close(data);
+    return scratch_remove(dir, NULL);
+}
+
+/* `world` ranks go from one step to another. */
+static void run(int64_t from, int64_t to, int world)
+{
+    static const int64_t sizes[] = {WIDE, TALL};
+    struct batch_plan *p;
+    struct batch_slot s[BATCH];
+    struct sample_log *l;
+    struct err err = {0};
+    assert_int_equal(batch_plan_create(&p, 3, BATCH, sizes, 2, &err), 0);
+    for (int rank = 0; rank < world; rank++) {
+        int first = BATCH * rank / world, end = BATCH * (rank + 1) / world;
+        assert_int_equal(sample_log_open(&l, logs, rank, world, from, &err), 0);
+        for (int64_t step = from; step < to; step++) {
+            sample_log_begin(l);
+            for (int i = first; i < end; i++) { /* a sample at a time, as a micro-batch of one */
+                batch_plan_slots(p, s, step, i, 1);
+                assert_int_equal(sample_log_add(l, s, 1, 2, 4, &err), 0);
+            }
+            assert_int_equal(sample_log_commit(l, step + 1, &err), 0);
+        }
+        assert_int_equal(sample_log_sync(l, &err), 0);
+        sample_log_close(l);
+    }
+    batch_plan_destroy(p);
+}
+
+static char told[4096];
+
+static void on_bad(void *arg, const char *where, const char *what)
+{
+    (void)arg;
+    size_t n = strlen(told);
+    snprintf(told + n, sizeof(told) - n, "%s: %s\n", where, what);
+}
+
+static struct accounting account(void)
+{
+    struct accounting a;
+    struct err err = {0};
+    told[0] = '\0';
+    if (accounting_make(&a, logs, data, BATCH, on_bad, NULL, &err) < 0)
+        fail_msg("%s", err.text);
+    return a;
+}
+
+static void says(const char *text)
+{
+    if (!strstr(told, text))
+        fail_msg("told: %s\nexpected: %s", told, text);
+}
+
+static void steps_that_were_lost_do_not_count(void **state)
+{
+    (void)state;
+    run(0, 9, 3);   /* killed after step 9; its checkpoint is of step 6 */
+    run(6, 14, 1);
+    run(11, 20, 4);
+    run(18, 30, 2);
+    struct accounting a = account();
+    assert_string_equal(told, "");
+    assert_int_equal(a.wrong, 0);
+    assert_int_equal(a.first, 1);
+    assert_int_equal(a.last, 30);
+    assert_int_equal(a.samples, 30 * BATCH);
+    assert_int_equal(a.epochs, 30 * BATCH / SAMPLES - 1); /* the tenth is not complete in one */
+    assert_int_equal(a.sizes, 4);
+}
+
+static void append(int rank, const char *line)
+{
+    char path[400];
+    snprintf(path, sizeof(path), "%s/rank-%05d.jsonl", logs, rank);
+    FILE *f = fopen(path, "a");
+    assert_non_null(f);
+    fputs(line, f);
+    fclose(f);
+}
+
+static void what_does_not_add_up_is_named(void **state)
+{
+    (void)state;
+    run(0, 12, 2);
+    assert_int_equal(account().wrong, 0);
+    append(1, "{\"step\":12,\"rank\":1,\"world\":2,\"epochs\":[0],\"samples\":[0]}\n");
+    assert_true(account().wrong >= 2);
+    says("step 12, rank 1 of 2: sample 0 comes a second time in epoch 0");
+    says("step 12: 5 samples instead of 4");
+    run(0, 12, 2);
+    append(0, "{\"step\":14,\"rank\":0,\"world\":2,\"epochs\":[99,9,9],\"samples\":[12,-1,1]}\n");
+    account();
+    says("step 14, rank 0 of 2: there is no sample 12 of epoch 99");
+    says("there is no sample -1 of epoch 9");
+    says("step 13: 0 samples instead of 4");
+    says("epoch 8, bucket 2x4: 0 of 7 samples");
+    run(0, 12, 2);
+    append(0, "{\"step\":13,\"rank\":0,\"world\":2,\"epochs\":[40,40],\"samples\":[1,8]}\n");
+    account();
+    says("sample 8 is of another bucket than the rest of the step");
+    /* a line that was being written when the power went is none; garbage is */
+    run(0, 12, 2);
+    append(0, "{\"step\":13,\"rank\":0,\"wor");
+    assert_int_equal(account().wrong, 0);
+    append(0, "\n");
+    struct accounting a;
+    struct err err = {0};
+    assert_int_equal(accounting_make(&a, logs, data, BATCH, on_bad, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "rank-00000.jsonl:13 is no line of a sample log"));
+    run(12, 13, 2); /* and is cut by the next start */
+    assert_int_equal(account().wrong, 0);
+    assert_int_equal(account().last, 13);
+}
+
+static void a_log_may_begin_late(void **state)
+{
+    (void)state;
+    assert_int_equal(scratch_remove(logs, NULL), 0);
+    run(7, 19, 2);
+    struct accounting a = account();
+    assert_int_equal(a.wrong, 0);
+    assert_int_equal(a.first, 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_that_were_lost_do_not_count),
+        cmocka_unit_test(what_does_not_add_up_is_named),
+        cmocka_unit_test(a_log_may_begin_late),
+    };
+    return cmocka_run_group_tests(tests, make_data, remove_data);
+}
