@@ -231,7 +231,7 @@ static json_t *probe_one(const struct nvml *n, unsigned index, nvml_device *hand
 
 static json_t *nccl_version(void)
 {
-    const char *named = getenv("JOBCTL_NCCL"); /* as engine/nccl.h */
+    const char *named = getenv("JOBCTL_NCCL"); /* as engine/dist/nccl.h */
     void *library = dlopen(named && *named ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     int (*get)(int *) = NULL, v = 0;
     if (library)

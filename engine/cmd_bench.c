@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "engine/bench.h"
-#include "engine/cluster.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
+#include "engine/dist/cluster_model.h"
 #include "engine/fit.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"

@@ -19,7 +19,7 @@
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
 #include "engine/model/backend.h"
 #include "kernels/kernels.h"
 

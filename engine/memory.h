@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/dist/shard.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
-#include "engine/shard.h"
 
 struct err;
 

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/dist/shard.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/shard.h"
 #include "kernels/kernels.h"
 
 static int check_config(const struct optim_config *c, struct err *err)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim_parts.h"
-#include "engine/shard.h"
 #include "kernels/thread_pool.h"
 
 enum { PAGE = 1024 /* floats: blocks begin at pages, so that whole ones can be shared */ };

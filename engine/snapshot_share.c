@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
 #include "engine/snapshot.h"
 #include "engine/state.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "engine/contract/err.h"
+#include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim.h"
-#include "engine/shard.h"
 
 /* Of a tensor like the i-th of the layout: what this rank saves. Of buffers the first rank saves
  * all; where tensors are not cut, so it is with what is kept of one. */

@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 #include "engine/data/step_input.h"
+#include "engine/dist/shard.h"
 #include "engine/model/flow.h"
 #include "engine/model/model.h"
 #include "engine/optim.h"
-#include "engine/shard.h"
 
 struct err;
 struct state;

@@ -14,7 +14,7 @@
 #include "engine/checkpoint.h"
 #include "engine/contract/flight.h"
 #include "engine/data/sample_log.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
 #include "engine/exact.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"

@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/accord.h"
-#include "engine/bucket_plan.h"
 #include "engine/checkpoint.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"
 #include "engine/contract/train_spec.h"
-#include "engine/dist.h"
+#include "engine/dist/bucket_plan.h"
+#include "engine/dist/dist.h"
+#include "engine/dist/shard.h"
+#include "engine/dist/step_sync.h"
 #include "engine/fit.h"
-#include "engine/shard.h"
 #include "engine/state.h"
 #include "engine/train.h"
 

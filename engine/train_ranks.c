@@ -4,23 +4,23 @@
  * Every rank derives the same plan of batches, computes its slice of the global batch, and takes its part of the
  * same step, or all of it, from the same sum of gradients.  Rank 0 alone writes metrics and pictures.
  *
- * Before each step they agree on it (accord.h).  With one rank all of this is nothing.
+ * Before each step they agree on it (step_sync.h).  With one rank all of this is nothing.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/accord.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
+#include "engine/dist/rendezvous.h"
+#include "engine/dist/step_sync.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/rendezvous.h"
 #include "engine/schedule.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"

@@ -19,7 +19,7 @@
 
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
 #include "engine/exact.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"

@@ -21,14 +21,14 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
+#include "engine/dist/prefetch.h"
+#include "engine/dist/shard.h"
 #include "engine/exact.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/shard.h"
 #include "engine/step.h"
 #include "engine/train_parts.h"
-#include "engine/unit_turns.h"
 #include "kernels/kernels.h"
 
 /* All weights of a unit, here or on their way. */

@@ -30,7 +30,7 @@ function note_file(path,   at) {
 FNR == 1 { at = folder_of(FILENAME) }
 /^[ \t]*#[ \t]*include[ \t]*"/ && at in rank { split($0, part, "\""); include(part[2]) }
 /^[ \t]*#[ \t]*include[ \t]*<(cuda|cublas|nccl|nvml)/ && top_of(at) != "kernels" {
-    fail(FILENAME " may not include a header of CUDA or NCCL: see kernels/cuda.h, engine/nccl.h")
+    fail(FILENAME " may not include a header of CUDA or NCCL: see kernels/cuda.h, engine/dist/nccl.h")
 }
 function include(path,   to, why) {
     includes++

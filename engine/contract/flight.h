@@ -36,7 +36,8 @@ enum flight_phase {
     FLIGHT_PHASES
 };
 
-/* What a collective does; the first five are those of engine/dist_parts.h, in their order. */
+/* What a collective does; the first five are those of engine/dist/dist_internal.h, in their order.
+ * */
 enum flight_coll {
     COLL_ALL_REDUCE,
     COLL_REDUCE_SCATTER,

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/dist.h"
+#include "engine/dist/dist.h"
 
 enum { MOST = 2001 };
 

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/nccl.h"
+#include "engine/dist/nccl.h"
 
 enum { RANKS = 8, AREA = 64 << 20, QUEUE = 64, INTERNAL = 3 };
 

@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
+#include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim.h"
-#include "engine/shard.h"
 #include "engine/snapshot.h"
 #include "engine/state.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_snapshot_share.c - ranks on several nodes put together what each node's memory has: real processes */
-#include "tests/unit/dist_fixture.h"
+#include "tests/unit/engine/dist/dist_fixture.h"
 #include "tests/unit/snapshot_fixture.h"
 
 #include "engine/snapshot_parts.h"

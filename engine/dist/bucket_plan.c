@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bucket_plan.c - see bucket_plan.h */
+#include "engine/dist/bucket_plan.h"
+
+#include "engine/dist/shard.h"
+
+struct bucket_plan bucket_plan_even(size_t numbers, size_t bytes_each)
+{
+    const size_t most = BUCKET_BYTES / bytes_each;
+    return (struct bucket_plan){.numbers = numbers, .most = most,
+                                .left = (int)((numbers + most - 1) / most)};
+}
+
+struct bucket_plan bucket_plan_units(const struct shard *units)
+{
+    return (struct bucket_plan){.units = units, .left = shard_units(units)};
+}
+
+static struct bucket last_of(const struct bucket_plan *p)
+{
+    const int i = p->left - 1;
+    if (p->units) {
+        const struct shard_part u = shard_unit(p->units, i);
+        return (struct bucket){i, u.from, u.to};
+    }
+    /* Whole buckets lie behind; the first one is what is left over. */
+    const size_t first = (p->numbers - 1) % p->most + 1, to = first + (size_t)i * p->most;
+    return (struct bucket){i, i ? to - p->most : 0, to};
+}
+
+bool bucket_plan_next(struct bucket_plan *p, size_t complete, struct bucket *next)
+{
+    if (p->left == 0)
+        return false;
+    *next = last_of(p);
+    if (next->from < complete)
+        return false;
+    p->left--;
+    return true;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dist_internal.h - what dist.c asks of a way to communicate; only dist*.c include it
+ *
+ * dist.c keeps the calls in order, watches the clock and finds the words.  A way
+ * (struct dist_ops) moves bytes: it works on the oldest call until that is done, and
+ * knows who keeps it waiting.  Here is no deadline and no sentence, there no byte.
+ */
+#ifndef ENGINE_DIST_DIST_INTERNAL_H
+#define ENGINE_DIST_DIST_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "engine/dist/dist.h"
+
+enum dist_kind {
+    DIST_ALL_REDUCE,
+    DIST_REDUCE_SCATTER,
+    DIST_ALL_GATHER,
+    DIST_BROADCAST,
+    DIST_BARRIER
+};
+
+enum { DIST_QUEUE = 256 };
+
+struct dist_call {
+    enum dist_kind kind;
+    enum dist_type type;
+    enum dist_op   op;
+    int            root;
+    char          *data;
+    size_t         n;      /* elements */
+    uint64_t       seq;
+};
+
+struct dist_ops {
+    const char *name;
+    int  (*begin)(struct dist *d, struct err *err);
+    /* 1 connected, 0 not yet, -1. Never blocks for long. */
+    int  (*connect)(struct dist *d, struct err *err);
+    /* NULL, or told when a call has been put into the queue. */
+    void (*begun)(struct dist *d, const struct dist_call *call);
+    /* Work on `call`: 1 done, 0 blocked, -1 with d->fault set. Adds to d->progress what it did. */
+    int  (*advance)(struct dist *d, const struct dist_call *call);
+    /* Until something may have changed, at most some milliseconds. */
+    void (*sleep)(struct dist *d);
+    /* Who keeps this rank waiting, in `call` or (NULL) in connect(). */
+    void (*blame)(struct dist *d, const struct dist_call *call, struct dist_fault *fault);
+    /* Tell all that it is over; from any thread. Returns what they were told first. */
+    struct dist_fault (*raise)(struct dist *d, struct dist_fault fault);
+    void (*destroy)(struct dist *d);
+    /* NULL, or dist_about(). */
+    const char *(*about)(const struct dist *d, const char **doubt);
+    /* Of a part of a whole (dist_nodes.c). What others have raised, also between calls. */
+    struct dist_fault (*told)(struct dist *d);
+    /* Tell the others here that this rank waits for somebody elsewhere: its name; -1 = no more. */
+    void (*suspect)(struct dist *d, int name);
+};
+
+struct dist {
+    struct dist_config     c;
+    char                   name[DIST_NAME];
+    const struct dist_ops *ops;
+    void                  *way;        /* the implementation's */
+    atomic_bool            connected;
+    struct dist_call       queue[DIST_QUEUE];
+    uint64_t               head, tail; /* calls done, calls begun: queue[(seq - 1) % DIST_QUEUE] */
+    uint64_t               progress;
+    int64_t                began_ms, moved_ms; /* when it began; when something last moved */
+    int64_t                patience_ms; /* of the wait in hand, or the last one */
+    struct dist_fault      fault;
+    char                   why[256];    /* of DIST_SYSTEM, where more is known; or "" */
+    struct dist_stats      stats;
+    atomic_bool            aborted;
+    /* Of a part of a larger whole (dist_nodes.c), else NULL: */
+    const int             *names;       /* the number in the whole of each rank here */
+    const int             *first;       /* rank i here takes parts first[i] to first[i + 1] - 1 */
+    int                    parts;       /*   of so many */
+};
+
+extern const struct dist_ops dist_none, dist_shm, dist_mesh, dist_nodes, dist_nccl, dist_host;
+
+/* As others know rank i of d: what a fault says. */
+static inline int dist_name(const struct dist *d, int i)
+{
+    return d->names ? d->names[i] : i;
+}
+
+/* The elements of the call's buffer that rank i of d answers for. */
+void dist_part(const struct dist *d, const struct dist_call *c, int i, size_t *from, size_t *to);
+
+/* The call in hand, or NULL. */
+static inline const struct dist_call *dist_in_hand(const struct dist *d)
+{
+    return d->head < d->tail ? &d->queue[d->head % DIST_QUEUE] : NULL;
+}
+
+static inline bool dist_is_sum(const struct dist_call *c)
+{
+    return c->kind == DIST_ALL_REDUCE || c->kind == DIST_REDUCE_SCATTER;
+}
+
+/* What must be the same on all ranks, besides the number of elements. */
+static inline uint64_t dist_what(const struct dist_call *c)
+{
+    return (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->op << 16 |
+           (uint64_t)c->root << 32;
+}
+
+/* A fault as one word, 0 = none. */
+uint64_t dist_pack(struct dist_fault f);
+struct dist_fault dist_unpack(uint64_t w);
+
+static inline size_t dist_size(enum dist_type t)
+{
+    static const unsigned char size[DIST_TYPES] = {1, 4, 8, 8};
+    return size[t];
+}
+
+/* dst[n] = a op b, element by element; dst may be a or b. (dist_sum.c) */
+void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_type type,
+                  enum dist_op op);
+
+/* dst[n] = x[0] op x[1] op ..., in this order; dst may be one of them. */
+void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
+               enum dist_op op);
+
+/* memcpy() of what another processor is going to read; they do not overlap. (dist_copy.c) */
+void dist_copy_out(void *to, const void *from, size_t bytes);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard.c - see shard.h */
+#include "engine/dist/shard.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "engine/contract/err.h"
+#include "engine/dist/dist.h"
+#include "engine/model/layout.h"
+
+struct shard {
+    int                world, units;
+    enum shard_cut     cut;
+    struct shard_part *unit; /* [units] */
+    struct shard_part *part; /* [units][world] */
+    size_t            *floats; /* [world] */
+    size_t             buffers; /* numbers of the block from the first buffer on */
+    size_t             buffers_from;
+};
+
+static size_t padded(size_t n)
+{
+    return (n + DIST_NUMBERS - 1) / DIST_NUMBERS * DIST_NUMBERS;
+}
+
+/* First to last trained number of each unit. */
+static void find_units(struct shard *s, const struct layout *l)
+{
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i);
+        struct shard_part *u = &s->unit[t->unit];
+        if (t->kind != TENSOR_PARAM) {
+            s->buffers_from = s->buffers ? s->buffers_from : t->offset;
+            s->buffers = layout_floats(l) - s->buffers_from;
+            continue;
+        }
+        if (u->to == 0)
+            u->from = t->offset;
+        u->to = t->offset + t->count;
+    }
+}
+
+static void cut_evenly(struct shard *s, int unit)
+{
+    const struct shard_part *u = &s->unit[unit];
+    for (int r = 0; r < s->world; r++) {
+        size_t from, to;
+        dist_slice(&from, &to, u->to - u->from, DIST_F32, r, s->world);
+        s->part[unit * s->world + r] = (struct shard_part){u->from + from, u->from + to, 0};
+    }
+}
+
+/* A tensor goes to the rank in whose even slice its middle lies: in order, and about as much to each
+ * as tensors allow. */
+static void cut_at_tensors(struct shard *s, const struct layout *l, int unit)
+{
+    const struct shard_part *u = &s->unit[unit];
+    const size_t all = u->to - u->from, world = (size_t)s->world;
+    for (int r = 0; r < s->world; r++)
+        s->part[unit * s->world + r] = (struct shard_part){u->from, u->from, 0};
+    for (int i = 0; i < layout_len(l); i++) {
+        const struct tensor *t = layout_at(l, i);
+        if (t->unit != unit || t->kind != TENSOR_PARAM)
+            continue;
+        size_t rank = (t->offset - u->from + t->count / 2) * world / all;
+        struct shard_part *p = &s->part[unit * s->world + (int)(rank < world ? rank : world - 1)];
+        if (p->to == p->from)
+            p->from = t->offset;
+        p->to = t->offset + t->count;
+    }
+}
+
+/* A rank's parts one after the other, and the buffers; alone, where they are anyway. */
+static void pack(struct shard *s)
+{
+    for (int r = 0; r < s->world; r++) {
+        for (int u = 0; u < s->units; u++) {
+            struct shard_part *p = &s->part[u * s->world + r];
+            p->at = s->world == 1 ? p->from : s->floats[r];
+            s->floats[r] = p->at + padded(p->to - p->from);
+        }
+        s->floats[r] += s->buffers;
+    }
+}
+
+int shard_create(struct shard **out, const struct layout *l, int world, enum shard_cut cut,
+                 struct err *err)
+{
+    const int len = layout_len(l);
+    struct shard *s = calloc(1, sizeof(*s));
+    if (s) {
+        s->world = world;
+        s->cut = cut;
+        s->units = len > 0 ? layout_at(l, len - 1)->unit + 1 : 0;
+        s->unit = calloc((size_t)s->units + 1, sizeof(*s->unit));
+        s->part = calloc((size_t)s->units * (size_t)world + 1, sizeof(*s->part));
+        s->floats = calloc((size_t)world, sizeof(*s->floats));
+    }
+    if (!s || !s->unit || !s->part || !s->floats) {
+        shard_destroy(s);
+        return err_set(err, ERR_MEMORY, "no memory for the shards of %d ranks", world);
+    }
+    find_units(s, l);
+    for (int u = 0; u < s->units; u++)
+        if (cut == SHARD_EVEN)
+            cut_evenly(s, u);
+        else
+            cut_at_tensors(s, l, u);
+    pack(s);
+    *out = s;
+    return 0;
+}
+
+void shard_destroy(struct shard *s)
+{
+    if (!s)
+        return;
+    free(s->unit);
+    free(s->part);
+    free(s->floats);
+    free(s);
+}
+
+int shard_world(const struct shard *s)
+{
+    return s->world;
+}
+
+enum shard_cut shard_cut(const struct shard *s)
+{
+    return s->cut;
+}
+
+int shard_units(const struct shard *s)
+{
+    return s->units;
+}
+
+struct shard_part shard_unit(const struct shard *s, int unit)
+{
+    return s->unit[unit];
+}
+
+struct shard_part shard_part(const struct shard *s, int unit, int rank)
+{
+    return s->part[unit * s->world + rank];
+}
+
+size_t shard_floats(const struct shard *s, int rank)
+{
+    return s->floats[rank];
+}
+
+size_t shard_widest(const struct shard *s)
+{
+    size_t most = 0;
+    for (int u = 0; u < s->units; u++)
+        if (s->unit[u].to - s->unit[u].from > most)
+            most = s->unit[u].to - s->unit[u].from;
+    return padded(most);
+}
+
+void shard_of_tensor(const struct shard *s, const struct tensor *t, int rank, size_t *from,
+                     size_t *to, size_t *at)
+{
+    const struct shard_part p = shard_part(s, t->unit, rank);
+    const size_t end = t->offset + t->count;
+    const size_t lo = p.from > t->offset ? p.from : t->offset, hi = p.to < end ? p.to : end;
+    *from = *to = *at = 0;
+    if (t->kind != TENSOR_PARAM) {
+        *to = t->count;
+        *at = s->floats[rank] - s->buffers + (t->offset - s->buffers_from);
+    } else if (lo < hi) {
+        *from = lo - t->offset;
+        *to = hi - t->offset;
+        *at = p.at + (lo - p.from);
+    }
+}
