@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "engine/model/model.h"
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 
 /* What shares of a GPU's speed are counted against: bf16 on an H100 or H200, as its maker says. */
 #define BENCH_PEAK_GFLOPS 989e3

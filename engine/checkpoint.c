@@ -12,8 +12,8 @@
 #include "engine/contract/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
-#include "engine/optim.h"
-#include "engine/state.h"
+#include "engine/optim/optim.h"
+#include "engine/optim/state.h"
 
 static int join(char *path, const char *dir, const char *name, struct err *err)
 {

@@ -19,7 +19,7 @@
 #include "engine/contract/scratch.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
-#include "engine/state.h"
+#include "engine/optim/state.h"
 
 static const char *const files[] = {CHECKPOINT_WEIGHTS, CHECKPOINT_MOMENTS, CHECKPOINT_STATE,
                                     NULL};

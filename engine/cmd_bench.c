@@ -17,10 +17,10 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/dist/cluster_model.h"
-#include "engine/fit.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
-#include "engine/schedule.h"
+#include "engine/optim/fit.h"
+#include "engine/optim/schedule.h"
 #include "engine/verify_parts.h"
 #include "kernels/kernels.h"
 

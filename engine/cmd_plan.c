@@ -16,9 +16,9 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_report.h"
 #include "engine/data/dataset.h"
-#include "engine/fit.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
+#include "engine/optim/fit.h"
 #include "kernels/kernels.h"
 
 enum { CARDS = 8 };

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 #include "engine/snapshot.h"
 
 #define SNAPSHOT_MAGIC UINT64_C(0x32504e5354434a00) /* with the version in it */

@@ -9,8 +9,8 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/optim/state.h"
 #include "engine/snapshot_parts.h"
-#include "engine/state.h"
 
 /* One rank's file. */
 struct file {

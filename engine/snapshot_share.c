@@ -8,8 +8,8 @@
 
 #include "engine/contract/err.h"
 #include "engine/dist/dist.h"
+#include "engine/optim/state.h"
 #include "engine/snapshot.h"
-#include "engine/state.h"
 
 enum { PIECE = 1 << 20 }; /* numbers that travel at once */
 

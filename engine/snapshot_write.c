@@ -14,8 +14,8 @@
 
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
+#include "engine/optim/state.h"
 #include "engine/snapshot_parts.h"
-#include "engine/state.h"
 #include "kernels/kernels.h"
 #include "kernels/thread_pool.h"
 

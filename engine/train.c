@@ -16,11 +16,11 @@
 #include "engine/data/sample_log.h"
 #include "engine/dist/dist.h"
 #include "engine/dist/rendezvous.h"
-#include "engine/exact.h"
 #include "engine/metrics.h"
+#include "engine/optim/fixed_point_sum.h"
+#include "engine/optim/schedule.h"
+#include "engine/optim/step.h"
 #include "engine/rebuild.h"
-#include "engine/schedule.h"
-#include "engine/step.h"
 #include "engine/train_parts.h"
 
 static bool save_is_due(const struct train *t)

@@ -2,9 +2,9 @@
 /* train_exact.c - reproducible: true; the same bits on any number of ranks; see train.h
  *
  * The global batch is a fixed list of micro-batches, whoever computes them; their
- * gradients are added as integers (exact.h), where the kernels have them.  All else is the same on every rank anyway.  What the bits still depend on
- * is the kind of processor: its kernels are noted in each checkpoint, and another kind does not go on
- * from it in this mode.
+ * gradients are added as integers (fixed_point_sum.h), where the kernels have them.  All else is
+ * the same on every rank anyway.  What the bits still depend on is the kind of processor: its
+ * kernels are noted in each checkpoint, and another kind does not go on from it in this mode.
  */
 #include <cblas.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "engine/contract/flight.h"
 #include "engine/data/sample_log.h"
 #include "engine/dist/dist.h"
-#include "engine/exact.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/fixed_point_sum.h"
+#include "engine/optim/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 

@@ -4,7 +4,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "engine/train_parts.h"
 
 int train_micro(struct train *t, int from, int n, int index, double *loss)

@@ -21,8 +21,8 @@
 #include "engine/dist/dist.h"
 #include "engine/dist/shard.h"
 #include "engine/dist/step_sync.h"
-#include "engine/fit.h"
-#include "engine/state.h"
+#include "engine/optim/fit.h"
+#include "engine/optim/state.h"
 #include "engine/train.h"
 
 enum { TRAIN_PENDING = 16 };

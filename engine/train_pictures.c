@@ -14,7 +14,7 @@
 #include "engine/gallery.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "engine/subjects.h"
 #include "engine/train_parts.h"
 

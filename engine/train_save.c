@@ -22,7 +22,7 @@
 #include "engine/contract/flight.h"
 #include "engine/data/dataset.h"
 #include "engine/data/sample_log.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "engine/train_parts.h"
 
 enum work { BEGIN, FILL, COMMIT };

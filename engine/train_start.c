@@ -18,7 +18,7 @@
 #include "engine/metrics.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"

@@ -2,7 +2,7 @@
 /* train_sums.c - gradients of all ranks added up, bucket by bucket, while the backward pass goes on */
 #include "engine/contract/flight.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "engine/train_parts.h"
 
 static size_t bytes_of(enum dist_type type)

@@ -24,10 +24,10 @@
 #include "engine/dist/dist.h"
 #include "engine/dist/prefetch.h"
 #include "engine/dist/shard.h"
-#include "engine/exact.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/fixed_point_sum.h"
+#include "engine/optim/step.h"
 #include "engine/train_parts.h"
 #include "kernels/kernels.h"
 

@@ -7,9 +7,9 @@
 
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
+#include "engine/optim/state.h"
+#include "engine/optim/step.h"
 #include "engine/snapshot.h"
-#include "engine/state.h"
-#include "engine/step.h"
 #include "kernels/thread_pool.h"
 
 enum { NONE = -1 };

@@ -17,8 +17,8 @@
 #include "engine/model/flow.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/optim.h"
-#include "engine/step.h"
+#include "engine/optim/optim.h"
+#include "engine/optim/step.h"
 #include "engine/verify_parts.h"
 
 static int check_activations(struct verify_result *result, const struct verify_case_files *f,

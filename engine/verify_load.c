@@ -10,8 +10,8 @@
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/optim.h"
-#include "engine/schedule.h"
+#include "engine/optim/optim.h"
+#include "engine/optim/schedule.h"
 #include "engine/verify_parts.h"
 
 int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,

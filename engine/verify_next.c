@@ -14,7 +14,7 @@
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 #include "engine/verify_parts.h"
 #include "engine/verify_pictures.h"
 

@@ -9,9 +9,9 @@
 #include "engine/data/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/optim.h"
-#include "engine/schedule.h"
-#include "engine/step.h"
+#include "engine/optim/optim.h"
+#include "engine/optim/schedule.h"
+#include "engine/optim/step.h"
 #include "engine/verify_parts.h"
 
 enum { STEPS_MAX = 1000 };

@@ -69,8 +69,8 @@ int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum bac
 int backend_here(void **out, size_t bytes, struct err *err);
 void backend_here_free(void *p);
 
-/* For engine/memory.c: until backend_count_end(), what is made is only counted, as on a device or
- * on the CPU. It may be created and destroyed, with addresses that nobody may follow. */
+/* For engine/optim/memory.c: until backend_count_end(), what is made is only counted, as on a
+ * device or on the CPU. It may be created and destroyed, with addresses that nobody may follow. */
 struct backend_count {
     int64_t bytes[USES];
 };

@@ -19,7 +19,7 @@
 #include "engine/model/flow.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/schedule.h"
+#include "engine/optim/schedule.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 

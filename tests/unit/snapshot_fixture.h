@@ -16,9 +16,9 @@
 #include "engine/contract/err.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
+#include "engine/optim/state.h"
 #include "engine/snapshot.h"
-#include "engine/state.h"
 
 enum { SAVERS = 8, LAYOUT = 77 };
 

@@ -22,8 +22,8 @@
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
-#include "engine/optim.h"
-#include "engine/state.h"
+#include "engine/optim/optim.h"
+#include "engine/optim/state.h"
 #include "engine/contract/scratch.h"
 
 static char dir[256];

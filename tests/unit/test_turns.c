@@ -14,9 +14,9 @@
 
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
+#include "engine/optim/state.h"
+#include "engine/optim/step.h"
 #include "engine/snapshot.h"
-#include "engine/state.h"
-#include "engine/step.h"
 #include "engine/turns.h"
 #include "kernels/rng.h"
 

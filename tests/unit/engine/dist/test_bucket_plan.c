@@ -13,7 +13,7 @@
 #include "engine/dist/bucket_plan.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

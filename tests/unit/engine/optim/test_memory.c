@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
-#include "engine/memory.h"
 #include "engine/model/device_memory.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/memory.h"
+#include "engine/optim/step.h"
 #include "kernels/kernels.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -6,8 +6,8 @@
  * everything, once.  A checkpoint and a snapshot are made of such ranges, so any number of
  * ranks, dividing the state in any way, can take over from any other.
  */
-#ifndef ENGINE_STATE_H
-#define ENGINE_STATE_H
+#ifndef ENGINE_OPTIM_STATE_H
+#define ENGINE_OPTIM_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.c - see schedule.h */
-#include "engine/schedule.h"
+#include "engine/optim/schedule.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * (backend_count_begin()).  Only what is taken later, inside kernels and
  * collectives, is estimated, from above.
  */
-#ifndef ENGINE_MEMORY_H
-#define ENGINE_MEMORY_H
+#ifndef ENGINE_OPTIM_MEMORY_H
+#define ENGINE_OPTIM_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include "engine/dist/shard.h"
 #include "engine/model/backend.h"
 #include "engine/model/model.h"
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 
 struct err;
 

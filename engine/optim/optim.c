@@ -6,7 +6,7 @@
  * so takes only shards that are cut at tensors.
  * The clip factor is handed to the kernels, so the gradients are read once.
  */
-#include "engine/optim_parts.h"
+#include "engine/optim/optim_internal.h"
 
 #include <math.h>
 #include <stdbool.h>

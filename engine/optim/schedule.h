@@ -9,8 +9,8 @@
  *   cosine:    lr * (floor + (1 - floor) * (1 + cos(pi x)) / 2), x from 0 at the end
  *              of the warm-up to 1 at `steps` and after
  */
-#ifndef ENGINE_SCHEDULE_H
-#define ENGINE_SCHEDULE_H
+#ifndef ENGINE_OPTIM_SCHEDULE_H
+#define ENGINE_OPTIM_SCHEDULE_H
 
 #include <stdint.h>
 

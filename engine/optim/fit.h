@@ -10,14 +10,14 @@
  *   parallel: auto             ddp where that fits, then zero1, then fsdp: each costs more exchange
  *   grad_checkpointing: auto   only where it does not fit otherwise, not even one sample
  */
-#ifndef ENGINE_FIT_H
-#define ENGINE_FIT_H
+#ifndef ENGINE_OPTIM_FIT_H
+#define ENGINE_OPTIM_FIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/memory.h"
 #include "engine/model/device_memory.h"
+#include "engine/optim/memory.h"
 
 struct err;
 struct train_spec;

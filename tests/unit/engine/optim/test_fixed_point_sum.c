@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_exact.c - sums that do not depend on order or grouping, and when their scale must change */
+/* test_fixed_point_sum.c - sums that do not depend on order or grouping, and when their scale must
+ * change */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +12,8 @@
 #include <cmocka.h>
 
 #include "engine/contract/err.h"
-#include "engine/exact.h"
 #include "engine/model/layout.h"
+#include "engine/optim/fixed_point_sum.h"
 
 enum { MICRO = 6 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.c - see exact.h; the arithmetic is that of kernels/fixed.h */
-#include "engine/exact.h"
+/* fixed_point_sum.c - see fixed_point_sum.h; the arithmetic is that of kernels/fixed.h */
+#include "engine/optim/fixed_point_sum.h"
 
 #include <math.h>
 #include <stdbool.h>

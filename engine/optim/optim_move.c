@@ -10,7 +10,7 @@
 
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"
-#include "engine/optim_parts.h"
+#include "engine/optim/optim_internal.h"
 #include "kernels/thread_pool.h"
 
 enum { PAGE = 1024 /* floats: blocks begin at pages, so that whole ones can be shared */ };

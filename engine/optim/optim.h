@@ -13,8 +13,8 @@
  * process's memory that optim_pull() and optim_push() bring up to date; on the
  * CPU they are the same (as in model.h).
  */
-#ifndef ENGINE_OPTIM_H
-#define ENGINE_OPTIM_H
+#ifndef ENGINE_OPTIM_OPTIM_H
+#define ENGINE_OPTIM_OPTIM_H
 
 #include <stdbool.h>
 #include <stddef.h>

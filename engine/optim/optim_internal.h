@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim_parts.h - the inside of an optimizer, shared by optim*.c only */
-#ifndef ENGINE_OPTIM_PARTS_H
-#define ENGINE_OPTIM_PARTS_H
+/* optim_internal.h - the inside of an optimizer, shared by optim*.c only */
+#ifndef ENGINE_OPTIM_OPTIM_INTERNAL_H
+#define ENGINE_OPTIM_OPTIM_INTERNAL_H
 
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 
 /* Trained numbers that lie together: in blocks of the layout, and in blocks of the state. */
 struct range {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* step.c - see step.h */
-#include "engine/step.h"
+#include "engine/optim/step.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "engine/model/graph.h"
 #include "engine/model/layout.h"
 #include "engine/model/text_rows.h"
-#include "engine/state.h"
+#include "engine/optim/state.h"
 #include "kernels/kernels.h"
 
 struct step {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c - see state.h */
-#include "engine/state.h"
+#include "engine/optim/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "engine/contract/err.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 
 /* Of a tensor like the i-th of the layout: what this rank saves. Of buffers the first rank saves
  * all; where tensors are not cut, so it is with what is kept of one. */

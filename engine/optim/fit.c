@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fit.c - see fit.h */
-#include "engine/fit.h"
+#include "engine/optim/fit.h"
 
 #include <stdio.h>
 

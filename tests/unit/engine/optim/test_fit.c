@@ -11,8 +11,8 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
-#include "engine/fit.h"
 #include "engine/model/device_memory.h"
+#include "engine/optim/fit.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.h - a sum of gradients that does not depend on who adds what, and when
+/* fixed_point_sum.h - a sum of gradients that does not depend on who adds what, and when
  *
  * Floating-point sums depend on their order.  Here each micro-batch's gradient is first
  * rounded to a multiple of 2^-e, and the multiples are added as int64: any order, any
@@ -17,8 +17,8 @@
  * Gradients and sums are kernel arrays (kernels.h), and CPU and GPU round alike (kernels/fixed.h);
  * maxima, squares and the loss are this process's memory.
  */
-#ifndef ENGINE_EXACT_H
-#define ENGINE_EXACT_H
+#ifndef ENGINE_OPTIM_FIXED_POINT_SUM_H
+#define ENGINE_OPTIM_FIXED_POINT_SUM_H
 
 #include <stddef.h>
 #include <stdint.h>

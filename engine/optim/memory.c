@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memory.c - see memory.h */
-#include "engine/memory.h"
+#include "engine/optim/memory.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
-#include "engine/step.h"
+#include "engine/optim/step.h"
 #include "kernels/tile.h"
 
 /* What cuBLASLt and sums of chunks may take, from above (kernels/device.cuh). */
@@ -149,7 +149,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *asked, struct 
     if (r == 0) {
         for (int i = 0; i < USES; i++)
             p.bytes[i] += count.bytes[i];
-        if (ask->exact) /* sums in 64 bits (exact.h) */
+        if (ask->exact) /* sums in 64 bits (fixed_point_sum.h) */
             p.bytes[USE_GRADIENTS] += 2 * p.bytes[USE_GRADIENTS];
         if (ask->device)
             p.bytes[USE_WORKSPACE] = device_workspace(ask);

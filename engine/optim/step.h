@@ -5,8 +5,8 @@
  * step; used by the training loop, by `verify`, and by `bench`, so that what is
  * checked against the authors' numbers is what trains.
  */
-#ifndef ENGINE_STEP_H
-#define ENGINE_STEP_H
+#ifndef ENGINE_OPTIM_STEP_H
+#define ENGINE_OPTIM_STEP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include "engine/dist/shard.h"
 #include "engine/model/flow.h"
 #include "engine/model/model.h"
-#include "engine/optim.h"
+#include "engine/optim/optim.h"
 
 struct err;
 struct state;
