@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
-#include "engine/snapshot.h"
 
 static void drop(struct keepsake_files *f)
 {

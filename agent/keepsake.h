@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keepsake.h - the memory that a generation of ranks leaves to the next one
  *
- * One memory file per rank of this node (engine/snapshot.h), held open here, so that it outlives the
- * rank.  The next generation gets new files to write, and to read those of the newest one that left a
- * whole step: a generation that dies at its start does not cost what the one before had.  With
- * several nodes that is the newest that left one on all of them, so each says what it has, and the
- * head's choice counts.  Without memory files ranks go on from their checkpoints.
+ * One memory file per rank of this node (engine/checkpoint/snapshot.h), held open here, so that it
+ * outlives the rank.  The next generation gets new files to write, and to read those of the newest
+ * one that left a whole step: a generation that dies at its start does not cost what the one before
+ * had.  With several nodes that is the newest that left one on all of them, so each says what it
+ * has, and the head's choice counts.  Without memory files ranks go on from their checkpoints.
  */
 #ifndef AGENT_KEEPSAKE_H
 #define AGENT_KEEPSAKE_H

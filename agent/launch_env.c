@@ -13,8 +13,8 @@
 
 #include "agent/buf.h"
 #include "agent/keepsake.h"
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
-#include "engine/snapshot.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

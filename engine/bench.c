@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/double_buffer.h"
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
-#include "engine/snapshot.h"
-#include "engine/turns.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
 #include "kernels/sgemm.h"

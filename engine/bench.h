@@ -6,7 +6,7 @@
  * layers run bare, each in the faster of two ways to use all cores; attention's
  * small products are not among them; on a GPU nothing runs beside the steps.
  * Turns, because a machine's speed wanders.  In the same way steps with and without a snapshot in memory
- * (turns.h) are compared.
+ * (double_buffer.h) are compared.
  */
 #ifndef ENGINE_BENCH_H
 #define ENGINE_BENCH_H

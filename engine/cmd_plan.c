@@ -133,7 +133,8 @@ static int micro_batches(const struct plan *p, const struct fit *f)
     return (share + f->micro - 1) / f->micro;
 }
 
-/* Of a rank: on the CPU a second image of what it saves (turns.h), on a GPU two copies of it. */
+/* Of a rank: on the CPU a second image of what it saves (double_buffer.h), on a GPU two copies of
+ * it. */
 static int64_t snapshot_share(const struct plan *p)
 {
     const int64_t share = (p->card[0].fit.plan.checkpoint + p->ranks - 1) / p->ranks;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"

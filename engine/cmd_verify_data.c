@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"

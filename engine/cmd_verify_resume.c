@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"

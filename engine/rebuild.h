@@ -9,8 +9,8 @@
  *   {"cmd":"rebuild", "env":{NAME: value}, "snapshot":"/proc/PID/fd/N", "old":["/proc/PID/fd/N"]}
  *
  * env is what differs from the environment that it was started with; snapshot and old are the
- * memory files (engine/snapshot.h) that a new process would inherit.  Then the run begins again:
- * from memory or a checkpoint, with the ranks of the next generation.
+ * memory files (engine/checkpoint/snapshot.h) that a new process would inherit.  Then the run
+ * begins again: from memory or a checkpoint, with the ranks of the next generation.
  */
 #ifndef ENGINE_REBUILD_H
 #define ENGINE_REBUILD_H

@@ -2,7 +2,7 @@
 /* train.h - a training run: from a job spec to a checkpoint, whatever happens between
  *
  * Everything it writes is below the checkpoint directory:
- *   step-NNNNNNNN/   checkpoints                     (engine/checkpoint.h)
+ *   step-NNNNNNNN/   checkpoints                     (engine/checkpoint/checkpoint.h)
  *   metrics.jsonl    the loss of every step          (engine/metrics.h)
  *   samples/         pictures drawn before and after (engine/gallery.h)
  *   cache/           encoded data                    (engine/data/pack.h)

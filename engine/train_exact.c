@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/flight.h"
 #include "engine/data/sample_log.h"
 #include "engine/dist/dist.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_save.c - a checkpoint, by all ranks at once, while steps go on; see train.h
  *
- * What a rank saves does not change while it is written: steps go on in other memory (turns.h); on a
- * GPU the run stands still until the views in this process's memory are a copy of it.  A thread then
- * does all that waits for the disk: rank 0 begins, each rank writes its ranges, rank 0 commits.  Where
- * the ranks are with it rides on the record that they exchange before each step, so that nobody waits
- * for anybody else's disk; alone, one thread does all of it in a row.  Only this file's thread touches
- * the checkpoint, and the thread touches nothing else: not the flight page, the ranks, the device, or
- * the lines for the agent.
+ * What a rank saves does not change while it is written: steps go on in other memory
+ * (double_buffer.h); on a GPU the run stands still until the views in this process's memory are a
+ * copy of it.  A thread then does all that waits for the disk: rank 0 begins, each rank writes its
+ * ranges, rank 0 commits.  Where the ranks are with it rides on the record that they exchange
+ * before each step, so that nobody waits for anybody else's disk; alone, one thread does all of it
+ * in a row.  Only this file's thread touches the checkpoint, and the thread touches nothing else:
+ * not the flight page, the ranks, the device, or the lines for the agent.
  *
  * One is on its way at a time: whoever wants the next one waits for it, and so does the end of a run.
  * What failed on the way fails the run at its next step boundary.

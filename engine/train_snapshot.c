@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_snapshot.c - after each step into memory that outlives this rank, and back; see snapshot.h
  *
- * On the CPU the state lives in that memory, and a step's update is the snapshot of it (turns.h).  On a GPU
- * the copy is asked for when a step is done, on a stream of its own, and goes on beside the
- * next step.  It is sealed before this rank hands over the last gradients of that step: whoever has
- * their sum knows that all have the copy of the step before (snapshot.h).
+ * On the CPU the state lives in that memory, and a step's update is the snapshot of it
+ * (double_buffer.h).  On a GPU the copy is asked for when a step is done, on a stream of its own,
+ * and goes on beside the next step.  It is sealed before this rank hands over the last gradients of
+ * that step: whoever has their sum knows that all have the copy of the step before (snapshot.h).
  *
  * What another node's ranks left comes from there (snapshot_share.h).
  *
@@ -17,6 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/double_buffer.h"
+#include "engine/checkpoint/snapshot.h"
+#include "engine/checkpoint/snapshot_share.h"
 #include "engine/contract/env.h"
 #include "engine/contract/flight.h"
 #include "engine/dist/dist.h"
@@ -26,10 +29,7 @@
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/state.h"
 #include "engine/optim/step.h"
-#include "engine/snapshot.h"
-#include "engine/snapshot_share.h"
 #include "engine/train_parts.h"
-#include "engine/turns.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 

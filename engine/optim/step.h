@@ -61,7 +61,8 @@ int step_kernel_state(struct step *s, struct state *out, struct err *err);
 /* Bytes of weights, gradients and optimizer state that this rank holds. */
 int64_t step_bytes(struct step *s);
 
-/* --- on the CPU: weights and optimizer state as one image, and updates from one image to another (turns.h) */
+/* --- on the CPU: weights and optimizer state as one image, and updates from one image to another
+ * (double_buffer.h) */
 
 /* Numbers of an image. */
 size_t step_image(const struct step *s);

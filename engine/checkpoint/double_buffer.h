@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns.h - the state of a run in images that take turns: an update reads one and writes another
+/* double_buffer.h - the state of a run in images that take turns: an update reads one and writes
+ * another
  *
  * On the CPU.  Weights and optimizer state live in the images of a memory file (snapshot.h), so that the
  * update of a step is the snapshot of it, without a copy: a range is updated and digested while it is in a
@@ -9,8 +10,8 @@
  * An image can be held: a checkpoint is written from it while steps go on in the two others.  A third one has
  * memory only meanwhile.
  */
-#ifndef ENGINE_TURNS_H
-#define ENGINE_TURNS_H
+#ifndef ENGINE_CHECKPOINT_DOUBLE_BUFFER_H
+#define ENGINE_CHECKPOINT_DOUBLE_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>

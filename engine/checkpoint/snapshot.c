@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapshot.c - the memory file itself; see snapshot.h */
-#include "engine/snapshot.h"
+#include "engine/checkpoint/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/snapshot_internal.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
-#include "engine/snapshot_parts.h"
 
 int snapshot_make(struct err *err)
 {

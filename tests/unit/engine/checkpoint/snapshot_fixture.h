@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 #include "engine/dist/shard.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/state.h"
-#include "engine/snapshot.h"
 
 enum { SAVERS = 8, LAYOUT = 77 };
 

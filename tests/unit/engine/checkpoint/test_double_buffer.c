@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_turns.c - images that take turns: the bits of an update in place, whole after every step, held while
- * steps go on */
+/* test_double_buffer.c - images that take turns: the bits of an update in place, whole after every
+ * step, held while steps go on */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
+#include "engine/checkpoint/double_buffer.h"
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
 #include "engine/optim/state.h"
 #include "engine/optim/step.h"
-#include "engine/snapshot.h"
-#include "engine/turns.h"
 #include "kernels/rng.h"
 
 enum { RANKS = 3, LAYOUT = 77, STEPS = 6 };

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"

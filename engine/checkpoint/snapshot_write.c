@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/snapshot_internal.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/optim/state.h"
-#include "engine/snapshot_parts.h"
 #include "kernels/kernels.h"
 #include "kernels/thread_pool.h"
 

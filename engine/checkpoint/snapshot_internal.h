@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_parts.h - what is where in a memory file; snapshot*.c only
+/* snapshot_internal.h - what is where in a memory file; snapshot*.c only
  *
  *   0                       struct snapshot_head
  *   SNAPSHOT_ROWS           struct snapshot_row [rows]
@@ -7,15 +7,15 @@
  *
  * Readers believe nothing: the file may be of a rank that died while it made it.
  */
-#ifndef ENGINE_SNAPSHOT_PARTS_H
-#define ENGINE_SNAPSHOT_PARTS_H
+#ifndef ENGINE_CHECKPOINT_SNAPSHOT_INTERNAL_H
+#define ENGINE_CHECKPOINT_SNAPSHOT_INTERNAL_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/checkpoint/snapshot.h"
 #include "engine/optim/optim.h"
-#include "engine/snapshot.h"
 
 #define SNAPSHOT_MAGIC UINT64_C(0x32504e5354434a00) /* with the version in it */
 

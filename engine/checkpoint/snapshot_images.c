@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_house.c - images of a state that lives in the file; see snapshot.h
+/* snapshot_images.c - images of a state that lives in the file; see snapshot.h
  *
  * An image has pages of its own for what is saved.  The other pages of images 1 and 2 are those of image 0,
  * mapped a second time: what a rank updates only because all do is there once.
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "engine/snapshot_parts.h"
+#include "engine/checkpoint/snapshot_internal.h"
 
 int snapshot_house(struct snapshot **out, int fd, const struct snapshot_run *run,
                    const struct state *s, size_t floats, struct err *err)

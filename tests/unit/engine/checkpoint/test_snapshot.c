@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_snapshot.c - what ranks leave in memory, other numbers of ranks find; torn copies are not used */
-#include "tests/unit/snapshot_fixture.h"
+#include "tests/unit/engine/checkpoint/snapshot_fixture.h"
 
 #include <sys/stat.h>
 
 #include "agent/keepsake.h"
-#include "engine/snapshot_parts.h"
+#include "engine/checkpoint/snapshot_internal.h"
 
 static int setup(void **state)
 {

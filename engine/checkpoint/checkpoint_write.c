@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/safetensors.h"

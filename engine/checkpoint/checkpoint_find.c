@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_find.c - which one to use, which to set aside, which to remove; see checkpoint.h */
-#include "engine/checkpoint.h"
+#include "engine/checkpoint/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>

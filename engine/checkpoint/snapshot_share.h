@@ -9,8 +9,8 @@
  * All ranks call, with the files of their node (or NULL, where there are none), and with the same
  * deadlines for what others do. With one rank or one node nothing travels but a few words.
  */
-#ifndef ENGINE_SNAPSHOT_SHARE_H
-#define ENGINE_SNAPSHOT_SHARE_H
+#ifndef ENGINE_CHECKPOINT_SNAPSHOT_SHARE_H
+#define ENGINE_CHECKPOINT_SNAPSHOT_SHARE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
  * all ranks of the last one have whole, and go on from it.
  *
  * On a GPU they are copied there.  On the CPU they live there: a copy is an image of all of the state, and
- * an update reads one and writes another (turns.h).
+ * an update reads one and writes another (double_buffer.h).
  *
  * A copy of step k takes the place of that of step k - 2.  Its writer has the sum of all
  * ranks' gradients of step k by then, so all have finished step k - 1: at every moment there
@@ -16,8 +16,8 @@
  *
  * Layout of a file: struct snapshot_head, a row per range, then the copies.
  */
-#ifndef ENGINE_SNAPSHOT_H
-#define ENGINE_SNAPSHOT_H
+#ifndef ENGINE_CHECKPOINT_SNAPSHOT_H
+#define ENGINE_CHECKPOINT_SNAPSHOT_H
 
 #include <stddef.h>
 #include <stdint.h>

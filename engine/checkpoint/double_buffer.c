@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns.c - see turns.h */
-#include "engine/turns.h"
+/* double_buffer.c - see double_buffer.h */
+#include "engine/checkpoint/double_buffer.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
 #include "engine/optim/state.h"
 #include "engine/optim/step.h"
-#include "engine/snapshot.h"
 #include "kernels/thread_pool.h"
 
 enum { NONE = -1 };

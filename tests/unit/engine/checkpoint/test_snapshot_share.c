@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_snapshot_share.c - ranks on several nodes put together what each node's memory has: real processes */
+#include "tests/unit/engine/checkpoint/snapshot_fixture.h"
 #include "tests/unit/engine/dist/dist_fixture.h"
-#include "tests/unit/snapshot_fixture.h"
 
-#include "engine/snapshot_parts.h"
-#include "engine/snapshot_share.h"
+#include "engine/checkpoint/snapshot_internal.h"
+#include "engine/checkpoint/snapshot_share.h"
 
 enum { WAIT_MS = 60000 };
 

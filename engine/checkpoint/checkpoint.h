@@ -13,8 +13,8 @@
  * loads it.  Trust: verified (read back) when it appears, good when the run has
  * taken CHECKPOINT_GOOD_STEPS finite steps after it.
  */
-#ifndef ENGINE_CHECKPOINT_H
-#define ENGINE_CHECKPOINT_H
+#ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
+#define ENGINE_CHECKPOINT_CHECKPOINT_H
 
 #include <jansson.h>
 #include <stdbool.h>

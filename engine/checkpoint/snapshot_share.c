@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapshot_share.c - see snapshot_share.h */
-#include "engine/snapshot_share.h"
+#include "engine/checkpoint/snapshot_share.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 #include "engine/dist/dist.h"
 #include "engine/optim/state.h"
-#include "engine/snapshot.h"
 
 enum { PIECE = 1 << 20 }; /* numbers that travel at once */
 

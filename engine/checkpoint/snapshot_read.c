@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "engine/checkpoint/snapshot_internal.h"
 #include "engine/contract/digest.h"
 #include "engine/contract/err.h"
 #include "engine/optim/state.h"
-#include "engine/snapshot_parts.h"
 
 /* One rank's file. */
 struct file {
