@@ -98,7 +98,8 @@ struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
-    bool                 rebuild;   /* its ranks were told that they may wait (engine/rebuild.h) */
+    /* its ranks were told that they may wait (engine/train/rejoin.h) */
+    bool                 rebuild;
     const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
     const struct agent_lost *missing; /* NULL, or who did not come: ends as node_lost */
     struct agent_budget  budget;

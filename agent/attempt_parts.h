@@ -95,7 +95,7 @@ void attempt_on_inspected_there(void *arg, int node, const char *text);
 void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body, NULL: nothing new */
 void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 
-/* May ranks that lost another one wait in their processes (engine/rebuild.h)? */
+/* May ranks that lost another one wait in their processes (engine/train/rejoin.h)? */
 bool attempt_may_rebuild(const struct attempt *a);
 
 /* The world's answer to a start (agent/world.h). */

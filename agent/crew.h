@@ -144,7 +144,8 @@ void crew_inspect(struct crew *c, int generation);
  * or 0 when that has ended. */
 int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
                   uint64_t *io_mib);
-/* Where the time of a rank went that has parted (engine/rebuild.h): init_ms, data_ms, checkpoint_ms. */
+/* Where the time of a rank went that has parted (engine/train/rejoin.h): init_ms, data_ms,
+ * checkpoint_ms. */
 void crew_phases(const struct crew *c, int rank, struct agent_exit *e);
 /* How long nothing was heard of a member; it says something at least once a second. */
 int crew_silent_ms(const struct crew *c, int node);

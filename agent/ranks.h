@@ -55,8 +55,8 @@ void ranks_set_job(struct ranks *r, const struct ranks_job *job);
 int ranks_claims(const struct ranks *r, struct keepsake_claim *out);
 
 /* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
- * With e->keep those of the last generation that live have parted (engine/rebuild.h) and go on. On
- * failure those already started are killed and reaped, and nothing is told of them. */
+ * With e->keep those of the last generation that live have parted (engine/train/rejoin.h) and go
+ * on. On failure those already started are killed and reaped, and nothing is told of them. */
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err);
 
 /* {"cmd":"..."} to every living rank. */

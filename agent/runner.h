@@ -3,7 +3,7 @@
  *
  * It has its own session, its output captured in RUN_DIR/rank<N>.log (the setup's in setup.log), a
  * pipe for its lines and one for commands.  A process of the engine that has parted from the others
- * (engine/rebuild.h) can be given to the next generation as it is.
+ * (engine/train/rejoin.h) can be given to the next generation as it is.
  */
 #ifndef AGENT_RUNNER_H
 #define AGENT_RUNNER_H

@@ -10,8 +10,8 @@
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/curve.h"
-#include "engine/metrics.h"
+#include "engine/train/curve.h"
+#include "engine/train/loss_log.h"
 
 /* As the C library decides it: the first of these that is set and not empty. */
 static bool locale_is_utf8(void)

@@ -11,11 +11,11 @@
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
-#include "engine/gallery.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"
-#include "engine/subjects.h"
+#include "engine/train/sample_grid.h"
+#include "engine/train/sample_prompts.h"
 
 enum { CAPTIONS_MAX = 1024 };
 

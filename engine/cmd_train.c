@@ -8,7 +8,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"
-#include "engine/train.h"
+#include "engine/train/train.h"
 
 int command_train(int argc, char **argv)
 {

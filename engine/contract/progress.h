@@ -19,7 +19,7 @@
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
  *   {"ev":"parted","cause":"nccl_error","text":"...","step":17}   a collective failed, and it can be
- *                                                asked to rebuild (engine/rebuild.h) or to end
+ *                                                asked to rebuild (engine/train/rejoin.h) or to end
  *   {"ev":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}    for all ranks of this generation
  *
  * Commands come the other way, one JSON object a line on JOBCTL_CONTROL_FD:
@@ -27,7 +27,7 @@
  *   {"cmd":"checkpoint"}        write one at the next step boundary
  *   {"cmd":"stop"}              checkpoint at the next step boundary, then exit 75
  *   {"cmd":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}   what a rank has said
- *   {"cmd":"rebuild",...}       belong to the next generation; see engine/rebuild.h
+ *   {"cmd":"rebuild",...}       belong to the next generation; see engine/train/rejoin.h
  *
  * End of file on the control descriptor means that the agent is gone: the same
  * as stop.  SIGTERM means stop too.

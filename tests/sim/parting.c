@@ -5,7 +5,7 @@
 #include "engine/contract/exit_code.h"
 #include "tests/sim/world.h"
 
-enum { PATIENCE_MS = 5000 };    /* engine/rebuild.h */
+enum { PATIENCE_MS = 5000 };    /* engine/train/rejoin.h */
 
 /* A rank is gone, or the way between them was: those that live notice, each at its time. */
 void parting_begins(struct world *w, int job, int attempt)

@@ -19,10 +19,10 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/data/image.h"
-#include "engine/gallery.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"
-#include "engine/subjects.h"
+#include "engine/train/sample_grid.h"
+#include "engine/train/sample_prompts.h"
 #include "kernels/rng.h"
 
 enum { N = 5, L = 3, D = 16, C = 12, HW = 16, LATENT = C * HW };

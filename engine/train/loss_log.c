@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c - see metrics.h */
-#include "engine/metrics.h"
+/* loss_log.c - see loss_log.h */
+#include "engine/train/loss_log.h"
 
 #include <errno.h>
 #include <jansson.h>

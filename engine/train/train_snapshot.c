@@ -29,7 +29,7 @@
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/state.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_metrics.c - losses in a file that tells one story; the curve drawn from it */
+/* test_loss_log.c - losses in a file that tells one story; the curve drawn from it */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "engine/contract/err.h"
-#include "engine/curve.h"
 #include "engine/data/image.h"
-#include "engine/metrics.h"
+#include "engine/train/curve.h"
+#include "engine/train/loss_log.h"
 
 static char dir[256], path[300], png[300];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_exact.c - reproducible: true; the same bits on any number of ranks; see train.h
+/* train_reproducible.c - reproducible: true; the same bits on any number of ranks; see train.h
  *
  * The global batch is a fixed list of micro-batches, whoever computes them; their
  * gradients are added as integers (fixed_point_sum.h), where the kernels have them.  All else is
@@ -19,7 +19,7 @@
 #include "engine/model/layout.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 
 enum { TRIES = 4 };

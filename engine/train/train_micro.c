@@ -5,7 +5,7 @@
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 
 int train_micro(struct train *t, int from, int n, int index, double *loss)
 {

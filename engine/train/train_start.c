@@ -15,11 +15,11 @@
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"
-#include "engine/metrics.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/loss_log.h"
+#include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
 

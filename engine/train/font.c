@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* font.c - see font.h; a byte is a row of five pixels, the leftmost one is 0x10 */
-#include "engine/font.h"
+#include "engine/train/font.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rebuild.c - a rank that waits for others: what it takes over, and when it gives up, on the test's clock */
+/* test_rejoin.c - a rank that waits for others: what it takes over, and when it gives up, on the
+ * test's clock */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/contract/progress.h"
-#include "engine/rebuild.h"
+#include "engine/train/rejoin.h"
 #include "tests/unit/engine/contract/clock_fixture.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

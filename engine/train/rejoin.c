@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rebuild.c - see rebuild.h */
-#include "engine/rebuild.h"
+/* rejoin.c - see rejoin.h */
+#include "engine/train/rejoin.h"
 
 #include <errno.h>
 #include <fcntl.h>

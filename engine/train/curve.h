@@ -4,8 +4,8 @@
  * The loss axis is logarithmic when the values span more than a factor of four:
  * most of what a flow model learns late is below a tenth of what it starts with.
  */
-#ifndef ENGINE_CURVE_H
-#define ENGINE_CURVE_H
+#ifndef ENGINE_TRAIN_CURVE_H
+#define ENGINE_TRAIN_CURVE_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "engine/contract/flight.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 
 static size_t bytes_of(enum dist_type type)
 {

@@ -11,12 +11,12 @@
 #include "engine/contract/progress.h"
 #include "engine/contract/scratch.h"
 #include "engine/data/dataset.h"
-#include "engine/gallery.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"
 #include "engine/optim/step.h"
-#include "engine/subjects.h"
-#include "engine/train_parts.h"
+#include "engine/train/sample_grid.h"
+#include "engine/train/sample_prompts.h"
+#include "engine/train/train_internal.h"
 
 static void tick(void *arg, double share)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* subjects.h - what to draw pictures of: captions, the shape of each picture, its noise
+/* sample_prompts.h - what to draw pictures of: captions, the shape of each picture, its noise
  *
  * Either samples of the data, whose originals are kept to compare with, or captions that
  * somebody wrote.  Latents stand one after the other, each of its own shape.
  */
-#ifndef ENGINE_SUBJECTS_H
-#define ENGINE_SUBJECTS_H
+#ifndef ENGINE_TRAIN_SAMPLE_PROMPTS_H
+#define ENGINE_TRAIN_SAMPLE_PROMPTS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -23,7 +23,7 @@
 #include "engine/model/layout.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 #include "kernels/thread_pool.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train.c - the loop; see train.h */
-#include "engine/train.h"
+#include "engine/train/train.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,12 +16,12 @@
 #include "engine/data/sample_log.h"
 #include "engine/dist/dist.h"
 #include "engine/dist/rendezvous.h"
-#include "engine/metrics.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
-#include "engine/rebuild.h"
-#include "engine/train_parts.h"
+#include "engine/train/loss_log.h"
+#include "engine/train/rejoin.h"
+#include "engine/train/train_internal.h"
 
 static bool save_is_due(const struct train *t)
 {

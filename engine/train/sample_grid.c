@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gallery.c - see gallery.h */
-#include "engine/gallery.h"
+/* sample_grid.c - see sample_grid.h */
+#include "engine/train/sample_grid.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -11,8 +11,8 @@
 #include "engine/contract/err.h"
 #include "engine/data/dataset.h"
 #include "engine/data/image.h"
-#include "engine/font.h"
-#include "engine/subjects.h"
+#include "engine/train/font.h"
+#include "engine/train/sample_prompts.h"
 
 enum { PICTURE = 96, GAP = 6, TEXT = 16, MARGIN = 14, HEAD = 26, INK = 0x303030, DIM = 0x808080 };
 

@@ -23,7 +23,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 
 enum work { BEGIN, FILL, COMMIT };
 enum stage { BEGINNING, BEGUN, FILLED }; /* what a rank has behind it */

@@ -14,7 +14,7 @@
 #include "engine/data/dataset.h"
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 
 enum { MICRO_MOST = 1 << 20 };

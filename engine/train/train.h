@@ -3,8 +3,8 @@
  *
  * Everything it writes is below the checkpoint directory:
  *   step-NNNNNNNN/   checkpoints                     (engine/checkpoint/checkpoint.h)
- *   metrics.jsonl    the loss of every step          (engine/metrics.h)
- *   samples/         pictures drawn before and after (engine/gallery.h)
+ *   metrics.jsonl    the loss of every step          (engine/train/loss_log.h)
+ *   samples/         pictures drawn before and after (engine/train/sample_grid.h)
  *   cache/           encoded data                    (engine/data/pack.h)
  *
  * A run that is killed at any instant and started again goes on from the newest
@@ -12,8 +12,8 @@
  * killed.  It stops at the next step boundary when asked to (SIGTERM, a command, an
  * agent that is gone), with a checkpoint.
  */
-#ifndef ENGINE_TRAIN_H
-#define ENGINE_TRAIN_H
+#ifndef ENGINE_TRAIN_TRAIN_H
+#define ENGINE_TRAIN_TRAIN_H
 
 #include <jansson.h>
 #include <stdbool.h>

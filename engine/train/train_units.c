@@ -28,7 +28,7 @@
 #include "engine/model/layout.h"
 #include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/step.h"
-#include "engine/train_parts.h"
+#include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 
 /* All weights of a unit, here or on their way. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* subjects.c - see subjects.h */
-#include "engine/subjects.h"
+/* sample_prompts.c - see sample_prompts.h */
+#include "engine/train/sample_prompts.h"
 
 #include <stdlib.h>
 #include <string.h>

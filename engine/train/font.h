@@ -3,8 +3,8 @@
  *
  * Enough for captions and the axes of a curve without a font library.
  */
-#ifndef ENGINE_FONT_H
-#define ENGINE_FONT_H
+#ifndef ENGINE_TRAIN_FONT_H
+#define ENGINE_TRAIN_FONT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* curve.c - see curve.h */
-#include "engine/curve.h"
+#include "engine/train/curve.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -9,8 +9,8 @@
 
 #include "engine/contract/err.h"
 #include "engine/data/image.h"
-#include "engine/font.h"
-#include "engine/metrics.h"
+#include "engine/train/font.h"
+#include "engine/train/loss_log.h"
 
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 84, RIGHT = 24, TOP = 44, BOTTOM = 52, CELLS = 400 };
 enum { INK = 0x303030, GRID = 0xE4E4E4, RAW = 0xC3CFDD, MEAN = 0x1F5FA8 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_parts.h - what the train*.c files share; nobody else
+/* train_internal.h - what the train*.c files share; nobody else
  *
  * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code that a failure
  * calls for, or EXIT_DONE to let the kind of the error decide.
  */
-#ifndef ENGINE_TRAIN_PARTS_H
-#define ENGINE_TRAIN_PARTS_H
+#ifndef ENGINE_TRAIN_TRAIN_INTERNAL_H
+#define ENGINE_TRAIN_TRAIN_INTERNAL_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@
 #include "engine/dist/step_sync.h"
 #include "engine/optim/fit.h"
 #include "engine/optim/state.h"
-#include "engine/train.h"
+#include "engine/train/train.h"
 
 enum { TRAIN_PENDING = 16 };
 
@@ -182,7 +182,7 @@ int train_sums_finish(struct train *t);
 int train_micro(struct train *t, int from, int n, int index, double *loss);
 int train_accumulate(struct train *t);
 
-/* train_exact.c: reproducible: true. Notes are for a checkpoint to keep. */
+/* train_reproducible.c: reproducible: true. Notes are for a checkpoint to keep. */
 int train_exact_open(struct train *t);
 /* Before the backend is opened: not those faster ways that choose by the clock. */
 void train_exact_ways(const struct train *t);

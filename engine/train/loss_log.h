@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.h - the loss of a run over its steps, in a file that survives a crash
+/* loss_log.h - the loss of a run over its steps, in a file that survives a crash
  *
  * JSON lines {"step":1,"loss":0.98,"grad_norm":1.1,"lr":0.002,"samples_per_s":800}, at
  * most about METRICS_LINES of them: with more steps every k-th is written.  After a
  * crash, lines beyond the step that the run resumes from are cut off, so that the
  * file tells one story.
  */
-#ifndef ENGINE_METRICS_H
-#define ENGINE_METRICS_H
+#ifndef ENGINE_TRAIN_LOSS_LOG_H
+#define ENGINE_TRAIN_LOSS_LOG_H
 
 #include <stdint.h>
 

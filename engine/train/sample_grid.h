@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gallery.h - what was learned, to look at and as numbers
+/* sample_grid.h - what was learned, to look at and as numbers
  *
  * Rows of a caption with up to three pictures side by side: the original, one drawn
  * before training, one drawn after it.
  */
-#ifndef ENGINE_GALLERY_H
-#define ENGINE_GALLERY_H
+#ifndef ENGINE_TRAIN_SAMPLE_GRID_H
+#define ENGINE_TRAIN_SAMPLE_GRID_H
 
 struct dataset;
 struct err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rebuild.h - a rank that has lost the others goes on in the same process
+/* rejoin.h - a rank that has lost the others goes on in the same process
  *
  * When a collective fails because another rank is gone, or the way to it was, nothing is wrong
  * with this process: its device is open, its libraries are loaded, its products are chosen.  It
@@ -12,8 +12,8 @@
  * memory files (engine/checkpoint/snapshot.h) that a new process would inherit.  Then the run
  * begins again: from memory or a checkpoint, with the ranks of the next generation.
  */
-#ifndef ENGINE_REBUILD_H
-#define ENGINE_REBUILD_H
+#ifndef ENGINE_TRAIN_REJOIN_H
+#define ENGINE_TRAIN_REJOIN_H
 
 #include <stdbool.h>
 
