@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/bench.h"
 #include "engine/command.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
@@ -21,7 +20,8 @@
 #include "engine/model/device_memory.h"
 #include "engine/optim/fit.h"
 #include "engine/optim/schedule.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/bench.h"
+#include "engine/verify/verify_internal.h"
 #include "kernels/kernels.h"
 
 enum { STEPS = 50, WARMUP = 5, STEPS_MAX = 10 * 1000 * 1000, CLUSTER_MOST = 4096 };

@@ -8,7 +8,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/model/backend.h"
-#include "engine/verify.h"
+#include "engine/verify/verify.h"
 
 static const char *case_name(const char *path)
 {

@@ -12,8 +12,8 @@
  * Tolerances: each kind of tensor has one (verify_compare.c says why).  A number
  * under "tolerance" in the JSON, by tensor name, replaces it.
  */
-#ifndef ENGINE_VERIFY_H
-#define ENGINE_VERIFY_H
+#ifndef ENGINE_VERIFY_VERIFY_H
+#define ENGINE_VERIFY_VERIFY_H
 
 #include <stdio.h>
 

@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "engine/bench.h"
 #include "engine/contract/err.h"
 #include "engine/data/safetensors.h"
-#include "engine/verify.h"
+#include "engine/verify/bench.h"
+#include "engine/verify/verify.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define GOLDEN "tests/golden/sana/"

@@ -12,7 +12,7 @@
 #include "engine/optim/optim.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/verify_internal.h"
 
 enum { STEPS_MAX = 1000 };
 

@@ -4,7 +4,7 @@
  * Runs what trains: model_forward() for "in.*", step_micro() for "loss.*" and
  * "grad.*".  The optimizer's steps are in verify_optim.c.
  */
-#include "engine/verify.h"
+#include "engine/verify/verify.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/step.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/verify_internal.h"
 
 static int check_activations(struct verify_result *result, const struct verify_case_files *f,
                              struct model *m, struct err *err)

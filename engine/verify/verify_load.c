@@ -12,7 +12,7 @@
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/schedule.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/verify_internal.h"
 
 int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
                        bool needed, struct err *err)

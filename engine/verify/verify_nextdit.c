@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_next.c - a golden case of Next-DiT: outputs, activations, losses and gradients
+/* verify_nextdit.c - a golden case of Next-DiT: outputs, activations, losses and gradients
  *
  * Pictures are told apart by a number at the end of their tensors' names.  The JSON says
  * which gradients are truly zero: those that its own numbers have as 0 must be 0, and of
- * the others rounding may be left.  The optimizer's runs are in verify_next_train.c.
+ * the others rounding may be left.  The optimizer's runs are in verify_nextdit_train.c.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"
-#include "engine/verify_parts.h"
-#include "engine/verify_pictures.h"
+#include "engine/verify/verify_internal.h"
+#include "engine/verify/verify_pictures.h"
 
 /* A case in hand, and its pictures. */
 struct next_case {

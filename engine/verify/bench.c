@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - see bench.h */
-#include "engine/bench.h"
+#include "engine/verify/bench.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
  * Turns, because a machine's speed wanders.  In the same way steps with and without a snapshot in memory
  * (double_buffer.h) are compared.
  */
-#ifndef ENGINE_BENCH_H
-#define ENGINE_BENCH_H
+#ifndef ENGINE_VERIFY_BENCH_H
+#define ENGINE_VERIFY_BENCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_parts.h - the inside of verify, shared by verify*.c only */
-#ifndef ENGINE_VERIFY_PARTS_H
-#define ENGINE_VERIFY_PARTS_H
+/* verify_internal.h - the inside of verify, shared by verify*.c only */
+#ifndef ENGINE_VERIFY_VERIFY_INTERNAL_H
+#define ENGINE_VERIFY_VERIFY_INTERNAL_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "engine/verify.h"
+#include "engine/verify/verify.h"
 
 struct err;
 struct layout;
@@ -79,7 +79,7 @@ double *verify_want(const struct verify_case_files *files, const char *name, siz
 float *verify_floats(const struct verify_case_files *files, const char *name, size_t count,
                      struct err *err);
 
-/* verify_next.c: a case of Next-DiT. verify_next_train.c: its runs of the optimizer */
+/* verify_nextdit.c: a case of Next-DiT. verify_nextdit_train.c: its runs of the optimizer */
 int verify_next(struct verify_result *result, const struct verify_case_files *files,
                 const struct model_config *cfg, struct err *err);
 int verify_next_train(struct verify_result *result, const struct verify_case_files *files,

@@ -10,7 +10,7 @@
 
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/verify_internal.h"
 
 #define GOLDEN_GAMMA UINT64_C(0x9E3779B97F4A7C15)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify_pictures.c - see verify_pictures.h */
-#include "engine/verify_pictures.h"
+#include "engine/verify/verify_pictures.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/verify_internal.h"
 #include "kernels/kernels.h"
 
 enum { SIDE_MAX = 1 << 12, PICTURES_MAX = 1 << 10 };

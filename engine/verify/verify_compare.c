@@ -24,7 +24,7 @@
 #include "engine/contract/err.h"
 #include "engine/data/safetensors.h"
 #include "engine/model/backend.h"
-#include "engine/verify_parts.h"
+#include "engine/verify/verify_internal.h"
 
 static const struct {
     const char *measure;

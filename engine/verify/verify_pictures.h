@@ -7,8 +7,8 @@
  * is a batch of its own, and their gradients add up to those of the batch, however it
  * was divided into micro-batches there.
  */
-#ifndef ENGINE_VERIFY_PICTURES_H
-#define ENGINE_VERIFY_PICTURES_H
+#ifndef ENGINE_VERIFY_VERIFY_PICTURES_H
+#define ENGINE_VERIFY_VERIFY_PICTURES_H
 
 #include <stddef.h>
 

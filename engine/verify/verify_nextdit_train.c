@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_next_train.c - the runs of a Next-DiT case: steps of AdamW, weights and averages after
+/* verify_nextdit_train.c - the runs of a Next-DiT case: steps of AdamW, weights and averages after
  *
  * The JSON's "train" names them and their settings; CASE.RUN.safetensors has the batches of
  * all steps and what came of them.  Where the true gradient of a tensor is zero, AdamW makes
@@ -22,8 +22,8 @@
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"
-#include "engine/verify_parts.h"
-#include "engine/verify_pictures.h"
+#include "engine/verify/verify_internal.h"
+#include "engine/verify/verify_pictures.h"
 
 enum { STEPS_MAX = 1000 };
 
