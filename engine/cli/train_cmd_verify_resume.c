@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify_resume.c - jobctl-train verify-resume: would another number of ranks go on the same?
+/* train_cmd_verify_resume.c - jobctl-train verify-resume: would another number of ranks go on the
+ * same?
  *
  * The steps from an earlier checkpoint of a run to its newest one are taken again, in a scratch
  * directory, by as many ranks as asked for, and what comes out is compared with the newest
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/manifest.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c - options and failures of the subcommands; see command.h */
-#include "engine/command.h"
+/* train_cmd.c - options and failures of the subcommands; see train_cmd.h */
+#include "engine/cli/train_cmd.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify.c - jobctl-train verify [--backend B] [--precision P] [--each] CASE.json... */
+/* train_cmd_verify.c - jobctl-train verify [--backend B] [--precision P] [--each] CASE.json... */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/model/backend.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_sum.c - jobctl-train sum: do two ranks add up rightly on two GPUs?  Tried by NCCL, and compared
+/* train_cmd_sum.c - jobctl-train sum: do two ranks add up rightly on two GPUs?  Tried by NCCL, and
+ * compared
  *
  * Two processes, as a job has them: where NCCL stands still nothing ends it from within, so each
  * may be killed.  They meet in a page of memory that they share.  The deadline counts from when
@@ -15,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/clock.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify_data.c - jobctl-train verify-data: is the data right, and did a run take all of it?
+/* train_cmd_verify_data.c - jobctl-train verify-data: is the data right, and did a run take all of
+ * it?
  *
  * With --dir, the checkpoint directory of a run, the data is compared with what the newest
  * checkpoint was trained on, and the sample log is accounted for.  Exit code 65 when
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"

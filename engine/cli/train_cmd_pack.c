@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_pack.c - jobctl-train pack: make the pack that training would make, and look at it */
+/* train_cmd_pack.c - jobctl-train pack: make the pack that training would make, and look at it */
 #include <jansson.h>
 #include <stdio.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_sample.c - jobctl-train sample: pictures from a checkpoint, to look at or as a score */
+/* train_cmd_sample.c - jobctl-train sample: pictures from a checkpoint, to look at or as a score */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_bench.c - jobctl-train bench: ms per step of a configuration, or of a job's spec
+/* train_cmd_bench.c - jobctl-train bench: ms per step of a configuration, or of a job's spec
  *
  * A configuration is in the keys of the golden cases (--config); a spec is canonical
  * JSON (--spec), whose micro-batches are those that the run would take.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"

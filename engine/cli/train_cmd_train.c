@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_train.c - jobctl-train train: run a job spec, as the agent starts it or by hand */
+/* train_cmd_train.c - jobctl-train train: run a job spec, as the agent starts it or by hand */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/progress.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_peers.c - jobctl-train peers: do two GPUs copy to each other rightly?  Tried, and compared
+/* train_cmd_peers.c - jobctl-train peers: do two GPUs copy to each other rightly?  Tried, and
+ * compared
  *
  * A process for each pair: where the way is broken it may never end, and whoever asked ends it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/model/backend.h"

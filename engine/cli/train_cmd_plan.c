@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_plan.c - jobctl-train plan: what a run will take, before it takes it
+/* train_cmd_plan.c - jobctl-train plan: what a run will take, before it takes it
  *
  * Memory is planned for the device found here, or for GPUs of the sizes that
  * --gpu-memory names.  Pictures are packed, which finds every one that a run would
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/command.h"
+#include "engine/cli/train_cmd.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/train_spec.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - the subcommands of jobctl-train, one file each (cmd_NAME.c)
+/* train_cmd.h - the subcommands of jobctl-train, one file each (cmd_NAME.c)
  *
  * argv[0] is the subcommand's name.  Each returns an enum exit_code.
  */
-#ifndef ENGINE_COMMAND_H
-#define ENGINE_COMMAND_H
+#ifndef ENGINE_CLI_TRAIN_CMD_H
+#define ENGINE_CLI_TRAIN_CMD_H
 
 #include <jansson.h>
 #include <stdbool.h>
