@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "agent/file_digest.h"
+#include "agent/os/file_digest.h"
 #include "agent/plan_parts.h"
 #include "engine/contract/err.h"
 

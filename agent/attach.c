@@ -19,15 +19,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/child.h"
 #include "agent/frame.h"
 #include "agent/hosted.h"
-#include "agent/identity.h"
 #include "agent/log_feed.h"
-#include "agent/run_dir.h"
+#include "agent/os/child.h"
+#include "agent/os/identity.h"
+#include "agent/os/run_dir.h"
+#include "agent/os/unix_socket.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
-#include "agent/unix_socket.h"
 #include "engine/contract/err.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include "agent/alike.h"
 #include "agent/attempt_parts.h"
 #include "agent/crew.h"
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "agent/plan_nodes.h"
 #include "agent/session.h"
 #include "agent/world.h"

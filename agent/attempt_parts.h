@@ -15,8 +15,8 @@
 #include "agent/agent_core.h"
 #include "agent/attempt.h"
 #include "agent/deadline.h"
-#include "agent/identity.h"
-#include "agent/payload.h"
+#include "agent/os/identity.h"
+#include "agent/os/payload.h"
 
 struct attempt {
     struct attempt_options o;

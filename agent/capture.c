@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/captured.h"
+#include "agent/os/log_reader.h"
 #include "engine/contract/err.h"
 
 struct capture {

@@ -4,8 +4,8 @@
  * A file that would outgrow its limit is renamed to NAME.1 (replacing an older
  * one) at the end of a line, and a new one is begun: at most two files, and
  * never without the last line.  NAME.base then says how many bytes were written
- * before the new one (agent/captured.h reads all of it).  A full disk loses output, never the rank: what
- * could not be written is counted and said once there is room.
+ * before the new one (agent/os/log_reader.h reads all of it).  A full disk loses output, never the
+ * rank: what could not be written is counted and said once there is room.
  */
 #ifndef AGENT_CAPTURE_H
 #define AGENT_CAPTURE_H

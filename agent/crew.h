@@ -140,8 +140,8 @@ void crew_sweep(struct crew *c, int generation);          /* 0: all of the attem
 void crew_inspect(struct crew *c, int generation);
 
 /* The newest page of a member's rank, its times moved to the clock of this machine (pid 0 in it: it
- * never attached), with the state and reading of its process (agent/process.h). Returns its process,
- * or 0 when that has ended. */
+ * never attached), with the state and reading of its process (agent/os/process.h). Returns its
+ * process, or 0 when that has ended. */
 int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
                   uint64_t *io_mib);
 /* Where the time of a rank went that has parted (engine/train/rejoin.h): init_ms, data_ms,

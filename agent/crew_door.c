@@ -9,7 +9,7 @@
 #include "agent/crew_wire.h"
 #include "agent/door.h"
 #include "agent/frame.h"
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "agent/secure.h"
 #include "engine/contract/err.h"
 

@@ -8,8 +8,8 @@
 #include "agent/crew_parts.h"
 #include "agent/crew_wire.h"
 #include "agent/gpu_watch.h"
-#include "agent/log.h"
 #include "agent/log_feed.h"
+#include "agent/os/log.h"
 #include "engine/contract/err.h"
 
 static int64_t int_of(const json_t *body, const char *key)

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "agent/door.h"
-#include "agent/log.h"
-#include "agent/run_dir.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
+#include "agent/os/unix_socket.h"
 #include "agent/secure.h"
 #include "agent/tunnel.h"
-#include "agent/unix_socket.h"
 #include "engine/contract/err.h"
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };

@@ -13,13 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ask.h"
 #include "agent/doctor.h"
 #include "agent/known.h"
+#include "agent/os/subprocess.h"
+#include "agent/os/sysroot.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
-#include "agent/sysroot.h"
 #include "engine/contract/manifest.h"
 
 /* Counting a large set of data takes its time; a version does not. */

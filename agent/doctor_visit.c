@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "agent/alike.h"
-#include "agent/ask.h"
 #include "agent/doctor.h"
 #include "agent/knock.h"
+#include "agent/os/subprocess.h"
 #include "agent/plan_parts.h"
 #include "agent/probe.h"
 #include "engine/contract/err.h"

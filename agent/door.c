@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "engine/contract/err.h"
 
 enum { STRANGERS = 64, BACKLOG = 256 };

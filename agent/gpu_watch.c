@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/child.h"
-#include "agent/log.h"
+#include "agent/os/child.h"
+#include "agent/os/log.h"
 #include "agent/plan_parts.h"
 #include "agent/rules.h"
 #include "agent/xid.h"

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "agent/log_feed.h"
-#include "agent/run_dir.h"
+#include "agent/os/run_dir.h"
+#include "agent/os/tree.h"
 #include "agent/spool.h"
-#include "agent/tree.h"
 
 enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOSTED_DAYS * 24 * 3600 };
 

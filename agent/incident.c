@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/kernel_log.h"
+#include "agent/os/buf.h"
+#include "agent/os/kernel_log.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

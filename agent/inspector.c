@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/child.h"
-#include "agent/log.h"
+#include "agent/os/child.h"
+#include "agent/os/log.h"
 #include "engine/contract/err.h"
 
 enum { LIMIT_MS = 2000, INSPECTED = 8 };

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
 #include "agent/keepsake.h"
+#include "agent/os/buf.h"
 #include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/identity.h"
+#include "agent/os/identity.h"
 
 struct err;
 

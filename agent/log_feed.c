@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/captured.h"
+#include "agent/os/log_reader.h"
 #include "engine/contract/err.h"
 
 enum { PIECE = 32 * 1024 };

@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/log.h"
-#include "agent/unix_socket.h"
+#include "agent/os/log.h"
+#include "agent/os/unix_socket.h"
 #include "engine/contract/err.h"
 
 /* How often to look: at once after something came, seldom when nothing does. */

@@ -19,9 +19,9 @@
 #include "agent/keepsake.h"
 #include "agent/knock.h"
 #include "agent/launch_env.h"
-#include "agent/log.h"
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
+#include "agent/os/log.h"
 #include "engine/contract/err.h"
 
 enum {

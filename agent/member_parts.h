@@ -8,8 +8,8 @@
 #include "agent/crew_link.h"
 #include "agent/gpu_watch.h"
 #include "agent/member.h"
+#include "agent/os/payload.h"
 #include "agent/page_feed.h"
-#include "agent/payload.h"
 #include "agent/ranks.h"
 
 struct broom;

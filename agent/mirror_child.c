@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/child.h"
-#include "agent/log.h"
+#include "agent/os/buf.h"
+#include "agent/os/child.h"
+#include "agent/os/log.h"
 #include "engine/contract/err.h"
 
 enum { PATH_SIZE = 4096, READ_BYTES = 4096 };

@@ -128,7 +128,7 @@ static void copy_all(struct keeper *k)
         warn(k, &err);
 }
 
-/* SIGTERM, or the agent's end, which the kernel tells as one (agent/child.h). */
+/* SIGTERM, or the agent's end, which the kernel tells as one (agent/os/child.h). */
 static void serve(struct keeper *k, const sigset_t *ends)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};

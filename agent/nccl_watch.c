@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
 #include "agent/nccl_log.h"
+#include "agent/os/buf.h"
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
 

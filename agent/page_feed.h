@@ -21,7 +21,7 @@ enum { PAGE_BLOCK = 256, PAGE_BLOCKS = FLIGHT_BYTES / PAGE_BLOCK };
 /* What is seen of a rank; zeroed: nothing. */
 struct page_view {
     int64_t  pid;      /* of the rank; 0: it has ended */
-    char     state;    /* agent/process.h */
+    char     state;    /* agent/os/process.h */
     uint64_t io_mib;
     char     lines[CAPTURE_TAIL + 1]; /* the last of its output */
     union {

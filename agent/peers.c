@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/ask.h"
+#include "agent/os/subprocess.h"
 #include "agent/plan_parts.h"
 
 /* They are silent until they have done: CUDA starts in some seconds, then a second of copies; or

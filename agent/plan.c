@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cpu_list.h"
+#include "agent/os/cpu_list.h"
 #include "agent/plan_parts.h"
 #include "engine/contract/err.h"
 

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/descriptors.h"
+#include "agent/os/buf.h"
+#include "agent/os/descriptors.h"
 #include "engine/contract/err.h"
 
 /* Less than the daemon waits for all facts (controller/fleet_probe.c). */

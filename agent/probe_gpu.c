@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "agent/nvml.h"
+#include "agent/os/sysroot.h"
 #include "agent/probe.h"
-#include "agent/sysroot.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

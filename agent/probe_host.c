@@ -10,9 +10,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "agent/cpu_list.h"
+#include "agent/os/cpu_list.h"
+#include "agent/os/sysroot.h"
 #include "agent/probe.h"
-#include "agent/sysroot.h"
 #include "engine/contract/cgroup.h"
 
 static json_t *number_or_null(double v)

@@ -12,8 +12,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "agent/os/sysroot.h"
 #include "agent/probe.h"
-#include "agent/sysroot.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

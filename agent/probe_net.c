@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/sysroot.h"
 #include "agent/probe.h"
-#include "agent/sysroot.h"
 
 /* --- interfaces ---------------------------------------------------------------------------- */
 

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
+#include "agent/os/sysroot.h"
 #include "agent/probe.h"
-#include "agent/sysroot.h"
 
 enum { LOG_MOST = 8 * 1024 * 1024, XIDS_MOST = 32 };
 

@@ -12,8 +12,8 @@
 
 #include "agent/agent_core.h"
 #include "agent/capture.h"
-#include "agent/child.h"
 #include "agent/launch_env.h"
+#include "agent/os/child.h"
 #include "agent/ranks.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

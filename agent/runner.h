@@ -15,7 +15,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 
 struct agent_exit;
 struct capture;

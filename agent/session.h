@@ -17,7 +17,7 @@
  * says; --foreground keeps it attached, --ready-fd N gets the line "ready" when
  * it listens.  RUN_DIR must exist.  In it the agent keeps
  *
- *   agent.lock   held while it lives (agent/run_dir.h)
+ *   agent.lock   held while it lives (agent/os/run_dir.h)
  *   agent.json   {"pid","boot_id","start_time","nonce","job","attempt","incarnation","version"}
  *   agent.sock   agent.log   spool   spec.json   setup.log   rank<N>.log   rank<N>.flight
  *

@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/child.h"
+#include "agent/os/buf.h"
+#include "agent/os/child.h"
 #include "agent/peers.h"
 #include "agent/plan.h"
 #include "engine/contract/err.h"

@@ -7,7 +7,7 @@
 #include "agent/held.h"
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"
-#include "agent/process.h"
+#include "agent/os/process.h"
 #include "agent/ranks.h"
 #include "agent/world_parts.h"
 #include "engine/contract/err.h"

@@ -91,8 +91,8 @@ const char *world_where(const struct world *w, int rank);
 bool world_is_here(const struct world *w, int rank);
 
 /* What a rank's flight page shows (pid 0 when it has never attached), and, where not NULL, the
- * letter and the I/O of the process that writes it (agent/process.h; 0: not known; the letter is 't'
- * while nothing is heard of its node).  Returns the rank's process, 0 when that has ended. */
+ * letter and the I/O of the process that writes it (agent/os/process.h; 0: not known; the letter is
+ * 't' while nothing is heard of its node).  Returns the rank's process, 0 when that has ended. */
 int64_t world_look(const struct world *w, int rank, struct flight_page *page, char *state,
                    uint64_t *io_mib);
 

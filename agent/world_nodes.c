@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/buf.h"
 #include "agent/crew.h"
 #include "agent/held.h"
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"
+#include "agent/os/buf.h"
 #include "agent/ranks.h"
 #include "agent/world_parts.h"
 #include "engine/contract/err.h"

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "agent/frame.h"
-#include "agent/identity.h"
-#include "agent/log.h"
+#include "agent/os/identity.h"
+#include "agent/os/log.h"
 #include "engine/contract/err.h"
 
 struct agent_stream {

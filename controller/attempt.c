@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "agent/wire.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/descriptors.h"
+#include "agent/os/descriptors.h"
+#include "agent/os/unix_socket.h"
 #include "agent/sweep.h"
-#include "agent/unix_socket.h"
 #include "controller/home.h"
 #include "engine/contract/err.h"
 

@@ -19,8 +19,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/unix_socket.h"
+#include "agent/os/buf.h"
+#include "agent/os/unix_socket.h"
 #include "controller/autostart.h"
 #include "controller/findings.h"
 #include "controller/home.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/unix_socket.h"
+#include "agent/os/unix_socket.h"
 #include "controller/command.h"
 #include "controller/daemon.h"
 #include "controller/home.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "controller/command.h"
 #include "controller/doctor_round.h"
 #include "controller/doctor_slurm.h"

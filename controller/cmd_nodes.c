@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "agent/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"

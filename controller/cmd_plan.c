@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "agent/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/job_dir.h"

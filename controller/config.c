@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/spec_rules.h"
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"

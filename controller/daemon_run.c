@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/log.h"
-#include "agent/unix_socket.h"
+#include "agent/os/log.h"
+#include "agent/os/unix_socket.h"
 #include "controller/attempt.h"
 #include "controller/effects.h"
 #include "controller/farewell.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/buf.h"
 #include "agent/doctor_rows.h"
+#include "agent/os/buf.h"
 #include "controller/program.h"
 #include "engine/contract/err.h"
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/identity.h"
+#include "agent/os/identity.h"
 #include "controller/client.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

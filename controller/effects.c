@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/attempt.h"
 #include "controller/daemon.h"
 #include "controller/fleet.h"

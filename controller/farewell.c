@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/identity.h"
-#include "agent/log.h"
+#include "agent/os/identity.h"
+#include "agent/os/log.h"
 #include "controller/daemon.h"
 #include "controller/remote.h"
 #include "db/attempts.h"

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "agent/plan.h"
 #include "controller/daemon.h"
 #include "controller/fleet_probe.h"

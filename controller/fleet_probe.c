@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "agent/buf.h"
-#include "agent/log.h"
+#include "agent/os/buf.h"
+#include "agent/os/log.h"
 #include "controller/daemon.h"
 #include "controller/fleet.h"
 #include "controller/remote.h"

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/agent_stream.h"
 #include "controller/reception.h"
 #include "engine/contract/err.h"

@@ -2,7 +2,7 @@
 /* intake.c - see intake.h */
 #include "controller/intake.h"
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/daemon.h"
 #include "controller/fleet.h"
 #include "controller/job.h"

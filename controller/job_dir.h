@@ -2,7 +2,7 @@
 /* job_dir.h - the directories of a job, and its spec in them
  *
  *   jobs/<id>/                  spec.yaml, spec.json, and its checkpoints where the spec names no place
- *   jobs/<id>/<attempt>/        what concerns node 0 of the attempt (agent/run_dir.h)
+ *   jobs/<id>/<attempt>/        what concerns node 0 of the attempt (agent/os/run_dir.h)
  *   jobs/<id>/<attempt>/node1/  the same of node 1, and so on
  */
 #ifndef CONTROLLER_JOB_DIR_H

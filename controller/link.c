@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/log.h"
-#include "agent/run_dir.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
 #include "agent/spool.h"
 #include "controller/agent_stream.h"
 #include "engine/contract/err.h"

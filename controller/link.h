@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/identity.h"
+#include "agent/os/identity.h"
 #include "controller/remote.h"
 
 struct agent_stream;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/log.h"
-#include "agent/run_dir.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"

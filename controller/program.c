@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "controller/autostart.h"
 #include "engine/contract/err.h"
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "agent/door.h"
-#include "agent/log.h"
-#include "agent/run_dir.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
 #include "agent/tunnel.h"
 #include "controller/config.h"
 #include "engine/contract/err.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 
 enum { SECRETS = 64, SECRET_LEAST = 6 };
 

@@ -18,11 +18,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/identity.h"
-#include "agent/log.h"
-#include "agent/run_dir.h"
+#include "agent/os/identity.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
+#include "agent/os/unix_socket.h"
 #include "agent/sweep.h"
-#include "agent/unix_socket.h"
 #include "agent/wire.h"
 #include "controller/agent_stream.h"
 #include "controller/link.h"

@@ -15,7 +15,7 @@
  *
  * Slurm is believed about its queue, never about the agent: one that speaks lives, whatever
  * slurmctld has forgotten, and while slurmctld is away nothing is concluded at all.  A node that was
- * lost may go on computing unseen; there the fence ends the ranks (agent/run_dir.h).
+ * lost may go on computing unseen; there the fence ends the ranks (agent/os/run_dir.h).
  */
 #include "controller/remote.h"
 
@@ -27,9 +27,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/identity.h"
-#include "agent/log.h"
-#include "agent/run_dir.h"
+#include "agent/os/identity.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
 #include "controller/hearing.h"
 #include "controller/link.h"
 #include "controller/sbatch.h"

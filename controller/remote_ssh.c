@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/agent_stream.h"
 #include "controller/config.h"
 #include "controller/link.h"

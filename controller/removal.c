@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/log.h"
-#include "agent/run_dir.h"
-#include "agent/tree.h"
+#include "agent/os/log.h"
+#include "agent/os/run_dir.h"
+#include "agent/os/tree.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"

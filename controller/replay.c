@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/daemon.h"
 #include "controller/effects.h"
 #include "controller/fleet.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/captured.h"
+#include "agent/os/log_reader.h"
 #include "controller/daemon.h"
 #include "controller/event_text.h"
 #include "controller/job.h"

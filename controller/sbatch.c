@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "controller/sbatch_text.h"
 #include "engine/contract/err.h"
 

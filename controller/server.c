@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/log.h"
-#include "agent/unix_socket.h"
+#include "agent/os/buf.h"
+#include "agent/os/log.h"
+#include "agent/os/unix_socket.h"
 #include "controller/daemon.h"
 #include "engine/contract/err.h"
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
-#include "agent/log.h"
+#include "agent/os/buf.h"
+#include "agent/os/log.h"
 #include "controller/autostart.h"
 
 struct ask {

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/log.h"
+#include "agent/os/log.h"
 #include "controller/daemon.h"
 #include "controller/job_dir.h"
 #include "controller/remote.h"

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "controller/autostart.h"
 #include "controller/program.h"
 #include "engine/contract/err.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "controller/daemon.h"
 #include "controller/event_text.h"
 #include "controller/job.h"

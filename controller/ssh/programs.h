@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-#include "agent/file_digest.h"
+#include "agent/os/file_digest.h"
 
 struct err;
 

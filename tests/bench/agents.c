@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "agent/frame.h"
-#include "agent/identity.h"
-#include "agent/run_dir.h"
-#include "agent/unix_socket.h"
+#include "agent/os/identity.h"
+#include "agent/os/run_dir.h"
+#include "agent/os/unix_socket.h"
 #include "db/attempts.h"
 #include "db/events.h"
 #include "db/jobs.h"

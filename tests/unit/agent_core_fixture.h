@@ -16,7 +16,7 @@
 
 #include "agent/agent_core.h"
 #include "agent/agent_effects.h"
-#include "agent/buf.h"
+#include "agent/os/buf.h"
 #include "agent/patience.h"
 
 static struct agent_core *core;

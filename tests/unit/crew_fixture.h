@@ -3,9 +3,9 @@
 #ifndef TESTS_CREW_FIXTURE_H
 #define TESTS_CREW_FIXTURE_H
 
+#include "tests/unit/agent/os/loop_fixture.h"
 #include "tests/unit/agent_fixture.h"
 #include "tests/unit/crew_proxy.h"
-#include "tests/unit/loop_fixture.h"
 
 #include <sys/prctl.h>
 

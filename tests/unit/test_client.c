@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/unix_socket.h"
+#include "agent/os/unix_socket.h"
 #include "controller/client.h"
 #include "controller/findings.h"
 #include "controller/home.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_crew_link.c - two agents that talk over connections which break, and strangers at the door */
+#include "tests/unit/agent/os/loop_fixture.h"
 #include "tests/unit/crew_proxy.h"
-#include "tests/unit/loop_fixture.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/loop_fixture.h"
+#include "tests/unit/agent/os/loop_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #include "agent/dial.h"
+#include "agent/os/unix_socket.h"
 #include "agent/secure.h"
-#include "agent/unix_socket.h"
 #include "controller/reception.h"
 #include "engine/contract/err.h"
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "agent/hosted.h"
-#include "agent/run_dir.h"
+#include "agent/os/run_dir.h"
 #include "agent/spool.h"
 #include "engine/contract/err.h"
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "agent/mail.h"
-#include "agent/unix_socket.h"
+#include "agent/os/unix_socket.h"
 #include "engine/contract/err.h"
 
 struct post {

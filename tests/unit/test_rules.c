@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/buf.h"
 #include "agent/cause.h"
+#include "agent/os/buf.h"
 #include "agent/rules.h"
 
 #define FOLDER   "tests/causes"

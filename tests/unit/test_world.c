@@ -17,10 +17,10 @@
 #include <cmocka.h>
 
 #include "agent/agent_core.h"
-#include "agent/buf.h"
 #include "agent/crew.h"
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"
+#include "agent/os/buf.h"
 #include "agent/ranks.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* identity.h - which process an agent is: boot, pid and start time, in RUN_DIR/agent.json
+ *
+ * A pid alone is reused; with the boot's id and the start time (field 22 of
+ * /proc/PID/stat) it names one process for ever.  The controller reads the file
+ * to find its agents again.
+ */
+#ifndef AGENT_OS_IDENTITY_H
+#define AGENT_OS_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+enum { NONCE_CHARS = 64 };
+
+struct identity {
+    int64_t pid;
+    int64_t start_time;
+    char    boot_id[40];
+    char    nonce[NONCE_CHARS + 1];
+    int64_t job, attempt, incarnation;
+    char    version[32];
+};
+
+/* Fills boot_id, pid and start_time for this process. */
+int identity_self(struct identity *id, struct err *err);
+
+/* Written beside, synced, renamed. */
+int identity_write(const struct identity *id, const char *run_dir, struct err *err);
+
+/* ERR_NOT_FOUND: there is none; ERR_DATA: not what we write. */
+int identity_read(struct identity *id, const char *run_dir, struct err *err);
+
+/* Is that very process alive on this machine? */
+bool identity_alive(const struct identity *id);
+
+#endif

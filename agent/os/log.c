@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log.c - see log.h */
+#include "agent/os/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE = 2048 };
+
+static int log_fd = -1;
+static const char *log_unit = "";
+static enum log_level log_least = LOG_LEVEL_INFO;
+
+void log_open(int fd, const char *unit, enum log_level least)
+{
+    log_fd = fd;
+    log_unit = unit;
+    log_least = least;
+}
+
+/* Copies text so that it stays one line; returns the length written. */
+static size_t put_visible(char *out, size_t room, const char *text)
+{
+    size_t n = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p && n + 5 < room; p++) {
+        if (*p >= 0x20 && *p != 0x7f)
+            out[n++] = (char)*p;
+        else
+            n += (size_t)snprintf(out + n, 5, "\\x%02x", *p);
+    }
+    return n;
+}
+
+void log_write(enum log_level level, const char *job, const char *fmt, ...)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    if (log_fd < 0 || level < log_least)
+        return;
+    int keep = errno;
+
+    char text[LINE], line[LINE + 128];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+
+    struct timespec ts;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    gmtime_r(&ts.tv_sec, &tm);
+    size_t n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &tm);
+    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03dZ %-5s %s %.40s ",
+                          (int)(ts.tv_nsec / 1000000), names[level], log_unit, job ? job : "-");
+    n += put_visible(line + n, sizeof(line) - n - 1, text);
+    line[n++] = '\n';
+    if (write(log_fd, line, n) < 0) {
+        /* Nobody is left to tell. */
+    }
+    errno = keep;
+}

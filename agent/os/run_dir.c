@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_dir.c - see run_dir.h */
+#include "agent/os/run_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "engine/contract/err.h"
+
+static int join(char *out, size_t size, const char *dir, const char *name, struct err *err)
+{
+    int n = snprintf(out, size, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < size ? 0 : err_set(err, ERR_USAGE, "the path %s is too long", dir);
+}
+
+int run_dir_lock(const char *dir, struct err *err)
+{
+    char path[4096];
+    if (join(path, sizeof(path), dir, RUN_DIR_LOCK, err) < 0)
+        return -1;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot open %s: %m", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        int code = errno;
+        close(fd);
+        errno = code;
+        return code == EWOULDBLOCK
+                   ? err_set(err, ERR_CONFLICT, "an agent lives in %s: it holds the lock", dir)
+                   : err_set(err, ERR_SYSTEM, "cannot lock %s: %m", path);
+    }
+    return fd;
+}
+
+int run_dir_held(const char *dir)
+{
+    struct err err = {0};
+    int lock = run_dir_lock(dir, &err);
+    if (lock >= 0)
+        close(lock);
+    return lock >= 0 ? 0 : err.code == ERR_CONFLICT ? 1 : -1;
+}
+
+int run_dir_fence(const char *dir, const char *why, struct err *err)
+{
+    char path[4096];
+    if (join(path, sizeof(path), dir, RUN_DIR_FENCED, err) < 0)
+        return -1;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+    if (why)
+        (void)!write(fd, why, strlen(why)); /* that it is there is what counts */
+    close(fd);
+    return 0;
+}
+
+void run_dir_fence_why(char *out, size_t size, const char *dir)
+{
+    char path[4096];
+    out[0] = '\0';
+    if (join(path, sizeof(path), dir, RUN_DIR_FENCED, NULL) < 0)
+        return;
+    FILE *f = fopen(path, "re");
+    out[f ? fread(out, 1, size - 1, f) : 0] = '\0';
+    err_make_printable(out);
+    if (f)
+        fclose(f);
+}
+
+bool run_dir_fenced(const char *dir)
+{
+    char path[4096];
+    return join(path, sizeof(path), dir, RUN_DIR_FENCED, NULL) == 0 && access(path, F_OK) == 0;
+}
+
+bool run_dir_notice(const char *dir, int64_t *left_ms)
+{
+    char path[4096];
+    long long ms = 0;
+    if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_NOTICE, dir) >= sizeof(path))
+        return false;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    bool known = fscanf(f, "%lld", &ms) == 1 && ms >= 0;
+    fclose(f);
+    *left_ms = ms;
+    return known;
+}

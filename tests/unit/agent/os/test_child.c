@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_child.c - children: descriptors, signals, failure to start; sweeping; capture; identity */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent/capture.h"
+#include "agent/oom.h"
+#include "agent/os/child.h"
+#include "agent/os/identity.h"
+#include "agent/sweep.h"
+#include "engine/contract/err.h"
+
+static char dir[80], path[100];
+
+static int up(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof(dir), "%.50s/child.XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/x.log", dir);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; (e = readdir(d));)
+        unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    return rmdir(dir);
+}
+
+/* Start `sh -c script` with an output pipe; returns its pid. */
+static pid_t shell(const char *script, char **env, int *out)
+{
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    const char *argv[] = {"/bin/sh", "-c", script, NULL};
+    struct err err = {0};
+    pid_t pid = child_start(&(struct child){.argv = argv, .envp = env, .out = fds[1]}, &err);
+    if (pid < 0)
+        fail_msg("%s", err.text);
+    close(fds[1]);
+    *out = fds[0];
+    return pid;
+}
+
+static void read_all(int fd, char *out, size_t size)
+{
+    size_t n = 0;
+    for (ssize_t m; n < size - 1 && (m = read(fd, out + n, size - 1 - n)) > 0;)
+        n += (size_t)m;
+    out[n] = '\0';
+    close(fd);
+}
+
+/* The first processor that we may run on, alone. */
+static void a_child_is_bound_to_its_processors(void **state)
+{
+    char want[16], got[64];
+    int fds[2], first = 0;
+    cpu_set_t ours;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+    while (!CPU_ISSET(first, &ours))
+        first++;
+    snprintf(want, sizeof(want), "%d", first);
+    const char *argv[] = {"/bin/sh", "-c",
+                          "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status", NULL};
+    char *env[] = {NULL};
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid_t pid = child_start(
+        &(struct child){.argv = argv, .envp = env, .out = fds[1], .cpus = want}, NULL);
+    assert_true(pid > 0);
+    close(fds[1]);
+    read_all(fds[0], got, sizeof(got));
+    waitpid(pid, NULL, 0);
+    got[strcspn(got, "\n")] = '\0';
+    assert_string_equal(got, want);
+}
+
+static void a_child_has_what_it_should_and_no_more(void **state)
+{
+    (void)state;
+    char *env[] = {(char[]){"A=1"}, NULL};
+    int leak = open("/dev/null", O_RDONLY); /* not close-on-exec */
+    int event[2], out;
+    assert_int_equal(pipe2(event, O_CLOEXEC), 0);
+    signal(SIGPIPE, SIG_IGN);
+    int fds[2];
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    const char *argv[] = {
+        "/bin/sh", "-c",
+        "echo out; echo err >&2; echo event >&3; cat; ls /proc/self/fd | tr '\\n' ' ';"
+        "grep SigIgn /proc/self/status; echo $A",
+        NULL};
+    struct err err = {0};
+    pid_t pid = child_start(&(struct child){.argv = argv,
+                                            .envp = env,
+                                            .out = fds[1],
+                                            .cwd = dir,
+                                            .extra = {event[1]},
+                                            .n_extra = 1},
+                            &err);
+    assert_true(pid > 0);
+    close(fds[1]);
+    close(event[1]);
+    out = fds[0];
+    char text[2000], line[100];
+    read_all(out, text, sizeof(text));
+    read_all(event[0], line, sizeof(line));
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_string_equal(line, "event\n");
+    const char *head = "out\nerr\n0 1 2 3 4 SigIgn:\t"; /* 4: ls' own */
+    assert_memory_equal(text, head, strlen(head));
+    /* 32 and 33 belong to the C library and cannot be reset */
+    assert_int_equal(strtoull(text + strlen(head), NULL, 16) & 0x7fffffff, 0);
+    assert_non_null(strstr(text, "1\n"));
+    signal(SIGPIPE, SIG_DFL);
+    close(leak);
+}
+
+static void failures_to_start_are_sentences(void **state)
+{
+    (void)state;
+    char *env[] = {NULL};
+    const char *argv[] = {"/nonexistent/x", NULL};
+    struct err err = {0};
+    assert_int_equal(child_start(&(struct child){.argv = argv, .envp = env, .out = 1}, &err), -1);
+    assert_string_equal(err.text, "cannot execute '/nonexistent/x': No such file or directory");
+    err = (struct err){0};
+    argv[0] = "/bin/true";
+    assert_int_equal(
+        child_start(&(struct child){.argv = argv, .envp = env, .out = 1, .cwd = "/nonexistent"},
+                    &err),
+        -1);
+    assert_non_null(strstr(err.text, "cannot change to the directory '/nonexistent'"));
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left */
+    assert_int_equal(errno, ECHILD);
+}
+
+static void reap_all(void)
+{
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+}
+
+static void sweep_finds_those_who_hide(void **state)
+{
+    (void)state;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    char nonce[64];
+    snprintf(nonce, sizeof(nonce), "JOBCTL_NONCE=t%dx", (int)getpid());
+    char *env[] = {nonce, (char[]){"JOBCTL_GENERATION=2"}, (char[]){"JOBCTL_RUN_DIR=/run/here"},
+                   (char[]){"PATH=/usr/bin:/bin"}, NULL};
+    int out;
+    /* a plain background child, one in a session of its own, one that has cleared its environment
+     * and left the session; then the leader itself ends */
+    pid_t pid = shell("sleep 60 & setsid sleep 61 & (env -i setsid sleep 62 &)", env, &out);
+    close(out);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* until all three have become what they will be */
+    struct sweep all = {.nonce = nonce + 13, .adopted = true};
+    char names[300] = "";
+    for (int i = 0; i < 1000 && strcmp(names, "sleep sleep sleep ") != 0; i++) {
+        char found[300];
+        names[0] = '\0';
+        sweep_run(&all, found, sizeof(found));
+        for (char *p = found; (p = strchr(p, '(')); p++)
+            snprintf(names + strlen(names), sizeof(names) - strlen(names), "%.*s ",
+                     (int)strcspn(p + 1, ")"), p + 1);
+        poll(NULL, 0, 5);
+    }
+    assert_string_equal(names, "sleep sleep sleep ");
+
+    char left[300];
+    struct sweep look = {.nonce = nonce + 13, .generation = 1, .adopted = false};
+    assert_int_equal(sweep_run(&look, left, sizeof(left)), 0); /* another generation */
+    look.generation = 2;
+    assert_int_equal(sweep_run(&look, left, sizeof(left)), 2); /* the marked ones */
+    assert_non_null(strstr(left, "(sleep), "));
+    look.run_dir = "/run/her";
+    assert_int_equal(sweep_run(&look, NULL, 0), 0); /* of another node on this machine */
+    look.run_dir = "/run/here";
+    assert_int_equal(sweep_run(&look, NULL, 0), 2);
+    look = (struct sweep){.nonce = nonce + 13, .generation = 1, .adopted = true};
+    assert_int_equal(sweep_run(&look, NULL, 0), 1); /* only the one that hides */
+    look.generation = 0;
+    look.adopted = true;
+    assert_int_equal(sweep_run(&look, NULL, 0), 3);
+    look.kill = true;
+    assert_int_equal(sweep_run(&look, NULL, 0), 3);
+    reap_all();
+    assert_int_equal(sweep_run(&look, left, sizeof(left)), 0);
+    assert_string_equal(left, "");
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+static void sweep_leaves_what_another_has_marked(void **state)
+{
+    char *marks[] = {(char[]){SWEEP_DAEMON}, (char[]){"JOBCTL_NONCE=of another job"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        char *env[] = {marks[i], (char[]){"PATH=/usr/bin:/bin"}, NULL};
+        char left[300];
+        int out;
+        pid_t pid = shell("exec sleep 60", env, &out);
+        close(out);
+        struct sweep s = {.nonce = "mine", .adopted = true, .kill = true};
+        assert_int_equal(sweep_run(&s, left, sizeof(left)), 0);
+        assert_string_equal(left, "");
+        assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+}
+
+static void capture_rotates_at_lines(void **state)
+{
+    (void)state;
+    struct capture *c;
+    char text[400] = "", old[104];
+    assert_int_equal(capture_open(&c, path, 100, NULL), 0);
+    for (int i = 0; i < 30; i++) {
+        snprintf(text, sizeof(text), "line %02d of thirty\nhalf", i);
+        capture_write(c, text, strlen(text) - 4);
+        capture_write(c, "h", 1);
+        capture_write(c, "alf\n", 4);
+    }
+    capture_write(c, "the last, unfinished", 20);
+    snprintf(old, sizeof(old), "%s.1", path);
+    struct stat st;
+    assert_int_equal(stat(old, &st), 0);
+    assert_true(st.st_size > 50 && st.st_size <= 100);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size <= 120);
+    read_all(open(path, O_RDONLY), text, sizeof(text));
+    assert_non_null(strstr(text, "half\nthe last, unfinished"));
+    assert_true(strncmp(text, "line ", 5) == 0 || strncmp(text, "half\n", 5) == 0);
+    assert_non_null(strstr(capture_tail(c), "line 00 of thirty\nhalf\n"));
+    capture_close(c);
+    assert_int_equal(capture_open(&c, path, 1000, NULL), 0);
+    capture_write(c, "unfinished", 10);
+    capture_mark(c, "generation 2, resumed at step 17");
+    assert_string_equal(capture_tail(c), "");
+    capture_write(c, "new\n", 4);
+    assert_string_equal(capture_tail(c), "new\n");
+    read_all(open(path, O_RDONLY), text, sizeof(text));
+    assert_non_null(strstr(text, "unfinished\n--- generation 2, resumed at step 17 ---\nnew\n"));
+    capture_close(c);
+}
+
+static void the_tail_is_bounded_and_begins_with_a_line(void **state)
+{
+    (void)state;
+    struct capture *c;
+    assert_int_equal(capture_open(&c, path, 1 << 20, NULL), 0);
+    char line[64];
+    for (int i = 0; i < 5000; i++) {
+        int n = snprintf(line, sizeof(line), "this is line number %d\n", i);
+        capture_write(c, line, (size_t)n);
+    }
+    const char *tail = capture_tail(c);
+    assert_true(strlen(tail) <= CAPTURE_TAIL && strlen(tail) > CAPTURE_TAIL - 30);
+    assert_true(strncmp(tail, "this is line number 4", 21) == 0);
+    assert_non_null(strstr(tail, "number 4999\n"));
+    capture_close(c);
+}
+
+static void an_identity_names_one_process(void **state)
+{
+    (void)state;
+    struct identity id = {.job = 7, .attempt = 2, .incarnation = 1, .nonce = "ab", .version = "1"};
+    struct identity got;
+    struct err err = {0};
+    assert_int_equal(identity_read(&got, dir, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_int_equal(identity_self(&id, NULL), 0);
+    assert_int_equal(identity_write(&id, dir, NULL), 0);
+    assert_int_equal(identity_read(&got, dir, NULL), 0);
+    assert_int_equal(got.pid, getpid());
+    assert_int_equal(got.job, 7);
+    assert_string_equal(got.nonce, "ab");
+    assert_true(identity_alive(&got));
+    got.start_time++;
+    assert_false(identity_alive(&got));
+    got = id;
+    got.boot_id[0] ^= 1;
+    assert_false(identity_alive(&got));
+    char file[100];
+    snprintf(file, sizeof(file), "%s/agent.json", dir);
+    FILE *f = fopen(file, "w");
+    fputs("{\"pid\":1}", f);
+    fclose(f);
+    assert_int_equal(identity_read(&got, dir, &err), -1);
+    assert_true(oom_kills() >= -1);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_child_has_what_it_should_and_no_more),
+        TEST(a_child_is_bound_to_its_processors),
+        TEST(failures_to_start_are_sentences),
+        TEST(sweep_finds_those_who_hide),
+        TEST(sweep_leaves_what_another_has_marked),
+        TEST(capture_rotates_at_lines),
+        TEST(the_tail_is_bounded_and_begins_with_a_line),
+        TEST(an_identity_names_one_process),
+    };
+    return cmocka_run_group_tests_name("child", tests, NULL, NULL);
+}
