@@ -6,8 +6,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "agent/agent_effects.h"
 #include "agent/attempt_parts.h"
+#include "agent/core/agent_effects.h"
 #include "agent/crew.h"
 #include "agent/dial.h"
 #include "agent/gpu_watch.h"

@@ -71,7 +71,7 @@ void attempt_gather(struct attempt *a)
 
 /* --- one plan ------------------------------------------------------------------------------- */
 
-/* What suspicions are judged by (agent/suspect.h): the GPUs of all, and those left out. */
+/* What suspicions are judged by (agent/core/gpu_blame.h): the GPUs of all, and those left out. */
 static json_t *gpus_of_all(const struct attempt *a, const struct plan_node *nodes, int n)
 {
     json_t *gpus = json_array();

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/agent_core.h"
 #include "agent/attempt.h"
+#include "agent/core/agent_core.h"
 #include "agent/deadline.h"
 #include "agent/os/identity.h"
 #include "agent/os/payload.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crew.h - the agents of the other nodes of an attempt, as the agent of node 0 commands them
  *
- * Words.  The head is the agent of node 0: it alone decides (agent/agent_core.h), stores events and
- * speaks to the controller.  A member is the agent of another node, 1 to nodes - 1 (agent/member.h):
- * it starts, watches, signals and sweeps the ranks of its node as it is told.  The crew is what the
- * head sees of all members.  Ranks are numbered node by node, and here always by their number among
- * all.
+ * Words.  The head is the agent of node 0: it alone decides (agent/core/agent_core.h), stores
+ * events and speaks to the controller.  A member is the agent of another node, 1 to nodes - 1
+ * (agent/member.h): it starts, watches, signals and sweeps the ranks of its node as it is told. 
+ * The crew is what the head sees of all members.  Ranks are numbered node by node, and here always
+ * by their number among all.
  *
  * The crew listens on a port that the system chooses; its door (addresses, port, a key drawn for this
  * attempt) goes over the controller to the members, which call, and call again when a connection

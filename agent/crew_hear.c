@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "agent/crew_parts.h"
 #include "agent/crew_wire.h"
 #include "agent/gpu_watch.h"

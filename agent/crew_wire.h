@@ -18,7 +18,8 @@
  *   JOIN      {seq, name, version, facts, wall_ms, address, door}   door: for other members, on trial
  *   PREPARED  {seq, text, preflight}                        text null: it can
  *   SPAWNED   {seq, generation, pids, text}                 text null: they run
- *   EXITED    {seq, ...}                                    struct agent_exit (agent/agent_core.h)
+ *   EXITED    {seq,
+                ...}                                    struct agent_exit (agent/core/agent_core.h)
  *   LINE      {seq, generation, rank, line,
                 spent}          of a rank (engine/contract/progress.h); spent:
  *                       {init_ms, data_ms, checkpoint_ms} of one that has parted

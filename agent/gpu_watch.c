@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/core/rules.h"
 #include "agent/os/child.h"
 #include "agent/os/log.h"
 #include "agent/plan_parts.h"
-#include "agent/rules.h"
 #include "agent/xid.h"
 #include "engine/contract/err.h"
 

@@ -18,7 +18,7 @@ struct gpu_event {
     const char *uuid;
     int         rank;  /* the first one on that GPU */
     int         xid;
-    bool        fault; /* the GPU is not to be used any more (agent/rules.h) */
+    bool        fault; /* the GPU is not to be used any more (agent/core/rules.h) */
     const char *text;  /* "GPU 1 (GPU-...) reports Xid 79: it has fallen off the bus" */
     const char *line;  /* the same as the kernel writes it */
 };

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "agent/world.h"
 
 static json_t *number(double v)

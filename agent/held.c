@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 
 struct held {
     struct held      *next;

@@ -45,7 +45,8 @@ struct launch_env {
     int           from;            /* the generation whose memory is resumed from; 0 = a checkpoint is */
     int64_t       snapshot_step;   /* of that memory */
     const json_t *plan;
-    int           remedies;        /* of the plan: so many, from the first on (agent/remedy.h) */
+    /* of the plan: so many, from the first on (agent/core/nccl_fallback.h) */
+    int           remedies;
     const json_t *secrets;         /* NAME: value, or NULL */
 };
 

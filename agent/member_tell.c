@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "agent/crew_wire.h"
 #include "agent/knock.h"
 #include "agent/log_feed.h"

@@ -11,7 +11,7 @@
  *              "numa":0, "cpus":"0-31"}],       the last two only where ranks are bound
  *    "env":[{"name","value","why","fact","confidence"}],  what we set for every rank
  *    "user_env":[{"name","value","why"}],       the job's own words; they win
- *    "remedies":[like env],      after a hang before the first step, one by one (agent/remedy.h)
+ *    "remedies":[like env],      after a hang before the first step, one by one (agent/core/nccl_fallback.h)
  *    "notes":["..."]}
  *
  * np and ranks are those of this node; `nodes` of them make the job.  Nothing is

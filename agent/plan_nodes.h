@@ -10,8 +10,8 @@
  *   "env" is what is set alike everywhere, "node_env":[{"node","name","env":[...]}] the rest;
  *   a note or a refusal that is of one node begins with its name.
  *
- * Remedies (agent/remedy.h) are those of all nodes, and the same list in every part: what NCCL is
- * told must not differ between ranks.
+ * Remedies (agent/core/nccl_fallback.h) are those of all nodes, and the same list in every part:
+ * what NCCL is told must not differ between ranks.
  */
 #ifndef AGENT_PLAN_NODES_H
 #define AGENT_PLAN_NODES_H

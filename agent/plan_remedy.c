@@ -4,9 +4,9 @@
  * Pure: no clock, no I/O.
  * NCCL takes the fastest path that the driver permits, and there are machines where that path
  * stands still.  Each row costs speed, so none is set before it was needed: the plan only says
- * what the next start would try, one row after the other (agent/remedy.h).  What the job or its
- * environment has already decided is not tried.  Where two ranks have been tried before (peers.h),
- * what they needed is set at once.
+ * what the next start would try, one row after the other (agent/core/nccl_fallback.h).  What the
+ * job or its environment has already decided is not tried.  Where two ranks have been tried before
+ * (peers.h), what they needed is set at once.
  */
 #include <stdio.h>
 #include <string.h>

@@ -11,8 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "agent/agent_core.h"
 #include "agent/capture.h"
+#include "agent/core/agent_core.h"
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"
 #include "agent/oom.h"

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/agent_core.h"
 #include "agent/capture.h"
+#include "agent/core/agent_core.h"
 #include "agent/launch_env.h"
 #include "agent/os/child.h"
 #include "agent/ranks.h"

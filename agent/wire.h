@@ -95,7 +95,7 @@
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
  *                       fingerprint, evidence: [lines], advice, spent: {rank_ms, productive, ...}}
  *                      cause "none": all ranks exited 0; advice, if any: what to do about it;
- *                      spent: agent/spending.h, since generation_started, missing where no ranks
+ *                      spent: agent/core/goodput.h, since generation_started, missing where no ranks
  *                      were
  * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
@@ -107,7 +107,7 @@
  *   warning            {rank, text}
  *   stop_asked         {reason, checkpoint}
  *   excluded           {generation, gpu, rank, cause, text}    a GPU by its UUID: no attempt of
- *                      this job after this one is to use it (agent/suspect.h)
+ *                      this job after this one is to use it (agent/core/gpu_blame.h)
  * * attempt_ended      {result: "succeeded"|"failed"|"stopped", cause, text, step, exit_code,
  *                       generations, clean: bool, productive_ms, wall_ms, fingerprint,
  *                       same_fingerprint, failures_without_progress, retry_helps: bool,

@@ -3,7 +3,7 @@
 #ifndef AGENT_WORLD_PARTS_H
 #define AGENT_WORLD_PARTS_H
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "agent/launch_env.h"
 #include "agent/world.h"
 

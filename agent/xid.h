@@ -2,7 +2,7 @@
 /* xid.h - what the numbers mean by which NVIDIA's driver tells of trouble
  *
  * Pure: no clock, no I/O.
- * Whether one of them proves that the GPU is broken is the business of agent/rules.h.
+ * Whether one of them proves that the GPU is broken is the business of agent/core/rules.h.
  */
 #ifndef AGENT_XID_H
 #define AGENT_XID_H

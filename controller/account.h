@@ -3,7 +3,7 @@
  *
  * Pure: no clock, no I/O.
  * A plain value inside job_core, fed with its stored events only, so that a restart
- * counts the same.  While ranks live their agent counts (agent/spending.h); between generations
+ * counts the same.  While ranks live their agent counts (agent/core/goodput.h); between generations
  * the state of the job says what the time was.  That time is worth as many ranks as the next
  * generation has: it waits until they are known.
  */
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/spending.h"
+#include "agent/core/goodput.h"
 
 struct account {
     struct spending spent;          /* adds up at any time */

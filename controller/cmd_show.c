@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/spending.h"
+#include "agent/core/goodput.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/job_view.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_show.c - what is known, without waiting: lists, one job, curves */
-#include "agent/spending.h"
+#include "agent/core/goodput.h"
 #include "controller/fleet.h"
 #include "controller/requests.h"
 

@@ -23,7 +23,7 @@ struct retry_rules {
 };
 
 struct retry_case {
-    const char *cause;          /* word of agent/cause.h */
+    const char *cause;          /* word of agent/core/cause.h */
     const char *text;           /* how it ended, one sentence */
     bool        helps;          /* false: the same again would end the same */
     bool        gave_up;        /* the agent's budget is spent: `text` says so */

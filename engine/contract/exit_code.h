@@ -2,7 +2,7 @@
 /* exit_code.h - why a rank ended, as a number one can act on
  *
  * jobctl-train exits with one of these; the agent turns it into a cause
- * (agent/cause.h).  A `run:` command may use them too and gets the same care.
+ * (agent/core/cause.h).  A `run:` command may use them too and gets the same care.
  * The numbers are a contract: never reuse one.
  */
 #ifndef ENGINE_CONTRACT_EXIT_CODE_H

@@ -16,7 +16,7 @@
  *   {"ev":"quarantined","path":"/...","reason":"..."}
  *   {"ev":"sample","step":40,"path":"/..."}
  *   {"ev":"warning","text":"..."}
- *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/cause.h
+ *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
  *   {"ev":"parted","cause":"nccl_error","text":"...","step":17}   a collective failed, and it can be
  *                                                asked to rebuild (engine/train/rejoin.h) or to end

@@ -168,7 +168,7 @@ static int train_steps(struct train *t)
     return train_save(t) < 0 ? -1 : train_save_wait(t);
 }
 
-/* The cause that agent/cause.h knows. */
+/* The cause that agent/core/cause.h knows. */
 static const char *cause_of(enum exit_code code)
 {
     switch (code) {

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "agent/cause.h"
+#include "agent/core/cause.h"
 #include "tests/sim/world.h"
 
 _Static_assert(CAUSES <= 32, "a cause has no counter");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* endings.c - see world.h: how a rank can end, in every way that agent/cause.h knows */
-#include "agent/agent_core.h"
+/* endings.c - see world.h: how a rank can end, in every way that agent/core/cause.h knows */
+#include "agent/core/agent_core.h"
 #include "engine/contract/exit_code.h"
 #include "tests/sim/world.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
-#include "agent/agent_effects.h"
+#include "agent/core/agent_core.h"
+#include "agent/core/agent_effects.h"
 #include "tests/sim/world.h"
 
 enum { UNLAUNCHED_MS = 60000, LINGER_MS = 600000, STOP_GRACE_MS = 5000, NODE_NOTICED_MS = 12000 };

@@ -2,8 +2,8 @@
 /* nodes.c - see world.h: the second node of an attempt, which may be lost at any time */
 #include <string.h>
 
-#include "agent/agent_core.h"
-#include "agent/agent_effects.h"
+#include "agent/core/agent_core.h"
+#include "agent/core/agent_effects.h"
 #include "tests/sim/world.h"
 
 enum { NOTICED_MS = 22500 };

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
-#include "agent/agent_effects.h"
+#include "agent/core/agent_core.h"
+#include "agent/core/agent_effects.h"
 #include "tests/sim/world.h"
 
 enum { LOOK_EVERY = 8 };

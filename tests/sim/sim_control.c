@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "tests/sim/world.h"
 
 enum { COVERS_ALL = 2000, WORKERS = 64 };

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent_core.h"
-#include "agent/agent_effects.h"
+#include "agent/core/agent_core.h"
+#include "agent/core/agent_effects.h"
 #include "controller/job_core.h"
 #include "controller/spec_units.h"
 #include "engine/contract/err.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cause.h"
+#include "agent/core/cause.h"
 #include "engine/contract/err.h"
 #include "tests/sim/world.h"
 

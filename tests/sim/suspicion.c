@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suspicion.c - see world.h: when a GPU may be left out, and that it is
  *
- * Written from agent/suspect.h, not from its code.
+ * Written from agent/core/gpu_blame.h, not from its code.
  */
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 
 #include <sys/prctl.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "agent/crew.h"
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "agent/agent_core.h"
+#include "agent/core/agent_core.h"
 #include "agent/crew.h"
 #include "agent/keepsake.h"
 #include "agent/launch_env.h"

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core.c - see agent_core.h; the phases below are in the order of a life */
+#include "agent/core/agent_core_internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/core/agent_effects.h"
+#include "agent/core/agent_event.h"
+#include "agent/core/cause.h"
+#include "engine/contract/err.h"
+
+enum {
+    LONGEST_GRACE_MS = 600000, /* for a checkpoint before a stop */
+    KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
+};
+
+/* --- the end of the attempt ------------------------------------------------------------ */
+
+static void finish_attempt(struct agent_core *c, const struct agent_input *in,
+                           struct agent_effects *out)
+{
+    json_t *body = agent_event_totals(&c->blame, &c->pace, &c->patience);
+    json_t *how =
+        json_pack("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "result", c->result, "text", c->text,
+                  "generations", c->generation, "clean", in->swept.clean && !c->not_clean,
+                  "wall_ms", (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0),
+                  "retry_helps", c->retry_helps, "gave_up", c->gave_up);
+    if (body && how)
+        json_object_update(body, how);
+    json_decref(how);
+    c->phase = AGENT_OVER;
+    agent_effects_event(out, "attempt_ended", body);
+    agent_effects_add(out, DO_FINISH);
+}
+
+/* --- starting ---------------------------------------------------------------------------*/
+
+static void on_launch(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (c->phase != AGENT_IDLE)
+        return;
+    c->job = in->launch;
+    c->launched_ms = in->now_ms;
+    pace_init(&c->pace, in->launch.history.last_step);
+    patience_init(&c->patience, &in->launch.budget, &in->launch.history);
+    remedy_init(&c->remedy, json_object_get(in->launch.plan, "remedies"),
+                in->launch.history.remedies);
+    c->job.history.fingerprint = c->job.refusal = NULL;
+    c->job.missing = NULL;
+    if (c->job.np > 0)
+        c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
+    int known = suspect_init(&c->suspect, in->launch.plan, in->launch.facts);
+    c->job.plan = c->job.facts = NULL;
+    if (in->launch.missing) {
+        agent_core_nobody_came(c, in, out);
+        return;
+    }
+    if (in->launch.refusal || !c->ranks || known < 0) {
+        c->blame.verdict.cause = in->launch.refusal ? CAUSE_CONFIG_ERROR : CAUSE_UNKNOWN;
+        agent_core_close(c, out, "failed", false, false,
+                      in->launch.refusal ? in->launch.refusal : "no memory for the ranks");
+        return;
+    }
+    agent_core_start(c, in, out);
+}
+
+static void on_spawned(struct agent_core *c, const struct agent_input *in,
+                       struct agent_effects *out)
+{
+    if (c->phase != AGENT_SPAWNING || in->spawn.generation != c->generation)
+        return;
+    json_t *pids = json_array();
+    for (int i = 0; i < c->job.np; i++) {
+        c->ranks[i].pid = in->spawn.pids[i];
+        c->ranks[i].alive = true;
+        json_array_append_new(pids, json_integer(in->spawn.pids[i]));
+    }
+    c->alive = c->job.np;
+    c->ranks_ms = in->now_ms;
+    c->phase = AGENT_RUNNING;
+    int64_t memory = in->spawn.snapshot_step;
+    int64_t from = memory > 0 ? memory : c->pace.checkpoint;
+    bool known = from >= 0;
+    json_t *body = json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
+                             c->job.np, "pids", pids, "resume_step",
+                             known ? json_integer(from) : json_null(), "fresh", !known);
+    if (body && c->keep)
+        json_object_set_new(body, "kept", json_integer(c->keep));
+    c->keep = 0;
+    agent_effects_event(out, "generation_started", body);
+}
+
+/* --- stopping ---------------------------------------------------------------------------*/
+
+/* Time is up for the present stage: the next, harsher one. */
+static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    if (c->stage == STAGE_FLAG && now_ms < c->kill_at) {
+        c->stage = STAGE_TERM;
+        agent_core_signal(out, SIGTERM);
+        agent_core_timer(c, out, c->kill_at);
+        return;
+    }
+    c->stage = STAGE_KILL;
+    agent_core_signal(out, SIGKILL);
+    agent_core_timer(c, out, now_ms + KILL_REPEAT_MS);
+}
+
+/* The person's or the controller's wish.  The engine gets half of the grace to act on the flag;
+ * a command knows SIGTERM only. */
+static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_ms, bool gently,
+                           struct agent_effects *out)
+{
+    c->kill_at = now_ms + (grace_ms > 0 ? grace_ms : 0);
+    c->stage = STAGE_FLAG;
+    agent_effects_add(out, DO_CONTROL)->command = "stop";
+    if (gently && grace_ms > 1)
+        agent_core_timer(c, out, now_ms + grace_ms / 2);
+    else
+        escalate(c, now_ms, out);
+}
+
+/* A checkpoint that takes long gets twice its time; who cannot wait that long kills us anyway. */
+static int64_t enough(const struct agent_core *c, const struct agent_input *in)
+{
+    const int64_t asked = in->stop.grace_ms, twice = 2 * c->pace.checkpoint_ms;
+    if (!in->stop.checkpoint || !c->job.engine || asked >= twice)
+        return asked;
+    return twice < LONGEST_GRACE_MS ? twice : LONGEST_GRACE_MS;
+}
+
+static void on_stop(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (c->phase == AGENT_CLOSING || c->phase == AGENT_OVER)
+        return;
+    bool again = c->stop_asked;
+    c->stop_asked = true;
+    if (!again) {
+        c->preempted = in->stop.preempted;
+        snprintf(c->stop_reason, sizeof(c->stop_reason), "%s",
+                 in->stop.reason ? in->stop.reason : "");
+        agent_effects_event(
+            out, "stop_asked",
+            json_pack("{s:s, s:b}", "reason", c->stop_reason, "checkpoint", in->stop.checkpoint));
+    }
+    switch (c->phase) {
+    case AGENT_IDLE:
+    case AGENT_BACKOFF:
+        agent_core_close(c, out, "stopped", false, false, c->stop_reason);
+        break;
+    case AGENT_SETUP:
+    case AGENT_RUNNING:
+        if (c->phase == AGENT_RUNNING)
+            c->phase = AGENT_ENDING;
+        stop_processes(c, in->now_ms, enough(c, in),
+                       in->stop.checkpoint && c->job.engine && c->phase != AGENT_SETUP, out);
+        break;
+    case AGENT_ENDING:
+        /* Asked again, or while ranks were being stopped: only ever sooner. */
+        if (c->stage < STAGE_KILL && in->now_ms + in->stop.grace_ms < c->kill_at)
+            stop_processes(c, in->now_ms, in->stop.grace_ms, false, out);
+        break;
+    default:
+        c->stop_grace_ms = in->stop.grace_ms; /* SPAWNING: acted on when they are there */
+        break;
+    }
+}
+
+/* --- when nothing of it is left ---------------------------------------------------------*/
+
+static void on_swept(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (!in->swept.clean && (c->phase == AGENT_ENDING || c->phase == AGENT_CLOSING)) {
+        c->not_clean = true;
+        char text[300];
+        snprintf(text, sizeof(text), "a process would not end: %.200s",
+                 in->swept.left ? in->swept.left : "unknown");
+        agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
+    }
+    if (c->phase == AGENT_CLOSING)
+        finish_attempt(c, in, out);
+    if (c->phase != AGENT_ENDING || c->stage != STAGE_SWEEP)
+        return;
+    if (c->done_seen && !c->blame.failed) {
+        agent_core_close(c, out, "succeeded", false, false, "the run is complete");
+    } else if (c->stop_asked) {
+        agent_core_close(c, out, "stopped", false, false, c->stop_reason);
+    } else if (c->blame.failed) {
+        agent_core_decide(c, in, out);
+    } else {
+        if (c->pace.step < 0) /* no step lines: all of the run that ended well was of use */
+            c->pace.productive_ms += in->now_ms - c->generation_ms;
+        agent_core_close(c, out, "succeeded", false, false, "every rank exited with code 0");
+    }
+}
+
+/* What could not even start, as a failure like any other. */
+static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out)
+{
+    if (c->phase != AGENT_SPAWNING || in->spawn.generation != c->generation)
+        return;
+    struct verdict v = {.cause = CAUSE_UNKNOWN, .retry_helps = true};
+    snprintf(v.detail, sizeof(v.detail), "%s", in->spawn.text ? in->spawn.text : "cannot start");
+    snprintf(v.text, sizeof(v.text), "%s", v.detail);
+    blame_set(&c->blame, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
+    agent_core_generation_over(c, in->now_ms, out);
+}
+
+static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
+                            struct agent_effects *out)
+{
+    if (c->phase != AGENT_SETUP)
+        return;
+    const struct agent_exit *e = &in->exited;
+    json_t *body = json_pack("{s:I}", "ms", (json_int_t)e->after_ms);
+    agent_event_add_exit(body, e);
+    agent_effects_event(out, "setup_done", body);
+    if (c->stop_asked) {
+        agent_core_close(c, out, "stopped", false, false, c->stop_reason);
+        return;
+    }
+    if (!e->signalled && e->exit_code == 0) {
+        c->setup_done = true;
+        agent_core_start(c, in, out);
+        return;
+    }
+    struct verdict v;
+    cause_classify(&v,
+                   &(struct evidence){.signalled = e->signalled,
+                                      .signo = e->signo,
+                                      .exit_code = e->exit_code,
+                                      .last_lines = e->last_lines},
+                   0);
+    snprintf(v.text, sizeof(v.text), "the setup %s%.60s%s%s", e->node ? "on " : "",
+             e->node ? e->node : "", e->node ? " " : "", v.detail);
+    blame_set(&c->blame, e, &v, in->now_ms);
+    char now[FINGERPRINT];
+    patience_fingerprint(now, "setup", e, v.detail, -1);
+    patience_failure(&c->patience, now, 0);
+    agent_core_decide(c, in, out);
+}
+
+static void on_timer(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    if (c->timer_at == 0 || in->now_ms < c->timer_at)
+        return;
+    c->timer_at = 0;
+    if (c->phase == AGENT_BACKOFF)
+        agent_core_start(c, in, out);
+    else if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT)
+        agent_core_stop_hanging(c, in->now_ms, out);
+    else if (c->phase == AGENT_RUNNING || (c->phase == AGENT_ENDING && c->stage == STAGE_PART))
+        agent_core_parting_late(c, in->now_ms, out);
+    else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
+        escalate(c, in->now_ms, out);
+        c->grace_over = c->stage == STAGE_KILL;
+    }
+}
+
+/* --- the machine ------------------------------------------------------------------------*/
+
+int agent_core_create(struct agent_core **out, struct err *err)
+{
+    struct agent_core *c = calloc(1, sizeof(*c));
+    if (!c)
+        return err_set(err, ERR_MEMORY, "no memory for an agent");
+    pace_init(&c->pace, 0);
+    *out = c;
+    return 0;
+}
+
+void agent_core_destroy(struct agent_core *c)
+{
+    if (!c)
+        return;
+    blame_clear(&c->blame);
+    pace_fini(&c->pace);
+    suspect_fini(&c->suspect);
+    remedy_fini(&c->remedy);
+    free(c->ranks);
+    free(c);
+}
+
+void agent_core_step(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    static void (*const handlers[])(struct agent_core *, const struct agent_input *,
+                                    struct agent_effects *) = {
+        [INPUT_LAUNCH] = on_launch,      [INPUT_SETUP_EXITED] = on_setup_exited,
+        [INPUT_SPAWNED] = on_spawned,    [INPUT_SPAWN_FAILED] = on_spawn_failed,
+        [INPUT_RANK_EXITED] = agent_core_exited,
+        [INPUT_PROGRESS] = agent_core_hear,
+        [INPUT_HANG] = agent_core_hang,
+        [INPUT_REPORTED] = agent_core_reported,
+        [INPUT_TIMER] = on_timer,        [INPUT_STOP] = on_stop,
+        [INPUT_SWEPT] = on_swept,        [INPUT_NODE_LOST] = agent_core_lose,
+    };
+    out->n = 0;
+    if (in->kind == INPUT_CHECKPOINT) {
+        if (c->phase == AGENT_RUNNING)
+            agent_effects_add(out, DO_CONTROL)->command = "checkpoint";
+        return;
+    }
+    handlers[in->kind](c, in, out);
+    /* A stop that came while the ranks were being started. */
+    if (c->stop_asked && c->phase == AGENT_RUNNING) {
+        c->phase = AGENT_ENDING;
+        stop_processes(c, in->now_ms, c->stop_grace_ms, false, out);
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core_generation_end.c - the account of a generation that has ended; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
+#include "agent/core/agent_core_internal.h"
+#include "agent/core/agent_effects.h"
+#include "agent/core/agent_event.h"
+#include "agent/core/cause.h"
+
+/* Where its time went; NULL when there were no ranks. */
+static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
+{
+    const struct pace *p = &c->pace;
+    const int64_t t0 = c->ranks_ms;
+    if (!t0)
+        return NULL;
+    const struct spell spell = {
+        .wall = now_ms - t0,
+        .started = p->started_ms ? p->started_ms - t0 : -1,
+        .fresh = p->fresh_ms ? p->fresh_ms - t0 : -1,
+        .last = p->last_step_ms ? p->last_step_ms - t0 : -1,
+        .failed = c->blame.failed ? c->blame.at_ms - t0 : -1,
+        .hung = c->blame.verdict.cause == CAUSE_HANG_INIT ||
+                c->blame.verdict.cause == CAUSE_HANG_STEP,
+    };
+    struct spending s = {0};
+    for (int i = 0; i < c->job.np; i++)
+        spending_rank(&s, &spell, &c->ranks[i].time);
+    return spending_print(&s);
+}
+
+void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    if (c->told)
+        return;
+    c->told = true;
+    json_t *held = pace_held(&c->pace);
+    if (held)
+        agent_effects_step(out, held);
+    int64_t gained = pace_gained(&c->pace);
+    if (c->blame.failed) {
+        char now[FINGERPRINT];
+        patience_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
+                             c->blame.verdict.detail, c->pace.step);
+        patience_failure(&c->patience, now, gained);
+        if (!agent_core_has_remedy(c))
+            suspect_failure(&c->suspect, &c->blame.verdict, &c->blame.exit, gained);
+    } else if (gained > 0) {
+        patience_progress(&c->patience);
+    }
+    /* What a person asked for is not success: some may even have had to be killed. */
+    const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
+                            : c->grace_over ? "stopped by SIGKILL: SIGTERM was not enough"
+                                            : "stopped as asked";
+    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience,
+                                                otherwise);
+    json_t *spent = time_spent(c, now_ms);
+    if (body && spent)
+        json_object_set(body, "spent", spent);
+    json_decref(spent);
+    agent_effects_event(out, "generation_ended", body);
+}
+
+void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    agent_core_tell_over(c, now_ms, out);
+    c->phase = AGENT_ENDING;
+    c->stage = STAGE_SWEEP;
+    agent_core_timer(c, out, 0);
+    agent_effects_add(out, DO_SWEEP)->generation = c->generation;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core_rank_end.c - a rank has ended, or stands still: whose end decides; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/core/agent_core_internal.h"
+#include "agent/core/agent_effects.h"
+#include "agent/core/agent_event.h"
+#include "agent/core/cause.h"
+
+enum {
+    REPORT_MS = 2500,        /* for a report of a hang: it may use a debugger */
+    HANG_GRACE_MS = 1500     /* then; who hangs will not come to a step boundary */
+};
+
+/* Did it end as we had asked?  A signal that we have not sent is its own. */
+static bool by_us(const struct agent_core *c, const struct agent_exit *e)
+{
+    int signo = e->signalled ? e->signo : e->exit_code > 128 ? e->exit_code - 128 : 0;
+    return c->phase == AGENT_ENDING && (signo == 0 || signo == SIGTERM || c->stage == STAGE_KILL);
+}
+
+void agent_core_exited(struct agent_core *c, const struct agent_input *in,
+                       struct agent_effects *out)
+{
+    const struct agent_exit *e = &in->exited;
+    bool ours = (c->phase == AGENT_RUNNING || c->phase == AGENT_ENDING) &&
+                e->generation == c->generation && e->rank >= 0 && e->rank < c->job.np;
+    if (!ours || !c->ranks[e->rank].alive)
+        return;
+    struct rank *r = &c->ranks[e->rank];
+    r->alive = false;
+    r->time = (struct spell_rank){in->now_ms - c->ranks_ms, e->init_ms, e->data_ms,
+                                  e->checkpoint_ms};
+    c->alive--;
+    json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
+                             "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
+    agent_event_add_exit(body, e);
+    if (body && c->blame.failed) /* in the wake of another's failure */
+        json_object_set_new(body, "cascade", json_true());
+    agent_effects_event(out, "rank_exited", body);
+
+    struct evidence evidence = {
+        .engine = c->job.engine,
+        .signalled = e->signalled,
+        .signo = e->signo,
+        .exit_code = e->exit_code,
+        .stop_asked = by_us(c, e),
+        .oom_killed = e->oom_killed,
+        .reported = r->reported[0] ? r->reported : NULL,
+        .text = r->text,
+        .last_lines = e->last_lines,
+        .kernel = e->kernel,
+    };
+    struct verdict v;
+    cause_classify(&v, &evidence, e->rank);
+    if (e->node)
+        snprintf(v.text, sizeof(v.text), "rank %d on %.60s %.180s", e->rank, e->node, v.detail);
+    /* What a command does when it is stopped is its own affair. */
+    if (c->job.engine || !c->stop_asked)
+        blame_consider(&c->blame, e, &v, in->now_ms);
+
+    agent_core_end_others(c, in->now_ms, out);
+    agent_core_join(c, in, out);
+}
+
+/* Nothing is stopped before the report is made, or has taken too long. */
+void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    const int generation = in->hang.generation;
+    if (c->phase != AGENT_RUNNING || (generation != 0 && generation != c->generation))
+        return;
+    struct verdict v = {.cause = in->hang.fault   ? CAUSE_GPU_FAULT
+                                 : in->hang.value ? CAUSE_NAN_LOSS
+                                 : in->hang.init  ? CAUSE_HANG_INIT
+                                                  : CAUSE_HANG_STEP,
+                        .retry_helps = true};
+    const char *text = in->hang.text ? in->hang.text : "a rank stands still";
+    snprintf(v.text, sizeof(v.text), "%s", text);
+    snprintf(v.detail, sizeof(v.detail), "%s", text);
+    snprintf(v.line, sizeof(v.line), "%s", in->hang.fault ? in->hang.fault : "");
+    blame_set(&c->blame,
+              &(struct agent_exit){
+                  .generation = c->generation, .rank = in->hang.rank, .none = true},
+              &v, in->now_ms);
+    agent_effects_event(out, in->hang.fault ? "gpu_fault" : "hang",
+                        json_pack("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
+                                  in->hang.rank >= 0 ? json_integer(in->hang.rank) : json_null(),
+                                  "cause", cause_name(v.cause), "text", v.text));
+    c->phase = AGENT_ENDING;
+    c->stage = STAGE_REPORT;
+    c->kill_at = in->now_ms + REPORT_MS + HANG_GRACE_MS;
+    agent_core_timer(c, out, in->now_ms + REPORT_MS);
+    agent_core_ask_report(c, true, out);
+}
+
+void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+{
+    agent_core_stop_cascade(c, now_ms, HANG_GRACE_MS, out);
+}
+
+void agent_core_reported(struct agent_core *c, const struct agent_input *in,
+                         struct agent_effects *out)
+{
+    if (in->reported.body && c->phase != AGENT_CLOSING && c->phase != AGENT_OVER) {
+        json_t *body = json_deep_copy(in->reported.body);
+        if (body)
+            json_object_set_new(body, "generation", json_integer(in->reported.generation));
+        agent_effects_event(out, "incident", body);
+    }
+    if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT &&
+        in->reported.generation == c->generation)
+        agent_core_stop_hanging(c, in->now_ms, out);
+}
+

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_core_restart.c - after a failure: again, with what changed, or no more; see agent_core.h
+ *
+ * Pure: no clock, no I/O.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/core/agent_core_internal.h"
+#include "agent/core/agent_effects.h"
+#include "agent/core/cause.h"
+
+__attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, const char *fmt, ...)
+{
+    size_t n = strlen(text);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text + n, size - n, fmt, ap);
+    va_end(ap);
+}
+
+/* A hang of ranks that have not once come as far as a step here: perhaps a path between them. */
+bool agent_core_has_remedy(const struct agent_core *c)
+{
+    return c->blame.verdict.cause == CAUSE_HANG_INIT && c->pace.best <= c->job.history.last_step &&
+           remedy_left(&c->remedy);
+}
+
+static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    int64_t delay = patience_wait_ms(&c->patience, in->jitter);
+    char text[800] = "", words[320];
+    add(text, sizeof(text), "%s", c->blame.verdict.text);
+    if (c->pace.checkpoint >= 0)
+        add(text, sizeof(text), "; the checkpoint of step %lld is resumed",
+            (long long)c->pace.checkpoint);
+    if (c->skip.back)
+        add(text, sizeof(text), "; the batch of step %lld will be left out",
+            (long long)c->skip.step + 1);
+    if (agent_core_has_remedy(c))
+        add(text, sizeof(text), "; the next start adds %s",
+            remedy_next(&c->remedy, words, sizeof(words)));
+    if (c->keep)
+        add(text, sizeof(text), "; %d of %d ranks go on in their processes", c->keep, c->job.np);
+    if (delay)
+        add(text, sizeof(text), "; it failed %lld times without progress",
+            (long long)c->patience.failures);
+    agent_effects_event(out, "restart_scheduled",
+                        json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
+                                  (json_int_t)delay, "text", text));
+    if (delay == 0) {
+        agent_core_start(c, in, out);
+        return;
+    }
+    c->phase = AGENT_BACKOFF;
+    agent_core_timer(c, out, in->now_ms + delay);
+}
+
+/* Not here: on another GPU, which is the controller's choice. */
+static void elsewhere(struct agent_core *c, struct agent_effects *out)
+{
+    char text[400];
+    const char *gpu = suspect_guilty(&c->suspect);
+    const char *often = c->suspect.proof ? "" : " twice in a row";
+    int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
+    if (gpu) {
+        snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is left out from now on", often, gpu);
+        agent_effects_event(out, "excluded",
+                            json_pack("{s:i, s:s, s:i, s:s, s:s+}", "generation", c->generation,
+                                      "gpu", gpu, "rank", c->suspect.guilty, "cause",
+                                      cause_name(c->blame.verdict.cause), "text",
+                                      c->blame.verdict.text, often));
+    }
+    agent_core_close(c, out, "failed", true, false, text);
+}
+
+/* A second NaN of the engine near the first. */
+static bool diverges(struct agent_core *c)
+{
+    const int rank = c->blame.exit.rank;
+    if (c->blame.verdict.cause != CAUSE_NAN_LOSS || !c->job.engine || c->blame.exit.none)
+        return false;
+    return !skip_ask(&c->skip, c->ranks[rank].failed_step);
+}
+
+/* A generation, or the setup, failed, and nothing of it is left. */
+void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
+{
+    char text[400];
+    if (c->lost) {
+        c->blame.verdict.cause = CAUSE_NODE_LOST;
+        agent_core_close(c, out, "failed", true, false, c->lost_text);
+    } else if (!c->blame.verdict.retry_helps) {
+        agent_core_close(c, out, "failed", false, false, c->blame.verdict.text);
+    } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean ||
+               suspect_guilty(&c->suspect)) {
+        elsewhere(c, out);
+    } else if (patience_ask(&c->patience, text, sizeof(text)) < 0) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
+        agent_core_close(c, out, "failed", false, true, text);
+    } else if (diverges(c)) {
+        snprintf(text, sizeof(text), "%s; this was so once before, and its batch was left out then",
+                 c->blame.verdict.text);
+        agent_core_close(c, out, "failed", false, false, text);
+    } else {
+        again(c, in, out);
+    }
+}

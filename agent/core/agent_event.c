@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_event.c - see agent_event.h */
+#include "agent/core/agent_event.h"
+
+#include "agent/core/agent_core.h"
+#include "agent/core/cause.h"
+#include "agent/core/progress_tracker.h"
+#include "agent/core/restart_policy.h"
+#include "agent/core/root_cause.h"
+
+void agent_event_add_exit(json_t *body, const struct agent_exit *e)
+{
+    if (!body || e->none)
+        return;
+    if (e->signalled)
+        json_object_set_new(body, "signal", json_integer(e->signo));
+    else
+        json_object_set_new(body, "exit_code", json_integer(e->exit_code));
+}
+
+json_t *agent_event_generation_ended(int generation, const struct blame *blame,
+                                     const struct pace *pace, const struct patience *patience,
+                                     const char *otherwise)
+{
+    bool failed = blame->failed;
+    json_t *body = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:s, s:O?}", "generation", generation,
+                             "cause", cause_name(blame->verdict.cause), "text",
+                             failed ? blame->verdict.text : otherwise, "rank",
+                             failed && blame->exit.rank >= 0 ? json_integer(blame->exit.rank)
+                                                             : json_null(), "step",
+                             pace->step >= 0 ? json_integer(pace->step) : json_null(), "gained",
+                             (json_int_t)pace_gained(pace), "fingerprint",
+                             failed ? patience->fingerprint : "", "evidence", blame->evidence);
+    agent_event_add_exit(body, &blame->exit);
+    if (body && blame->verdict.advice)
+        json_object_set_new(body, "advice", json_string(blame->verdict.advice));
+    return body;
+}
+
+json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
+                           const struct patience *patience)
+{
+    bool code = blame->failed && !blame->exit.signalled && !blame->exit.none;
+    return json_pack(
+        "{s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "cause", cause_name(blame->verdict.cause), "step",
+        pace->best > 0 ? json_integer(pace->best) : json_null(), "exit_code",
+        code ? json_integer(blame->exit.exit_code) : json_null(), "productive_ms",
+        (json_int_t)pace->productive_ms, "fingerprint", patience->fingerprint, "same_fingerprint",
+        (json_int_t)patience->same, "failures_without_progress", (json_int_t)patience->failures);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* agent_event.h - the bodies of the agent's events about an end: of a rank, a generation, an attempt
+ *
+ * Pure: no clock, no I/O.
+ * All return a new object, or NULL when memory ran out.
+ */
+#ifndef AGENT_CORE_AGENT_EVENT_H
+#define AGENT_CORE_AGENT_EVENT_H
+
+#include <jansson.h>
+
+struct agent_exit;
+struct blame;
+struct pace;
+struct patience;
+
+/* Adds exit_code or signal, if it has ended. */
+void agent_event_add_exit(json_t *body, const struct agent_exit *e);
+
+/* The body of generation_ended; `otherwise` is said of one that did not fail. */
+json_t *agent_event_generation_ended(int generation, const struct blame *blame,
+                                     const struct pace *pace, const struct patience *patience,
+                                     const char *otherwise);
+
+/* The part of attempt_ended's body that is not about how it was decided. */
+json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
+                           const struct patience *patience);
+
+#endif

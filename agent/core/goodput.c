@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* goodput.c - see goodput.h */
+#include "agent/core/goodput.h"
+
+static const char *const names[BUCKETS] = {
+    [BUCKET_PRODUCTIVE] = "productive", [BUCKET_REPLAYED] = "replayed",
+    [BUCKET_INIT] = "init",             [BUCKET_DATA] = "data",
+    [BUCKET_CHECKPOINT] = "checkpoint", [BUCKET_HANG] = "hang",
+    [BUCKET_RESTART] = "restart",       [BUCKET_QUEUED] = "queued",
+    [BUCKET_PAUSED] = "paused",
+};
+
+const char *bucket_name(enum bucket bucket)
+{
+    return names[bucket];
+}
+
+void spending_put(struct spending *s, enum bucket bucket, int64_t ms)
+{
+    if (ms <= 0)
+        return;
+    s->ms[bucket] += ms;
+    s->rank_ms += ms;
+}
+
+void spending_add(struct spending *sum, const struct spending *s)
+{
+    sum->rank_ms += s->rank_ms;
+    for (int i = 0; i < BUCKETS; i++)
+        sum->ms[i] += s->ms[i];
+}
+
+bool spending_adds_up(const struct spending *s)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        if (s->ms[i] < 0)
+            return false;
+        sum += s->ms[i];
+    }
+    return sum == s->rank_ms;
+}
+
+static int64_t within(int64_t at, int64_t low, int64_t high)
+{
+    return at < low ? low : at > high ? high : at;
+}
+
+/* From working time: `ms` of it, from both kinds in proportion, to another bucket. */
+static void move(int64_t *fresh, int64_t *again, struct spending *s, enum bucket to, int64_t ms)
+{
+    int64_t both = *fresh + *again;
+    ms = within(ms, 0, both);
+    if (ms == 0)
+        return;
+    int64_t of_fresh = (int64_t)((double)ms * (double)*fresh / (double)both);
+    of_fresh = within(of_fresh, ms - *again, *fresh);
+    *fresh -= of_fresh;
+    *again -= ms - of_fresh;
+    spending_put(s, to, ms);
+}
+
+void spending_rank(struct spending *s, const struct spell *spell, const struct spell_rank *rank)
+{
+    const int64_t wall = spell->wall > 0 ? spell->wall : 0;
+    const int64_t exit = within(rank->exit, 0, wall);
+    /* Work ends with the last step where it failed after that; else with the rank. */
+    const int64_t noticed = spell->failed < 0 ? exit : within(spell->failed, 0, exit);
+    const int64_t begin = within(rank->init_ms > 0 ? rank->init_ms : spell->started, 0, noticed);
+    const int64_t last = spell->failed < 0 ? noticed : within(spell->last, begin, noticed);
+    const int64_t turn = spell->fresh < 0 ? last : within(spell->fresh, begin, last);
+    int64_t fresh = last - turn, again = turn - begin;
+
+    if (spell->started < 0 && spell->failed < 0) {      /* of use, all of it: it ended well */
+        fresh = noticed - begin;
+        again = 0;
+    }
+    spending_put(s, BUCKET_INIT, begin);
+    move(&fresh, &again, s, BUCKET_DATA, rank->data_ms);
+    move(&fresh, &again, s, BUCKET_CHECKPOINT, rank->checkpoint_ms);
+    spending_put(s, BUCKET_PRODUCTIVE, fresh);
+    spending_put(s, BUCKET_REPLAYED, again);
+    spending_put(s, spell->hung ? BUCKET_HANG : BUCKET_REPLAYED, noticed - last);
+    spending_put(s, BUCKET_RESTART, wall - noticed);
+}
+
+json_t *spending_print(const struct spending *s)
+{
+    json_t *body = json_pack("{s:I}", "rank_ms", (json_int_t)s->rank_ms);
+    for (int i = 0; i < BUCKETS && body; i++)
+        json_object_set_new(body, names[i], json_integer(s->ms[i]));
+    return body;
+}
+
+int spending_parse(struct spending *s, const json_t *body)
+{
+    const json_t *all = json_object_get(body, "rank_ms");
+    *s = (struct spending){ .rank_ms = json_integer_value(all) };
+    for (int i = 0; i < BUCKETS; i++)
+        s->ms[i] = json_integer_value(json_object_get(body, names[i]));
+    return json_is_integer(all) && spending_adds_up(s) ? 0 : -1;
+}

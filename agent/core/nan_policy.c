@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nan_policy.c - see nan_policy.h */
+#include "agent/core/nan_policy.h"
+
+bool skip_ask(struct skip *s, int64_t step)
+{
+    if (step < 0)
+        return true; /* nothing can be left out: patience decides */
+    if (s->any && step <= s->step + SKIP_NEAR)
+        return false;
+    *s = (struct skip){.any = true, .step = step, .back = true};
+    return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nan_policy.h - a loss of NaN: once more without the batch that made it, then no more
+ *
+ * Pure: no clock, no I/O.
+ * The first time all go back to the newest checkpoint (not to the snapshot in memory, which
+ * may be spoilt already) and leave out the step that failed.  Another NaN within SKIP_NEAR steps
+ * of it is no accident of one batch: the run diverges, and trying on would waste time.
+ */
+#ifndef AGENT_CORE_NAN_POLICY_H
+#define AGENT_CORE_NAN_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SKIP_NEAR = 100 };
+
+struct skip {
+    bool    any;  /* a step is to be left out */
+    int64_t step; /* this one: so many were done before it */
+    bool    back; /* the next generation begins at a checkpoint, not from memory */
+};
+
+/* It failed at this step (-1: not known). False: enough. */
+bool skip_ask(struct skip *s, int64_t step);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nccl_fallback.c - see nccl_fallback.h */
+#include "agent/core/nccl_fallback.h"
+
+#include <stdio.h>
+
+void remedy_init(struct remedy *r, const json_t *list, int used)
+{
+    const int n = (int)json_array_size(list);
+    *r = (struct remedy){.list = n ? json_deep_copy(list) : NULL,
+                         .used = used < 0 ? 0 : used < n ? used : n};
+}
+
+void remedy_fini(struct remedy *r)
+{
+    json_decref(r->list);
+    *r = (struct remedy){0};
+}
+
+static const char *text(const json_t *row, const char *key)
+{
+    const char *s = json_string_value(json_object_get(row, key));
+    return s ? s : "";
+}
+
+bool remedy_left(const struct remedy *r)
+{
+    return (size_t)r->used < json_array_size(r->list);
+}
+
+const char *remedy_next(struct remedy *r, char *words, size_t size)
+{
+    const json_t *row = json_array_get(r->list, (size_t)r->used++);
+    snprintf(words, size, "%s=%s: %s (%s)", text(row, "name"), text(row, "value"), text(row, "why"),
+             text(row, "fact"));
+    return words;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nccl_fallback.h - after a hang before the first step: the same again, but for one variable
+ *
+ * Pure: no clock, no I/O.
+ * The list comes with the plan (agent/plan_remedy.c), the likeliest first.  Each such hang
+ * puts the next one to those before; what helped stays, for all starts of the job.
+ */
+#ifndef AGENT_CORE_NCCL_FALLBACK_H
+#define AGENT_CORE_NCCL_FALLBACK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct remedy {
+    json_t *list; /* of {name, value, why, fact}, or NULL */
+    int     used; /* so many of them are set, from the first on */
+};
+
+/* list: of the plan, or NULL; used: by an earlier attempt. */
+void remedy_init(struct remedy *r, const json_t *list, int used);
+void remedy_fini(struct remedy *r);
+
+bool remedy_left(const struct remedy *r);
+/* One more from now on, which must be left; returns `words`, for a person. */
+const char *remedy_next(struct remedy *r, char *words, size_t size);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress_tracker.c - see progress_tracker.h */
+#include "agent/core/progress_tracker.h"
+
+#include <math.h>
+
+#include "agent/core/rank_line.h"
+
+enum { STEP_EVENT_MS = 1000 };
+
+void pace_init(struct pace *p, int64_t best)
+{
+    *p = (struct pace){.steps = -1, .best = best, .checkpoint = -1};
+    pace_begin(p);
+}
+
+void pace_fini(struct pace *p)
+{
+    json_decref(p->held);
+    p->held = NULL;
+}
+
+void pace_begin(struct pace *p)
+{
+    p->step = -1;
+    p->best_before = p->best;
+    p->loss = p->lr = p->samples_per_s = p->step_ms = NAN;
+    p->last_step_ms = p->event_ms = p->started_ms = p->fresh_ms = 0;
+}
+
+int64_t pace_gained(const struct pace *p)
+{
+    return p->best > p->best_before ? p->best - p->best_before : 0;
+}
+
+static void reach(struct pace *p, int64_t step, int64_t now_ms)
+{
+    if (step > p->best) {
+        if (p->last_step_ms)
+            p->productive_ms += now_ms - p->last_step_ms;
+        p->best = step;
+        if (!p->fresh_ms)
+            p->fresh_ms = p->last_step_ms ? p->last_step_ms : now_ms;
+    }
+    if (step > p->step)
+        p->step = step;
+    p->last_step_ms = now_ms;
+}
+
+void pace_started(struct pace *p, const json_t *line, int64_t now_ms)
+{
+    p->steps = rank_line_int(line, "steps", p->steps);
+    p->step = rank_line_int(line, "resume_step", p->step);
+    if (p->step > 0 && p->step > p->checkpoint)
+        p->checkpoint = p->step;
+    p->last_step_ms = p->started_ms = now_ms;
+}
+
+json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t now_ms)
+{
+    int64_t step = rank_line_int(line, "step", -1);
+    if (step < 0)
+        return NULL;
+    reach(p, step, now_ms);
+    p->steps = rank_line_int(line, "steps", p->steps);
+    p->loss = rank_line_number(line, "loss");
+    p->lr = rank_line_number(line, "lr");
+    p->samples_per_s = rank_line_number(line, "samples_per_s");
+    p->step_ms = rank_line_number(line, "step_ms");
+    json_decref(p->held);
+    p->held =
+        rank_line_relay(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
+    if (p->event_ms && now_ms - p->event_ms < STEP_EVENT_MS)
+        return NULL;
+    p->event_ms = now_ms;
+    return pace_held(p);
+}
+
+json_t *pace_held(struct pace *p)
+{
+    json_t *held = p->held;
+    p->held = NULL;
+    return held;
+}
+
+int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms)
+{
+    int64_t step = rank_line_int(line, "step", -1);
+    if (step < 0)
+        return -1;
+    const double ms = rank_line_number(line, "ms");
+    p->checkpoint_ms = ms > 0 && ms < 1e9 ? (int64_t)ms : 0;
+    if (step > p->checkpoint)
+        p->checkpoint = step;
+    if (step > p->best)
+        reach(p, step, now_ms);
+    return 0;
+}
+
+void pace_done(struct pace *p, const json_t *line, int64_t now_ms)
+{
+    int64_t step = rank_line_int(line, "step", p->step);
+    if (step >= 0)
+        reach(p, step, now_ms);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress_tracker.h - how far a run is and how fast, from the lines of its first rank
+ *
+ * Pure: no clock, no I/O.
+ * Lines are outside data: a field of the wrong type counts as absent.
+ * Step events are thinned to one a second; the newest one held back is kept for
+ * the end of the generation, so that the last step is never missing.
+ */
+#ifndef AGENT_CORE_PROGRESS_TRACKER_H
+#define AGENT_CORE_PROGRESS_TRACKER_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct pace {
+    int64_t step, steps;   /* of this generation; -1 = not known */
+    int64_t best;          /* the furthest ever, earlier attempts included */
+    int64_t best_before;   /* ... before this generation */
+    int64_t checkpoint;    /* newest of this attempt, -1 = none */
+    int64_t checkpoint_ms; /* that writing the last one took; 0 = not known */
+    double  loss, lr, samples_per_s, step_ms; /* NAN = not known */
+    int64_t productive_ms; /* spent on steps that were new */
+    int64_t last_step_ms, event_ms;
+    int64_t started_ms;    /* of this generation: when it began ... */
+    int64_t fresh_ms;      /* ... and when its steps began to be new; 0 = not yet */
+    json_t *held;
+};
+
+void pace_init(struct pace *p, int64_t best);
+void pace_fini(struct pace *p);
+void pace_begin(struct pace *p);              /* a new generation */
+int64_t pace_gained(const struct pace *p);    /* new steps of this generation */
+
+void pace_started(struct pace *p, const json_t *line, int64_t now_ms);
+/* The body of a step event, or NULL when this one is held back. */
+json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t now_ms);
+json_t *pace_held(struct pace *p);            /* the one held back, or NULL */
+/* -1: the line names no step. */
+int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms);
+void pace_done(struct pace *p, const json_t *line, int64_t now_ms);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rank_line.h - fields of a line that a rank wrote (engine/contract/progress.h)
+ *
+ * Pure: no clock, no I/O.
+ * A line is outside data: a field of the wrong type counts as absent.
+ */
+#ifndef AGENT_CORE_RANK_LINE_H
+#define AGENT_CORE_RANK_LINE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+int64_t rank_line_int(const json_t *line, const char *key, int64_t missing);
+double rank_line_number(const json_t *line, const char *key);       /* NAN: absent */
+const char *rank_line_text(const json_t *line, const char *key);    /* NULL: absent */
+
+/* {generation, the named fields of the line or null}; keys: "step loss ...".  A new object, or
+ * NULL when memory ran out. */
+json_t *rank_line_relay(int generation, const json_t *line, const char *keys);
+
+#endif

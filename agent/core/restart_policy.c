@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* restart_policy.c - see restart_policy.h */
+#include "agent/core/restart_policy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/core/agent_core.h"
+
+void patience_init(struct patience *p, const struct agent_budget *budget,
+                   const struct agent_history *history)
+{
+    *p = (struct patience){.restarts = budget->restarts,
+                           .backoff_min_ms = budget->backoff_min_ms,
+                           .backoff_max_ms = budget->backoff_max_ms,
+                           .no_progress = budget->no_progress,
+                           .failures = history->failures_without_progress,
+                           .same = history->same_fingerprint};
+    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s",
+             history->fingerprint ? history->fingerprint : "");
+}
+
+void patience_progress(struct patience *p)
+{
+    p->failures = p->same = 0;
+    p->fingerprint[0] = '\0';
+}
+
+void patience_failure(struct patience *p, const char *fingerprint, int64_t gained)
+{
+    if (gained > 0)
+        patience_progress(p);
+    else
+        p->failures++;
+    p->same = strcmp(fingerprint, p->fingerprint) == 0 ? p->same + 1 : 1;
+    snprintf(p->fingerprint, sizeof(p->fingerprint), "%s", fingerprint);
+}
+
+int64_t patience_wait_ms(const struct patience *p, double jitter)
+{
+    if (p->failures < 2)
+        return 0;
+    int64_t d = p->backoff_min_ms, max = p->backoff_max_ms;
+    for (int64_t i = 2; i < p->failures && d < max; i++)
+        d *= 2;
+    d += (int64_t)((double)d * jitter / 4);
+    return d < max ? d : max;
+}
+
+int patience_ask(const struct patience *p, char *why, size_t size)
+{
+    why[0] = '\0';
+    if (p->restarts == 0)
+        return -1;
+    if (p->no_progress > 0 && p->failures > 0 && p->same >= p->no_progress) {
+        snprintf(why, size, "the same failure %lld times without progress: ", (long long)p->same);
+        return -1;
+    }
+    if (p->failures > p->restarts) {
+        snprintf(why, size, "all %lld restarts without progress are used up, the last failure: ",
+                 (long long)p->restarts);
+        return -1;
+    }
+    return 0;
+}
+
+void patience_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
+                          const char *detail, int64_t step)
+{
+    const bool blank = strcmp(cause, "gpu_oom") != 0;
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (const unsigned char *p = (const unsigned char *)detail; *p; p++) {
+        unsigned char c = blank && *p >= '0' && *p <= '9' ? '#' : *p;
+        h = (h ^ c) * UINT64_C(0x100000001b3);
+    }
+    snprintf(out, FINGERPRINT, "%s:%s%d:%08x@%lld", cause, e->signalled ? "signal" : "exit",
+             e->signalled ? e->signo : e->exit_code, (unsigned)(h ^ h >> 32), (long long)step);
+}

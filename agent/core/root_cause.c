@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* root_cause.c - see root_cause.h */
+#include "agent/core/root_cause.h"
+
+#include <string.h>
+
+enum {
+    EVIDENCE_LINES = 20,
+    CLOSE_CALL_MS = 200 /* failures nearer than this may have been seen in the wrong order */
+};
+
+/* A string of any bytes; what is not UTF-8 becomes '?'. */
+static json_t *text_value(const char *text, size_t len)
+{
+    json_t *v = json_stringn(text, len);
+    if (v)
+        return v;
+    char safe[512];
+    size_t n = len < sizeof(safe) ? len : sizeof(safe);
+    for (size_t i = 0; i < n; i++)
+        safe[i] = (unsigned char)text[i] < 0x80 && text[i] ? text[i] : '?';
+    return json_stringn(safe, n);
+}
+
+/* The last lines of a text as an array, valid UTF-8 whatever it was. */
+static json_t *last_lines(const char *text, int most)
+{
+    json_t *lines = json_array();
+    if (!text || !lines)
+        return lines;
+    size_t end = strlen(text);
+    while (end && text[end - 1] == '\n')
+        end--;
+    while (end > 0 && (int)json_array_size(lines) < most) {
+        size_t at = end;
+        while (at && text[at - 1] != '\n')
+            at--;
+        size_t len = end - at < 500 ? end - at : 500;
+        json_array_insert_new(lines, 0, text_value(text + at, len));
+        end = at ? at - 1 : 0;
+    }
+    return lines;
+}
+
+void blame_clear(struct blame *b)
+{
+    json_decref(b->evidence);
+    *b = (struct blame){0};
+}
+
+void blame_set(struct blame *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms)
+{
+    blame_clear(b);
+    *b = (struct blame){.failed = true,
+                        .at_ms = now_ms,
+                        .verdict = *v,
+                        .exit = *e,
+                        .evidence = last_lines(e->last_lines, EVIDENCE_LINES)};
+    b->exit.last_lines = b->exit.kernel = NULL;
+}
+
+void blame_consider(struct blame *b, const struct agent_exit *e, const struct verdict *v,
+                    int64_t now_ms)
+{
+    if (v->cause == CAUSE_NONE)
+        return;
+    if (!b->failed || (b->verdict.echo && !v->echo && now_ms - b->at_ms < CLOSE_CALL_MS))
+        blame_set(b, e, v, now_ms);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* root_cause.h - which rank's end decides why a generation failed
+ *
+ * Pure: no clock, no I/O.
+ * The first failure counts, later ones are cascade; but a rank that only
+ * says its peer is gone may be heard before that peer: a plainer cause within
+ * a moment takes its place.
+ */
+#ifndef AGENT_CORE_ROOT_CAUSE_H
+#define AGENT_CORE_ROOT_CAUSE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/core/agent_core.h"
+#include "agent/core/cause.h"
+
+struct blame {
+    bool              failed;
+    int64_t           at_ms;
+    struct verdict    verdict;
+    struct agent_exit exit;     /* its texts are not kept */
+    json_t           *evidence; /* the last lines, an array, or NULL */
+};
+
+void blame_clear(struct blame *b);
+void blame_set(struct blame *b, const struct agent_exit *e, const struct verdict *v,
+               int64_t now_ms);
+/* Takes it only if it decides. */
+void blame_consider(struct blame *b, const struct agent_exit *e, const struct verdict *v,
+                    int64_t now_ms);
+
+#endif

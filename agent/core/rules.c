@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rules.c - the table, and how it is read; see rules.h */
+#include "agent/core/rules.h"
+
+#include <ctype.h>
+#include <regex.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { LINE_MAX_BYTES = 2000 };
+
+/* clang-format off */
+static const struct rule rules[] = {
+    /* --- the scheduler says so --- */
+    {"slurm.time", RULE_PROOF, CAUSE_TIME_LIMIT,
+     "CANCELLED AT .* DUE TO TIME LIMIT|[Jj]ob killed: walltime .* exceeded|TERM_RUNLIMIT",
+     "ask for a longer time, or for checkpoints more often (checkpoint.every)"},
+    {"slurm.node", RULE_PROOF, CAUSE_NODE_LOST,
+     "CANCELLED AT .* DUE TO NODE FAILURE|srun: error: Node failure on",
+     NULL},
+    {"slurm.oom", RULE_PROOF, CAUSE_HOST_OOM,
+     "[Dd]etected [0-9]+ oom[-_]kill event|task [0-9]+: Out Of Memory",
+     "ask for more memory, or use fewer data workers"},
+    {"slurm.preempted", RULE_PROOF, CAUSE_PREEMPTED,
+     "DUE TO PREEMPTION|CANCELLED AT|[Pp]reemption notice|[Ss]pot (instance )?interruption|"
+     "TERM_PREEMPT",
+     NULL},
+
+    /* --- the kernel and the GPU --- */
+    {"kernel.xid", RULE_PROOF, CAUSE_GPU_FAULT,
+     "NVRM: Xid \\(.*\\): (46|48|62|64|74|79|95|119|120|140),?",
+     "do not use this GPU until it was reset or replaced"},
+    {"kernel.sxid", RULE_PROOF, CAUSE_GPU_FAULT,
+     "SXid \\(PCI:[^)]*\\): [0-9]+, Fatal",
+     "the NVSwitch of this node needs a look"},
+    {"kernel.oom", RULE_PROOF, CAUSE_HOST_OOM,
+     "Out of memory: Killed process|oom-kill:|Memory cgroup out of memory",
+     "use fewer data workers, a smaller batch, or a machine with more memory"},
+    {"gpu.ecc", RULE_PROOF, CAUSE_GPU_FAULT,
+     "uncorrectable ECC error|ECC_UNCORRECTABLE|ECCUncorrectable",
+     "do not use this GPU until it was reset or replaced"},
+    {"gpu.nvlink", RULE_PROOF, CAUSE_GPU_FAULT,
+     "uncorrectable NVLink error|NvlinkUncorrectable",
+     "an NVLink of this node is broken"},
+    {"gpu.lost", RULE_PROOF, CAUSE_GPU_FAULT,
+     "GPU is lost|fallen off the bus|device is lost",
+     "the node needs a reboot"},
+    {"gpu.fabric", RULE_PROOF, CAUSE_GPU_FAULT,
+     "system not yet initialized|SYSTEM_NOT_READY|P2P is disabled between NVLINK connected GPUs",
+     "see that nvidia-fabricmanager runs on the node"},
+    {"gpu.busy", RULE_PROOF, CAUSE_GPU_FAULT,
+     "CUDA-capable device\\(s\\) is/are busy or unavailable",
+     "another process holds the GPU: nvidia-smi shows which"},
+    {"gpu.nvml", RULE_PROOF, CAUSE_GPU_FAULT,
+     "Failed to initialize NVML: Unknown Error",
+     "the container has lost its GPUs: start it anew"},
+
+    /* --- memory --- */
+    {"nccl.duplicate", RULE_PROOF, CAUSE_DUPLICATE_GPU,
+     "Duplicate GPU detected|Multiple Ranks are using the same GPU",
+     "ask for at most one rank per GPU (resources.ranks: auto), and let each use cuda:LOCAL_RANK"},
+    {"cuda.oom", RULE_PROOF, CAUSE_GPU_OOM,
+     "CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|"
+     "CU(BLAS|DNN)_STATUS_ALLOC_FAILED|HIP out of memory|RESOURCE_EXHAUSTED: Out of memory|"
+     "Cuda failure [0-9 ]*'out of memory'",
+     "a smaller micro-batch, or activations that are computed again"},
+    {"shm.full", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "out of shared memory|failed to extend /dev/shm|shared memory segment.*No space|"
+     "/dev/shm/.*(No space left|\\(28\\))",
+     "/dev/shm is too small: in Docker use --shm-size, or set num_workers=0"},
+    {"nccl.memlock", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "Call to ibv_(reg_mr|create_qp|create_cq)[a-z_0-9]* failed",
+     "RDMA needs locked memory: ulimit -l unlimited on the nodes"},
+    {"host.oom", RULE_PROOF, CAUSE_HOST_OOM,
+     "^MemoryError|DefaultCPUAllocator: |Cannot allocate memory|std::bad_alloc|_ArrayMemoryError|"
+     "DataLoader worker \\(pid.*\\) is killed by signal: Killed",
+     "use fewer data workers, a smaller batch, or a machine with more memory"},
+
+    /* --- disks and files --- */
+    {"disk.full", RULE_PROOF, CAUSE_DISK_FULL,
+     "No space left on device|[Dd]isk quota exceeded|\\[Errno 28\\]|\\[Errno 122\\]",
+     "free some space; checkpoint.keep says how many checkpoints stay"},
+    {"disk.io", RULE_AGAIN, CAUSE_DATA_ERROR,
+     "\\[Errno 5\\] Input/output error|Stale file handle|Transport endpoint is not connected",
+     "a disk or a network file system fails: look at the kernel's log of the node"},
+    {"checkpoint.torn", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
+     "PytorchStreamReader failed|failed finding central directory|archive is corrupted|"
+     "HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|UnpicklingError|"
+     "EOFError: Ran out of input",
+     "the file is cut short: go on from the checkpoint before it"},
+    {"checkpoint.shape", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
+     "Error\\(s\\) in loading state_dict|Missing key\\(s\\) in state_dict|size mismatch for ",
+     "the checkpoint is of another model: compare the configurations"},
+    {"checkpoint.write", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
+     "PytorchStreamWriter failed writing|unexpected pos [0-9]+ vs [0-9]+",
+     "see that the disk of the checkpoints has room and answers"},
+
+    /* --- numbers --- */
+    {"loss.nan", RULE_PROOF, CAUSE_NAN_LOSS,
+     "[Ll]oss is (nan|NaN|inf)|NaN or Inf found|FloatingPointError|[Nn]on-finite (loss|gradient|"
+     "norm)|is non-finite|"
+     "AssertionError: .*([Nn]a[Nn]|isfinite)|returned nan values",
+     "a smaller learning rate, a longer warm-up or gradient clipping"},
+
+    /* --- what was asked for cannot be --- */
+    {"python.import", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "^(ModuleNotFoundError|ImportError): ",
+     "install it in setup:, or start the right Python environment in run:"},
+    {"python.syntax", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "^(SyntaxError|IndentationError|TabError): ",
+     NULL},
+    {"python.script", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "can't open file '[^']*': \\[Errno 2\\]",
+     "see workdir: and the path in run:"},
+    {"python.arguments", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     ": error: (unrecognized arguments|the following arguments are required|argument )",
+     NULL},
+    {"yaml.wrong", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "yaml\\.(scanner|parser|constructor)\\.",
+     NULL},
+    {"hub.access", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "401 Client Error|403 Client Error|GatedRepoError|RepositoryNotFoundError|"
+     "api_key not configured",
+     "a token is missing: name it under secrets:"},
+    {"hub.name", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "is not a local folder and is not a valid model identifier",
+     NULL},
+    {"system.library", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "error while loading shared libraries|version `GLIBC[^']*' not found|undefined symbol: ",
+     "the libraries on this node are not those it was built with"},
+    {"cuda.none", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "no CUDA-capable device is detected|Found no NVIDIA driver|No CUDA GPUs are available",
+     "there is no GPU here: look at `jobctl nodes`"},
+    {"cuda.driver", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "driver version is insufficient|Driver/library version mismatch|"
+     "forward compatibility was attempted",
+     "driver and CUDA libraries do not fit; after an upgrade the node needs a reboot"},
+    {"cuda.arch", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "no kernel image is available",
+     "this build has no code for this GPU"},
+    {"cuda.ordinal", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "invalid device ordinal",
+     "there are more ranks than GPUs that they see: resources.ranks: auto"},
+    {"nccl.interface", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "[Nn]o (socket |usable listening )?interface found",
+     "NCCL_SOCKET_IFNAME names no interface of this node: leave it out"},
+    {"nccl.version", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "Mismatched NCCL version|NCCL version mismatch",
+     "all nodes need the same NCCL"},
+    {"nccl.gid", RULE_PROOF, CAUSE_CONFIG_ERROR,
+     "Call to ibv_modify_qp failed",
+     "the RDMA address does not reach the peer: see NCCL_IB_GID_INDEX"},
+
+    /* --- the data --- */
+    {"data.image", RULE_PROOF, CAUSE_DATA_ERROR,
+     "UnidentifiedImageError|image file is truncated|broken data stream when reading image|"
+     "cannot identify image file",
+     "a file of the data set is damaged"},
+    {"data.archive", RULE_PROOF, CAUSE_DATA_ERROR,
+     "tarfile\\.ReadError|BadZipFile|ArrowInvalid|CRC check failed|zlib\\.error",
+     "a shard of the data set is damaged"},
+    {"data.missing", RULE_PROOF, CAUSE_DATA_ERROR,
+     "^FileNotFoundError: |^NotADirectoryError: ",
+     "see that the path exists on this node"},
+
+    /* --- ranks that do not find each other, or run apart --- */
+    {"desync", RULE_PROOF, CAUSE_DESYNC,
+     "[Dd]esync(ed)?: rank|mismatch between collectives on ranks|Mismatched collective|"
+     "Rank [0-9]+ is running collective: .* but Rank [0-9]+ is running",
+     NULL},
+    {"port", RULE_PROOF, CAUSE_NCCL_ERROR,
+     "[Aa]ddress already in use|EADDRINUSE|errno: 98",
+     "use MASTER_PORT as it is given: it is a free one in each generation"},
+    {"rendezvous", RULE_ECHO, CAUSE_HANG_INIT,
+     "did not come within [0-9.]+ s|waiting for clients|RendezvousTimeoutError|"
+     "RendezvousConnectionError|"
+     "client socket has (timed out|failed to connect)|DistStoreError|wait timeout after [0-9]+ ?ms",
+     "a rank did not come up, or a firewall stands between: look at the logs of the others"},
+    {"nccl.link", RULE_PROOF, CAUSE_NCCL_ERROR,
+     "Got completion from peer .* (status=.*\\(?12|error 12)|async fatal event",
+     "an RDMA link or its peer has failed"},
+
+    /* --- crashes --- */
+    {"torchrun.signal", RULE_PROOF, CAUSE_RANK_CRASH,
+     "Signal [0-9]+ \\(SIG(KILL|SEGV|BUS|ABRT|ILL|FPE)\\) received by PID",
+     NULL},
+    {"python.fatal", RULE_PROOF, CAUSE_RANK_CRASH,
+     "^Fatal Python error: (Segmentation fault|Bus error|Illegal instruction)",
+     NULL},
+    {"heap", RULE_PROOF, CAUSE_RANK_CRASH,
+     "double free or corruption|malloc\\(\\): |free\\(\\): invalid|corrupted size vs\\. prev_size|"
+     "stack smashing detected",
+     NULL},
+    {"cuda.launch", RULE_PROOF, CAUSE_GPU_FAULT,
+     "unspecified launch failure",
+     NULL},
+
+    /* --- echoes: somebody else had failed, or hangs --- */
+    {"torch.first", RULE_ECHO, CAUSE_HANG_INIT,
+     "Watchdog caught collective operation timeout: WorkNCCL\\(SeqNum=1,",
+     "the first collective stood still: the path between the GPUs, or a rank that never came to it"},
+    {"torch.watchdog", RULE_ECHO, CAUSE_HANG_STEP,
+     "Watchdog caught collective operation timeout|watchdog got stuck for|Timeout at NCCL work|"
+     "is stuck or far behind",
+     "the rank that never entered the collective is to blame, not this one"},
+    {"gloo.timeout", RULE_ECHO, CAUSE_HANG_STEP,
+     "Timed out waiting [0-9]+ ?ms for (recv|send) operation",
+     NULL},
+    {"torch.sigterm", RULE_ECHO, CAUSE_PREEMPTED,
+     "got signal: 15|SignalException: Process [0-9]+ got signal|Received 15 death signal|"
+     "Received Signals\\.SIGTERM",
+     NULL},
+    {"nccl.system", RULE_ECHO, CAUSE_NCCL_ERROR,
+     "ncclSystemError|unhandled system error",
+     NULL},
+    {"nccl.remote", RULE_ECHO, CAUSE_NCCL_ERROR,
+     "ncclRemoteError|remote process exited or there was a network error|"
+     "Connection closed by (remote )?peer|"
+     "Connection reset by peer|Broken pipe|Some NCCL operations have failed|rank [0-9]+ (died|"
+     "has ended|aborted)",
+     NULL},
+    {"nccl.connect", RULE_ECHO, CAUSE_NCCL_ERROR,
+     "connect to [^ ]+<[0-9]+> (returned|failed)|No route to host|Connection refused",
+     "a firewall, or the wrong interface"},
+    {"nccl.internal", RULE_ECHO, CAUSE_NCCL_ERROR,
+     "ncclInternalError|internal error - please report|ncclUnhandledCudaError|unhandled cuda error",
+     NULL},
+    {"nccl.usage", RULE_ECHO, CAUSE_CONFIG_ERROR,
+     "invalid usage|ncclInvalidUsage|ncclInvalidArgument",
+     NULL},
+    {.name = NULL},
+};
+/* clang-format on */
+
+const struct rule *rules_all(void)
+{
+    return rules;
+}
+
+/* Does the line look like the end of a traceback: "torch.cuda.SomeError: text"? */
+static bool is_exception(const char *line, size_t len)
+{
+    static const char *const endings[] = {"Error", "Exception", "Interrupt"};
+    size_t n = 0;
+    while (n < len && (isalnum((unsigned char)line[n]) || line[n] == '.' || line[n] == '_'))
+        n++;
+    if (n < len && line[n] != ':')
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
+        size_t k = strlen(endings[i]);
+        if (n >= k && memcmp(line + n - k, endings[i], k) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *rules_telling_line(const char *lines, size_t *len)
+{
+    const char *best = NULL;
+    bool exception = false;
+    for (const char *p = lines; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        bool is = is_exception(p, n);
+        size_t text = strspn(p, " \t\r");
+        if (text < n && (is || !exception)) {
+            best = p;
+            *len = n;
+            exception = is;
+        }
+        p += n + (p[n] == '\n');
+    }
+    return best;
+}
+
+/* Compiled once; a program has one thread that asks. */
+static const regex_t *compiled(size_t i)
+{
+    static regex_t all[ARRAY_LEN(rules)];
+    static bool done[ARRAY_LEN(rules)];
+    if (!done[i])
+        done[i] = regcomp(&all[i], rules[i].pattern, REG_EXTENDED | REG_NOSUB) == 0;
+    return done[i] ? &all[i] : NULL;
+}
+
+static bool matches(size_t rule, const char *line, size_t len)
+{
+    char text[LINE_MAX_BYTES];
+    if (len >= sizeof(text))
+        len = sizeof(text) - 1;
+    memcpy(text, line, len);
+    text[len] = '\0';
+    return compiled(rule) && regexec(compiled(rule), text, 0, NULL, 0) == 0;
+}
+
+static const struct rule *in_line(const char *line, size_t len)
+{
+    for (size_t i = 0; rules[i].name; i++)
+        if (rules[i].kind != RULE_ECHO && matches(i, line, len))
+            return &rules[i];
+    return NULL;
+}
+
+const struct rule *rules_find(const char *lines, const char **line, size_t *len)
+{
+    size_t n = 0;
+    const char *telling = rules_telling_line(lines, &n);
+    const struct rule *found = telling && is_exception(telling, n) ? in_line(telling, n) : NULL;
+    *line = telling;
+    *len = n;
+    for (size_t i = 0; !found && lines && rules[i].name; i++)
+        for (const char *p = lines; !found && *p;) {
+            n = strcspn(p, "\n");
+            if (matches(i, p, n)) {
+                found = &rules[i];
+                *line = p;
+                *len = n;
+            }
+            p += n + (p[n] == '\n');
+        }
+    return found;
+}

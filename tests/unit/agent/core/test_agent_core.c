@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_agent_core.c - the agent's decisions: a life, stops, what is refused */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/agent/core/agent_core_fixture.h"
+
+static void a_plain_life(void **state)
+{
+    (void)state;
+    expect(launch(2, false, true), "setup_started SETUP");
+    expect(launch(2, false, true), ""); /* repeated: ignored */
+    expect(feed((struct agent_input){.kind = INPUT_SETUP_EXITED}), "setup_done SPAWN(1,-1)");
+    expect(spawned(1), "generation_started");
+    expect(field("fresh"), "true");
+    expect(exited(1, 1, 0), "rank_exited");
+    expect(exited(1, 1, 0), ""); /* told twice */
+    expect(exited(7, 0, 1), ""); /* of another generation */
+    now += 500;
+    expect(exited(1, 0, 0), "rank_exited generation_ended SWEEP(1)");
+    expect(field("cause"), "\"none\"");
+    expect(swept(true), "SWEEP(0)");
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("result"), "\"succeeded\"");
+    expect(field("productive_ms"), "500");
+    expect(field("clean"), "true");
+    expect(stop(10, false), "");
+    expect(swept(true), "");
+}
+
+static void what_cannot_run_here_ends_at_once(void **state)
+{
+    (void)state;
+    expect(feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = {.refusal = "2 > 1"}}),
+           "SWEEP(0)");
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("cause"), "\"config_error\"");
+    expect(field("text"), "\"2 > 1\"");
+}
+
+static void a_long_checkpoint_gets_twice_its_time(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    line(1, 0, "{\"ev\":\"checkpoint\",\"step\":2,\"path\":\"/c/2\",\"ms\":30000}");
+    expect(stop(10000, true), "stop_asked CONTROL(stop) TIMER(30000)");
+    expect(timer(now + 30000), "SIGNAL(15) TIMER(30000)");
+    expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)"); /* now, all the same */
+}
+
+static void stop_is_a_ladder(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    expect(stop(8000, true), "stop_asked CONTROL(stop) TIMER(4000)");
+    expect(timer(now + 4000), "SIGNAL(15) TIMER(4000)");
+    expect(timer(now + 4000), "SIGNAL(9) TIMER(1000)");
+    expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("text"), "\"stopped by SIGKILL: SIGTERM was not enough\"");
+    expect(swept(true), "SWEEP(0)");
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("result"), "\"stopped\"");
+    expect(field("text"), "\"cancelled by a person\"");
+    expect(field("failures_without_progress"), "0");
+}
+
+static void a_stop_from_outside_is_a_preemption(void **state)
+{
+    (void)state;
+    launch(1, false, false);
+    spawned(1);
+    feed((struct agent_input){.kind = INPUT_STOP,
+                              .stop = {"the agent got SIGTERM", 100, true, true}});
+    exited(1, 0, 0);
+    swept(true);
+    swept(true);
+    expect(field("result"), "\"stopped\"");
+    expect(field("cause"), "\"preempted\"");
+}
+
+static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
+{
+    (void)state;
+    launch(1, false, false);
+    spawned(1);
+    expect(stop(8000, true), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(8000)");
+    expect(stop(9000, true), "");
+    expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)");
+    expect(exited(1, 0, 1), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("text"), "\"stopped as asked\"");
+    swept(true);
+    swept(true);
+    expect(field("result"), "\"stopped\"");
+    expect(field("failures_without_progress"), "0");
+}
+
+static void stop_in_every_phase(void **state)
+{
+    (void)state;
+    expect(stop(5, false), "stop_asked SWEEP(0)"); /* idle */
+    expect(swept(true), "attempt_ended FINISH");
+    down(NULL);
+    up(NULL);
+    launch(1, false, true);
+    expect(stop(5, false), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(5)"); /* setup */
+    expect(timer(now + 5), "SIGNAL(9) TIMER(1000)");
+    expect(feed((struct agent_input){
+               .kind = INPUT_SETUP_EXITED, .exited.signalled = true, .exited.signo = 9}),
+           "setup_done TIMER(-1) SWEEP(0)");
+    down(NULL);
+    up(NULL);
+    launch(1, false, false);
+    expect(stop(50, false), "stop_asked"); /* spawning */
+    expect(spawned(1), "generation_started CONTROL(stop) SIGNAL(15) TIMER(50)");
+    down(NULL);
+    up(NULL);
+    launch(1, false, false);
+    one_generation_fails(1, 3);
+    expect(stop(50, false), "stop_asked"); /* sweeping */
+    expect(swept(true), "SWEEP(0)");
+    down(NULL);
+    up(NULL);
+    launch(1, false, false);
+    one_generation_fails(1, 3);
+    swept(true);
+    one_generation_fails(2, 4);
+    expect(swept(true), "restart_scheduled TIMER(5000)");
+    expect(stop(50, false), "stop_asked TIMER(-1) SWEEP(0)"); /* back-off */
+}
+
+static void a_run_that_finished_just_then_succeeded(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    line(1, 0, "{\"ev\":\"done\",\"step\":40}");
+    stop(5000, true);
+    exited(1, 0, 0);
+    swept(true);
+    swept(true);
+    expect(field("result"), "\"succeeded\"");
+}
+
+static void what_will_not_die_is_named_and_nothing_is_started(void **state)
+{
+    (void)state;
+    launch(1, false, false);
+    one_generation_fails(1, 3);
+    expect(swept(false), "warning SWEEP(0)");
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("clean"), "false");
+    expect(field("retry_helps"), "true");
+}
+
+static void checkpoint_requests_reach_running_ranks_only(void **state)
+{
+    (void)state;
+    expect(feed((struct agent_input){.kind = INPUT_CHECKPOINT}), "");
+    launch(1, true, false);
+    spawned(1);
+    expect(feed((struct agent_input){.kind = INPUT_CHECKPOINT}), "CONTROL(checkpoint)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_plain_life),
+        TEST(what_cannot_run_here_ends_at_once),
+        TEST(stop_is_a_ladder),
+        TEST(a_long_checkpoint_gets_twice_its_time),
+        TEST(a_stop_from_outside_is_a_preemption),
+        TEST(a_command_gets_sigterm_at_once_and_sooner_wins),
+        TEST(stop_in_every_phase),
+        TEST(a_run_that_finished_just_then_succeeded),
+        TEST(what_will_not_die_is_named_and_nothing_is_started),
+        TEST(checkpoint_requests_reach_running_ranks_only),
+    };
+    return cmocka_run_group_tests_name("agent_core", tests, NULL, NULL);
+}

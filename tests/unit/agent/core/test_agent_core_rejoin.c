@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_agent_core_rejoin.c - the agent's decisions: ranks that lost another one go on in their
+ * processes */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/agent/core/agent_core_fixture.h"
+
+#define PARTED "{\"ev\":\"parted\",\"cause\":\"nccl_error\",\"text\":\"rank 1 died\",\"step\":7}"
+
+static int up_and_running(void **state)
+{
+    if (up(state) < 0)
+        return -1;
+    feed((struct agent_input){.kind = INPUT_LAUNCH,
+                              .launch = {.np = 3,
+                                         .engine = true,
+                                         .rebuild = true,
+                                         .budget = {10, 5000, 300000, 3},
+                                         .history = {0, 0, 0, ""}}});
+    spawned(1);
+    return 0;
+}
+
+static void who_lives_is_kept(void **state)
+{
+    (void)state;
+    expect(killed(1, 1, 9), "rank_exited REPORT(1) TIMER(5000)");
+    now += 20;
+    expect(line(1, 0, PARTED), "");
+    expect(line(1, 0, PARTED), ""); /* said once */
+    expect(line(1, 2, PARTED), "generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
+    expect(field("text"), "\"rank 1 was killed by SIGKILL (9); 2 of 3 ranks go on in their processes\"");
+    expect(spawned(2), "generation_started");
+    expect(field("kept"), "2");
+    /* Nothing of it is left when the next one fails. */
+    expect(killed(2, 0, 11), "rank_exited REPORT(2) TIMER(5000)");
+    expect(exited(2, 1, 74), "rank_exited");
+    expect(exited(2, 2, 74), "rank_exited generation_ended TIMER(-1) SWEEP(2)");
+    expect(field("cause"), "\"rank_crash\"");
+}
+
+static void all_may_have_parted_before_the_news_of_the_death(void **state)
+{
+    (void)state;
+    expect(line(1, 0, PARTED), "TIMER(5000)");
+    expect(line(1, 2, PARTED), "");
+    expect(killed(1, 1, 9), "rank_exited REPORT(1) generation_ended TIMER(-1) restart_scheduled "
+                            "SPAWN(2,-1) kept");
+}
+
+static void nobody_died(void **state)
+{
+    (void)state;
+    line(1, 0, PARTED);
+    line(1, 1, PARTED);
+    expect(line(1, 2, PARTED), "REPORT(1) generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
+    expect(spawned(2), "generation_started");
+    expect(field("kept"), "3");
+}
+
+static void who_does_not_part_is_stopped_with_the_others(void **state)
+{
+    (void)state;
+    killed(1, 1, 9);
+    line(1, 0, PARTED);
+    expect(timer(now + 5000), "SIGNAL(15) TIMER(3000)");
+    expect(exited(1, 0, 74), "rank_exited");
+    expect(timer(now + 3000), "SIGNAL(9) TIMER(1000)");
+    expect(killed(1, 2, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("cause"), "\"rank_crash\"");
+    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+}
+
+static void one_alone_has_parted(void **state)
+{
+    (void)state;
+    line(1, 2, PARTED);
+    expect(timer(now + 5000), "REPORT(1) TIMER(5000) SIGNAL(15) TIMER(3000)");
+    exited(1, 0, 75);
+    exited(1, 1, 75);
+    expect(exited(1, 2, 74), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("cause"), "\"nccl_error\"");
+    expect(field("rank"), "2");
+}
+
+/* The second failure without progress waits, and processes do not wait so long. */
+static void a_back_off_ends_the_processes(void **state)
+{
+    (void)state;
+    killed(1, 1, 9);
+    line(1, 0, PARTED);
+    line(1, 2, PARTED);
+    spawned(2);
+    killed(2, 1, 9);
+    line(2, 0, PARTED);
+    expect(line(2, 2, PARTED), "generation_ended SIGNAL(15) TIMER(3000)");
+    exited(2, 0, 74);
+    expect(exited(2, 2, 74), "rank_exited TIMER(-1) SWEEP(2)"); /* it is not told twice */
+    expect(swept(true), "restart_scheduled TIMER(5000)");
+}
+
+/* It takes ranks along, and on which nodes the job goes on is not decided here. */
+static void a_lost_node_ends_the_wait(void **state)
+{
+    (void)state;
+    killed(1, 1, 9);
+    line(1, 0, PARTED);
+    expect(lost(), "node_lost SIGNAL(15) TIMER(3000)");
+    expect(exited(1, 0, 74), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
+    expect(field("cause"), "\"rank_crash\"");
+    swept(true);
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("cause"), "\"node_lost\"");
+}
+
+static void a_stop_ends_the_wait(void **state)
+{
+    (void)state;
+    killed(1, 1, 9);
+    line(1, 0, PARTED);
+    expect(stop(2000, true), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(2000)");
+    exited(1, 0, 74);
+    exited(1, 2, 75);
+    swept(true);
+    expect(swept(true), "attempt_ended FINISH");
+    expect(field("result"), "\"stopped\"");
+}
+
+static void other_failures_need_new_processes(void **state)
+{
+    (void)state;
+    expect(exited(1, 1, 72), "rank_exited REPORT(1) SIGNAL(15) TIMER(3000)"); /* GPU memory */
+}
+
+#define PART(f) cmocka_unit_test_setup_teardown(f, up_and_running, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PART(who_lives_is_kept),
+        PART(all_may_have_parted_before_the_news_of_the_death),
+        PART(nobody_died),
+        PART(who_does_not_part_is_stopped_with_the_others),
+        PART(one_alone_has_parted),
+        PART(a_back_off_ends_the_processes),
+        PART(a_lost_node_ends_the_wait),
+        PART(a_stop_ends_the_wait),
+        PART(other_failures_need_new_processes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
