@@ -19,7 +19,7 @@
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 #include "agent/session.h"
 #include "agent/spool.h"
 #include "agent/trial.h"

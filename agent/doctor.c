@@ -10,7 +10,7 @@
 #include "agent/doctor_rows.h"
 #include "agent/plan.h"
 #include "agent/plan_parts.h"
-#include "agent/route.h"
+#include "agent/probe/route.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -12,7 +12,7 @@
 #include "agent/plan.h"
 #include "agent/plan_nodes.h"
 #include "agent/plan_parts.h"
-#include "agent/route.h"
+#include "agent/probe/route.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

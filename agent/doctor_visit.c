@@ -19,7 +19,7 @@
 #include "agent/knock.h"
 #include "agent/os/subprocess.h"
 #include "agent/plan_parts.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 60000 };

@@ -6,7 +6,7 @@
  *
  *   {"ask":"look", "spec":{}}       {"hostname", "facts", "versions", "train", "alike":agent/alike.h,
  *                                    "rows", "fail", "warn", "unknown": agent/doctor.h}
- *   {"ask":"facts"}                 {"facts"}: agent/probe.h
+ *   {"ask":"facts"}                 {"facts"}: agent/probe/probe.h
  *   {"ask":"memory", "spec":{}, "json":false}   {"said"}: what `jobctl-train plan` says of it here
  *   {"ask":"clock"}                 {"now_ms":1234.5}: Unix time
  *   {"ask":"listen"}                a door: agent/knock.h

@@ -14,7 +14,7 @@
 #include "agent/os/child.h"
 #include "agent/os/log.h"
 #include "agent/plan_parts.h"
-#include "agent/xid.h"
+#include "agent/probe/xid.h"
 #include "engine/contract/err.h"
 
 enum { LINE = 512, RECENT_MS = 30000, EVENTS = 8 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_watch.h - a process that waits for what the driver tells of a job's GPUs (agent/gpu_events.h)
+/* gpu_watch.h - a process that waits for what the driver tells of a job's GPUs
+ * (agent/probe/gpu_events.h)
  *
  * The kernel's log says the same, but containers often may not read it, and nobody looks into it
  * before a rank has ended: ranks that wait for a GPU that is gone do not.

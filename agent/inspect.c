@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 
 enum { RAS_WAIT_MS = 1000 };

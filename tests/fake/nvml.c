@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/nvml.h"
+#include "agent/probe/nvml.h"
 
 enum { GPUS = 64, SLICES = 8, PROCS = 8, FAULTS = 8, EVENTS = 4, LOST = 15, NOT_FOUND = 6 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "agent/doctor.h"
-#include "agent/route.h"
+#include "agent/probe/route.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -19,7 +19,7 @@
 #include "agent/known.h"
 #include "agent/plan.h"
 #include "agent/plan_nodes.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -12,7 +12,7 @@
 
 #include "agent/launch_env.h"
 #include "agent/plan.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -21,9 +21,9 @@
 #include <cmocka.h>
 
 #include "agent/capture.h"
-#include "agent/oom.h"
 #include "agent/os/child.h"
 #include "agent/os/identity.h"
+#include "agent/probe/oom.h"
 #include "agent/sweep.h"
 #include "engine/contract/err.h"
 

@@ -5,8 +5,8 @@
  * From `routes` of the facts, which are those of the kernel's main table (IPv4).  Rules for
  * single sources or marks are not seen.
  */
-#ifndef AGENT_ROUTE_H
-#define AGENT_ROUTE_H
+#ifndef AGENT_PROBE_ROUTE_H
+#define AGENT_PROBE_ROUTE_H
 
 #include <jansson.h>
 

@@ -4,7 +4,7 @@
  * NVML calls can block for minutes while a GPU is falling off the bus, so they
  * are made in a child; the agent waits for its answer a bounded time.
  */
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 
 #include <dlfcn.h>
 #include <errno.h>

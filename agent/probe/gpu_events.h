@@ -9,8 +9,8 @@
  * Of a slice of a divided GPU its own UUID is asked for and told: what concerns its instance, or the whole
  * GPU.  An uncorrectable memory error is told as Xid 48, a GPU that no longer answers as Xid 79.
  */
-#ifndef AGENT_GPU_EVENTS_H
-#define AGENT_GPU_EVENTS_H
+#ifndef AGENT_PROBE_GPU_EVENTS_H
+#define AGENT_PROBE_GPU_EVENTS_H
 
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
  * group, or of the machine where there is none, tells them apart: read it
  * before and after.
  */
-#ifndef AGENT_OOM_H
-#define AGENT_OOM_H
+#ifndef AGENT_PROBE_OOM_H
+#define AGENT_PROBE_OOM_H
 
 #include <stdint.h>
 

@@ -12,7 +12,7 @@
 
 #include "agent/os/cpu_list.h"
 #include "agent/os/sysroot.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 #include "engine/contract/cgroup.h"
 
 static json_t *number_or_null(double v)

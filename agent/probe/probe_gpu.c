@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/nvml.h"
 #include "agent/os/sysroot.h"
-#include "agent/probe.h"
+#include "agent/probe/nvml.h"
+#include "agent/probe/probe.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

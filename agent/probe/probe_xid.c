@@ -13,7 +13,7 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/sysroot.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 
 enum { LOG_MOST = 8 * 1024 * 1024, XIDS_MOST = 32 };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/os/sysroot.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 
 /* --- interfaces ---------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route.c - see route.h */
-#include "agent/route.h"
+#include "agent/probe/route.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* xid.c - see xid.h */
-#include "agent/xid.h"
+#include "agent/probe/xid.h"
 
 #include <stddef.h>
 

@@ -5,8 +5,8 @@
  * cannot be had is null, and finding facts never fails a run. Recorded facts of
  * real kinds of machines are test cases (tests/facts).
  */
-#ifndef AGENT_PROBE_H
-#define AGENT_PROBE_H
+#ifndef AGENT_PROBE_PROBE_H
+#define AGENT_PROBE_PROBE_H
 
 #include <jansson.h>
 

@@ -7,10 +7,10 @@
  * supported, and then the fact is unknown, never zero.
  *
  * A call can block for minutes while a GPU is falling off the bus: make them in
- * a process that may be abandoned (agent/probe.c).
+ * a process that may be abandoned (agent/probe/probe.c).
  */
-#ifndef AGENT_NVML_H
-#define AGENT_NVML_H
+#ifndef AGENT_PROBE_NVML_H
+#define AGENT_PROBE_NVML_H
 
 #include <stdbool.h>
 #include <stddef.h>

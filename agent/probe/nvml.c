@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nvml.c - see nvml.h */
-#include "agent/nvml.h"
+#include "agent/probe/nvml.h"
 
 #include <dlfcn.h>
 #include <stdint.h>

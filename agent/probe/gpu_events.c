@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_events.c - see gpu_events.h */
-#include "agent/gpu_events.h"
+#include "agent/probe/gpu_events.h"
 
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
-#include "agent/nvml.h"
+#include "agent/probe/nvml.h"
 #include "engine/contract/err.h"
 
 enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oom.c - see oom.h */
-#include "agent/oom.h"
+#include "agent/probe/oom.h"
 
 #include <stdio.h>
 #include <string.h>

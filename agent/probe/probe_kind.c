@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/os/sysroot.h"
-#include "agent/probe.h"
+#include "agent/probe/probe.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
