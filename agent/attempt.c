@@ -15,7 +15,7 @@
 #include "agent/inspector.h"
 #include "agent/mail.h"
 #include "agent/member.h"
-#include "agent/mirror_child.h"
+#include "agent/mirror/mirror_child.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"

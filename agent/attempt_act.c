@@ -15,7 +15,7 @@
 #include "agent/inspector.h"
 #include "agent/launch_env.h"
 #include "agent/member.h"
-#include "agent/mirror_child.h"
+#include "agent/mirror/mirror_child.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/session.h"

@@ -14,7 +14,7 @@
 #include "agent/doctor.h"
 #include "agent/gpu_watch.h"
 #include "agent/known.h"
-#include "agent/mirror_child.h"
+#include "agent/mirror/mirror_child.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/peers.h"

@@ -25,7 +25,7 @@
 #include "agent/inspect.h"
 #include "agent/known.h"
 #include "agent/mail.h"
-#include "agent/mirror_run.h"
+#include "agent/mirror/mirror_run.h"
 #include "agent/os/descriptors.h"
 #include "agent/os/file_digest.h"
 #include "agent/os/identity.h"
@@ -458,7 +458,8 @@ static const struct command {
     {"visit", "", "answer a doctor who compares several nodes (agent/doctor_visit.h)", cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
-    {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror_run.h)", cmd_mirror},
+    {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror/mirror_run.h)",
+     cmd_mirror},
     {"mail", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
      "shares only this directory (agent/mail.h)", cmd_mail},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},

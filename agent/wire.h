@@ -101,7 +101,7 @@
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}
  *                      thinned to at most one a second; first to be dropped when the spool fills
  * * checkpoint         {generation, step, path, bytes, ms, digest}
- *   mirrored, restored {step, bytes, ms, path}     to and from the mirror (agent/mirror.h)
+ *   mirrored, restored {step, bytes, ms, path}     to and from the mirror (agent/mirror/mirror.h)
  *   quarantined        {path, reason}
  *   sample             {step, path}
  *   warning            {rank, text}

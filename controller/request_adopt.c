@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_adopt.c - POST /v1/adopt: a job goes on here that began on another machine
  *
- * All there is of it is its mirror (agent/mirror.h). It becomes a new job of this store,
+ * All there is of it is its mirror (agent/mirror/mirror.h). It becomes a new job of this store,
  * with the old one's origin; so its agent takes the mirror's lease, and brings the newest
  * checkpoint here before the ranks start. What happened before goes into the event
  * `submitted`, the latest lines of it, for people to read.

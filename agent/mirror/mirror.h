@@ -4,15 +4,15 @@
  *   MIRROR/NAME/  job.json       what `jobctl adopt` needs to go on with it
  *                 history.jsonl  what happened so far, a line per event
  *                 checkpoints/   step-00000040/ ..., metrics.jsonl, samples/ and the like
- *                 lease.json     who may train it (agent/lease.h)
+ *                 lease.json     who may train it (agent/mirror/lease.h)
  *
  * A checkpoint is copied into a scratch directory there, synced, read back against its
  * manifest, and renamed; so what has its name is whole, whenever the machine goes away.
  * Nothing is ever trained from the mirror: what is to be resumed is copied here first, the
  * same way.  A damaged copy is passed over for the one before it.
  */
-#ifndef AGENT_MIRROR_H
-#define AGENT_MIRROR_H
+#ifndef AGENT_MIRROR_MIRROR_H
+#define AGENT_MIRROR_MIRROR_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "agent/mirror.h"
+#include "agent/mirror/mirror.h"
 #include "engine/contract/err.h"
 #include "engine/contract/manifest.h"
 #include "engine/contract/scratch.h"

@@ -19,8 +19,8 @@
  *
  * JOBCTL_LEASE_MS is how long a silent holder on another machine is waited for (30000).
  */
-#ifndef AGENT_MIRROR_RUN_H
-#define AGENT_MIRROR_RUN_H
+#ifndef AGENT_MIRROR_MIRROR_RUN_H
+#define AGENT_MIRROR_MIRROR_RUN_H
 
 struct err;
 

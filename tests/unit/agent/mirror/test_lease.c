@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "agent/lease.h"
+#include "agent/mirror/lease.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mirror_child.c - see mirror_child.h */
-#include "agent/mirror_child.h"
+#include "agent/mirror/mirror_child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mirror.c - see mirror.h */
-#include "agent/mirror.h"
+#include "agent/mirror/mirror.h"
 
 #include <ctype.h>
 #include <dirent.h>

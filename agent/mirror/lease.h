@@ -14,8 +14,8 @@
  * The directory may be slow and far away (a mounted drive): only lease_take() and
  * lease_beat() touch it, and they are called where blocking harms nobody.
  */
-#ifndef AGENT_LEASE_H
-#define AGENT_LEASE_H
+#ifndef AGENT_MIRROR_LEASE_H
+#define AGENT_MIRROR_LEASE_H
 
 #include <stdbool.h>
 #include <stdint.h>

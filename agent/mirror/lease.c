@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c - see lease.h */
-#include "agent/lease.h"
+#include "agent/mirror/lease.h"
 
 #include <errno.h>
 #include <fcntl.h>

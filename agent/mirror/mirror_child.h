@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mirror_child.h - the agent's side of the process that keeps the mirror (agent/mirror_run.h)
+/* mirror_child.h - the agent's side of the process that keeps the mirror
+ * (agent/mirror/mirror_run.h)
  *
  * It has the attempt's nonce in its environment but no generation, so a sweep ends it with the
  * attempt and not before; it gets SIGTERM when the agent dies.
  */
-#ifndef AGENT_MIRROR_CHILD_H
-#define AGENT_MIRROR_CHILD_H
+#ifndef AGENT_MIRROR_MIRROR_CHILD_H
+#define AGENT_MIRROR_MIRROR_CHILD_H
 
 #include <jansson.h>
 #include <stdint.h>

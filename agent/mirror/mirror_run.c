@@ -4,7 +4,7 @@
  * Two threads: this one copies; the other counts the lease's beat, which a long copy must
  * not hold up, and ends the process at once when the lease is lost.
  */
-#include "agent/mirror_run.h"
+#include "agent/mirror/mirror_run.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/lease.h"
-#include "agent/mirror.h"
+#include "agent/mirror/lease.h"
+#include "agent/mirror/mirror.h"
 #include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 30000, BEATS = 6, LOOK_MS = 200 };
