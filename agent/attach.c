@@ -19,15 +19,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/frame.h"
 #include "agent/hosted.h"
-#include "agent/log_feed.h"
 #include "agent/os/child.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
+#include "agent/wire/frame.h"
+#include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 
 enum {

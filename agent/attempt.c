@@ -9,11 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/dial.h"
 #include "agent/gpu_watch.h"
 #include "agent/heartbeat.h"
 #include "agent/inspector.h"
-#include "agent/mail.h"
 #include "agent/member.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/nccl_watch.h"
@@ -24,6 +22,8 @@
 #include "agent/spool.h"
 #include "agent/trial.h"
 #include "agent/vigil.h"
+#include "agent/wire/call_home.h"
+#include "agent/wire/file_channel.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"
 

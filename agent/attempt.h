@@ -18,8 +18,8 @@ struct attempt_options {
     const char *nonce;
     const char *train;      /* path of jobctl-train */
     int64_t     job, attempt;
-    bool        away;       /* no controller can connect: the agent calls it (agent/dial.h), or it is
-                             * called through the run directory (agent/mail.h) */
+    bool        away;       /* no controller can connect: the agent calls it (agent/wire/call_home.h), or it is
+                             * called through the run directory (agent/wire/file_channel.h) */
     int         ready_fd;   /* gets "ready\n" when the socket listens; -1 = nobody waits */
 };
 

@@ -9,7 +9,6 @@
 #include "agent/attempt_parts.h"
 #include "agent/core/agent_effects.h"
 #include "agent/crew.h"
-#include "agent/dial.h"
 #include "agent/gpu_watch.h"
 #include "agent/incident.h"
 #include "agent/inspector.h"
@@ -22,6 +21,7 @@
 #include "agent/spool.h"
 #include "agent/trial.h"
 #include "agent/vigil.h"
+#include "agent/wire/call_home.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"
 

@@ -9,8 +9,8 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/crew_parts.h"
-#include "agent/crew_wire.h"
 #include "agent/launch_env.h"
+#include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
 /* --- questions and answers ------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/crew_parts.h"
-#include "agent/crew_wire.h"
+#include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
 void crew_look_later(struct crew *c)

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/crew_wire.h"
-#include "agent/door.h"
-#include "agent/frame.h"
 #include "agent/os/log.h"
-#include "agent/secure.h"
+#include "agent/wire/frame.h"
+#include "agent/wire/leader_wire.h"
+#include "agent/wire/tls_listener.h"
+#include "agent/wire/tls_psk.h"
 #include "engine/contract/err.h"
 
 enum { VISITORS = 64, PATIENCE_MS = SECURE_SHAKE_MS };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crew_door.h - where the members of an attempt call its head
  *
- * A door (agent/door.h) with a key drawn for it. Who was let in must say CALL within a few seconds.
+ * A door (agent/wire/tls_listener.h) with a key drawn for it. Who was let in must say CALL within a
+ * few seconds.
  */
 #ifndef AGENT_CREW_DOOR_H
 #define AGENT_CREW_DOOR_H

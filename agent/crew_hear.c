@@ -6,10 +6,10 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/crew_parts.h"
-#include "agent/crew_wire.h"
 #include "agent/gpu_watch.h"
-#include "agent/log_feed.h"
 #include "agent/os/log.h"
+#include "agent/wire/leader_wire.h"
+#include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 
 static int64_t int_of(const json_t *body, const char *key)
@@ -17,7 +17,7 @@ static int64_t int_of(const json_t *body, const char *key)
     return json_integer_value(json_object_get(body, key));
 }
 
-/* Text that may hold any bytes (agent/log_feed.h); for free(), NULL: there is none. */
+/* Text that may hold any bytes (agent/wire/log_feed.h); for free(), NULL: there is none. */
 static char *text_of(const json_t *body, const char *key)
 {
     size_t size;

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "agent/crew_door.h"
-#include "agent/crew_wire.h"
-#include "agent/door.h"
-#include "agent/frame.h"
+#include "agent/wire/frame.h"
+#include "agent/wire/leader_wire.h"
+#include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 
 enum {

@@ -20,8 +20,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/secure.h"
-#include "agent/wire.h"
+#include "agent/wire/tls_psk.h"
+#include "agent/wire/wire.h"
 
 struct crew_link;
 struct err;

@@ -38,8 +38,9 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
  * the directory `state`, NULL: nowhere, so that agents need not try again. */
 void doctor_try(json_t *facts, const char *train, const char *state);
 
-/* Before an attempt, in a moment; history: of the job's attempts before (agent/wire.h), or NULL.  The body of an event {text, rows} on what is not as it should be,
- * or NULL. -1 in *rc, with a sentence: it must not be launched. */
+/* Before an attempt, in a moment; history: of the job's attempts before (agent/wire/wire.h), or
+ * NULL.  The body of an event {text, rows} on what is not as it should be, or NULL. -1 in *rc, with
+ * a sentence: it must not be launched. */
 json_t *doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec,
                          const char *dir, const json_t *history, struct err *err);
 

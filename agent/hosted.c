@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/log_feed.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/tree.h"
 #include "agent/spool.h"
+#include "agent/wire/log_feed.h"
 
 enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOSTED_DAYS * 24 * 3600 };
 

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/door.h"
 #include "agent/plan_parts.h"
+#include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 
 enum { WORD = 32, BACKLOG = 256, TRIES = 1024, PATIENCE_MS = 3000, MORE_MS = 200 };

@@ -24,7 +24,6 @@
 #include "agent/flight_print.h"
 #include "agent/inspect.h"
 #include "agent/known.h"
-#include "agent/mail.h"
 #include "agent/mirror/mirror_run.h"
 #include "agent/os/descriptors.h"
 #include "agent/os/file_digest.h"
@@ -36,6 +35,7 @@
 #include "agent/probe/probe.h"
 #include "agent/sweep.h"
 #include "agent/trial.h"
+#include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
 
 /* --- run ------------------------------------------------------------------------------- */
@@ -461,7 +461,7 @@ static const struct command {
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror/mirror_run.h)",
      cmd_mirror},
     {"mail", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
-     "shares only this directory (agent/mail.h)", cmd_mail},
+     "shares only this directory (agent/wire/file_channel.h)", cmd_mail},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
     {"attach", "", "speak for a controller on another machine (agent/attach.h)", cmd_attach},
     {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},

@@ -13,7 +13,6 @@
 #include "agent/alike.h"
 #include "agent/broom.h"
 #include "agent/crew.h"
-#include "agent/crew_wire.h"
 #include "agent/doctor.h"
 #include "agent/inspector.h"
 #include "agent/keepsake.h"
@@ -22,6 +21,7 @@
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
+#include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
 enum {

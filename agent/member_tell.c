@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/crew_wire.h"
 #include "agent/knock.h"
-#include "agent/log_feed.h"
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/os/process.h"
+#include "agent/wire/leader_wire.h"
+#include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 
 enum { ROWS = 16, STACKS = 200 * 1024 }; /* rows of one PAGES; bytes of one INSPECTED */

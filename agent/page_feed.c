@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/log_feed.h"
+#include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 
 enum { BASE64 = 4 * ((PAGE_BLOCK + 2) / 3) };

@@ -30,7 +30,8 @@ struct page_view {
     } u;
 };
 
-/* What `now` shows that `told` does not, as a row of PAGES (agent/crew_wire.h); NULL: nothing. */
+/* What `now` shows that `told` does not, as a row of PAGES (agent/wire/leader_wire.h); NULL:
+ * nothing. */
 json_t *page_feed_row(int rank, const struct page_view *now, const struct page_view *told);
 
 /* The other side: the rank of a row, -1 where it is none; then what it says goes into *seen. */

@@ -79,7 +79,7 @@ static int compare_devices(const struct crowd *c, int k, struct err *err)
     return 0;
 }
 
-/* The plan is one event (agent/wire.h), and that has a size. */
+/* The plan is one event (agent/wire/wire.h), and that has a size. */
 static int count(const struct crowd *c, struct err *err)
 {
     int np = 0;

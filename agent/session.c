@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/frame.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "agent/spool.h"
+#include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 
 enum { QUEUE_BYTES = 256 * 1024 }; /* in flight towards the controller */

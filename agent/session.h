@@ -34,7 +34,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 
 struct err;
 struct session;
@@ -57,7 +57,8 @@ typedef void (*session_message_fn)(void *arg, enum wire_message number, const js
 /* Called after an ACK. */
 typedef void (*session_acked_fn)(void *arg, int64_t seq);
 
-/* Why it could not call the controller itself (agent/dial.h), for HELLO; NULL: it could, or was not to. */
+/* Why it could not call the controller itself (agent/wire/call_home.h), for HELLO; NULL: it could,
+ * or was not to. */
 typedef const char *(*session_trouble_fn)(void *arg);
 
 struct session_hooks {

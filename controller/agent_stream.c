@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/frame.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
+#include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 
 struct agent_stream {

@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <uv.h>
 
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 
 struct agent_stream;
 struct err;

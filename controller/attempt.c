@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/os/log.h"
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 #include "controller/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* event_text.c - a row per kind of event; see event_text.h
  *
- * Bodies are those of agent/wire.h and controller/job_core.h.
+ * Bodies are those of agent/wire/wire.h and controller/job_core.h.
  */
 #include "controller/event_text.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hearing.h - how an agent is heard to which the controller cannot connect
  *
- *   it calls     over TLS (controller/reception.h, agent/dial.h): the way that is wanted. It says something
+ *   it calls     over TLS (controller/reception.h,
+                            agent/wire/call_home.h): the way that is wanted. It says something
  *                each second; after HEARING_SILENT_MS of silence the connection is given up
- *   files        that both see (agent/mail.h): when it has not called for HEARING_PATIENCE_MS, or
+ *   files        that both see (agent/wire/file_channel.h): when it has not called for HEARING_PATIENCE_MS, or
  *                JOBCTL_CALL_WAIT_S seconds
  *
  * One that calls is heard so from then on, whatever was before; one whose connection has ended has that

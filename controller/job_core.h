@@ -11,7 +11,7 @@
  * holds; the caller stores the row and the curve, not the event.
  *
  * Events of the controller and their bodies; those of the agent are in
- * agent/wire.h and stored as they came.
+ * agent/wire/wire.h and stored as they came.
  *   submitted       {name, priority, held, retry_of, retry: {max, no_progress, backoff_ms: []}}
  *   held, released  {}
  *   placed          {nonce, node, cpus, gpus, nodes, left_out, least}      a new attempt

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.h - the body of LAUNCH (agent/wire.h): all that an agent is told of what it is to run
+/* launch.h - the body of LAUNCH (agent/wire/wire.h): all that an agent is told of what it is to run
  *
  * The head of an attempt learns what earlier attempts have learned, and has the secrets; the agents
  * beside it learn from it (agent/crew.h).

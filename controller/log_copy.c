@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "agent/capture.h"
-#include "agent/log_feed.h"
 #include "agent/os/log_reader.h"
+#include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 
 static int64_t size_of(const char *path)

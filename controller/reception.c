@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/door.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/tunnel.h"
+#include "agent/wire/relay.h"
+#include "agent/wire/tls_listener.h"
 #include "controller/config.h"
 #include "engine/contract/err.h"
 

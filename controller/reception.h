@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reception.h - the port at which agents call that no controller can call (agent/dial.h)
+/* reception.h - the port at which agents call that no controller can call (agent/wire/call_home.h)
  *
  * One port for all of them, chosen by the system, and open only while somebody is expected. For each
  * agent a key is drawn and left in its run directory, which nobody else may enter, in a file that nobody

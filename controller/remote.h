@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 
 struct err;
 struct link;

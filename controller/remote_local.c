@@ -23,7 +23,7 @@
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
 #include "agent/sweep.h"
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 #include "controller/agent_stream.h"
 #include "controller/link.h"
 #include "engine/contract/err.h"

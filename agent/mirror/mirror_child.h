@@ -18,7 +18,7 @@ struct mirror_child;
 struct mirror_hooks {
     /* Once: NULL, or why ranks may not start. */
     void (*ready)(void *arg, const char *refusal);
-    /* `mirrored`, `restored`, `warning` with their bodies (agent/wire.h). Takes the body. */
+    /* `mirrored`, `restored`, `warning` with their bodies (agent/wire/wire.h). Takes the body. */
     void (*event)(void *arg, const char *kind, json_t *body);
     /* Another machine has the job now: ranks must stop. */
     void (*lost)(void *arg, const char *text);

@@ -28,7 +28,7 @@ struct err;
 #define RUN_DIR_LOCK     "agent.lock"
 #define RUN_DIR_FENCED   "fenced"
 #define RUN_DIR_NOTICE   "notice"
-#define RUN_DIR_CALL     "call.json" /* agent/dial.h */
+#define RUN_DIR_CALL     "call.json" /* agent/wire/call_home.h */
 #define RUN_DIR_IDENTITY "agent.json"
 #define RUN_DIR_SOCKET   "agent.sock"
 #define RUN_DIR_SPOOL    "spool"

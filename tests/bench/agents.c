@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/frame.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
+#include "agent/wire/frame.h"
 #include "db/attempts.h"
 #include "db/events.h"
 #include "db/jobs.h"

@@ -117,7 +117,7 @@ check_running() { # played by agent.py; what it says depends on the file running
     if grep -q launched said; then
         echo "the agent of $version is adopted"
     else
-        now=$(cat "$TOP"/agent/wire.h "$TOP"/agent/*/wire.h 2>/dev/null | sed -n 's/.*WIRE_VERSION *= *\([0-9]*\).*/\1/p')
+        now=$(cat "$TOP"/agent/wire/wire.h "$TOP"/agent/*/wire.h 2>/dev/null | sed -n 's/.*WIRE_VERSION *= *\([0-9]*\).*/\1/p')
         [ "$wire" -lt "$now" ] ||
             { echo "an agent of wire version $wire, which is ours, does not understand us:"; cat said; exit 1; }
         soon log_has "$agent_refused"

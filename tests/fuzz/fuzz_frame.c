@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "agent/frame.h"
-#include "agent/wire.h"
+#include "agent/wire/frame.h"
+#include "agent/wire/wire.h"
 #include "engine/contract/err.h"
 #include "tests/fuzz/target.h"
 

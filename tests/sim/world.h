@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 #include "controller/job_core.h"
 #include "controller/sched.h"
 
@@ -53,7 +53,7 @@ enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, PERSON_WORDS };
 
 enum message_type { MSG_HELLO, MSG_EVENT, MSG_LAUNCH, MSG_ACK, MSG_STOP };
 
-/* A message of agent/wire.h, as both sides see it after its check. Shared by its copies. */
+/* A message of agent/wire/wire.h, as both sides see it after its check. Shared by its copies. */
 struct message {
     int               users;
     enum message_type type;

@@ -25,12 +25,12 @@
 
 #include <cmocka.h>
 
-#include "agent/frame.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
 #include "agent/spool.h"
 #include "agent/sweep.h"
+#include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 

@@ -6,7 +6,7 @@
 
 #include "agent/attach.h"
 #include "agent/capture.h"
-#include "agent/log_feed.h"
+#include "agent/wire/log_feed.h"
 #include "controller/log_copy.h"
 
 static char hosted[300];

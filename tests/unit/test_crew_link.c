@@ -11,8 +11,8 @@
 
 #include "agent/crew_door.h"
 #include "agent/crew_link.h"
-#include "agent/crew_wire.h"
-#include "agent/frame.h"
+#include "agent/wire/frame.h"
+#include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
 enum { PATIENCE_MS = 30000, LOST_MS = 15000, MANY = 1000 };

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/frame.h"
+#include "agent/wire/frame.h"
 #include "controller/job_core.h"
 #include "engine/contract/err.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "agent/frame.h"
+#include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_wire.h - what the head of an attempt and its members say to each other, as a table
+/* leader_wire.h - what the head of an attempt and its members say to each other, as a table
  *
- * Frames, versions and checks are those of agent/wire.h; the directions are TO_HEAD and TO_MEMBER.
- * Whoever gets here has shown that it knows the key of the attempt (agent/secure.h).
+ * Frames, versions and checks are those of agent/wire/wire.h; the directions are TO_HEAD and
+ * TO_MEMBER. Whoever gets here has shown that it knows the key of the attempt
+ * (agent/wire/tls_psk.h).
  *
  * The link (agent/crew_link.h)
  *   CALL      {job, attempt, nonce, node, life, received}   a member, first on each connection; life:
@@ -30,7 +31,7 @@
  *   NOTICE    {seq, reason, grace_ms}                       its machine is taken away so soon
  *   GPU       {seq, rank, gpu, xid, fault, text, line}      struct gpu_event (agent/gpu_watch.h)
  *   KEPT      {seq, generation, sets: [[generation, step]...]}   memory here (agent/keepsake.h)
- *   OUTPUT    {rank, data}                                  data: as in LOG (agent/log_feed.h)
+ *   OUTPUT    {rank, data}                                  data: as in LOG (agent/wire/log_feed.h)
  *   PAGES     {generation, ranks: [{rank, pid, state, io_mib, lines?, blocks: [[n, base64]...]}]}
  *                       what changed since the last ones of this connection (agent/page_feed.h)
  *
@@ -44,10 +45,10 @@
  *   ASK_KEPT  {seq, generation}                             before that generation starts
  *   INSPECT   {seq, generation}     BYE {seq}               leave
  */
-#ifndef AGENT_CREW_WIRE_H
-#define AGENT_CREW_WIRE_H
+#ifndef AGENT_WIRE_LEADER_WIRE_H
+#define AGENT_WIRE_LEADER_WIRE_H
 
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 
 /* The row of a number that may travel in this direction, or NULL; for wire_find(). */
 const struct wire_row *crew_wire_find(unsigned number, enum wire_direction direction);

@@ -5,8 +5,8 @@
  * A log is bytes, a message is JSON: each byte goes as the character with its number, and zero as
  * U+0100.
  */
-#ifndef AGENT_LOG_FEED_H
-#define AGENT_LOG_FEED_H
+#ifndef AGENT_WIRE_LOG_FEED_H
+#define AGENT_WIRE_LOG_FEED_H
 
 #include <jansson.h>
 #include <stdbool.h>

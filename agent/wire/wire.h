@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire.h - every message between controller and agent, as a row
  *
- * A message is a frame (agent/frame.h): 8 bytes, then a JSON object.
+ * A message is a frame (agent/wire/frame.h): 8 bytes, then a JSON object.
  *
  *   offset 0  u32 LE  length of the body in bytes
  *   offset 4  u16 LE  protocol version, WIRE_VERSION
@@ -37,7 +37,7 @@
  * Bodies
  *   HELLO      {job, attempt, nonce, node, boot_id, pid, start_time, incarnation, version,
  *               launched: bool, first_seq, last_seq, facts: {}, wall_ms: when it was sent,
- *               unreached: why it could not call its controller, if it was to (agent/dial.h)}
+ *               unreached: why it could not call its controller, if it was to (agent/wire/call_home.h)}
  *   EVENT      {job, attempt, nonce, incarnation, seq, mono_ns, wall_ms, kind, body: {}}
  *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
  *               samples_per_s, ranks_alive, step_ms, unreached: as in HELLO}
@@ -117,8 +117,8 @@
  *                      gave_up: the budget or no_progress ended it, not the cause itself; the
  *                      counters go into the history of the next LAUNCH as they are
  */
-#ifndef AGENT_WIRE_H
-#define AGENT_WIRE_H
+#ifndef AGENT_WIRE_WIRE_H
+#define AGENT_WIRE_WIRE_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -144,7 +144,7 @@ enum wire_message {
     WIRE_ATTACH     = 37,
     WIRE_GONE       = 38,
 
-    /* Between the agents of an attempt on several nodes: agent/crew_wire.h. */
+    /* Between the agents of an attempt on several nodes: agent/wire/leader_wire.h. */
     CREW_CALL       = 64,
     CREW_PULSE      = 65,
     CREW_JOIN       = 66,

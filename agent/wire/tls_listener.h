@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* door.h - a port where those are let in who know a key, and how others find it
+/* tls_listener.h - a port where those are let in who know a key, and how others find it
  *
  * Listens on all addresses, on a port that the system chooses. Whoever shows within a few seconds that
  * it knows the key of its name is shown in; all others are sent away, and few of them may stand at the
  * door at a time: the oldest makes room.
  */
-#ifndef AGENT_DOOR_H
-#define AGENT_DOOR_H
+#ifndef AGENT_WIRE_TLS_LISTENER_H
+#define AGENT_WIRE_TLS_LISTENER_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "agent/secure.h"
+#include "agent/wire/tls_psk.h"
 
 struct door;
 struct err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dial.c - see dial.h */
-#include "agent/dial.h"
+/* call_home.c - see call_home.h */
+#include "agent/wire/call_home.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/door.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
-#include "agent/secure.h"
-#include "agent/tunnel.h"
+#include "agent/wire/relay.h"
+#include "agent/wire/tls_listener.h"
+#include "agent/wire/tls_psk.h"
 #include "engine/contract/err.h"
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mail.h - a stream of bytes between two machines that share a directory and nothing else
+/* file_channel.h - a stream of bytes between two machines that share a directory and nothing else
  *
  * The nodes of a cluster and the machine at which one logs in often cannot open a connection to
  * each other, and what listens there can be reached by everybody.  Both see the attempt's
@@ -14,10 +14,10 @@
  * are on disk, and a reader opens the file anew for each look: so a network file system, too, shows
  * it nothing that is not whole.  A file never grows much over MAIL_LIMIT: then the controller's
  * side ends the connection, and the next one begins anew.  Nobody waits for the other side: a stream
- * that breaks is rebuilt by who called (agent/wire.h repeats what was not acknowledged).
+ * that breaks is rebuilt by who called (agent/wire/wire.h repeats what was not acknowledged).
  */
-#ifndef AGENT_MAIL_H
-#define AGENT_MAIL_H
+#ifndef AGENT_WIRE_FILE_CHANNEL_H
+#define AGENT_WIRE_FILE_CHANNEL_H
 
 struct err;
 struct mail;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tunnel.h - what goes through a local socket, carried over a secure stream
+/* relay.h - what goes through a local socket, carried over a secure stream
  *
  * Stream and socket are the tunnel's. When one of them ends, what it had still said reaches the other
  * one, which is then closed, and the tunnel frees itself.
  */
-#ifndef AGENT_TUNNEL_H
-#define AGENT_TUNNEL_H
+#ifndef AGENT_WIRE_RELAY_H
+#define AGENT_WIRE_RELAY_H
 
 #include <uv.h>
 
-#include "agent/secure.h"
+#include "agent/wire/tls_psk.h"
 
 struct err;
 struct tunnel;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_wire.c - see crew_wire.h */
-#include "agent/crew_wire.h"
+/* leader_wire.c - see leader_wire.h */
+#include "agent/wire/leader_wire.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define KIB          1024

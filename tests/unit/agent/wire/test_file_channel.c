@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mail.c - both sides of a stream through a directory; agent and daemon are sockets here */
+/* test_file_channel.c - both sides of a stream through a directory; agent and daemon are sockets
+ * here */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/mail.h"
 #include "agent/os/unix_socket.h"
+#include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
 
 struct post {

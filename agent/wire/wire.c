@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire.c - the table of messages, and the check of a body against its row */
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 
 #include <string.h>
 
-#include "agent/crew_wire.h"
+#include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tunnel.c - see tunnel.h */
-#include "agent/tunnel.h"
+/* relay.c - see relay.h */
+#include "agent/wire/relay.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

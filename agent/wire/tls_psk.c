@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secure.c - see secure.h; OpenSSL sees only memory, all of the network is libuv's */
-#include "agent/secure.h"
+/* tls_psk.c - see tls_psk.h; OpenSSL sees only memory, all of the network is libuv's */
+#include "agent/wire/tls_psk.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

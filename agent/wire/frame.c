@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* frame.c - version, number, length, memory, parse, fields: in this order */
-#include "agent/frame.h"
+#include "agent/wire/frame.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

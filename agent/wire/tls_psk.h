@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secure.h - a stream of bytes between two processes that know the same key, over TCP
+/* tls_psk.h - a stream of bytes between two processes that know the same key, over TCP
  *
  * TLS 1.3 with a pre-shared key and an ephemeral exchange: each side shows that it knows the key, and
  * no certificate counts. What was recorded cannot be read later by whoever learns the key. A
@@ -9,8 +9,8 @@
  * Hooks come from the loop only, never from inside a call. After secure_close() none comes any more,
  * and the stream frees itself. The process must ignore SIGPIPE.
  */
-#ifndef AGENT_SECURE_H
-#define AGENT_SECURE_H
+#ifndef AGENT_WIRE_TLS_PSK_H
+#define AGENT_WIRE_TLS_PSK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_feed.c - see log_feed.h */
-#include "agent/log_feed.h"
+#include "agent/wire/log_feed.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dial.c - an agent that calls its controller: both ends in one loop, a socket for the agent's session */
+/* test_call_home.c - an agent that calls its controller: both ends in one loop, a socket for the
+ * agent's session */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,9 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/dial.h"
 #include "agent/os/unix_socket.h"
-#include "agent/secure.h"
+#include "agent/wire/call_home.h"
+#include "agent/wire/tls_psk.h"
 #include "controller/reception.h"
 #include "engine/contract/err.h"
 

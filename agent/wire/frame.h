@@ -5,13 +5,13 @@
  * holds more than one message of its row's cap.  After an error it stays in
  * error: the connection is to be closed.
  */
-#ifndef AGENT_FRAME_H
-#define AGENT_FRAME_H
+#ifndef AGENT_WIRE_FRAME_H
+#define AGENT_WIRE_FRAME_H
 
 #include <jansson.h>
 #include <stddef.h>
 
-#include "agent/wire.h"
+#include "agent/wire/wire.h"
 
 struct err;
 struct frame_reader;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dial.h - the agent calls its controller, where no controller can call the agent
+/* call_home.h - the agent calls its controller, where no controller can call the agent
  *
  * The controller leaves RUN_DIR/call.json for it, of mode 0600:
  *
@@ -10,8 +10,8 @@
  * after the other, then again after pauses that grow; what is new is tried at once. A connection is
  * carried to the agent's own socket (agent/session.h): the same words as anywhere.
  */
-#ifndef AGENT_DIAL_H
-#define AGENT_DIAL_H
+#ifndef AGENT_WIRE_CALL_HOME_H
+#define AGENT_WIRE_CALL_HOME_H
 
 #include <uv.h>
 

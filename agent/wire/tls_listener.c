@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* door.c - see door.h */
-#include "agent/door.h"
+/* tls_listener.c - see tls_listener.h */
+#include "agent/wire/tls_listener.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

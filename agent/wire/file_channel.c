@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mail.c - see mail.h */
-#include "agent/mail.h"
+/* file_channel.c - see file_channel.h */
+#include "agent/wire/file_channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
