@@ -14,7 +14,7 @@
 #include <xxhash.h>
 
 #include "agent/os/file_digest.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

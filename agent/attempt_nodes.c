@@ -16,7 +16,7 @@
 #include "agent/attempt_parts.h"
 #include "agent/crew.h"
 #include "agent/os/log.h"
-#include "agent/plan_nodes.h"
+#include "agent/plan/plan_nodes.h"
 #include "agent/session.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"

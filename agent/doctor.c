@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/doctor_rows.h"
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 #include "agent/probe/route.h"
 #include "engine/contract/err.h"
 
@@ -201,7 +201,7 @@ static void check_pairs(struct checkup *c)
         row(c, "GPU pairs", ROW_OK, "", "%zu, none of them refused", json_array_size(pairs));
 }
 
-/* What copies with data have shown (agent/peers.h). */
+/* What copies with data have shown (agent/plan/gpu_selftest.h). */
 static void check_copies(struct checkup *c)
 {
     size_t i, tried = 0, bad = 0;

@@ -34,8 +34,8 @@ json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *look
  * the spec does not place. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
 
-/* doctor_look.c: all pairs of GPUs, as a command would use them (agent/peers.h), into the facts; kept in
- * the directory `state`, NULL: nowhere, so that agents need not try again. */
+/* doctor_look.c: all pairs of GPUs, as a command would use them (agent/plan/gpu_selftest.h), into
+ * the facts; kept in the directory `state`, NULL: nowhere, so that agents need not try again. */
 void doctor_try(json_t *facts, const char *train, const char *state);
 
 /* Before an attempt, in a moment; history: of the job's attempts before (agent/wire/wire.h), or

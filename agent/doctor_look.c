@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "agent/doctor.h"
-#include "agent/known.h"
 #include "agent/os/subprocess.h"
 #include "agent/os/sysroot.h"
-#include "agent/peers.h"
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/gpu_selftest.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
+#include "agent/plan/probe_cache.h"
 #include "engine/contract/manifest.h"
 
 /* Counting a large set of data takes its time; a version does not. */

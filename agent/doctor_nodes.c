@@ -9,9 +9,9 @@
 
 #include "agent/alike.h"
 #include "agent/doctor_rows.h"
-#include "agent/plan.h"
-#include "agent/plan_nodes.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
+#include "agent/plan/plan_nodes.h"
 #include "agent/probe/route.h"
 #include "engine/contract/err.h"
 

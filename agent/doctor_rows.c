@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
 static const char *const names[ROW_STATUSES] = {"ok", "warn", "fail", "unknown"};

@@ -18,7 +18,7 @@
 #include "agent/doctor.h"
 #include "agent/knock.h"
 #include "agent/os/subprocess.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 

@@ -13,7 +13,7 @@
 #include "agent/core/rules.h"
 #include "agent/os/child.h"
 #include "agent/os/log.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "agent/probe/xid.h"
 #include "engine/contract/err.h"
 

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "agent/wire/tls_listener.h"
 #include "engine/contract/err.h"
 

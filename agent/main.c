@@ -23,18 +23,18 @@
 #include "agent/doctor_visit.h"
 #include "agent/flight_print.h"
 #include "agent/inspect.h"
-#include "agent/known.h"
 #include "agent/mirror/mirror_run.h"
 #include "agent/os/descriptors.h"
 #include "agent/os/file_digest.h"
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/plan.h"
+#include "agent/plan/gpu_selftest_child.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/probe_cache.h"
 #include "agent/probe/gpu_events.h"
 #include "agent/probe/probe.h"
 #include "agent/sweep.h"
-#include "agent/trial.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
 
@@ -454,7 +454,8 @@ static const struct command {
      cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
-    {"trial", "", "try the GPUs of a plan before its ranks start (agent/trial.h)", cmd_trial},
+    {"trial", "", "try the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
+     cmd_trial},
     {"visit", "", "answer a doctor who compares several nodes (agent/doctor_visit.h)", cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 
 static const char *const way_names[NCCL_WAYS] = {"P2P", "SHM", "NET"};
 

@@ -14,8 +14,8 @@
 
 #include "agent/nccl_log.h"
 #include "agent/os/buf.h"
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 
 enum { READ_MOST = 1 << 20, LINE = 1024, QUIET_MS = 3000, WARNINGS = 4096, TAIL = 8192 };
 

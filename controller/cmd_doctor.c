@@ -60,7 +60,8 @@ static int ask_agent(struct call *call, json_t **answer, const char *spec_path)
         words[n++] = "--spec";
         words[n++] = spec_path;
     }
-    if (access(state, F_OK) == 0) { /* what was tried is kept there, for agents (agent/known.h) */
+    /* what was tried is kept there, for agents (agent/plan/probe_cache.h) */
+    if (access(state, F_OK) == 0) {
         words[n++] = "--state";
         words[n++] = state;
     }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/config.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "controller/client.h"
 #include "controller/command.h"
 #include "controller/home.h"
@@ -66,7 +66,8 @@ static int ask_all(struct call *call, json_t *plan)
     static const char *const text_words[] = {"plan", "--spec", NULL};
     static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
     const char *const *words = call->json ? json_words : text_words;
-    char home[PROGRAM_PATH]; /* what was tried of the GPUs is kept there (agent/known.h) */
+    /* what was tried of the GPUs is kept there (agent/plan/probe_cache.h) */
+    char home[PROGRAM_PATH];
     const char *const agent_words[] = {"plan", "--state", home, call->json ? "--json" : "--spec",
                                        call->json ? "--spec" : NULL, NULL};
     const char *gpus = options_text(&call->options, "gpu-memory");

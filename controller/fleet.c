@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "controller/daemon.h"
 #include "controller/fleet_probe.h"
 #include "controller/job.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "controller/daemon.h"
 #include "controller/fleet.h"
 #include "controller/intake.h"

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "agent/plan.h"
-#include "agent/plan_nodes.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_nodes.h"
 #include "controller/host_groups.h"
 #include "controller/visits.h"
 #include "engine/contract/err.h"

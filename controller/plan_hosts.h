@@ -9,9 +9,9 @@
 struct err;
 
 /* Of a canonical spec of launch: ssh: {"plan", "train", "notes":[...]}, a new object.  plan: for as many
- * hosts as the job has nodes, those that answer first in its order (agent/plan.h); train: what the
- * engine says on the first of them, text or with `json` an object, absent without `train:`; notes: who did
- * not answer. NULL: the sentence says why there is no plan. */
+ * hosts as the job has nodes, those that answer first in its order (agent/plan/plan.h); train: what
+ * the engine says on the first of them, text or with `json` an object, absent without `train:`;
+ * notes: who did not answer. NULL: the sentence says why there is no plan. */
 json_t *plan_hosts(const json_t *spec, bool json, struct err *err);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "controller/daemon.h"
 #include "controller/findings.h"
 #include "controller/job.h"

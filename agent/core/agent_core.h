@@ -105,7 +105,7 @@ struct agent_launch {
     const struct agent_lost *missing; /* NULL, or who did not come: ends as node_lost */
     struct agent_budget  budget;
     struct agent_history history;
-    const json_t        *plan, *facts; /* agent/plan.h; NULL: its ranks have no GPUs */
+    const json_t        *plan, *facts; /* agent/plan/plan.h; NULL: its ranks have no GPUs */
 };
 
 /* How a process ended. */

@@ -33,7 +33,7 @@ struct suspect {
     bool proof;
 };
 
-/* The plan that is carried out (agent/plan.h) and its facts; NULL: no GPUs. -1: no memory. */
+/* The plan that is carried out (agent/plan/plan.h) and its facts; NULL: no GPUs. -1: no memory. */
 int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts);
 void suspect_fini(struct suspect *s);
 

@@ -2,7 +2,7 @@
 /* nccl_fallback.h - after a hang before the first step: the same again, but for one variable
  *
  * Pure: no clock, no I/O.
- * The list comes with the plan (agent/plan_remedy.c), the likeliest first.  Each such hang
+ * The list comes with the plan (agent/plan/plan_fallback.c), the likeliest first.  Each such hang
  * puts the next one to those before; what helped stays, for all starts of the job.
  */
 #ifndef AGENT_CORE_NCCL_FALLBACK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h - the facts about this node, as JSON
  *
- * docs/FACTS.md lists every key. Facts only: agent/plan.h decides. A fact that
+ * docs/FACTS.md lists every key. Facts only: agent/plan/plan.h decides. A fact that
  * cannot be had is null, and finding facts never fails a run. Recorded facts of
  * real kinds of machines are test cases (tests/facts).
  */

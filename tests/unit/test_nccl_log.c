@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/nccl_log.h"
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define AT "node1:4242:4300 [0] NCCL INFO "

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers.h - do GPUs work together rightly?  Tried with data, where the driver says that they may
+/* gpu_selftest.h - do GPUs work together rightly?  Tried with data, where the driver says that they
+ * may
  *
  * An IOMMU, a patched driver or a broken slot make copies that hang, or that arrive changed, while
  * NVML says that all is well; and NCCL may stand still where plain copies work.  So `jobctl-train
  * peers` copies between a pair for about a second, and `jobctl-train sum` has two ranks add up by
  * NCCL, each in processes of its own that are ended if they do not come back.
  */
-#ifndef AGENT_PEERS_H
-#define AGENT_PEERS_H
+#ifndef AGENT_PLAN_GPU_SELFTEST_H
+#define AGENT_PLAN_GPU_SELFTEST_H
 
 #include <jansson.h>
 #include <stdbool.h>

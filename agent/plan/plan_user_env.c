@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_user.c - the job's own variables, and inherited ones: taken as they are, and judged
+/* plan_user_env.c - the job's own variables, and inherited ones: taken as they are, and judged
  *
  * Pure: no clock, no I/O.
  * A variable that somebody set is never overridden. Where the facts say that it
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "agent/known.h"
-#include "agent/plan.h"
-#include "agent/plan_nodes.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_nodes.h"
+#include "agent/plan/probe_cache.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trial.h - the GPUs of a plan are tried before its ranks start, by a process of its own
+/* gpu_selftest_child.h - the GPUs of a plan are tried before its ranks start, by a process of its
+ * own
  *
- * Copies and sums (agent/peers.h) take seconds, or their deadlines where GPUs do not work together,
- * and the agent must be heard meanwhile, and hear that the job is cancelled.  `jobctl-agent trial`
- * does it: facts and spec come on descriptor 3, the rows of `pairs` with what was found go to standard
- * output.  It has the attempt's nonce in its environment but no generation, so that a sweep of the
- * attempt ends it.
+ * Copies and sums (agent/plan/gpu_selftest.h) take seconds, or their deadlines where GPUs do not
+ * work together, and the agent must be heard meanwhile, and hear that the job is cancelled. 
+ * `jobctl-agent trial` does it: facts and spec come on descriptor 3, the rows of `pairs` with what
+ * was found go to standard output.  It has the attempt's nonce in its environment but no
+ * generation, so that a sweep of the attempt ends it.
  */
-#ifndef AGENT_TRIAL_H
-#define AGENT_TRIAL_H
+#ifndef AGENT_PLAN_GPU_SELFTEST_CHILD_H
+#define AGENT_PLAN_GPU_SELFTEST_CHILD_H
 
 #include <jansson.h>
 #include <uv.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_view.c - the plan in the making: read, and written line by line; see plan_parts.h
+/* plan_builder.c - the plan in the making: read, and written line by line; see plan_internal.h
  *
  * Pure: no clock, no I/O.
  */
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
 const char *plan_text(const json_t *object, const char *key)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 
 static bool is_of_nodes(const json_t *plan)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trial.c - see trial.h
+/* gpu_selftest_child.c - see gpu_selftest_child.h
  *
  * Its end is told by the end of the pipe; the process itself is reaped with everything else
  * (agent/ranks.c).
  */
-#include "agent/trial.h"
+#include "agent/plan/gpu_selftest_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/child.h"
-#include "agent/peers.h"
-#include "agent/plan.h"
+#include "agent/plan/gpu_selftest.h"
+#include "agent/plan/plan.h"
 #include "engine/contract/err.h"
 
 struct trial {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* known.c - see known.h */
-#include "agent/known.h"
+/* probe_cache.c - see probe_cache.h */
+#include "agent/plan/probe_cache.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 
 enum { SCHEMA = 1 };
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_remedy.c - what to change after ranks have hung before their first step
+/* plan_fallback.c - what to change after ranks have hung before their first step
  *
  * Pure: no clock, no I/O.
  * NCCL takes the fastest path that the driver permits, and there are machines where that path
  * stands still.  Each row costs speed, so none is set before it was needed: the plan only says
  * what the next start would try, one row after the other (agent/core/nccl_fallback.h).  What the
  * job or its environment has already decided is not tried.  Where two ranks have been tried before
- * (peers.h), what they needed is set at once.
+ * (gpu_selftest.h), what they needed is set at once.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

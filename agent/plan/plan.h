@@ -17,8 +17,8 @@
  * np and ranks are those of this node; `nodes` of them make the job.  Nothing is
  * set that the libraries find out by themselves.
  */
-#ifndef AGENT_PLAN_H
-#define AGENT_PLAN_H
+#ifndef AGENT_PLAN_PLAN_H
+#define AGENT_PLAN_PLAN_H
 
 #include <jansson.h>
 #include <stdio.h>

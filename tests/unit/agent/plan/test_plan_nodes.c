@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "agent/plan.h"
-#include "agent/plan_nodes.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_nodes.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

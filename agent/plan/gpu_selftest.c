@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers.c - see peers.h */
-#include "agent/peers.h"
+/* gpu_selftest.c - see gpu_selftest.h */
+#include "agent/plan/gpu_selftest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "agent/os/subprocess.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 
 /* They are silent until they have done: CUDA starts in some seconds, then a second of copies; or
  * NCCL connects, for which it has PAIR_MS after CUDA, which may take START_MS. */

@@ -2,7 +2,7 @@
 /* plan_nodes.h - facts of several nodes and a spec to one plan for all ranks
  *
  * Pure: no clock, no I/O.
- * Every node gets the part that plan_make() (agent/plan.h) makes for it; the whole is put
+ * Every node gets the part that plan_make() (agent/plan/plan.h) makes for it; the whole is put
  * together from the parts and has the same shape, but
  *
  *   "np" and "ranks" are those of all nodes, ranks of one node side by side, nodes in their order,
@@ -13,8 +13,8 @@
  * Remedies (agent/core/nccl_fallback.h) are those of all nodes, and the same list in every part:
  * what NCCL is told must not differ between ranks.
  */
-#ifndef AGENT_PLAN_NODES_H
-#define AGENT_PLAN_NODES_H
+#ifndef AGENT_PLAN_PLAN_NODES_H
+#define AGENT_PLAN_PLAN_NODES_H
 
 #include <jansson.h>
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/launch_env.h"
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 #include "agent/probe/probe.h"
 #include "engine/contract/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_parts.h - what the plan*.c files share; nobody else */
-#ifndef AGENT_PLAN_PARTS_H
-#define AGENT_PLAN_PARTS_H
+/* plan_internal.h - what the plan*.c files share; nobody else */
+#ifndef AGENT_PLAN_PLAN_INTERNAL_H
+#define AGENT_PLAN_PLAN_INTERNAL_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct plan_view {
     json_t         *plan, *env, *notes;
 };
 
-/* plan_view.c: "" where there is no such text. */
+/* plan_builder.c: "" where there is no such text. */
 const char *plan_text(const json_t *object, const char *key);
 bool plan_true(const json_t *object, const char *key);
 
@@ -59,7 +59,7 @@ struct plan_pairs {
     int unreadable;                    /* without NVLink, and P2P is refused by driver or hardware */
     int near;                          /* without NVLink, P2P permitted, at most PCIe switches apart */
     int far;                           /* the same, further apart */
-    int broken;                        /* of all, copies were tried and failed (agent/peers.h) */
+    int broken; /* of all, copies were tried and failed (agent/plan/gpu_selftest.h) */
     int unknown;                       /* whether P2P is permitted is not known */
 };
 void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v);
@@ -75,12 +75,13 @@ bool plan_has_efa(const struct plan_view *v);
 /* NCCL uses P2P up to PCIe switches; on AMD hosts with two GPUs, everywhere. */
 bool plan_p2p_everywhere(const struct plan_view *v);
 
-/* plan_remedy.c: what two ranks that were tried needed; and what the next start would change after
- * a hang before the first step. */
+/* plan_fallback.c: what two ranks that were tried needed; and what the next start would change
+ * after a hang before the first step. */
 void plan_set_what_helped(struct plan_view *v);
 void plan_add_remedies(struct plan_view *v);
 
-/* plan_user.c: the job's own variables and inherited ones, judged. -1: one of them cannot be. */
+/* plan_user_env.c: the job's own variables and inherited ones, judged. -1: one of them cannot be.
+ * */
 int plan_take_user_env(struct plan_view *v, struct err *err);
 
 #endif

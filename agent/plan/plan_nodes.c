@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_nodes.c - see plan_nodes.h; first may they work together, then the parts, then the whole */
-#include "agent/plan_nodes.h"
+#include "agent/plan/plan_nodes.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/plan.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan.h"
+#include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
 /* What is to be planned. */

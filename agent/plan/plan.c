@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - see plan.h; size first, then devices, then one function per thing that ranks are told */
-#include "agent/plan.h"
+#include "agent/plan/plan.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/os/cpu_list.h"
-#include "agent/plan_parts.h"
+#include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
 /* A count that may be the word `auto` or absent: -1. */
