@@ -20,7 +20,7 @@
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/probe_cache.h"
-#include "agent/ranks.h"
+#include "agent/ranks/ranks.h"
 #include "agent/session.h"
 #include "agent/vigil.h"
 #include "agent/world.h"

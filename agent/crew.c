@@ -9,7 +9,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/crew_parts.h"
-#include "agent/launch_env.h"
+#include "agent/ranks/launch_env.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 

@@ -49,7 +49,8 @@ struct crew_hooks {
     void (*gathered)(void *arg);
     /* All have answered PREPARE. NULL: all can; else why one cannot, its name first: "gpu3: ...". */
     void (*prepared)(void *arg, const char *refusal);
-    /* All have said what of earlier generations they have in memory: what all have (keepsake.h). */
+    /* All have said what of earlier generations they have in memory: what all have
+     * (snapshot_memfds.h). */
     void (*kept)(void *arg, int generation, const struct keepsake_claim *common, int n);
     /* All have started theirs; or `text` says why one could not, and then nothing of that generation
      * is left on any member. What ranks do or say is told only after this. */

@@ -163,7 +163,7 @@ static int start(struct gpu_watch *w, int out, const char *nonce, struct err *er
         if (plan_text(rank, "gpu")[0] && n < 2 + PLAN_GPUS_MOST)
             argv[n++] = plan_text(rank, "gpu");
     }
-    /* whoever ends the attempt's processes ends this one (agent/sweep.h) */
+    /* whoever ends the attempt's processes ends this one (agent/ranks/cleanup_pass.h) */
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
     char **env = child_environ(mark);
     const struct child c = {.argv = argv, .envp = env, .out = out};

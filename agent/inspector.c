@@ -2,7 +2,7 @@
 /* inspector.c - see inspector.h
  *
  * Its end is told by the end of a pipe that it holds; the process itself is reaped with
- * everything else (agent/ranks.c).
+ * everything else (agent/ranks/ranks.c).
  */
 #include "agent/inspector.h"
 

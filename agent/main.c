@@ -34,7 +34,7 @@
 #include "agent/plan/probe_cache.h"
 #include "agent/probe/gpu_events.h"
 #include "agent/probe/probe.h"
-#include "agent/sweep.h"
+#include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"
 

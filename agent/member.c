@@ -11,16 +11,16 @@
 #include <unistd.h>
 
 #include "agent/alike.h"
-#include "agent/broom.h"
 #include "agent/crew.h"
 #include "agent/doctor.h"
 #include "agent/inspector.h"
-#include "agent/keepsake.h"
 #include "agent/knock.h"
-#include "agent/launch_env.h"
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"
+#include "agent/ranks/cleanup.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 

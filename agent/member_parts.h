@@ -10,7 +10,7 @@
 #include "agent/member.h"
 #include "agent/os/payload.h"
 #include "agent/page_feed.h"
-#include "agent/ranks.h"
+#include "agent/ranks/ranks.h"
 
 struct broom;
 struct inspector;

@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "agent/capture.h"
+#include "agent/ranks/capture.h"
 #include "engine/contract/flight.h"
 
 struct err;

@@ -2,13 +2,13 @@
 /* world.c - see world.h; what differs with several nodes is world_nodes.c */
 #include <stdlib.h>
 
-#include "agent/broom.h"
 #include "agent/crew.h"
 #include "agent/held.h"
-#include "agent/keepsake.h"
-#include "agent/launch_env.h"
 #include "agent/os/process.h"
-#include "agent/ranks.h"
+#include "agent/ranks/cleanup.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/ranks.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "agent/world_parts.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

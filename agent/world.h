@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* world.h - all ranks of a generation, wherever they are
  *
- * What the attempt starts, watches, signals and sweeps.  With one node it is agent/ranks.h and
- * agent/broom.h, and world_start() has its answer before it returns.  With several, the first ranks
- * are on this node, those of the others are reached through agent/crew.h, and an answer comes when
- * all nodes have given theirs.  What ranks do or say is told after `started`.
+ * What the attempt starts, watches, signals and sweeps.  With one node it is agent/ranks/ranks.h
+ * and agent/ranks/cleanup.h, and world_start() has its answer before it returns.  With several, the
+ * first ranks are on this node, those of the others are reached through agent/crew.h, and an answer
+ * comes when all nodes have given theirs.  What ranks do or say is told after `started`.
  */
 #ifndef AGENT_WORLD_H
 #define AGENT_WORLD_H
@@ -64,8 +64,8 @@ void world_destroy(struct world *w);
 int world_gather(struct world *w, const struct crew_options *o, struct err *err);
 struct crew *world_crew(const struct world *w); /* NULL: one node */
 
-/* Before the first start: what runs here (agent/ranks.h), and the plan of all nodes, which says where
- * each rank is. */
+/* Before the first start: what runs here (agent/ranks/ranks.h), and the plan of all nodes, which
+ * says where each rank is. */
 int world_prepare(struct world *w, const struct ranks_job *job, const json_t *plan, struct err *err);
 
 /* Start generation e->generation, 0: the setup.  e->plan is that of this node; who is on which node, and
@@ -103,7 +103,8 @@ int64_t *world_workers(const struct world *w, int first, int *n);
 /* Look into the ranks of the other nodes as well: so many answers follow. */
 int world_inspect(struct world *w, int generation);
 
-/* Where the time of a rank went (agent/ranks.h); of one on another node, when it has parted. */
+/* Where the time of a rank went (agent/ranks/ranks.h); of one on another node, when it has parted.
+ * */
 void world_phases(const struct world *w, int rank, struct agent_exit *e);
 
 /* The last lines of a rank's output, or "". */

@@ -8,10 +8,10 @@
 
 #include "agent/crew.h"
 #include "agent/held.h"
-#include "agent/keepsake.h"
-#include "agent/launch_env.h"
 #include "agent/os/buf.h"
-#include "agent/ranks.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/ranks.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "agent/world_parts.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

@@ -4,7 +4,7 @@
 #define AGENT_WORLD_PARTS_H
 
 #include "agent/core/agent_core.h"
-#include "agent/launch_env.h"
+#include "agent/ranks/launch_env.h"
 #include "agent/world.h"
 
 /* The ranks of a node, side by side. */
@@ -32,7 +32,7 @@ struct world {
     int                starting; /* the generation, -1: none */
     struct launch_env  next;     /* of it, while it is asked who has what memory */
     bool               asking;
-    bool               keeps;    /* ranks leave memory (agent/keepsake.h) */
+    bool               keeps;    /* ranks leave memory (agent/ranks/snapshot_memfds.h) */
     int64_t            snapshot_step;
     char               trouble[300]; /* why it could not be started here, "" = it was */
     struct held       *held;     /* what ranks here did meanwhile */

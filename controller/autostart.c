@@ -17,7 +17,7 @@
 
 #include "agent/os/descriptors.h"
 #include "agent/os/unix_socket.h"
-#include "agent/sweep.h"
+#include "agent/ranks/cleanup_pass.h"
 #include "controller/home.h"
 #include "engine/contract/err.h"
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/capture.h"
 #include "agent/os/log_reader.h"
+#include "agent/ranks/capture.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"
 

@@ -22,7 +22,7 @@
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
-#include "agent/sweep.h"
+#include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/wire.h"
 #include "controller/agent_stream.h"
 #include "controller/link.h"

@@ -2,7 +2,7 @@
 /* gpu_selftest_child.c - see gpu_selftest_child.h
  *
  * Its end is told by the end of the pipe; the process itself is reaped with everything else
- * (agent/ranks.c).
+ * (agent/ranks/ranks.c).
  */
 #include "agent/plan/gpu_selftest_child.h"
 

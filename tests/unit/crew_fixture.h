@@ -11,9 +11,9 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/crew.h"
-#include "agent/keepsake.h"
-#include "agent/launch_env.h"
 #include "agent/member.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/snapshot_memfds.h"
 
 enum { NODES = 3, EACH = 2, RANKS = 1 + 2 * EACH, LINES = 64 };
 

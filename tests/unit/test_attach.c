@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "agent/attach.h"
-#include "agent/capture.h"
+#include "agent/ranks/capture.h"
 #include "agent/wire/log_feed.h"
 #include "controller/log_copy.h"
 

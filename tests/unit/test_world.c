@@ -18,10 +18,10 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/crew.h"
-#include "agent/keepsake.h"
-#include "agent/launch_env.h"
 #include "agent/os/buf.h"
-#include "agent/ranks.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/ranks.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

@@ -20,11 +20,11 @@
 
 #include <cmocka.h>
 
-#include "agent/capture.h"
 #include "agent/os/child.h"
 #include "agent/os/identity.h"
 #include "agent/probe/oom.h"
-#include "agent/sweep.h"
+#include "agent/ranks/capture.h"
+#include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
 
 static char dir[80], path[100];

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "agent/capture.h"
 #include "agent/os/log_reader.h"
+#include "agent/ranks/capture.h"
 #include "engine/contract/err.h"
 
 enum { LIMIT = 100, ALL = 4000 };

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "agent/launch_env.h"
 #include "agent/plan/plan.h"
 #include "agent/probe/probe.h"
+#include "agent/ranks/launch_env.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

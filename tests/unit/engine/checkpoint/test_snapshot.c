@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "agent/keepsake.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "engine/checkpoint/snapshot_internal.h"
 
 static int setup(void **state)

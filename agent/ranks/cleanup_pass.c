@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.c - see sweep.h */
-#include "agent/sweep.h"
+/* cleanup_pass.c - see cleanup_pass.h */
+#include "agent/ranks/cleanup_pass.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -61,7 +61,8 @@ static bool has_entry(const char *env, size_t size, const char *entry, bool begi
     return false;
 }
 
-/* Of this generation, or an earlier one: a process may have gone on from that (agent/runner.h). */
+/* Of this generation, or an earlier one: a process may have gone on from that
+ * (agent/ranks/runner.h). */
 static bool is_of(const char *env, size_t size, int generation)
 {
     char entry[40];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capture.c - see capture.h */
-#include "agent/capture.h"
+#include "agent/ranks/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* broom.c - see broom.h */
-#include "agent/broom.h"
+/* cleanup.c - see cleanup.h */
+#include "agent/ranks/cleanup.h"
 
 #include <stdlib.h>
 
-#include "agent/sweep.h"
+#include "agent/ranks/cleanup_pass.h"
 #include "engine/contract/err.h"
 
 enum {

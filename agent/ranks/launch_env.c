@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch_env.c - see launch_env.h */
-#include "agent/launch_env.h"
+#include "agent/ranks/launch_env.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/keepsake.h"
 #include "agent/os/buf.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 

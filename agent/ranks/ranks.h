@@ -9,8 +9,8 @@
  * read before it is told.  As their subreaper this process also reaps whatever
  * its children leave behind.
  */
-#ifndef AGENT_RANKS_H
-#define AGENT_RANKS_H
+#ifndef AGENT_RANKS_RANKS_H
+#define AGENT_RANKS_RANKS_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@ struct ranks_job {
     const char        *workdir;
     const char *const *argv;      /* of a rank */
     const char *const *setup_argv; /* or NULL */
-    bool               snapshots;  /* ranks get memory that outlives them (keepsake.h) */
+    bool               snapshots;  /* ranks get memory that outlives them (snapshot_memfds.h) */
 };
 
 int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,
@@ -51,7 +51,8 @@ void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
 
-/* What earlier generations left in memory here (KEEPSAKE_SETS of keepsake.h at most); returns how many. */
+/* What earlier generations left in memory here (KEEPSAKE_SETS of snapshot_memfds.h at most);
+ * returns how many. */
 int ranks_claims(const struct ranks *r, struct keepsake_claim *out);
 
 /* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* broom.h - sweep this node until nothing of an attempt is left, then tell
+/* cleanup.h - sweep this node until nothing of an attempt is left, then tell
  *
- * agent/sweep.h ends what it finds and finds what hid behind that, so it is asked again and again.
- * What has not died after 10 s is stuck in the kernel: then that is told, with its name.
+ * agent/ranks/cleanup_pass.h ends what it finds and finds what hid behind that, so it is asked
+ * again and again. What has not died after 10 s is stuck in the kernel: then that is told, with its
+ * name.
  */
-#ifndef AGENT_BROOM_H
-#define AGENT_BROOM_H
+#ifndef AGENT_RANKS_CLEANUP_H
+#define AGENT_RANKS_CLEANUP_H
 
 #include <stdbool.h>
 #include <uv.h>

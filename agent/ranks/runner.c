@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner.c - see runner.h */
-#include "agent/runner.h"
+#include "agent/ranks/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/capture.h"
 #include "agent/core/agent_core.h"
-#include "agent/launch_env.h"
 #include "agent/os/child.h"
-#include "agent/ranks.h"
+#include "agent/ranks/capture.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/ranks.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keepsake.c - see keepsake.h */
-#include "agent/keepsake.h"
+/* snapshot_memfds.c - see snapshot_memfds.h */
+#include "agent/ranks/snapshot_memfds.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.c - see ranks.h */
-#include "agent/ranks.h"
+#include "agent/ranks/ranks.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,15 +11,15 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "agent/capture.h"
 #include "agent/core/agent_core.h"
-#include "agent/keepsake.h"
-#include "agent/launch_env.h"
 #include "agent/os/child.h"
 #include "agent/os/kernel_log.h"
 #include "agent/os/log.h"
 #include "agent/probe/oom.h"
-#include "agent/runner.h"
+#include "agent/ranks/capture.h"
+#include "agent/ranks/launch_env.h"
+#include "agent/ranks/runner.h"
+#include "agent/ranks/snapshot_memfds.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 #include "engine/contract/progress.h"

@@ -5,8 +5,8 @@
  * launcher's job; the plan; torchrun's variables and ours (DESIGN: agent -
  * rank); the job's own words; its secrets.
  */
-#ifndef AGENT_LAUNCH_ENV_H
-#define AGENT_LAUNCH_ENV_H
+#ifndef AGENT_RANKS_LAUNCH_ENV_H
+#define AGENT_RANKS_LAUNCH_ENV_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -50,8 +50,8 @@ struct launch_env {
     const json_t *secrets;         /* NAME: value, or NULL */
 };
 
-/* What generations left in memory (agent/keepsake.h): the newest is resumed from, unless the checkpoint is
- * newer. */
+/* What generations left in memory (agent/ranks/snapshot_memfds.h): the newest is resumed from,
+ * unless the checkpoint is newer. */
 void launch_env_recall(struct launch_env *e, const struct keepsake_claim *claims, int n);
 
 /* NULL-terminated, one allocation: free() it. NULL: no memory. */

@@ -5,8 +5,8 @@
  * pipe for its lines and one for commands.  A process of the engine that has parted from the others
  * (engine/train/rejoin.h) can be given to the next generation as it is.
  */
-#ifndef AGENT_RUNNER_H
-#define AGENT_RUNNER_H
+#ifndef AGENT_RANKS_RUNNER_H
+#define AGENT_RANKS_RUNNER_H
 
 #include <jansson.h>
 #include <stdbool.h>

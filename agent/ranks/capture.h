@@ -7,8 +7,8 @@
  * before the new one (agent/os/log_reader.h reads all of it).  A full disk loses output, never the
  * rank: what could not be written is counted and said once there is room.
  */
-#ifndef AGENT_CAPTURE_H
-#define AGENT_CAPTURE_H
+#ifndef AGENT_RANKS_CAPTURE_H
+#define AGENT_RANKS_CAPTURE_H
 
 #include <stddef.h>
 #include <stdint.h>

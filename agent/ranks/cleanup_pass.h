@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep.h - end every process that is provably ours, and say what is left
+/* cleanup_pass.h - end every process that is provably ours, and say what is left
  *
  * Proof is one of: JOBCTL_NONCE=<nonce> in its environment (every process that
  * an agent starts has it, and its children inherit it), or being a child of
@@ -10,8 +10,8 @@
  * so sweep again until nothing is found.  Nothing is ever ended by name, and
  * each is held by a pidfd while it is checked, so that a reused pid is never hit.
  */
-#ifndef AGENT_SWEEP_H
-#define AGENT_SWEEP_H
+#ifndef AGENT_RANKS_CLEANUP_PASS_H
+#define AGENT_RANKS_CLEANUP_PASS_H
 
 #include <stdbool.h>
 #include <stddef.h>

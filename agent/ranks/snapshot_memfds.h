@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keepsake.h - the memory that a generation of ranks leaves to the next one
+/* snapshot_memfds.h - the memory that a generation of ranks leaves to the next one
  *
  * One memory file per rank of this node (engine/checkpoint/snapshot.h), held open here, so that it
  * outlives the rank.  The next generation gets new files to write, and to read those of the newest
@@ -7,8 +7,8 @@
  * had.  With several nodes that is the newest that left one on all of them, so each says what it
  * has, and the head's choice counts.  Without memory files ranks go on from their checkpoints.
  */
-#ifndef AGENT_KEEPSAKE_H
-#define AGENT_KEEPSAKE_H
+#ifndef AGENT_RANKS_SNAPSHOT_MEMFDS_H
+#define AGENT_RANKS_SNAPSHOT_MEMFDS_H
 
 #include <stdint.h>
 
