@@ -11,7 +11,7 @@
 
 #include "agent/attempt_parts.h"
 #include "agent/crew.h"
-#include "agent/doctor.h"
+#include "agent/doctor/doctor.h"
 #include "agent/gpu_watch.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/nccl_watch.h"

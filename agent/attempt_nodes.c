@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/alike.h"
 #include "agent/attempt_parts.h"
 #include "agent/crew.h"
+#include "agent/doctor/consistency.h"
 #include "agent/os/log.h"
 #include "agent/plan/plan_nodes.h"
 #include "agent/session.h"
@@ -158,7 +158,7 @@ static void take_proof_away(struct attempt *a)
     a->proof[0] = '\0';
 }
 
-/* What member k must have the same of (agent/alike.h), and what both are called. */
+/* What member k must have the same of (agent/doctor/consistency.h), and what both are called. */
 static json_t *alike_body(const struct attempt *a, int k, json_t *list)
 {
     const struct crew *crew = world_crew(a->world);

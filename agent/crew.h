@@ -106,9 +106,10 @@ const char *crew_name(const struct crew *c, int node);    /* of any node */
 /* Where the other nodes reach this one; of node 0 as its members do, so only after `gathered`. NULL:
  * not known. For MASTER_ADDR, and for struct launch_env's node_addr of the ranks here. */
 const char *crew_address(const struct crew *c, int node);
-/* Where other members may call it to try whether they reach it (agent/knock.h); or NULL. */
+/* Where other members may call it to try whether they reach it (agent/doctor/reachability.h); or
+ * NULL. */
 const json_t *crew_member_door(const struct crew *c, int node);
-/* What its preflight has found (agent/doctor.h), after `prepared`; or NULL. */
+/* What its preflight has found (agent/doctor/doctor.h), after `prepared`; or NULL. */
 const json_t *crew_preflight(const struct crew *c, int node);
 
 /* To one member; `prepared` comes when as many have answered as were asked. Body:
@@ -116,8 +117,8 @@ const json_t *crew_preflight(const struct crew *c, int node);
  *    "deadline_s", "proof":{"path","text"}?, "alike":{"names":[head, member],"list":{}}, "doors":[]}}
  * proof: a file that the head has written into the checkpoints' directory, and what is in it: a member
  * that does not find it there has another directory, and says so. alike: what the head has of data and
- * programs (agent/alike.h); a member that has other ones says so, too. doors: of other members, each of
- * which it must reach. -1: the body is too large. */
+ * programs (agent/doctor/consistency.h); a member that has other ones says so, too. doors: of other
+ * members, each of which it must reach. -1: the body is too large. */
 int crew_prepare(struct crew *c, int node, const json_t *body, struct err *err);
 
 /* Before generation `generation` is started: what could it resume from without a checkpoint? */

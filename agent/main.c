@@ -19,8 +19,8 @@
 
 #include "agent/attach.h"
 #include "agent/attempt.h"
-#include "agent/doctor.h"
-#include "agent/doctor_visit.h"
+#include "agent/doctor/doctor.h"
+#include "agent/doctor/doctor_query.h"
 #include "agent/flight_print.h"
 #include "agent/inspect.h"
 #include "agent/mirror/mirror_run.h"
@@ -456,7 +456,8 @@ static const struct command {
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
     {"trial", "", "try the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
      cmd_trial},
-    {"visit", "", "answer a doctor who compares several nodes (agent/doctor_visit.h)", cmd_visit},
+    {"visit", "", "answer a doctor who compares several nodes (agent/doctor/doctor_query.h)",
+     cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror/mirror_run.h)",

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/alike.h"
 #include "agent/crew.h"
-#include "agent/doctor.h"
+#include "agent/doctor/consistency.h"
+#include "agent/doctor/doctor.h"
+#include "agent/doctor/reachability.h"
 #include "agent/inspector.h"
-#include "agent/knock.h"
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"

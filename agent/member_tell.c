@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/knock.h"
+#include "agent/doctor/reachability.h"
 #include "agent/member_parts.h"
 #include "agent/nccl_watch.h"
 #include "agent/os/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_doctor.c - jobctl doctor: is this machine fit for jobs, and for this one?
  *
- * jobctl-agent looks and judges (agent/doctor.h), here or on all hosts of the spec
+ * jobctl-agent looks and judges (agent/doctor/doctor.h), here or on all hosts of the spec
  * (doctor_round.h); no daemon is needed, so that there is an answer when nothing
  * else works.
  */

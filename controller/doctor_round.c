@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doctor_nodes.h"
+#include "agent/doctor/doctor_nodes.h"
 #include "controller/host_groups.h"
 #include "controller/visits.h"
 #include "engine/contract/err.h"
@@ -22,7 +22,7 @@ enum {
 
 struct round {
     const json_t  *spec;
-    json_t        *nodes;     /* for agent/doctor_nodes.h */
+    json_t        *nodes;     /* for agent/doctor/doctor_nodes.h */
     struct visits *visits;
     json_t       **questions; /* where each host has another one */
     size_t         n;

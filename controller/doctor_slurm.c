@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doctor_rows.h"
+#include "agent/doctor/doctor_rows.h"
 #include "agent/os/buf.h"
 #include "controller/program.h"
 #include "engine/contract/err.h"

@@ -7,8 +7,9 @@
 
 struct err;
 
-/* here: the rows of this machine (agent/doctor.h), of which those count that are true of the compute
- * nodes as well. Slurm is asked which nodes it has. Rows as there, a new object; NULL: no memory. */
+/* here: the rows of this machine (agent/doctor/doctor.h), of which those count that are true of the
+ * compute nodes as well. Slurm is asked which nodes it has. Rows as there, a new object; NULL: no
+ * memory. */
 json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err);
 
 #endif

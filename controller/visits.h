@@ -2,8 +2,8 @@
 /* visits.h - one question to many hosts at a time: a process of ours speaks with each
  *
  * `jobctl-ssh visit HOST` connects, brings the programs, and passes lines of JSON to and from
- * `jobctl-agent visit` there (agent/doctor_visit.h).  A host that was not reached, or fell silent, has
- * a sentence for every answer from then on.
+ * `jobctl-agent visit` there (agent/doctor/doctor_query.h).  A host that was not reached, or fell
+ * silent, has a sentence for every answer from then on.
  */
 #ifndef CONTROLLER_VISITS_H
 #define CONTROLLER_VISITS_H

@@ -70,7 +70,8 @@
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
  *   facts              what `jobctl-agent probe` prints
- *   preflight          {text, rows}: what is not as it should be (agent/doctor.h); absent if all is well
+ *   preflight          {text,
+                         rows}: what is not as it should be (agent/doctor/doctor.h); absent if all is well
  *   plan               what `jobctl-agent plan` prints: np, devices, environment, reasons; on
  *                      several nodes np and ranks are those of all, with "nodes", and "node" and
  *                      "name" in each row

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "agent/attach.h"
-#include "agent/doctor_visit.h"
+#include "agent/doctor/doctor_query.h"
 #include "controller/ssh/command.h"
 #include "controller/ssh/login.h"
 #include "controller/ssh/programs.h"

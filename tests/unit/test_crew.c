@@ -2,8 +2,8 @@
 /* test_crew.c - what a head has its members do; who is lost on the way is test_crew_lost.c */
 #include "tests/unit/crew_fixture.h"
 
+#include "agent/doctor/reachability.h"
 #include "agent/inspect.h"
-#include "agent/knock.h"
 
 /* Each says a word, tells the others where it is, waits until it has heard of each once, and ends with its
  * number. */
@@ -18,7 +18,7 @@ static const char meet_and_end[] =
     " case $s in *$k*) exit 98;; esac; s=$s$k;; esac; done\n"
     "exit $RANK\n";
 
-/* They were open for a trial (agent/knock.h), and end before ranks start. */
+/* They were open for a trial (agent/doctor/reachability.h), and end before ranks start. */
 static void doors_of_members_are(bool open)
 {
     for (int i = 1; i < NODES; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_knock.c - only who says the word that was drawn for it has been reached */
+/* test_reachability.c - only who says the word that was drawn for it has been reached */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/knock.h"
+#include "agent/doctor/reachability.h"
 #include "engine/contract/err.h"
 
 /* A port at which nobody listens any more. */

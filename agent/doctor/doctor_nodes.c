@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_nodes.c - see doctor_nodes.h; a function per thing that nodes must have in common */
-#include "agent/doctor_nodes.h"
+#include "agent/doctor/doctor_nodes.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/alike.h"
-#include "agent/doctor_rows.h"
+#include "agent/doctor/consistency.h"
+#include "agent/doctor/doctor_rows.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/plan/plan_nodes.h"

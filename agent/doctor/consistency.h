@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alike.h - what the nodes of a job must have the same of: its data, and the programs in its workdir
+/* consistency.h - what the nodes of a job must have the same of: its data, and the programs in its
+ * workdir
  *
  * Listed in a moment: of the data how many files there are and of what names and sizes, of the programs
  * (*.py, *.sh and the like, in workdir and at most two folders below) what is in them.  Logs and
@@ -11,8 +12,8 @@
  * `files` -1: there is no such directory. `cut`: there are so many that not all were looked at, and
  * nothing is said of them. `programs` is absent where there are too many to name.
  */
-#ifndef AGENT_ALIKE_H
-#define AGENT_ALIKE_H
+#ifndef AGENT_DOCTOR_CONSISTENCY_H
+#define AGENT_DOCTOR_CONSISTENCY_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* knock.c - see knock.h */
-#include "agent/knock.h"
+/* reachability.c - see reachability.h */
+#include "agent/doctor/reachability.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

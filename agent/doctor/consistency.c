@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alike.c - see alike.h */
-#include "agent/alike.h"
+/* consistency.c - see consistency.h */
+#include "agent/doctor/consistency.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* doctor_nodes.h - are these nodes fit for one job together?  Rows of each, and of all
  *
  * Pure: no clock, no I/O.
- * Made from what each has answered (agent/doctor_visit.h).
+ * Made from what each has answered (agent/doctor/doctor_query.h).
  *
  *   nodes: [{"node":"gpu1",
  *            "error":"..."}                              it was not reached; or
@@ -11,8 +11,8 @@
  *
  * Any answer may be {"error":"..."} or absent.
  */
-#ifndef AGENT_DOCTOR_NODES_H
-#define AGENT_DOCTOR_NODES_H
+#ifndef AGENT_DOCTOR_DOCTOR_NODES_H
+#define AGENT_DOCTOR_DOCTOR_NODES_H
 
 #include <jansson.h>
 

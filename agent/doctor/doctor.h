@@ -7,8 +7,8 @@
  * `fail`: a job will not run, or not rightly. `warn`: it will, but look at this.
  * `unknown`: what was asked cannot be told here, which is no fault.
  */
-#ifndef AGENT_DOCTOR_H
-#define AGENT_DOCTOR_H
+#ifndef AGENT_DOCTOR_DOCTOR_H
+#define AGENT_DOCTOR_DOCTOR_H
 
 #include <jansson.h>
 
@@ -29,12 +29,12 @@ struct err;
 /* Pure; spec NULL: only the node. A new object, or NULL: no memory. */
 json_t *doctor_check(const json_t *facts, const json_t *spec, const json_t *looked);
 
-/* doctor_look.c: finds what doctor_check() wants. `train` is the engine's program; it is asked about
- * the spec in the file spec_path, which may take long, or not: NULL. dir: where checkpoints go that
- * the spec does not place. A new object, or NULL: no memory. */
+/* doctor_engine.c: finds what doctor_check() wants. `train` is the engine's program; it is asked
+ * about the spec in the file spec_path, which may take long, or not: NULL. dir: where checkpoints
+ * go that the spec does not place. A new object, or NULL: no memory. */
 json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path, const char *dir);
 
-/* doctor_look.c: all pairs of GPUs, as a command would use them (agent/plan/gpu_selftest.h), into
+/* doctor_engine.c: all pairs of GPUs, as a command would use them (agent/plan/gpu_selftest.h), into
  * the facts; kept in the directory `state`, NULL: nowhere, so that agents need not try again. */
 void doctor_try(json_t *facts, const char *train, const char *state);
 

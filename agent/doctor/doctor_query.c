@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_visit.c - see doctor_visit.h */
-#include "agent/doctor_visit.h"
+/* doctor_query.c - see doctor_query.h */
+#include "agent/doctor/doctor_query.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/alike.h"
-#include "agent/doctor.h"
-#include "agent/knock.h"
+#include "agent/doctor/consistency.h"
+#include "agent/doctor/doctor.h"
+#include "agent/doctor/reachability.h"
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/probe.h"

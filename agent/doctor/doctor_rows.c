@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_rows.c - see doctor_rows.h */
-#include "agent/doctor_rows.h"
+#include "agent/doctor/doctor_rows.h"
 
 #include <stdarg.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "agent/doctor.h"
+#include "agent/doctor/doctor.h"
 #include "agent/probe/route.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

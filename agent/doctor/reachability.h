@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* knock.h - do nodes reach each other?  Each opens a port and knocks at those of the others
+/* reachability.h - do nodes reach each other?  Each opens a port and knocks at those of the others
  *
  * An address or a route says little: firewalls drop, and the address of a bridge is the same on every
  * machine.  So whoever is called says a word that was drawn for it, and only that word counts.
  */
-#ifndef AGENT_KNOCK_H
-#define AGENT_KNOCK_H
+#ifndef AGENT_DOCTOR_REACHABILITY_H
+#define AGENT_DOCTOR_REACHABILITY_H
 
 #include <jansson.h>
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/doctor_nodes.h"
+#include "agent/doctor/doctor_nodes.h"
 
 #define FACTS "\"facts\":{\"hostname\":\"h\",\"cpus\":2,\"arch\":\"x86_64\",\"net\":[],"                \
               "\"routes\":[{\"to\":\"10.0.0.0/8\",\"interface\":\"ib0\",\"metric\":0}]}"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_rows.h - what a doctor says, row by row (agent/doctor.h)
+/* doctor_rows.h - what a doctor says, row by row (agent/doctor/doctor.h)
  *
  * Pure: no clock, no I/O.
  */
-#ifndef AGENT_DOCTOR_ROWS_H
-#define AGENT_DOCTOR_ROWS_H
+#ifndef AGENT_DOCTOR_DOCTOR_ROWS_H
+#define AGENT_DOCTOR_DOCTOR_ROWS_H
 
 #include <jansson.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor.c - see doctor.h; a function per check, in the order in which they are shown */
-#include "agent/doctor.h"
+#include "agent/doctor/doctor.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doctor_rows.h"
+#include "agent/doctor/doctor_rows.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"
 #include "agent/probe/route.h"

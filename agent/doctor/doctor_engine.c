@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_look.c - what the engine says of itself and of a spec, and of the disk; see doctor.h */
+/* doctor_engine.c - what the engine says of itself and of a spec, and of the disk; see doctor.h */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/doctor.h"
+#include "agent/doctor/doctor.h"
 #include "agent/os/subprocess.h"
 #include "agent/os/sysroot.h"
 #include "agent/plan/gpu_selftest.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_alike.c - what nodes must have the same of: listed in a moment, told with both values */
+/* test_consistency.c - what nodes must have the same of: listed in a moment, told with both values
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "agent/alike.h"
+#include "agent/doctor/consistency.h"
 #include "engine/contract/err.h"
 
 /* Two nodes: the same directory "d", once in a and once in b. */
