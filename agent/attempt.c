@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/gpu_watch.h"
 #include "agent/heartbeat.h"
-#include "agent/inspector.h"
 #include "agent/member.h"
 #include "agent/mirror/mirror_child.h"
-#include "agent/nccl_watch.h"
+#include "agent/monitor/gpu_watch.h"
+#include "agent/monitor/inspector.h"
+#include "agent/monitor/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"

@@ -68,7 +68,8 @@ struct crew_hooks {
     void (*swept)(void *arg, bool clean, const char *left);
     /* Native stacks of a member's ranks, or why there are none; once for each member asked. */
     void (*inspected)(void *arg, int node, const char *text);
-    /* How NCCL has connected on a member, once it has: the body of an event (agent/nccl_log.h). */
+    /* How NCCL has connected on a member, once it has: the body of an event
+     * (agent/monitor/nccl_log.h). */
     void (*nccl)(void *arg, int node, const json_t *body);
     /* The machine of a member is taken away in so many milliseconds. */
     void (*notice)(void *arg, int node, const char *reason, int64_t grace_ms);

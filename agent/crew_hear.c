@@ -6,7 +6,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/crew_parts.h"
-#include "agent/gpu_watch.h"
+#include "agent/monitor/gpu_watch.h"
 #include "agent/os/log.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"

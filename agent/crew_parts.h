@@ -6,7 +6,7 @@
 #include "agent/crew.h"
 #include "agent/crew_door.h"
 #include "agent/crew_link.h"
-#include "agent/page_feed.h"
+#include "agent/monitor/page_feed.h"
 #include "agent/ranks/snapshot_memfds.h"
 
 /* What all members are asked, together. */

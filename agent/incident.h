@@ -4,7 +4,7 @@
  * A file for people, RUN_DIR/incident-N.txt, N the generation: per rank its step, phase and
  * since when, its collectives, its last steps, its threads and last lines; then the node.
  * Written before anything is stopped, from memory and /proc alone, in about a millisecond a
- * rank.  What takes longer (native stacks) is appended by agent/inspector.h.
+ * rank.  What takes longer (native stacks) is appended by agent/monitor/inspector.h.
  */
 #ifndef AGENT_INCIDENT_H
 #define AGENT_INCIDENT_H

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 #include "agent/crew_link.h"
-#include "agent/gpu_watch.h"
 #include "agent/member.h"
+#include "agent/monitor/gpu_watch.h"
+#include "agent/monitor/page_feed.h"
 #include "agent/os/payload.h"
-#include "agent/page_feed.h"
 #include "agent/ranks/ranks.h"
 
 struct broom;

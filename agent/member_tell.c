@@ -9,7 +9,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/doctor/reachability.h"
 #include "agent/member_parts.h"
-#include "agent/nccl_watch.h"
+#include "agent/monitor/nccl_watch.h"
 #include "agent/os/log.h"
 #include "agent/os/process.h"
 #include "agent/wire/leader_wire.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/straggler.h"
-#include "agent/watch.h"
+#include "agent/monitor/straggler.h"
+#include "agent/monitor/watch.h"
 #include "agent/world.h"
 #include "engine/contract/err.h"
 

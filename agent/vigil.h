@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vigil.h - looks at the ranks a few times a second, and tells when one hangs
  *
- * The shell around agent/hang.h, agent/straggler.h and agent/watch.h: a timer, what agent/world.h shows of
- * each rank, and what was learned.
+ * The shell around agent/monitor/hang_detector.h, agent/monitor/straggler.h and
+ * agent/monitor/watch.h: a timer, what agent/world.h shows of each rank, and what was learned.
  */
 #ifndef AGENT_VIGIL_H
 #define AGENT_VIGIL_H
@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <uv.h>
 
-#include "agent/hang.h"
+#include "agent/monitor/hang_detector.h"
 
 struct err;
 struct vigil;
@@ -19,7 +19,7 @@ struct world;
 /* A generation that must end. */
 struct vigil_trouble {
     int         generation, rank; /* -1: no rank in particular */
-    bool        init, value;      /* see hang.h and watch.h */
+    bool        init, value;      /* see hang_detector.h and watch.h */
     const char *text;
 };
 

@@ -63,7 +63,7 @@ enum agent_input_kind {
     INPUT_SPAWN_FAILED,  /* or this; nothing of the generation is left then */
     INPUT_RANK_EXITED,
     INPUT_PROGRESS,      /* a line of a rank (engine/contract/progress.h) */
-    INPUT_HANG,          /* a rank stands still (agent/hang.h) */
+    INPUT_HANG,          /* a rank stands still (agent/monitor/hang_detector.h) */
     INPUT_REPORTED,      /* answers DO_INCIDENT, sooner or later or never */
     INPUT_TIMER,         /* the time of the last DO_TIMER has come */
     INPUT_STOP,

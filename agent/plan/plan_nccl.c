@@ -110,8 +110,8 @@ static bool driver_before(const struct plan_view *v, int major, int minor, int p
 
 /* --- the rows ------------------------------------------------------------------------------ */
 
-/* NCCL may tell all into files of ours: the agent reads them (agent/nccl_watch.h), and nobody else has
- * decided what it says, and where. */
+/* NCCL may tell all into files of ours: the agent reads them (agent/monitor/nccl_watch.h), and
+ * nobody else has decided what it says, and where. */
 static bool may_tell_all(const struct plan_view *v)
 {
     static const char *const names[] = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};

@@ -27,14 +27,16 @@
  *   RELAY     {seq, generation, line}                       said by a rank to all others
  *   SWEPT     {seq, generation, clean, left}
  *   INSPECTED {seq, generation, text}
- *   NCCL      {seq, generation, body}                       how it connects there (agent/nccl_log.h)
+ *   NCCL      {seq, generation,
+                body}                       how it connects there (agent/monitor/nccl_log.h)
  *   NOTICE    {seq, reason, grace_ms}                       its machine is taken away so soon
- *   GPU       {seq, rank, gpu, xid, fault, text, line}      struct gpu_event (agent/gpu_watch.h)
+ *   GPU       {seq, rank, gpu, xid, fault, text,
+                line}      struct gpu_event (agent/monitor/gpu_watch.h)
  *   KEPT      {seq, generation,
                 sets: [[generation, step]...]}   memory here (agent/ranks/snapshot_memfds.h)
  *   OUTPUT    {rank, data}                                  data: as in LOG (agent/wire/log_feed.h)
  *   PAGES     {generation, ranks: [{rank, pid, state, io_mib, lines?, blocks: [[n, base64]...]}]}
- *                       what changed since the last ones of this connection (agent/page_feed.h)
+ *                       what changed since the last ones of this connection (agent/monitor/page_feed.h)
  *
  * To a member
  *   PREPARE   {seq, spec, plan, launch}                     see crew_prepare()

@@ -87,7 +87,7 @@
  *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms, cascade: true}
  *                      cascade only after the failure that decides
  *   learned            {phase: ms, ..., "HEIGHTxWIDTH": {phase: ms}}    the 99.9th percentiles by
- *                      which a hang is told (agent/hang.h)
+ *                      which a hang is told (agent/monitor/hang_detector.h)
  *   straggler          {rank, phase, percent, text, step_ms, own_ms: [], wait_ms: []} when a rank
  *                      begins to slow all down; rank null when it has ceased
  *   hang               {generation, rank, cause, text}          rank null: all of them together

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "agent/nccl_log.h"
+#include "agent/monitor/nccl_log.h"
 #include "tests/fuzz/target.h"
 
 static const char facts_text[] =

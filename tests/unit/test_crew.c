@@ -3,7 +3,7 @@
 #include "tests/unit/crew_fixture.h"
 
 #include "agent/doctor/reachability.h"
-#include "agent/inspect.h"
+#include "agent/monitor/inspect.h"
 
 /* Each says a word, tells the others where it is, waits until it has heard of each once, and ends with its
  * number. */
@@ -368,7 +368,8 @@ int main(int argc, char **argv)
     };
     if (argc > 1 && strcmp(argv[1], "fly") == 0)
         return fly();
-    if (argc > 2 && strcmp(argv[1], "inspect") == 0) { /* as the agent would: agent/inspector.h */
+    /* as the agent would: agent/monitor/inspector.h */
+    if (argc > 2 && strcmp(argv[1], "inspect") == 0) {
         int pids[16], n = 0;
         for (int i = 2; i < argc && n < 16; i++)
             pids[n++] = atoi(argv[i]);

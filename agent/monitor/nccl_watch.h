@@ -6,8 +6,8 @@
  * print.  The files of a generation are removed when the next one begins, and never more is read of one
  * than READ_MOST.
  */
-#ifndef AGENT_NCCL_WATCH_H
-#define AGENT_NCCL_WATCH_H
+#ifndef AGENT_MONITOR_NCCL_WATCH_H
+#define AGENT_MONITOR_NCCL_WATCH_H
 
 #include <jansson.h>
 #include <stddef.h>

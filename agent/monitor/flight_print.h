@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flight_print.h - a flight page for people: `jobctl-agent flight FILE` */
-#ifndef AGENT_FLIGHT_PRINT_H
-#define AGENT_FLIGHT_PRINT_H
+#ifndef AGENT_MONITOR_FLIGHT_PRINT_H
+#define AGENT_MONITOR_FLIGHT_PRINT_H
 
 #include <stdio.h>
 

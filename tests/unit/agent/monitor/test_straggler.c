@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/straggler.h"
+#include "agent/monitor/straggler.h"
 
 enum { RANKS = 3 };
 

@@ -4,7 +4,7 @@
  * Its end is told by the end of a pipe that it holds; the process itself is reaped with
  * everything else (agent/ranks/ranks.c).
  */
-#include "agent/inspector.h"
+#include "agent/monitor/inspector.h"
 
 #include <errno.h>
 #include <fcntl.h>

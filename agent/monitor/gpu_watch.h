@@ -5,8 +5,8 @@
  * The kernel's log says the same, but containers often may not read it, and nobody looks into it
  * before a rank has ended: ranks that wait for a GPU that is gone do not.
  */
-#ifndef AGENT_GPU_WATCH_H
-#define AGENT_GPU_WATCH_H
+#ifndef AGENT_MONITOR_GPU_WATCH_H
+#define AGENT_MONITOR_GPU_WATCH_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * service, the GPUs.  A process of its own, for each of these may hang itself; what was
  * printed so far stays when it is killed.
  */
-#ifndef AGENT_INSPECT_H
-#define AGENT_INSPECT_H
+#ifndef AGENT_MONITOR_INSPECT_H
+#define AGENT_MONITOR_INSPECT_H
 
 #include <stdio.h>
 

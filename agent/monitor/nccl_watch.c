@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_watch.c - see nccl_watch.h */
-#include "agent/nccl_watch.h"
+#include "agent/monitor/nccl_watch.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/nccl_log.h"
+#include "agent/monitor/nccl_log.h"
 #include "agent/os/buf.h"
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_internal.h"

@@ -7,8 +7,8 @@
  * come within start_within, when none comes for `every` after that, or when the number is not
  * below `below` (NaN never is).  A broken rule is told once in a generation.
  */
-#ifndef AGENT_WATCH_H
-#define AGENT_WATCH_H
+#ifndef AGENT_MONITOR_WATCH_H
+#define AGENT_MONITOR_WATCH_H
 
 #include <jansson.h>
 #include <stdbool.h>

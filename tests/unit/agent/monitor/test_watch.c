@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/watch.h"
+#include "agent/monitor/watch.h"
 #include "engine/contract/err.h"
 
 static struct watch *make(const char *text)

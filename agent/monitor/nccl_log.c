@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_log.c - see nccl_log.h */
-#include "agent/nccl_log.h"
+#include "agent/monitor/nccl_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hang.c - see hang.h */
-#include "agent/hang.h"
+/* hang_detector.c - see hang_detector.h */
+#include "agent/monitor/hang_detector.h"
 
 #include <stdarg.h>
 #include <stdio.h>

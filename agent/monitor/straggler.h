@@ -8,8 +8,8 @@
  * longest is compared with the next: without it a step would be shorter by the difference.
  * If that is more than STRAGGLER_PERCENT of a step, in two windows in a row, it is named.
  */
-#ifndef AGENT_STRAGGLER_H
-#define AGENT_STRAGGLER_H
+#ifndef AGENT_MONITOR_STRAGGLER_H
+#define AGENT_MONITOR_STRAGGLER_H
 
 #include <jansson.h>
 #include <stdbool.h>

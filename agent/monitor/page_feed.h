@@ -5,8 +5,8 @@
  * A flight page is 16 KiB and of it some hundred bytes change between two looks. A member keeps what
  * it has told of each rank, the head what it was told; a new connection begins with nothing told.
  */
-#ifndef AGENT_PAGE_FEED_H
-#define AGENT_PAGE_FEED_H
+#ifndef AGENT_MONITOR_PAGE_FEED_H
+#define AGENT_MONITOR_PAGE_FEED_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page_feed.c - see page_feed.h */
-#include "agent/page_feed.h"
+#include "agent/monitor/page_feed.h"
 
 #include <openssl/evp.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * Runs `jobctl-agent inspect` on them; what it prints is appended to a file.  Ends by itself
  * or is ended at the limit; either way it tells, once.
  */
-#ifndef AGENT_INSPECTOR_H
-#define AGENT_INSPECTOR_H
+#ifndef AGENT_MONITOR_INSPECTOR_H
+#define AGENT_MONITOR_INSPECTOR_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/nccl_log.h"
+#include "agent/monitor/nccl_log.h"
 #include "agent/plan/plan.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

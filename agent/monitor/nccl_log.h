@@ -12,8 +12,8 @@
  *
  * Lines of other kinds are passed over; a name that is too long is cut.
  */
-#ifndef AGENT_NCCL_LOG_H
-#define AGENT_NCCL_LOG_H
+#ifndef AGENT_MONITOR_NCCL_LOG_H
+#define AGENT_MONITOR_NCCL_LOG_H
 
 #include <jansson.h>
 #include <stdbool.h>

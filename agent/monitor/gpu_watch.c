@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_watch.c - see gpu_watch.h */
-#include "agent/gpu_watch.h"
+#include "agent/monitor/gpu_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hang.c - pages as ranks would write them, on a virtual clock: who hangs, when, and who does not */
+/* test_hang_detector.c - pages as ranks would write them, on a virtual clock: who hangs, when, and
+ * who does not */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "agent/hang.h"
+#include "agent/monitor/hang_detector.h"
 
 enum { RANKS = 3, LOOK_MS = 200 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch.c - see watch.h */
-#include "agent/watch.h"
+#include "agent/monitor/watch.h"
 
 #include <math.h>
 #include <regex.h>

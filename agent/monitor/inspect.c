@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c - see inspect.h */
-#include "agent/inspect.h"
+#include "agent/monitor/inspect.h"
 
 #include <jansson.h>
 #include <netdb.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* straggler.c - see straggler.h */
-#include "agent/straggler.h"
+#include "agent/monitor/straggler.h"
 
 #include <stdio.h>
 #include <stdlib.h>

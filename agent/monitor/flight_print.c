@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flight_print.c - see flight_print.h */
-#include "agent/flight_print.h"
+#include "agent/monitor/flight_print.h"
 
 #include <inttypes.h>
 #include <time.h>

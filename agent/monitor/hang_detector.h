@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hang.h - does a rank stand still?  Told from flight pages and a clock alone
+/* hang_detector.h - does a rank stand still?  Told from flight pages and a clock alone
  *
  * Pure: no clock, no I/O.
  * What the pages show at a look goes in, a verdict comes out.  A rank is quiet since
@@ -20,8 +20,8 @@
  * A process that is stopped (SIGSTOP) is known to be; 5 s of that is enough in any phase.
  * While a debugger holds one, nobody is judged.
  */
-#ifndef AGENT_HANG_H
-#define AGENT_HANG_H
+#ifndef AGENT_MONITOR_HANG_DETECTOR_H
+#define AGENT_MONITOR_HANG_DETECTOR_H
 
 #include <jansson.h>
 #include <stdbool.h>
