@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "agent/heartbeat.h"
-#include "agent/member.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/nodes/follower.h"
+#include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
@@ -24,7 +25,6 @@
 #include "agent/vigil.h"
 #include "agent/wire/call_home.h"
 #include "agent/wire/file_channel.h"
-#include "agent/world.h"
 #include "engine/contract/err.h"
 
 enum {

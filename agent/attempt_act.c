@@ -8,13 +8,14 @@
 
 #include "agent/attempt_parts.h"
 #include "agent/core/agent_effects.h"
-#include "agent/crew.h"
 #include "agent/incident.h"
-#include "agent/member.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/nodes/follower.h"
+#include "agent/nodes/leader.h"
+#include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/ranks/launch_env.h"
@@ -22,7 +23,6 @@
 #include "agent/spool.h"
 #include "agent/vigil.h"
 #include "agent/wire/call_home.h"
-#include "agent/world.h"
 #include "engine/contract/err.h"
 
 enum { LAST_COPY_MS = 10 * 60 * 1000 }; /* to the mirror, at the end */

@@ -10,11 +10,12 @@
 #include <time.h>
 
 #include "agent/attempt_parts.h"
-#include "agent/crew.h"
 #include "agent/doctor/doctor.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/nodes/leader.h"
+#include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest.h"
 #include "agent/plan/gpu_selftest_child.h"
@@ -23,7 +24,6 @@
 #include "agent/ranks/ranks.h"
 #include "agent/session.h"
 #include "agent/vigil.h"
-#include "agent/world.h"
 #include "engine/contract/err.h"
 
 static void on_trouble(void *arg, const struct vigil_trouble *t)

@@ -98,7 +98,7 @@ void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 /* May ranks that lost another one wait in their processes (engine/train/rejoin.h)? */
 bool attempt_may_rebuild(const struct attempt *a);
 
-/* The world's answer to a start (agent/world.h). */
+/* The world's answer to a start (agent/nodes/rank_set.h). */
 void attempt_on_started(void *arg, const struct world_started *s);
 
 /* Closes every handle, so that the loop ends. */
@@ -129,7 +129,7 @@ void attempt_gather(struct attempt *a);
 void attempt_show_door(struct attempt *a);
 /* The controller knows that an agent is gone, or will not come. */
 void attempt_on_gone(struct attempt *a, const json_t *body);
-/* Hooks of the world, see agent/crew.h. */
+/* Hooks of the world, see agent/nodes/leader.h. */
 void attempt_on_gathered(void *arg);
 void attempt_on_prepared(void *arg, const char *refusal);
 void attempt_on_lost(void *arg, const struct agent_lost *l);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/world.h"
+#include "agent/nodes/rank_set.h"
 
 static json_t *number(double v)
 {

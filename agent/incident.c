@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/nodes/rank_set.h"
 #include "agent/os/buf.h"
 #include "agent/os/kernel_log.h"
-#include "agent/world.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 

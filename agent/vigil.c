@@ -7,7 +7,7 @@
 
 #include "agent/monitor/straggler.h"
 #include "agent/monitor/watch.h"
-#include "agent/world.h"
+#include "agent/nodes/rank_set.h"
 #include "engine/contract/err.h"
 
 enum { LOOK_MS = 200, LINE_BYTES = 4096 };

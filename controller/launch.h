@@ -2,7 +2,7 @@
 /* launch.h - the body of LAUNCH (agent/wire/wire.h): all that an agent is told of what it is to run
  *
  * The head of an attempt learns what earlier attempts have learned, and has the secrets; the agents
- * beside it learn from it (agent/crew.h).
+ * beside it learn from it (agent/nodes/leader.h).
  */
 #ifndef CONTROLLER_LAUNCH_H
 #define CONTROLLER_LAUNCH_H

@@ -2,10 +2,10 @@
 /* members.h - the agents of an attempt beside its head: those of its nodes 1, 2, ...
  *
  * The head, on node 0, speaks for the attempt; it is at job->link.  The controller starts the others
- * and tells them where the head is; from then on they obey the head (agent/crew.h) and say nothing
- * that is stored.  What keeps one from starting is told in job->absent; that it did not come, or was
- * lost, is the head's word, who is told what is proven here: that nothing of one lives, or that none
- * can be started.
+ * and tells them where the head is; from then on they obey the head (agent/nodes/leader.h) and say
+ * nothing that is stored.  What keeps one from starting is told in job->absent; that it did not
+ * come, or was lost, is the head's word, who is told what is proven here: that nothing of one
+ * lives, or that none can be started.
  *
  * The door of the head is kept in memory only.  After a restart the head says it again.
  */

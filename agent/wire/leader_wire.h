@@ -5,7 +5,7 @@
  * TO_MEMBER. Whoever gets here has shown that it knows the key of the attempt
  * (agent/wire/tls_psk.h).
  *
- * The link (agent/crew_link.h)
+ * The link (agent/nodes/node_channel.h)
  *   CALL      {job, attempt, nonce, node, life, received}   a member, first on each connection; life:
  *                       drawn by its process, so that another one cannot take its place unseen
  *   TAKEN     {received, lost_ms}                           the head's answer; or

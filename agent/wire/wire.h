@@ -50,7 +50,7 @@
  *               learned: the body of the job's newest `learned` event, if there is one,
  *               excluded: {UUID: why} the GPUs that failed in this job before, if any did,
  *               crew: {node, nodes, names, door, lost_ms} where the attempt has several nodes; names: of
- *               all. node 0 is the head (agent/crew.h), gets no door, and lost_ms where the user has
+ *               all. node 0 is the head (agent/nodes/leader.h), gets no door, and lost_ms where the user has
  *               settled how soon a silent node is lost; the others get its door}
  *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}

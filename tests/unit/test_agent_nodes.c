@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_agent_nodes.c - two real agents as one attempt: the first speaks for both; see agent/crew.h
+/* test_agent_nodes.c - two real agents as one attempt: the first speaks for both; see
+ * agent/nodes/leader.h
  *
  * The test plays the controller: it launches the first, is shown the door, and shows it to the other.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_world.c - two nodes as one: real processes here, and a crew that says what the test says
+/* test_rank_set.c - two nodes as one: real processes here, and a crew that says what the test says
  *
- * The functions of agent/crew.h that stand here take the place of agent/crew.c.
+ * The functions of agent/nodes/leader.h that stand here take the place of agent/nodes/leader.c.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -17,12 +17,12 @@
 #include <cmocka.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/crew.h"
+#include "agent/nodes/leader.h"
+#include "agent/nodes/rank_set.h"
 #include "agent/os/buf.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
 #include "agent/ranks/snapshot_memfds.h"
-#include "agent/world.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 

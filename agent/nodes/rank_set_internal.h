@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world_parts.h - the inside of a world, shared by world*.c only */
-#ifndef AGENT_WORLD_PARTS_H
-#define AGENT_WORLD_PARTS_H
+/* rank_set_internal.h - the inside of a world, shared by rank_set*.c only */
+#ifndef AGENT_NODES_RANK_SET_INTERNAL_H
+#define AGENT_NODES_RANK_SET_INTERNAL_H
 
 #include "agent/core/agent_core.h"
+#include "agent/nodes/rank_set.h"
 #include "agent/ranks/launch_env.h"
-#include "agent/world.h"
 
 /* The ranks of a node, side by side. */
 struct world_node {
@@ -46,7 +46,7 @@ struct world {
     char               left[600];
 };
 
-/* world_nodes.c: the same for several nodes. */
+/* rank_set_nodes.c: the same for several nodes. */
 int world_nodes_prepare(struct world *w, const json_t *plan, struct err *err);
 void world_nodes_start(struct world *w, struct launch_env *e);
 void world_nodes_exited(struct world *w, const struct agent_exit *e); /* here */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_crew_lost.c - members that die, stand still or cannot be reached, and a head that is gone */
-#include "tests/unit/crew_fixture.h"
+/* test_leader_lost.c - members that die, stand still or cannot be reached, and a head that is gone
+ * */
+#include "tests/unit/agent/nodes/leader_fixture.h"
 
 static const char forever[] = "echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; exec sleep 1000";
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew.h - the agents of the other nodes of an attempt, as the agent of node 0 commands them
+/* leader.h - the agents of the other nodes of an attempt, as the agent of node 0 commands them
  *
  * Words.  The head is the agent of node 0: it alone decides (agent/core/agent_core.h), stores
  * events and speaks to the controller.  A member is the agent of another node, 1 to nodes - 1
- * (agent/member.h): it starts, watches, signals and sweeps the ranks of its node as it is told. 
- * The crew is what the head sees of all members.  Ranks are numbered node by node, and here always
- * by their number among all.
+ * (agent/nodes/follower.h): it starts, watches, signals and sweeps the ranks of its node as it is
+ * told.  The crew is what the head sees of all members.  Ranks are numbered node by node, and here
+ * always by their number among all.
  *
  * The crew listens on a port that the system chooses; its door (addresses, port, a key drawn for this
  * attempt) goes over the controller to the members, which call, and call again when a connection
- * breaks (agent/crew_link.h).  Training does not depend on the controller.
+ * breaks (agent/nodes/node_channel.h).  Training does not depend on the controller.
  *
  * A member that was not heard of for 1.5 times the lost time is lost, for good: it has ended its
  * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S wins, for tests).  One
@@ -24,8 +24,8 @@
  * first.  Hooks come from the loop, never from inside a call of this header.  A hook may call
  * anything here, crew_close() too.
  */
-#ifndef AGENT_CREW_H
-#define AGENT_CREW_H
+#ifndef AGENT_NODES_LEADER_H
+#define AGENT_NODES_LEADER_H
 
 #include <jansson.h>
 #include <stdbool.h>

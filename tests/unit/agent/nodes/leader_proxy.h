@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_proxy.h - a wire between a member and its head that a test can cut, on the test's own loop */
-#ifndef TESTS_UNIT_CREW_PROXY_H
-#define TESTS_UNIT_CREW_PROXY_H
+/* leader_proxy.h - a wire between a member and its head that a test can cut, on the test's own loop
+ * */
+#ifndef TESTS_LEADER_PROXY_H
+#define TESTS_LEADER_PROXY_H
 
 #include <setjmp.h>
 #include <stdarg.h>

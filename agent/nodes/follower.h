@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member.h - the agent of a node that is not the first of its attempt
+/* follower.h - the agent of a node that is not the first of its attempt
  *
- * It has no opinion: it calls the head (agent/crew.h), joins with the facts of its node, and starts,
- * signals, inspects and sweeps the ranks here as it is told. It tells what they say, how they end and
- * what their pages show. It leaves when the head says so; when it has not heard of the head for the
- * lost time, or when the controller wants it gone: then its ranks end first, and nothing is left.
+ * It has no opinion: it calls the head (agent/nodes/leader.h), joins with the facts of its node,
+ * and starts, signals, inspects and sweeps the ranks here as it is told. It tells what they say,
+ * how they end and what their pages show. It leaves when the head says so; when it has not heard of
+ * the head for the lost time, or when the controller wants it gone: then its ranks end first, and
+ * nothing is left.
  *
  * A STOP of the controller goes to the head as well, which ends all in order. So a member that hears
  * of its head gives it the grace, and then some time. That its machine is taken away the head hears from
  * the member, as it hears what the driver tells of its GPUs.
  */
-#ifndef AGENT_MEMBER_H
-#define AGENT_MEMBER_H
+#ifndef AGENT_NODES_FOLLOWER_H
+#define AGENT_NODES_FOLLOWER_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member_parts.h - the inside of a member, shared by member.c and member_tell.c only */
-#ifndef AGENT_MEMBER_PARTS_H
-#define AGENT_MEMBER_PARTS_H
+/* follower_internal.h - the inside of a member, shared by follower.c and follower_report.c only */
+#ifndef AGENT_NODES_FOLLOWER_INTERNAL_H
+#define AGENT_NODES_FOLLOWER_INTERNAL_H
 
 #include <stdbool.h>
 
-#include "agent/crew_link.h"
-#include "agent/member.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/page_feed.h"
+#include "agent/nodes/follower.h"
+#include "agent/nodes/node_channel.h"
 #include "agent/os/payload.h"
 #include "agent/ranks/ranks.h"
 
@@ -46,7 +46,7 @@ struct member {
     char              inspect_path[4096];
 };
 
-/* member_tell.c: what the head hears. */
+/* follower_report.c: what the head hears. */
 extern const struct ranks_hooks member_ranks_hooks;
 void member_join(struct member *m);
 void member_say(struct member *m, enum wire_message number, json_t *body);

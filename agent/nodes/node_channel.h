@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_link.h - between a member and its head: each message once and in order, over broken connections
+/* node_channel.h - between a member and its head: each message once and in order, over broken
+ * connections
  *
  * The member dials, one address of the door after the other, and again when the connection breaks or
- * nothing is heard; the head waits to be called (agent/crew_door.h). A message that was sent is kept
- * until the other side has acknowledged it and is repeated after a reconnect; one that was only said
- * (pages, output) may be missing. Both sides say something at least once a second.
+ * nothing is heard; the head waits to be called (agent/nodes/leader_listener.h). A message that was
+ * sent is kept until the other side has acknowledged it and is repeated after a reconnect; one that
+ * was only said (pages, output) may be missing. Both sides say something at least once a second.
  *
  * Nothing heard for the limit: lost, once and for good. Time in which this very process did not run
  * does not count, for nothing could be heard in it. The limit of a member is told by the head, the
@@ -12,8 +13,8 @@
  *
  * Hooks come from the loop only. After crew_link_close() none comes any more, and it frees itself.
  */
-#ifndef AGENT_CREW_LINK_H
-#define AGENT_CREW_LINK_H
+#ifndef AGENT_NODES_NODE_CHANNEL_H
+#define AGENT_NODES_NODE_CHANNEL_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.c - see world.h; what differs with several nodes is world_nodes.c */
+/* rank_set.c - see rank_set.h; what differs with several nodes is rank_set_nodes.c */
 #include <stdlib.h>
 
-#include "agent/crew.h"
-#include "agent/held.h"
+#include "agent/nodes/deferred_events.h"
+#include "agent/nodes/leader.h"
+#include "agent/nodes/rank_set_internal.h"
 #include "agent/os/process.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
 #include "agent/ranks/snapshot_memfds.h"
-#include "agent/world_parts.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_fixture.h - a head in this process, members in processes of their own, real ranks on each */
-#ifndef TESTS_CREW_FIXTURE_H
-#define TESTS_CREW_FIXTURE_H
+/* leader_fixture.h - a head in this process, members in processes of their own, real ranks on each
+ * */
+#ifndef TESTS_LEADER_FIXTURE_H
+#define TESTS_LEADER_FIXTURE_H
 
+#include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
 #include "tests/unit/agent_fixture.h"
-#include "tests/unit/crew_proxy.h"
 
 #include <sys/prctl.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/crew.h"
-#include "agent/member.h"
+#include "agent/nodes/follower.h"
+#include "agent/nodes/leader.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
 

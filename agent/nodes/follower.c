@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member.c - see member.h */
-#include "agent/member.h"
+/* follower.c - see follower.h */
+#include "agent/nodes/follower.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/crew.h"
 #include "agent/doctor/consistency.h"
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/reachability.h"
-#include "agent/member_parts.h"
 #include "agent/monitor/inspector.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/nodes/follower_internal.h"
+#include "agent/nodes/leader.h"
 #include "agent/os/log.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/launch_env.h"

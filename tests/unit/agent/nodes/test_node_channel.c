@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_crew_link.c - two agents that talk over connections which break, and strangers at the door */
+/* test_node_channel.c - two agents that talk over connections which break, and strangers at the
+ * door */
+#include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
-#include "tests/unit/crew_proxy.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/crew_door.h"
-#include "agent/crew_link.h"
+#include "agent/nodes/leader_listener.h"
+#include "agent/nodes/node_channel.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"

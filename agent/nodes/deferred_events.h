@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* held.h - news of ranks that came too early, kept in order until they may be told
+/* deferred_events.h - news of ranks that came too early, kept in order until they may be told
  *
  * Some ranks of a generation may say or do something while others are still being started on other
  * nodes, and nobody can make sense of that before all are there.
  */
-#ifndef AGENT_HELD_H
-#define AGENT_HELD_H
+#ifndef AGENT_NODES_DEFERRED_EVENTS_H
+#define AGENT_NODES_DEFERRED_EVENTS_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew.c - see crew.h */
-#include "agent/crew.h"
+/* leader.c - see leader.h */
+#include "agent/nodes/leader.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/crew_parts.h"
+#include "agent/nodes/leader_internal.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_parts.h - the inside of a crew, shared by crew*.c only */
-#ifndef AGENT_CREW_PARTS_H
-#define AGENT_CREW_PARTS_H
+/* leader_internal.h - the inside of a crew, shared by leader*.c only */
+#ifndef AGENT_NODES_LEADER_INTERNAL_H
+#define AGENT_NODES_LEADER_INTERNAL_H
 
-#include "agent/crew.h"
-#include "agent/crew_door.h"
-#include "agent/crew_link.h"
 #include "agent/monitor/page_feed.h"
+#include "agent/nodes/leader.h"
+#include "agent/nodes/leader_listener.h"
+#include "agent/nodes/node_channel.h"
 #include "agent/ranks/snapshot_memfds.h"
 
 /* What all members are asked, together. */
@@ -75,10 +75,10 @@ struct crew {
 };
 
 /*
- * From the bottom up: ask, hear, then crew.c; a file calls those below it.
+ * From the bottom up: ask, hear, then leader.c; a file calls those below it.
  */
 
-/* crew_ask.c.  Answers are looked at from the loop, soon. */
+/* leader_requests.c.  Answers are looked at from the loop, soon. */
 void crew_look_later(struct crew *c);
 void crew_begin_ask(struct crew *c, enum crew_ask ask);
 void crew_answered(struct seat *s, enum crew_ask ask);
@@ -90,7 +90,7 @@ void crew_ask_all(struct crew *c, enum crew_ask ask, enum wire_message number, j
 /* It is lost, because of what follows its name; told at once. */
 void crew_give_up(struct seat *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* crew_hear.c: a message of a member. */
+/* leader_replies.c: a message of a member. */
 void crew_hear(struct seat *s, enum wire_message number, const json_t *body);
 /* What was held until now, in its order. */
 void crew_hear_held(struct crew *c);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_ask.c - what members are told and asked, who owes an answer, and who will never give one */
+/* leader_requests.c - what members are told and asked, who owes an answer, and who will never give
+ * one */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/crew_parts.h"
+#include "agent/nodes/leader_internal.h"
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_link.c - see crew_link.h */
-#include "agent/crew_link.h"
+/* node_channel.c - see node_channel.h */
+#include "agent/nodes/node_channel.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/crew_door.h"
+#include "agent/nodes/leader_listener.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/tls_listener.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* held.c - see held.h */
-#include "agent/held.h"
+/* deferred_events.c - see deferred_events.h */
+#include "agent/nodes/deferred_events.h"
 
 #include <stdlib.h>
 #include <string.h>

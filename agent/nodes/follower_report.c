@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member_tell.c - what a member tells its head: itself, its ranks' words and ends, their pages */
+/* follower_report.c - what a member tells its head: itself, its ranks' words and ends, their pages
+ * */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/doctor/reachability.h"
-#include "agent/member_parts.h"
 #include "agent/monitor/nccl_watch.h"
+#include "agent/nodes/follower_internal.h"
 #include "agent/os/log.h"
 #include "agent/os/process.h"
 #include "agent/wire/leader_wire.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world.h - all ranks of a generation, wherever they are
+/* rank_set.h - all ranks of a generation, wherever they are
  *
  * What the attempt starts, watches, signals and sweeps.  With one node it is agent/ranks/ranks.h
  * and agent/ranks/cleanup.h, and world_start() has its answer before it returns.  With several, the
- * first ranks are on this node, those of the others are reached through agent/crew.h, and an answer
- * comes when all nodes have given theirs.  What ranks do or say is told after `started`.
+ * first ranks are on this node, those of the others are reached through agent/nodes/leader.h, and
+ * an answer comes when all nodes have given theirs.  What ranks do or say is told after `started`.
  */
-#ifndef AGENT_WORLD_H
-#define AGENT_WORLD_H
+#ifndef AGENT_NODES_RANK_SET_H
+#define AGENT_NODES_RANK_SET_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -41,7 +41,7 @@ struct world_hooks {
     void (*line)(void *arg, int generation, int rank, const json_t *line);
     void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not the setup's */
     void (*swept)(void *arg, bool clean, const char *left);    /* answers world_sweep() */
-    /* Only of other nodes, see agent/crew.h. */
+    /* Only of other nodes, see agent/nodes/leader.h. */
     void (*gathered)(void *arg);
     void (*prepared)(void *arg, const char *refusal);
     void (*inspected)(void *arg, int node, const char *text);  /* once per other node */

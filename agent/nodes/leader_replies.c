@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_hear.c - what members say, and what the head makes of it; see crew.h */
+/* leader_replies.c - what members say, and what the head makes of it; see leader.h */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/core/agent_core.h"
-#include "agent/crew_parts.h"
 #include "agent/monitor/gpu_watch.h"
+#include "agent/nodes/leader_internal.h"
 #include "agent/os/log.h"
 #include "agent/wire/leader_wire.h"
 #include "agent/wire/log_feed.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_door.c - see crew_door.h */
-#include "agent/crew_door.h"
+/* leader_listener.c - see leader_listener.h */
+#include "agent/nodes/leader_listener.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* world_nodes.c - many nodes as if they were one: questions to all, one answer; see world.h */
+/* rank_set_nodes.c - many nodes as if they were one: questions to all, one answer; see rank_set.h
+ * */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/crew.h"
-#include "agent/held.h"
+#include "agent/nodes/deferred_events.h"
+#include "agent/nodes/leader.h"
+#include "agent/nodes/rank_set_internal.h"
 #include "agent/os/buf.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/ranks.h"
 #include "agent/ranks/snapshot_memfds.h"
-#include "agent/world_parts.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 

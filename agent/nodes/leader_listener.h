@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crew_door.h - where the members of an attempt call its head
+/* leader_listener.h - where the members of an attempt call its head
  *
  * A door (agent/wire/tls_listener.h) with a key drawn for it. Who was let in must say CALL within a
  * few seconds.
  */
-#ifndef AGENT_CREW_DOOR_H
-#define AGENT_CREW_DOOR_H
+#ifndef AGENT_NODES_LEADER_LISTENER_H
+#define AGENT_NODES_LEADER_LISTENER_H
 
 #include <jansson.h>
 #include <uv.h>
@@ -25,7 +25,7 @@ int crew_door_open(struct crew_door **out, uv_loop_t *loop, crew_door_fn called,
                    struct err *err);
 void crew_door_close(struct crew_door *d); /* frees itself; NULL is fine */
 
-/* {"addresses", "port", "key"}, see crew.h; a new object or NULL. */
+/* {"addresses", "port", "key"}, see leader.h; a new object or NULL. */
 json_t *crew_door_say(const struct crew_door *d);
 
 #endif
