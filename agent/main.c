@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/attach.h"
-#include "agent/attempt.h"
+#include "agent/attempt/attach.h"
+#include "agent/attempt/attempt.h"
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/doctor_query.h"
 #include "agent/mirror/mirror_run.h"
@@ -446,7 +446,7 @@ static const struct command {
     int (*run)(int argc, char **argv, struct err *err);
 } commands[] = {
     {"run", "--dir RUN_DIR --job N --attempt N [--foreground] [--away] [--ready-fd N]",
-     "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/session.h)", cmd_run},
+     "serve one attempt; the nonce comes in JOBCTL_AGENT_NONCE (agent/attempt/session.h)", cmd_run},
     {"probe", "[DIR]", "the facts about this node as JSON", cmd_probe},
     {"plan", "--spec FILE [--facts FILE] [--state DIR] [--json]",
      "ranks, devices and environment for a job's spec.json, with reasons", cmd_plan},
@@ -465,7 +465,8 @@ static const struct command {
     {"mail", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
      "shares only this directory (agent/wire/file_channel.h)", cmd_mail},
     {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
-    {"attach", "", "speak for a controller on another machine (agent/attach.h)", cmd_attach},
+    {"attach", "", "speak for a controller on another machine (agent/attempt/attach.h)",
+     cmd_attach},
     {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},
     {"version", "", "print the version", cmd_version},
     {"help", "", "print this list", cmd_help},

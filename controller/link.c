@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/attempt/spool.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "agent/spool.h"
 #include "controller/agent_stream.h"
 #include "engine/contract/err.h"
 

@@ -91,7 +91,8 @@ static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, s
         return -1;
     if (strcmp(body_text(checkpoint, "dir"), "auto") != 0)
         return 0;
-    if (remote_of_spec(spec) == &remote_ssh) {      /* below the host's own state (agent/attach.h) */
+    /* below the host's own state (agent/attempt/attach.h) */
+    if (remote_of_spec(spec) == &remote_ssh) {
         char key[48];
         remote_key(key, sizeof(key), d->instance, id);
         snprintf(path, sizeof(path), "hosted/%s/checkpoints", key);

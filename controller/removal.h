@@ -7,7 +7,7 @@
  *
  * Files are those of jobs/<id> in our home, and of its checkpoints only what lies
  * there, and only when that was asked for.  A checkpoint.dir or mirror that somebody
- * chose is never touched, nor what lies on hosts (agent/hosted.h tidies there).
+ * chose is never touched, nor what lies on hosts (agent/attempt/host_cache.h tidies there).
  * They are removed beside the loop: a checkpoint may be large.
  */
 #ifndef CONTROLLER_REMOVAL_H

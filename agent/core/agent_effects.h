@@ -2,7 +2,7 @@
 /* agent_effects.h - what a step of the agent's core wants done, in its order
  *
  * Pure: no clock, no I/O.
- * A list with a fixed room.  The shell (agent/attempt.c) performs it.
+ * A list with a fixed room.  The shell (agent/attempt/attempt.c) performs it.
  */
 #ifndef AGENT_CORE_AGENT_EFFECTS_H
 #define AGENT_CORE_AGENT_EFFECTS_H

@@ -2,7 +2,7 @@
 /* run_dir.h - the directory of one attempt on a node: who runs there, and the fence
  *
  * The controller makes jobs/<id>/<attempt>/ and starts an agent there (the command
- * is in agent/session.h).  The agent, in this order:
+ * is in agent/attempt/session.h).  The agent, in this order:
  *
  *   1. takes agent.lock (flock, exclusive) and keeps it until it ends; held by
  *      another, it exits 3 and has touched nothing;

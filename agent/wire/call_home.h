@@ -8,7 +8,7 @@
  * where it listens, and the key of this very agent. Each controller puts a new one in its place, as a
  * whole. While nobody is connected the agent looks for it twice a second and tries one address
  * after the other, then again after pauses that grow; what is new is tried at once. A connection is
- * carried to the agent's own socket (agent/session.h): the same words as anywhere.
+ * carried to the agent's own socket (agent/attempt/session.h): the same words as anywhere.
  */
 #ifndef AGENT_WIRE_CALL_HOME_H
 #define AGENT_WIRE_CALL_HOME_H

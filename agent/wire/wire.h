@@ -24,8 +24,9 @@
  *   agent       ALIVE      where nothing else was said for a second: a wire can be cut in silence
  *   controller  STOP, CHECKPOINT, GONE
  *
- * On another machine `jobctl-agent attach` (agent/attach.h) stands between the two. The controller's
- * first word, ATTACH, is for it; then it hands on what both say, and adds to the agent's words
+ * On another machine `jobctl-agent attach` (agent/attempt/attach.h) stands between the two. The
+ * controller's first word, ATTACH, is for it; then it hands on what both say, and adds to the
+ * agent's words
  *
  *   LOG   bytes of a log of this attempt, before any event that is younger than they are
  *   ALIVE as the agent does: a machine can stand still and stay connected

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/attach.h"
+#include "agent/attempt/attach.h"
 #include "agent/doctor/doctor_query.h"
 #include "controller/ssh/command.h"
 #include "controller/ssh/login.h"

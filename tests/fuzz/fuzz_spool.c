@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/spool.h"
+#include "agent/attempt/spool.h"
 #include "engine/contract/err.h"
 #include "tests/fuzz/target.h"
 

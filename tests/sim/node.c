@@ -172,7 +172,8 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
     }
 }
 
-/* As agent/attempt.c: events are stored before anything is done; it may die between any two. */
+/* As agent/attempt/attempt.c: events are stored before anything is done; it may die between any
+ * two. */
 static void feed(struct world *w, int job, int attempt, struct agent_input *in)
 {
     struct agent *a = &w->agents[job][attempt];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hearing.c - what is heard of agents: whom a stream believes, a wire that falls silent, last words */
+#include "tests/unit/agent/attempt/agent_fixture.h"
 #include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
-#include "tests/unit/agent_fixture.h"
 
 #include "controller/agent_stream.h"
 #include "controller/hearing.h"

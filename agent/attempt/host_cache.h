@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hosted.h - what jobctl keeps on a host for other machines' controllers, and what of it may go
+/* host_cache.h - what jobctl keeps on a host for other machines' controllers, and what of it may go
  *
  * Programs, in CACHE/jobctl/DIGEST/{bin,lib} (controller/ssh/programs.h). Each use of a version sets its
  * directory's time. One goes when it was not used for HOSTED_DAYS, HOSTED_VERSIONS others were used
  * after it, and no process on this machine runs from it.
  *
- * Attempts, in STATE/jobctl/hosted/KEY/ATTEMPT (agent/attach.h). One goes when nothing in it has changed
- * for HOSTED_DAYS, nobody holds its lock, and the controller has all of its events or has fenced it; the
- * logs went there before them. What goes are the files of ours, by their names: what a job has put beside them stays, and
- * so do reports of incidents and everything of KEY/checkpoints.
+ * Attempts, in STATE/jobctl/hosted/KEY/ATTEMPT (agent/attempt/attach.h). One goes when nothing in
+ * it has changed for HOSTED_DAYS, nobody holds its lock, and the controller has all of its events
+ * or has fenced it; the logs went there before them. What goes are the files of ours, by their
+ * names: what a job has put beside them stays, and so do reports of incidents and everything of
+ * KEY/checkpoints.
  *
  * Homes may be shared by many machines, so time counts more than what lives on this one.
  */
-#ifndef AGENT_HOSTED_H
-#define AGENT_HOSTED_H
+#ifndef AGENT_ATTEMPT_HOST_CACHE_H
+#define AGENT_ATTEMPT_HOST_CACHE_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt.c - see attempt.h */
-#include "agent/attempt_parts.h"
+#include "agent/attempt/attempt_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/heartbeat.h"
+#include "agent/attempt/heartbeat.h"
+#include "agent/attempt/monitor.h"
+#include "agent/attempt/session.h"
+#include "agent/attempt/spool.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/inspector.h"
@@ -20,9 +23,6 @@
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/probe/probe.h"
-#include "agent/session.h"
-#include "agent/spool.h"
-#include "agent/vigil.h"
 #include "agent/wire/call_home.h"
 #include "agent/wire/file_channel.h"
 #include "engine/contract/err.h"

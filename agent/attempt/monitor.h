@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vigil.h - looks at the ranks a few times a second, and tells when one hangs
+/* monitor.h - looks at the ranks a few times a second, and tells when one hangs
  *
  * The shell around agent/monitor/hang_detector.h, agent/monitor/straggler.h and
  * agent/monitor/watch.h: a timer, what agent/nodes/rank_set.h shows of each rank, and what was
  * learned.
  */
-#ifndef AGENT_VIGIL_H
-#define AGENT_VIGIL_H
+#ifndef AGENT_ATTEMPT_MONITOR_H
+#define AGENT_ATTEMPT_MONITOR_H
 
 #include <jansson.h>
 #include <uv.h>

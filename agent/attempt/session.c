@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session.c - see session.h; the spool is the queue, so a slow controller costs no memory */
-#include "agent/session.h"
+#include "agent/attempt/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/attempt/spool.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
-#include "agent/spool.h"
 #include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 

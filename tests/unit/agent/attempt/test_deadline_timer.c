@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_deadline.c - when a machine ends, and when to save before that */
+/* test_deadline_timer.c - when a machine ends, and when to save before that */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/deadline.h"
+#include "agent/attempt/deadline_timer.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_act.c - one step of the core, and what it wants done; see attempt_parts.h */
+/* attempt_effects.c - one step of the core, and what it wants done; see attempt_internal.h */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-#include "agent/attempt_parts.h"
+#include "agent/attempt/attempt_internal.h"
+#include "agent/attempt/incident.h"
+#include "agent/attempt/monitor.h"
+#include "agent/attempt/session.h"
+#include "agent/attempt/spool.h"
 #include "agent/core/agent_effects.h"
-#include "agent/incident.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
 #include "agent/monitor/inspector.h"
@@ -19,9 +22,6 @@
 #include "agent/os/log.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/ranks/launch_env.h"
-#include "agent/session.h"
-#include "agent/spool.h"
-#include "agent/vigil.h"
 #include "agent/wire/call_home.h"
 #include "engine/contract/err.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline.h - the machine will be taken away: a checkpoint in time before that
+/* deadline_timer.h - the machine will be taken away: a checkpoint in time before that
  *
  * Notebooks and batch systems say when (`session` of docs/FACTS.md).  They seldom keep to the second,
  * so nothing is stopped for it: a checkpoint is asked for 10 minutes before, which leaves time for a
  * slow mirror, and again 3 minutes and 1 minute before.
  */
-#ifndef AGENT_DEADLINE_H
-#define AGENT_DEADLINE_H
+#ifndef AGENT_ATTEMPT_DEADLINE_TIMER_H
+#define AGENT_ATTEMPT_DEADLINE_TIMER_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hosted.c - see hosted.h */
-#include "agent/hosted.h"
+/* host_cache.c - see host_cache.h */
+#include "agent/attempt/host_cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/attempt/spool.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/tree.h"
-#include "agent/spool.h"
 #include "agent/wire/log_feed.h"
 
 enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOSTED_DAYS * 24 * 3600 };
@@ -147,8 +147,8 @@ static int count_one(void *arg, const json_t *event)
     return 1;
 }
 
-/* A spool with nothing but acknowledged events was emptied by its agent (agent/spool.h); whoever fenced
- * the directory of a dead one has read it. */
+/* A spool with nothing but acknowledged events was emptied by its agent (agent/attempt/spool.h);
+ * whoever fenced the directory of a dead one has read it. */
 static bool is_told(const char *dir)
 {
     char path[PATH_MAX + 16];

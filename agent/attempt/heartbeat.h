@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heartbeat.h - the body of a heartbeat: how far a run is, and how fast */
-#ifndef AGENT_HEARTBEAT_H
-#define AGENT_HEARTBEAT_H
+#ifndef AGENT_ATTEMPT_HEARTBEAT_H
+#define AGENT_ATTEMPT_HEARTBEAT_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline.c - see deadline.h */
-#include "agent/deadline.h"
+/* deadline_timer.c - see deadline_timer.h */
+#include "agent/attempt/deadline_timer.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_parts.h - the inside of an attempt, shared by attempt*.c only
+/* attempt_internal.h - the inside of an attempt, shared by attempt*.c only
  *
  * attempt.c (life, messages) calls attempt_nodes.c (other nodes), which calls attempt_launch.c (from
- * LAUNCH to a start), and all call attempt_act.c (what the core wants done); none calls upwards.
+ * LAUNCH to a start), and all call attempt_effects.c (what the core wants done); none calls
+ * upwards.
  */
-#ifndef AGENT_ATTEMPT_PARTS_H
-#define AGENT_ATTEMPT_PARTS_H
+#ifndef AGENT_ATTEMPT_ATTEMPT_INTERNAL_H
+#define AGENT_ATTEMPT_ATTEMPT_INTERNAL_H
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
-#include "agent/attempt.h"
+#include "agent/attempt/attempt.h"
+#include "agent/attempt/deadline_timer.h"
 #include "agent/core/agent_core.h"
-#include "agent/deadline.h"
 #include "agent/os/identity.h"
 #include "agent/os/payload.h"
 
@@ -51,7 +52,7 @@ struct attempt {
     char    proof[4200]; /* a file that other nodes are to find (attempt_nodes.c), "" = none */
     json_t *incident;  /* whose report waits for other nodes, so many of them */
     int     inspecting, inspect_generation;
-    int64_t deadline_s; /* deadline.h; of several nodes the first to be taken away */
+    int64_t deadline_s; /* deadline_timer.h; of several nodes the first to be taken away */
     char    deadline_of[80]; /* that node; "": this one */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
@@ -68,7 +69,7 @@ struct attempt {
 struct gpu_event;
 struct world_started;
 
-/* --- attempt_act.c: below the others, which call it --------------------------------------- */
+/* --- attempt_effects.c: below the others, which call it --------------------------------------- */
 
 int64_t attempt_now_ms(void);
 

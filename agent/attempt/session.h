@@ -26,8 +26,8 @@
  * attempt_ended it lingers until everything is acknowledged, at most 10
  * minutes; both remove the socket, and the spool stays.
  */
-#ifndef AGENT_SESSION_H
-#define AGENT_SESSION_H
+#ifndef AGENT_ATTEMPT_SESSION_H
+#define AGENT_ATTEMPT_SESSION_H
 
 #include <jansson.h>
 #include <stdbool.h>

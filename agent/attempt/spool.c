@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spool.c - see spool.h */
-#include "agent/spool.h"
+#include "agent/attempt/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>

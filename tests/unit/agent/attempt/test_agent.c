@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/agent_fixture.h"
+#include "tests/unit/agent/attempt/agent_fixture.h"
 
 /* An engine in shell: it speaks and obeys as engine/contract/progress.h says. */
 static const char fake_engine[] =

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/agent_fixture.h"
+#include "tests/unit/agent/attempt/agent_fixture.h"
 
 static int by_size(const void *a, const void *b)
 {

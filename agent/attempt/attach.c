@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach.c - see attach.h; one thread that waits, for one conversation */
-#include "agent/attach.h"
+#include "agent/attempt/attach.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,13 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/hosted.h"
+#include "agent/attempt/host_cache.h"
+#include "agent/attempt/spool.h"
 #include "agent/os/child.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
-#include "agent/spool.h"
 #include "agent/wire/frame.h"
 #include "agent/wire/log_feed.h"
 #include "engine/contract/err.h"

@@ -6,8 +6,8 @@
  * Written before anything is stopped, from memory and /proc alone, in about a millisecond a
  * rank.  What takes longer (native stacks) is appended by agent/monitor/inspector.h.
  */
-#ifndef AGENT_INCIDENT_H
-#define AGENT_INCIDENT_H
+#ifndef AGENT_ATTEMPT_INCIDENT_H
+#define AGENT_ATTEMPT_INCIDENT_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heartbeat.c - see heartbeat.h */
-#include "agent/heartbeat.h"
+#include "agent/attempt/heartbeat.h"
 
 #include <math.h>
 

@@ -15,8 +15,8 @@
  * gaps: from a quarter of the file on every 10th is kept, from a half every
  * 60th, from three quarters none.  Others are never dropped; the file grows.
  */
-#ifndef AGENT_SPOOL_H
-#define AGENT_SPOOL_H
+#ifndef AGENT_ATTEMPT_SPOOL_H
+#define AGENT_ATTEMPT_SPOOL_H
 
 #include <jansson.h>
 #include <stdbool.h>

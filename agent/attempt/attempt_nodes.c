@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/attempt_parts.h"
+#include "agent/attempt/attempt_internal.h"
+#include "agent/attempt/session.h"
 #include "agent/doctor/consistency.h"
 #include "agent/nodes/leader.h"
 #include "agent/nodes/rank_set.h"
 #include "agent/os/log.h"
 #include "agent/plan/plan_nodes.h"
-#include "agent/session.h"
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 

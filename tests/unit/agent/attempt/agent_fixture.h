@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_fixture.h - the real jobctl-agent in a directory of its own, and a controller that talks to it
  * over its socket; for test_agent*.c, each of which is one program */
-#ifndef TESTS_UNIT_AGENT_FIXTURE_H
-#define TESTS_UNIT_AGENT_FIXTURE_H
+#ifndef TESTS_AGENT_FIXTURE_H
+#define TESTS_AGENT_FIXTURE_H
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,11 +25,11 @@
 
 #include <cmocka.h>
 
+#include "agent/attempt/spool.h"
 #include "agent/os/identity.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
-#include "agent/spool.h"
 #include "agent/wire/frame.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"

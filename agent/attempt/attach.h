@@ -15,8 +15,8 @@
  * Whoever attaches to attempt n of a KEY first ends all that lives of the attempts before it: what
  * was declared lost must not train beside its successor.
  */
-#ifndef AGENT_ATTACH_H
-#define AGENT_ATTACH_H
+#ifndef AGENT_ATTEMPT_ATTACH_H
+#define AGENT_ATTEMPT_ATTACH_H
 
 struct err;
 

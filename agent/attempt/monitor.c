@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vigil.c - see vigil.h */
-#include "agent/vigil.h"
+/* monitor.c - see monitor.h */
+#include "agent/attempt/monitor.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hosted.c - what goes from a host, and what stays; see agent/hosted.h */
+/* test_host_cache.c - what goes from a host, and what stays; see agent/attempt/host_cache.h */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/hosted.h"
+#include "agent/attempt/host_cache.h"
+#include "agent/attempt/spool.h"
 #include "agent/os/run_dir.h"
-#include "agent/spool.h"
 #include "engine/contract/err.h"
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

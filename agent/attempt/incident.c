@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* incident.c - see incident.h */
-#include "agent/incident.h"
+#include "agent/attempt/incident.h"
 
 #include <dirent.h>
 #include <errno.h>

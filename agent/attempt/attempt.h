@@ -5,8 +5,8 @@
  * in; spooled events, processes, signals and one timer come out.  attempt_run()
  * is the whole life of `jobctl-agent run` after it has detached.
  */
-#ifndef AGENT_ATTEMPT_H
-#define AGENT_ATTEMPT_H
+#ifndef AGENT_ATTEMPT_ATTEMPT_H
+#define AGENT_ATTEMPT_ATTEMPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_attach.c - the controller's hand on another machine: find, start, pass on, bury */
-#include "tests/unit/agent_fixture.h"
+#include "tests/unit/agent/attempt/agent_fixture.h"
 
 #include <limits.h>
 
-#include "agent/attach.h"
+#include "agent/attempt/attach.h"
 #include "agent/ranks/capture.h"
 #include "agent/wire/log_feed.h"
 #include "controller/log_copy.h"

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "agent/spool.h"
+#include "agent/attempt/spool.h"
 #include "engine/contract/err.h"
 
 static char dir[80], path[100];

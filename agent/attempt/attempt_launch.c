@@ -9,7 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/attempt_parts.h"
+#include "agent/attempt/attempt_internal.h"
+#include "agent/attempt/monitor.h"
+#include "agent/attempt/session.h"
 #include "agent/doctor/doctor.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/monitor/gpu_watch.h"
@@ -22,8 +24,6 @@
 #include "agent/plan/plan.h"
 #include "agent/plan/probe_cache.h"
 #include "agent/ranks/ranks.h"
-#include "agent/session.h"
-#include "agent/vigil.h"
 #include "engine/contract/err.h"
 
 static void on_trouble(void *arg, const struct vigil_trouble *t)
@@ -104,7 +104,7 @@ static int look_before(struct attempt *a, const json_t *spec, struct err *err)
 }
 
 /* On a machine that is not the controller's, "hosted/KEY/checkpoints" is below the state directory
- * in which our own run directory is hosted/KEY/ATTEMPT (agent/attach.h). */
+ * in which our own run directory is hosted/KEY/ATTEMPT (agent/attempt/attach.h). */
 static int settle_checkpoints(struct attempt *a, struct err *err)
 {
     json_t *checkpoint = json_object_get(json_object_get(a->launch, "spec"), "checkpoint");
