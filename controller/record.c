@@ -12,7 +12,7 @@
 #include "controller/job_dir.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
-#include "db/ledger.h"
+#include "db/goodput_rows.h"
 #include "db/metrics.h"
 #include "db/store.h"
 #include "engine/contract/err.h"

@@ -24,7 +24,7 @@
 #include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
-#include "db/ledger.h"
+#include "db/goodput_rows.h"
 #include "db/metrics.h"
 #include "engine/contract/err.h"
 

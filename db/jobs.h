@@ -31,7 +31,7 @@ struct job_row {
     int64_t submitted_ms;
     int64_t started_ms;
     int64_t ended_ms;
-    int64_t productive_ms;          /* of its ranks (db/ledger.h) ... */
+    int64_t productive_ms;          /* of its ranks (db/goodput_rows.h) ... */
     int64_t busy_ms;                /* ... of so much that was neither queued nor paused */
     int64_t last_seq;
     double  loss;

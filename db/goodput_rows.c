@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.c - see ledger.h */
-#include "db/ledger.h"
+/* goodput_rows.c - see goodput_rows.h */
+#include "db/goodput_rows.h"
 
 #include "db/stmt.h"
 #include "db/store.h"

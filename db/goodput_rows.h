@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.h - how the time of a job's ranks was spent: a row per generation, in buckets that add up
+/* goodput_rows.h - how the time of a job's ranks was spent: a row per generation, in buckets that
+ * add up
  *
  * The names of the buckets are columns, in the order of agent/core/goodput.h. A row whose buckets
  * do not sum to its rank_ms is refused by the table itself.
  */
-#ifndef DB_LEDGER_H
-#define DB_LEDGER_H
+#ifndef DB_GOODPUT_ROWS_H
+#define DB_GOODPUT_ROWS_H
 
 #include <stdint.h>
 
