@@ -9,7 +9,7 @@
 
 #include "agent/os/log.h"
 #include "agent/wire/wire.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/job_apply.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/job_wait.h"
 #include "controller/output.h"

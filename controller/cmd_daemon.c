@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "agent/os/unix_socket.h"
+#include "controller/base/daemon.h"
+#include "controller/base/home.h"
 #include "controller/command.h"
-#include "controller/daemon.h"
-#include "controller/home.h"
 #include "engine/contract/err.h"
 
 static const struct option_row options[] = {

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
+#include "controller/base/home.h"
+#include "controller/base/program.h"
 #include "controller/command.h"
 #include "controller/doctor_round.h"
 #include "controller/doctor_slurm.h"
-#include "controller/home.h"
 #include "controller/output.h"
-#include "controller/program.h"
 #include "controller/remote.h"
 #include "controller/spec_file.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/drill.h"
 #include "controller/interrupt.h"

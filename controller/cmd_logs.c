@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/log_fetch.h"
 #include "controller/command.h"
 #include "controller/follow.h"
 #include "controller/job_select.h"
 #include "controller/job_wait.h"
-#include "controller/log_read.h"
 #include "controller/output.h"
 
 static const struct option_row options[] = {

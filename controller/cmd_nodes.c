@@ -6,13 +6,13 @@
 
 #include "agent/os/buf.h"
 #include "agent/plan/plan.h"
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/program.h"
+#include "controller/base/table.h"
 #include "controller/command.h"
 #include "controller/config.h"
 #include "controller/host_groups.h"
 #include "controller/output.h"
-#include "controller/program.h"
-#include "controller/table.h"
 
 static const struct option_row options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "of drain: why; shown wherever a job waits for the node"},

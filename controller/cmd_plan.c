@@ -12,13 +12,13 @@
 
 #include "agent/os/buf.h"
 #include "agent/plan/plan.h"
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/home.h"
+#include "controller/base/program.h"
 #include "controller/command.h"
-#include "controller/home.h"
 #include "controller/job_view.h"
 #include "controller/output.h"
 #include "controller/plan_hosts.h"
-#include "controller/program.h"
 #include "controller/remote.h"
 #include "controller/spec_file.h"
 

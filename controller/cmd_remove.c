@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/job_select.h"
 #include "controller/job_view.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/base/home.h"
 #include "controller/command.h"
-#include "controller/home.h"
 #include "controller/output.h"
 #include "controller/remote.h"
 #include "controller/sbatch.h"

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/redact.h"
 #include "controller/command.h"
 #include "controller/job_dir.h"
 #include "controller/output.h"
-#include "controller/redact.h"
 #include "controller/tarball.h"
 
 enum { TAIL = 256 * 1024, EVENTS = 1000 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/core/goodput.h"
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/job_view.h"
 #include "controller/output.h"

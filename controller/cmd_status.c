@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <stdio.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/interrupt.h"
 #include "controller/job_select.h"

@@ -2,7 +2,7 @@
 /* cmd_submit.c - jobctl submit: check a spec, hand it to the daemon, look on if asked to */
 #include <stdio.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/follow.h"
 #include "controller/job_view.h"

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/program.h"
 #include "controller/command.h"
 #include "controller/output.h"
-#include "controller/program.h"
 #include "controller/spec_file.h"
 
 enum { DATA_WRONG = 65 }; /* exit code of jobctl-train, and ours */

@@ -6,10 +6,10 @@
  */
 #include <stdio.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/program.h"
 #include "controller/command.h"
 #include "controller/output.h"
-#include "controller/program.h"
 
 enum { DIFFERS = 77 }; /* exit code of jobctl-train, and ours */
 

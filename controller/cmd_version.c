@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/program.h"
 #include "controller/command.h"
 #include "controller/output.h"
-#include "controller/program.h"
 
 static const struct option_row options[] = {
     OPTION_JSON,

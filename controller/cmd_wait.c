@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/job_select.h"
 #include "controller/job_view.h"

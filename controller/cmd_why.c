@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/job_view.h"
 #include "controller/output.h"

@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-#include "controller/findings.h"
+#include "controller/base/diagnostics.h"
+#include "controller/base/terminal.h"
 #include "controller/options.h"
-#include "controller/terminal.h"
 #include "engine/contract/err.h"
 
 /* What the arguments of a command are, for help and completion. */

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "agent/os/log.h"
+#include "controller/base/yaml.h"
 #include "controller/spec_rules.h"
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
-#include "controller/yaml.h"
 #include "engine/contract/err.h"
 
 static int config_path(char *out, size_t size, struct err *err)

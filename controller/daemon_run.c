@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon_run.c - the daemon from its lock to its last handle: daemon_run() of daemon.h */
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,10 @@
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
 #include "controller/attempt.h"
+#include "controller/base/home.h"
 #include "controller/effects.h"
 #include "controller/farewell.h"
 #include "controller/fleet.h"
-#include "controller/home.h"
 #include "controller/hosts.h"
 #include "controller/intake.h"
 #include "controller/removal.h"

@@ -9,7 +9,7 @@
 
 #include "agent/doctor/doctor_rows.h"
 #include "agent/os/buf.h"
-#include "controller/program.h"
+#include "controller/base/program.h"
 #include "engine/contract/err.h"
 
 static const char *text_of(const json_t *object, const char *key)

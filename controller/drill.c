@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/os/identity.h"
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "engine/contract/err.h"
 #include "engine/contract/flight.h"
 

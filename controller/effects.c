@@ -6,7 +6,7 @@
 
 #include "agent/os/log.h"
 #include "controller/attempt.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"

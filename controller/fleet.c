@@ -11,7 +11,7 @@
 
 #include "agent/os/log.h"
 #include "agent/plan/plan.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/fleet_probe.h"
 #include "controller/job.h"
 #include "controller/job_apply.h"

@@ -7,7 +7,7 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/log.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/remote.h"
 

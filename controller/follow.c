@@ -9,13 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/log_fetch.h"
 #include "controller/command.h"
 #include "controller/event_text.h"
 #include "controller/interrupt.h"
 #include "controller/job_view.h"
 #include "controller/job_wait.h"
-#include "controller/log_read.h"
 #include "controller/output.h"
 #include "controller/progress_line.h"
 

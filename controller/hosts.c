@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "agent/os/log.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/fleet.h"
 #include "controller/job.h"
 #include "controller/remote.h"
 #include "controller/roster.h"
-#include "controller/utc.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"
 

@@ -3,7 +3,7 @@
 #include "controller/intake.h"
 
 #include "agent/os/log.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/job.h"
 #include "controller/record.h"

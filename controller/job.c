@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/remote.h"
 #include "engine/contract/err.h"
 

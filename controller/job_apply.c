@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "agent/os/log.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/job.h"
 #include "controller/record.h"
 #include "controller/roster.h"

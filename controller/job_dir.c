@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "engine/contract/err.h"
 
 enum { RANGE_MAX = 10000 };

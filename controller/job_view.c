@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "controller/base/table.h"
 #include "controller/spec_suggest.h"
-#include "controller/table.h"
 #include "engine/contract/err.h"
 
 typedef void (*format_fn)(char *out, size_t size, const json_t *row, const char *name);

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "controller/terminal.h"
+#include "controller/base/terminal.h"
 
 struct err;
 

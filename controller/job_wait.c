@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "controller/job_view.h"
 #include "engine/contract/err.h"
 

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "controller/terminal.h"
+#include "controller/base/terminal.h"
 
 struct client;
 struct err;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/base/yaml.h"
 #include "controller/host_groups.h"
 #include "controller/spec_check.h"
 #include "controller/spec_faults.h"
@@ -15,7 +16,6 @@
 #include "controller/spec_rows.h"
 #include "controller/spec_rules.h"
 #include "controller/spec_set.h"
-#include "controller/yaml.h"
 #include "engine/contract/err.h"
 
 /* Names that jobspec makes of a file name must pass its own rule. */

@@ -9,8 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "controller/base/daemon.h"
 #include "controller/config.h"
-#include "controller/daemon.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "db/events.h"

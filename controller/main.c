@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/base/home.h"
 #include "controller/command.h"
-#include "controller/home.h"
 #include "controller/output.h"
 #include "controller/spec_suggest.h"
 #include "engine/contract/err.h"

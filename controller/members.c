@@ -11,7 +11,7 @@
 
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/hosts.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 #include "agent/plan/plan.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/intake.h"
 #include "controller/job.h"

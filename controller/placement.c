@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/hosts.h"
 #include "controller/job.h"

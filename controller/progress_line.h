@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "controller/terminal.h"
+#include "controller/base/terminal.h"
 
 enum { PROGRESS_LINE_SIZE = 1024 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "db/checkpoints.h"

@@ -16,7 +16,7 @@
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "agent/os/tree.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/roster.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/os/log.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/effects.h"
 #include "controller/fleet.h"
 #include "controller/job.h"

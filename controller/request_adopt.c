@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/event_text.h"
 #include "controller/intake.h"
 #include "controller/order.h"

@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "agent/os/log_reader.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/event_text.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/request_job.h"
 #include "controller/row.h"
 #include "controller/server.h"
-#include "controller/utc.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

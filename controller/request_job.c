@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/intake.h"
 #include "controller/row.h"
 #include "controller/server.h"

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/hosts.h"
 #include "controller/server.h"
 #include "controller/spec_rules.h"
-#include "controller/utc.h"
 #include "engine/contract/err.h"
 
 static void tell_here(const struct daemon *d, json_t *nodes)

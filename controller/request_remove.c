@@ -2,13 +2,13 @@
 /* request_remove.c - POST /v1/jobs/JOB/remove: a job that is done is forgotten (removal.h) */
 #include <limits.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/job_dir.h"
 #include "controller/removal.h"
 #include "controller/request_job.h"
 #include "controller/requests.h"
 #include "controller/server.h"
-#include "controller/utc.h"
 #include "db/removed.h"
 #include "engine/contract/err.h"
 

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "agent/plan/plan.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/remote.h"
@@ -20,7 +21,6 @@
 #include "controller/roster.h"
 #include "controller/row.h"
 #include "controller/server.h"
-#include "controller/utc.h"
 #include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"

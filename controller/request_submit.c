@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "agent/plan/plan.h"
-#include "controller/daemon.h"
-#include "controller/findings.h"
+#include "controller/base/daemon.h"
+#include "controller/base/diagnostics.h"
 #include "controller/job.h"
 #include "controller/jobspec.h"
 #include "controller/order.h"

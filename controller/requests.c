@@ -3,7 +3,7 @@
 #include "controller/requests.h"
 
 #include "controller/attempt.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/intake.h"
 #include "controller/job.h"
 #include "controller/job_apply.h"

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/job.h"
 #include "controller/roster.h"
-#include "controller/utc.h"
 #include "db/checkpoints.h"
 #include "engine/contract/err.h"
 

@@ -12,7 +12,7 @@
 #include "agent/os/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "engine/contract/err.h"
 
 enum { CONNECTIONS_MAX = 1000, IDLE_S = 300 };

@@ -10,7 +10,7 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/log.h"
-#include "controller/autostart.h"
+#include "controller/base/autostart.h"
 
 struct ask {
     struct ask     *next;

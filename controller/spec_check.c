@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/base/yaml.h"
 #include "controller/spec_faults.h"
 #include "controller/spec_rows.h"
 #include "controller/spec_suggest.h"
-#include "controller/yaml.h"
 #include "engine/contract/err.h"
 
 static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,

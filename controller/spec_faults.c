@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/base/yaml.h"
 #include "controller/spec_rows.h"
-#include "controller/yaml.h"
 
 int spec_faults_init(struct spec_faults *f, struct err *err)
 {

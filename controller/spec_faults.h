@@ -13,7 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "controller/findings.h"
+#include "controller/base/diagnostics.h"
 
 struct yaml_node;
 

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
+#include "controller/base/yaml.h"
 #include "controller/command.h"
 #include "controller/jobspec.h"
-#include "controller/yaml.h"
 
 static char *read_text(const char *file, struct err *err)
 {

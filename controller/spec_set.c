@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/base/yaml.h"
 #include "controller/spec_rows.h"
-#include "controller/yaml.h"
 #include "engine/contract/err.h"
 
 /* The map in which the last part of `path` belongs; made where it is missing. */

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/base/yaml.h"
 #include "controller/spec_faults.h"
 #include "controller/spec_suggest.h"
 #include "controller/spec_units.h"
-#include "controller/yaml.h"
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 #include "controller/job_dir.h"
 #include "controller/remote.h"
 #include "db/attempts.h"

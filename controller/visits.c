@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "controller/autostart.h"
-#include "controller/program.h"
+#include "controller/base/autostart.h"
+#include "controller/base/program.h"
 #include "engine/contract/err.h"
 
 extern char **environ;

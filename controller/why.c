@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
+#include "controller/base/utc.h"
 #include "controller/event_text.h"
 #include "controller/job.h"
 #include "controller/job_view.h"
 #include "controller/roster.h"
 #include "controller/row.h"
-#include "controller/utc.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

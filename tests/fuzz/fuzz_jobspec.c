@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "controller/findings.h"
+#include "controller/base/diagnostics.h"
 #include "controller/jobspec.h"
 #include "engine/contract/err.h"
 #include "tests/fuzz/target.h"

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "controller/findings.h"
+#include "controller/base/diagnostics.h"
 #include "controller/jobspec.h"
 #include "controller/spec_rows.h"
 #include "engine/contract/err.h"

@@ -5,10 +5,10 @@
  * up columns (highest `spare` first), then the last one is cut.  Without a width
  * nothing is given up.
  */
-#ifndef CONTROLLER_TABLE_H
-#define CONTROLLER_TABLE_H
+#ifndef CONTROLLER_BASE_TABLE_H
+#define CONTROLLER_BASE_TABLE_H
 
-#include "controller/terminal.h"
+#include "controller/base/terminal.h"
 
 struct table_column {
     const char *title;

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "agent/os/unix_socket.h"
-#include "controller/client.h"
-#include "controller/findings.h"
-#include "controller/home.h"
+#include "controller/base/client.h"
+#include "controller/base/diagnostics.h"
+#include "controller/base/home.h"
 #include "controller/job_select.h"
 #include "engine/contract/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* utc.c - see utc.h */
-#include "controller/utc.h"
+#include "controller/base/utc.h"
 
 #include <stdio.h>
 #include <time.h>

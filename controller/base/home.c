@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* home.c - see home.h */
-#include "controller/home.h"
+#include "controller/base/home.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* redact.c - see redact.h */
-#include "controller/redact.h"
+#include "controller/base/redact.h"
 
 #include <ctype.h>
 #include <stdbool.h>

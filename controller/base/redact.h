@@ -6,8 +6,8 @@
  * service.  Output of programs may hold secrets that look like nothing: people should
  * still read before they post.
  */
-#ifndef CONTROLLER_REDACT_H
-#define CONTROLLER_REDACT_H
+#ifndef CONTROLLER_BASE_REDACT_H
+#define CONTROLLER_BASE_REDACT_H
 
 #include <jansson.h>
 #include <stddef.h>

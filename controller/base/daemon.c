@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon.c - what every part of the controller asks of it; see daemon.h */
-#include "controller/daemon.h"
+#include "controller/base/daemon.h"
 
 #include <signal.h>
 #include <sys/random.h>

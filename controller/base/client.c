@@ -4,7 +4,7 @@
  * The socket's path may be longer than what fits an address: then libcurl gets
  * one through the opened directory.
  */
-#include "controller/client.h"
+#include "controller/base/client.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -21,9 +21,9 @@
 
 #include "agent/os/buf.h"
 #include "agent/os/unix_socket.h"
-#include "controller/autostart.h"
-#include "controller/findings.h"
-#include "controller/home.h"
+#include "controller/base/autostart.h"
+#include "controller/base/diagnostics.h"
+#include "controller/base/home.h"
 #include "engine/contract/err.h"
 
 enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_read.c - see log_read.h */
-#include "controller/log_read.h"
+/* log_fetch.c - see log_fetch.h */
+#include "controller/base/log_fetch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/client.h"
+#include "controller/base/client.h"
 #include "engine/contract/err.h"
 
 enum { PIECE = 256 * 1024, TAIL_FIRST = 64 * 1024, TAIL_MOST = 16 * 1024 * 1024,

@@ -26,15 +26,15 @@
  * What happens below is told upwards by hooks: `applied` (roster.h), struct service (server.h), link_hooks
  * (link.h), fleet_probe_fn.
  */
-#ifndef CONTROLLER_DAEMON_H
-#define CONTROLLER_DAEMON_H
+#ifndef CONTROLLER_BASE_DAEMON_H
+#define CONTROLLER_BASE_DAEMON_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
-#include "controller/instance.h"
+#include "controller/base/instance.h"
 
 struct err;
 struct farewell;

@@ -4,8 +4,8 @@
  * 64 random bits in $JOBCTL_HOME/instance, drawn once: job 7 of this state directory and job 7 of
  * another one may be on the same host.
  */
-#ifndef CONTROLLER_INSTANCE_H
-#define CONTROLLER_INSTANCE_H
+#ifndef CONTROLLER_BASE_INSTANCE_H
+#define CONTROLLER_BASE_INSTANCE_H
 
 struct err;
 

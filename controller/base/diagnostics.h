@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* findings.h - what is wrong with a file: all of it, each once, in the order of its lines
+/* diagnostics.h - what is wrong with a file: all of it, each once, in the order of its lines
  *
  * Who reads a file adds what it finds and goes on; who made the mistakes gets
  * them in one go.  What stands in no line (a --set, for example, which its
  * sentence names) comes last.  Of very many the first are kept, and counted.
  */
-#ifndef CONTROLLER_FINDINGS_H
-#define CONTROLLER_FINDINGS_H
+#ifndef CONTROLLER_BASE_DIAGNOSTICS_H
+#define CONTROLLER_BASE_DIAGNOSTICS_H
 
 #include <jansson.h>
 

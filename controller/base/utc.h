@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* utc.h - a time as every answer tells it: ISO 8601, in UTC */
-#ifndef CONTROLLER_UTC_H
-#define CONTROLLER_UTC_H
+#ifndef CONTROLLER_BASE_UTC_H
+#define CONTROLLER_BASE_UTC_H
 
 #include <jansson.h>
 #include <stdint.h>

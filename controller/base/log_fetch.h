@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_read.h - the output of a rank, piece by piece */
-#ifndef CONTROLLER_LOG_READ_H
-#define CONTROLLER_LOG_READ_H
+/* log_fetch.h - the output of a rank, piece by piece */
+#ifndef CONTROLLER_BASE_LOG_FETCH_H
+#define CONTROLLER_BASE_LOG_FETCH_H
 
 #include <jansson.h>
 #include <stdbool.h>

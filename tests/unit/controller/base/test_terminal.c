@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/base/table.h"
+#include "controller/base/terminal.h"
 #include "controller/job_view.h"
 #include "controller/progress_line.h"
-#include "controller/table.h"
-#include "controller/terminal.h"
 
 static const struct {
     bool        utf8;

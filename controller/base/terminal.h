@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* terminal.h - what the reader of our output can show: width, colour, characters */
-#ifndef CONTROLLER_TERMINAL_H
-#define CONTROLLER_TERMINAL_H
+#ifndef CONTROLLER_BASE_TERMINAL_H
+#define CONTROLLER_BASE_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

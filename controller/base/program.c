@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* program.c - see program.h */
-#include "controller/program.h"
+#include "controller/base/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/os/buf.h"
-#include "controller/autostart.h"
+#include "controller/base/autostart.h"
 #include "engine/contract/err.h"
 
 extern char **environ;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* instance.c - see instance.h */
-#include "controller/instance.h"
+#include "controller/base/instance.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  *
  * Text is UTF-8 inside; only here it is decided what the reader gets of it.
  */
-#include "controller/terminal.h"
+#include "controller/base/terminal.h"
 
 #include <langinfo.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
  * Scalars stay text; `plain` tells whether they stood without quotes.  Types
  * are the business of the reader, who knows what a key should be.
  */
-#ifndef CONTROLLER_YAML_H
-#define CONTROLLER_YAML_H
+#ifndef CONTROLLER_BASE_YAML_H
+#define CONTROLLER_BASE_YAML_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* findings.c - see findings.h */
-#include "controller/findings.h"
+/* diagnostics.c - see diagnostics.h */
+#include "controller/base/diagnostics.h"
 
 #include <stdbool.h>
 #include <stdio.h>

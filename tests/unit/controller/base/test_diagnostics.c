@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_findings.c - mistakes in the order of lines, each once, the first of very many, and through JSON */
+/* test_diagnostics.c - mistakes in the order of lines, each once, the first of very many, and
+ * through JSON */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/findings.h"
+#include "controller/base/diagnostics.h"
 
 static void add(struct findings *f, int line, int column, const char *text)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* program.h - ask a program of ours, which lies beside this one, about a spec */
-#ifndef CONTROLLER_PROGRAM_H
-#define CONTROLLER_PROGRAM_H
+#ifndef CONTROLLER_BASE_PROGRAM_H
+#define CONTROLLER_BASE_PROGRAM_H
 
 #include <jansson.h>
 #include <limits.h>

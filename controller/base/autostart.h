@@ -4,8 +4,8 @@
  * `jobctl daemon --detach` returns when the daemon answers.  Many commands may
  * try at once: the daemon takes a lock, and who loses finds the winner's socket.
  */
-#ifndef CONTROLLER_AUTOSTART_H
-#define CONTROLLER_AUTOSTART_H
+#ifndef CONTROLLER_BASE_AUTOSTART_H
+#define CONTROLLER_BASE_AUTOSTART_H
 
 struct err;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* autostart.c - see autostart.h */
-#include "controller/autostart.h"
+#include "controller/base/autostart.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "agent/os/descriptors.h"
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
-#include "controller/home.h"
+#include "controller/base/home.h"
 #include "engine/contract/err.h"
 
 enum { TAIL = 300, CONNECT_TRIES = 200, CONNECT_PAUSE_MS = 25 };

@@ -4,7 +4,7 @@
  * Composing is recursive, one call per level of nesting, bounded by
  * YAML_DEPTH_MAX.  Nodes and text live in blocks that the document owns.
  */
-#include "controller/yaml.h"
+#include "controller/base/yaml.h"
 
 #include <stdarg.h>
 #include <stdio.h>

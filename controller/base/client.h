@@ -5,8 +5,8 @@
  * it.  Every answer is checked to be an object with "schema": 1; an error of the
  * daemon becomes the err of the caller, its code and its sentence.
  */
-#ifndef CONTROLLER_CLIENT_H
-#define CONTROLLER_CLIENT_H
+#ifndef CONTROLLER_BASE_CLIENT_H
+#define CONTROLLER_BASE_CLIENT_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "controller/redact.h"
+#include "controller/base/redact.h"
 
 static void secrets_go_and_the_rest_stays(void **state)
 {

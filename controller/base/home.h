@@ -4,8 +4,8 @@
  * $JOBCTL_HOME if it is set, else $XDG_STATE_HOME/jobctl, else
  * ~/.local/state/jobctl.  The daemon makes it (mode 0700); the CLI only looks.
  */
-#ifndef CONTROLLER_HOME_H
-#define CONTROLLER_HOME_H
+#ifndef CONTROLLER_BASE_HOME_H
+#define CONTROLLER_BASE_HOME_H
 
 #include <stddef.h>
 

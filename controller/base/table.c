@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - see table.h */
-#include "controller/table.h"
+#include "controller/base/table.h"
 
 #include <string.h>
 
