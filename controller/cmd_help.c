@@ -7,8 +7,8 @@
 #include "controller/command.h"
 #include "controller/manual.h"
 #include "controller/output.h"
-#include "controller/spec_rows.h"
-#include "controller/spec_suggest.h"
+#include "controller/spec/spec_rows.h"
+#include "controller/spec/spec_suggest.h"
 
 static const struct option_row options[] = {{.name = NULL}};
 

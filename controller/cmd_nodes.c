@@ -10,9 +10,9 @@
 #include "controller/base/program.h"
 #include "controller/base/table.h"
 #include "controller/command.h"
-#include "controller/config.h"
-#include "controller/host_groups.h"
 #include "controller/output.h"
+#include "controller/spec/config.h"
+#include "controller/spec/host_groups.h"
 
 static const struct option_row options[] = {
     {"reason", 0, OPTION_TEXT, "TEXT", "of drain: why; shown wherever a job waits for the node"},

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/doctor/doctor_nodes.h"
-#include "controller/host_groups.h"
+#include "controller/spec/host_groups.h"
 #include "controller/visits.h"
 #include "engine/contract/err.h"
 

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "controller/base/table.h"
-#include "controller/spec_suggest.h"
+#include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
 typedef void (*format_fn)(char *out, size_t size, const json_t *row, const char *name);

@@ -10,9 +10,9 @@
 #include <xxhash.h>
 
 #include "controller/base/daemon.h"
-#include "controller/config.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
+#include "controller/spec/config.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

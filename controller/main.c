@@ -9,7 +9,7 @@
 #include "controller/base/home.h"
 #include "controller/command.h"
 #include "controller/output.h"
-#include "controller/spec_suggest.h"
+#include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
 /* How many arguments each kind takes. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "controller/command.h"
-#include "controller/spec_rows.h"
+#include "controller/spec/spec_rows.h"
 
 /* Text of a row: roff would read a leading dot or a backslash as its own. */
 static void text(FILE *f, const char *s)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/spec_suggest.h"
-#include "controller/spec_units.h"
+#include "controller/spec/spec_suggest.h"
+#include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
 
 static int find_name(const struct option_row *rows, const char *name, size_t size)

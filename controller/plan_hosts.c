@@ -6,7 +6,7 @@
 
 #include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
-#include "controller/host_groups.h"
+#include "controller/spec/host_groups.h"
 #include "controller/visits.h"
 #include "engine/contract/err.h"
 

@@ -18,7 +18,7 @@
 #include "agent/os/run_dir.h"
 #include "agent/wire/relay.h"
 #include "agent/wire/tls_listener.h"
-#include "controller/config.h"
+#include "controller/spec/config.h"
 #include "engine/contract/err.h"
 
 struct guest {

@@ -17,9 +17,9 @@
 
 #include "agent/os/log.h"
 #include "controller/agent_stream.h"
-#include "controller/config.h"
 #include "controller/link.h"
 #include "controller/log_copy.h"
+#include "controller/spec/config.h"
 #include "engine/contract/err.h"
 
 enum {

@@ -19,8 +19,8 @@
 #include "controller/request_job.h"
 #include "controller/requests.h"
 #include "controller/server.h"
-#include "controller/spec_faults.h"
-#include "controller/spec_paths.h"
+#include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"
 
 enum { SCHEMA = 1, HISTORY_LINES = 100, HISTORY_BYTES = 256 * 1024, TEXT = 400 };

@@ -9,7 +9,7 @@
 #include "controller/base/utc.h"
 #include "controller/hosts.h"
 #include "controller/server.h"
-#include "controller/spec_rules.h"
+#include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
 
 static void tell_here(const struct daemon *d, json_t *nodes)

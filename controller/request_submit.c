@@ -12,11 +12,11 @@
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
 #include "controller/job.h"
-#include "controller/jobspec.h"
 #include "controller/order.h"
 #include "controller/remote.h"
 #include "controller/request_job.h"
 #include "controller/server.h"
+#include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 
 enum { SETS_MAX = 256 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/os/buf.h"
-#include "controller/sbatch_text.h"
+#include "controller/spec/sbatch_text.h"
 #include "engine/contract/err.h"
 
 __asm__(".section .rodata\njobctl_slurm_sbatch:\n.incbin \"templates/slurm.sbatch\"\n.byte 0\n"

@@ -13,7 +13,7 @@
 #include "controller/base/client.h"
 #include "controller/base/yaml.h"
 #include "controller/command.h"
-#include "controller/jobspec.h"
+#include "controller/spec/jobspec.h"
 
 static char *read_text(const char *file, struct err *err)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "controller/base/diagnostics.h"
-#include "controller/jobspec.h"
+#include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 #include "tests/fuzz/target.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_faults.c - see spec_faults.h */
-#include "controller/spec_faults.h"
+/* spec_diagnostics.c - see spec_diagnostics.h */
+#include "controller/spec/spec_diagnostics.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "controller/base/yaml.h"
-#include "controller/spec_rows.h"
+#include "controller/spec/spec_rows.h"
 
 int spec_faults_init(struct spec_faults *f, struct err *err)
 {

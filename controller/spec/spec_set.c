@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_set.c - see spec_set.h */
-#include "controller/spec_set.h"
+#include "controller/spec/spec_set.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "controller/base/yaml.h"
-#include "controller/spec_rows.h"
+#include "controller/spec/spec_rows.h"
 #include "engine/contract/err.h"
 
 /* The map in which the last part of `path` belongs; made where it is missing. */

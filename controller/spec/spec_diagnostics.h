@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_faults.h - mistakes of a spec while it is read: where each stands, and what not to ask any more
+/* spec_diagnostics.h - mistakes of a spec while it is read: where each stands, and what not to ask
+ * any more
  *
  * A check that finds a mistake tells it here and goes on.  So that a mistake is
  * told once, what it leaves behind is not asked: a key that is wrong by itself is
@@ -7,8 +8,8 @@
  * it reads.  A key that is not there may be the one that was misspelt: it is
  * distrusted, too, where a map above it holds an unknown key (a "stranger").
  */
-#ifndef CONTROLLER_SPEC_FAULTS_H
-#define CONTROLLER_SPEC_FAULTS_H
+#ifndef CONTROLLER_SPEC_SPEC_DIAGNOSTICS_H
+#define CONTROLLER_SPEC_SPEC_DIAGNOSTICS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_rules.h - what must hold between keys of a spec that are each right by themselves */
-#ifndef CONTROLLER_SPEC_RULES_H
-#define CONTROLLER_SPEC_RULES_H
+#ifndef CONTROLLER_SPEC_SPEC_RULES_H
+#define CONTROLLER_SPEC_SPEC_RULES_H
 
 #include <jansson.h>
 

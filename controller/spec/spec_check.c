@@ -5,15 +5,15 @@
  * behind it; then over the rows, to put everything in canonical order and fill in
  * defaults, also for what is wrong: rules between other keys need a whole spec.
  */
-#include "controller/spec_check.h"
+#include "controller/spec/spec_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "controller/base/yaml.h"
-#include "controller/spec_faults.h"
-#include "controller/spec_rows.h"
-#include "controller/spec_suggest.h"
+#include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/spec_rows.h"
+#include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
 static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "controller/spec_suggest.h"
-#include "controller/spec_units.h"
+#include "controller/spec/spec_suggest.h"
+#include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
 
 static const struct {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_suggest.c - see spec_suggest.h */
-#include "controller/spec_suggest.h"
+#include "controller/spec/spec_suggest.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/spec_rows.h"
+#include "controller/spec/spec_rows.h"
 
 enum { WORD = 64 };
 

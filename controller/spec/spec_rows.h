@@ -4,8 +4,8 @@
  * The rows of `train:` are the engine's (engine/contract/train_spec.h) and have the same
  * shape; spec_row_find() and spec_row_next() see both as one table.
  */
-#ifndef CONTROLLER_SPEC_ROWS_H
-#define CONTROLLER_SPEC_ROWS_H
+#ifndef CONTROLLER_SPEC_SPEC_ROWS_H
+#define CONTROLLER_SPEC_SPEC_ROWS_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jobspec.c - the steps, in order: tree, overrides, rows, rules, paths, the engine's own check */
-#include "controller/jobspec.h"
+#include "controller/spec/jobspec.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "controller/base/yaml.h"
-#include "controller/host_groups.h"
-#include "controller/spec_check.h"
-#include "controller/spec_faults.h"
-#include "controller/spec_paths.h"
-#include "controller/spec_rows.h"
-#include "controller/spec_rules.h"
-#include "controller/spec_set.h"
+#include "controller/spec/host_groups.h"
+#include "controller/spec/spec_check.h"
+#include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/spec_paths.h"
+#include "controller/spec/spec_rows.h"
+#include "controller/spec/spec_rules.h"
+#include "controller/spec/spec_set.h"
 #include "engine/contract/err.h"
 
 /* Names that jobspec makes of a file name must pass its own rule. */

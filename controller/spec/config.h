@@ -12,8 +12,8 @@
  * The file is checked as strictly as a spec is, each time that something of it is wanted: a change
  * counts from then on. A missing one settles nothing.
  */
-#ifndef CONTROLLER_CONFIG_H
-#define CONTROLLER_CONFIG_H
+#ifndef CONTROLLER_SPEC_CONFIG_H
+#define CONTROLLER_SPEC_CONFIG_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_value.c - one scalar or list of a spec against its row; see spec_check.h */
-#include "controller/spec_check.h"
+#include "controller/spec/spec_check.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "controller/base/yaml.h"
-#include "controller/spec_faults.h"
-#include "controller/spec_suggest.h"
-#include "controller/spec_units.h"
+#include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/spec_suggest.h"
+#include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 

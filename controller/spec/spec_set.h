@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_set.h - `--set a.b=c`: a value from the command line put into the tree of the file */
-#ifndef CONTROLLER_SPEC_SET_H
-#define CONTROLLER_SPEC_SET_H
+#ifndef CONTROLLER_SPEC_SPEC_SET_H
+#define CONTROLLER_SPEC_SPEC_SET_H
 
 struct err;
 struct yaml_doc;

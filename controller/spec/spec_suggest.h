@@ -5,8 +5,8 @@
  * same map that is a slip of the finger away; the same name in another place;
  * the nearest key of the same map; the keys there are.
  */
-#ifndef CONTROLLER_SPEC_SUGGEST_H
-#define CONTROLLER_SPEC_SUGGEST_H
+#ifndef CONTROLLER_SPEC_SPEC_SUGGEST_H
+#define CONTROLLER_SPEC_SPEC_SUGGEST_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * The CLI and the daemon call the same function.  It reads no file but asks the
  * file system whether paths exist.
  */
-#ifndef CONTROLLER_JOBSPEC_H
-#define CONTROLLER_JOBSPEC_H
+#ifndef CONTROLLER_SPEC_JOBSPEC_H
+#define CONTROLLER_SPEC_JOBSPEC_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_units.c - see spec_units.h */
-#include "controller/spec_units.h"
+#include "controller/spec/spec_units.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "controller/base/diagnostics.h"
-#include "controller/jobspec.h"
-#include "controller/spec_rows.h"
+#include "controller/spec/jobspec.h"
+#include "controller/spec/spec_rows.h"
 #include "engine/contract/err.h"
 
 #define FOLDER "tests/specs"

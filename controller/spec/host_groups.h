@@ -4,8 +4,8 @@
  * `hosts: [gpus]` in a spec means the members of the group as they are when the job is submitted;
  * "@gpus", which YAML wants in quotes, can mean nothing but a group.
  */
-#ifndef CONTROLLER_HOST_GROUPS_H
-#define CONTROLLER_HOST_GROUPS_H
+#ifndef CONTROLLER_SPEC_HOST_GROUPS_H
+#define CONTROLLER_SPEC_HOST_GROUPS_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_paths.c - see spec_paths.h */
-#include "controller/spec_paths.h"
+#include "controller/spec/spec_paths.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "controller/spec_faults.h"
-#include "controller/spec_suggest.h"
+#include "controller/spec/spec_diagnostics.h"
+#include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
 /* The paths there are. Those that need not exist are made by the job. */

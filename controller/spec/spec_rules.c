@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_rules.c - one function per rule, with the keys that it reads; see spec_rules.h */
-#include "controller/spec_rules.h"
+#include "controller/spec/spec_rules.h"
 
 #include <ctype.h>
 #include <regex.h>
@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "controller/jobspec.h"
-#include "controller/sbatch_text.h"
-#include "controller/spec_faults.h"
+#include "controller/spec/jobspec.h"
+#include "controller/spec/sbatch_text.h"
+#include "controller/spec/spec_diagnostics.h"
 #include "engine/contract/err.h"
 
 enum { HOST_NAME_CHARS = 63 };

@@ -8,8 +8,8 @@
  * A number without a unit is refused: seconds and minutes are too easily mixed
  * up.  On failure the result is untouched and *err says what was expected.
  */
-#ifndef CONTROLLER_SPEC_UNITS_H
-#define CONTROLLER_SPEC_UNITS_H
+#ifndef CONTROLLER_SPEC_SPEC_UNITS_H
+#define CONTROLLER_SPEC_SPEC_UNITS_H
 
 #include <stdint.h>
 

@@ -6,7 +6,7 @@
  * only when the file has it.  A default is written as canonical JSON; those of
  * name and workdir follow from the file (jobspec.c).
  */
-#include "controller/spec_rows.h"
+#include "controller/spec/spec_rows.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sbatch_text.h - texts of a spec that may stand in a #SBATCH line */
-#ifndef CONTROLLER_SBATCH_TEXT_H
-#define CONTROLLER_SBATCH_TEXT_H
+#ifndef CONTROLLER_SPEC_SBATCH_TEXT_H
+#define CONTROLLER_SPEC_SBATCH_TEXT_H
 
 struct err;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sbatch_text.c - see sbatch_text.h */
-#include "controller/sbatch_text.h"
+#include "controller/spec/sbatch_text.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.c - see config.h */
-#include "controller/config.h"
+#include "controller/spec/config.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,9 +11,9 @@
 
 #include "agent/os/log.h"
 #include "controller/base/yaml.h"
-#include "controller/spec_rules.h"
-#include "controller/spec_suggest.h"
-#include "controller/spec_units.h"
+#include "controller/spec/spec_rules.h"
+#include "controller/spec/spec_suggest.h"
+#include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
 
 static int config_path(char *out, size_t size, struct err *err)

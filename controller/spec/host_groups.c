@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host_groups.c - see host_groups.h */
-#include "controller/host_groups.h"
+#include "controller/spec/host_groups.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/config.h"
-#include "controller/spec_suggest.h"
+#include "controller/spec/config.h"
+#include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
 static bool has(const json_t *list, const json_t *name)

@@ -5,8 +5,8 @@
  * not supported yet.  What holds between keys is spec_rules.h's.  Paths are left as
  * they stand in the file.
  */
-#ifndef CONTROLLER_SPEC_CHECK_H
-#define CONTROLLER_SPEC_CHECK_H
+#ifndef CONTROLLER_SPEC_SPEC_CHECK_H
+#define CONTROLLER_SPEC_SPEC_CHECK_H
 
 #include <jansson.h>
 

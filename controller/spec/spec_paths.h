@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_paths.h - paths of a spec made absolute, and proved to be there where they must be */
-#ifndef CONTROLLER_SPEC_PATHS_H
-#define CONTROLLER_SPEC_PATHS_H
+#ifndef CONTROLLER_SPEC_SPEC_PATHS_H
+#define CONTROLLER_SPEC_SPEC_PATHS_H
 
 #include <jansson.h>
 #include <stddef.h>
