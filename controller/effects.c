@@ -8,12 +8,12 @@
 #include "controller/attempt.h"
 #include "controller/base/daemon.h"
 #include "controller/fleet.h"
+#include "controller/http/server.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/members.h"
 #include "controller/record.h"
 #include "controller/roster.h"
-#include "controller/server.h"
 #include "engine/contract/err.h"
 
 static void start(struct job *job)

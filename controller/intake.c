@@ -5,10 +5,10 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/fleet.h"
+#include "controller/http/server.h"
 #include "controller/job.h"
 #include "controller/record.h"
 #include "controller/roster.h"
-#include "controller/server.h"
 #include "db/store.h"
 
 /* Before a job is recorded: its batch is open. */

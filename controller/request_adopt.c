@@ -14,11 +14,11 @@
 
 #include "controller/base/daemon.h"
 #include "controller/event_text.h"
+#include "controller/http/server.h"
 #include "controller/intake.h"
 #include "controller/order.h"
 #include "controller/request_job.h"
 #include "controller/requests.h"
-#include "controller/server.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"

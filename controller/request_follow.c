@@ -11,11 +11,11 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/event_text.h"
+#include "controller/http/server.h"
 #include "controller/job.h"
 #include "controller/job_dir.h"
 #include "controller/request_job.h"
 #include "controller/row.h"
-#include "controller/server.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

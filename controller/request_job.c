@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "controller/base/daemon.h"
+#include "controller/http/server.h"
 #include "controller/intake.h"
 #include "controller/row.h"
-#include "controller/server.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 

@@ -8,7 +8,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/hosts.h"
-#include "controller/server.h"
+#include "controller/http/server.h"
 #include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
 

@@ -11,11 +11,11 @@
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
+#include "controller/http/server.h"
 #include "controller/job.h"
 #include "controller/order.h"
 #include "controller/remote.h"
 #include "controller/request_job.h"
-#include "controller/server.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 

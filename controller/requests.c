@@ -4,12 +4,12 @@
 
 #include "controller/attempt.h"
 #include "controller/base/daemon.h"
+#include "controller/http/server.h"
 #include "controller/intake.h"
 #include "controller/job.h"
 #include "controller/job_apply.h"
 #include "controller/request_job.h"
 #include "controller/roster.h"
-#include "controller/server.h"
 #include "engine/contract/err.h"
 
 /* The job of the path if it is not done. NULL: answered. */

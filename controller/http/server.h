@@ -7,8 +7,8 @@
  * (requests.c); the handler of a row answers, or lets the request sleep until
  * its job changes (request_sleep) and is then called again.
  */
-#ifndef CONTROLLER_SERVER_H
-#define CONTROLLER_SERVER_H
+#ifndef CONTROLLER_HTTP_SERVER_H
+#define CONTROLLER_HTTP_SERVER_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - see server.h */
-#include "controller/server.h"
+#include "controller/http/server.h"
 
 #include <errno.h>
 #include <microhttpd.h>
