@@ -8,7 +8,7 @@
 #include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/interrupt.h"
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 #include "controller/output.h"
 
 /* A narrow window gets the sentences alone: the kinds are for programs. */

@@ -6,8 +6,8 @@
 
 #include "controller/base/client.h"
 #include "controller/command.h"
+#include "controller/job/job_view.h"
 #include "controller/job_select.h"
-#include "controller/job_view.h"
 #include "controller/output.h"
 #include "controller/spec_file.h"
 

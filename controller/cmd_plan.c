@@ -16,7 +16,7 @@
 #include "controller/base/home.h"
 #include "controller/base/program.h"
 #include "controller/command.h"
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 #include "controller/output.h"
 #include "controller/plan_hosts.h"
 #include "controller/remote.h"

@@ -12,8 +12,8 @@
 
 #include "controller/base/client.h"
 #include "controller/command.h"
+#include "controller/job/job_view.h"
 #include "controller/job_select.h"
-#include "controller/job_view.h"
 #include "controller/output.h"
 
 enum { PAGE = 1000, USUAL_AGE_S = 30 * 86400 };

@@ -14,7 +14,7 @@
 #include "controller/base/client.h"
 #include "controller/base/redact.h"
 #include "controller/command.h"
-#include "controller/job_dir.h"
+#include "controller/job/job_dir.h"
 #include "controller/output.h"
 #include "controller/tarball.h"
 

@@ -6,8 +6,8 @@
 #include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/interrupt.h"
+#include "controller/job/job_view.h"
 #include "controller/job_select.h"
-#include "controller/job_view.h"
 #include "controller/output.h"
 
 enum { LIMIT = 100, LIMIT_MOST = 10000, REDRAW_MS = 1000 };

@@ -5,7 +5,7 @@
 #include "controller/base/client.h"
 #include "controller/command.h"
 #include "controller/follow.h"
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 #include "controller/job_wait.h"
 #include "controller/output.h"
 #include "controller/spec_file.h"

@@ -5,8 +5,8 @@
 
 #include "controller/base/client.h"
 #include "controller/command.h"
+#include "controller/job/job_view.h"
 #include "controller/job_select.h"
-#include "controller/job_view.h"
 #include "controller/job_wait.h"
 #include "controller/output.h"
 

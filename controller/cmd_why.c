@@ -5,7 +5,7 @@
 
 #include "controller/base/client.h"
 #include "controller/command.h"
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 #include "controller/output.h"
 
 static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};

@@ -3,7 +3,7 @@
 #ifndef CONTROLLER_EFFECTS_H
 #define CONTROLLER_EFFECTS_H
 
-#include "controller/job_fsm.h"
+#include "controller/job/job_fsm.h"
 
 struct job;
 struct job_told;

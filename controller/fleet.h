@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "controller/sched.h"
+#include "controller/job/sched.h"
 
 struct daemon;
 struct err;

@@ -10,9 +10,9 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/fleet.h"
-#include "controller/job.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
 #include "controller/remote.h"
-#include "controller/roster.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"
 

@@ -6,9 +6,9 @@
 #include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/http/server.h"
-#include "controller/job.h"
-#include "controller/record.h"
-#include "controller/roster.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
+#include "controller/job/job_store.h"
 #include "db/store.h"
 
 /* Before a job is recorded: its batch is open. */

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "controller/base/client.h"
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 #include "engine/contract/err.h"
 
 enum { ASK_S = 50 };

@@ -10,8 +10,8 @@
 #include <xxhash.h>
 
 #include "controller/base/daemon.h"
-#include "controller/job.h"
-#include "controller/job_dir.h"
+#include "controller/job/job.h"
+#include "controller/job/job_dir.h"
 #include "controller/spec/config.h"
 #include "db/events.h"
 #include "engine/contract/err.h"

@@ -10,7 +10,7 @@
 #include "controller/base/daemon.h"
 #include "controller/fleet.h"
 #include "controller/hosts.h"
-#include "controller/job.h"
+#include "controller/job/job.h"
 #include "controller/remote.h"
 #include "engine/contract/err.h"
 

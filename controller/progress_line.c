@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 
 enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 

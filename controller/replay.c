@@ -10,8 +10,8 @@
 #include "controller/base/daemon.h"
 #include "controller/effects.h"
 #include "controller/fleet.h"
-#include "controller/job.h"
-#include "controller/roster.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

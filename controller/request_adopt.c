@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 
 #include "controller/base/daemon.h"
-#include "controller/event_text.h"
 #include "controller/http/server.h"
 #include "controller/intake.h"
+#include "controller/job/event_text.h"
 #include "controller/order.h"
 #include "controller/request_job.h"
 #include "controller/requests.h"

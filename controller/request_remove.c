@@ -5,7 +5,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/http/server.h"
-#include "controller/job_dir.h"
+#include "controller/job/job_dir.h"
 #include "controller/removal.h"
 #include "controller/request_job.h"
 #include "controller/requests.h"

@@ -12,7 +12,7 @@
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
 #include "controller/http/server.h"
-#include "controller/job.h"
+#include "controller/job/job.h"
 #include "controller/order.h"
 #include "controller/remote.h"
 #include "controller/request_job.h"

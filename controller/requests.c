@@ -6,10 +6,10 @@
 #include "controller/base/daemon.h"
 #include "controller/http/server.h"
 #include "controller/intake.h"
-#include "controller/job.h"
-#include "controller/job_apply.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
+#include "controller/job/job_apply.h"
 #include "controller/request_job.h"
-#include "controller/roster.h"
 #include "engine/contract/err.h"
 
 /* The job of the path if it is not done. NULL: answered. */

@@ -8,8 +8,8 @@
 
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
-#include "controller/job.h"
-#include "controller/roster.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
 #include "db/checkpoints.h"
 #include "engine/contract/err.h"
 

@@ -11,7 +11,7 @@
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/job_dir.h"
+#include "controller/job/job_dir.h"
 #include "controller/remote.h"
 #include "db/attempts.h"
 #include "engine/contract/err.h"

@@ -23,8 +23,8 @@
  *   replay, farewell            what the daemon before has left
  *   daemon_run                  start and stop
  *
- * What happens below is told upwards by hooks: `applied` (roster.h), struct service (server.h), link_hooks
- * (link.h), fleet_probe_fn.
+ * What happens below is told upwards by hooks: `applied` (active_jobs.h), struct service
+ * (server.h), link_hooks (link.h), fleet_probe_fn.
  */
 #ifndef CONTROLLER_BASE_DAEMON_H
 #define CONTROLLER_BASE_DAEMON_H

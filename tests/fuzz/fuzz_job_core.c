@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "controller/job_core.h"
+#include "controller/job/job_core.h"
 #include "engine/contract/err.h"
 #include "tests/fuzz/target.h"
 

@@ -17,7 +17,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/core/agent_effects.h"
-#include "controller/job_core.h"
+#include "controller/job/job_core.h"
 #include "controller/spec/spec_units.h"
 #include "engine/contract/err.h"
 #include "engine/contract/exit_code.h"

@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #include "agent/wire/wire.h"
-#include "controller/job_core.h"
-#include "controller/sched.h"
+#include "controller/job/job_core.h"
+#include "controller/job/sched.h"
 
 struct agent_core;
 struct agent_effect;

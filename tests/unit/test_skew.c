@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "agent/wire/frame.h"
-#include "controller/job_core.h"
+#include "controller/job/job_core.h"
 #include "engine/contract/err.h"
 
 #define NONCE "4694baf41ec6dc11c750edd5dfbc774b"

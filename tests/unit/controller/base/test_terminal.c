@@ -13,7 +13,7 @@
 
 #include "controller/base/table.h"
 #include "controller/base/terminal.h"
-#include "controller/job_view.h"
+#include "controller/job/job_view.h"
 #include "controller/progress_line.h"
 
 static const struct {

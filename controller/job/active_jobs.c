@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* active_jobs.c - see active_jobs.h */
+#include "controller/job/active_jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/job/job.h"
+#include "engine/contract/err.h"
+
+int roster_add(struct roster *r, struct job *job, struct err *err)
+{
+    if (r->count > 0 && r->jobs[r->count - 1]->core.id >= job->core.id)
+        return err_set(err, ERR_BUG, "job %lld comes out of order", (long long)job->core.id);
+    if (r->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 64;
+        struct job **jobs = reallocarray(r->jobs, room, sizeof(*jobs));
+        if (!jobs)
+            return err_set(err, ERR_MEMORY, "out of memory for %zu jobs", room);
+        r->jobs = jobs;
+        r->room = room;
+    }
+    r->jobs[r->count++] = job;
+    return 0;
+}
+
+/* The place of the first job with an id of at least `id`. */
+static size_t lower_bound(const struct roster *r, int64_t id)
+{
+    size_t low = 0, high = r->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (r->jobs[mid]->core.id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+struct job *roster_find(const struct roster *r, int64_t id)
+{
+    size_t i = lower_bound(r, id);
+    return i < r->count && r->jobs[i]->core.id == id ? r->jobs[i] : NULL;
+}
+
+void roster_remove(struct roster *r, struct job *job)
+{
+    size_t i = lower_bound(r, job->core.id);
+    if (i < r->count && r->jobs[i] == job) {
+        memmove(r->jobs + i, r->jobs + i + 1, (r->count - i - 1) * sizeof(*r->jobs));
+        r->count--;
+    }
+    job_destroy(job);
+}
+
+void roster_fini(struct roster *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        job_destroy(r->jobs[i]);
+    free(r->jobs);
+    *r = (struct roster){ 0 };
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* event_text.c - a row per kind of event; see event_text.h
+ *
+ * Bodies are those of agent/wire/wire.h and controller/job/job_core.h.
+ */
+#include "controller/job/event_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/job/job_view.h"
+
+enum { SKEW_MS = 5000 }; /* more than any message takes */
+static const double MIB = 1 << 20;
+
+typedef void (*text_fn)(char *out, size_t size, const json_t *body);
+
+static const char *text_of(const json_t *body, const char *key)
+{
+    const char *s = json_string_value(json_object_get(body, key));
+    return s ? s : "";
+}
+
+static long long int_of(const json_t *body, const char *key)
+{
+    return (long long)json_number_value(json_object_get(body, key));
+}
+
+/* "0.4s" of a field in milliseconds. */
+static void time_of(char *out, size_t size, const json_t *body, const char *key)
+{
+    job_view_duration(out, size, (double)int_of(body, key) / 1000);
+}
+
+static void submitted(char *out, size_t size, const json_t *b)
+{
+    bool held = json_is_true(json_object_get(b, "held"));
+    const json_t *adopted = json_object_get(b, "adopted");
+    if (adopted)
+        snprintf(out, size, "adopted%s from %s: job %lld of %s goes on here", held ? " and held" : "",
+                 text_of(adopted, "dir"), int_of(adopted, "job"), text_of(adopted, "host"));
+    else if (json_is_integer(json_object_get(b, "retry_of")))
+        snprintf(out, size, "submitted%s, takes over the checkpoints of job %lld",
+                 held ? " and held" : "", int_of(b, "retry_of"));
+    else
+        snprintf(out, size, "submitted%s", held ? " and held" : "");
+}
+
+/* "one, two and 3 more" */
+static size_t names(char *out, size_t size, const json_t *list)
+{
+    const size_t n = json_array_size(list), shown = n > 8 ? 7 : n;
+    size_t at = 0;
+    for (size_t i = 0; i < shown && at + 80 < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s",
+                               i == 0 ? "" : i + 1 == n ? " and " : ", ",
+                               json_string_value(json_array_get(list, i)));
+    if (shown < n && at + 32 < size)
+        at += (size_t)snprintf(out + at, size - at, " and %zu more", n - shown);
+    return at;
+}
+
+static void placed(char *out, size_t size, const json_t *b)
+{
+    const long long cpus = int_of(b, "cpus"), gpus = int_of(b, "gpus");
+    const json_t *nodes = json_object_get(b, "nodes"), *one;
+    size_t at = (size_t)snprintf(out, size, "placed on %s", text_of(b, "node"));
+    if (json_array_size(nodes) > 1) {
+        at = (size_t)snprintf(out, size, "placed on %zu nodes, ", json_array_size(nodes));
+        at += names(out + at, size - at, nodes);
+    }
+    if ((cpus > 0 || gpus > 0) && at < size)    /* else another's queue decides */
+        at += (size_t)snprintf(out + at, size - at, " with %lld CPU slot%s and %lld GPU%s", cpus,
+                               cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)) && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s (%.150s)", i ? ", " : "; without ",
+                               text_of(one, "name"), text_of(one, "why"));
+}
+
+static void nodes_joined(char *out, size_t size, const json_t *b)
+{
+    const json_t *one;
+    size_t at = (size_t)snprintf(out, size, "%zu nodes have joined: ",
+                                 json_array_size(json_object_get(b, "nodes")));
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "nodes"), i)) && at + 100 < size; i++) {
+        const long long ranks = int_of(one, "ranks"), first = int_of(one, "first_rank");
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s with rank%s %lld", i ? ", " : "",
+                               text_of(one, "name"), ranks == 1 ? "" : "s", first);
+        if (ranks > 1)
+            at += (size_t)snprintf(out + at, size - at, " to %lld", first + ranks - 1);
+    }
+}
+
+static void node_lost(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text"), *name = text_of(b, "name");
+    if (name[0] && strstr(text, name))
+        snprintf(out, size, "%s", text);
+    else
+        snprintf(out, size, "node %s is lost%s%s", name, text[0] ? ": " : "", text);
+}
+
+static void plan(char *out, size_t size, const json_t *b)
+{
+    long long np = int_of(b, "np");
+    snprintf(out, size, "planned: %lld rank%s, %s (plan %s)", np, np == 1 ? "" : "s",
+             text_of(b, "why"), text_of(b, "hash"));
+}
+
+static void generation_started(char *out, size_t size, const json_t *b)
+{
+    long long generation = int_of(b, "generation"), np = int_of(b, "np");
+    long long step = int_of(b, "resume_step");
+    const long long kept = int_of(b, "kept");
+    char ranks[80];
+    int n = snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
+    if (kept > 0)
+        snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld of them in the processes they had", kept);
+    if (step > 0)
+        snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step,
+                 ranks);
+    else
+        snprintf(out, size, "generation %lld starts%s with %s", generation,
+                 generation == 1 ? "" : " again", ranks);
+}
+
+static void rank_exited(char *out, size_t size, const json_t *b)
+{
+    const json_t *signal = json_object_get(b, "signal");
+    const char *wake = json_is_true(json_object_get(b, "cascade")) ? ", in the wake of the first" : "";
+    if (json_is_integer(signal))
+        snprintf(out, size, "rank %lld was ended by signal %lld%s", int_of(b, "rank"),
+                 int_of(b, "signal"), wake);
+    else
+        snprintf(out, size, "rank %lld exited with %lld%s", int_of(b, "rank"),
+                 int_of(b, "exit_code"), wake);
+}
+
+static void with_cause(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text"), *cause = text_of(b, "cause");
+    bool failed = cause[0] && strcmp(cause, "none") != 0;
+    if (text[0])
+        snprintf(out, size, "%s%s%s%s", text, failed ? " (" : "", failed ? cause : "",
+                 failed ? ")" : "");
+    else
+        snprintf(out, size, "generation %lld ended", int_of(b, "generation"));
+}
+
+static void restart_scheduled(char *out, size_t size, const json_t *b)
+{
+    char pause[32];
+    time_of(pause, sizeof(pause), b, "delay_ms");
+    /* Why it does has just been told by generation_ended. */
+    snprintf(out, size, "generation %lld follows %s%s", int_of(b, "generation"),
+             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "");
+}
+
+static void checkpoint(char *out, size_t size, const json_t *b)
+{
+    double bytes = json_number_value(json_object_get(b, "bytes"));
+    const json_t *stall = json_object_get(b, "stall_ms");
+    char stood[64] = "";
+    if (json_is_number(stall))
+        snprintf(stood, sizeof(stood), ", steps stood still for %.3g ms", json_number_value(stall));
+    snprintf(out, size, "checkpoint of step %lld is written (%.1f MiB, %lld ms%s)", int_of(b, "step"),
+             bytes / MIB, int_of(b, "ms"), stood);
+}
+
+static void quarantined(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "checkpoint %s is put aside: %s", text_of(b, "path"), text_of(b, "reason"));
+}
+
+static void sample(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "sample of step %lld: %s", int_of(b, "step"), text_of(b, "path"));
+}
+
+static void warning(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "warning of rank %lld: %s", int_of(b, "rank"), text_of(b, "text"));
+}
+
+static void setup_done(char *out, size_t size, const json_t *b)
+{
+    char took[32];
+    time_of(took, sizeof(took), b, "ms");
+    if (json_is_integer(json_object_get(b, "signal")))
+        snprintf(out, size, "setup was ended by signal %lld after %s", int_of(b, "signal"), took);
+    else
+        snprintf(out, size, "setup ended with exit code %lld after %s", int_of(b, "exit_code"),
+                 took);
+}
+
+static void stop_requested(char *out, size_t size, const json_t *b)
+{
+    const char *reason = text_of(b, "reason");
+    snprintf(out, size, "asked to stop%s%s", reason[0] ? ": " : "", reason);
+}
+
+static void retry(char *out, size_t size, const json_t *b)
+{
+    char pause[32];
+    time_of(pause, sizeof(pause), b, "delay_ms");
+    snprintf(out, size, "a new attempt follows %s%s: %s",
+             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "",
+             text_of(b, "text"));
+}
+
+static void done(char *out, size_t size, const json_t *b)
+{
+    const char *reason = text_of(b, "reason");
+    snprintf(out, size, "%s%s%s", text_of(b, "result"), reason[0] ? ": " : "", reason);
+}
+
+static void attempt_ended(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text");
+    snprintf(out, size, "attempt %s%s%s", text_of(b, "result"), text[0] ? ": " : "", text);
+}
+
+static void rank_started(char *out, size_t size, const json_t *b)
+{
+    char of[40] = "";
+    if (int_of(b, "steps") > 0)
+        snprintf(of, sizeof(of), " of %lld", int_of(b, "steps"));
+    snprintf(out, size, "rank %lld is at work, pid %lld, from step %lld%s", int_of(b, "rank"),
+             int_of(b, "pid"), int_of(b, "resume_step"), of);
+}
+
+static void step(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "step %lld of %lld, loss %.4g", int_of(b, "step"), int_of(b, "steps"),
+             json_number_value(json_object_get(b, "loss")));
+}
+
+static void copied(char *out, size_t size, const json_t *b, const char *how)
+{
+    char took[32];
+    time_of(took, sizeof(took), b, "ms");
+    snprintf(out, size, "checkpoint of step %lld %s (%.1f MiB, %s)", int_of(b, "step"), how,
+             (double)int_of(b, "bytes") / MIB, took);
+}
+
+static void mirrored(char *out, size_t size, const json_t *b)
+{
+    copied(out, size, b, "is copied to the mirror");
+}
+
+static void restored(char *out, size_t size, const json_t *b)
+{
+    copied(out, size, b, "is brought back from the mirror");
+}
+
+static void hang(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "hang: %s", text_of(b, "text"));
+}
+
+/* What it was has just been told by gpu_event. */
+static void gpu_fault(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "generation %lld ends: the GPU of rank %lld is broken",
+             int_of(b, "generation"), int_of(b, "rank"));
+}
+
+static void straggler(char *out, size_t size, const json_t *b)
+{
+    const char *text = text_of(b, "text");
+    snprintf(out, size, "%s", text[0] ? text : "no rank slows the others down any more");
+}
+
+static void excluded(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "%s, the GPU of rank %lld, is left out from now on: %s", text_of(b, "gpu"),
+             int_of(b, "rank"), text_of(b, "text"));
+}
+
+static void incident(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "incident report: %s", text_of(b, "path"));
+}
+
+static void agent_up(char *out, size_t size, const json_t *b)
+{
+    const char *version = text_of(b, "version");
+    bool other = version[0] && strcmp(version, JOBCTL_VERSION) != 0;
+    const long long skew = int_of(b, "skew_ms"), off = skew < 0 ? -skew : skew;
+    char clock[80] = "";
+    if (off >= SKEW_MS)
+        snprintf(clock, sizeof(clock), "; its clock is %lld s %s ours: let both keep time", off / 1000,
+                 skew < 0 ? "behind" : "ahead of");
+    snprintf(out, size, "agent %lld on %s answers%s%s%s%s", int_of(b, "pid"), text_of(b, "node"),
+             other ? "; it is of version " : "", other ? version : "",
+             other ? ", its attempt goes on as it is, the next one is ours" : "", clock);
+}
+
+static void text_only(char *out, size_t size, const json_t *b)
+{
+    snprintf(out, size, "%s", text_of(b, "text"));
+}
+
+/* clang-format off */
+/* What somebody who follows a job wants to be told is news: restarts, checkpoints, warnings. */
+static const struct kind {
+    const char *name;
+    text_fn     text;      /* NULL: the words are `fixed` */
+    const char *fixed;
+    bool        news;
+} kinds[] = {
+    {"submitted", submitted, NULL, false},
+    {"held", NULL, "held", true},
+    {"released", NULL, "released", true},
+    {"placed", placed, NULL, false},
+    {"nodes", nodes_joined, NULL, false},
+    {"node_lost", node_lost, NULL, true},
+    {"agent_up", agent_up, NULL, false},
+    {"agent_lost", text_only, NULL, true},
+    {"facts", NULL, "the node was probed", false},
+    {"preflight", text_only, NULL, true},
+    {"plan", plan, NULL, false},
+    {"deadline", text_only, NULL, true},
+    {"setup_started", NULL, "setup starts", true},
+    {"setup_done", setup_done, NULL, true},
+    {"rank_started", rank_started, NULL, false},
+    {"step", step, NULL, false},
+    {"hang", hang, NULL, true},
+    {"gpu_event", text_only, NULL, true},
+    {"nccl", text_only, NULL, true},
+    {"gpu_fault", gpu_fault, NULL, true},
+    {"incident", incident, NULL, false},
+    {"straggler", straggler, NULL, true},
+    {"excluded", excluded, NULL, true},
+    {"learned", NULL, "the usual times of phases are noted", false},
+    {"generation_started", generation_started, NULL, true},
+    {"rank_exited", rank_exited, NULL, false},
+    {"generation_ended", with_cause, NULL, true},
+    {"restart_scheduled", restart_scheduled, NULL, true},
+    {"checkpoint", checkpoint, NULL, true},
+    {"mirrored", mirrored, NULL, false},
+    {"restored", restored, NULL, true},
+    {"quarantined", quarantined, NULL, true},
+    {"sample", sample, NULL, true},
+    {"warning", warning, NULL, true},
+    {"stop_requested", stop_requested, NULL, true},
+    {"stop_asked", NULL, "the agent was told to stop", false},
+    {"retry", retry, NULL, true},
+    {"attempt_ended", attempt_ended, NULL, false},
+    {"done", done, NULL, false},
+};
+/* clang-format on */
+
+static const struct kind *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+void event_text(char *out, size_t size, const char *kind, const json_t *body)
+{
+    const struct kind *k = find(kind);
+    out[0] = '\0';
+    if (k && k->text)
+        k->text(out, size, body);
+    else
+        snprintf(out, size, "%s", k ? k->fixed : kind);
+    if (!out[0])
+        snprintf(out, size, "%s", kind);
+}
+
+bool event_is_news(const char *kind, const json_t *body)
+{
+    const struct kind *k = find(kind);
+    if (!k || !k->news)
+        return false;
+    /* A generation that simply came to its end is told by the job's own end. */
+    const char *cause = text_of(body, "cause");
+    return strcmp(k->name, "generation_ended") != 0 || (cause[0] && strcmp(cause, "none") != 0);
+}

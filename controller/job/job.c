@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - see job.h */
+#include "controller/job/job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/base/daemon.h"
+#include "controller/remote.h"
+#include "engine/contract/err.h"
+
+static void pulse_clear(struct job_pulse *p)
+{
+    *p = (struct job_pulse){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN };
+}
+
+static int64_t number_or(const json_t *v, int64_t otherwise)
+{
+    return json_is_integer(v) ? json_integer_value(v) : otherwise;
+}
+
+/* How many nodes an attempt has, and how few go on after a loss. */
+static void wants_nodes(struct job *job, const json_t *spec, bool train)
+{
+    const json_t *r = json_object_get(spec, "resources");
+    job->nodes = (int)number_or(json_object_get(r, "nodes"), 1);
+    job->min_nodes = (int)number_or(json_object_get(r, "min_nodes"), train ? 1 : job->nodes);
+    job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
+}
+
+/* How much of this machine it needs, its nodes together: a `run:` command takes a CPU slot per rank, training all.  Agents
+ * choose among all GPUs of a node, so whoever uses one has all of them. */
+static void wants(struct job *job, const json_t *spec)
+{
+    const json_t *r = json_object_get(spec, "resources");
+    const json_t *gpus = json_object_get(r, "gpus"), *ranks = json_object_get(r, "ranks");
+    int64_t asked = number_or(gpus, -1);
+    int64_t here = asked < 0 ? job->daemon->gpus : asked;
+    bool train = json_is_object(json_object_get(spec, "train"));
+    wants_nodes(job, spec, train);
+    if (job->remote != &remote_local) {
+        job->want_cpus = job->want_gpus = 0;    /* of this machine */
+        return;
+    }
+    job->want_gpus = asked == 0 ? 0 : -1;
+    job->want_cpus = number_or(json_object_get(r, "cpus"),
+                               train ? -1 : number_or(ranks, here > 0 ? here : 1));
+    if (job->want_cpus > 0)
+        job->want_cpus *= job->nodes;
+}
+
+struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err)
+{
+    const char *name = json_string_value(json_object_get(spec, "name"));
+    const json_t *after = json_object_get(spec, "after");
+    struct job *job = calloc(1, sizeof(*job));
+    if (!job || !(job->after = calloc(json_array_size(after) + 1, sizeof(*job->after)))) {
+        free(job);
+        err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)id);
+        return NULL;
+    }
+    job->daemon = d;
+    job->remote = remote_of_spec(spec);
+    job_core_init(&job->core, id);
+    job->retry_of = -1;
+    job->curve_stride = 1;
+    job->curve_points = -1;
+    job->verdict.id = id;
+    pulse_clear(&job->pulse);
+    snprintf(job->name, sizeof(job->name), "%s", name ? name : "");
+    job->nafter = json_array_size(after);
+    for (size_t i = 0; i < job->nafter; i++)
+        job->after[i].id = json_integer_value(json_array_get(after, i));
+    const json_t *limit = json_object_get(spec, "max_duration");
+    job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
+    job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
+    job->trains = json_is_object(json_object_get(spec, "train"));
+    if (job->remote == &remote_ssh)
+        job->hosts = json_incref(json_object_get(spec, "hosts"));
+    wants(job, spec);
+    return job;
+}
+
+void job_destroy(struct job *job)
+{
+    if (!job)
+        return;
+    json_decref(job->secrets);
+    json_decref(job->hosts);
+    json_decref(job->placed);
+    json_decref(job->names);
+    json_decref(job->lost);
+    free(job->after);
+    free(job->checkpoint_path);
+    free(job->attempt);
+    free(job);
+}
+
+static void after_json(char *out, size_t size, const struct job *job)
+{
+    size_t at = (size_t)snprintf(out, size, "[");
+    for (size_t i = 0; i < job->nafter && at < size - 32; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%lld", i ? "," : "",
+                               (long long)job->after[i].id);
+    snprintf(out + at, size - at, "]");
+}
+
+void job_row_make(struct job_row *row, const struct job *job)
+{
+    const struct job_core *c = &job->core;
+    *row = (struct job_row){
+        .id = c->id, .priority = c->priority, .held = c->held, .attempt = c->attempt,
+        .generation = c->generation, .np = c->np, .step = c->step, .steps = c->steps,
+        .exit_code = c->state == JOB_DONE ? c->exit_code : -1, .retry_of = job->retry_of,
+        .submitted_ms = c->submitted_ms, .started_ms = c->started_ms ? c->started_ms : -1,
+        .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->account.spent.ms[BUCKET_PRODUCTIVE],
+        .busy_ms = account_busy_ms(&c->account.spent),
+        .last_seq = job->last_seq, .loss = job->pulse.loss,
+        .samples_per_s = job->pulse.samples_per_s,
+    };
+    snprintf(row->name, sizeof(row->name), "%s", job->name);
+    snprintf(row->state, sizeof(row->state), "%s", job_state_name(c->state));
+    snprintf(row->result, sizeof(row->result), "%s", job_result_name(c->result));
+    snprintf(row->reason, sizeof(row->reason), "%s", c->reason);
+    after_json(row->after, sizeof(row->after), job);
+}
+
+json_t *job_envelope(const struct job *job)
+{
+    return json_pack("{s:I, s:I, s:s}", "job", (json_int_t)job->core.id, "attempt",
+                     (json_int_t)job->core.attempt, "nonce", job->core.nonce);
+}
+
+static void note_placed(struct job *job, const json_t *body)
+{
+    json_decref(job->placed);
+    json_decref(job->names);
+    job->placed = json_deep_copy(body);
+    job->names = json_incref(json_object_get(job->placed, "nodes"));
+    job->gathered = false;
+    job->unplaced[0] = job->absent[0] = 0;
+}
+
+/* Once per node: a second loss is the newer one. */
+static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
+{
+    const json_t *name = json_object_get(body, "name"), *text = json_object_get(body, "text");
+    if (!job->lost)
+        job->lost = json_array();
+    for (size_t i = json_array_size(job->lost); i-- > 0;)
+        if (json_equal(json_object_get(json_array_get(job->lost, i), "name"), name))
+            json_array_remove(job->lost, i);
+    json_array_append_new(job->lost, json_pack("{s:s, s:s, s:I}", "name",
+                                               json_is_string(name) ? json_string_value(name) : "?",
+                                               "text",
+                                               json_is_string(text) ? json_string_value(text) : "",
+                                               "at_ms", (json_int_t)at_ms));
+}
+
+void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_ms)
+{
+    const json_t *v;
+    if (strcmp(kind, "placed") == 0) {
+        job->pulse.nccl[0] = 0;
+        note_placed(job, body);
+    } else if (strcmp(kind, "nodes") == 0) {
+        job->gathered = true;
+        job->absent[0] = 0;
+    } else if (strcmp(kind, "node_lost") == 0) {
+        note_lost(job, body, at_ms);
+    } else if (strcmp(kind, "checkpoint") == 0) {
+        const char *path = json_string_value(json_object_get(body, "path"));
+        char *copy = path ? strdup(path) : NULL;
+        if (copy) {
+            free(job->checkpoint_path);
+            job->checkpoint_path = copy;
+        }
+    } else if (strcmp(kind, "step") == 0) {
+        if (json_is_number(v = json_object_get(body, "loss")))
+            job->pulse.loss = json_number_value(v);
+        if (json_is_number(v = json_object_get(body, "samples_per_s")))
+            job->pulse.samples_per_s = json_number_value(v);
+        if (json_is_number(v = json_object_get(body, "step_ms")))
+            job->pulse.step_ms = json_number_value(v);
+    } else if (strcmp(kind, "straggler") == 0) {
+        const char *text = json_string_value(json_object_get(body, "text"));
+        snprintf(job->pulse.slow, sizeof(job->pulse.slow), "%s", text ? text : "");
+    } else if (strcmp(kind, "nccl") == 0) {
+        const char *text = json_string_value(json_object_get(body, "text"));
+        const bool fine = json_is_true(json_object_get(body, "expected"));
+        snprintf(job->pulse.nccl, sizeof(job->pulse.nccl), "%s", text && !fine ? text : "");
+    } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
+        job->pulse.phase[0] = job->pulse.slow[0] = 0;
+    }
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_apply.c - see job_apply.h */
+#include "controller/job/job_apply.h"
+
+#include <stdio.h>
+
+#include "agent/os/log.h"
+#include "controller/base/daemon.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
+#include "controller/job/job_store.h"
+
+static void log_change(const struct job *job, const struct job_core *was)
+{
+    const struct job_core *c = &job->core;
+    char tag[48];
+    if (c->state == was->state)
+        return;
+    snprintf(tag, sizeof(tag), "%lld.%lld", (long long)c->id, (long long)c->attempt);
+    if (c->state == JOB_DONE)
+        log_info(tag, "%s: %s", job_result_name(c->result), c->reason);
+    else
+        log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
+}
+
+int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
+              struct err *err)
+{
+    const struct job_core was = job->core;
+    const struct job_pulse pulse = job->pulse;
+    struct core_output out = { 0 };
+    if (job_core_step(&job->core, in, &out, err) < 0)
+        return -1;
+    for (int i = 0; i < out.count; i++)
+        job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
+    if (out.count > 0) {
+        if (record_write(job, &was, &out, told, err) < 0) {
+            job->core = was;
+            job->pulse = pulse;
+            core_output_fini(&out);
+            return -1;
+        }
+        if (out.events[0].keep)
+            daemon_test_hook(job->daemon);
+    }
+    const enum job_effect effect = out.effect;
+    core_output_fini(&out);
+    log_change(job, &was);
+    job->daemon->roster->applied(job, told, effect);
+    return 0;
+}

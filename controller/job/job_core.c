@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_core.c - see job_core.h
+ *
+ * decide_*() turns an input into events; apply_*() turns an event into the new
+ * job.  Only apply_*() changes anything, so that replay is the same code.
+ */
+#include "controller/job/job_core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/wire/wire.h"
+#include "engine/contract/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define COUNT_MAX    (INT64_C(1) << 53)
+
+static const char *const result_names[] = {
+    [RESULT_NONE] = "", [RESULT_SUCCEEDED] = "succeeded", [RESULT_FAILED] = "failed",
+    [RESULT_CANCELLED] = "cancelled",
+};
+_Static_assert(ARRAY_LEN(result_names) == RESULTS, "a result has no name");
+
+const char *job_result_name(enum job_result result)
+{
+    return result_names[result];
+}
+
+int job_result_parse(enum job_result *result, const char *name)
+{
+    for (size_t i = 0; i < RESULTS; i++) {
+        if (strcmp(result_names[i], name) == 0) {
+            *result = (enum job_result)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+/* Bodies are outside data: what is missing, of another type or beyond counting is `unknown`. */
+static int64_t body_int(const json_t *body, const char *key, int64_t unknown)
+{
+    const json_t *v = json_object_get(body, key);
+    int64_t n = json_integer_value(v);
+    return json_is_integer(v) && n <= COUNT_MAX && n >= -COUNT_MAX ? n : unknown;
+}
+
+static const char *body_text(const json_t *body, const char *key)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    return text ? text : "";
+}
+
+static bool body_is(const json_t *body, const char *key)
+{
+    return json_is_true(json_object_get(body, key));
+}
+
+static void copy(char *out, size_t size, const char *text)
+{
+    snprintf(out, size, "%s", text);
+    err_make_printable(out); /* JSON carries it: not a character that was cut in two */
+}
+
+static bool failed(const json_t *generation_ended)
+{
+    const char *cause = body_text(generation_ended, "cause");
+    return cause[0] && strcmp(cause, "none") != 0;
+}
+
+/* Of events that are kept only: `best` must come out the same after a restart. */
+static void see_step(struct job_core *c, int64_t step)
+{
+    if (step < 0)
+        return;
+    c->step = step;
+    if (step > c->best)
+        c->best = step;
+}
+
+/* An attempt that holds nothing of ours waits, until its agent is there, where others decide. */
+static bool in_another_queue(const struct job_core *c)
+{
+    return c->live && !c->agent_known && c->cpus == 0 && c->gpus == 0;
+}
+
+/* What the time since the last event was, where no ranks live. */
+static void account_for(struct job_core *c, int64_t at_ms)
+{
+    struct account *a = &c->account;
+    if (c->state == JOB_PENDING) {
+        account_until(a, at_ms, c->held ? BUCKET_PAUSED : BUCKET_QUEUED);
+    } else if (c->state == JOB_RECOVERING && !c->live) {
+        if (c->not_before_ms > a->mark_ms)
+            account_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms, BUCKET_RESTART);
+        account_until(a, at_ms, BUCKET_QUEUED);
+    } else if (in_another_queue(c)) {
+        account_until(a, at_ms, BUCKET_QUEUED);
+    } else {
+        account_until(a, at_ms, c->attempt <= 1 && !c->generation ? BUCKET_INIT : BUCKET_RESTART);
+    }
+}
+
+/* Ranks that nobody told the end of: the share of their steps that were new. */
+static void account_lost(struct job_core *c, int64_t at_ms)
+{
+    int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->step - from;
+    int64_t fresh = c->step - (c->gen_best > from ? c->gen_best : from);
+    account_guess(&c->account, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
+}
+
+/* ---- one function per event that changes more than the state ---- */
+
+static void apply_submitted(struct job_core *c, const struct core_event *e)
+{
+    const json_t *retry = json_object_get(e->body, "retry");
+    const json_t *backoff = json_object_get(retry, "backoff_ms");
+    c->submitted_ms = c->account.mark_ms = e->at_ms;
+    c->priority = body_int(e->body, "priority", 0);
+    c->held = body_is(e->body, "held");
+    c->rules = (struct retry_rules){
+        .max = body_int(retry, "max", 10),
+        .no_progress = body_int(retry, "no_progress", 3),
+        .backoff_min_ms = json_integer_value(json_array_get(backoff, 0)),
+        .backoff_max_ms = json_integer_value(json_array_get(backoff, 1)),
+    };
+}
+
+static void apply_held(struct job_core *c, const struct core_event *e)
+{
+    c->held = strcmp(e->kind, "held") == 0;
+}
+
+static void apply_placed(struct job_core *c, const struct core_event *e)
+{
+    c->attempt = e->attempt;
+    c->generation = 0;
+    c->live = true;
+    c->agent_known = false;
+    c->attempt_best = c->best;
+    c->cpus = body_int(e->body, "cpus", 0);
+    c->gpus = body_int(e->body, "gpus", 0);
+    copy(c->nonce, sizeof(c->nonce), body_text(e->body, "nonce"));
+    copy(c->node, sizeof(c->node), body_text(e->body, "node"));
+    if (!c->started_ms)
+        c->started_ms = e->at_ms;
+    if (c->attempt == 1)    /* why there is another one stays the reason of that one */
+        snprintf(c->reason, sizeof(c->reason), "attempt 1 starts on %s", c->node);
+}
+
+static void apply_agent_up(struct job_core *c, const struct core_event *e)
+{
+    (void)e;
+    c->agent_known = true;
+}
+
+static void apply_generation_started(struct job_core *c, const struct core_event *e)
+{
+    /* Where the end of the one before was never told, nothing that is kept told its steps. */
+    account_guess(&c->account, e->at_ms, 0);
+    c->generation = body_int(e->body, "generation", c->generation + 1);
+    c->np = body_int(e->body, "np", -1);
+    account_ranks(&c->account, e->at_ms, c->np);
+    c->gen_best = c->best;
+    c->gen_from = body_int(e->body, "resume_step", -1);
+    if (c->generation == 1 && c->attempt == 1)
+        c->reason[0] = 0;
+}
+
+static void apply_rank_started(struct job_core *c, const struct core_event *e)
+{
+    if (body_int(e->body, "rank", 0) != 0)
+        return;
+    c->steps = body_int(e->body, "steps", c->steps);
+    c->gen_from = body_int(e->body, "resume_step", c->gen_from);
+    see_step(c, c->gen_from);
+}
+
+static void apply_generation_ended(struct job_core *c, const struct core_event *e)
+{
+    struct spending spent;
+    see_step(c, body_int(e->body, "step", -1));
+    if (spending_parse(&spent, json_object_get(e->body, "spent")) == 0)
+        account_told(&c->account, e->at_ms, &spent);
+    else if (failed(e->body))   /* an older agent does not tell */
+        account_lost(c, e->at_ms);
+    else
+        account_guess(&c->account, e->at_ms, 1);
+    if (!failed(e->body))
+        return;
+    const char *fingerprint = body_text(e->body, "fingerprint");
+    if (body_int(e->body, "gained", 0) > 0) {
+        c->failures = 0;
+        c->fingerprint[0] = 0;
+    } else {
+        c->failures++;
+    }
+    c->same = strcmp(fingerprint, c->fingerprint) == 0 ? c->same + 1 : 1;
+    copy(c->fingerprint, sizeof(c->fingerprint), fingerprint);
+    copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
+}
+
+static void apply_restart_scheduled(struct job_core *c, const struct core_event *e)
+{
+    copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
+}
+
+static void apply_step(struct job_core *c, const struct core_event *e)
+{
+    c->step = body_int(e->body, "step", c->step);
+    c->steps = body_int(e->body, "steps", c->steps);
+}
+
+static void apply_checkpoint(struct job_core *c, const struct core_event *e)
+{
+    int64_t step = body_int(e->body, "step", -1);
+    if (step > c->checkpoint)
+        c->checkpoint = step;
+    if (step > c->best)
+        c->best = step;
+}
+
+static void apply_attempt_over(struct job_core *c, const struct core_event *e)
+{
+    see_step(c, body_int(e->body, "step", -1));
+    account_lost(c, e->at_ms);
+    c->live = false;
+    c->cpus = 0;
+    c->gpus = 0;
+    if (strcmp(e->kind, "attempt_ended") == 0) {
+        c->failures = body_int(e->body, "failures_without_progress", c->failures);
+        c->same = body_int(e->body, "same_fingerprint", c->same);
+        if (body_text(e->body, "fingerprint")[0])
+            copy(c->fingerprint, sizeof(c->fingerprint), body_text(e->body, "fingerprint"));
+    } else if (c->best > c->attempt_best) {
+        c->failures = 0;
+        c->same = 0;
+        c->fingerprint[0] = 0;
+    } else {
+        c->same = strcmp(c->fingerprint, "agent_lost") == 0 ? c->same + 1 : 1;
+        c->failures++;
+        copy(c->fingerprint, sizeof(c->fingerprint), "agent_lost");
+    }
+}
+
+static void apply_stop_requested(struct job_core *c, const struct core_event *e)
+{
+    c->stop_limit = body_is(e->body, "limit");
+    c->stop_now = c->stop_now || body_is(e->body, "now");
+    copy(c->reason, sizeof(c->reason), body_text(e->body, "reason"));
+}
+
+static void apply_retry(struct job_core *c, const struct core_event *e)
+{
+    c->not_before_ms = body_int(e->body, "not_before_ms", 0);
+    copy(c->reason, sizeof(c->reason), body_text(e->body, "text"));
+}
+
+static void apply_done(struct job_core *c, const struct core_event *e)
+{
+    enum job_result result = RESULT_FAILED;
+    job_result_parse(&result, body_text(e->body, "result"));
+    c->result = result;
+    c->exit_code = (int)body_int(e->body, "exit_code", 1);
+    c->ended_ms = e->at_ms;
+    account_close(&c->account);
+    c->held = false;
+    copy(c->reason, sizeof(c->reason), body_text(e->body, "reason"));
+}
+
+enum { NO_ARROW = -1 };
+
+static const struct kind {
+    const char *name;
+    bool        of_agent;       /* an agent says it; the others are the controller's own */
+    int         arrow;
+    void (*apply)(struct job_core *c, const struct core_event *e);
+} kinds[] = {
+    { "submitted", false, NO_ARROW, apply_submitted },
+    { "held", false, EV_HOLD, apply_held },
+    { "released", false, EV_HOLD, apply_held },
+    { "placed", false, EV_PLACE, apply_placed },
+    { "agent_up", false, EV_UP, apply_agent_up },
+    { "generation_started", true, EV_RUN, apply_generation_started },
+    { "rank_started", true, NO_ARROW, apply_rank_started },
+    { "generation_ended", true, EV_FALTER, apply_generation_ended },
+    { "restart_scheduled", true, NO_ARROW, apply_restart_scheduled },
+    { "step", true, NO_ARROW, apply_step },
+    { "checkpoint", true, NO_ARROW, apply_checkpoint },
+    { "attempt_ended", true, NO_ARROW, apply_attempt_over },
+    { "agent_lost", false, NO_ARROW, apply_attempt_over },
+    { "stop_requested", false, EV_STOP, apply_stop_requested },
+    { "retry", false, EV_RETRY, apply_retry },
+    { "done", false, EV_END, apply_done },
+};
+
+/* Apply an event; what is not in the table (facts, warning, ...) changes nothing. */
+static int apply(struct job_core *c, const struct core_event *e, enum job_effect *effect,
+                 struct err *err)
+{
+    if (c->state == JOB_DONE)
+        return err_set(err, ERR_CONFLICT, "job %lld is done (%s)", (long long)c->id,
+                       job_result_name(c->result));
+    if (e->from_agent && (!c->live || e->attempt != c->attempt))
+        return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
+                       (long long)e->attempt, (long long)c->id);
+    /* While an attempt lives its agent's clock counts: what it tells may come late. */
+    if (e->keep && (!c->live || e->from_agent || in_another_queue(c) ||
+                    strcmp(e->kind, "agent_lost") == 0))
+        account_for(c, e->at_ms);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (strcmp(kinds[i].name, e->kind) != 0)
+            continue;
+        if (kinds[i].of_agent != e->from_agent)
+            return err_set(err, ERR_CONFLICT, "'%s' cannot be said by %s", e->kind,
+                           e->from_agent ? "an agent" : "the controller");
+        bool arrow = kinds[i].arrow != NO_ARROW &&
+                     (kinds[i].arrow != EV_FALTER || failed(e->body));
+        struct job_step step = { c->state, DO_NOTHING };
+        if (arrow && job_fsm_step(&step, c->state, (enum job_fsm_event)kinds[i].arrow, err) < 0)
+            return -1;
+        bool stopping = c->state == JOB_STOPPING && e->from_agent;
+        char reason[CORE_REASON];
+        copy(reason, sizeof(reason), c->reason);
+        kinds[i].apply(c, e);
+        if (stopping)           /* why it stops is worth more than what dies meanwhile */
+            copy(c->reason, sizeof(c->reason), reason);
+        c->state = step.to;
+        if (step.effect != DO_NOTHING)
+            *effect = step.effect;
+        return 0;
+    }
+    return 0;
+}
+
+int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err)
+{
+    struct job_core next = *core;
+    enum job_effect effect = DO_NOTHING;
+    if (apply(&next, event, &effect, err) < 0)
+        return -1;
+    *core = next;
+    return 0;
+}
+
+void job_core_init(struct job_core *core, int64_t id)
+{
+    *core = (struct job_core){ .id = id, .np = -1, .step = -1, .steps = -1, .best = -1,
+                               .checkpoint = -1, .gen_from = -1, .attempt_best = -1 };
+}
+
+bool job_core_waits(const struct job_core *c)
+{
+    return c->state == JOB_PENDING || (c->state == JOB_RECOVERING && !c->live);
+}
+
+int64_t job_core_not_before(const struct job_core *c, int64_t now_ms)
+{
+    return c->not_before_ms > now_ms + c->rules.backoff_max_ms ? now_ms : c->not_before_ms;
+}
+
+void job_core_spent(struct spending *out, const struct job_core *core, int64_t now_ms)
+{
+    struct job_core c = *core;
+    if (c.state != JOB_DONE) {
+        account_for(&c, now_ms);
+        account_guess(&c.account, now_ms, c.step > c.gen_best || c.gen_from >= c.gen_best);
+        account_close(&c.account);
+    }
+    *out = c.account.spent;
+}
+
+/* ---- inputs to events ---- */
+
+static int add(struct core_output *out, struct job_core *next, const struct core_input *in,
+               const char *kind, json_t *body, struct err *err)
+{
+    if (!body)
+        return err_set(err, ERR_MEMORY, "out of memory for an event");
+    struct core_event *e = &out->events[out->count++];
+    *e = (struct core_event){ .kind = kind, .keep = strcmp(kind, "step") != 0,
+                              .at_ms = in->at_ms, .attempt = next->attempt, .body = body };
+    if (in->kind == CORE_AGENT_EVENT && out->count == 1) {
+        e->from_agent = true;
+        e->attempt = in->attempt;
+    }
+    if (in->kind == CORE_PLACE)
+        e->attempt = next->attempt + 1;
+    return apply(next, e, &out->effect, err);
+}
+
+static int add_input(struct core_output *out, struct job_core *next, const struct core_input *in,
+                     const char *kind, struct err *err)
+{
+    /* Shared: whoever holds an event only reads it. jansson counts users in the value itself. */
+    json_t *body = in->body ? json_incref((json_t *)(uintptr_t)in->body) : json_object();
+    return add(out, next, in, kind, body, err);
+}
+
+static int add_done(struct core_output *out, struct job_core *next, const struct core_input *in,
+                    enum job_result result, int exit_code, const char *reason, struct err *err)
+{
+    return add(out, next, in, "done",
+               json_pack("{s:s, s:s, s:i}", "result", job_result_name(result), "reason", reason,
+                         "exit_code", exit_code), err);
+}
+
+/* The attempt is over and somebody had asked for it. */
+static int end_as_asked(struct core_output *out, struct job_core *next,
+                        const struct core_input *in, struct err *err)
+{
+    char reason[CORE_REASON];
+    copy(reason, sizeof(reason), next->reason);
+    if (next->stop_limit)
+        return add_done(out, next, in, RESULT_FAILED, 1, reason, err);
+    return add_done(out, next, in, RESULT_CANCELLED, 3, reason, err);
+}
+
+static int again_or_not(struct core_output *out, struct job_core *next,
+                        const struct core_input *in, const struct retry_case *c,
+                        struct err *err)
+{
+    struct retry_verdict v;
+    retry_decide(&v, &next->rules, c);
+    if (!v.again)
+        return add_done(out, next, in, RESULT_FAILED, v.exit_code, v.text, err);
+    return add(out, next, in, "retry",
+               json_pack("{s:s, s:I, s:I}", "text", v.text, "delay_ms", (json_int_t)v.delay_ms,
+                         "not_before_ms", (json_int_t)(in->at_ms + v.delay_ms)), err);
+}
+
+static int decide_attempt_ended(struct core_output *out, struct job_core *next,
+                                const struct core_input *in, struct err *err)
+{
+    const char *result = body_text(in->body, "result"), *text = body_text(in->body, "text");
+    if (strcmp(result, "succeeded") == 0)
+        return add_done(out, next, in, RESULT_SUCCEEDED, 0, text, err);
+    if (next->state == JOB_STOPPING)
+        return end_as_asked(out, next, in, err);
+    const json_t *helps = json_object_get(in->body, "retry_helps");
+    const struct retry_case c = {
+        .cause = body_text(in->body, "cause"),
+        .text = text[0] ? text : "the attempt ended",
+        .helps = !json_is_false(helps) || strcmp(result, "stopped") == 0,
+        .gave_up = body_is(in->body, "gave_up"),
+        .failures = next->failures, .same = next->same, .step = next->step,
+        .random = in->random,
+    };
+    return again_or_not(out, next, in, &c, err);
+}
+
+static int decide_agent_lost(struct core_output *out, struct job_core *next,
+                             const struct core_input *in, struct err *err)
+{
+    if (!next->live || in->attempt != next->attempt)
+        return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
+                       (long long)in->attempt, (long long)next->id);
+    if (add(out, next, in, "agent_lost",
+            json_pack("{s:s, s:o}", "text", in->text, "step",
+                      next->step >= 0 ? json_integer(next->step) : json_null()), err) < 0)
+        return -1;
+    if (next->state == JOB_STOPPING)
+        return end_as_asked(out, next, in, err);
+    const struct retry_case c = { .cause = in->event ? in->event : "agent_lost", .text = in->text,
+                                  .helps = !in->event,
+                                  .failures = next->failures, .same = next->same,
+                                  .step = next->step, .random = in->random };
+    return again_or_not(out, next, in, &c, err);
+}
+
+static int decide_stop(struct core_output *out, struct job_core *next,
+                       const struct core_input *in, struct err *err)
+{
+    bool limit = body_is(in->body, "limit");
+    if (next->state != JOB_DONE && !next->live)
+        return add_done(out, next, in, limit ? RESULT_FAILED : RESULT_CANCELLED, limit ? 1 : 3,
+                        body_text(in->body, "reason"), err);
+    return add_input(out, next, in, "stop_requested", err);
+}
+
+/* The fence: only the agent of the attempt that lives is heard. */
+static int hear(const struct job_core *c, const struct core_input *in, struct err *err)
+{
+    const struct wire_id live = { c->id, c->live ? c->attempt : -1, c->nonce };
+    const struct wire_id speaks = { c->id, in->attempt, in->nonce };
+    if (wire_id_same(&live, &speaks))
+        return 0;
+    return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over", (long long)in->attempt,
+                   (long long)c->id);
+}
+
+static int decide_agent_up(struct core_output *out, struct job_core *next,
+                           const struct core_input *in, struct err *err)
+{
+    if (hear(next, in, err) < 0)
+        return -1;
+    if (!next->agent_known)
+        return add_input(out, next, in, "agent_up", err);
+    struct job_step step;
+    if (job_fsm_step(&step, next->state, EV_UP, err) < 0)
+        return -1;
+    out->effect = step.effect;
+    return 0;
+}
+
+static int decide_agent_event(struct core_output *out, struct job_core *next,
+                              const struct core_input *in, struct err *err)
+{
+    if (hear(next, in, err) < 0 || add_input(out, next, in, in->event, err) < 0)
+        return -1;
+    if (strcmp(in->event, "attempt_ended") == 0)
+        return decide_attempt_ended(out, next, in, err);
+    return 0;
+}
+
+static int decide_hold(struct core_output *out, struct job_core *next,
+                       const struct core_input *in, struct err *err)
+{
+    const char *kind = in->kind == CORE_HOLD ? "held" : "released";
+    if (next->state == JOB_PENDING && next->held == (in->kind == CORE_HOLD))
+        return 0;
+    return add_input(out, next, in, kind, err);
+}
+
+static int decide(struct core_output *out, struct job_core *next, const struct core_input *in,
+                  struct err *err)
+{
+    switch (in->kind) {
+    case CORE_SUBMIT:
+        out->effect = DO_SCHEDULE;
+        return add_input(out, next, in, "submitted", err);
+    case CORE_PLACE:
+    case CORE_REFUSE:
+        if (!job_core_waits(next))
+            return err_set(err, ERR_CONFLICT, "job %lld waits for nothing", (long long)next->id);
+        if (in->kind == CORE_REFUSE)
+            return add_done(out, next, in, RESULT_FAILED, 1, in->text, err);
+        return add_input(out, next, in, "placed", err);
+    case CORE_AGENT_UP:
+        return decide_agent_up(out, next, in, err);
+    case CORE_AGENT_EVENT:
+        return decide_agent_event(out, next, in, err);
+    case CORE_AGENT_LOST:
+        return decide_agent_lost(out, next, in, err);
+    case CORE_STOP:
+        return decide_stop(out, next, in, err);
+    case CORE_HOLD:
+    case CORE_RELEASE:
+        return decide_hold(out, next, in, err);
+    case CORE_INPUTS:
+        break;
+    }
+    return err_set(err, ERR_BUG, "no such input: %d", (int)in->kind);
+}
+
+int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out,
+                  struct err *err)
+{
+    struct job_core next = *core;
+    struct core_output made = { .effect = DO_NOTHING };
+    if (decide(&made, &next, in, err) < 0) {
+        core_output_fini(&made);
+        return -1;
+    }
+    *core = next;
+    *out = made;
+    return 0;
+}
+
+void core_output_fini(struct core_output *out)
+{
+    for (int i = 0; i < out->count; i++)
+        json_decref(out->events[i].body);
+    out->count = 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_dir.c - see job_dir.h */
+#include "controller/job/job_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "controller/base/daemon.h"
+#include "db/jobs.h"
+#include "engine/contract/err.h"
+
+void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
+{
+    snprintf(out, size, "%.4000s/jobs/%lld", d->home, (long long)id);
+}
+
+void job_dir_run(char *out, size_t size, const struct daemon *d, int64_t id, int64_t attempt)
+{
+    snprintf(out, size, "%.4000s/jobs/%lld/%lld", d->home, (long long)id, (long long)attempt);
+}
+
+void job_dir_node(char *out, size_t size, const char *run_dir, int node)
+{
+    if (node == 0)
+        snprintf(out, size, "%s", run_dir);
+    else
+        snprintf(out, size, "%.4000s/node%d", run_dir, node);
+}
+
+int job_dir_make(const char *path, struct err *err)
+{
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %m", path);
+}
+
+/* Whole or not at all. */
+static int write_file(const char *dir, const char *name, const char *text, struct err *err)
+{
+    char path[PATH_MAX], beside[PATH_MAX + 8];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    snprintf(beside, sizeof(beside), "%s.new", path);
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_SYSTEM, "cannot write %s: %m", beside);
+    size_t size = strlen(text);
+    bool ok = write(fd, text, size) == (ssize_t)size;
+    close(fd);
+    if (ok && rename(beside, path) == 0)
+        return 0;
+    return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
+}
+
+int job_dir_fill(const struct daemon *d, int64_t id, struct err *err)
+{
+    char dir[PATH_MAX], spec[PATH_MAX + 16];
+    char *yaml = NULL, *canonical = NULL;
+    job_dir(dir, sizeof(dir), d, id);
+    snprintf(spec, sizeof(spec), "%s/spec.json", dir);
+    if (access(spec, F_OK) == 0)
+        return 0;
+    int rc = -1;
+    if (job_dir_make(dir, err) < 0 ||
+        jobs_spec(&yaml, &canonical, d->store, id, err) < 0 ||
+        write_file(dir, "spec.yaml", yaml, err) < 0 ||
+        write_file(dir, "spec.json", canonical, err) < 0)
+        goto out;
+    rc = 0;
+out:
+    free(yaml);
+    free(canonical);
+    return rc;
+}

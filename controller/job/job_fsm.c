@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_fsm.c - see job_fsm.h; the table below is the specification */
+#include "controller/job/job_fsm.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/contract/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* One row is one arrow.  What is not listed is refused; a row that leads back
+ * to its own state with DO_NOTHING says "expected, and needs nothing". */
+static const struct arrow {
+    enum job_state     from;
+    enum job_fsm_event on;
+    enum job_state     to;
+    enum job_effect    effect;
+} arrows[] = {
+    /* clang-format off */
+    { JOB_PENDING,    EV_PLACE,  JOB_STARTING,   DO_START    },
+    { JOB_PENDING,    EV_HOLD,   JOB_PENDING,    DO_SCHEDULE },
+    { JOB_PENDING,    EV_END,    JOB_DONE,       DO_REPORT   },
+
+    { JOB_STARTING,   EV_UP,     JOB_STARTING,   DO_LAUNCH   },
+    { JOB_STARTING,   EV_RUN,    JOB_RUNNING,    DO_NOTHING  },
+    { JOB_STARTING,   EV_FALTER, JOB_RECOVERING, DO_NOTHING  },
+    { JOB_STARTING,   EV_RETRY,  JOB_RECOVERING, DO_SCHEDULE },
+    { JOB_STARTING,   EV_STOP,   JOB_STOPPING,   DO_STOP     },
+    { JOB_STARTING,   EV_END,    JOB_DONE,       DO_REPORT   },
+
+    { JOB_RUNNING,    EV_UP,     JOB_RUNNING,    DO_LAUNCH   },
+    { JOB_RUNNING,    EV_RUN,    JOB_RUNNING,    DO_NOTHING  },
+    { JOB_RUNNING,    EV_FALTER, JOB_RECOVERING, DO_NOTHING  },
+    { JOB_RUNNING,    EV_RETRY,  JOB_RECOVERING, DO_SCHEDULE },
+    { JOB_RUNNING,    EV_STOP,   JOB_STOPPING,   DO_STOP     },
+    { JOB_RUNNING,    EV_END,    JOB_DONE,       DO_REPORT   },
+
+    { JOB_RECOVERING, EV_PLACE,  JOB_STARTING,   DO_START    },
+    { JOB_RECOVERING, EV_UP,     JOB_RECOVERING, DO_LAUNCH   },
+    { JOB_RECOVERING, EV_RUN,    JOB_RUNNING,    DO_NOTHING  },
+    { JOB_RECOVERING, EV_FALTER, JOB_RECOVERING, DO_NOTHING  },
+    { JOB_RECOVERING, EV_RETRY,  JOB_RECOVERING, DO_SCHEDULE },
+    { JOB_RECOVERING, EV_STOP,   JOB_STOPPING,   DO_STOP     },
+    { JOB_RECOVERING, EV_END,    JOB_DONE,       DO_REPORT   },
+
+    { JOB_STOPPING,   EV_UP,     JOB_STOPPING,   DO_STOP     },
+    { JOB_STOPPING,   EV_RUN,    JOB_STOPPING,   DO_NOTHING  },
+    { JOB_STOPPING,   EV_FALTER, JOB_STOPPING,   DO_NOTHING  },
+    { JOB_STOPPING,   EV_STOP,   JOB_STOPPING,   DO_STOP     },
+    { JOB_STOPPING,   EV_END,    JOB_DONE,       DO_REPORT   },
+    /* clang-format on */
+};
+
+static const struct {
+    const char     *name;
+    enum job_effect resume;
+} states[] = {
+    [JOB_PENDING]    = { "pending",    DO_SCHEDULE },
+    [JOB_STARTING]   = { "starting",   DO_START    },
+    [JOB_RUNNING]    = { "running",    DO_ATTACH   },
+    [JOB_RECOVERING] = { "recovering", DO_ATTACH   },
+    [JOB_STOPPING]   = { "stopping",   DO_ATTACH   },
+    [JOB_DONE]       = { "done",       DO_NOTHING  },
+};
+_Static_assert(ARRAY_LEN(states) == JOB_STATES, "a state has no name");
+
+static const char *const event_names[] = {
+    [EV_PLACE]  = "place", [EV_UP]   = "agent up", [EV_RUN] = "ranks start",
+    [EV_FALTER] = "ranks die", [EV_RETRY] = "retry", [EV_STOP] = "stop",
+    [EV_END]    = "end",   [EV_HOLD] = "hold or release",
+};
+_Static_assert(ARRAY_LEN(event_names) == JOB_FSM_EVENTS, "an event has no name");
+
+static const char *const effect_names[] = {
+    [DO_NOTHING] = "", [DO_SCHEDULE] = "schedule", [DO_START] = "find or start the agent",
+    [DO_ATTACH] = "find the agent", [DO_LAUNCH] = "launch", [DO_STOP] = "stop the agent",
+    [DO_REPORT] = "free its slots, report",
+};
+_Static_assert(ARRAY_LEN(effect_names) == JOB_EFFECTS, "an effect has no name");
+
+int job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on,
+                 struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(arrows); i++) {
+        const struct arrow *a = &arrows[i];
+        if (a->from == from && a->on == on) {
+            *step = (struct job_step){ a->to, a->effect };
+            return 0;
+        }
+    }
+    return err_set(err, ERR_CONFLICT, "'%s' means nothing to a job that is %s",
+                   job_fsm_event_name(on), job_state_name(from));
+}
+
+enum job_effect job_fsm_resume(enum job_state state)
+{
+    return states[state].resume;
+}
+
+const char *job_state_name(enum job_state state)
+{
+    return states[state].name;
+}
+
+const char *job_fsm_event_name(enum job_fsm_event event)
+{
+    return event_names[event];
+}
+
+const char *job_effect_name(enum job_effect effect)
+{
+    return effect_names[effect];
+}
+
+int job_state_parse(enum job_state *state, const char *name)
+{
+    for (size_t i = 0; i < JOB_STATES; i++) {
+        if (strcmp(states[i].name, name) == 0) {
+            *state = (enum job_state)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+struct page {
+    char  *out;
+    size_t size;
+    size_t at;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct page *p, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    size_t left = p->at < p->size ? p->size - p->at : 0;
+    int n = vsnprintf(left ? p->out + p->at : NULL, left, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        p->at += (size_t)n;
+}
+
+static void draw_row(struct page *p, enum job_fsm_event on)
+{
+    put(p, "| %s |", event_names[on]);
+    for (size_t s = 0; s < JOB_STATES; s++) {
+        struct job_step step;
+        if (job_fsm_step(&step, (enum job_state)s, on, NULL) < 0)
+            put(p, " |");
+        else
+            put(p, " %s%s%s |", (size_t)step.to == s ? "stays" : states[step.to].name,
+                step.effect == DO_NOTHING ? "" : "; ", effect_names[step.effect]);
+    }
+    put(p, "\n");
+}
+
+size_t job_fsm_draw(char *out, size_t size)
+{
+    struct page p = { .out = out, .size = size };
+    put(&p, "```mermaid\nstateDiagram-v2\n    [*] --> pending\n");
+    for (size_t i = 0; i < ARRAY_LEN(arrows); i++) {
+        if (arrows[i].from != arrows[i].to)
+            put(&p, "    %s --> %s: %s\n", states[arrows[i].from].name, states[arrows[i].to].name,
+                event_names[arrows[i].on]);
+    }
+    put(&p, "    done --> [*]\n```\n\n| |");
+    for (size_t s = 0; s < JOB_STATES; s++)
+        put(&p, " %s |", states[s].name);
+    put(&p, "\n|---|");
+    for (size_t s = 0; s < JOB_STATES; s++)
+        put(&p, "---|");
+    put(&p, "\n");
+    for (size_t e = 0; e < JOB_FSM_EVENTS; e++)
+        draw_row(&p, (enum job_fsm_event)e);
+    put(&p, "| after a restart |");
+    for (size_t s = 0; s < JOB_STATES; s++)
+        put(&p, " %s |", effect_names[states[s].resume]);
+    put(&p, "\n");
+    return p.at;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_store.c - see job_store.h */
+#include "controller/job/job_store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/base/daemon.h"
+#include "controller/job/job.h"
+#include "controller/job/job_dir.h"
+#include "db/checkpoints.h"
+#include "db/events.h"
+#include "db/goodput_rows.h"
+#include "db/metrics.h"
+#include "db/store.h"
+#include "engine/contract/err.h"
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms" };
+
+/* What changes beside the store when the transaction is committed. */
+struct draft {
+    int64_t             last_seq;
+    int64_t             curve_stride, curve_points;
+    struct attempt_row *attempt;        /* a copy, or the new one */
+    bool                new_attempt;
+};
+
+static int64_t body_int(const json_t *body, const char *key, int64_t unknown)
+{
+    const json_t *v = json_object_get(body, key);
+    return json_is_integer(v) ? json_integer_value(v) : unknown;
+}
+
+static const char *body_text(const json_t *body, const char *key)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    return text ? text : "";
+}
+
+static int write_event(struct job *job, struct draft *draft, const struct core_event *e,
+                       const struct job_told *told, struct err *err)
+{
+    char *body = json_dumps(e->body, JSON_COMPACT);
+    if (!body)
+        return err_set(err, ERR_MEMORY, "out of memory for an event of job %lld",
+                       (long long)job->core.id);
+    struct event_row row = {
+        .job = job->core.id, .seq = draft->last_seq + 1, .at_ms = e->at_ms,
+        .source = e->from_agent ? "agent" : "controller", .kind = e->kind,
+        .attempt = e->attempt, .agent_seq = -1, .incarnation = -1, .body = body,
+    };
+    if (e->from_agent && told) {
+        row.node = draft->attempt->node;
+        row.incarnation = told->incarnation;
+        row.agent_seq = told->seq;
+    }
+    int rc = events_append(job->daemon->store, &row, err);
+    free(body);
+    if (rc == 0)
+        draft->last_seq++;
+    return rc;
+}
+
+static int begin_attempt(struct job *job, struct draft *draft, const struct core_event *e,
+                         struct err *err)
+{
+    struct attempt_row *a = draft->attempt;
+    *a = (struct attempt_row){ .job = job->core.id, .attempt = e->attempt, .pid = -1,
+                               .start_time = -1, .started_ms = e->at_ms, .ended_ms = -1 };
+    snprintf(a->nonce, sizeof(a->nonce), "%s", body_text(e->body, "nonce"));
+    snprintf(a->node, sizeof(a->node), "%s", body_text(e->body, "node"));
+    job_dir_run(a->run_dir, sizeof(a->run_dir), job->daemon, a->job, a->attempt);
+    draft->new_attempt = true;
+    return attempts_insert(job->daemon->store, a, err);
+}
+
+static int write_checkpoint(struct job *job, const struct core_event *e, struct err *err)
+{
+    const struct checkpoint_row row = {
+        .step = body_int(e->body, "step", 0), .path = body_text(e->body, "path"),
+        .digest = body_text(e->body, "digest"), .bytes = body_int(e->body, "bytes", 0),
+        .trust = "written", .at_ms = e->at_ms,
+    };
+    return checkpoints_put(job->daemon->store, job->core.id, &row, err);
+}
+
+/* One count, that of the loss, decides for all curves: they have the same steps. */
+static int make_room(struct job *job, struct draft *draft, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    const int64_t id = job->core.id;
+    if (draft->curve_points < 0 && metrics_count(&draft->curve_points, s, id, "loss", err) < 0)
+        return -1;
+    if (draft->curve_points < METRICS_CAP)
+        return 0;
+    draft->curve_stride *= 2;
+    for (size_t i = 0; i < ARRAY_LEN(curves); i++)
+        if (metrics_thin(s, id, curves[i], draft->curve_stride, err) < 0)
+            return -1;
+    return metrics_count(&draft->curve_points, s, id, "loss", err);
+}
+
+static int write_curves(struct job *job, struct draft *draft, const struct core_event *e,
+                        struct err *err)
+{
+    const int64_t step = body_int(e->body, "step", -1);
+    if (step < 0)
+        return 0;
+    if (make_room(job, draft, err) < 0)
+        return -1;
+    if (step % draft->curve_stride != 0 && draft->curve_points > METRICS_CAP / 2)
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
+        const json_t *v = json_object_get(e->body, curves[i]);
+        if (!json_is_number(v) || !isfinite(json_number_value(v)))
+            continue;
+        draft->curve_points += i == 0;
+        if (metrics_put(job->daemon->store, job->core.id, curves[i], step, json_number_value(v),
+                        err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The rows besides the event's own that follow from it. */
+static int write_consequences(struct job *job, struct draft *draft, const struct core_event *e,
+                              struct err *err)
+{
+    struct store *s = job->daemon->store;
+    struct attempt_row *a = draft->attempt;
+    if (strcmp(e->kind, "placed") == 0)
+        return begin_attempt(job, draft, e, err);
+    if (strcmp(e->kind, "agent_up") == 0) {
+        snprintf(a->boot_id, sizeof(a->boot_id), "%s", body_text(e->body, "boot_id"));
+        a->pid = body_int(e->body, "pid", -1);
+        a->start_time = body_int(e->body, "start_time", -1);
+        a->incarnation = body_int(e->body, "incarnation", 0);
+    } else if (strcmp(e->kind, "attempt_ended") == 0 || strcmp(e->kind, "agent_lost") == 0) {
+        a->ended_ms = e->at_ms;
+    } else if (strcmp(e->kind, "checkpoint") == 0) {
+        return write_checkpoint(job, e, err);
+    } else if (strcmp(e->kind, "quarantined") == 0) {
+        return checkpoints_distrust(s, job->core.id, body_text(e->body, "path"), err);
+    } else if (strcmp(e->kind, "step") == 0) {
+        return write_curves(job, draft, e, err);
+    } else if (strcmp(e->kind, "rank_started") == 0 && body_int(e->body, "rank", 0) == 0) {
+        draft->curve_points = -1;
+        return metrics_cut(s, job->core.id, body_int(e->body, "resume_step", 0), err);
+    }
+    return 0;
+}
+
+/* What the account has settled since: to the generation that is the newest now. */
+static int write_spent(struct job *job, const struct job_core *was, struct err *err)
+{
+    const struct job_core *c = &job->core;
+    int64_t ms[BUCKETS];
+    if (c->account.spent.rank_ms == was->account.spent.rank_ms)
+        return 0;
+    for (int i = 0; i < BUCKETS; i++)
+        ms[i] = c->account.spent.ms[i] - was->account.spent.ms[i];
+    return ledger_add(job->daemon->store, c->id, c->attempt, c->generation,
+                      c->account.spent.rank_ms - was->account.spent.rank_ms, ms, err);
+}
+
+static int write_all(struct job *job, const struct job_core *was, struct draft *draft,
+                     const struct core_output *out, const struct job_told *told, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    for (int i = 0; i < out->count; i++) {
+        const struct core_event *e = &out->events[i];
+        if ((e->keep && write_event(job, draft, e, told, err) < 0) ||
+            write_consequences(job, draft, e, err) < 0)
+            return -1;
+    }
+    if (write_spent(job, was, err) < 0)
+        return -1;
+    if (told)
+        draft->attempt->acked = told->seq;
+    if (draft->attempt->attempt > 0 && attempts_update(s, draft->attempt, err) < 0)
+        return -1;
+    struct job_row row;
+    const int64_t seq = job->last_seq;
+    job->last_seq = draft->last_seq;
+    job_row_make(&row, job);
+    job->last_seq = seq;
+    return jobs_update(s, &row, err);
+}
+
+static int draft_make(struct draft *draft, const struct job *job, struct err *err)
+{
+    *draft = (struct draft){ .last_seq = job->last_seq, .curve_stride = job->curve_stride,
+                             .curve_points = job->curve_points };
+    draft->attempt = calloc(1, sizeof(*draft->attempt));
+    if (!draft->attempt)
+        return err_set(err, ERR_MEMORY, "out of memory for an attempt of job %lld",
+                       (long long)job->core.id);
+    if (job->attempt)
+        *draft->attempt = *job->attempt;
+    return 0;
+}
+
+static void draft_keep(struct draft *draft, struct job *job)
+{
+    job->last_seq = draft->last_seq;
+    job->curve_stride = draft->curve_stride;
+    job->curve_points = draft->curve_points;
+    if (draft->attempt->attempt > 0) {
+        free(job->attempt);
+        job->attempt = draft->attempt;
+        draft->attempt = NULL;
+    }
+}
+
+int record_write(struct job *job, const struct job_core *was, const struct core_output *out,
+                 const struct job_told *told, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    struct draft draft;
+    int rc = -1;
+    if (draft_make(&draft, job, err) < 0)
+        return -1;
+    if (store_begin(s, err) < 0)
+        goto out;
+    if (write_all(job, was, &draft, out, told, err) < 0) {
+        store_rollback(s);
+        goto out;
+    }
+    rc = store_commit(s, err);
+    if (rc == 0)
+        draft_keep(&draft, job);
+out:
+    free(draft.attempt);
+    return rc;
+}
+
+int record_submit(struct job *job, const struct core_output *out, const char *yaml,
+                  const char *canonical, struct err *err)
+{
+    struct store *s = job->daemon->store;
+    struct draft draft = { .last_seq = 0 };
+    struct job_row row;
+    job_row_make(&row, job);
+    row.last_seq = out->count;
+    if (jobs_insert(s, &row, yaml, canonical, err) < 0)
+        return -1;
+    for (int i = 0; i < out->count; i++)
+        if (write_event(job, &draft, &out->events[i], NULL, err) < 0)
+            return -1;
+    job->last_seq = draft.last_seq;
+    return 0;
+}
+
+int record_heard(struct job *job, const struct job_told *told, struct err *err)
+{
+    struct attempt_row row = *job->attempt;
+    row.acked = told->seq;
+    if (attempts_update(job->daemon->store, &row, err) < 0)
+        return -1;
+    job->attempt->acked = told->seq;
+    return 0;
+}

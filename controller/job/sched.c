@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sched.c - see sched.h */
+#include "controller/job/sched.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool before(const struct sched_job *a, const struct sched_job *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->id < b->id;
+}
+
+static int compare(const void *pa, const void *pb)
+{
+    const struct sched_job *a = pa, *b = pb;
+    return before(a, b) ? -1 : before(b, a) ? 1 : 0;
+}
+
+static int64_t need(int64_t asked, int64_t whole)
+{
+    return asked < 0 ? whole : asked;
+}
+
+/* What keeps the job from even standing in the line, or SCHED_NONE. */
+static enum sched_word kept_out(struct sched_job *j, const struct sched_node *node,
+                                int64_t now_ms)
+{
+    if (j->dep == DEP_FAILED || j->dep == DEP_OPEN) {
+        j->other = j->dep_id;
+        return j->dep == DEP_FAILED ? SCHED_AFTER_FAILED : SCHED_AFTER;
+    }
+    if (j->held)
+        return SCHED_HELD;
+    if (j->cpus > node->cpus || j->gpus > node->gpus) {
+        j->other = j->cpus > node->cpus ? node->cpus : node->gpus;
+        return SCHED_TOO_BIG;
+    }
+    if (j->not_before_ms > now_ms)
+        return SCHED_BACKOFF;
+    return SCHED_NONE;
+}
+
+static int64_t take(int64_t *free, int64_t wanted)
+{
+    int64_t taken = wanted < *free ? wanted : *free;
+    *free -= taken;
+    return taken;
+}
+
+int64_t sched_run(struct sched_job *jobs, size_t count, struct sched_node *node, int64_t now_ms)
+{
+    bool sorted = true;
+    for (size_t i = 1; i < count && sorted; i++)
+        sorted = before(&jobs[i - 1], &jobs[i]);
+    if (!sorted)
+        qsort(jobs, count, sizeof(*jobs), compare);
+
+    int64_t wake = -1, head = 0, waiting = 0;
+    struct sched_node kept = *node;     /* free, less what those in front keep for themselves */
+    for (size_t i = 0; i < count; i++) {
+        struct sched_job *j = &jobs[i];
+        j->place = waiting;
+        j->word = kept_out(j, node, now_ms);
+        if (j->word == SCHED_BACKOFF && (wake < 0 || j->not_before_ms < wake))
+            wake = j->not_before_ms;
+        if (j->word != SCHED_NONE)
+            continue;
+        int64_t cpus = need(j->cpus, node->cpus), gpus = need(j->gpus, node->gpus);
+        if (cpus <= kept.cpus_free && gpus <= kept.gpus_free) {
+            j->word = SCHED_PLACE;
+            j->take_cpus = take(&kept.cpus_free, cpus);
+            j->take_gpus = take(&kept.gpus_free, gpus);
+            node->cpus_free -= cpus;
+            node->gpus_free -= gpus;
+            continue;
+        }
+        bool gpu = gpus > node->gpus_free;
+        j->word = head ? SCHED_TURN : gpu ? SCHED_GPUS : SCHED_CPUS;
+        j->other = head ? head : gpu ? node->gpus_free : node->cpus_free;
+        if (!head)
+            head = j->id;
+        waiting++;
+        take(&kept.cpus_free, cpus);
+        take(&kept.gpus_free, gpus);
+    }
+    return wake;
+}
+
+static void too_big(char *out, size_t size, const struct sched_job *j)
+{
+    bool gpu = j->gpus > j->other;
+    snprintf(out, size, "needs %lld %s on one node, and no node has more than %lld",
+             (long long)(gpu ? j->gpus : j->cpus), gpu ? "GPUs" : "CPU slots",
+             (long long)j->other);
+}
+
+static void slots(char *out, size_t size, const struct sched_job *j, int64_t asked,
+                  const char *what)
+{
+    char many[32];
+    snprintf(many, sizeof(many), "%lld", (long long)asked);
+    snprintf(out, size, "first in line; needs %s %s and %lld are free", asked < 0 ? "all" : many,
+             what, (long long)j->other);
+}
+
+void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_ms)
+{
+    switch (j->word) {
+    case SCHED_NONE:
+        snprintf(out, size, "just submitted");
+        return;
+    case SCHED_PLACE:
+        snprintf(out, size, "about to start");
+        return;
+    case SCHED_HELD:
+        snprintf(out, size, "held; `jobctl release %lld` lets it start", (long long)j->id);
+        return;
+    case SCHED_AFTER:
+        snprintf(out, size, "waits for job %lld to succeed", (long long)j->other);
+        return;
+    case SCHED_AFTER_FAILED:
+        snprintf(out, size, "it was to run after job %lld, which did not succeed",
+                 (long long)j->other);
+        return;
+    case SCHED_BACKOFF:
+        snprintf(out, size, "next attempt in %.1f s",
+                 (double)(j->not_before_ms > now_ms ? j->not_before_ms - now_ms : 0) / 1000);
+        return;
+    case SCHED_CPUS:
+        slots(out, size, j, j->cpus, "CPU slots");
+        return;
+    case SCHED_GPUS:
+        slots(out, size, j, j->gpus, "GPUs");
+        return;
+    case SCHED_TURN:
+        snprintf(out, size, "waits for its turn: %lld %s before it, first job %lld",
+                 (long long)j->place, j->place == 1 ? "job is" : "jobs are", (long long)j->other);
+        return;
+    case SCHED_HOST:
+        snprintf(out, size, "waits for a host: job %lld has one of its, and none is free",
+                 (long long)j->other);
+        return;
+    case SCHED_TOO_BIG:
+        too_big(out, size, j);
+        return;
+    case SCHED_WORDS:
+        break;
+    }
+    snprintf(out, size, "unknown");
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "controller/job/event_text.h"
+
+static const struct {
+    const char *kind, *body, *text;
+    bool        news;
+} rows[] = {
+    {"submitted", "{}", "submitted", false},
+    {"submitted", "{\"held\":true}", "submitted and held", false},
+    {"submitted", "{\"retry_of\":3}", "submitted, takes over the checkpoints of job 3", false},
+    {"placed", "{\"node\":\"vm\",\"cpus\":1,\"gpus\":0}", "placed on vm with 1 CPU slot and 0 GPUs",
+     false},
+    {"plan", "{\"np\":1,\"why\":\"no GPU is used, so one rank\",\"hash\":\"0a\"}",
+     "planned: 1 rank, no GPU is used, so one rank (plan 0a)", false},
+    {"generation_started", "{\"generation\":1,\"np\":2,\"resume_step\":0,\"fresh\":true}",
+     "generation 1 starts with 2 ranks", true},
+    {"generation_started", "{\"generation\":2,\"np\":1,\"resume_step\":400}",
+     "generation 2 resumes at step 400 with 1 rank", true},
+    {"generation_started", "{\"generation\":3,\"np\":1,\"resume_step\":0}",
+     "generation 3 starts again with 1 rank", true},
+    {"generation_ended",
+     "{\"generation\":1,\"cause\":\"rank_crash\",\"text\":\"rank 0 was killed by SIGKILL (9)\"}",
+     "rank 0 was killed by SIGKILL (9) (rank_crash)", true},
+    {"generation_ended", "{\"generation\":1,\"cause\":\"none\",\"text\":\"every rank exited with 0\"}",
+     "every rank exited with 0", false},
+    {"restart_scheduled", "{\"generation\":2,\"delay_ms\":0,\"text\":\"x\"}",
+     "generation 2 follows at once", true},
+    {"restart_scheduled", "{\"generation\":3,\"delay_ms\":5000}", "generation 3 follows in 5.0s",
+     true},
+    {"setup_done", "{\"exit_code\":3,\"ms\":400}", "setup ended with exit code 3 after 0.4s", true},
+    {"setup_done", "{\"signal\":15,\"ms\":2000}", "setup was ended by signal 15 after 2.0s", true},
+    {"checkpoint", "{\"step\":300,\"bytes\":12345678,\"ms\":34.4,\"path\":\"/x\"}",
+     "checkpoint of step 300 is written (11.8 MiB, 34 ms)", true},
+    {"checkpoint", "{\"step\":80,\"bytes\":317200000,\"ms\":773,\"stall_ms\":45.21,\"path\":\"/x\"}",
+     "checkpoint of step 80 is written (302.5 MiB, 773 ms, steps stood still for 45.2 ms)", true},
+    {"warning", "{\"rank\":0,\"text\":\"slow disk\"}", "warning of rank 0: slow disk", true},
+    {"done", "{\"result\":\"failed\",\"reason\":\"it broke\"}", "failed: it broke", false},
+    {"retry", "{\"delay_ms\":65000,\"text\":\"it broke\"}",
+     "a new attempt follows in 1m05s: it broke", true},
+    {"retry", "{\"delay_ms\":0,\"text\":\"it broke\"}", "a new attempt follows at once: it broke",
+     true},
+    {"agent_up", "{\"node\":\"vm\",\"pid\":7,\"skew_ms\":-800}", "agent 7 on vm answers", false},
+    {"agent_up", "{\"node\":\"vm\",\"pid\":7,\"skew_ms\":93400}",
+     "agent 7 on vm answers; its clock is 93 s ahead of ours: let both keep time", false},
+    {"agent_up", "{\"node\":\"vm\",\"pid\":7,\"skew_ms\":-5000}",
+     "agent 7 on vm answers; its clock is 5 s behind ours: let both keep time", false},
+    {"gpu_event", "{\"text\":\"GPU 1 reports Xid 31\",\"fault\":false}", "GPU 1 reports Xid 31", true},
+    {"gpu_fault", "{\"generation\":2,\"rank\":1}", "generation 2 ends: the GPU of rank 1 is broken",
+     true},
+    {"nccl", "{\"text\":\"NCCL: P2P between 1 pair\",\"expected\":true}", "NCCL: P2P between 1 pair",
+     true},
+    {"from the future", "{}", "from the future", false},
+    {"agent_lost", "{}", "agent_lost", true},
+};
+
+static void test_rows(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[256], small[12];
+        json_t *body = json_loads(rows[i].body, 0, NULL);
+        assert_non_null(body);
+        event_text(text, sizeof(text), rows[i].kind, body);
+        assert_string_equal(text, rows[i].text);
+        assert_int_equal(event_is_news(rows[i].kind, body), rows[i].news);
+        event_text(small, sizeof(small), rows[i].kind, body);
+        assert_true(strlen(small) < sizeof(small));
+        json_decref(body);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    return cmocka_run_group_tests_name("event_text", tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_job_core.c - lives of jobs as scripts; replay of each gives the same job */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "controller/job/job_core.h"
+#include "engine/contract/err.h"
+
+static const char SUBMIT[] = "{\"name\":\"x\",\"priority\":2,\"held\":false,\"retry\":"
+                             "{\"max\":4,\"no_progress\":3,\"backoff_ms\":[1000,8000]}}";
+static const char PLACED[] = "{\"nonce\":\"abc\",\"node\":\"here\",\"cpus\":2,\"gpus\":0}";
+static const char UP[] = "{\"node\":\"here\",\"pid\":7}";
+static const char STOP[] = "{\"reason\":\"cancelled by a person\",\"limit\":false,\"now\":false}";
+static const char LIMIT[] = "{\"reason\":\"max_duration is over\",\"limit\":true,\"now\":false}";
+static const char GEN1[] = "{\"generation\":1,\"np\":2,\"resume_step\":null}";
+static const char GEN2[] = "{\"generation\":2,\"np\":2,\"resume_step\":20}";
+static const char DIED[] = "{\"generation\":1,\"cause\":\"rank_crash\",\"text\":\"rank 0 was killed\","
+                           "\"step\":40,\"gained\":40,\"fingerprint\":\"f1\"}";
+static const char FINE[] = "{\"generation\":1,\"cause\":\"none\",\"step\":50}";
+static const char CKPT[] = "{\"generation\":1,\"step\":20,\"path\":\"/c/20\"}";
+static const char STEP[] = "{\"generation\":1,\"step\":33,\"steps\":100}";
+static const char WON[] = "{\"result\":\"succeeded\",\"text\":\"all ranks ended well\"}";
+static const char STOPPED[] = "{\"result\":\"stopped\",\"text\":\"stopped\"}";
+static const char FAILED[] = "{\"result\":\"failed\",\"cause\":\"rank_crash\",\"text\":\"no more\","
+                             "\"failures_without_progress\":2,\"same_fingerprint\":1,"
+                             "\"fingerprint\":\"f2\",\"retry_helps\":true,\"gave_up\":false}";
+static const char CONFIG[] = "{\"result\":\"failed\",\"cause\":\"config_error\",\"text\":\"bad\","
+                             "\"retry_helps\":false}";
+static const char SPENT[] = "{\"result\":\"failed\",\"cause\":\"user_exit\",\"text\":\"exit 1 thrice\","
+                            "\"retry_helps\":true,\"gave_up\":true}";
+
+/* op: S submit, P place, U up, E event, L lost, C stop, H hold, R release, X refuse */
+struct line {
+    char            op;
+    const char     *event;
+    const char     *body;
+    enum job_state  state;
+    enum job_effect effect;
+    const char     *events;     /* what was stored; "!" means refused */
+};
+
+#define BEGIN                                                                       \
+    { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },                     \
+    { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },                          \
+    { 'U', 0, UP, JOB_STARTING, DO_LAUNCH, "agent_up " },                           \
+    { 'E', "generation_started", GEN1, JOB_RUNNING, DO_NOTHING, "generation_started " }
+
+static const struct life {
+    const char     *what;
+    struct line     lines[16];
+    enum job_result result;
+    int             exit_code;
+    const char     *reason;
+} lives[] = {
+    { "a good life",
+      { BEGIN,
+        { 'E', "warning", "{}", JOB_RUNNING, DO_NOTHING, "warning " },
+        { 'E', "step", STEP, JOB_RUNNING, DO_NOTHING, "" },
+        { 'U', 0, UP, JOB_RUNNING, DO_LAUNCH, "" },
+        { 'H', 0, 0, JOB_RUNNING, DO_NOTHING, "!" },
+        { 'E', "generation_ended", FINE, JOB_RUNNING, DO_NOTHING, "generation_ended " },
+        { 'E', "attempt_ended", WON, JOB_DONE, DO_REPORT, "attempt_ended done " },
+        { 'C', 0, STOP, JOB_DONE, DO_NOTHING, "!" },
+        { 'E', "warning", "{}", JOB_DONE, DO_NOTHING, "!" } },
+      RESULT_SUCCEEDED, 0, "all ranks ended well" },
+    { "ranks die and come back",
+      { BEGIN,
+        { 'E', "checkpoint", CKPT, JOB_RUNNING, DO_NOTHING, "checkpoint " },
+        { 'E', "generation_ended", DIED, JOB_RECOVERING, DO_NOTHING, "generation_ended " },
+        { 'E', "restart_scheduled", "{\"text\":\"again\"}", JOB_RECOVERING, DO_NOTHING,
+          "restart_scheduled " },
+        { 'E', "generation_started", GEN2, JOB_RUNNING, DO_NOTHING, "generation_started " },
+        { 'E', "attempt_ended", WON, JOB_DONE, DO_REPORT, "attempt_ended done " } },
+      RESULT_SUCCEEDED, 0, "all ranks ended well" },
+    { "held, released, cancelled while waiting",
+      { { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
+        { 'H', 0, 0, JOB_PENDING, DO_SCHEDULE, "held " },
+        { 'H', 0, 0, JOB_PENDING, DO_NOTHING, "" },
+        { 'R', 0, 0, JOB_PENDING, DO_SCHEDULE, "released " },
+        { 'C', 0, STOP, JOB_DONE, DO_REPORT, "done " } },
+      RESULT_CANCELLED, 3, "cancelled by a person" },
+    { "cancelled while it runs; what dies then changes nothing",
+      { BEGIN,
+        { 'C', 0, STOP, JOB_STOPPING, DO_STOP, "stop_requested " },
+        { 'E', "generation_ended", DIED, JOB_STOPPING, DO_NOTHING, "generation_ended " },
+        { 'U', 0, UP, JOB_STOPPING, DO_STOP, "" },
+        { 'E', "attempt_ended", STOPPED, JOB_DONE, DO_REPORT, "attempt_ended done " } },
+      RESULT_CANCELLED, 3, "cancelled by a person" },
+    { "it ended well before the stop reached it",
+      { BEGIN,
+        { 'C', 0, STOP, JOB_STOPPING, DO_STOP, "stop_requested " },
+        { 'E', "attempt_ended", WON, JOB_DONE, DO_REPORT, "attempt_ended done " } },
+      RESULT_SUCCEEDED, 0, "all ranks ended well" },
+    { "out of time",
+      { BEGIN,
+        { 'C', 0, LIMIT, JOB_STOPPING, DO_STOP, "stop_requested " },
+        { 'E', "attempt_ended", STOPPED, JOB_DONE, DO_REPORT, "attempt_ended done " } },
+      RESULT_FAILED, 1, "max_duration is over" },
+    { "out of time between two attempts",
+      { BEGIN,
+        { 'L', 0, "the agent died", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'C', 0, LIMIT, JOB_DONE, DO_REPORT, "done " } },
+      RESULT_FAILED, 1, "max_duration is over" },
+    { "its agent is lost, twice; the second comes after a back-off",
+      { BEGIN,
+        { 'L', 0, "the agent died", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'E', "warning", "{}", JOB_RECOVERING, DO_NOTHING, "!" },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'P', 0, PLACED, JOB_STARTING, DO_NOTHING, "!" },
+        { 'L', 0, "the agent died", JOB_RECOVERING, DO_SCHEDULE, "agent_lost retry " },
+        { 'L', 0, "the agent died", JOB_RECOVERING, DO_NOTHING, "!" },
+        { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
+        { 'L', 0, "the agent died", JOB_DONE, DO_REPORT, "agent_lost done " } },
+      RESULT_FAILED, 93, "failed 3 times in the same way without a new step (agent_lost): the "
+      "agent died; stopped for good, do not requeue" },
+    { "lost while it stops",
+      { BEGIN,
+        { 'C', 0, STOP, JOB_STOPPING, DO_STOP, "stop_requested " },
+        { 'L', 0, "the agent died", JOB_DONE, DO_REPORT, "agent_lost done " } },
+      RESULT_CANCELLED, 3, "cancelled by a person" },
+    { "cancelled while it waits for its next attempt",
+      { BEGIN,
+        { 'E', "attempt_ended", FAILED, JOB_RECOVERING, DO_SCHEDULE, "attempt_ended retry " },
+        { 'C', 0, STOP, JOB_DONE, DO_REPORT, "done " } },
+      RESULT_CANCELLED, 3, "cancelled by a person" },
+    { "trying again would not help",
+      { BEGIN, { 'E', "attempt_ended", CONFIG, JOB_DONE, DO_REPORT, "attempt_ended done " } },
+      RESULT_FAILED, 1, "bad; the same again would end the same way" },
+    { "the agent gave up",
+      { BEGIN, { 'E', "attempt_ended", SPENT, JOB_DONE, DO_REPORT, "attempt_ended done " } },
+      RESULT_FAILED, 93, "exit 1 thrice; stopped for good, do not requeue" },
+    { "stopped by a stranger: again",
+      { BEGIN,
+        { 'E', "attempt_ended", STOPPED, JOB_RECOVERING, DO_SCHEDULE, "attempt_ended retry " },
+        { 'C', 0, STOP, JOB_DONE, DO_REPORT, "done " } },
+      RESULT_CANCELLED, 3, "cancelled by a person" },
+    { "what it waited for failed",
+      { { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
+        { 'X', 0, "job 3 did not succeed", JOB_DONE, DO_REPORT, "done " } },
+      RESULT_FAILED, 1, "job 3 did not succeed" },
+};
+
+static enum core_input_kind input_kind(char op)
+{
+    static const char ops[] = "SPUELCHRX";
+    return (enum core_input_kind)(strchr(ops, op) - ops);
+}
+
+/* One line; what it stores is replayed into *again. */
+static void play(struct job_core *core, struct job_core *again, const struct line *l,
+                 int64_t at_ms, const char *what)
+{
+    struct err err = { 0 };
+    struct core_output out = { 0 };
+    struct core_input in = { .kind = input_kind(l->op), .at_ms = at_ms, .attempt = core->attempt,
+                             .nonce = "abc", .event = l->event };
+    json_t *body = NULL;
+    if (l->op == 'L' || l->op == 'X')
+        in.text = l->body;
+    else if (l->body)
+        in.body = body = json_loads(l->body, 0, NULL);
+    const struct job_core was = *core;
+    int rc = job_core_step(core, &in, &out, &err);
+    char stored[200] = "";
+    if (rc < 0) {
+        strcpy(stored, "!");
+        assert_memory_equal(core, &was, sizeof(was));
+        assert_int_equal(err.code, ERR_CONFLICT);
+    }
+    for (int i = 0; i < out.count; i++) {
+        if (out.events[i].keep) {
+            sprintf(stored + strlen(stored), "%s ", out.events[i].kind);
+            if (job_core_replay(again, &out.events[i], &err) < 0)
+                fail_msg("%s: replay: %s", what, err.text);
+        }
+    }
+    if (strcmp(stored, l->events) != 0 || core->state != l->state ||
+        (rc == 0 && out.effect != l->effect))
+        fail_msg("%s: '%c %s' gave '%s' %s '%s', expected '%s' %s '%s'", what, l->op,
+                 l->event ? l->event : "", stored, job_state_name(core->state),
+                 job_effect_name(out.effect), l->events, job_state_name(l->state),
+                 job_effect_name(l->effect));
+    core_output_fini(&out);
+    json_decref(body);
+}
+
+static void lives_of_jobs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++) {
+        struct job_core core, again;
+        job_core_init(&core, 5);
+        job_core_init(&again, 5);
+        for (int n = 0; lives[i].lines[n].op; n++)
+            play(&core, &again, &lives[i].lines[n], 1000 * (n + 1), lives[i].what);
+        if (core.result != lives[i].result || core.exit_code != lives[i].exit_code ||
+            strcmp(core.reason, lives[i].reason) != 0)
+            fail_msg("%s: ended %s %d '%s'", lives[i].what, job_result_name(core.result),
+                     core.exit_code, core.reason);
+        again.step = core.step;         /* the row keeps these two */
+        again.steps = core.steps;
+        again.best = core.best;
+        assert_int_equal(again.state, core.state);
+        assert_int_equal(again.failures, core.failures);
+        assert_memory_equal(&again.account, &core.account, sizeof(core.account));
+        assert_true(spending_adds_up(&core.account.spent));
+        assert_string_equal(again.reason, core.reason);
+        assert_string_equal(again.fingerprint, core.fingerprint);
+        assert_int_equal(again.ended_ms, core.ended_ms);
+    }
+}
+
+static void goodput(void **state)
+{
+    (void)state;
+    struct job_core core, again;
+    job_core_init(&core, 5);
+    job_core_init(&again, 5);
+    static const struct line lines[] = {
+        BEGIN,
+        { 'E', "checkpoint", CKPT, JOB_RUNNING, DO_NOTHING, "checkpoint " },
+        { 'E', "generation_ended", DIED, JOB_RECOVERING, DO_NOTHING, "generation_ended " },
+    };
+    struct spending spent;
+    for (int i = 0; i < 4; i++)
+        play(&core, &again, &lines[i], 1000 * (i + 1), "goodput");
+    job_core_spent(&spent, &core, 5000);
+    assert_int_equal(spent.rank_ms, 2 * 4000);
+    assert_int_equal(spent.ms[BUCKET_QUEUED], 2 * 1000);
+    assert_int_equal(spent.ms[BUCKET_INIT], 2 * 2000);
+    assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 1000);
+    play(&core, &again, &lines[4], 10000, "goodput");
+    play(&core, &again, &lines[5], 13000, "goodput");
+    job_core_spent(&spent, &core, 20000);
+    assert_int_equal(spent.rank_ms, 2 * 19000);
+    assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 9000);    /* 40 steps, all of them new */
+    assert_int_equal(spent.ms[BUCKET_RESTART], 2 * 7000);
+    assert_true(spending_adds_up(&spent));
+}
+
+/* Slots of ours that an attempt holds before its agent is there are its start; without any it waits
+ * in the queue of another. */
+static void another_queue(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        PLACED, "{\"nonce\":\"abc\",\"node\":\"slurm\",\"cpus\":0,\"gpus\":0}",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct job_core core, again;
+        struct spending spent;
+        const struct line lines[] = {
+            { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
+            { 'P', 0, bodies[i], JOB_STARTING, DO_START, "placed " },
+            { 'U', 0, UP, JOB_STARTING, DO_LAUNCH, "agent_up " },
+        };
+        job_core_init(&core, 5);
+        job_core_init(&again, 5);
+        play(&core, &again, &lines[0], 1000, "queue");
+        play(&core, &again, &lines[1], 2000, "queue");
+        play(&core, &again, &lines[2], 7000, "queue");
+        job_core_spent(&spent, &core, 9000);
+        assert_int_equal(spent.ms[BUCKET_QUEUED], i ? 6000 : 1000);
+        assert_int_equal(spent.ms[BUCKET_INIT], i ? 2000 : 7000);
+        assert_true(spending_adds_up(&spent));
+    }
+}
+
+static void strange_bodies(void **state)
+{
+    (void)state;
+    static const char *const events[] = { "generation_started", "generation_ended", "checkpoint",
+                                          "step", "rank_started", "restart_scheduled",
+                                          "attempt_ended", "no_such_kind" };
+    static const char *const bodies[] = { "{}", "{\"step\":\"x\",\"cause\":7,\"generation\":[]}",
+                                          "{\"result\":null,\"text\":3,\"step\":1.5}" };
+    for (size_t e = 0; e < sizeof(events) / sizeof(events[0]); e++) {
+        for (size_t b = 0; b < 3; b++) {
+            struct job_core core, again;
+            job_core_init(&core, 5);
+            job_core_init(&again, 5);
+            static const struct line begin[] = { BEGIN };
+            for (int i = 0; i < 4; i++)
+                play(&core, &again, &begin[i], 1000, "strange");
+            struct err err = { 0 };
+            struct core_output out = { 0 };
+            json_t *body = json_loads(bodies[b], 0, NULL);
+            struct core_input in = { .kind = CORE_AGENT_EVENT, .at_ms = 5000, .attempt = 1,
+                                     .nonce = "abc", .event = events[e], .body = body };
+            assert_int_equal(job_core_step(&core, &in, &out, &err), 0);
+            core_output_fini(&out);
+            json_decref(body);
+        }
+    }
+}
+
+/* Whoever is not the agent of the attempt that lives is not heard. */
+static void fence(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t     attempt;
+        const char *nonce;
+        int         rc;
+    } speakers[] = { { 1, "abc", 0 }, { 1, "abd", -1 }, { 1, NULL, -1 }, { 0, "abc", -1 },
+                     { 2, "abc", -1 } };
+    static const enum core_input_kind kinds[] = { CORE_AGENT_UP, CORE_AGENT_EVENT };
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof(speakers) / sizeof(speakers[0]); i++) {
+            struct job_core core, again;
+            job_core_init(&core, 5);
+            job_core_init(&again, 5);
+            static const struct line begin[] = { BEGIN };
+            for (int n = 0; n < 4; n++)
+                play(&core, &again, &begin[n], 1000, "fence");
+            struct err err = { 0 };
+            struct core_output out = { 0 };
+            const struct core_input in = { .kind = kinds[k], .event = "restart_scheduled",
+                                           .attempt = speakers[i].attempt,
+                                           .nonce = speakers[i].nonce };
+            assert_int_equal(job_core_step(&core, &in, &out, &err), speakers[i].rc);
+            core_output_fini(&out);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lives_of_jobs),
+        cmocka_unit_test(goodput),
+        cmocka_unit_test(another_queue),
+        cmocka_unit_test(strange_bodies),
+        cmocka_unit_test(fence),
+    };
+    return cmocka_run_group_tests_name("job_core", tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_job_fsm.c - the table of arrows is what docs/STATES.md draws, and it makes sense */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "controller/job/job_fsm.h"
+#include "engine/contract/err.h"
+
+static const char PAGE[] = "docs/STATES.md";
+static const char MARK[] = "<!-- drawn -->\n";
+static char page[32768], drawn[16384];
+
+static void load(void)
+{
+    FILE *f = fopen(PAGE, "r");
+    assert_non_null(f);
+    size_t n = fread(page, 1, sizeof(page) - 1, f);
+    page[n] = 0;
+    fclose(f);
+}
+
+static void page_is_true(void **state)
+{
+    (void)state;
+    assert_true(job_fsm_draw(drawn, sizeof(drawn)) < sizeof(drawn));
+    load();
+    char *mark = strstr(page, MARK);
+    assert_non_null(mark);
+    if (getenv("JOBCTL_DRAW")) {
+        FILE *f = fopen(PAGE, "w");
+        assert_non_null(f);
+        fprintf(f, "%.*s%s\n%s", (int)(mark - page), page, MARK, drawn);
+        fclose(f);
+        load();
+    }
+    assert_string_equal(strstr(page, MARK) + strlen(MARK) + 1, drawn);
+}
+
+static bool arrow(enum job_state *to, int from, int on)
+{
+    struct job_step step;
+    if (job_fsm_step(&step, (enum job_state)from, (enum job_fsm_event)on, NULL) < 0)
+        return false;
+    *to = step.to;
+    return true;
+}
+
+/* Which states lie on a way from `from`. */
+static void reach(bool seen[JOB_STATES], int from)
+{
+    enum job_state to;
+    seen[from] = true;
+    for (int e = 0; e < JOB_FSM_EVENTS; e++)
+        if (arrow(&to, from, e) && !seen[to])
+            reach(seen, (int)to);
+}
+
+static void every_state_lives_and_ends(void **state)
+{
+    (void)state;
+    bool from_first[JOB_STATES] = { false };
+    reach(from_first, JOB_PENDING);
+    for (int s = 0; s < JOB_STATES; s++) {
+        bool seen[JOB_STATES] = { false };
+        assert_true(from_first[s]);
+        reach(seen, s);
+        assert_true(seen[JOB_DONE]);
+    }
+}
+
+static void done_is_final(void **state)
+{
+    (void)state;
+    enum job_state to;
+    for (int e = 0; e < JOB_FSM_EVENTS; e++)
+        assert_false(arrow(&to, JOB_DONE, e));
+    struct err err = { 0 };
+    struct job_step step;
+    assert_int_equal(job_fsm_step(&step, JOB_DONE, EV_STOP, &err), -1);
+    assert_int_equal(err.code, ERR_CONFLICT);
+    assert_string_equal(err.text, "'stop' means nothing to a job that is done");
+}
+
+/* An end or a stop must never be lost, whatever the state. */
+static void every_living_state_can_stop(void **state)
+{
+    (void)state;
+    enum job_state to;
+    for (int s = 0; s < JOB_DONE; s++) {
+        assert_true(arrow(&to, s, EV_END));
+        assert_int_equal(to, JOB_DONE);
+        if (s != JOB_PENDING) {
+            assert_true(arrow(&to, s, EV_STOP));
+            assert_int_equal(to, JOB_STOPPING);
+        }
+    }
+}
+
+static void names(void **state)
+{
+    (void)state;
+    for (int s = 0; s < JOB_STATES; s++) {
+        enum job_state back = JOB_STATES;
+        assert_true(job_state_name((enum job_state)s)[0]);
+        assert_int_equal(job_state_parse(&back, job_state_name((enum job_state)s)), 0);
+        assert_int_equal(back, s);
+    }
+    for (int e = 0; e < JOB_FSM_EVENTS; e++)
+        assert_true(job_fsm_event_name((enum job_fsm_event)e)[0]);
+    for (int e = 1; e < JOB_EFFECTS; e++)
+        assert_true(job_effect_name((enum job_effect)e)[0]);
+    enum job_state none;
+    assert_int_equal(job_state_parse(&none, "queued"), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(page_is_true),
+        cmocka_unit_test(every_state_lives_and_ends),
+        cmocka_unit_test(done_is_final),
+        cmocka_unit_test(every_living_state_can_stop),
+        cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests_name("job_fsm", tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_retry.c - how it ended, and what comes of it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "controller/job/retry.h"
+
+static const struct retry_rules rules = { .max = 4, .no_progress = 3, .backoff_min_ms = 5000,
+                                          .backoff_max_ms = 60000 };
+
+static const struct {
+    struct retry_case c;
+    bool              again;
+    int               exit_code;
+    int64_t           least_ms, most_ms;
+    const char       *says;
+} cases[] = {
+    { { .text = "rank 0 died", .helps = true, .failures = 1, .same = 1 }, true, 0, 0, 0,
+      "rank 0 died" },
+    { { .text = "rank 0 died", .helps = true, .failures = 2, .same = 2 }, true, 0, 3750, 5000,
+      "rank 0 died" },
+    { { .text = "x", .helps = true, .failures = 4, .same = 1, .random = 1 }, true, 0, 15000, 20000,
+      "x" },
+    { { .text = "x", .helps = true, .failures = 0, .same = 9 }, true, 0, 0, 0, "x" },
+    { { .cause = "user_exit", .text = "exit 1", .helps = true, .failures = 3, .same = 3 }, false,
+      93, 0, 0, "failed 3 times in the same way without a new step (user_exit): exit 1; stopped "
+      "for good, do not requeue" },
+    { { .text = "x", .helps = true, .failures = 5, .same = 1 }, false, 93, 0, 0,
+      "failed 5 times without a new step and retry.max is 4" },
+    { { .text = "no such config", .helps = false, .failures = 1 }, false, 1, 0, 0,
+      "no such config; the same again would end the same way" },
+    { { .text = "all is used up", .helps = true, .gave_up = true, .failures = 1 }, false, 93, 0, 0,
+      "all is used up; stopped for good, do not requeue" },
+};
+
+static void verdicts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct retry_verdict v;
+        retry_decide(&v, &rules, &cases[i].c);
+        if (!strstr(v.text, cases[i].says))
+            fail_msg("case %zu says '%s', expected '%s'", i, v.text, cases[i].says);
+        assert_int_equal(v.again, cases[i].again);
+        assert_int_equal(v.exit_code, cases[i].exit_code);
+        assert_in_range(v.delay_ms, cases[i].least_ms, cases[i].most_ms);
+    }
+}
+
+static void backoff_is_bounded(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 100; n++) {
+        for (uint64_t r = 0; r < 50; r++) {
+            int64_t ms = retry_backoff(&rules, n, r * 977);
+            assert_in_range(ms, 0, rules.backoff_max_ms);
+            if (n >= 2)
+                assert_true(ms >= rules.backoff_min_ms * 3 / 4);
+        }
+    }
+    const struct retry_rules none = { .max = 1 };
+    assert_int_equal(retry_backoff(&none, 50, 12345), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verdicts),
+        cmocka_unit_test(backoff_is_bounded),
+    };
+    return cmocka_run_group_tests_name("retry", tests, NULL, NULL);
+}

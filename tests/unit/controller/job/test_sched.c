@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sched.c - tables of queues: who starts, and the reason of everybody else */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "controller/job/sched.h"
+
+enum { MOST = 6, NOW = 1000 };
+
+/* Each job as it comes back: id and what it waits for. */
+static const struct {
+    const char       *what;
+    struct sched_node node;
+    struct sched_job  jobs[MOST];
+    const char       *expect;
+    int64_t           wake;
+} cases[] = {
+    { "first come, first served", { 2, 2, 0, 0 },
+      { { .id = 1, .cpus = 1 }, { .id = 2, .cpus = 1 }, { .id = 3, .cpus = 1 } },
+      "1: about to start|2: about to start|3: first in line; needs 1 CPU slots and 0 are free|",
+      -1 },
+    { "priority before age", { 1, 1, 0, 0 },
+      { { .id = 1, .cpus = 1 }, { .id = 2, .cpus = 1, .priority = 5 } },
+      "2: about to start|1: first in line; needs 1 CPU slots and 0 are free|", -1 },
+    { "a large job is not starved by small ones", { 4, 2, 0, 0 },
+      { { .id = 1, .cpus = -1 }, { .id = 2, .cpus = 1 }, { .id = 3, .cpus = 1 } },
+      "1: first in line; needs all CPU slots and 2 are free|"
+      "2: waits for its turn: 1 job is before it, first job 1|"
+      "3: waits for its turn: 2 jobs are before it, first job 1|", -1 },
+    { "one that waits for a GPU keeps only what it needs", { 4, 4, 1, 0 },
+      { { .id = 1, .cpus = 1, .gpus = 1 }, { .id = 2, .cpus = 3 }, { .id = 3, .cpus = 1 } },
+      "1: first in line; needs 1 GPUs and 0 are free|2: about to start|"
+      "3: waits for its turn: 1 job is before it, first job 1|", -1 },
+    { "what waits for something else blocks nobody", { 1, 1, 0, 0 },
+      { { .id = 1, .cpus = 1, .held = true }, { .id = 2, .cpus = 1, .dep = DEP_OPEN, .dep_id = 9 },
+        { .id = 3, .cpus = 9 }, { .id = 4, .cpus = 1, .not_before_ms = 3500 },
+        { .id = 5, .cpus = 1, .dep = DEP_SUCCEEDED } },
+      "1: held; `jobctl release 1` lets it start|2: waits for job 9 to succeed|"
+      "3: needs 9 CPU slots on one node, and no node has more than 1|"
+      "4: next attempt in 2.5 s|5: about to start|", 3500 },
+    { "a dependency that failed is told even to a held job", { 1, 1, 0, 0 },
+      { { .id = 7, .cpus = 1, .held = true, .dep = DEP_FAILED, .dep_id = 3 } },
+      "7: it was to run after job 3, which did not succeed|", -1 },
+    { "too many GPUs", { 2, 2, 2, 2 }, { { .id = 1, .gpus = 4 } },
+      "1: needs 4 GPUs on one node, and no node has more than 2|", -1 },
+    { "all GPUs of a node without any", { 2, 2, 0, 0 }, { { .id = 1, .gpus = -1, .cpus = -1 } },
+      "1: about to start|", -1 },
+    { "nobody", { 1, 1, 0, 0 }, { { .id = 0 } }, "", -1 },
+};
+
+static void queues(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sched_job jobs[MOST];
+        struct sched_node node = cases[i].node;
+        memcpy(jobs, cases[i].jobs, sizeof(jobs));
+        size_t n = 0;
+        while (n < MOST && jobs[n].id)
+            n++;
+        int64_t wake = sched_run(jobs, n, &node, NOW);
+        char got[1024] = "";
+        int64_t taken = 0;
+        for (size_t j = 0; j < n; j++) {
+            char text[200];
+            sched_text(text, sizeof(text), &jobs[j], NOW);
+            sprintf(got + strlen(got), "%d: %s|", (int)jobs[j].id, text);
+            if (jobs[j].word == SCHED_PLACE)
+                taken += jobs[j].take_cpus;
+        }
+        if (strcmp(got, cases[i].expect) != 0)
+            fail_msg("%s:\n  got      %s\n  expected %s", cases[i].what, got, cases[i].expect);
+        assert_int_equal(wake, cases[i].wake);
+        assert_int_equal(node.cpus_free, cases[i].node.cpus_free - taken);
+    }
+}
+
+/* Whatever the queue: nothing is given twice, and nobody waits without a word. */
+static void random_queues(void **state)
+{
+    (void)state;
+    srand(7);
+    for (int round = 0; round < 500; round++) {
+        struct sched_job jobs[40] = { 0 };
+        size_t n = (size_t)(rand() % 40);
+        for (size_t i = 0; i < n; i++)
+            jobs[i] = (struct sched_job){ .id = (int64_t)i + 1, .priority = rand() % 3,
+                                          .cpus = rand() % 4 - 1, .gpus = rand() % 3,
+                                          .held = rand() % 8 == 0,
+                                          .not_before_ms = rand() % 5 ? 0 : NOW + rand() % 9 };
+        struct sched_node node = { .cpus = 4, .cpus_free = rand() % 5, .gpus = 2,
+                                   .gpus_free = rand() % 3 };
+        const struct sched_node was = node;
+        sched_run(jobs, n, &node, NOW);
+        assert_true(node.cpus_free >= 0 && node.gpus_free >= 0);
+        int64_t cpus = 0, gpus = 0;
+        for (size_t i = 0; i < n; i++) {
+            assert_int_not_equal(jobs[i].word, SCHED_NONE);
+            if (jobs[i].word != SCHED_PLACE)
+                continue;
+            cpus += jobs[i].take_cpus;
+            gpus += jobs[i].take_gpus;
+        }
+        assert_int_equal(was.cpus_free - node.cpus_free, cpus);
+        assert_int_equal(was.gpus_free - node.gpus_free, gpus);
+    }
+}
+
+static void many(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000 };
+    struct sched_job *jobs = calloc(COUNT, sizeof(*jobs));
+    assert_non_null(jobs);
+    for (int i = 0; i < COUNT; i++)
+        jobs[i] = (struct sched_job){ .id = COUNT - i, .priority = i % 7, .cpus = 1 };
+    struct sched_node node = { .cpus = 2, .cpus_free = 2 };
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    sched_run(jobs, COUNT, &node, NOW);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    double ms = (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
+    print_message("%d waiting jobs, unsorted: %.1f ms\n", COUNT, ms);
+    assert_int_equal(jobs[COUNT - 1].word, SCHED_TURN);
+    assert_int_equal(jobs[COUNT - 1].place, COUNT - 3);
+    assert_true(ms < 2000);
+    free(jobs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queues),
+        cmocka_unit_test(random_queues),
+        cmocka_unit_test(many),
+    };
+    return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
+}
