@@ -4,11 +4,11 @@
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/fleet.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
+#include "controller/nodes/fleet.h"
 #include "db/store.h"
 
 /* Before a job is recorded: its batch is open. */

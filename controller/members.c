@@ -12,12 +12,12 @@
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
 #include "controller/base/daemon.h"
-#include "controller/hosts.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/launch.h"
+#include "controller/nodes/hosts.h"
+#include "controller/nodes/orphan.h"
 #include "controller/remote.h"
-#include "controller/stray.h"
 #include "engine/contract/err.h"
 
 struct member {

@@ -23,7 +23,7 @@ struct job;
 void members_open(struct job *job, bool may_start);
 void members_close(struct job *job);        /* they go on */
 
-/* The attempt is over: end what of them lives, however long it takes (stray.h). */
+/* The attempt is over: end what of them lives, however long it takes (orphan.h). */
 void members_dismiss(struct job *job);
 
 /* Where the head is: {addresses, port, key}, borrowed. */

@@ -10,10 +10,10 @@
 
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
-#include "controller/fleet.h"
 #include "controller/intake.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
+#include "controller/nodes/fleet.h"
 #include "controller/remote.h"
 #include "controller/slurm_client.h"
 #include "engine/contract/err.h"

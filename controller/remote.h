@@ -46,7 +46,7 @@ struct link_hooks {
     int64_t (*acked)(void *arg);
     /* Nothing was started, and nothing will be until somebody changes what `text` says. */
     void (*refused)(void *arg, const char *text);
-    /* The machine does not answer any more: lost, but its agent may live (stray.h). */
+    /* The machine does not answer any more: lost, but its agent may live (orphan.h). */
     void (*vanished)(void *arg, const char *text);
     /* Nothing has started yet: what it waits for, for people. NULL: nobody wants to know. */
     void (*waiting)(void *arg, const char *text);

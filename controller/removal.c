@@ -21,7 +21,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
-#include "controller/stray.h"
+#include "controller/nodes/orphan.h"
 #include "db/checkpoints.h"
 #include "db/removed.h"
 #include "engine/contract/err.h"

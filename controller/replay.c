@@ -9,9 +9,9 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/effects.h"
-#include "controller/fleet.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/nodes/fleet.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

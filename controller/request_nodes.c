@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_nodes.c - what is known of this machine and of the others, and what a person decides about them */
-#include "controller/fleet.h"
+#include "controller/nodes/fleet.h"
 #include "controller/requests.h"
 
 #include <string.h>
 
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
-#include "controller/hosts.h"
 #include "controller/http/server.h"
+#include "controller/nodes/hosts.h"
 #include "controller/spec/spec_rules.h"
 #include "engine/contract/err.h"
 

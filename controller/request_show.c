@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_show.c - what is known, without waiting: lists, one job, curves */
 #include "agent/core/goodput.h"
-#include "controller/fleet.h"
+#include "controller/nodes/fleet.h"
 #include "controller/requests.h"
 
 #include <errno.h>

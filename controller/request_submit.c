@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_submit.c - POST /v1/jobs and /retry: from a text to a job that is committed */
-#include "controller/fleet.h"
 #include "controller/intake.h"
+#include "controller/nodes/fleet.h"
 #include "controller/requests.h"
 
 #include <stdio.h>

@@ -20,7 +20,7 @@
 #include "agent/os/descriptors.h"
 #include "engine/contract/err.h"
 
-/* Less than the daemon waits for all facts (controller/fleet_probe.c). */
+/* Less than the daemon waits for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };
 
 static int64_t now_ms(void)

@@ -16,7 +16,7 @@
  *   held, released  {}
  *   placed          {nonce, node, cpus, gpus, nodes, left_out, least}      a new attempt
  *                   nodes: names, where it has several; left_out: [{name, why}], where some were;
- *                   least: Slurm may give so few (controller/placement.h)
+ *                   least: Slurm may give so few (controller/nodes/placement.h)
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
  *   agent_lost      {text, step}                    proven gone, with all that it had started
  *   stop_requested  {reason, limit, now}            limit: max_duration, not a person

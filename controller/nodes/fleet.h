@@ -6,8 +6,8 @@
  * many requests share one, and passes never take more than a few percent of
  * the time however many jobs wait.
  */
-#ifndef CONTROLLER_FLEET_H
-#define CONTROLLER_FLEET_H
+#ifndef CONTROLLER_NODES_FLEET_H
+#define CONTROLLER_NODES_FLEET_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fleet_probe.c - see fleet_probe.h */
-#include "controller/fleet_probe.h"
+#include "controller/nodes/fleet_probe.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "agent/os/buf.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/fleet.h"
+#include "controller/nodes/fleet.h"
 #include "controller/remote.h"
 
 enum { PATIENCE_MS = 15000, ANSWER_MAX = 4 * 1024 * 1024 };

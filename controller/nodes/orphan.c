@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stray.c - see stray.h */
-#include "controller/stray.h"
+/* orphan.c - see orphan.h */
+#include "controller/nodes/orphan.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* placement.c - see placement.h */
-#include "controller/placement.h"
+#include "controller/nodes/placement.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "controller/base/daemon.h"
-#include "controller/fleet.h"
-#include "controller/hosts.h"
 #include "controller/job/job.h"
+#include "controller/nodes/fleet.h"
+#include "controller/nodes/hosts.h"
 #include "controller/remote.h"
 #include "engine/contract/err.h"
 

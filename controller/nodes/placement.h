@@ -7,8 +7,8 @@
  * nodes with launch: local are played by this machine, one agent for each.  Slurm chooses by itself:
  * it is told how many, and whom to leave out.
  */
-#ifndef CONTROLLER_PLACEMENT_H
-#define CONTROLLER_PLACEMENT_H
+#ifndef CONTROLLER_NODES_PLACEMENT_H
+#define CONTROLLER_NODES_PLACEMENT_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hosts.c - see hosts.h */
-#include "controller/hosts.h"
+#include "controller/nodes/hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
-#include "controller/fleet.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/nodes/fleet.h"
 #include "controller/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"

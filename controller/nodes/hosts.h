@@ -3,8 +3,8 @@
  *
  * A host has one job of ours at a time.  All of it outlives the controller (db/nodes.h).
  */
-#ifndef CONTROLLER_HOSTS_H
-#define CONTROLLER_HOSTS_H
+#ifndef CONTROLLER_NODES_HOSTS_H
+#define CONTROLLER_NODES_HOSTS_H
 
 #include <jansson.h>
 #include <stdbool.h>

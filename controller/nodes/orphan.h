@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stray.h - attempts that were lost without proof: their agents may live, and must not for long
+/* orphan.h - attempts that were lost without proof: their agents may live, and must not for long
  *
  * A host that stopped answering may come back with ranks that train beside their successors. Each
  * such attempt, or node of one, is a file in $JOBCTL_HOME/strays, and its host is called, over
  * restarts of the controller, until all that lived of it is ended.
  */
-#ifndef CONTROLLER_STRAY_H
-#define CONTROLLER_STRAY_H
+#ifndef CONTROLLER_NODES_ORPHAN_H
+#define CONTROLLER_NODES_ORPHAN_H
 
 #include <stdint.h>
 

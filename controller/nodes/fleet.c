@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fleet.c - see fleet.h */
-#include "controller/fleet.h"
+#include "controller/nodes/fleet.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include "agent/os/log.h"
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
-#include "controller/fleet_probe.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
-#include "controller/placement.h"
+#include "controller/nodes/fleet_probe.h"
+#include "controller/nodes/placement.h"
 #include "controller/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"

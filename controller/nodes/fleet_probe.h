@@ -4,8 +4,8 @@
  * A child, because a driver may hang or crash the one who asks it.  One that has not answered after
  * PATIENCE_MS is ended.
  */
-#ifndef CONTROLLER_FLEET_PROBE_H
-#define CONTROLLER_FLEET_PROBE_H
+#ifndef CONTROLLER_NODES_FLEET_PROBE_H
+#define CONTROLLER_NODES_FLEET_PROBE_H
 
 #include <jansson.h>
 
