@@ -19,7 +19,7 @@
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
 #include "controller/nodes/placement.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
 enum { GRACE_MS = 30000, REPEAT_MS = 1000 };

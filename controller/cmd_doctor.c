@@ -18,7 +18,7 @@
 #include "controller/doctor_round.h"
 #include "controller/doctor_slurm.h"
 #include "controller/output.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "controller/spec_file.h"
 
 enum { EXIT_UNFIT = 1 };

@@ -19,7 +19,7 @@
 #include "controller/job/job_view.h"
 #include "controller/output.h"
 #include "controller/plan_hosts.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "controller/spec_file.h"
 
 static const struct option_row options[] = {

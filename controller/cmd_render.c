@@ -8,8 +8,8 @@
 #include "controller/base/home.h"
 #include "controller/command.h"
 #include "controller/output.h"
-#include "controller/remote.h"
-#include "controller/sbatch.h"
+#include "controller/remote/remote.h"
+#include "controller/remote/sbatch.h"
 #include "controller/spec_file.h"
 
 static const struct option_row options[] = {

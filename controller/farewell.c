@@ -8,7 +8,7 @@
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "db/attempts.h"
 #include "engine/contract/err.h"
 

@@ -17,7 +17,7 @@
 #include "controller/launch.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
 struct member {

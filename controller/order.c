@@ -14,8 +14,8 @@
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/nodes/fleet.h"
-#include "controller/remote.h"
-#include "controller/slurm_client.h"
+#include "controller/remote/remote.h"
+#include "controller/remote/slurm_client.h"
 #include "engine/contract/err.h"
 
 static const char *body_text(const json_t *body, const char *key)

@@ -18,7 +18,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "controller/request_job.h"
 #include "controller/row.h"
 #include "controller/why.h"

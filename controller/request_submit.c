@@ -14,7 +14,7 @@
 #include "controller/http/server.h"
 #include "controller/job/job.h"
 #include "controller/order.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "controller/request_job.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"

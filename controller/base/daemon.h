@@ -24,7 +24,7 @@
  *   daemon_run                  start and stop
  *
  * What happens below is told upwards by hooks: `applied` (active_jobs.h), struct service
- * (server.h), link_hooks (link.h), fleet_probe_fn.
+ * (server.h), link_hooks (remote_link.h), fleet_probe_fn.
  */
 #ifndef CONTROLLER_BASE_DAEMON_H
 #define CONTROLLER_BASE_DAEMON_H

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "controller/base/daemon.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
 static void pulse_clear(struct job_pulse *p)

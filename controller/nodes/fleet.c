@@ -17,7 +17,7 @@
 #include "controller/job/job_apply.h"
 #include "controller/nodes/fleet_probe.h"
 #include "controller/nodes/placement.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"
 

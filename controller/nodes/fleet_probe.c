@@ -9,7 +9,7 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/nodes/fleet.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 
 enum { PATIENCE_MS = 15000, ANSWER_MAX = 4 * 1024 * 1024 };
 

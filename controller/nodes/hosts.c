@@ -12,7 +12,7 @@
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "db/nodes.h"
 #include "engine/contract/err.h"
 

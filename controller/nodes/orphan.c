@@ -12,7 +12,7 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job_dir.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "db/attempts.h"
 #include "engine/contract/err.h"
 

@@ -11,7 +11,7 @@
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/hosts.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
 struct candidate {

@@ -7,7 +7,7 @@
  *       gpus: [gpu1, gpu2]     names for lists of hosts (host_groups.h)
  *     host_lost: 2m            a host of launch: ssh that is not reached for so long is given up
  *     node_lost: 15s           a node of several that hears nothing for so long leaves (agent/nodes/leader.h)
- *     call_address: ib0        where agents of launch: slurm call this machine (reception.h)
+ *     call_address: ib0        where agents of launch: slurm call this machine (agent_listener.h)
  *
  * The file is checked as strictly as a spec is, each time that something of it is wanted: a change
  * counts from then on. A missing one settles nothing.

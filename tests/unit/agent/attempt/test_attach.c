@@ -7,7 +7,7 @@
 #include "agent/attempt/attach.h"
 #include "agent/ranks/capture.h"
 #include "agent/wire/log_feed.h"
-#include "controller/log_copy.h"
+#include "controller/remote/log_copy.h"
 
 static char hosted[300];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c - see link.h */
-#include "controller/link.h"
+/* remote_link.c - see remote_link.h */
+#include "controller/remote/remote_link.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "agent/attempt/spool.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "controller/agent_stream.h"
+#include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
 
 struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *spec,

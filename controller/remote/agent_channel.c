@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hearing.c - see hearing.h */
-#include "controller/hearing.h"
+/* agent_channel.c - see agent_channel.h */
+#include "controller/remote/agent_channel.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
-#include "controller/agent_stream.h"
-#include "controller/reception.h"
+#include "controller/remote/agent_listener.h"
+#include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
 
 static uint64_t settled_ms(const char *variable, uint64_t unsaid)

@@ -6,8 +6,8 @@
  * hears attempt_ended or proves that nothing of the attempt is left.  The
  * hooks are never called from within a function of the table.
  */
-#ifndef CONTROLLER_REMOTE_H
-#define CONTROLLER_REMOTE_H
+#ifndef CONTROLLER_REMOTE_REMOTE_H
+#define CONTROLLER_REMOTE_REMOTE_H
 
 #include <jansson.h>
 #include <stdbool.h>

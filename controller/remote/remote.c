@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.c - see remote.h */
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 
 #include <stdio.h>
 #include <string.h>

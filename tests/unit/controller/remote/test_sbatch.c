@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/sbatch.h"
+#include "controller/remote/sbatch.h"
 #include "engine/contract/err.h"
 
 static char *render(const char *spec, const char *dir, struct err *err)

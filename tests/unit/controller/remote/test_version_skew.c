@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_skew.c - an agent of another version: understood, or told apart with a sentence
+/* test_version_skew.c - an agent of another version: understood, or told apart with a sentence
  *
  * What an agent of the version before said was recorded: HELLO and every event of two ranks of a
  * command, of which one fails in the first generation. It knows nothing of `spent` or `learned`.

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hearing.c - what is heard of agents: whom a stream believes, a wire that falls silent, last words */
+/* test_agent_channel.c - what is heard of agents: whom a stream believes, a wire that falls silent,
+ * last words */
 #include "tests/unit/agent/attempt/agent_fixture.h"
 #include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
 
-#include "controller/agent_stream.h"
-#include "controller/hearing.h"
+#include "controller/remote/agent_channel.h"
+#include "controller/remote/agent_stream.h"
 
 enum { LOOK_MS = 50, SILENT_S = 2 };
 

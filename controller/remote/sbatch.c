@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sbatch.c - see sbatch.h; the template is assembled into the program */
-#include "controller/sbatch.h"
+#include "controller/remote/sbatch.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h - what all ways to an agent share (remote.h): one stream, one timer, one end
+/* remote_link.h - what all ways to an agent share (remote.h): one stream, one timer, one end
  *
  * Each remote_*.c begins its own structure with a struct link. What it does next is a step that the
  * timer calls, so that no hook is called from within a function of the table.
  */
-#ifndef CONTROLLER_LINK_H
-#define CONTROLLER_LINK_H
+#ifndef CONTROLLER_REMOTE_REMOTE_LINK_H
+#define CONTROLLER_REMOTE_REMOTE_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #include "agent/os/identity.h"
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 
 struct agent_stream;
 

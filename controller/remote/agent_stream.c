@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_stream.c - see agent_stream.h; it frees itself once its handle is closed */
-#include "controller/agent_stream.h"
+#include "controller/remote/agent_stream.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hearing.h - how an agent is heard to which the controller cannot connect
+/* agent_channel.h - how an agent is heard to which the controller cannot connect
  *
- *   it calls     over TLS (controller/reception.h,
+ *   it calls     over TLS (controller/remote/agent_listener.h,
                             agent/wire/call_home.h): the way that is wanted. It says something
  *                each second; after HEARING_SILENT_MS of silence the connection is given up
  *   files        that both see (agent/wire/file_channel.h): when it has not called for HEARING_PATIENCE_MS, or
@@ -10,13 +10,13 @@
  * One that calls is heard so from then on, whatever was before; one whose connection has ended has that
  * time to call again; where files are used meanwhile the agent gives it up, too. The conversation, link->stream, is the same either way.
  */
-#ifndef CONTROLLER_HEARING_H
-#define CONTROLLER_HEARING_H
+#ifndef CONTROLLER_REMOTE_AGENT_CHANNEL_H
+#define CONTROLLER_REMOTE_AGENT_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "controller/link.h"
+#include "controller/remote/remote_link.h"
 
 struct guest;
 

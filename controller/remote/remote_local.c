@@ -7,7 +7,7 @@
  *     somebody dead          -> bury: lock and fence the directory, wait until no process with
  *                               the attempt's nonce is left, read the spool to its end, lost
  */
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +24,8 @@
 #include "agent/os/unix_socket.h"
 #include "agent/ranks/cleanup_pass.h"
 #include "agent/wire/wire.h"
-#include "controller/agent_stream.h"
-#include "controller/link.h"
+#include "controller/remote/agent_stream.h"
+#include "controller/remote/remote_link.h"
 #include "engine/contract/err.h"
 
 enum {

@@ -6,8 +6,8 @@
  * launcher (remote.h) brings a connected descriptor of its own kind and
  * leaves the rest to this.
  */
-#ifndef CONTROLLER_AGENT_STREAM_H
-#define CONTROLLER_AGENT_STREAM_H
+#ifndef CONTROLLER_REMOTE_AGENT_STREAM_H
+#define CONTROLLER_REMOTE_AGENT_STREAM_H
 
 #include <jansson.h>
 #include <uv.h>

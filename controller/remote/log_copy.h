@@ -4,8 +4,8 @@
  * In the attempt's own directory, under the names and with the limits that they have there: whoever
  * reads a log need not know where it was written.
  */
-#ifndef CONTROLLER_LOG_COPY_H
-#define CONTROLLER_LOG_COPY_H
+#ifndef CONTROLLER_REMOTE_LOG_COPY_H
+#define CONTROLLER_REMOTE_LOG_COPY_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_copy.c - see log_copy.h */
-#include "controller/log_copy.h"
+#include "controller/remote/log_copy.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sbatch.h - templates/slurm.sbatch filled in: what Slurm is given for one attempt */
-#ifndef CONTROLLER_SBATCH_H
-#define CONTROLLER_SBATCH_H
+#ifndef CONTROLLER_REMOTE_SBATCH_H
+#define CONTROLLER_REMOTE_SBATCH_H
 
 #include <jansson.h>
 #include <stddef.h>

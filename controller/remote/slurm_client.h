@@ -5,8 +5,8 @@
  * When it ends by itself (libslurm may), whoever waits is answered that Slurm
  * is away, and the next request starts another.
  */
-#ifndef CONTROLLER_SLURM_CLIENT_H
-#define CONTROLLER_SLURM_CLIENT_H
+#ifndef CONTROLLER_REMOTE_SLURM_CLIENT_H
+#define CONTROLLER_REMOTE_SLURM_CLIENT_H
 
 #include <jansson.h>
 #include <stdbool.h>

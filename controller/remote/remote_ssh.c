@@ -6,7 +6,7 @@
  * pauses that grow; training goes on meanwhile. What a link cannot reach for HOST_LOST_MS is lost
  * without proof: vanished().
  */
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "agent/os/log.h"
-#include "controller/agent_stream.h"
-#include "controller/link.h"
-#include "controller/log_copy.h"
+#include "controller/remote/agent_stream.h"
+#include "controller/remote/log_copy.h"
+#include "controller/remote/remote_link.h"
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
 

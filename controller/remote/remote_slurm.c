@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote_slurm.c - attempts in allocations of Slurm
  *
- *   look     which allocation has this attempt's comment (controller/sbatch.h)?
+ *   look     which allocation has this attempt's comment (controller/remote/sbatch.h)?
  *     none, and may_start    -> submit; the same comment never makes two
  *     pending                -> tell why, look again
  *     running                -> its agent calls, or is called through files, as soon as it has written
- *                               its name in the run directory (hearing.h); look again, also while it
+ *                               its name in the run directory (agent_channel.h); look again, also while it
  *                               speaks
  *     over, or forgotten     -> bury: fence, wait for the lock that the agent held, read the spool
  *                               to its end, lost
@@ -17,7 +17,7 @@
  * slurmctld has forgotten, and while slurmctld is away nothing is concluded at all.  A node that was
  * lost may go on computing unseen; there the fence ends the ranks (agent/os/run_dir.h).
  */
-#include "controller/remote.h"
+#include "controller/remote/remote.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -30,10 +30,10 @@
 #include "agent/os/identity.h"
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
-#include "controller/hearing.h"
-#include "controller/link.h"
-#include "controller/sbatch.h"
-#include "controller/slurm_client.h"
+#include "controller/remote/agent_channel.h"
+#include "controller/remote/remote_link.h"
+#include "controller/remote/sbatch.h"
+#include "controller/remote/slurm_client.h"
 #include "engine/contract/err.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reception.c - see reception.h */
-#include "controller/reception.h"
+/* agent_listener.c - see agent_listener.h */
+#include "controller/remote/agent_listener.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slurm_client.c - see slurm_client.h */
-#include "controller/slurm_client.h"
+#include "controller/remote/slurm_client.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reception.h - the port at which agents call that no controller can call (agent/wire/call_home.h)
+/* agent_listener.h - the port at which agents call that no controller can call
+ * (agent/wire/call_home.h)
  *
  * One port for all of them, chosen by the system, and open only while somebody is expected. For each
  * agent a key is drawn and left in its run directory, which nobody else may enter, in a file that nobody
@@ -8,8 +9,8 @@
  * They are told all addresses of this machine, or those that are named by `call_address` (config.h):
  * "10.0.0.1", "ib0", or several of such with commas between. With "none" they are not to call.
  */
-#ifndef CONTROLLER_RECEPTION_H
-#define CONTROLLER_RECEPTION_H
+#ifndef CONTROLLER_REMOTE_AGENT_LISTENER_H
+#define CONTROLLER_REMOTE_AGENT_LISTENER_H
 
 #include <uv.h>
 
