@@ -16,7 +16,7 @@
 
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
-#include "controller/attempt.h"
+#include "controller/attempt/job_attempt.h"
 #include "controller/base/home.h"
 #include "controller/effects.h"
 #include "controller/farewell.h"

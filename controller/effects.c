@@ -5,14 +5,14 @@
 #include <stdio.h>
 
 #include "agent/os/log.h"
-#include "controller/attempt.h"
+#include "controller/attempt/followers.h"
+#include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/job/job_store.h"
-#include "controller/members.h"
 #include "controller/nodes/fleet.h"
 #include "engine/contract/err.h"
 

@@ -2,7 +2,7 @@
 /* requests.c - see requests.h */
 #include "controller/requests.h"
 
-#include "controller/attempt.h"
+#include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
 #include "controller/http/server.h"
 #include "controller/intake.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_internal.h - the inside of an attempt, shared by attempt*.c only
+/* attempt_internal.h - the inside of an attempt, shared by job_attempt*.c only
  *
  * attempt.c (life, messages) calls attempt_nodes.c (other nodes), which calls attempt_launch.c (from
  * LAUNCH to a start), and all call attempt_effects.c (what the core wants done); none calls

@@ -67,13 +67,13 @@ struct job {
     char                heard[400];     /* by which way the agent is heard; "" = there is only one */
     bool                heard_badly;    /* and it is not the best one */
     char                absent[240];    /* what keeps a node from joining; "" = nothing */
-    struct members     *members;        /* the agents beside the one at `link` (members.h) */
+    struct members     *members;        /* the agents beside the one at `link` (followers.h) */
     struct sched_job    verdict;        /* why it waits */
 };
 
 /* From its canonical spec; not yet in the roster, nor stored. */
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
-void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (attempt.h) */
+void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
 
 /* Facts of an event that live beside the core: pulse, path of the checkpoint, nodes. For replay
  * too. */

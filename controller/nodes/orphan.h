@@ -14,7 +14,7 @@ struct attempt_row;
 struct daemon;
 struct remote;
 
-/* Remember node `node` (members.h) of the attempt, and call its host from now on. */
+/* Remember node `node` (followers.h) of the attempt, and call its host from now on. */
 void stray_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
                const char *host);
 

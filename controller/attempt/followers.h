@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* members.h - the agents of an attempt beside its head: those of its nodes 1, 2, ...
+/* followers.h - the agents of an attempt beside its head: those of its nodes 1, 2, ...
  *
  * The head, on node 0, speaks for the attempt; it is at job->link.  The controller starts the others
  * and tells them where the head is; from then on they obey the head (agent/nodes/leader.h) and say
@@ -9,8 +9,8 @@
  *
  * The door of the head is kept in memory only.  After a restart the head says it again.
  */
-#ifndef CONTROLLER_MEMBERS_H
-#define CONTROLLER_MEMBERS_H
+#ifndef CONTROLLER_ATTEMPT_FOLLOWERS_H
+#define CONTROLLER_ATTEMPT_FOLLOWERS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt.c - see attempt.h */
-#include "controller/attempt.h"
+/* job_attempt.c - see job_attempt.h */
+#include "controller/attempt/job_attempt.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -9,13 +9,13 @@
 
 #include "agent/os/log.h"
 #include "agent/wire/wire.h"
+#include "controller/attempt/followers.h"
+#include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
 #include "controller/job/checkpoint_duration.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
 #include "controller/job/job_store.h"
-#include "controller/launch.h"
-#include "controller/members.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
 #include "controller/nodes/placement.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - see launch.h */
-#include "controller/launch.h"
+#include "controller/attempt/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* members.c - see members.h */
-#include "controller/members.h"
+/* followers.c - see followers.h */
+#include "controller/attempt/followers.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -11,10 +11,10 @@
 
 #include "agent/os/log.h"
 #include "agent/os/run_dir.h"
+#include "controller/attempt/launch.h"
 #include "controller/base/daemon.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
-#include "controller/launch.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/orphan.h"
 #include "controller/remote/remote.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt.h - one live attempt of a job: what its agent says becomes inputs of the job */
-#ifndef CONTROLLER_ATTEMPT_H
-#define CONTROLLER_ATTEMPT_H
+/* job_attempt.h - one live attempt of a job: what its agent says becomes inputs of the job */
+#ifndef CONTROLLER_ATTEMPT_JOB_ATTEMPT_H
+#define CONTROLLER_ATTEMPT_JOB_ATTEMPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

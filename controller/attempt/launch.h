@@ -4,8 +4,8 @@
  * The head of an attempt learns what earlier attempts have learned, and has the secrets; the agents
  * beside it learn from it (agent/nodes/leader.h).
  */
-#ifndef CONTROLLER_LAUNCH_H
-#define CONTROLLER_LAUNCH_H
+#ifndef CONTROLLER_ATTEMPT_LAUNCH_H
+#define CONTROLLER_ATTEMPT_LAUNCH_H
 
 #include <jansson.h>
 
