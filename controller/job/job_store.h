@@ -25,7 +25,7 @@ struct job_told {
 int record_write(struct job *job, const struct job_core *was, const struct core_output *out,
                  const struct job_told *told, struct err *err);
 
-/* The rows of a new job, in the transaction that is open (intake.h). */
+/* The rows of a new job, in the transaction that is open (submit_batch.h). */
 int record_submit(struct job *job, const struct core_output *out, const char *yaml,
                   const char *canonical, struct err *err);
 

@@ -5,8 +5,8 @@
  * answers from what is known, request_follow.c also waits, request_nodes.c is about machines,
  * requests.c acts on a job that is there.
  */
-#ifndef CONTROLLER_REQUESTS_H
-#define CONTROLLER_REQUESTS_H
+#ifndef CONTROLLER_DAEMON_REQUESTS_H
+#define CONTROLLER_DAEMON_REQUESTS_H
 
 struct request;
 struct service;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.h - ROW of docs/API.md: a job as every answer shows it */
-#ifndef CONTROLLER_ROW_H
-#define CONTROLLER_ROW_H
+/* job_json.h - ROW of docs/API.md: a job as every answer shows it */
+#ifndef CONTROLLER_DAEMON_JOB_JSON_H
+#define CONTROLLER_DAEMON_JOB_JSON_H
 
 #include <jansson.h>
 #include <stdint.h>

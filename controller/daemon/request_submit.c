@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_submit.c - POST /v1/jobs and /retry: from a text to a job that is committed */
-#include "controller/intake.h"
+#include "controller/daemon/requests.h"
+#include "controller/daemon/submit_batch.h"
 #include "controller/nodes/fleet.h"
-#include "controller/requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/diagnostics.h"
+#include "controller/daemon/request_job.h"
+#include "controller/daemon/submission.h"
 #include "controller/http/server.h"
 #include "controller/job/job.h"
-#include "controller/order.h"
 #include "controller/remote/remote.h"
-#include "controller/request_job.h"
 #include "controller/spec/jobspec.h"
 #include "engine/contract/err.h"
 

@@ -4,8 +4,8 @@
  * Each job that is not done is put together from its events by the same code
  * that made it, then does again what its state asks for.
  */
-#ifndef CONTROLLER_REPLAY_H
-#define CONTROLLER_REPLAY_H
+#ifndef CONTROLLER_DAEMON_REPLAY_H
+#define CONTROLLER_DAEMON_REPLAY_H
 
 struct daemon;
 struct err;

@@ -4,11 +4,11 @@
 
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
+#include "controller/daemon/removal.h"
+#include "controller/daemon/request_job.h"
+#include "controller/daemon/requests.h"
 #include "controller/http/server.h"
 #include "controller/job/job_dir.h"
-#include "controller/removal.h"
-#include "controller/request_job.h"
-#include "controller/requests.h"
 #include "db/removed.h"
 #include "engine/contract/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* intake.c - see intake.h */
-#include "controller/intake.h"
+/* submit_batch.c - see submit_batch.h */
+#include "controller/daemon/submit_batch.h"
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* farewell.c - see farewell.h */
-#include "controller/farewell.h"
+/* final_ack.c - see final_ack.h */
+#include "controller/daemon/final_ack.h"
 
 #include <stdio.h>
 #include <stdlib.h>

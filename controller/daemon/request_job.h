@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_job.h - the job of a request: which one is meant, and the answer that shows it */
-#ifndef CONTROLLER_REQUEST_JOB_H
-#define CONTROLLER_REQUEST_JOB_H
+#ifndef CONTROLLER_DAEMON_REQUEST_JOB_H
+#define CONTROLLER_DAEMON_REQUEST_JOB_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c - see order.h */
-#include "controller/order.h"
+/* submission.c - see submission.h */
+#include "controller/daemon/submission.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
-#include "controller/intake.h"
+#include "controller/daemon/submit_batch.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/nodes/fleet.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_job.c - see request_job.h */
-#include "controller/request_job.h"
+#include "controller/daemon/request_job.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "controller/base/daemon.h"
+#include "controller/daemon/job_json.h"
+#include "controller/daemon/submit_batch.h"
 #include "controller/http/server.h"
-#include "controller/intake.h"
-#include "controller/row.h"
 #include "db/jobs.h"
 #include "engine/contract/err.h"
 

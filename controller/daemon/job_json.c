@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.c - see row.h */
-#include "controller/row.h"
+/* job_json.c - see job_json.h */
+#include "controller/daemon/job_json.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_follow.c - answers that may wait: events, logs, the end of a job */
-#include "controller/requests.h"
+#include "controller/daemon/requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include "agent/os/log_reader.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
+#include "controller/daemon/job_json.h"
+#include "controller/daemon/request_job.h"
 #include "controller/http/server.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
-#include "controller/request_job.h"
-#include "controller/row.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_show.c - what is known, without waiting: lists, one job, curves */
 #include "agent/core/goodput.h"
+#include "controller/daemon/requests.h"
 #include "controller/nodes/fleet.h"
-#include "controller/requests.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 #include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
+#include "controller/daemon/job_json.h"
+#include "controller/daemon/request_job.h"
+#include "controller/daemon/why.h"
 #include "controller/http/server.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_dir.h"
 #include "controller/remote/remote.h"
-#include "controller/request_job.h"
-#include "controller/row.h"
-#include "controller/why.h"
 #include "db/checkpoints.h"
 #include "db/events.h"
 #include "db/goodput_rows.h"

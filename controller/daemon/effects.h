@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* effects.h - what each effect does; each may be done twice */
-#ifndef CONTROLLER_EFFECTS_H
-#define CONTROLLER_EFFECTS_H
+#ifndef CONTROLLER_DAEMON_EFFECTS_H
+#define CONTROLLER_DAEMON_EFFECTS_H
 
 #include "controller/job/job_fsm.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c - see replay.h */
-#include "controller/replay.h"
+#include "controller/daemon/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
-#include "controller/effects.h"
+#include "controller/daemon/effects.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/nodes/fleet.h"

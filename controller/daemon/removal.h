@@ -10,8 +10,8 @@
  * chose is never touched, nor what lies on hosts (agent/attempt/host_cache.h tidies there).
  * They are removed beside the loop: a checkpoint may be large.
  */
-#ifndef CONTROLLER_REMOVAL_H
-#define CONTROLLER_REMOVAL_H
+#ifndef CONTROLLER_DAEMON_REMOVAL_H
+#define CONTROLLER_DAEMON_REMOVAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

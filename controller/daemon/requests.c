@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requests.c - see requests.h */
-#include "controller/requests.h"
+#include "controller/daemon/requests.h"
 
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/daemon.h"
+#include "controller/daemon/request_job.h"
+#include "controller/daemon/submit_batch.h"
 #include "controller/http/server.h"
-#include "controller/intake.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
-#include "controller/request_job.h"
 #include "engine/contract/err.h"
 
 /* The job of the path if it is not done. NULL: answered. */
@@ -122,6 +122,6 @@ static const struct route routes[] = {
     { NULL, NULL, NULL, NULL },
 };
 
-/* Many submits, one commit (intake.h). */
+/* Many submits, one commit (submit_batch.h). */
 const struct service requests = { .routes = routes, .gathers = request_submit,
                                   .settle = intake_flush };

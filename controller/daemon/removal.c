@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* removal.c - see removal.h */
-#include "controller/removal.h"
+#include "controller/daemon/removal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * Read from the stored events alone, so that it is the same story for a job
  * that runs and for one that ended last year.
  */
-#include "controller/why.h"
+#include "controller/daemon/why.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 #include "agent/os/buf.h"
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
+#include "controller/daemon/job_json.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/event_text.h"
 #include "controller/job/job.h"
 #include "controller/job/job_view.h"
-#include "controller/row.h"
 #include "db/events.h"
 #include "engine/contract/err.h"
 

@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 
 #include "controller/base/daemon.h"
+#include "controller/daemon/request_job.h"
+#include "controller/daemon/requests.h"
+#include "controller/daemon/submission.h"
+#include "controller/daemon/submit_batch.h"
 #include "controller/http/server.h"
-#include "controller/intake.h"
 #include "controller/job/event_text.h"
-#include "controller/order.h"
-#include "controller/request_job.h"
-#include "controller/requests.h"
 #include "controller/spec/spec_diagnostics.h"
 #include "controller/spec/spec_paths.h"
 #include "engine/contract/err.h"

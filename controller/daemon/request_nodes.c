@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_nodes.c - what is known of this machine and of the others, and what a person decides about them */
+#include "controller/daemon/requests.h"
 #include "controller/nodes/fleet.h"
-#include "controller/requests.h"
 
 #include <string.h>
 

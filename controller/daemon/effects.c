@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* effects.c - see effects.h */
-#include "controller/effects.h"
+#include "controller/daemon/effects.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.h - what is to become a job, however it was asked for: submit, retry, adopt */
-#ifndef CONTROLLER_ORDER_H
-#define CONTROLLER_ORDER_H
+/* submission.h - what is to become a job, however it was asked for: submit, retry, adopt */
+#ifndef CONTROLLER_DAEMON_SUBMISSION_H
+#define CONTROLLER_DAEMON_SUBMISSION_H
 
 #include <jansson.h>
 #include <stdbool.h>

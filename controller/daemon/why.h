@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* why.h - what happened to a job, as one paragraph with evidence */
-#ifndef CONTROLLER_WHY_H
-#define CONTROLLER_WHY_H
+#ifndef CONTROLLER_DAEMON_WHY_H
+#define CONTROLLER_DAEMON_WHY_H
 
 #include <jansson.h>
 #include <stdint.h>

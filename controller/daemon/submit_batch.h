@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* intake.h - many submits, one commit
+/* submit_batch.h - many submits, one commit
  *
  * What is submitted in one turn of the server goes into one transaction; it is
  * committed at the end of the turn and only then answered.  So a disk that
@@ -7,8 +7,8 @@
  * committed or none.  Nothing else is written while a batch is open: the
  * server flushes it before any other request is handled.
  */
-#ifndef CONTROLLER_INTAKE_H
-#define CONTROLLER_INTAKE_H
+#ifndef CONTROLLER_DAEMON_SUBMIT_BATCH_H
+#define CONTROLLER_DAEMON_SUBMIT_BATCH_H
 
 #include <jansson.h>
 #include <stdbool.h>
