@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "controller/base/home.h"
-#include "controller/command.h"
-#include "controller/output.h"
+#include "controller/cli/command.h"
+#include "controller/cli/output.h"
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 

@@ -20,7 +20,7 @@
 #include "controller/base/client.h"
 #include "controller/base/diagnostics.h"
 #include "controller/base/home.h"
-#include "controller/job_select.h"
+#include "controller/cli/job_select.h"
 #include "engine/contract/err.h"
 
 /* What is sent back, "STATUS\nBODY", a connection each; NULL hangs up. What was asked is kept. */

@@ -13,8 +13,8 @@
 
 #include "controller/base/table.h"
 #include "controller/base/terminal.h"
+#include "controller/cli/progress_line.h"
 #include "controller/job/job_view.h"
-#include "controller/progress_line.h"
 
 static const struct {
     bool        utf8;

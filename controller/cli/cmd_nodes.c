@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_nodes.c - jobctl nodes: the machines that jobs can run on, and are they fit for it? */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/os/buf.h"
+#include "agent/plan/plan.h"
+#include "controller/base/client.h"
+#include "controller/base/program.h"
+#include "controller/base/table.h"
+#include "controller/cli/command.h"
+#include "controller/cli/output.h"
+#include "controller/spec/config.h"
+#include "controller/spec/host_groups.h"
+
+static const struct option_row options[] = {
+    {"reason", 0, OPTION_TEXT, "TEXT", "of drain: why; shown wherever a job waits for the node"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+enum { CELL = 300, COLUMNS = 5, TEST_COLUMNS = 2 };
+
+struct cells {
+    char        (*text)[CELL];
+    const char **list;
+    int          columns;
+};
+
+static int cells_make(struct cells *c, int rows, int columns, struct err *err)
+{
+    const size_t n = (size_t)rows * (size_t)columns + 1;
+    *c = (struct cells){.text = calloc(n, sizeof(*c->text)), .list = calloc(n, sizeof(*c->list)),
+                        .columns = columns};
+    for (size_t i = 0; c->text && c->list && i < n; i++)
+        c->list[i] = c->text[i];
+    return c->text && c->list ? 0
+           : err_set(err, ERR_MEMORY, "out of memory while drawing %d nodes", rows);
+}
+
+static char *cell(const struct cells *c, int row, int column)
+{
+    return c->text[row * c->columns + column];
+}
+
+static void cells_free(struct cells *c)
+{
+    free(c->text);
+    free(c->list);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+/* ---- jobctl nodes ---- */
+
+static void note(char *out, size_t size, const json_t *node)
+{
+    const json_t *job = json_object_get(node, "job"), *group;
+    const char *drained = json_string_value(json_object_get(node, "drained"));
+    size_t at = 0, i;
+    out[0] = 0;
+    if (json_is_integer(job))
+        at = (size_t)snprintf(out, size, "job %lld", (long long)json_integer_value(job));
+    else if (!drained)
+        at = (size_t)snprintf(out, size, "%.200s", text_of(node, "error"));
+    if (drained && drained[0])
+        at += (size_t)snprintf(out + at, size - at, "%s%.160s", at ? ", " : "", drained);
+    json_array_foreach (json_object_get(node, "groups"), i, group)
+        if (at + 80 < size)
+            at += (size_t)snprintf(out + at, size - at, "%s@%.64s", at ? ", " : "",
+                                   json_string_value(group));
+}
+
+static void fill(const struct cells *c, int r, const json_t *node)
+{
+    const json_t *cpus = json_object_get(node, "cpus");
+    snprintf(cell(c, r, 0), CELL, "%s", text_of(node, "name"));
+    snprintf(cell(c, r, 1), CELL, "%s", text_of(node, "state"));
+    snprintf(cell(c, r, 2), CELL, "-");
+    snprintf(cell(c, r, 3), CELL, "-");
+    if (json_is_integer(cpus)) {
+        snprintf(cell(c, r, 2), CELL, "%lld of %lld",
+                 (long long)json_integer_value(json_object_get(node, "cpus_free")),
+                 (long long)json_integer_value(cpus));
+        snprintf(cell(c, r, 3), CELL, "%zu", json_array_size(json_object_get(node, "gpus")));
+    }
+    note(cell(c, r, 4), CELL, node);
+}
+
+static json_t *node_of(json_t *nodes, const char *name)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach (nodes, i, node)
+        if (strcmp(text_of(node, "name"), name) == 0)
+            return node;
+    node = json_pack("{s:s, s:s, s:n, s:[]}", "name", name, "state", "new", "cpus", "gpus");
+    json_array_append_new(nodes, node);
+    return node;
+}
+
+/* The groups of the user's configuration, and hosts that only they name. */
+static int add_groups(json_t *nodes, struct err *err)
+{
+    struct config config;
+    json_t *hosts, *host;
+    const char *group;
+    size_t i;
+    if (config_load(&config, err) < 0)
+        return -1;
+    json_object_foreach (config.groups, group, hosts)
+        json_array_foreach (hosts, i, host) {
+            json_t *node = node_of(nodes, json_string_value(host));
+            if (!json_object_get(node, "groups"))
+                json_object_set_new(node, "groups", json_array());
+            json_array_append_new(json_object_get(node, "groups"), json_string(group));
+        }
+    config_fini(&config);
+    return 0;
+}
+
+static int print(struct call *call, const json_t *nodes)
+{
+    static const struct table_column columns[COLUMNS] = {
+        {"NODE", false, 0}, {"STATE", false, 0}, {"CPUS FREE", true, 0}, {"GPUS", true, 1},
+        {"NOTE", false, TABLE_BELOW}};
+    struct cells c;
+    int rows = (int)json_array_size(nodes);
+    int rc = cells_make(&c, rows, COLUMNS, &call->err);
+    for (int r = 0; rc == 0 && r < rows; r++)
+        fill(&c, r, json_array_get(nodes, (size_t)r));
+    if (rc == 0)
+        table_print(&call->out, columns, COLUMNS, c.list, NULL, rows);
+    cells_free(&c);
+    return rc;
+}
+
+static int list(struct call *call)
+{
+    struct client *c;
+    json_t *answer = NULL;
+    int rc = -1;
+    if (client_open(&c, true, &call->err) == 0) {
+        rc = client_get(c, &answer, &call->err, "/v1/nodes");
+        client_close(c);
+    }
+    if (rc == 0)
+        rc = add_groups(json_object_get(answer, "nodes"), &call->err);
+    if (rc == 0 && call->json)
+        output_json(call, json_incref(answer));
+    else if (rc == 0)
+        rc = print(call, json_object_get(answer, "nodes"));
+    json_decref(answer);
+    return rc;
+}
+
+/* ---- jobctl nodes add, drain, resume, remove ---- */
+
+/* The job that is on it; 0: none. */
+static long long job_on(const json_t *nodes, const char *name)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach (nodes, i, node)
+        if (strcmp(text_of(node, "name"), name) == 0)
+            return (long long)json_integer_value(json_object_get(node, "job"));
+    return 0;
+}
+
+static bool is_listed(const json_t *nodes, const char *name)
+{
+    size_t i;
+    const json_t *node;
+    json_array_foreach (nodes, i, node)
+        if (strcmp(text_of(node, "name"), name) == 0)
+            return true;
+    return false;
+}
+
+/* What has become of a node; `before` and `after`: the nodes as they were and are. */
+static void say(FILE *out, const char *action, const char *name, const json_t *before, const json_t *after)
+{
+    const long long job = job_on(after, name);
+    if (strcmp(action, "add") == 0)
+        fprintf(out, "%s is listed; `jobctl nodes test %s` tries it\n", name, name);
+    else if (strcmp(action, "resume") == 0)
+        fprintf(out, "%s may have jobs again\n", name);
+    else if (strcmp(action, "remove") == 0)
+        fprintf(out, "%s is forgotten\n", name);
+    else if (job > 0)
+        fprintf(out, "%s keeps job %lld and gets no other, until `jobctl nodes resume %s`\n", name, job, name);
+    else
+        fprintf(out, "%s gets no jobs, until `jobctl nodes resume %s`%s\n", name, name,
+                is_listed(before, name) ? "" : "; it was not known here: is the name right?");
+}
+
+static int tell_daemon(struct call *call, const char *action, const json_t *names, const char *reason)
+{
+    struct client *c;
+    json_t *name;
+    size_t i;
+    if (client_open(&c, true, &call->err) < 0)
+        return -1;
+    json_t *before = NULL, *answer = NULL;
+    int rc = client_get(c, &before, &call->err, "/v1/nodes");
+    if (rc == 0)
+        rc = add_groups(json_object_get(before, "nodes"), &call->err);
+    json_array_foreach (names, i, name) {
+        json_t *body = json_pack("{s:s, s:O, s:s}", "action", action, "name", name,
+                                                 "reason", reason ? reason : "");
+        if (rc == 0) {
+            json_decref(answer);
+            answer = NULL;
+            rc = client_post(c, &answer, "/v1/nodes", body, &call->err);
+        }
+        json_decref(body);
+        if (rc == 0 && !call->json)
+            say(call->out.file, action, json_string_value(name), json_object_get(before, "nodes"),
+                json_object_get(answer, "nodes"));
+    }
+    client_close(c);
+    if (rc == 0 && call->json)
+        output_json(call, json_incref(answer));
+    json_decref(before);
+    json_decref(answer);
+    return rc;
+}
+
+/* The words after the action, groups among them replaced by their hosts. */
+static json_t *names_of(const struct options *o, struct err *err)
+{
+    json_t *names = json_array();
+    for (int i = 1; i < o->nargs; i++)
+        json_array_append_new(names, json_string(o->args[i]));
+    if (host_groups_expand(names, err) == 0)
+        return names;
+    json_decref(names);
+    return NULL;
+}
+
+/* ---- jobctl nodes test ---- */
+
+/* From here, without the daemon: whoever asks sees what ssh sees. */
+static json_t *ask(const char *host, struct err *err)
+{
+    const char *const words[] = {"test", host, NULL};
+    struct buf out = {0};
+    int status = 0;
+    json_t *answer = NULL;
+    if (program_run("jobctl-ssh", words, &out, &status, err) == 0) {
+        answer = json_loadb(out.data ? out.data : "", out.size, 0, NULL);
+        if (!answer)    /* it has said why on stderr, or not even that */
+            answer = json_pack("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again", 1, "text",
+                               "did not answer in time");
+    }
+    buf_fini(&out);
+    return answer;
+}
+
+static void tell(char *out, size_t size, const json_t *answer)
+{
+    const json_t *facts = json_object_get(answer, "facts");
+    if (!json_is_true(json_object_get(answer, "ok"))) {
+        snprintf(out, size, "%s", text_of(answer, "text"));
+        return;
+    }
+    const json_t *gpus = json_object_get(facts, "gpus");
+    const char *model = text_of(json_array_get(gpus, 0), "name");
+    snprintf(out, size, "ok in %.1f s: %lld GPUs%s%s, as %s",
+             (double)json_integer_value(json_object_get(answer, "ms")) / 1000,
+             (long long)plan_count_gpus(facts), model[0] ? " " : "", model,
+             text_of(facts, "hostname"));
+}
+
+static int test(struct call *call, const json_t *hosts)
+{
+    static const struct table_column columns[TEST_COLUMNS] = {{"HOST", false, 0},
+                                                               {"ANSWER", false, TABLE_BELOW}};
+    struct cells c;
+    const int n = (int)json_array_size(hosts);
+    json_t *all = json_array();
+    int bad = 0, rc = cells_make(&c, n, TEST_COLUMNS, &call->err);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        const char *host = json_string_value(json_array_get(hosts, (size_t)i));
+        json_t *answer = ask(host, &call->err);
+        rc = answer ? 0 : -1;
+        bad += !json_is_true(json_object_get(answer, "ok"));
+        snprintf(cell(&c, i, 0), CELL, "%s", host);
+        tell(cell(&c, i, 1), CELL, answer);
+        json_array_append_new(all, answer);
+    }
+    if (rc == 0 && call->json)
+        output_json(call, json_pack("{s:O}", "hosts", all));
+    else if (rc == 0)
+        table_print(&call->out, columns, TEST_COLUMNS, c.list, NULL, n);
+    json_decref(all);
+    cells_free(&c);
+    return rc < 0 ? -1 : bad ? 1 : 0;
+}
+
+static int run(struct call *call)
+{
+    static const char *const actions[] = {"add", "drain", "resume", "remove", "test"};
+    const struct options *o = &call->options;
+    const char *reason = options_text(o, "reason");
+    size_t action = 0, n = sizeof(actions) / sizeof(actions[0]);
+    if (o->nargs == 0 || (o->nargs == 1 && strcmp(o->args[0], "list") == 0))
+        return list(call);
+    while (action < n && strcmp(o->args[0], actions[action]) != 0)
+        action++;
+    if (action == n || o->nargs < 2)
+        return err_set(&call->err, ERR_USAGE, "nodes: expected `jobctl nodes`, or `jobctl nodes "
+                       "test|add|drain|resume|remove HOST...`, not \"%.40s\"%s", o->args[0],
+                       action == n ? "" : " without a host");
+    if (reason && strcmp(o->args[0], "drain") != 0)
+        return err_set(&call->err, ERR_USAGE, "--reason is for `jobctl nodes drain` alone");
+    json_t *names = names_of(o, &call->err);
+    if (!names)
+        return -1;
+    int rc = strcmp(o->args[0], "test") == 0 ? test(call, names)
+                                             : tell_daemon(call, o->args[0], names, reason);
+    json_decref(names);
+    return rc;
+}
+
+const struct command cmd_nodes = {
+    .name = "nodes", .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
+    .summary = "the machines that jobs can run on: what of them is free, and may they have jobs",
+    .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, sends the programs and says "
+            "what each has, or what must be put right first (exit code 1). A drained node keeps the "
+            "job that is on it and gets no other: `jobctl nodes drain HOST --reason TEXT`, undone by "
+            "`resume`, which also forgets its failures. `add` lists a host that no job was on yet, "
+            "`remove` forgets one. @GROUP is a group of hosts of ~/.config/jobctl/config.yaml.",
+    .options = options, .run = run,
+};

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_plan.c - jobctl plan: what would happen on this machine, and why, without submitting
+ *
+ * The daemon checks the spec; jobctl-agent decides ranks, devices and
+ * environment; jobctl-train counts memory and batches.  Each is asked, nothing
+ * is decided here.  Of a job it is the plan that its newest attempt had.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/os/buf.h"
+#include "agent/plan/plan.h"
+#include "controller/base/client.h"
+#include "controller/base/home.h"
+#include "controller/base/program.h"
+#include "controller/cli/command.h"
+#include "controller/cli/output.h"
+#include "controller/cli/plan_hosts.h"
+#include "controller/cli/spec_file.h"
+#include "controller/job/job_view.h"
+#include "controller/remote/remote.h"
+
+static const struct option_row options[] = {
+    {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
+    {"gpu-memory", 0, OPTION_TEXT, "GIB,...", "plan memory for GPUs of so many GiB: 80,15:fp32"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+/* What a program of ours says about the spec: JSON with --json, else its own words as one text. */
+static int ask_program(struct call *call, json_t **answer, const char *program,
+                       const char *const *words, const char *spec_path)
+{
+    const char *argv[10];
+    int n = 0, status = 0;
+    struct buf out;
+    json_error_t why;
+    buf_init(&out);
+    for (; *words; words++)
+        argv[n++] = *words;
+    argv[n++] = spec_path;
+    argv[n] = NULL;
+    int rc = program_run(program, argv, &out, &status, &call->err);
+    memset(&why, 0, sizeof(why));
+    if (rc == 0 && !call->json)
+        *answer = json_stringn(out.data ? out.data : "", out.size);
+    else
+        *answer = rc == 0 ? json_loadb(out.data ? out.data : "", out.size, 0, &why) : NULL;
+    buf_fini(&out);
+    if (rc == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+        json_decref(*answer);
+        *answer = NULL;
+        return err_set(&call->err, WIFEXITED(status) && WEXITSTATUS(status) < 70 ? ERR_USAGE
+                       : ERR_SYSTEM, "%s refuses this spec; its reason stands above", program);
+    }
+    if (rc == 0 && !*answer)
+        return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program,
+                       why.text);
+    return rc;
+}
+
+static int ask_all(struct call *call, json_t *plan)
+{
+    static const char *const text_words[] = {"plan", "--spec", NULL};
+    static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
+    const char *const *words = call->json ? json_words : text_words;
+    /* what was tried of the GPUs is kept there (agent/plan/probe_cache.h) */
+    char home[PROGRAM_PATH];
+    const char *const agent_words[] = {"plan", "--state", home, call->json ? "--json" : "--spec",
+                                       call->json ? "--spec" : NULL, NULL};
+    const char *gpus = options_text(&call->options, "gpu-memory");
+    const char *const card_words[] = {"plan", "--gpu-memory", gpus, call->json ? "--json" : "--spec",
+                                      call->json ? "--spec" : NULL, NULL};
+    const json_t *spec = json_object_get(plan, "spec");
+    json_t *answer;
+    char path[PROGRAM_PATH];
+    if (home_dir(home, sizeof(home), &call->err) < 0 ||
+        program_spec_file(path, spec, &call->err) < 0)
+        return -1;
+    int rc = 0;
+    if (remote_of_spec(spec) == &remote_local &&
+        (rc = ask_program(call, &answer, "jobctl-agent", agent_words, path)) == 0)
+        json_object_set_new(plan, "launch", answer);
+    if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
+        (rc = ask_program(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
+        json_object_set_new(plan, "train", answer);
+    unlink(path);
+    return rc;
+}
+
+static void print(struct call *call, const json_t *plan)
+{
+    const char *gpus = options_text(&call->options, "gpu-memory");
+    const struct terminal *t = &call->out;
+    const char *launch = json_string_value(json_object_get(plan, "launch"));
+    const char *train = json_string_value(json_object_get(plan, "train"));
+    size_t i;
+    json_t *note;
+    json_array_foreach (json_object_get(plan, "notes"), i, note) {
+        const char *said = json_string_value(note);
+        if (said && !(launch && strstr(launch, said)))  /* the launch plan tells it in its place */
+            fprintf(t->file, "note: %s\n", said);
+    }
+    if (train && !launch && !gpus && json_integer_value(json_object_get(json_object_get(json_object_get(
+                                         plan, "spec"), "resources"), "gpus")) > 0)
+        fprintf(t->file, "note: memory and batch.micro are told of this machine; --gpu-memory 80 tells them "
+                "of GPUs of 80 GiB\n");
+    fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
+}
+
+/* Of a job, and what NCCL has made of it. */
+static int show(struct call *call, const char *job)
+{
+    char nccl[800];
+    json_t *answer;
+    if (options_has(&call->options, "set") || options_has(&call->options, "gpu-memory"))
+        return err_set(&call->err, ERR_USAGE, "--set and --gpu-memory change the plan of a spec in a "
+                       "file; %.80s is none", job);
+    if (client_ask_job(&answer, job, "?plan=1", &call->err) < 0)
+        return -1;
+    const json_t *plan = json_object_get(answer, "plan"), *attempts = json_object_get(answer, "attempts");
+    const json_t *newest = NULL;
+    for (size_t i = json_array_size(attempts); !newest && i-- > 0;)
+        newest = json_object_get(json_array_get(attempts, i), "plan");
+    job_view_nccl(nccl, sizeof(nccl), newest);
+    int rc = plan ? 0 : err_set(&call->err, ERR_CONFLICT, "job %.80s has no plan yet: none of its attempts has "
+                                "begun", job);
+    if (rc == 0 && call->json) {
+        output_json(call, json_pack("{s:O, s:O?}", "plan", plan, "nccl", json_object_get(newest, "nccl")));
+    } else if (rc == 0) {
+        plan_print(call->out.file, plan);
+        if (nccl[0])
+            fprintf(call->out.file, "NCCL: %s\n", nccl);
+    }
+    json_decref(answer);
+    return rc;
+}
+
+/* Of launch: ssh, from what its hosts have now. */
+static int show_hosts(struct call *call, const json_t *spec)
+{
+    if (options_has(&call->options, "gpu-memory"))
+        return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for GPUs that are nowhere, and this job has "
+                       "hosts: add --set launch=local --set 'hosts=[]'");
+    json_t *answer = plan_hosts(spec, call->json, &call->err), *note;
+    size_t i;
+    if (!answer)
+        return -1;
+    if (call->json) {
+        output_json(call, answer);
+        return 0;
+    }
+    json_array_foreach (json_object_get(answer, "notes"), i, note)
+        fprintf(call->out.file, "note: %s\n", json_string_value(note));
+    plan_print(call->out.file, json_object_get(answer, "plan"));
+    const char *train = json_string_value(json_object_get(answer, "train"));
+    fprintf(call->out.file, "%s", train ? train : "");
+    json_decref(answer);
+    return 0;
+}
+
+static int run(struct call *call)
+{
+    const struct options *o = &call->options;
+    if (strcmp(o->args[0], "-") != 0 && access(o->args[0], F_OK) < 0 && !strchr(o->args[0], '.') &&
+        !strchr(o->args[0], '/'))
+        return show(call, o->args[0]);
+    json_t *request = NULL, *plan = NULL, *spec = NULL;
+    struct client *c = NULL;
+    int rc = -1;
+    if (spec_file_request(call, o->args[0], o->list, o->nlist, &request, &spec) < 0)
+        return -1;
+    const bool elsewhere = remote_of_spec(spec) == &remote_ssh;
+    if (elsewhere)
+        rc = show_hosts(call, spec);
+    json_decref(spec);
+    if (elsewhere) {
+        json_decref(request);
+        return rc;
+    }
+    json_object_set_new(request, "dry_run", json_true());
+    if (client_open(&c, true, &call->err) == 0 &&
+        spec_file_post(call, c, &plan, request) == 0)
+        rc = ask_all(call, plan);
+    if (rc == 0 && call->json) {
+        output_json(call, json_incref(plan));
+    } else if (rc == 0) {
+        print(call, plan);
+    }
+    client_close(c);
+    json_decref(plan);
+    json_decref(request);
+    return rc;
+}
+
+const struct command cmd_plan = {
+    .name = "plan", .args = ARGS_FILE_OR_JOB,
+    .summary = "what submit would do with a spec on this machine, and why; or what a job's plan was",
+    .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
+            "with its reason. Nothing is submitted. Of a JOB it is the plan of its newest attempt, and "
+            "whether NCCL connects as it predicted. With launch: ssh it is made from what the job's hosts "
+            "have now.",
+    .options = options, .run = run,
+};

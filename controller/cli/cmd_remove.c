@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_remove.c - jobctl remove, jobctl prune: forget jobs that are done
+ *
+ * The daemon says of each job what would go and what would stay, and does it.
+ * prune asks it about all that are old enough, tells the answers, and begins
+ * only then: with what it has told, and nothing else.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "controller/base/client.h"
+#include "controller/cli/command.h"
+#include "controller/cli/job_select.h"
+#include "controller/cli/output.h"
+#include "controller/job/job_view.h"
+
+enum { PAGE = 1000, USUAL_AGE_S = 30 * 86400 };
+
+#define OPTION_CHECKPOINTS \
+    {"checkpoints", 0, OPTION_FLAG, NULL, "and the checkpoints in the job's own directory"}
+#define OPTION_DRY_RUN \
+    {"dry-run", 0, OPTION_FLAG, NULL, "only say what would go, and how much it takes"}
+
+static const struct option_row remove_options[] = {
+    OPTION_CHECKPOINTS,
+    OPTION_DRY_RUN,
+    OPTION_QUIET,
+    OPTION_JSON,
+    {.name = NULL},
+};
+static const struct option_row prune_options[] = {
+    {"older-than", 0, OPTION_DURATION, "TIME",
+     "those that ended longer ago; 30d unless --keep is given"},
+    {"keep", 0, OPTION_COUNT, "N", "all but the newest N"},
+    {"result", 0, OPTION_TEXT, "RESULT", "only those that succeeded, failed, or were cancelled"},
+    OPTION_CHECKPOINTS,
+    OPTION_DRY_RUN,
+    {"yes", 'y', OPTION_FLAG, NULL, "do not ask"},
+    OPTION_QUIET,
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+/* POST .../remove; the answer is a new reference, or NULL. */
+static json_t *ask(struct call *call, struct client *c, const json_t *row, bool dry_run,
+                   struct err *err)
+{
+    char path[64];
+    json_t *answer;
+    json_t *body = json_pack("{s:b, s:b}", "checkpoints",
+                             (int)options_has(&call->options, "checkpoints"), "dry_run",
+                             (int)dry_run);
+    snprintf(path, sizeof(path), "/v1/jobs/%lld/remove",
+             (long long)json_integer_value(json_object_get(row, "id")));
+    client_post(c, &answer, path, body, err);
+    json_decref(body);
+    json_object_del(answer, "schema");
+    return answer;
+}
+
+static long long bytes_of(const json_t *object)
+{
+    return (long long)json_integer_value(json_object_get(object, "bytes"));
+}
+
+/* All that goes with it. */
+static long long gone(const json_t *answer)
+{
+    const json_t *checkpoints = json_object_get(answer, "checkpoints");
+    return bytes_of(answer) +
+           (json_is_false(json_object_get(checkpoints, "kept")) ? bytes_of(checkpoints) : 0);
+}
+
+static void say(struct call *call, const json_t *answer, bool dry_run)
+{
+    char title[JOB_CELL], size[32];
+    const json_t *checkpoints = json_object_get(answer, "checkpoints");
+    const char *dir = json_string_value(json_object_get(checkpoints, "dir"));
+    FILE *out = call->out.file;
+    if (call->json)
+        return;
+    if (options_has(&call->options, "quiet")) {
+        fprintf(out, "%lld\n", (long long)json_integer_value(json_object_get(answer, "id")));
+        return;
+    }
+    job_view_title(title, sizeof(title), answer);
+    job_view_bytes(size, sizeof(size), bytes_of(answer));
+    fprintf(out, "%s %s: %s in %s\n", title, dry_run ? "would be removed" : "is removed", size,
+            json_string_value(json_object_get(answer, "dir")));
+    if (json_is_true(json_object_get(answer, "pending")))
+        fprintf(out, "  some of its files could not be removed; daemon.log says why\n");
+    if (!dir)
+        return;
+    size[0] = '\0';
+    if (json_is_integer(json_object_get(checkpoints, "bytes"))) {
+        snprintf(size, sizeof(size), ": ");
+        job_view_bytes(size + 2, sizeof(size) - 2, bytes_of(checkpoints));
+    }
+    fprintf(out, "  its checkpoints %s %s%s\n",
+            json_is_true(json_object_get(checkpoints, "kept")) ? "stay in" : "go, too: those in", dir,
+            size);
+}
+
+static void say_sum(struct call *call, const json_t *answers, bool dry_run)
+{
+    char size[32];
+    long long bytes = 0;
+    size_t i;
+    json_t *one;
+    json_array_foreach (answers, i, one)
+        bytes += gone(one);
+    job_view_bytes(size, sizeof(size), bytes);
+    if (!call->json && !options_has(&call->options, "quiet"))
+        fprintf(call->out.file, "%zu job%s%s, %s\n", i, i == 1 ? "" : "s",
+                dry_run ? "" : " removed", size);
+}
+
+static void print_json(struct call *call, json_t *jobs, json_t *stay, bool dry_run)
+{
+    if (call->json)
+        output_json(call, json_pack("{s:O, s:O, s:b}", "jobs", jobs, "stay", stay, "dry_run",
+                                    (int)dry_run));
+}
+
+/* Each of `rows`. Those that may not go are in `stay`, with the sentence that says why, and the
+ * first of these is *err. */
+static json_t *ask_all(struct call *call, struct client *c, const json_t *rows, bool dry_run,
+                       bool silent, json_t *stay, struct err *err)
+{
+    json_t *answers = json_array(), *row;
+    size_t i;
+    json_array_foreach (rows, i, row) {
+        struct err why = {.code = ERR_NONE};
+        json_t *answer = ask(call, c, row, dry_run, &why);
+        if (answer) {
+            if (!silent)
+                say(call, answer, dry_run);
+            json_array_append_new(answers, answer);
+            continue;
+        }
+        err_set(err, why.code, "%s", why.text);
+        json_array_append_new(stay, json_pack("{s:O, s:O, s:s}", "id", json_object_get(row, "id"),
+                                              "name", json_object_get(row, "name"), "text",
+                                              why.text));
+    }
+    return answers;
+}
+
+/* Those that were named and may not go, after the first of them, which is call->err. */
+static void say_others(struct call *call, const json_t *stay)
+{
+    for (size_t i = 1; i < json_array_size(stay) && !call->json; i++)
+        fprintf(stderr, "jobctl: %s\n",
+                json_string_value(json_object_get(json_array_get(stay, i), "text")));
+}
+
+static int remove_named(struct call *call)
+{
+    struct client *c;
+    json_t *rows = NULL, *answers = NULL, *stay = json_array();
+    const bool dry_run = options_has(&call->options, "dry-run");
+    int rc = -1;
+    if (client_open(&c, true, &call->err) == 0 &&
+        job_select(c, &rows, call->options.nargs, call->options.args, &call->err) == 0) {
+        answers = ask_all(call, c, rows, dry_run, false, stay, &call->err);
+        if (json_array_size(answers) > 1)
+            say_sum(call, answers, dry_run);
+        say_others(call, stay);
+        if (call->err.code == ERR_NONE)
+            print_json(call, answers, stay, dry_run);
+        rc = call->err.code == ERR_NONE ? 0 : -1;
+    }
+    client_close(c);
+    json_decref(rows);
+    json_decref(answers);
+    json_decref(stay);
+    return rc;
+}
+
+/* ---- prune ---- */
+
+struct wanted {
+    double      before;     /* seconds since 1970: those that ended earlier */
+    long long   keep;       /* so many of the newest are left out */
+    const char *result;     /* or NULL */
+};
+
+static int read_wanted(struct call *call, struct wanted *w)
+{
+    const struct options *o = &call->options;
+    const double usual = options_has(o, "keep") ? 0 : USUAL_AGE_S;
+    *w = (struct wanted){.before = (double)time(NULL) + 1 - options_seconds(o, "older-than", usual),
+                         .keep = options_count(o, "keep", 0), .result = options_text(o, "result")};
+    if (w->result && strcmp(w->result, "succeeded") != 0 && strcmp(w->result, "failed") != 0 &&
+        strcmp(w->result, "cancelled") != 0)
+        return err_set(&call->err, ERR_USAGE, "--result: \"%.40s\" is none of succeeded, failed and "
+                       "cancelled", w->result);
+    return 0;
+}
+
+static bool fits(struct wanted *w, const json_t *row)
+{
+    const char *result = json_string_value(json_object_get(row, "result"));
+    const char *ended = json_string_value(json_object_get(row, "ended_at"));
+    if (!result || !ended || (w->result && strcmp(w->result, result) != 0))
+        return false;
+    return w->keep-- <= 0 && job_view_time(ended) < w->before;
+}
+
+/* The rows of all jobs that fit, newest first. */
+static json_t *find(struct call *call, struct client *c, struct wanted *w)
+{
+    json_t *found = json_array(), *answer, *row;
+    long long before = 0;
+    size_t n = PAGE, i;
+    while (n == PAGE) {
+        if (client_get(c, &answer, &call->err, "/v1/jobs?all=1&limit=%d&before=%lld", PAGE,
+                       before) < 0) {
+            json_decref(found);
+            return NULL;
+        }
+        const json_t *jobs = json_object_get(answer, "jobs");
+        n = json_array_size(jobs);
+        json_array_foreach (jobs, i, row) {
+            before = (long long)json_integer_value(json_object_get(row, "id"));
+            if (fits(w, row))
+                json_array_append(found, row);
+        }
+        json_decref(answer);
+    }
+    return found;
+}
+
+/* 1: go on. */
+static int confirm(struct call *call)
+{
+    char line[16];
+    if (options_has(&call->options, "yes"))
+        return 1;
+    if (!isatty(STDIN_FILENO) || call->json)
+        return err_set(&call->err, ERR_USAGE, "prune asks before it removes, and there is nobody to "
+                       "ask: add --yes, or --dry-run to only look");
+    fflush(call->out.file);
+    fprintf(stderr, "Remove them? [y/N] ");
+    if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
+        return 1;
+    fprintf(call->out.file, "Nothing is removed.\n");
+    return 0;
+}
+
+static void say_stay(struct call *call, const json_t *stay)
+{
+    size_t i;
+    json_t *one;
+    if (call->json || options_has(&call->options, "quiet"))
+        return;
+    json_array_foreach (stay, i, one)
+        fprintf(call->out.file, "stays: %s\n", json_string_value(json_object_get(one, "text")));
+}
+
+/* First what would go, then, if that is wanted, the same jobs for good; each is told once. */
+static int prune_rows(struct call *call, struct client *c, const json_t *rows)
+{
+    const bool dry_run = options_has(&call->options, "dry-run");
+    const bool quiet = options_has(&call->options, "quiet");
+    const bool later = !dry_run && (quiet || options_has(&call->options, "yes"));
+    struct err ignored = {.code = ERR_NONE};
+    json_t *stay = json_array(), *plan = ask_all(call, c, rows, true, later, stay, &ignored);
+    int go = json_array_size(plan) == 0 || dry_run ? 0 : 1;
+    say_stay(call, stay);
+    if (json_array_size(plan) == 0 && !call->json && !quiet)
+        fprintf(call->out.file, "No job is to be removed.\n");
+    else if (!later)
+        say_sum(call, plan, true);
+    if (go)
+        go = confirm(call);
+    if (go > 0) {
+        json_t *answers = ask_all(call, c, plan, false, !later, stay, &ignored);
+        say_sum(call, answers, false);
+        json_decref(plan);
+        plan = answers;
+    }
+    if (go >= 0)
+        print_json(call, plan, stay, dry_run);
+    json_decref(plan);
+    json_decref(stay);
+    return go < 0 ? -1 : 0;
+}
+
+static int prune(struct call *call)
+{
+    struct client *c = NULL;
+    struct wanted w;
+    json_t *rows = NULL;
+    int rc = -1;
+    if (read_wanted(call, &w) == 0 && client_open(&c, true, &call->err) == 0 &&
+        (rows = find(call, c, &w)))
+        rc = prune_rows(call, c, rows);
+    client_close(c);
+    json_decref(rows);
+    return rc;
+}
+
+const struct command cmd_remove = {
+    .name = "remove", .aliases = "rm", .args = ARGS_JOBS,
+    .summary = "forget jobs that are done, with their files",
+    .help = "What the daemon knows of the job goes, and its directory with its logs. Its checkpoints "
+            "stay, and it is said where, unless --checkpoints is given; and a checkpoint.dir or mirror "
+            "that the spec names is never touched. A job that is not done, or that another one needs, "
+            "is refused.",
+    .options = remove_options, .run = remove_named,
+};
+const struct command cmd_prune = {
+    .name = "prune", .args = ARGS_NONE,
+    .summary = "forget jobs that ended long ago, with their files",
+    .help = "Removes as jobctl remove does: jobs that ended more than 30 days ago, or as --older-than "
+            "and --keep say; a job must fit all that is given. What would go is listed first; then it "
+            "asks, unless --yes is given.",
+    .options = prune_options, .run = prune,
+};

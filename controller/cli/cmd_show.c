@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_show.c - jobctl show: all that is known about one job, on one page */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/core/goodput.h"
+#include "controller/base/client.h"
+#include "controller/cli/command.h"
+#include "controller/cli/output.h"
+#include "controller/job/job_view.h"
+
+static const struct option_row options[] = {
+    {"spec", 0, OPTION_FLAG, NULL, "print the canonical spec (JSON) and nothing else"},
+    OPTION_JSON,
+    {.name = NULL},
+};
+
+static void line(const struct terminal *t, const char *name, const char *value)
+{
+    if (!value || !value[0] || strcmp(value, "-") == 0)
+        return;
+    fprintf(t->file, "  %s%-13s%s ", terminal_style(t, STYLE_DIM), name, terminal_style(t, STYLE_PLAIN));
+    terminal_hang(t, value + strspn(value, " "), 2 + 13 + 1);
+}
+
+static void print_fields(const struct terminal *t, const json_t *row)
+{
+    static const char *const names[] = {
+        "phase", "progress", "loss", "samples_per_s", "eta_s", "goodput", "checkpoint", "np",
+        "heard", "attempt", "generation", "priority", "after", "retry_of", "exit_code",
+        "submitted_at", "started_at", "ended_at", "elapsed",
+    };
+    static const char *const titles[] = {
+        "phase", "step", "loss", "samples", "ETA", "goodput", "checkpoint", "ranks",
+        "heard", "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
+        "started", "ended", "elapsed",
+    };
+    char value[JOB_CELL];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        job_view_field(value, sizeof(value), row, names[i]);
+        if (strcmp(value, "0") != 0 || strcmp(names[i], "exit_code") == 0)  /* no attempt yet, of no priority: nothing to tell */
+            line(t, titles[i], value);
+    }
+}
+
+/* "93% productive, 4% restart, 2% checkpoint, 1% init of 12m04s": the largest first. */
+static void print_ledger(const struct terminal *t, const json_t *ledger)
+{
+    char value[512], part[32];
+    size_t at = 0;
+    const double all = json_number_value(json_object_get(ledger, "rank_s"));
+    bool said[BUCKETS] = { false };
+    if (all < 0.001)
+        return;
+    for (int n = 0; n < BUCKETS; n++) {
+        int most = -1;
+        double share = 0.0005;
+        for (int i = 0; i < BUCKETS; i++) {
+            double s = json_number_value(json_object_get(ledger, bucket_name((enum bucket)i)));
+            if (!said[i] && s / all > share) {
+                most = i;
+                share = s / all;
+            }
+        }
+        if (most < 0)
+            break;
+        said[most] = true;
+        at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%.*f%% %s", n ? ", " : "",
+                               share < 0.0995 ? 1 : 0, 100 * share, bucket_name((enum bucket)most));
+    }
+    job_view_duration(part, sizeof(part), all);
+    snprintf(value + at, sizeof(value) - at, " of %s of ranks", part);
+    line(t, "time", value);
+}
+
+static void print_generation(const struct terminal *t, const json_t *attempt, const json_t *g)
+{
+    const char *cause = json_string_value(json_object_get(g, "cause"));
+    const char *text = json_string_value(json_object_get(g, "text"));
+    long long np = json_integer_value(json_object_get(g, "np"));
+    long long from = json_integer_value(json_object_get(g, "resume_step"));
+    long long to = json_integer_value(json_object_get(g, "step"));
+    char value[1024], steps[80] = "", why[128] = "";
+    if (to > 0)
+        snprintf(steps, sizeof(steps), ", step %lld to %lld", from, to);
+    if (cause && strcmp(cause, "none") != 0)
+        snprintf(why, sizeof(why), " (%s)", cause);
+    snprintf(value, sizeof(value), "%lld.%lld with %lld rank%s%s%s%s%s",
+             (long long)json_integer_value(json_object_get(attempt, "attempt")),
+             (long long)json_integer_value(json_object_get(g, "generation")), np,
+             np == 1 ? "" : "s", steps, text && text[0] ? ": " : "", text ? text : "", why);
+    line(t, "generation", value);
+}
+
+/* "8f3a...; unlike before, NCCL_P2P_DISABLE=1 is new: ..." */
+static void print_plan(const struct terminal *t, const json_t *plan)
+{
+    char value[1024];
+    const char *hash = json_string_value(json_object_get(plan, "hash"));
+    size_t at = (size_t)snprintf(value, sizeof(value), "%s", hash ? hash : ""), i;
+    json_t *change;
+    json_array_foreach (json_object_get(plan, "changes"), i, change)
+        if (at < sizeof(value))
+            at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%s",
+                                   i ? "; " : "; unlike the one before: ",
+                                   json_string_value(change));
+    line(t, "plan", value);
+    job_view_nccl(value, sizeof(value), plan);
+    line(t, "NCCL", value);
+}
+
+/* "0 one, ranks 0 to 1" */
+static void print_node(const struct terminal *t, const json_t *node)
+{
+    const char *name = json_string_value(json_object_get(node, "name"));
+    const char *state = json_string_value(json_object_get(node, "state"));
+    const char *text = json_string_value(json_object_get(node, "text"));
+    const json_t *ranks = json_object_get(node, "ranks");
+    const long long first = json_integer_value(json_object_get(node, "first_rank"));
+    const long long last = first + json_integer_value(ranks) - 1;
+    char value[1024], which[64] = "";
+    if (json_is_integer(ranks) && last > first)
+        snprintf(which, sizeof(which), ", ranks %lld to %lld", first, last);
+    else if (json_is_integer(ranks))
+        snprintf(which, sizeof(which), ", rank %lld", first);
+    snprintf(value, sizeof(value), "%lld %.80s%s: %s%s%s",
+             (long long)json_integer_value(json_object_get(node, "node")), name ? name : "-", which,
+             state ? state : "-", text && text[0] ? ", " : "", text ? text : "");
+    line(t, "node", value);
+}
+
+static void print_attempts(const struct terminal *t, const json_t *attempts)
+{
+    size_t i, j;
+    json_t *attempt, *generation, *one;
+    json_array_foreach (attempts, i, attempt) {
+        const char *node = json_string_value(json_object_get(attempt, "node"));
+        const char *state = json_string_value(json_object_get(attempt, "state"));
+        const char *text = json_string_value(json_object_get(attempt, "text"));
+        char value[1024];
+        snprintf(value, sizeof(value), "%lld on %s: %s%s%s",
+                 (long long)json_integer_value(json_object_get(attempt, "attempt")),
+                 node ? node : "-", state ? state : "-", text && text[0] ? ", " : "",
+                 text ? text : "");
+        line(t, "attempt", value);
+        json_array_foreach (json_object_get(attempt, "nodes"), j, one)
+            print_node(t, one);
+        print_plan(t, json_object_get(attempt, "plan"));
+        json_array_foreach (json_object_get(attempt, "generations"), j, generation)
+            print_generation(t, attempt, generation);
+    }
+}
+
+static void print(struct call *call, const json_t *answer)
+{
+    const struct terminal *t = &call->out;
+    const json_t *row = json_object_get(answer, "job");
+    const char *key;
+    json_t *path;
+    job_view_heading(t, row);
+    const char *reason = json_string_value(json_object_get(row, "reason"));
+    if (reason && reason[0])
+        terminal_wrap(t, reason, 2);
+    print_fields(t, row);
+    if (json_is_string(json_object_get(row, "started_at")))
+        print_ledger(t, json_object_get(answer, "ledger"));
+    print_attempts(t, json_object_get(answer, "attempts"));
+    json_object_foreach (json_object_get(answer, "paths"), key, path)
+        line(t, key, json_string_value(path));
+}
+
+static int run(struct call *call)
+{
+    json_t *answer;
+    int rc = client_ask_job(&answer, call->options.args[0], "", &call->err);
+    if (rc == 0 && options_has(&call->options, "spec"))
+        json_dumpf(json_object_get(answer, "spec"), call->out.file,
+                   JSON_INDENT(2) | JSON_REAL_PRECISION(9)),
+            fputc('\n', call->out.file);
+    else if (rc == 0 && call->json)
+        output_json(call, json_incref(answer));
+    else if (rc == 0)
+        print(call, answer);
+    json_decref(answer);
+    return rc;
+}
+
+const struct command cmd_show = {
+    .name = "show", .args = ARGS_JOB, .summary = "all that is known about one job",
+    .options = options, .run = run,
+};

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_version.c - jobctl version: ours, and that of the daemon if one runs */
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/base/client.h"
+#include "controller/base/program.h"
+#include "controller/cli/command.h"
+#include "controller/cli/output.h"
+
+static const struct option_row options[] = {
+    OPTION_JSON,
+    {.name = "verbose", .letter = 'v', .help = "also what the engine computes with on this processor"},
+    {.name = NULL},
+};
+
+/* Under its version the engine says which processor it sees, and which kernels it takes. */
+static int print_engine(struct call *call)
+{
+    const char *const words[] = {"version", "-v", NULL};
+    const int code = program_pass("jobctl-train", words, call->out.file, &call->err);
+    return call->err.code == ERR_NONE ? code : -1;
+}
+
+static int run(struct call *call)
+{
+    struct client *c = NULL;
+    json_t *daemon = NULL;
+    struct err none = {0};
+    if (client_open(&c, false, &none) == 0 && client_get(c, &daemon, &none, "/v1/version") == 0)
+        json_object_del(daemon, "schema");
+    client_close(c);
+    if (call->json) {
+        output_json(call, json_pack("{s:s, s:o}", "version", JOBCTL_VERSION, "daemon",
+                                    daemon ? daemon : json_null()));
+        return 0;
+    }
+    fprintf(call->out.file, "jobctl %s\n", JOBCTL_VERSION);
+    const char *theirs = json_string_value(json_object_get(daemon, "version"));
+    if (theirs)
+        fprintf(call->out.file, "daemon %s, pid %lld\n", theirs,
+                (long long)json_integer_value(json_object_get(daemon, "pid")));
+    else
+        fprintf(call->out.file, "daemon not running\n");
+    json_decref(daemon);
+    return options_has(&call->options, "verbose") ? print_engine(call) : 0;
+}
+
+const struct command cmd_version = {
+    .name = "version", .args = ARGS_NONE, .summary = "the version of jobctl, and of the daemon if "
+    "one runs", .options = options, .run = run,
+};

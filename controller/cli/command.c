@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.c - the list of commands; see command.h */
+#include "controller/cli/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct command *const commands[] = {
+    &cmd_submit, &cmd_status, &cmd_show, &cmd_logs, &cmd_why, &cmd_report, &cmd_events, &cmd_wait,
+    &cmd_cancel, &cmd_retry, &cmd_hold, &cmd_release, &cmd_checkpoint, &cmd_remove, &cmd_prune,
+    &cmd_plan, &cmd_render, &cmd_doctor, &cmd_verify_data, &cmd_verify_resume, &cmd_drill, &cmd_nodes,
+    &cmd_adopt, &cmd_daemon, &cmd_version, &cmd_help, &cmd_completions, NULL,
+};
+
+const struct command *const *command_list(void)
+{
+    return commands;
+}
+
+static bool among(const char *names, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = names; p; p = strchr(p, '|')) {
+        p += *p == '|';
+        if (strcspn(p, "|") == n && memcmp(p, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (const struct command *const *c = commands; *c; c++)
+        if (strcmp((*c)->name, name) == 0 || among((*c)->aliases, name))
+            return *c;
+    return NULL;
+}
+
+void command_usage(char *out, size_t size, const struct command *command)
+{
+    static const char *const args[] = {
+        [ARGS_NONE] = "", [ARGS_FILE] = " FILE", [ARGS_FILE_OR_JOB] = " FILE|JOB",
+        [ARGS_FILE_OR_NONE] = " [FILE]",
+        [ARGS_JOB] = " JOB", [ARGS_JOBS] = " JOB...",
+        [ARGS_JOBS_OR_NONE] = " [JOB...]", [ARGS_WORD] = " [WORD]", [ARGS_WORDS] = " [WORD...]",
+    };
+    bool any = command->options && command->options[0].name;
+    snprintf(out, size, "%s%s%s%s", command->name, command->words ? " " : "",
+             command->words ? command->words : args[command->args], any ? " [options]" : "");
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* command.h - a command is a row; parsing, help and completion read the same one
+ *
+ * A command returns its exit code, or -1 with call->err set: main() then prints
+ * the sentence and chooses the code.  cmd_*.c have no headers: their rows are
+ * declared here and listed in main.c.
+ */
+#ifndef CONTROLLER_CLI_COMMAND_H
+#define CONTROLLER_CLI_COMMAND_H
+
+#include <stdbool.h>
+
+#include "controller/base/diagnostics.h"
+#include "controller/base/terminal.h"
+#include "controller/cli/options.h"
+#include "engine/contract/err.h"
+
+/* What the arguments of a command are, for help and completion. */
+enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
+                    ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD, ARGS_WORDS };
+
+enum { COMMAND_TIMEOUT = 124 }; /* exit code of `wait --timeout` */
+
+struct call;
+
+struct command {
+    const char              *name;
+    const char              *aliases;   /* separated by |, or NULL */
+    enum command_args        args;
+    const char              *words;     /* what stands for them in the usage, or NULL: as args says */
+    const char              *summary;   /* one line */
+    const char              *help;      /* paragraphs, or NULL */
+    const struct option_row *options;   /* ended by a NULL name */
+    int                    (*run)(struct call *call);
+    int                    (*raw)(int argc, char **argv); /* instead: parses for itself */
+};
+
+struct call {
+    const struct command *command;
+    struct options        options;
+    struct terminal       out;
+    bool                  json;         /* --json or JOBCTL_OUTPUT=json */
+    struct err            err;
+    /* all that is wrong with the spec in `file`; err is the first of it */
+    char                  file[512];
+    struct findings       found;
+};
+
+extern const struct command cmd_submit, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,
+    cmd_retry, cmd_hold, cmd_release, cmd_checkpoint, cmd_why, cmd_report, cmd_events, cmd_plan,
+    cmd_render, cmd_doctor, cmd_verify_data, cmd_verify_resume, cmd_drill, cmd_nodes, cmd_daemon,
+    cmd_adopt, cmd_remove, cmd_prune, cmd_version, cmd_help, cmd_completions;
+
+/* The rows, in the order of help, ended by NULL; lookup by name or alias. */
+const struct command *const *command_list(void);
+const struct command *command_find(const char *name);
+
+/* "submit FILE [options]" */
+void command_usage(char *out, size_t size, const struct command *command);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_hosts.c - see doctor_hosts.h
+ *
+ *   look -> clock, some times -> listen -> knock at the doors of the others -> leave -> find
+ */
+#include "controller/cli/doctor_hosts.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doctor/doctor_nodes.h"
+#include "controller/cli/host_query.h"
+#include "controller/spec/host_groups.h"
+#include "engine/contract/err.h"
+
+enum {
+    LOOK_MS = 300 * 1000, /* data may be large, and pairs of GPUs take a minute */
+    MOMENT_MS = 20 * 1000,
+    CLOCKS = 3
+};
+
+struct round {
+    const json_t  *spec;
+    json_t        *nodes;     /* for agent/doctor/doctor_nodes.h */
+    struct visits *visits;
+    json_t       **questions; /* where each host has another one */
+    size_t         n;
+};
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static bool answered(const struct round *r, size_t i, const char *key)
+{
+    const json_t *node = json_array_get(r->nodes, i), *answer = json_object_get(node, key);
+    return answer && !json_object_get(node, "error") && !json_object_get(answer, "error");
+}
+
+/* Takes the question; to all, or to one. */
+static void ask(struct round *r, size_t only, json_t *question, const char *key, int limit_ms)
+{
+    visits_ask_same(r->visits, only == r->n ? VISITS_ALL : (int)only, question, r->nodes, key,
+                    limit_ms);
+}
+
+static void look(struct round *r)
+{
+    ask(r, r->n, json_pack("{s:s, s:O}", "ask", "look", "spec", r->spec), "look", LOOK_MS);
+}
+
+/* The answer that came quickest tells most: the clock was read at some moment of the way. */
+static void read_clocks(struct round *r)
+{
+    for (int k = 0; k < CLOCKS; k++) {
+        ask(r, r->n, json_pack("{s:s}", "ask", "clock"), "clock", MOMENT_MS);
+        for (size_t i = 0; i < r->n; i++) {
+            double apart, middle = visits_middle(r->visits, i, &apart);
+            json_t *node = json_array_get(r->nodes, i);
+            const json_t *best = json_object_get(node, "within_ms");
+            if (!answered(r, i, "clock") || (best && json_number_value(best) <= apart / 2))
+                continue;
+            const json_t *said = json_object_get(json_object_get(node, "clock"), "now_ms");
+            json_object_set_new(node, "ahead_ms", json_real(json_number_value(said) - middle));
+            json_object_set_new(node, "within_ms", json_real(apart / 2));
+        }
+    }
+}
+
+/* The doors of all others, for one node. */
+static json_t *doors_for(const struct round *r, size_t node)
+{
+    json_t *doors = json_array();
+    for (size_t i = 0; i < r->n; i++) {
+        if (i == node || !answered(r, i, "door"))
+            continue;
+        json_t *door = json_copy(json_object_get(json_array_get(r->nodes, i), "door"));
+        json_object_set(door, "host", json_object_get(json_array_get(r->nodes, i), "node"));
+        json_array_append_new(doors, door);
+    }
+    return doors;
+}
+
+static void knock_at_all(struct round *r)
+{
+    ask(r, r->n, json_pack("{s:s}", "ask", "listen"), "door", MOMENT_MS);
+    for (size_t i = 0; i < r->n; i++)
+        r->questions[i] = json_pack("{s:s, s:o}", "ask", "knock", "doors", doors_for(r, i));
+    visits_ask(r->visits, r->questions, r->nodes, "knock", MOMENT_MS);
+    for (size_t i = 0; i < r->n; i++) {
+        json_t *node = json_array_get(r->nodes, i);
+        json_object_set(node, "reached",
+                        json_object_get(json_object_get(node, "knock"), "reached"));
+        json_decref(r->questions[i]);
+    }
+}
+
+/* What the first that answers writes, the others must find. */
+static void share_a_file(struct round *r)
+{
+    const char *dir = text_of(json_object_get(r->spec, "checkpoint"), "dir");
+    size_t first = 0;
+    while (first < r->n && !answered(r, first, "look"))
+        first++;
+    if (dir[0] != '/' || first == r->n)
+        return;
+    ask(r, first, json_pack("{s:s, s:s}", "ask", "leave", "dir", dir), "left", MOMENT_MS);
+    const json_t *left = json_object_get(json_array_get(r->nodes, first), "left");
+    if (!answered(r, first, "left"))
+        return;
+    ask(r, r->n, json_pack("{s:s, s:O, s:O}", "ask", "find", "path", json_object_get(left, "path"),
+                           "text", json_object_get(left, "text")), "found", MOMENT_MS);
+    ask(r, first, json_pack("{s:s}", "ask", "take"), "taken", MOMENT_MS);
+}
+
+json_t *doctor_round(const json_t *spec, struct err *err)
+{
+    json_t *hosts = json_deep_copy(json_object_get(spec, "hosts")), *answer = NULL;
+    struct round r = {.spec = spec, .nodes = json_array()};
+    const json_t *host;
+    size_t i;
+    if (host_groups_expand(hosts, err) < 0)
+        goto out;
+    r.n = json_array_size(hosts);
+    r.questions = calloc(r.n + 1, sizeof(json_t *));
+    json_array_foreach (hosts, i, host)
+        json_array_append_new(r.nodes, json_pack("{s:O}", "node", host));
+    if (!r.questions) {
+        err_set(err, ERR_MEMORY, "no memory for %zu hosts", r.n);
+        goto out;
+    }
+    if (visits_open(&r.visits, hosts, err) < 0)
+        goto out;
+    look(&r);
+    read_clocks(&r);
+    knock_at_all(&r);
+    share_a_file(&r);
+    answer = doctor_nodes_check(r.nodes, spec);
+out:
+    visits_close(r.visits);
+    free(r.questions);
+    json_decref(r.nodes);
+    json_decref(hosts);
+    return answer;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_slurm.c - see doctor_slurm.h */
+#include "controller/cli/doctor_slurm.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/doctor/doctor_rows.h"
+#include "agent/os/buf.h"
+#include "controller/base/program.h"
+#include "engine/contract/err.h"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static json_int_t wanted(const json_t *spec, const char *key)
+{
+    return json_integer_value(json_object_get(json_object_get(spec, "resources"), key));
+}
+
+/* Programs and files are those of the compute nodes, where both machines share them. */
+static void take_shared(struct doctor_rows *r, const json_t *here)
+{
+    static const char *const shared[] = {"programs", "disk", "data", "checkpoints"};
+    size_t i;
+    const json_t *row;
+    r->node = "here";
+    json_array_foreach (json_object_get(here, "rows"), i, row)
+        for (size_t k = 0; k < sizeof(shared) / sizeof(shared[0]); k++)
+            if (strcmp(text_of(row, "check"), shared[k]) == 0)
+                doctor_rows_take(r, row);
+}
+
+/* The answer of jobctl-slurm, {"ok":false, "error"} when there is none. */
+static json_t *ask_slurm(const char *op)
+{
+    struct buf out = {0};
+    struct err err = {0};
+    json_t *request = json_pack("{s:i, s:s}", "id", 1, "op", op);
+    int rc = program_tell("jobctl-slurm", request, &out, &err);
+    json_t *answer =
+        rc == 0 && out.size ? json_loadb(out.data, out.size, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    buf_fini(&out);
+    json_decref(request);
+    return answer ? answer
+                  : json_pack("{s:b, s:s}", "ok", 0, "error",
+                              rc < 0 ? err.text
+                                     : "jobctl-slurm ends without an answer: is there a "
+                                       "slurm.conf?");
+}
+
+static bool is_in_service(const json_t *node)
+{
+    static const char *const out[] = {"down", "drain", "fail", "power", "unknown", "maint"};
+    char state[64] = "";
+    const char *said = text_of(node, "state");
+    for (size_t i = 0; said[i] && i + 1 < sizeof(state); i++)
+        state[i] = said[i] >= 'A' && said[i] <= 'Z' ? (char)(said[i] + 'a' - 'A') : said[i];
+    for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++)
+        if (strstr(state, out[i]))
+            return false;
+    return true;
+}
+
+/* Of "gpu:a100:8(S:0-1),license:2" the 8; "gpu" alone is one. */
+static json_int_t gpus_of(const char *gres)
+{
+    json_int_t n = 0;
+    for (const char *p = gres; *p; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        const size_t size = strcspn(p, ",(");
+        size_t digits = size;
+        while (digits > 0 && p[digits - 1] >= '0' && p[digits - 1] <= '9')
+            digits--;
+        if (strncmp(p, "gpu", 3) == 0 && (size == 3 || p[3] == ':'))
+            n += digits < size && p[digits - 1] == ':' ? strtoll(p + digits, NULL, 10) : 1;
+    }
+    return n;
+}
+
+/* Each of `slurm.partition`, which may be several with commas between them. */
+static void check_partition(struct doctor_rows *r, const json_t *spec, const json_t *known)
+{
+    const char *wanted_one = text_of(json_object_get(spec, "slurm"), "partition");
+    char list[400] = "";
+    size_t i, at = 0;
+    const json_t *name;
+    json_array_foreach (known, i, name)
+        if (at + 80 < sizeof(list))
+            at += (size_t)snprintf(list + at, sizeof(list) - at, "%s%.64s", i ? ", " : "",
+                                   json_string_value(name));
+    for (const char *p = wanted_one; *p && at; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        const size_t size = strcspn(p, ",");
+        bool found = false;
+        json_array_foreach (known, i, name)
+            found = found || (strlen(json_string_value(name)) == size &&
+                              memcmp(json_string_value(name), p, size) == 0);
+        if (!found)
+            doctor_row(r, "partition", ROW_FAIL, "name one of these in slurm.partition",
+                       "Slurm has no partition %.*s; it has %s", (int)(size < 64 ? size : 64), p, list);
+    }
+}
+
+static void check_cluster(struct doctor_rows *r, const json_t *spec)
+{
+    json_t *answer = ask_slurm("nodes");
+    size_t i, all = 0, good = 0, fit = 0;
+    char with[40] = "";
+    const json_t *node;
+    if (!json_is_true(json_object_get(answer, "ok"))) {
+        doctor_row(r, "Slurm", ROW_FAIL, "look at `sinfo` and SLURM_CONF", "%s",
+                   text_of(answer, "error"));
+        json_decref(answer);
+        return;
+    }
+    json_array_foreach (json_object_get(answer, "nodes"), i, node) {
+        const bool gpus = gpus_of(text_of(node, "gres")) >= wanted(spec, "gpus");
+        all++;
+        good += is_in_service(node);
+        fit += is_in_service(node) && (wanted(spec, "gpus") <= 0 || gpus);
+    }
+    check_partition(r, spec, json_object_get(answer, "partitions"));
+    json_decref(answer);
+    if (wanted(spec, "gpus") > 0)
+        snprintf(with, sizeof(with), " with %lld GPU%s", (long long)wanted(spec, "gpus"),
+                 wanted(spec, "gpus") == 1 ? "" : "s");
+    if ((json_int_t)fit < wanted(spec, "nodes"))
+        doctor_row(r, "Slurm", ROW_FAIL, "ask for fewer, or let `sinfo -R` tell why nodes are out",
+                   "resources.nodes asks for %lld%s, and of %zu nodes %zu are in service, %zu of "
+                   "them fit",
+                   (long long)wanted(spec, "nodes"), with, all, good, fit);
+    else
+        doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all,
+                   fit);
+}
+
+static void check_time(struct doctor_rows *r, const json_t *spec)
+{
+    const json_t *limit = json_object_get(json_object_get(spec, "slurm"), "time");
+    const json_t *needs = json_object_get(spec, "max_duration");
+    if (!json_is_number(limit) || !json_is_number(needs))
+        return;
+    const double has = json_number_value(limit) / 3600, asks = json_number_value(needs) / 3600;
+    doctor_row(r, "time", asks > has ? ROW_WARN : ROW_OK,
+               "a checkpoint comes in time, and the rest goes on "
+               "in another allocation",
+               "max_duration is %.1f h, an allocation has %.1f h", asks, has);
+}
+
+json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
+{
+    struct doctor_rows r;
+    doctor_rows_init(&r);
+    take_shared(&r, here);
+    r.node = "all";
+    check_cluster(&r, spec);
+    check_time(&r, spec);
+    doctor_row(&r, "compute nodes", ROW_UNKNOWN,
+               "submit it: each attempt looks at them before its ranks "
+               "start, and `jobctl events` tells",
+               "their GPUs, driver, network, clocks, and whether they "
+               "see these files can only be seen there");
+    json_t *answer = doctor_rows_end(&r);
+    if (!answer)
+        err_set(err, ERR_MEMORY, "no memory for what was found");
+    return answer;
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drill.c - see drill.h */
+#include "controller/cli/drill.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/os/identity.h"
+#include "controller/base/client.h"
+#include "engine/contract/err.h"
+#include "engine/contract/flight.h"
+
+enum { LOOK_MS = 5, READY_S = 180, SETTLE_STEPS = 3, SLOW_MS = 2500, SLOW_BEAT_MS = 25 };
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static double wall_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void pause_ms(int ms)
+{
+    const struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
+    nanosleep(&t, NULL);
+}
+
+/* ---- looking ---- */
+
+/* Where the job is: the newest generation, and how far its first rank is. */
+struct sight {
+    int64_t attempt, generation, np, step, last_seq;
+    int64_t pids[64];           /* of the ranks, 0: not known */
+    int64_t checkpoint;         /* step of the newest; -1: none */
+    int64_t resumed;            /* where the newest generation began; -1: not told yet */
+    double  noticed_at;         /* wall time of the first word about an end; 0: none */
+    char    noticed[160], path[PATH_MAX];
+    bool    running, done;
+    char    reason[160];
+};
+
+static double time_of(const char *iso)
+{
+    struct tm tm = { 0 };
+    double ms = 0;
+    if (!iso || sscanf(iso, "%d-%d-%dT%d:%d:%d.%lf", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+                       &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms) < 6)
+        return 0;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    return (double)timegm(&tm) + ms / 1000;
+}
+
+static int64_t number(const json_t *o, const char *key, int64_t otherwise)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_integer(v) ? json_integer_value(v) : otherwise;
+}
+
+static void take_event(struct sight *s, const json_t *e)
+{
+    static const char *const news[] = { "hang", "rank_exited", "generation_ended", "agent_lost",
+                                        "stop_asked" };
+    const char *kind = json_string_value(json_object_get(e, "kind"));
+    const json_t *body = json_object_get(e, "body");
+    s->last_seq = number(e, "seq", s->last_seq);
+    if (!kind)
+        return;
+    if (strcmp(kind, "generation_started") == 0) {
+        const json_t *pids = json_object_get(body, "pids");
+        s->attempt = number(e, "attempt", s->attempt);
+        s->generation = number(body, "generation", s->generation);
+        s->np = (int64_t)json_array_size(pids);
+        s->resumed = -1;
+        for (size_t i = 0; i < sizeof(s->pids) / sizeof(s->pids[0]); i++)
+            s->pids[i] = json_integer_value(json_array_get(pids, i));
+    } else if (strcmp(kind, "rank_started") == 0 && number(body, "rank", -1) == 0) {
+        s->resumed = number(body, "resume_step", 0);
+    } else if (strcmp(kind, "checkpoint") == 0) {
+        const char *path = json_string_value(json_object_get(body, "path"));
+        s->checkpoint = number(body, "step", s->checkpoint);
+        snprintf(s->path, sizeof(s->path), "%s", path ? path : "");
+    }
+    for (size_t i = 0; i < sizeof(news) / sizeof(news[0]); i++) {
+        const char *text = json_string_value(json_object_get(e, "text"));
+        if (strcmp(kind, news[i]) == 0 && s->noticed_at == 0) {
+            s->noticed_at = time_of(json_string_value(json_object_get(e, "at")));
+            snprintf(s->noticed, sizeof(s->noticed), "%s", text ? text : kind);
+        }
+    }
+}
+
+static int look_events(struct sight *s, struct drill *d, struct err *err)
+{
+    json_t *answer, *e, *row;
+    size_t i;
+    if (client_get(d->client, &answer, err, "/v1/jobs/%lld/events?after=%lld", (long long)d->job,
+                   (long long)s->last_seq) < 0)
+        return -1;
+    json_array_foreach (json_object_get(answer, "events"), i, e)
+        take_event(s, e);
+    json_decref(answer);
+    if (client_get(d->client, &answer, err, "/v1/jobs/%lld", (long long)d->job) < 0)
+        return -1;
+    row = json_object_get(answer, "job");
+    const char *state = json_string_value(json_object_get(row, "state"));
+    const char *reason = json_string_value(json_object_get(row, "reason"));
+    s->running = state && strcmp(state, "running") == 0;
+    s->done = state && strcmp(state, "done") == 0;
+    snprintf(s->reason, sizeof(s->reason), "%s", reason ? reason : "");
+    json_decref(answer);
+    return 0;
+}
+
+/* Steps done by its first rank, from the flight page; -1: it has none. */
+static void look_page(struct sight *s, const struct drill *d)
+{
+    char path[PATH_MAX + 64];
+    struct flight *f = NULL;
+    static struct flight_page page;
+    s->step = -1;
+    snprintf(path, sizeof(path), "%s/%lld/rank0.flight", d->dir, (long long)s->attempt);
+    if (s->attempt <= 0 || flight_open(&f, path, NULL) < 0)
+        return;
+    flight_read(f, &page);
+    flight_close(f);
+    if (page.pid && (int64_t)page.generation == s->generation)
+        s->step = (int64_t)flight_step(&page);
+}
+
+static int look(struct sight *s, struct drill *d, struct err *err)
+{
+    if (look_events(s, d, err) < 0)
+        return -1;
+    look_page(s, d);
+    return 0;
+}
+
+/* ---- proof, and harm ---- */
+
+/* Does the process carry this attempt's run directory in its environment? */
+static bool is_of_job(const struct drill *d, const struct sight *s, int64_t pid)
+{
+    char path[64], mark[PATH_MAX + 64];
+    snprintf(path, sizeof(path), "/proc/%lld/environ", (long long)pid);
+    int n = snprintf(mark, sizeof(mark), "JOBCTL_RUN_DIR=%s/%lld", d->dir, (long long)s->attempt);
+    FILE *f = pid > 1 ? fopen(path, "re") : NULL;
+    if (!f)
+        return false;
+    char *text = NULL;
+    size_t room = 0;
+    bool found = false;
+    while (!found && getdelim(&text, &room, 0, f) > 0)
+        found = strncmp(text, mark, (size_t)n + 1) == 0;
+    free(text);
+    fclose(f);
+    return found;
+}
+
+static int hit_rank(struct drill *d, const struct sight *s, int64_t rank, int signo,
+                    struct err *err)
+{
+    int64_t pid = rank >= 0 && rank < 64 ? s->pids[rank] : 0;
+    if (!is_of_job(d, s, pid))
+        return err_set(err, ERR_CONFLICT, "rank %lld of job %lld (pid %lld) is gone already",
+                       (long long)rank, (long long)d->job, (long long)pid);
+    if (kill((pid_t)pid, signo) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot signal rank %lld: %m", (long long)rank);
+    return 0;
+}
+
+static int hit_agent(struct drill *d, const struct sight *s, int signo, struct err *err)
+{
+    char dir[PATH_MAX + 32];
+    struct identity who;
+    snprintf(dir, sizeof(dir), "%s/%lld", d->dir, (long long)s->attempt);
+    if (identity_read(&who, dir, err) < 0)
+        return -1;
+    if (!identity_alive(&who) || kill((pid_t)who.pid, signo) < 0)
+        return err_set(err, ERR_CONFLICT, "the agent of job %lld is gone already",
+                       (long long)d->job);
+    return 0;
+}
+
+static int kill_rank(struct drill *d, const struct sight *s, struct err *err)
+{
+    return hit_rank(d, s, s->np - 1, SIGKILL, err);
+}
+
+static int stop_rank(struct drill *d, const struct sight *s, struct err *err)
+{
+    return hit_rank(d, s, s->np - 1, SIGSTOP, err);
+}
+
+/* Half of the time it stands still. */
+static int slow_rank(struct drill *d, const struct sight *s, struct err *err)
+{
+    for (int at = 0; at < SLOW_MS; at += 2 * SLOW_BEAT_MS) {
+        if (hit_rank(d, s, s->np - 1, SIGSTOP, err) < 0)
+            return -1;
+        pause_ms(SLOW_BEAT_MS);
+        if (hit_rank(d, s, s->np - 1, SIGCONT, err) < 0)
+            return -1;
+        pause_ms(SLOW_BEAT_MS);
+    }
+    return 0;
+}
+
+static int kill_agent(struct drill *d, const struct sight *s, struct err *err)
+{
+    return hit_agent(d, s, SIGKILL, err);
+}
+
+static int terminate(struct drill *d, const struct sight *s, struct err *err)
+{
+    return hit_agent(d, s, SIGTERM, err);
+}
+
+static int kill_daemon(struct drill *d, const struct sight *s, struct err *err)
+{
+    json_t *answer;
+    (void)s;
+    if (client_get(d->client, &answer, err, "/v1/version") < 0)
+        return -1;
+    int64_t pid = number(answer, "pid", 0);
+    json_decref(answer);
+    if (pid <= 1 || kill((pid_t)pid, SIGKILL) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot kill the daemon (pid %lld): %m", (long long)pid);
+    client_close(d->client);
+    d->client = NULL;
+    return client_open(&d->client, true, err);
+}
+
+/* Some bytes in the middle of its largest file, then the fault that makes it needed. */
+static int corrupt(struct drill *d, const struct sight *s, struct err *err)
+{
+    char file[PATH_MAX + 256], largest[PATH_MAX + 256] = "";
+    off_t most = 0;
+    DIR *dir = opendir(s->path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        snprintf(file, sizeof(file), "%s/%s", s->path, e->d_name);
+        int fd = open(file, O_RDONLY | O_CLOEXEC);
+        off_t size = fd < 0 || e->d_name[0] == '.' ? 0 : lseek(fd, 0, SEEK_END);
+        if (fd >= 0)
+            close(fd);
+        if (size > most) {
+            most = size;
+            snprintf(largest, sizeof(largest), "%s", file);
+        }
+    }
+    if (dir)
+        closedir(dir);
+    int fd = most ? open(largest, O_RDWR | O_CLOEXEC) : -1;
+    char bytes[64];
+    bool ok = fd >= 0 && pread(fd, bytes, sizeof(bytes), most / 2) > 0;
+    for (size_t i = 0; i < sizeof(bytes) && ok; i++)
+        bytes[i] ^= 0x55;
+    ok = ok && pwrite(fd, bytes, sizeof(bytes), most / 2) > 0;
+    if (fd >= 0)
+        close(fd);
+    if (!ok)
+        return err_set(err, ERR_SYSTEM, "cannot spoil the checkpoint %s: %m", s->path);
+    return kill_rank(d, s, err);
+}
+
+/* Its ranks may write no file any more, and are asked to write one. */
+static int fill_disk(struct drill *d, const struct sight *s, struct err *err)
+{
+    const struct rlimit none = { 4096, 4096 };
+    char path[64];
+    for (int64_t r = 0; r < s->np && r < 64; r++)
+        if (!is_of_job(d, s, s->pids[r]) ||
+            prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, &none, NULL) < 0)
+            return err_set(err, ERR_SYSTEM, "cannot limit the files of rank %lld", (long long)r);
+    snprintf(path, sizeof(path), "/v1/jobs/%lld/checkpoint", (long long)d->job);
+    json_t *answer = NULL, *body = json_object();
+    int rc = client_post(d->client, &answer, path, body, err);
+    json_decref(answer);
+    json_decref(body);
+    return rc;
+}
+
+/* ---- the faults ---- */
+
+static const struct drill_fault {
+    const char *name, *text;
+    int       (*strike)(struct drill *d, const struct sight *s, struct err *err);
+    bool        goes_on;        /* the ranks must live through it */
+    bool        engine;         /* means something to the built-in engine only */
+    int64_t     ranks;          /* needs so many */
+} faults[] = {
+    { "kill-rank", "a rank is killed", kill_rank, false, false, 1 },
+    { "slow-rank", "a rank is slow", slow_rank, true, false, 1 },
+    { "stop-rank", "a rank stands still", stop_rank, false, true, 1 },
+    { "checkpoint", "the newest checkpoint is spoilt, a rank killed", corrupt, false, true, 1 },
+    { "disk", "there is no room for a checkpoint", fill_disk, false, true, 1 },
+    { "kill-daemon", "the daemon is killed", kill_daemon, true, false, 1 },
+    { "sigterm", "the machine wants its node back (SIGTERM)", terminate, false, false, 1 },
+    { "kill-agent", "the agent is killed", kill_agent, false, false, 1 },
+};
+enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
+
+const struct drill_fault *drill_fault_at(int n)
+{
+    return n >= 0 && n < FAULTS ? &faults[n] : NULL;
+}
+
+const struct drill_fault *drill_fault_find(const char *name, int len)
+{
+    for (int i = 0; i < FAULTS; i++)
+        if ((int)strlen(faults[i].name) == len && strncmp(faults[i].name, name, (size_t)len) == 0)
+            return &faults[i];
+    return NULL;
+}
+
+const char *drill_fault_name(const struct drill_fault *fault)
+{
+    return fault->name;
+}
+
+const char *drill_fault_text(const struct drill_fault *fault)
+{
+    return fault->text;
+}
+
+/* ---- one of them ---- */
+
+static int interrupted(struct err *err)
+{
+    return err_set(err, ERR_CONFLICT, "the drill was interrupted");
+}
+
+/* At work, some steps into its generation, and with a checkpoint of it. */
+static int get_ready(struct sight *s, struct drill *d, struct err *err)
+{
+    const double until = now_s() + READY_S;
+    bool asked = false;
+    char path[64];
+    snprintf(path, sizeof(path), "/v1/jobs/%lld/checkpoint", (long long)d->job);
+    do {
+        if (look(s, d, err) < 0)
+            return -1;
+        if (s->done)
+            return err_set(err, ERR_CONFLICT, "job %lld is done, nothing can be rehearsed: %s",
+                           (long long)d->job, s->reason);
+        bool working = s->running && s->pids[0] && is_of_job(d, s, s->pids[0]);
+        if (working && s->step < 0 && s->resumed < 0)
+            return 0;           /* a command that tells nothing of its steps */
+        const int64_t from = s->resumed > 0 ? s->resumed : 0;
+        if (working && s->step >= from + SETTLE_STEPS) {
+            if (asked && s->checkpoint > from)
+                return 0;
+            json_t *answer = NULL, *body = json_object();
+            if (!asked && client_post(d->client, &answer, path, body, err) < 0)
+                err->code = ERR_NONE;
+            asked = true;
+            json_decref(answer);
+            json_decref(body);
+        }
+        pause_ms(4 * LOOK_MS);
+    } while (now_s() < until && !*d->stop);
+    if (*d->stop)
+        return interrupted(err);
+    return err_set(err, ERR_CONFLICT, "job %lld did not come to work within %d s: %s",
+                   (long long)d->job, READY_S, s->reason[0] ? s->reason : "no step was made");
+}
+
+/* Has it made a step that it had not made when it was struck? */
+static bool is_back(const struct sight *s, const struct sight *before, bool goes_on)
+{
+    bool same = s->attempt == before->attempt && s->generation == before->generation;
+    if (goes_on)
+        return same && s->step > before->step;
+    if (same || !s->running)
+        return false;
+    if (before->step < 0)
+        return true;            /* nobody tells: its ranks live again */
+    return s->resumed >= 0 && s->step > s->resumed;
+}
+
+static void judge(struct drill_outcome *out, const struct sight *s, const struct sight *before,
+                  const struct drill_fault *f, double limit_s)
+{
+    bool same = s->attempt == before->attempt && s->generation == before->generation;
+    out->passed = out->back >= 0;
+    if (s->done)
+        snprintf(out->text, sizeof(out->text), "the job ended: %s", s->reason);
+    else if (f->goes_on && !same)
+        snprintf(out->text, sizeof(out->text), "its ranks did not live through it: %s", s->noticed);
+    else if (!out->passed)
+        snprintf(out->text, sizeof(out->text), "not back at work after %.0f s%s%s", limit_s,
+                 s->noticed[0] ? ": " : ", and nobody noticed", s->noticed);
+    else
+        snprintf(out->text, sizeof(out->text), "%s", f->goes_on ? "went on" : s->noticed);
+    if (out->passed && !f->goes_on && before->step >= 0)
+        out->lost = before->step > s->resumed ? before->step - s->resumed : 0;
+}
+
+int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fault *f,
+              struct err *err)
+{
+    struct sight s = { .checkpoint = -1, .resumed = -1, .step = -1 };
+    *out = (struct drill_outcome){ .noticed = -1, .back = -1 };
+    if (get_ready(&s, d, err) < 0)
+        return -1;
+    if (f->engine && s.step < 0) {
+        out->skipped = true;
+        snprintf(out->text, sizeof(out->text), "only the built-in engine tells what that needs");
+        return 0;
+    }
+    s.noticed_at = 0;
+    s.noticed[0] = 0;
+    const struct sight before = s;
+    const double start = now_s(), start_wall = wall_s();
+    if (f->strike(d, &before, err) < 0)
+        return -1;
+    while (now_s() - start < d->limit_s && !s.done) {
+        if (*d->stop)
+            return interrupted(err);
+        if (look(&s, d, err) < 0)
+            return -1;
+        if (is_back(&s, &before, f->goes_on)) {
+            out->back = now_s() - start;
+            break;
+        }
+        if (f->goes_on && s.noticed_at > 0)
+            break;
+        pause_ms(LOOK_MS);
+    }
+    if (s.noticed_at > 0)
+        out->noticed = s.noticed_at > start_wall ? s.noticed_at - start_wall : 0;
+    judge(out, &s, &before, f, d->limit_s);
+    return 0;
+}

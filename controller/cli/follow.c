@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follow.c - see follow.h */
+#include "controller/cli/follow.h"
+
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "controller/base/client.h"
+#include "controller/base/log_fetch.h"
+#include "controller/cli/command.h"
+#include "controller/cli/interrupt.h"
+#include "controller/cli/job_wait.h"
+#include "controller/cli/output.h"
+#include "controller/cli/progress_line.h"
+#include "controller/job/event_text.h"
+#include "controller/job/job_view.h"
+
+enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500 };
+
+struct follow {
+    struct call              *call;
+    struct client            *client;
+    const struct follow_wish *wish;
+    long long                 id;
+    int64_t                   after;       /* the last event seen */
+    struct log_read          *logs;        /* of the rank, or of all */
+    int                       n;
+    bool                      drawn;       /* a live line stands on the last line */
+    char                      last[PROGRESS_LINE_SIZE];
+    double                    last_plain;
+    long long                 last_step;
+    json_t                   *row;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void erase(void *user)
+{
+    struct follow *f = user;
+    if (f->drawn)
+        fputs("\r\033[K", f->call->out.file);
+    f->drawn = false;
+}
+
+static bool mid_line(const struct follow *f)
+{
+    return f->n > 0 && f->logs[0].mid_line; /* one rank: of several only whole lines are printed */
+}
+
+static void end_line(struct follow *f)
+{
+    if (!mid_line(f))
+        return;
+    fputc('\n', f->call->out.file);
+    f->logs[0].mid_line = false;
+}
+
+static int read_row(struct follow *f)
+{
+    json_t *answer;
+    if (client_get(f->client, &answer, &f->call->err, "/v1/jobs?all=1&ids=%lld", f->id) < 0)
+        return -1;
+    json_t *row = json_array_get(json_object_get(answer, "jobs"), 0);
+    if (row) {
+        json_decref(f->row);
+        f->row = json_incref(row);
+    }
+    json_decref(answer);
+    return f->row ? 0 : err_set(&f->call->err, ERR_NOT_FOUND, "there is no job %lld", f->id);
+}
+
+static void tell(struct follow *f, const json_t *event)
+{
+    const struct terminal *t = &f->call->out;
+    char shown[1024], at[JOB_CELL];
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    const char *text = json_string_value(json_object_get(event, "text"));
+    if (!kind || !text || !event_is_news(kind, json_object_get(event, "body")))
+        return;
+    bool bad = (strcmp(kind, "generation_ended") == 0 || strcmp(kind, "warning") == 0 ||
+                        strcmp(kind, "quarantined") == 0 || strcmp(kind, "agent_lost") == 0);
+    job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
+    terminal_fit(t, shown, sizeof(shown), text, 0);
+    erase(f);
+    end_line(f);
+    fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM),
+            strlen(at) > 11 ? at + 11 : at, terminal_style(t, STYLE_PLAIN),
+            bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
+            bad ? terminal_style(t, STYLE_PLAIN) : "");
+}
+
+static int read_events(struct follow *f)
+{
+    for (;;) {
+        json_t *answer, *event;
+        size_t i;
+        if (client_get(f->client, &answer, &f->call->err, "/v1/jobs/%lld/events?after=%lld&limit=%d",
+                       f->id, (long long)f->after, PAGE) < 0)
+            return -1;
+        json_t *events = json_object_get(answer, "events");
+        json_array_foreach (events, i, event) {
+            f->after = json_integer_value(json_object_get(event, "seq"));
+            tell(f, event);
+        }
+        size_t n = json_array_size(events);
+        json_decref(answer);
+        if (n < PAGE)
+            return 0;
+    }
+}
+
+/* The number of the newest event. */
+static int skip_old_events(struct follow *f)
+{
+    json_t *answer;
+    if (client_get(f->client, &answer, &f->call->err,
+                   "/v1/jobs/%lld/events?after=%lld&limit=1", f->id, (long long)(INT64_MAX / 2)) < 0)
+        return -1;
+    f->after = json_integer_value(json_object_get(answer, "last_seq"));
+    json_decref(answer);
+    return 0;
+}
+
+/* A job that goes on with more ranks than before has more logs. */
+static int know_ranks(struct follow *f, int n)
+{
+    struct log_read *more = n > f->n ? realloc(f->logs, (size_t)n * sizeof(*more)) : f->logs;
+    if (n > f->n && !more)
+        return err_set(&f->call->err, ERR_MEMORY, "no memory for the logs of %d ranks", n);
+    f->logs = more;
+    for (; f->n < n; f->n++) {
+        struct log_read *log = &f->logs[f->n];
+        *log = (struct log_read){.id = f->id,
+                                 .rank = f->wish->all ? f->n : f->wish->rank,
+                                 .setup = f->wish->setup,
+                                 .labelled = f->wish->all,
+                                 .attempt = f->wish->attempt,
+                                 .before = erase,
+                                 .user = f};
+        if (f->wish->tail >= 0)
+            log_read_tail(log, f->client, f->wish->tail, NULL); /* no output yet: all of it */
+    }
+    return 0;
+}
+
+/* The output of the attempt that runs, and of each one after it. */
+static int read_output(struct follow *f, struct log_read *log)
+{
+    long long newest = json_integer_value(json_object_get(f->row, "attempt"));
+    if (newest < 1)
+        return 0;
+    if (log->attempt == 0)
+        log->attempt = newest;
+    for (;;) {
+        struct err why = {0};
+        if (log_read_print(log, f->client, f->call->out.file, &why) < 0 &&
+            why.code != ERR_NOT_FOUND) /* nothing was written yet */
+            return err_set(&f->call->err, why.code, "%s", why.text);
+        if (f->wish->attempt || log->attempt >= newest)
+            return 0;
+        log->attempt++;
+        log->offset = 0;
+        erase(f);
+        if (log == f->logs)
+            fprintf(f->call->out.file, "--- attempt %lld ---\n", log->attempt);
+    }
+}
+
+static int read_outputs(struct follow *f)
+{
+    const int np = (int)json_integer_value(json_object_get(f->row, "np"));
+    if (know_ranks(f, f->wish->all && np > 1 ? np : 1) < 0)
+        return -1;
+    for (int i = 0; i < f->n; i++)
+        if (read_output(f, &f->logs[i]) < 0)
+            return -1;
+    return 0;
+}
+
+static void draw(struct follow *f)
+{
+    const struct terminal *t = &f->call->out;
+    char line[PROGRESS_LINE_SIZE];
+    long long step = json_integer_value(json_object_get(f->row, "step"));
+    if (!f->wish->progress)
+        return;
+    if (t->tty) {
+        terminal_measure(&f->call->out);
+        progress_line_make(line, sizeof(line), t, f->row);
+        if (!mid_line(f) && (!f->drawn || strcmp(line, f->last) != 0)) {
+            fprintf(t->file, "\r\033[K%s", line);
+            f->drawn = true;
+            strcpy(f->last, line);
+        }
+        return;
+    }
+    if (step == f->last_step || now() - f->last_plain < PLAIN_EVERY_S)
+        return;
+    progress_line_make(line, sizeof(line), t, f->row);
+    fprintf(t->file, "%s\n", line);
+    f->last_plain = now();
+    f->last_step = step;
+}
+
+static bool is_done(const struct follow *f)
+{
+    const char *state = json_string_value(json_object_get(f->row, "state"));
+    return state && strcmp(state, "done") == 0;
+}
+
+/* The row is read first: once it says done, events and output that follow are the last. */
+static int look(struct follow *f)
+{
+    if (read_row(f) < 0 || read_events(f) < 0)
+        return -1;
+    if (f->wish->output && read_outputs(f) < 0)
+        return -1;
+    return 0;
+}
+
+static int detach(struct follow *f)
+{
+    const struct terminal *t = &f->call->out;
+    erase(f);
+    fprintf(t->file, "%sjob %lld goes on; jobctl logs -f %lld looks on again, jobctl cancel %lld "
+            "ends it\n", mid_line(f) ? "\n" : "", f->id, f->id, f->id);
+    memset(&f->call->err, 0, sizeof(f->call->err));
+    return FOLLOW_DETACHED;
+}
+
+static int loop(struct follow *f, const volatile int *stop)
+{
+    int tick = f->call->out.tty ? TICK_TTY_MS : TICK_MS;
+    for (;;) {
+        if (look(f) < 0)
+            return *stop ? detach(f) : -1;
+        if (is_done(f))
+            break;
+        draw(f);
+        if (output_closed(f->call))
+            return 0;
+        poll(NULL, 0, tick);
+        if (*stop)
+            return detach(f);
+    }
+    erase(f);
+    end_line(f);
+    for (int i = 0; i < f->n; i++)
+        log_read_fini(&f->logs[i], f->call->out.file);
+    return job_wait_exit_code(f->row);
+}
+
+int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish,
+               json_t **row)
+{
+    struct follow f = {.call = call, .client = c, .wish = wish, .id = id, .last_step = -1};
+    const volatile int *stop = interrupt_catch();
+    client_stop_when(c, stop);
+    f.last_plain = now();
+    if (wish->from_now && skip_old_events(&f) < 0)
+        return -1;
+    int rc = loop(&f, stop);
+    client_stop_when(c, NULL);
+    if (row)
+        *row = json_incref(f.row);
+    for (int i = 0; i < f.n; i++)
+        free(f.logs[i].held);
+    free(f.logs);
+    json_decref(f.row);
+    return rc;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* interrupt.c - see interrupt.h */
+#include "controller/cli/interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+static volatile int asked;
+
+static void note(int signo)
+{
+    (void)signo;
+    asked = 1;
+}
+
+const volatile int *interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = note};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return &asked;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_wait.h - until a job is done, and the exit code that says how */
+#ifndef CONTROLLER_CLI_JOB_WAIT_H
+#define CONTROLLER_CLI_JOB_WAIT_H
+
+#include <jansson.h>
+
+#include "controller/base/terminal.h"
+
+struct client;
+struct err;
+
+/* 1: done; 0: `seconds` are over (< 0: no limit). *row is a new reference in both cases. */
+int job_wait(struct client *c, long long id, double seconds, json_t **row, struct err *err);
+
+/* 0 succeeded, 1 failed, 3 cancelled, 93 stopped for good. */
+int job_wait_exit_code(const json_t *row);
+
+/* The graver of two exit codes. */
+int job_wait_worse(int a, int b);
+
+/* "job 7 (x) succeeded after 1m05s" */
+void job_wait_print(const struct terminal *t, const json_t *row);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - rows of options to parsing, help and completion
+ *
+ * Options and arguments may be mixed; `--x=v`, `--x v`, `-xv`, `-x v` and `--`
+ * mean what they mean everywhere.  Texts stay the caller's argv.
+ */
+#ifndef CONTROLLER_CLI_OPTIONS_H
+#define CONTROLLER_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+enum option_type {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_LIST,       /* may be repeated */
+    OPTION_COUNT,      /* a whole number, not negative */
+    OPTION_DURATION    /* as in a spec; a bare number means seconds */
+};
+
+struct option_row {
+    const char      *name;      /* without dashes; NULL ends the rows */
+    char             letter;    /* 0: none */
+    enum option_type type;
+    const char      *value;     /* how help calls its value: "N", "TEXT" */
+    const char      *help;
+};
+
+#define OPTION_JSON {"json", 0, OPTION_FLAG, NULL, "print one JSON value (JOBCTL_OUTPUT=json)"}
+#define OPTION_QUIET {"quiet", 'q', OPTION_FLAG, NULL, "print ids only"}
+
+enum { OPTIONS_MAX = 16, OPTIONS_LIST = 64 };
+
+struct options {
+    const struct option_row *rows;
+    bool        given[OPTIONS_MAX];
+    const char *text[OPTIONS_MAX];
+    double      number[OPTIONS_MAX];
+    const char *list[OPTIONS_LIST];     /* of the one OPTION_LIST a command may have */
+    int         nlist;
+    char      **args;                   /* points into argv, which is permuted */
+    int         nargs;
+    bool        help;                   /* -h or --help was given */
+};
+
+/* `argv` begins with the first word after the command. */
+int options_parse(struct options *o, const struct option_row *rows, int argc, char **argv,
+                  struct err *err);
+
+/* By name, which must be one of the rows. */
+bool options_has(const struct options *o, const char *name);
+const char *options_text(const struct options *o, const char *name);     /* NULL: not given */
+int64_t options_count(const struct options *o, const char *name, int64_t otherwise);
+double options_seconds(const struct options *o, const char *name, double otherwise);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_file.c - see spec_file.h */
+#include "controller/cli/spec_file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "controller/base/client.h"
+#include "controller/base/yaml.h"
+#include "controller/cli/command.h"
+#include "controller/spec/jobspec.h"
+
+static char *read_text(const char *file, struct err *err)
+{
+    bool in = strcmp(file, "-") == 0;
+    FILE *f = in ? stdin : fopen(file, "re");
+    if (!f) {
+        err_set(err, ERR_USAGE, "cannot read %s: %s", file, strerror(errno));
+        return NULL;
+    }
+    char *text = calloc(1, YAML_TEXT_MAX + 2);
+    size_t n = text ? fread(text, 1, YAML_TEXT_MAX + 1, f) : 0;
+    if (!text)
+        err_set(err, ERR_MEMORY, "out of memory while reading %s", file);
+    else if (ferror(f))
+        err_set(err, ERR_USAGE, "cannot read %s: %s", file, strerror(errno));
+    else if (n > YAML_TEXT_MAX)
+        err_set(err, ERR_USAGE, "%s is larger than 1 MiB; is it a job spec?", file);
+    else if (memchr(text, '\0', n))
+        err_set(err, ERR_USAGE, "%s holds a NUL byte; is it a job spec?", file);
+    if (!in)
+        fclose(f);
+    if (err->code != ERR_NONE) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+json_t *spec_file_secrets(const json_t *names, struct err *err)
+{
+    json_t *values = json_object();
+    size_t i;
+    json_t *name;
+    json_array_foreach (names, i, name) {
+        const char *key = json_string_value(name), *value = getenv(key);
+        if (!value) {
+            err_set(err, ERR_USAGE, "the spec names the secret %s, but it is not set in your "
+                    "environment; export it, or take it out of secrets", key);
+            json_decref(values);
+            return NULL;
+        }
+        json_object_set_new(values, key, json_string(value));
+    }
+    return values;
+}
+
+int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
+                      json_t **request, json_t **spec)
+{
+    char cwd[PATH_MAX];
+    json_t *canonical = NULL, *secrets = NULL, *sets = NULL;
+    int rc = -1;
+
+    *request = NULL;
+    char *text = read_text(file, &call->err);
+    if (!text)
+        return -1;
+    if (!getcwd(cwd, sizeof(cwd))) {
+        err_set(&call->err, ERR_SYSTEM, "the current directory is gone");
+        goto out;
+    }
+    snprintf(call->file, sizeof(call->file), "%s", file);
+    if (jobspec_parse(&canonical, text, file, cwd, set, nset, &call->found, &call->err) < 0)
+        goto out;
+    if (!(secrets = spec_file_secrets(json_object_get(canonical, "secrets"), &call->err)))
+        goto out;
+    sets = json_array();
+    for (int i = 0; i < nset; i++)
+        json_array_append_new(sets, json_string(set[i]));
+    *request = json_pack("{s:s, s:s, s:s, s:O, s:O}", "spec", text, "file", file, "cwd", cwd, "set",
+                         sets, "secrets", secrets);
+    if (!*request) {
+        err_set(&call->err, ERR_USAGE, "%s, its path or a --set is not valid UTF-8", file);
+        goto out;
+    }
+    if (spec)
+        *spec = json_incref(canonical);
+    rc = 0;
+out:
+    json_decref(canonical);
+    json_decref(secrets);
+    json_decref(sets);
+    free(text);
+    return rc;
+}
+
+int spec_file_post(struct call *call, struct client *c, json_t **answer, const json_t *request)
+{
+    int rc = client_post(c, answer, "/v1/jobs", request, &call->err);
+    if (rc < 0)
+        call->found = *client_findings(c);
+    return rc;
+}

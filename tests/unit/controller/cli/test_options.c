@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/cli/options.h"
+#include "engine/contract/err.h"
+
+static const struct option_row rows[] = {
+    {"follow", 'f', OPTION_FLAG, NULL, ""},
+    {"lines", 'n', OPTION_COUNT, "N", ""},
+    {"reason", 0, OPTION_TEXT, "TEXT", ""},
+    {"set", 's', OPTION_LIST, "K=V", ""},
+    {"timeout", 't', OPTION_DURATION, "TIME", ""},
+    {.name = NULL},
+};
+
+/* `line` is split at spaces; what was understood is written as one text, or the error. */
+static void parse(char *out, size_t size, const char *line)
+{
+    char words[256], *argv[16];
+    int argc = 0;
+    struct options o;
+    struct err err = {0};
+    snprintf(words, sizeof(words), "%s", line);
+    for (char *w = strtok(words, " "); w; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    argv[argc] = NULL;
+    if (options_parse(&o, rows, argc, argv, &err) < 0) {
+        assert_true(err.code == ERR_USAGE);
+        snprintf(out, size, "error: %s", err.text);
+        return;
+    }
+    const char *reason = options_text(&o, "reason");
+    int n = snprintf(out, size, "f=%d n=%lld r=%s t=%.6g s=%d h=%d:", options_has(&o, "follow"),
+                     (long long)options_count(&o, "lines", -1), reason ? reason : "-",
+                     options_seconds(&o, "timeout", -1), o.nlist, o.help);
+    for (int i = 0; i < o.nargs; i++)
+        n += snprintf(out + n, size - (size_t)n, " %s", o.args[i]);
+}
+
+static const struct {
+    const char *line, *found;
+} table[] = {
+    {"", "f=0 n=-1 r=- t=-1 s=0 h=0:"},
+    {"7 -f 8", "f=1 n=-1 r=- t=-1 s=0 h=0: 7 8"},
+    {"-fn5 x", "f=1 n=5 r=- t=-1 s=0 h=0: x"},
+    {"-n 5 --lines=6", "f=0 n=6 r=- t=-1 s=0 h=0:"},
+    {"--reason why --set a=b -s c=d", "f=0 n=-1 r=why t=-1 s=2 h=0:"},
+    {"-- -f --x", "f=0 n=-1 r=- t=-1 s=0 h=0: -f --x"},
+    {"- a", "f=0 n=-1 r=- t=-1 s=0 h=0: - a"},
+    {"-t 90 ", "f=0 n=-1 r=- t=90 s=0 h=0:"},
+    {"--timeout 1h30m", "f=0 n=-1 r=- t=5400 s=0 h=0:"},
+    {"--help", "f=0 n=-1 r=- t=-1 s=0 h=1:"},
+    {"-h", "f=0 n=-1 r=- t=-1 s=0 h=1:"},
+    {"--folow", "error: there is no option --folow; did you mean --follow?"},
+    {"--zebra", "error: there is no option --zebra; --help lists them"},
+    {"-z", "error: there is no option -z; --help lists them"},
+    {"--lines", "error: --lines needs a value: --lines N"},
+    {"--lines=x", "error: --lines: expected a whole number, not \"x\""},
+    {"--lines=-1", "error: --lines: expected a whole number, not \"-1\""},
+    {"--follow=yes", "error: --follow takes no value"},
+    {"--timeout 5x", "error: --timeout: \"x\" is not a unit of time; there are ms, s, m, h and d"},
+};
+
+static void test_table(void **state)
+{
+    (void)state;
+    char found[512];
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        parse(found, sizeof(found), table[i].line);
+        assert_string_equal(found, table[i].found);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table)};
+    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}
