@@ -169,7 +169,7 @@ cpus-all: $(CPU_MORE)
 	@ALL_CASES=1 tests/cpus/run.sh $(BIN) $(OBJ)/tests/cpus/portable $(CPU_TESTS) $(CPU_MORE)
 
 # The compiler of the systems that notebook VMs have; it once got vectors wrong that a newer one gets right.
-OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv heads matmul norm pointwise rmsmod update step,$(call unit,$(t))))
+OLDER := $(patsubst $(OBJ)/%,build/gcc-11/obj/%,$(foreach t,attention conv rope matmul norm pointwise rmsmod update step,$(call unit,$(t))))
 older:  ## the engine and its numbers once more through gcc 11
 	@command -v gcc-11 >/dev/null || { echo "no gcc-11 found: skipped"; exit 0; }; \
 	$(MAKE) --no-print-directory -j$(JOBS) CC=gcc-11 NVCC= build/gcc-11/bin/jobctl-train $(OLDER) && \

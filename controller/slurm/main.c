@@ -36,7 +36,7 @@
 #include <unistd.h>
 
 #include "controller/slurm/script.h"
-#include "controller/slurm/words.h"
+#include "controller/slurm/state_names.h"
 #include "engine/contract/err.h"
 
 #define OURS "jobctl:"

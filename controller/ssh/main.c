@@ -25,7 +25,7 @@
 
 #include "agent/attempt/attach.h"
 #include "agent/doctor/doctor_query.h"
-#include "controller/ssh/command.h"
+#include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
 #include "controller/ssh/programs.h"
 #include "engine/contract/err.h"

@@ -17,7 +17,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "controller/ssh/command.h"
+#include "controller/ssh/host_command.h"
 #include "controller/ssh/login.h"
 #include "engine/contract/err.h"
 

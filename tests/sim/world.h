@@ -10,7 +10,7 @@
  *   clock.c  what happens next, and chance       hub.c    the controller's shell
  *   cover.c  what has been seen to happen        store.c  what it has committed
  *   rules.c  what must always hold               node.c   agents and ranks
- *   gpu.c    GPUs that break                     suspicion.c  when one may be left out
+ *   gpu.c    GPUs that break                     gpu_blame.c  when one may be left out
  *   nodes.c  a second node that is lost            endings.c    of ranks
  *   sim_control.c  seeds
  */
@@ -249,7 +249,7 @@ enum {
 int ending_draw(struct world *w);       /* a row, seldom one after which nothing helps */
 struct agent_exit ending_exit(int how, const char **reported);  /* reported: its last line, or NULL */
 
-/* parting.c; false: there is no such rank to part. */
+/* rejoin.c; false: there is no such rank to part. */
 void parting_begins(struct world *w, int job, int attempt);
 bool parting_happens(struct world *w, const struct happening *h);
 void parting_ends(struct world *w, int job, int attempt, bool keep);
@@ -261,7 +261,7 @@ int node_first_rank(const struct agent *a);     /* of the other node */
 struct agent_lost node_is_lost(const struct agent *a); /* what its agent is told then */
 void nodes_effect(struct world *w, int job, int attempt, const struct agent_effect *e);
 
-/* suspicion.c: may an agent leave this GPU out? */
+/* gpu_blame.c: may an agent leave this GPU out? */
 void suspicion_failed(struct agent *a, const json_t *generation_ended);
 void suspicion_excluded(struct world *w, int job, int attempt, const json_t *excluded);
 void suspicion_spawn(struct world *w, int job, int attempt);

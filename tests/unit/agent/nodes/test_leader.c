@@ -343,7 +343,7 @@ static void an_agent_becomes_a_member(void **state)
         run_until(NULL, 0, 20);
     assert_int_equal(agent_pid(), 0);
     assert_secret(key, getpid());
-    assert_true(file_has("/proc/self/cmdline", "test_crew"));
+    assert_true(file_has("/proc/self/cmdline", "test_leader"));
     char log[8192];
     read_file("agent.log", log, sizeof(log));
     assert_non_null(strstr(log, "this node leaves the attempt"));

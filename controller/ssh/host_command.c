@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.c - see command.h */
-#include "controller/ssh/command.h"
+/* host_command.c - see host_command.h */
+#include "controller/ssh/host_command.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - run a command on the host: for its answer, or as the other end of our input and output */
-#ifndef CONTROLLER_SSH_COMMAND_H
-#define CONTROLLER_SSH_COMMAND_H
+/* host_command.h - run a command on the host: for its answer, or as the other end of our input and
+ * output */
+#ifndef CONTROLLER_SSH_HOST_COMMAND_H
+#define CONTROLLER_SSH_HOST_COMMAND_H
 
 #include <libssh/libssh.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* words.c - see words.h */
-#include "controller/slurm/words.h"
+/* state_names.c - see state_names.h */
+#include "controller/slurm/state_names.h"
 
 #include <slurm/slurm.h>
 #include <stdio.h>

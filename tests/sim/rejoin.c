@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parting.c - see world.h: ranks that lose each other, wait in their processes, and give up */
+/* rejoin.c - see world.h: ranks that lose each other, wait in their processes, and give up */
 #include <stdint.h>
 
 #include "engine/contract/exit_code.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* words.h - states and reasons of Slurm as words
+/* state_names.h - states and reasons of Slurm as words
  *
  * libslurm has such functions, but no installed header declares them: what is
  * told to people is told by tables of our own.
  */
-#ifndef CONTROLLER_SLURM_WORDS_H
-#define CONTROLLER_SLURM_WORDS_H
+#ifndef CONTROLLER_SLURM_STATE_NAMES_H
+#define CONTROLLER_SLURM_STATE_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
