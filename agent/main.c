@@ -248,7 +248,7 @@ static int cmd_plan(int argc, char **argv, struct err *err)
     if (spec)
         facts = facts_path ? load(facts_path, err) : probe_facts(".", err);
     if (facts && state)
-        known_recall(facts, state);
+        probe_cache_recall(facts, state);
     if (facts && (rc = plan_make(&plan, facts, spec, err)) == 0) {
         if (json)
             rc = print_json(plan, err);
@@ -305,13 +305,13 @@ static int cmd_doctor(int argc, char **argv, struct err *err)
     return rc;
 }
 
-static int cmd_trial(int argc, char **argv, struct err *err)
+static int cmd_gpu_selftest(int argc, char **argv, struct err *err)
 {
     char train[4096];
     (void)argv;
     if (argc != 1)
         return err_set(err, ERR_USAGE, "trial takes no arguments: an agent starts it");
-    return find_train(train, sizeof(train), err) < 0 ? -1 : trial_run(train, err);
+    return find_train(train, sizeof(train), err) < 0 ? -1 : gpu_selftest_child_run(train, err);
 }
 
 static int cmd_visit(int argc, char **argv, struct err *err)
@@ -320,7 +320,7 @@ static int cmd_visit(int argc, char **argv, struct err *err)
     (void)argv;
     if (argc != 1)
         return err_set(err, ERR_USAGE, "visit takes no arguments: `jobctl doctor` speaks to it");
-    return find_train(train, sizeof(train), err) < 0 ? -1 : doctor_visit(train, err);
+    return find_train(train, sizeof(train), err) < 0 ? -1 : doctor_query(train, err);
 }
 
 /* --- flight and sweep ------------------------------------------------------------------- */
@@ -353,7 +353,7 @@ static int cmd_gpu_events(int argc, char **argv, struct err *err)
 }
 
 /* For an attempt whose agent is dead: end what it has left behind. */
-static int cmd_sweep(int argc, char **argv, struct err *err)
+static int cmd_cleanup(int argc, char **argv, struct err *err)
 {
     struct identity id;
     char left[600] = "";
@@ -364,9 +364,9 @@ static int cmd_sweep(int argc, char **argv, struct err *err)
     if (identity_alive(&id))
         return err_set(err, ERR_CONFLICT, "the agent of '%s' lives (pid %lld): ask it to stop",
                        argv[1], (long long)id.pid);
-    struct sweep s = {.nonce = id.nonce, .kill = true};
+    struct cleanup_pass s = {.nonce = id.nonce, .kill = true};
     for (int i = 0; i < 200; i++) {
-        int n = sweep_run(&s, left, sizeof(left));
+        int n = cleanup_pass_run(&s, left, sizeof(left));
         if (n == 0) {
             puts("clean");
             return 0;
@@ -420,12 +420,12 @@ static int cmd_digest(int argc, char **argv, struct err *err)
 
 enum { MAIL_PATIENCE_MS = 30000 };
 
-static int cmd_mail(int argc, char **argv, struct err *err)
+static int cmd_file_channel(int argc, char **argv, struct err *err)
 {
     if (argc != 2)
         return err_set(err, ERR_USAGE, "mail needs one run directory");
     umask(077);
-    return mail_call(argv[1], 0, MAIL_PATIENCE_MS, err);
+    return file_channel_call(argv[1], 0, MAIL_PATIENCE_MS, err);
 }
 
 /* --- the table -------------------------------------------------------------------------- */
@@ -455,7 +455,7 @@ static const struct command {
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
     {"trial", "", "try the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
-     cmd_trial},
+     cmd_gpu_selftest},
     {"visit", "", "answer a doctor who compares several nodes (agent/doctor/doctor_query.h)",
      cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
@@ -463,8 +463,8 @@ static const struct command {
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror/mirror_run.h)",
      cmd_mirror},
     {"mail", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
-     "shares only this directory (agent/wire/file_channel.h)", cmd_mail},
-    {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_sweep},
+     "shares only this directory (agent/wire/file_channel.h)", cmd_file_channel},
+    {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_cleanup},
     {"attach", "", "speak for a controller on another machine (agent/attempt/attach.h)",
      cmd_attach},
     {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},

@@ -21,8 +21,9 @@ static const char SUM[] =
     "coalesce(sum(hang),0), coalesce(sum(restart),0), coalesce(sum(queued),0), "
     "coalesce(sum(paused),0) FROM ledger WHERE job=?";
 
-int ledger_add(struct store *s, int64_t job, int64_t attempt, int64_t generation, int64_t rank_ms,
-               const int64_t ms[LEDGER_BUCKETS], struct err *err)
+int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
+                     int64_t rank_ms,
+                     const int64_t ms[GOODPUT_ROWS_BUCKETS], struct err *err)
 {
     sqlite3_stmt *st = stmt_get(s, ADD, err);
     if (!st || stmt_bind(st, err, "iiiiiiiiiiiii", job, attempt, generation, rank_ms, ms[0], ms[1],
@@ -31,14 +32,15 @@ int ledger_add(struct store *s, int64_t job, int64_t attempt, int64_t generation
     return stmt_run(st, err);
 }
 
-int ledger_sum(int64_t *rank_ms, int64_t ms[LEDGER_BUCKETS], struct store *s, int64_t job,
-               struct err *err)
+int goodput_rows_sum(int64_t *rank_ms, int64_t ms[GOODPUT_ROWS_BUCKETS], struct store *s,
+                     int64_t job,
+                     struct err *err)
 {
     sqlite3_stmt *st = stmt_get(s, SUM, err);
     if (!st || stmt_bind(st, err, "i", job) < 0 || stmt_step(st, err) < 0)
         return -1;
     *rank_ms = stmt_int(st, 0, 0);
-    for (int i = 0; i < LEDGER_BUCKETS; i++)
+    for (int i = 0; i < GOODPUT_ROWS_BUCKETS; i++)
         ms[i] = stmt_int(st, i + 1, 0);
     sqlite3_reset(st);
     return 0;

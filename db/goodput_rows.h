@@ -13,13 +13,15 @@
 struct err;
 struct store;
 
-enum { LEDGER_BUCKETS = 9 };
+enum { GOODPUT_ROWS_BUCKETS = 9 };
 
 /* More of a generation: added to its row. */
-int ledger_add(struct store *s, int64_t job, int64_t attempt, int64_t generation, int64_t rank_ms,
-               const int64_t ms[LEDGER_BUCKETS], struct err *err);
+int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
+                     int64_t rank_ms,
+                     const int64_t ms[GOODPUT_ROWS_BUCKETS], struct err *err);
 /* Of the whole job. */
-int ledger_sum(int64_t *rank_ms, int64_t ms[LEDGER_BUCKETS], struct store *s, int64_t job,
-               struct err *err);
+int goodput_rows_sum(int64_t *rank_ms, int64_t ms[GOODPUT_ROWS_BUCKETS], struct store *s,
+                     int64_t job,
+                     struct err *err);
 
 #endif

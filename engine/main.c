@@ -14,25 +14,29 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *usage;
 } commands[] = {
-    {"train", command_train, "--spec FILE [--backend auto|cpu|cuda]   run a job spec"},
-    {"sample", command_sample, "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
+    {"train", train_cmd_train, "--spec FILE [--backend auto|cpu|cuda] run a job spec"},
+    {"sample", train_cmd_sample,
+     "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
                                "                       draw from a checkpoint"},
-    {"plan", command_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]\n"
+    {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]\n"
                             "                       what a run will take, on GPUs of so many GiB"},
-    {"pack", command_pack, "--spec FILE [--cache DIR]      encode pictures and captions once"},
-    {"verify", command_verify, "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...\n"
+    {"pack", train_cmd_pack, "--spec FILE [--cache DIR]    encode pictures and captions once"},
+    {"verify", train_cmd_verify,
+     "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...\n"
                                "                       check the engine against golden cases"},
-    {"verify-data", command_verify_data, "--spec FILE [--dir DIR] [--json]\n"
+    {"verify-data", train_cmd_verify_data, "--spec FILE [--dir DIR] [--json]\n"
                                          "                       read all data once; account for a run's samples"},
-    {"verify-resume", command_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]\n"
+    {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]\n"
                                              "                       take a run's last steps again with "
                                              "other numbers of ranks"},
-    {"bench", command_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
+    {"bench", train_cmd_bench,
+     "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
                             "                       time a training step, and BLAS alone beside it"},
-    {"peers", command_peers, "--gpus UUID,UUID             do two GPUs copy to each other rightly?"},
-    {"sum", command_sum, "--gpus UUID,UUID [--deadline-ms N]\n"
+    {"peers", train_cmd_peers,
+     "--gpus UUID,UUID           do two GPUs copy to each other rightly?"},
+    {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]\n"
                          "                       do two ranks add up rightly there, by NCCL?"},
-    {"curve", command_curve, "--metrics FILE [--png FILE]    draw the loss of a run"},
+    {"curve", train_cmd_curve, "--metrics FILE [--png FILE]  draw the loss of a run"},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

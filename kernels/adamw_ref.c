@@ -35,7 +35,7 @@ static void adamw_range(const void *arg, size_t from, size_t to)
 static void adamw_move(struct kern_adamw_move a, struct kern_adamw c, size_t n)
 {
     const struct adamw_args args = {a, c};
-    team_range(n, LINE, 4, adamw_range, &args);
+    thread_pool_range(n, LINE, 4, adamw_range, &args);
 }
 
 static void adamw(float *p, void *also, float *m, float *v, const float *g, struct kern_adamw c,
@@ -65,7 +65,7 @@ static void ema_range(const void *arg, size_t from, size_t to)
 static void ema(float *avg, const float *p, float rate, float rest, size_t n)
 {
     const struct ema_args a = {avg, p, rate, rest};
-    team_range(n, LINE, 2, ema_range, &a);
+    thread_pool_range(n, LINE, 2, ema_range, &a);
 }
 
 void KERN_FILL(adamw)(struct kern_ops *ops)

@@ -88,7 +88,7 @@ static void turned_times(float *c, int ldc, float keep, float alpha, const float
 static void scale_row(float *y, float by, int n)
 {
     for (int i = 0; i < n; i += LANES)
-        lane_store_at(y, i, n, lane_load_at(y, i, n) * by);
+        simd_store_at(y, i, n, simd_load_at(y, i, n) * by);
 }
 
 /* The largest score and the sum of exponentials of what a row has met so far. */
@@ -99,16 +99,16 @@ struct softmax {
 /* p = exp(p - top) with these scores met too; by how much all before shrinks. */
 static float meet(struct softmax *row, float *p, int n)
 {
-    v16 tops = lane_all(row->top), sum = {0};
+    v16 tops = simd_all(row->top), sum = {0};
     for (int i = 0; i < n; i += LANES)
-        tops = lane_max(tops, lane_pick(lane_first(n - i), lane_load_at(p, i, n), tops));
-    const float top = lane_top(tops), shrink = expf(row->top - top);
+        tops = simd_max(tops, simd_pick(simd_first(n - i), simd_load_at(p, i, n), tops));
+    const float top = simd_top(tops), shrink = expf(row->top - top);
     for (int i = 0; i < n; i += LANES) {
-        const v16 e = lane_exp(lane_load_at(p, i, n) - top);
-        lane_store_at(p, i, n, e);
-        sum += lane_pick(lane_first(n - i), e, lane_all(0.0f));
+        const v16 e = simd_exp(simd_load_at(p, i, n) - top);
+        simd_store_at(p, i, n, e);
+        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
     }
-    row->sum = row->sum * shrink + lane_sum(sum);
+    row->sum = row->sum * shrink + simd_sum(sum);
     row->top = top;
     return shrink;
 }
@@ -158,8 +158,8 @@ static void attend(void *out, float *kept, const void *q, const void *k, int ldk
         .scale = 1.0f / sqrtf((float)s.dim), .t = t, .s = s,
     };
     const int blocks = (s.tokens + QUERIES - 1) / QUERIES;
-    team_range((size_t)(s.batch * s.heads * blocks), 1, 2 * QUERIES * (size_t)t.most,
-               attend_blocks, &a);
+    thread_pool_range((size_t)(s.batch * s.heads * blocks), 1, 2 * QUERIES * (size_t)t.most,
+                      attend_blocks, &a);
 }
 
 /* delta[r] = dout out of a row, which is what softmax takes from the gradient of each score. */
@@ -170,8 +170,8 @@ static void output_sums(float *delta, const struct attend_args *a, const struct 
         const size_t at = b->q + (size_t)r * (size_t)b->ld;
         v16 sum = {0};
         for (int i = 0; i < D; i += LANES)
-            sum += lane_load_at(a->dout + at, i, D) * lane_load_at(a->out_was + at, i, D);
-        delta[r] = lane_sum(sum);
+            sum += simd_load_at(a->dout + at, i, D) * simd_load_at(a->out_was + at, i, D);
+        delta[r] = simd_sum(sum);
     }
 }
 
@@ -193,9 +193,9 @@ static void back_block(const struct attend_args *a, struct block b, float keep)
             const float kept = a->kept_was[b.kept + (size_t)r];
             float *pr = p + r * KEYS, *dr = ds + r * KEYS;
             for (int i = 0; i < n; i += LANES) {
-                const v16 e = lane_exp(lane_load_at(pr, i, n) - kept);
-                lane_store_at(pr, i, n, e);
-                lane_store_at(dr, i, n, e * (lane_load_at(dr, i, n) - delta[r]));
+                const v16 e = simd_exp(simd_load_at(pr, i, n) - kept);
+                simd_store_at(pr, i, n, e);
+                simd_store_at(dr, i, n, e * (simd_load_at(dr, i, n) - delta[r]));
             }
         }
         turned_times(a->dv + dkv, a->lddkv, keep, 1.0f, p, KEYS, dout, b.ld, n, D, b.rows);
@@ -226,8 +226,8 @@ static void attend_back(void *dq, void *dk, void *dv, int lddkv, const void *dou
         .kept_was = kept, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv,
         .scale = 1.0f / sqrtf((float)s.dim), .t = t, .s = s,
     };
-    team_range((size_t)(s.batch * t.heads), 1, 4 * (size_t)s.tokens * (size_t)t.most,
-               attend_back_heads, &a);
+    thread_pool_range((size_t)(s.batch * t.heads), 1, 4 * (size_t)s.tokens * (size_t)t.most,
+                      attend_back_heads, &a);
 }
 
 void KERN_FILL(attend)(struct kern_ops *ops)

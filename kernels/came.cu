@@ -82,7 +82,7 @@ __global__ void came_update_kernel(float *p, T *also, const float *step, float d
         const float p1 = p[i] * decay - lr * step[i];
         p[i] = p1;
         if (also)
-            also[i] = slim<T>(p1);
+            also[i] = narrow<T>(p1);
     }
 }
 

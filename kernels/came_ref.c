@@ -31,10 +31,10 @@ static void factor_rows(const void *arg, size_t from, size_t to)
     for (size_t i = from; i < to; i++) {
         v16 sum = {0};
         for (int j = 0; j < cols; j += LANES) {
-            v16 a = lane_load_at(k->x + i * k->cols, j, cols) * k->scale;
+            v16 a = simd_load_at(k->x + i * k->cols, j, cols) * k->scale;
             sum += a * a;
         }
-        k->row[i] = k->row[i] * k->beta + (lane_sum(sum) / (float)cols + k->eps) * k->rest;
+        k->row[i] = k->row[i] * k->beta + (simd_sum(sum) / (float)cols + k->eps) * k->rest;
     }
 }
 
@@ -48,13 +48,13 @@ static void factor_cols(const void *arg, size_t from, size_t to)
         for (size_t i0 = 0; i0 < k->rows; i0 += 32) {
             v16 part = {0};
             for (size_t i = i0; i < k->rows && i < i0 + 32; i++) {
-                v16 a = lane_load_at(k->x + i * k->cols, j, cols) * k->scale;
+                v16 a = simd_load_at(k->x + i * k->cols, j, cols) * k->scale;
                 part += a * a;
             }
             total += part;
         }
-        v16 was = lane_load_n(k->col + j, n);
-        lane_store_n(k->col + j,
+        v16 was = simd_load_n(k->col + j, n);
+        simd_store_n(k->col + j,
                      was * k->beta + (total / (float)k->rows + k->eps) * k->rest, n);
     }
 }
@@ -67,8 +67,8 @@ static void factor_update(float *row, float *col, const float *x, float scale, f
         .row = row, .col = col, .x = x, .scale = scale, .eps = eps, .beta = beta, .rest = rest,
         .rows = (size_t)rows, .cols = (size_t)cols,
     };
-    team_range(k.rows, 1, k.cols, factor_rows, &k);
-    team_range(k.cols, LANES, k.rows, factor_cols, &k);
+    thread_pool_range(k.rows, 1, k.cols, factor_rows, &k);
+    thread_pool_range(k.cols, LANES, k.rows, factor_cols, &k);
 }
 
 static float mean_of(const float *x, int n)
@@ -101,7 +101,7 @@ static void factor_apply(float *y, const float *x, float scale, const float *row
         .y = y, .x = x, .scale = scale, .row_in = row, .col_in = col,
         .mean = mean_of(row, rows), .rows = (size_t)rows, .cols = (size_t)cols,
     };
-    team_range(k.rows, 1, 4 * k.cols, factor_scale, &k);
+    thread_pool_range(k.rows, 1, 4 * k.cols, factor_scale, &k);
 }
 
 /* The pointwise parts, over numbers [from, to) of a tensor. */
@@ -122,10 +122,10 @@ static void square_chunks(const void *arg, size_t from, size_t to)
         v16 sum = {0};
         size_t j = i * k->chunk;
         for (; j + LANES <= end; j += LANES)
-            sum += lane_load(k->u + j) * lane_load(k->u + j);
+            sum += simd_load(k->u + j) * simd_load(k->u + j);
         if (j < end)
-            sum += lane_load_n(k->u + j, end - j) * lane_load_n(k->u + j, end - j);
-        k->part[i] = (double)lane_sum(sum);
+            sum += simd_load_n(k->u + j, end - j) * simd_load_n(k->u + j, end - j);
+        k->part[i] = (double)simd_sum(sum);
     }
 }
 
@@ -137,7 +137,7 @@ static double mean_square(struct came_args k)
     k.chunk = (k.n + CHUNKS - 1) / CHUNKS;
     k.chunk = k.chunk < CHUNK_MIN ? CHUNK_MIN : (k.chunk + LANES - 1) / LANES * LANES;
     const size_t chunks = (k.n + k.chunk - 1) / k.chunk;
-    team_range(chunks, 1, k.chunk, square_chunks, &k);
+    thread_pool_range(chunks, 1, k.chunk, square_chunks, &k);
     for (size_t i = 0; i < chunks; i++)
         total += part[i];
     return total / (double)k.n;
@@ -191,17 +191,17 @@ static void came(float *p, void *also, struct kern_came_state s, const float *g,
         factor_update(s.row, s.col, g, c.clip, c.eps1, c.beta2, c.rest2, s.rows, s.cols);
         factor_apply(k.u, g, c.clip, s.row, s.col, s.rows, s.cols);
     } else {
-        team_range(n, LINE, 4, plain_range, &k);
+        thread_pool_range(n, LINE, 4, plain_range, &k);
     }
     const float rms = (float)sqrt(mean_square(k)) / c.threshold;
     k.limit = rms > 1.0f ? 1.0f / rms : 1.0f;
-    team_range(n, LINE, 2, momentum_range, &k);
+    thread_pool_range(n, LINE, 2, momentum_range, &k);
     if (s.rows > 0) {
         factor_update(s.res_row, s.res_col, k.u, 1.0f, c.eps2, c.beta3, c.rest3, s.rows, s.cols);
         factor_apply(k.u, s.m, 1.0f, s.res_row, s.res_col, s.rows, s.cols);
         k.step = k.u;
     }
-    team_range(n, LINE, 2, update_range, &k);
+    thread_pool_range(n, LINE, 2, update_range, &k);
     if (also != p)
         memcpy(also, p, n * sizeof(*p));
 }

@@ -26,14 +26,14 @@ struct plane {
     size_t       step; /* from pixel to pixel */
 };
 
-LANE_FN struct plane plane_at(const float *x, struct kern_image s, int b, int c)
+SIMD_FN struct plane plane_at(const float *x, struct kern_image s, int b, int c)
 {
     const size_t pixels = (size_t)s.height * (size_t)s.width * (size_t)s.channels;
     return (struct plane){x + (size_t)b * pixels + c, s.height, s.width, (size_t)s.channels};
 }
 
 /* A pixel, or zeros outside. */
-LANE_FN const float *pixel(const struct plane *p, int h, int w)
+SIMD_FN const float *pixel(const struct plane *p, int h, int w)
 {
     if (h < 0 || h >= p->height || w < 0 || w >= p->width)
         return zeros;
@@ -49,17 +49,17 @@ static void load_weights(float to[9][TILE], const float *w, int channels, int fl
 }
 
 /* Lanes c.. of PAIR pixels: in[3][PAIR + 2] are the pixels around them. */
-LANE_FN void pair_lanes(v16 y[PAIR], const float *const in[3][PAIR + 2], const float w[9][TILE],
+SIMD_FN void pair_lanes(v16 y[PAIR], const float *const in[3][PAIR + 2], const float w[9][TILE],
                         const float *bias, int c, size_t n)
 {
     for (int k = 0; k < PAIR; k++)
-        y[k] = n == LANES ? lane_load(bias + c) : lane_load_n(bias + c, n);
+        y[k] = n == LANES ? simd_load(bias + c) : simd_load_n(bias + c, n);
     for (int i = 0; i < 3; i++) {
         v16 x[PAIR + 2];
         for (int k = 0; k < PAIR + 2; k++)
-            x[k] = n == LANES ? lane_load(in[i][k] + c) : lane_load_n(in[i][k] + c, n);
+            x[k] = n == LANES ? simd_load(in[i][k] + c) : simd_load_n(in[i][k] + c, n);
         for (int j = 0; j < 3; j++) {
-            v16 f = n == LANES ? lane_load(w[3 * i + j] + c) : lane_load_n(w[3 * i + j] + c, n);
+            v16 f = n == LANES ? simd_load(w[3 * i + j] + c) : simd_load_n(w[3 * i + j] + c, n);
             for (int k = 0; k < PAIR; k++)
                 y[k] += x[k + j] * f;
         }
@@ -74,12 +74,12 @@ static void conv_pair(float *const out[PAIR], const float *const in[3][PAIR + 2]
     for (; c + LANES <= channels; c += LANES) {
         pair_lanes(y, in, w, bias, c, LANES);
         for (int k = 0; k < PAIR; k++)
-            lane_store(out[k] + c, y[k]);
+            simd_store(out[k] + c, y[k]);
     }
     if (c < channels) {
         pair_lanes(y, in, w, bias, c, (size_t)(channels - c));
         for (int k = 0; k < PAIR; k++)
-            lane_store_n(out[k] + c, y[k], (size_t)(channels - c));
+            simd_store_n(out[k] + c, y[k], (size_t)(channels - c));
     }
 }
 
@@ -104,25 +104,25 @@ static void conv_plane(float *y, struct plane p, const float w[9][TILE], const f
 }
 
 /* Lanes c..: sums[t] += window pixel t times dy, of QUAD pixels; sums[9] += dy. */
-LANE_FN void quad_lanes(float sums[10][TILE], const float *const in[3][QUAD + 2],
+SIMD_FN void quad_lanes(float sums[10][TILE], const float *const in[3][QUAD + 2],
                         const float *const dy[QUAD], int c, size_t n)
 {
     v16 d[QUAD], total = {0};
     for (int k = 0; k < QUAD; k++) {
-        d[k] = n == LANES ? lane_load(dy[k] + c) : lane_load_n(dy[k] + c, n);
+        d[k] = n == LANES ? simd_load(dy[k] + c) : simd_load_n(dy[k] + c, n);
         total += d[k];
     }
-    lane_store(sums[9] + c, lane_load(sums[9] + c) + total);
+    simd_store(sums[9] + c, simd_load(sums[9] + c) + total);
     for (int i = 0; i < 3; i++) {
         v16 x[QUAD + 2];
         for (int k = 0; k < QUAD + 2; k++)
-            x[k] = n == LANES ? lane_load(in[i][k] + c) : lane_load_n(in[i][k] + c, n);
+            x[k] = n == LANES ? simd_load(in[i][k] + c) : simd_load_n(in[i][k] + c, n);
         for (int j = 0; j < 3; j++) {
             v16 s = {0};
             for (int k = 0; k < QUAD; k++)
                 s += x[k + j] * d[k];
             float *to = sums[3 * i + j] + c;
-            lane_store(to, lane_load(to) + s);
+            simd_store(to, simd_load(to) + s);
         }
     }
 }
@@ -189,7 +189,7 @@ static void weight_items(const void *arg, size_t from, size_t to)
 /* Tiles as wide as they may be, and enough of them for everybody. */
 static void choose_tiles(struct conv_args *a, int samples)
 {
-    const int wanted = (2 * team_size() + samples - 1) / samples;
+    const int wanted = (2 * thread_pool_size() + samples - 1) / samples;
     const int even = (a->s.channels + wanted - 1) / wanted;
     const int tile = (even + LANES - 1) / LANES * LANES;
     a->tile = tile < TILE ? tile : TILE;
@@ -206,7 +206,7 @@ static void depthwise(float *y, const float *x, const float *w, const float *b,
 {
     struct conv_args a = {.y = y, .x = x, .w = w, .b = b, .s = s};
     choose_tiles(&a, s.batch);
-    team_range((size_t)(s.batch * a.tiles), 1, work_of(s, a.tile), conv_items, &a);
+    thread_pool_range((size_t)(s.batch * a.tiles), 1, work_of(s, a.tile), conv_items, &a);
 }
 
 static void depthwise_back(float *dx, float *dw, float *db, const float *dy, const float *x,
@@ -216,11 +216,11 @@ static void depthwise_back(float *dx, float *dw, float *db, const float *dy, con
     struct conv_args sums = a;
     choose_tiles(&a, s.batch);
     choose_tiles(&sums, 1);
-    const struct team_loop loops[] = {
+    const struct thread_pool_loop loops[] = {
         {(size_t)(s.batch * a.tiles), work_of(s, a.tile), conv_items, &a},
         {(size_t)sums.tiles, (size_t)s.batch * work_of(s, sums.tile), weight_items, &sums},
     };
-    team_loops(loops, 2);
+    thread_pool_loops(loops, 2);
 }
 
 void KERN_FILL(conv)(struct kern_ops *ops)

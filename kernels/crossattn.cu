@@ -37,7 +37,7 @@ template <> struct att_sum<bf16> {
     {
         __trap();
     }
-    __device__ void put(float *, int) const
+    __device__ void store(float *, int) const
     {
         __trap();
     }
@@ -60,7 +60,7 @@ template <> struct att_sum<bf16> {
         load_matrix_sync(fb, b, (unsigned)ldb);
         mma_sync(c, fa, fb, c);
     }
-    __device__ void put(float *to, int ld) const
+    __device__ void store(float *to, int ld) const
     {
         nvcuda::wmma::store_matrix_sync(to, c, (unsigned)ld, nvcuda::wmma::mem_row_major);
     }
@@ -87,7 +87,7 @@ template <> struct att_sum<float> {
                 c[i] += x * (TB ? b[(col + i) * ldb + k] : b[k * ldb + col + i]);
         }
     }
-    __device__ void put(float *to, int ld) const
+    __device__ void store(float *to, int ld) const
     {
         const int row = (int)threadIdx.x % WARP / 2, col = (int)threadIdx.x % 2 * EACH;
         for (int i = 0; i < EACH; i++)
@@ -180,7 +180,7 @@ __device__ static inline void att_scores(float *to, int ld, const T *a, const T 
         att_sum<T> sum;
         for (int d = 0; d < z.dim; d += ATT_TILE)
             sum.template add<false, true>(a + r * z.ldd + d, z.ldd, b + c * z.ldd + d, z.ldd);
-        sum.put(to + (size_t)r * ld + c, ld);
+        sum.store(to + (size_t)r * ld + c, ld);
     }
 }
 
@@ -206,7 +206,7 @@ __device__ static inline void att_softmax(float *row, float kept[2], const float
         const float p = l < keys ? row[l] * share : 0.0f;
         __syncwarp(); /* all have read what the narrower numbers now overwrite */
         if (l < width)
-            ((T *)row)[l] = slim<T>(p);
+            ((T *)row)[l] = narrow<T>(p);
     }
     if (lane == 0) {
         kept[0] = top;
@@ -240,8 +240,8 @@ att_kernel(struct att_args a, struct att_shape z)
     const float *mask = a.t.mask + at.first;
     const int keys = att_last(mask, at.text), width = (keys + KEYS - 1) / KEYS * KEYS;
     DYNAMIC_SHARED(float, scores); /* then the probabilities, then the result */
-    const size_t room = (size_t)ATT_QUERIES * (z.lds > z.ldd ? z.lds : z.ldd);
-    T *q = (T *)(scores + room), *kv = q + z.queries;
+    const size_t smem = (size_t)ATT_QUERIES * (z.lds > z.ldd ? z.lds : z.ldd);
+    T *q = (T *)(scores + smem), *kv = q + z.queries;
     att_load<V>(q, z.ldd, ATT_QUERIES, (const T *)a.q + at.q + (size_t)first * C, (size_t)C, have,
                 a.s.dim);
     for (int l = 0; l < width; l += KEYS) {
@@ -274,14 +274,14 @@ att_kernel(struct att_args a, struct att_shape z)
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)
-            sum[i].put(scores + (size_t)r * z.ldd + tile % across * ATT_TILE, z.ldd);
+            sum[i].store(scores + (size_t)r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
     att_write<V>((T *)a.out + at.q + (size_t)first * C, (size_t)C, scores, z.ldd, have, a.s.dim);
 }
 
 /* What a block has of one tile of queries and one of keys on the way back. */
-template <typename T> struct att_desk {
+template <typename T> struct att_scratch {
     float *s, *dp;          /* [queries][lds] */
     T     *p, *ds;          /* the same as T, lds apart */
     T     *q, *dout, *k, *v;
@@ -289,12 +289,12 @@ template <typename T> struct att_desk {
 };
 
 template <typename T>
-__device__ static inline struct att_desk<T> att_furnish(float *room, const struct att_shape &z)
+__device__ static inline struct att_scratch<T> att_furnish(float *smem, const struct att_shape &z)
 {
     const int lds = att_keys<T>::COUNT + ATT_PAD;
-    struct att_desk<T> d;
+    struct att_scratch<T> d;
     d.lds = lds;
-    d.s = room;
+    d.s = smem;
     d.dp = d.s + ATT_QUERIES * lds;
     d.p = (T *)(d.dp + ATT_QUERIES * lds);
     d.ds = d.p + ATT_QUERIES * lds;
@@ -313,7 +313,7 @@ template <typename T> static size_t att_desk_bytes(const struct att_shape &z)
 
 /* Scores of the queries and keys that are loaded, and the gradients of their probabilities. */
 template <typename T>
-__device__ static inline void att_both(const struct att_desk<T> &d, const struct att_shape &z)
+__device__ static inline void att_both(const struct att_scratch<T> &d, const struct att_shape &z)
 {
     __syncthreads();
     att_scores<T>(d.s, d.lds, d.q, d.k, z);
@@ -332,7 +332,7 @@ __device__ static inline float att_prob(float score, const struct att_args &a, s
 /* delta[row] += sum over these keys of p dp: a warp per row. The sum over the keys of what is left,
  * p (dp - delta), is zero but for rounding, which dout . out, of rounded numbers, would not give. */
 template <typename T>
-__device__ static inline void att_delta(float *delta, const struct att_desk<T> &d,
+__device__ static inline void att_delta(float *delta, const struct att_scratch<T> &d,
                                         const struct att_args &a, const struct att_head &at,
                                         int first, int l, int keys)
 {
@@ -352,7 +352,7 @@ __device__ static inline void att_delta(float *delta, const struct att_desk<T> &
 
 /* p and ds of the queries from `first` and the keys from `l`. */
 template <typename T>
-__device__ static inline void att_slopes(const struct att_desk<T> &d, const struct att_args &a,
+__device__ static inline void att_slopes(const struct att_scratch<T> &d, const struct att_args &a,
                                          const struct att_head &at, const float *delta, int first,
                                          int l, int keys)
 {
@@ -365,14 +365,14 @@ __device__ static inline void att_slopes(const struct att_desk<T> &d, const stru
             p = att_prob(d.s[to], a, at.rows + first + r, mask[l + k]);
             ds = p * (d.dp[to] - delta[r]) * scale;
         }
-        d.p[to] = slim<T>(p);
-        d.ds[to] = slim<T>(ds);
+        d.p[to] = narrow<T>(p);
+        d.ds[to] = narrow<T>(ds);
     }
     __syncthreads();
 }
 
 template <typename T, int V>
-__device__ static inline void att_load_queries(const struct att_desk<T> &d,
+__device__ static inline void att_load_queries(const struct att_scratch<T> &d,
                                                const struct att_args &a, const struct att_head &at,
                                                const struct att_shape &z, int first)
 {
@@ -383,7 +383,8 @@ __device__ static inline void att_load_queries(const struct att_desk<T> &d,
 }
 
 template <typename T, int V>
-__device__ static inline void att_load_keys(const struct att_desk<T> &d, const struct att_args &a,
+__device__ static inline void att_load_keys(const struct att_scratch<T> &d,
+                                            const struct att_args &a,
                                             const struct att_head &at, const struct att_shape &z,
                                             int l, int keys)
 {
@@ -400,8 +401,8 @@ template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_query_back_kernel(struct att_args a, struct att_shape z)
 {
     enum { KEYS = att_keys<T>::COUNT };
-    DYNAMIC_SHARED(float, room);
-    const struct att_desk<T> d = att_furnish<T>(room, z);
+    DYNAMIC_SHARED(float, smem);
+    const struct att_scratch<T> d = att_furnish<T>(smem, z);
     const struct att_head at(a);
     const int first = (int)blockIdx.y * ATT_QUERIES, warp = (int)threadIdx.x / WARP;
     const int have = a.s.tokens - first < ATT_QUERIES ? a.s.tokens - first : ATT_QUERIES;
@@ -439,7 +440,7 @@ att_query_back_kernel(struct att_args a, struct att_shape z)
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)
-            sum[i].put(to + r * z.ldd + tile % across * ATT_TILE, z.ldd);
+            sum[i].store(to + r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
     att_write<V>((T *)a.dq + at.q + (size_t)first * C, (size_t)C, to, z.ldd, have, a.s.dim);
@@ -447,7 +448,7 @@ att_query_back_kernel(struct att_args a, struct att_shape z)
 
 /* A tile [keys, dim] of sums, through shared memory to rows of dk or dv. */
 template <typename T, int V, int EACH>
-__device__ static inline void att_put_keys(T *to, int ld, float *room, const att_sum<T> *sum,
+__device__ static inline void att_put_keys(T *to, int ld, float *smem, const att_sum<T> *sum,
                                            const struct att_shape &z, int have, int dim)
 {
     const int across = z.dim / ATT_TILE, warp = (int)threadIdx.x / WARP;
@@ -455,10 +456,10 @@ __device__ static inline void att_put_keys(T *to, int ld, float *room, const att
     for (int i = 0; i < EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < att_keys<T>::COUNT)
-            sum[i].put(room + r * z.ldd + tile % across * ATT_TILE, z.ldd);
+            sum[i].store(smem + r * z.ldd + tile % across * ATT_TILE, z.ldd);
     }
     __syncthreads();
-    att_write<V>(to, (size_t)ld, room, z.ldd, have, dim);
+    att_write<V>(to, (size_t)ld, smem, z.ldd, have, dim);
 }
 
 /* dv = p^T dout, dk = ds^T q: a block has keys, queries pass by. */
@@ -468,8 +469,8 @@ att_key_back_kernel(struct att_args a, struct att_shape z)
     enum {
         KEYS = att_keys<T>::COUNT, EACH = KEYS / ATT_TILE * (ATT_DIM / ATT_TILE) / ATT_WARPS
     };
-    DYNAMIC_SHARED(float, room);
-    const struct att_desk<T> d = att_furnish<T>(room, z);
+    DYNAMIC_SHARED(float, smem);
+    const struct att_scratch<T> d = att_furnish<T>(smem, z);
     const struct att_head at(a);
     const int l = (int)blockIdx.y * KEYS, warp = (int)threadIdx.x / WARP;
     const int have = at.text - l < KEYS ? at.text - l : KEYS, across = z.dim / ATT_TILE;

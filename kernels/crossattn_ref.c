@@ -20,22 +20,22 @@
 /* p = softmax(p * scale + mask), in place. */
 static void softmax_row(float *p, const float *mask, float scale, int n)
 {
-    const v16 lowest = lane_all(-FLT_MAX);
+    const v16 lowest = simd_all(-FLT_MAX);
     v16 tops = lowest, sum = {0};
     for (int i = 0; i < n; i += LANES) {
-        v16 s = lane_load_at(p, i, n) * scale + (lane_load_at(mask, i, n) - 1.0f) * MASKED;
-        lane_store_at(p, i, n, s);
-        tops = lane_max(tops, lane_pick(lane_first(n - i), s, lowest));
+        v16 s = simd_load_at(p, i, n) * scale + (simd_load_at(mask, i, n) - 1.0f) * MASKED;
+        simd_store_at(p, i, n, s);
+        tops = simd_max(tops, simd_pick(simd_first(n - i), s, lowest));
     }
-    const float top = lane_top(tops);
+    const float top = simd_top(tops);
     for (int i = 0; i < n; i += LANES) {
-        v16 e = lane_exp(lane_load_at(p, i, n) - top);
-        lane_store_at(p, i, n, e);
-        sum += lane_pick(lane_first(n - i), e, lane_all(0.0f));
+        v16 e = simd_exp(simd_load_at(p, i, n) - top);
+        simd_store_at(p, i, n, e);
+        sum += simd_pick(simd_first(n - i), e, simd_all(0.0f));
     }
-    const float share = 1.0f / lane_sum(sum);
+    const float share = 1.0f / simd_sum(sum);
     for (int i = 0; i < n; i += LANES)
-        lane_store_at(p, i, n, lane_load_at(p, i, n) * share);
+        simd_store_at(p, i, n, simd_load_at(p, i, n) * share);
 }
 
 /* ds = p (dp - sum(dp p)) * scale, in place of dp. */
@@ -43,10 +43,10 @@ static void softmax_back_row(float *dp, const float *p, float scale, int n)
 {
     v16 sum = {0};
     for (int i = 0; i < n; i += LANES)
-        sum += lane_load_at(dp, i, n) * lane_load_at(p, i, n);
-    float total = lane_sum(sum);
+        sum += simd_load_at(dp, i, n) * simd_load_at(p, i, n);
+    float total = simd_sum(sum);
     for (int i = 0; i < n; i += LANES)
-        lane_store_at(dp, i, n, lane_load_at(p, i, n) * (lane_load_at(dp, i, n) - total) * scale);
+        simd_store_at(dp, i, n, simd_load_at(p, i, n) * (simd_load_at(dp, i, n) - total) * scale);
 }
 
 struct head {
@@ -54,7 +54,7 @@ struct head {
     int    ld, text;           /* tokens of its caption */
 };
 
-LANE_FN struct head head_at(struct kern_heads s, int b, int h, int ldk, int ldv, struct kern_text t)
+SIMD_FN struct head head_at(struct kern_heads s, int b, int h, int ldk, int ldv, struct kern_text t)
 {
     const size_t ld = (size_t)s.heads * (size_t)s.dim, col = (size_t)h * (size_t)s.dim;
     const size_t row = (size_t)text_first(t.first, t.most, b);
@@ -108,7 +108,8 @@ static void cross_attn(void *out, float *prob, const void *q, const void *k, int
     const struct cross_args a = {
         .out = out, .prob = prob, .q = q, .k = k, .v = v, .ldk = ldk, .ldv = ldv, .t = t, .s = s,
     };
-    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 2), cross_heads, &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 2), cross_heads,
+                      &a);
 }
 
 static void cross_heads_back(const void *arg, size_t from, size_t to)
@@ -141,8 +142,9 @@ static void cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work
         .dq = dq, .dk = dk, .dv = dv, .work = work, .q = q, .k = k, .v = v, .dout = dout,
         .prob_in = prob, .ldk = ldk, .ldv = ldv, .lddkv = lddkv, .t = t, .s = s,
     };
-    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 4), cross_heads_back,
-               &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * t.most * 4),
+                      cross_heads_back,
+                      &a);
 }
 
 void KERN_FILL(crossattn)(struct kern_ops *ops)

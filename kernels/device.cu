@@ -108,7 +108,7 @@ static enum kern_state device_state(char *why, size_t size)
     return device.state;
 }
 
-static bool device_room(size_t *free_bytes, size_t *all)
+static bool device_free_memory(size_t *free_bytes, size_t *all)
 {
     return device.state == KERN_OK &&
            device_ok(cudaMemGetInfo(free_bytes, all), "free memory");
@@ -137,7 +137,7 @@ static void fill_device(struct kern_ops *ops)
     ops->upload = device_upload;
     ops->download = device_download;
     ops->state = device_state;
-    ops->room = device_room;
+    ops->free_memory = device_free_memory;
     ops->zero = device_zero;
     ops->copy = device_copy;
 }

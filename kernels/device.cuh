@@ -111,17 +111,17 @@ static inline unsigned tiles(size_t n, size_t tile)
 
 using bf16 = __nv_bfloat16;
 
-__device__ static inline float wide(float x)
+__device__ static inline float widen(float x)
 {
     return x;
 }
 
-__device__ static inline float wide(bf16 x)
+__device__ static inline float widen(bf16 x)
 {
     return __bfloat162float(x);
 }
 
-template <typename T> __device__ static inline T slim(float x)
+template <typename T> __device__ static inline T narrow(float x)
 {
     if constexpr (std::is_same<T, float>::value)
         return x;
@@ -138,14 +138,14 @@ template <int V, typename T> __device__ static inline void load(float *to, const
 {
     const pack<T, V> p = *reinterpret_cast<const pack<T, V> *>(from);
     for (int i = 0; i < V; i++)
-        to[i] = wide(p.at[i]);
+        to[i] = widen(p.at[i]);
 }
 
 template <int V, typename T> __device__ static inline void store(T *to, const float *from)
 {
     pack<T, V> p;
     for (int i = 0; i < V; i++)
-        p.at[i] = slim<T>(from[i]);
+        p.at[i] = narrow<T>(from[i]);
     *reinterpret_cast<pack<T, V> *>(to) = p;
 }
 

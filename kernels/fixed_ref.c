@@ -60,7 +60,7 @@ static void fixed_add(int64_t *sum, float *most, const float *x, double scale, s
     uint32_t bits;
     memcpy(&bits, most, sizeof(bits));
     const struct adding a = {sum, x, scale, &bits};
-    team_range(n, UNIT, 4, add_range, &a);
+    thread_pool_range(n, UNIT, 4, add_range, &a);
     memcpy(most, &bits, sizeof(bits));
 }
 
@@ -79,7 +79,7 @@ static void join_range(const void *arg, size_t from, size_t to)
 static void fixed_join(int64_t *to, const int64_t *from, size_t n)
 {
     const struct joining j = {to, from};
-    team_range(n, UNIT, 4, join_range, &j);
+    thread_pool_range(n, UNIT, 4, join_range, &j);
 }
 
 struct result {
@@ -98,7 +98,7 @@ static void result_range(const void *arg, size_t from, size_t to)
 static void fixed_result(float *y, const int64_t *sum, double unit, size_t n)
 {
     const struct result r = {y, sum, unit};
-    team_range(n, UNIT, 4, result_range, &r);
+    thread_pool_range(n, UNIT, 4, result_range, &r);
 }
 
 struct squaring {
@@ -124,7 +124,7 @@ static void square_range(const void *arg, size_t from, size_t to)
 static void fixed_squares(int64_t *total, const float *x, double scale, size_t n)
 {
     const struct squaring a = {x, scale, total};
-    team_range(n, UNIT, 4, square_range, &a);
+    thread_pool_range(n, UNIT, 4, square_range, &a);
 }
 
 void KERN_FILL(fixed)(struct kern_ops *ops)

@@ -28,8 +28,9 @@ static void gate_norm_back(float *dx, void *da, float *dgate, float *dshift, flo
         own->round(da, dx, (size_t)batch * (size_t)tokens * (size_t)cols);
 }
 
-static void mix(void *g, struct kern_mix kept, const void *u, const float *w, const float *b,
-                struct kern_image s)
+static void glumbconv(void *g, struct kern_glumbconv kept, const void *u, const float *w,
+                      const float *b,
+                      struct kern_image s)
 {
     const int rows = s.batch * s.height * s.width;
     own->silu(kept.s, u, (size_t)rows * (size_t)s.channels);
@@ -37,8 +38,9 @@ static void mix(void *g, struct kern_mix kept, const void *u, const float *w, co
     own->glu(g, kept.d, rows, s.channels / 2);
 }
 
-static void mix_back(void *du, float *dw, float *db, void *work, const void *dg, const void *u,
-                     struct kern_mix kept, const float *w, const float *b, struct kern_image s)
+static void glumbconv_back(void *du, float *dw, float *db, void *work, const void *dg,
+                           const void *u,
+                           struct kern_glumbconv kept, const float *w, const float *b, struct kern_image s)
 {
     const int rows = s.batch * s.height * s.width;
     (void)b;
@@ -52,6 +54,6 @@ void KERN_FILL(fused)(struct kern_ops *ops)
     own = ops;
     ops->gate_norm = gate_norm;
     ops->gate_norm_back = gate_norm_back;
-    ops->mix = mix;
-    ops->mix_back = mix_back;
+    ops->glumbconv = glumbconv;
+    ops->glumbconv_back = glumbconv_back;
 }

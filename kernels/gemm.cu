@@ -127,8 +127,8 @@ template <typename T, typename C> __global__ void plain_gemm_kernel(struct gemm 
         __syncthreads();
         const size_t at = g.ta ? (size_t)ka * g.lda + row : (size_t)row * g.lda + ka;
         const size_t bt = g.tb ? (size_t)col * g.ldb + kb : (size_t)kb * g.ldb + col;
-        as[y][x] = row < g.m && ka < g.k ? wide(a[at]) : 0.0f;
-        bs[y][x] = col < g.n && kb < g.k ? wide(b[bt]) : 0.0f;
+        as[y][x] = row < g.m && ka < g.k ? widen(a[at]) : 0.0f;
+        bs[y][x] = col < g.n && kb < g.k ? widen(b[bt]) : 0.0f;
         __syncthreads();
         for (int i = 0; i < TILE; i++)
             sum += as[y][i] * bs[i][x];
@@ -136,7 +136,8 @@ template <typename T, typename C> __global__ void plain_gemm_kernel(struct gemm 
     if (row >= g.m || col >= g.n)
         return;
     C *c = (C *)g.c + blockIdx.z * g.stride_c + (size_t)row * g.ldc + col;
-    *c = slim<C>((g.beta != 0 ? g.beta * wide(*c) : 0.0f) + sum + (g.bias ? wide(((const C *)g.bias)[col]) : 0.0f));
+    *c = narrow<C>((g.beta != 0 ? g.beta * widen(*c) : 0.0f) + sum + (g.bias
+                                                                      ? widen(((const C *)g.bias)[col]) : 0.0f));
 }
 
 static void plain_gemm(const char *name, const struct gemm *g)

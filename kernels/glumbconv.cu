@@ -11,25 +11,26 @@
 #include "kernels/tile.h"
 
 enum {
-    MIX_BLOCK = MIX_WARPS * WARP,
-    MIX_SLICE = 32, /* channels of a half, forward */
-    MIX_HALO = 2    /* rows above and below a band together */
+    GLUMBCONV_BLOCK = MIX_WARPS * WARP,
+    GLUMBCONV_SLICE = 32, /* channels of a half, forward */
+    GLUMBCONV_HALO = 2 /* rows above and below a band together */
 };
 
-struct mix_args {
-    void             *g, *du;
-    const void       *u, *dg;
-    const float      *w, *b;
-    float            *part;  /* [samples * bands][MIX_SUMS][channels]: nine weights, the bias */
-    struct kern_image s;     /* channels: of both halves */
-    struct mix_tile   z;
+struct glumbconv_args {
+    void                 *g, *du;
+    const void           *u, *dg;
+    const float          *w, *b;
+    /* [samples * bands][GLUMBCONV_SUMS][channels]: nine weights, the bias */
+    float                *part;
+    struct kern_image     s;    /* channels: of both halves */
+    struct glumbconv_tile z;
 };
 
 /* Where a block and a thread work. Rows of a tile begin `halo` rows above the band. */
-template <int P> struct mix_place {
+template <int P> struct glumbconv_place {
     int half, slice, top, end, b; /* channels of a half; first of ours; rows [top, end); sample */
     int c, unit, units;           /* this thread: channel in the slice, which row of each `units` */
-    __device__ mix_place(const struct mix_args &m)
+    __device__ glumbconv_place(const struct glumbconv_args &m)
     {
         const int each = m.z.channels / P;
         half = m.s.channels / 2;
@@ -39,9 +40,9 @@ template <int P> struct mix_place {
         b = (int)blockIdx.z;
         c = (int)threadIdx.x % each * P;
         unit = (int)threadIdx.x / each;
-        units = MIX_BLOCK / each;
+        units = GLUMBCONV_BLOCK / each;
     }
-    __device__ size_t at(const struct mix_args &m, int h, int x, int cols) const
+    __device__ size_t at(const struct glumbconv_args &m, int h, int x, int cols) const
     {
         return (((size_t)b * m.s.height + h) * m.s.width + x) * cols;
     }
@@ -49,38 +50,38 @@ template <int P> struct mix_place {
 
 /* P numbers of a row in memory, those past `have` zero. */
 template <int P, typename T>
-__device__ static inline void mix_load(float *to, const T *from, int have)
+__device__ static inline void glumbconv_load(float *to, const T *from, int have)
 {
     if (have >= P) {
         load<P>(to, from);
         return;
     }
     for (int i = 0; i < P; i++)
-        to[i] = i < have ? wide(from[i]) : 0.0f;
+        to[i] = i < have ? widen(from[i]) : 0.0f;
 }
 
 template <int P, typename T>
-__device__ static inline void mix_store(T *to, const float *from, int have)
+__device__ static inline void glumbconv_store(T *to, const float *from, int have)
 {
     if (have >= P)
         store<P>(to, from);
     else
         for (int i = 0; i < have; i++)
-            to[i] = slim<T>(from[i]);
+            to[i] = narrow<T>(from[i]);
 }
 
 /* silu(u) of rows [first, last) into tile[row - first][width][2][slice]; zeros outside. */
 template <int V, typename T>
-__device__ static inline void mix_fill(T *tile, const struct mix_args &m,
-                                       const struct mix_place<1> &p, int first, int last)
+__device__ static inline void glumbconv_fill(T *tile, const struct glumbconv_args &m,
+                                             const struct glumbconv_place<1> &p, int first, int last)
 {
     const int packs = 2 * m.z.channels / V, count = (last - first) * m.s.width * packs;
-    for (int i = (int)threadIdx.x; i < count; i += MIX_BLOCK) {
+    for (int i = (int)threadIdx.x; i < count; i += GLUMBCONV_BLOCK) {
         const int at = i % packs * V, px = i / packs, h = first + px / m.s.width;
         const int c = p.slice + at % m.z.channels, which = at / m.z.channels;
         float x[V] = {0};
         if (h >= 0 && h < m.s.height)
-            mix_load<V>(x, (const T *)m.u + p.at(m, h, px % m.s.width, m.s.channels) +
+            glumbconv_load<V>(x, (const T *)m.u + p.at(m, h, px % m.s.width, m.s.channels) +
                                which * p.half + c, p.half - c);
         for (int k = 0; k < V; k++)
             x[k] *= sigmoid(x[k]);
@@ -89,11 +90,11 @@ __device__ static inline void mix_fill(T *tile, const struct mix_args &m,
 }
 
 /* Three columns of three pixels, P channels each; moves along a row of a tile. */
-template <int P, typename T> struct mix_window {
+template <int P, typename T> struct glumbconv_window {
     const T *row;      /* of the pixel above left, x = 0, this thread's channel */
     int      step, width;
     float    at[3][3][P];
-    __device__ mix_window(const T *tile, int line, int w, int channels, int offset)
+    __device__ glumbconv_window(const T *tile, int line, int w, int channels, int offset)
     {
         step = 2 * channels, width = w;
         row = tile + (size_t)line * w * step + offset;
@@ -123,9 +124,9 @@ template <int P, typename T> struct mix_window {
     }
 };
 
-template <int P> struct mix_weights {
+template <int P> struct glumbconv_weights {
     float at[9][P], bias[P];
-    __device__ mix_weights(const struct mix_args &m, int which, int half, int c)
+    __device__ glumbconv_weights(const struct glumbconv_args &m, int which, int half, int c)
     {
         for (int k = 0; k < P; k++) {
             const bool is = c + k < half;
@@ -136,7 +137,7 @@ template <int P> struct mix_weights {
         }
     }
     template <typename T>
-    __device__ void apply(float *y, const struct mix_window<P, T> &x) const
+    __device__ void apply(float *y, const struct glumbconv_window<P, T> &x) const
     {
         for (int k = 0; k < P; k++) {
             y[k] = bias[k];
@@ -146,17 +147,20 @@ template <int P> struct mix_weights {
     }
 };
 
-template <typename T, int V> __global__ void __launch_bounds__(MIX_BLOCK, 1) mix_kernel(struct mix_args m)
+template <typename T, int V> __global__ void __launch_bounds__(GLUMBCONV_BLOCK,
+                                                               1) glumbconv_kernel(struct glumbconv_args m)
 {
     enum { P = V / 2 + V % 2 };
     DYNAMIC_SHARED(T, tile);
-    const struct mix_place<P> p(m);
-    mix_fill<V>(tile, m, mix_place<1>(m), p.top - 1, p.end + 1);
+    const struct glumbconv_place<P> p(m);
+    glumbconv_fill<V>(tile, m, glumbconv_place<1>(m), p.top - 1, p.end + 1);
     __syncthreads();
-    const struct mix_weights<P> wa(m, 0, p.half, p.slice + p.c), wg(m, 1, p.half, p.slice + p.c);
+    const struct glumbconv_weights<P> wa(m, 0, p.half, p.slice + p.c), wg(m, 1, p.half,
+                                                                          p.slice + p.c);
     for (int h = p.top + p.unit; h < p.end; h += p.units) {
-        struct mix_window<P, T> a(tile, h - p.top, m.s.width, m.z.channels, p.c);
-        struct mix_window<P, T> g(tile, h - p.top, m.s.width, m.z.channels, m.z.channels + p.c);
+        struct glumbconv_window<P, T> a(tile, h - p.top, m.s.width, m.z.channels, p.c);
+        struct glumbconv_window<P, T> g(tile, h - p.top, m.s.width, m.z.channels,
+                                        m.z.channels + p.c);
         T *out = (T *)m.g + p.at(m, h, 0, p.half) + p.slice + p.c;
         for (int x = 0; x < m.s.width; x++, out += p.half) {
             float ya[P], yg[P];
@@ -166,20 +170,22 @@ template <typename T, int V> __global__ void __launch_bounds__(MIX_BLOCK, 1) mix
             wg.apply(yg, g);
             for (int k = 0; k < P; k++)
                 ya[k] *= yg[k] * sigmoid(yg[k]);
-            mix_store<P>(out, ya, p.half - p.slice - p.c);
+            glumbconv_store<P>(out, ya, p.half - p.slice - p.c);
         }
     }
 }
 
 /* The gradient of d, rows [top - 1, end + 1), into dd; zeros outside of the image. */
 template <int P, typename T>
-__device__ static inline void mix_slopes(T *dd, const T *s, const struct mix_args &m,
-                                         const struct mix_place<P> &p)
+__device__ static inline void mix_slopes(T *dd, const T *s, const struct glumbconv_args &m,
+                                         const struct glumbconv_place<P> &p)
 {
-    const struct mix_weights<P> wa(m, 0, p.half, p.slice + p.c), wg(m, 1, p.half, p.slice + p.c);
+    const struct glumbconv_weights<P> wa(m, 0, p.half, p.slice + p.c), wg(m, 1, p.half,
+                                                                          p.slice + p.c);
     for (int h = p.top - 1 + p.unit; h < p.end + 1; h += p.units) {
-        struct mix_window<P, T> a(s, h - p.top + 1, m.s.width, m.z.channels, p.c);
-        struct mix_window<P, T> g(s, h - p.top + 1, m.s.width, m.z.channels, m.z.channels + p.c);
+        struct glumbconv_window<P, T> a(s, h - p.top + 1, m.s.width, m.z.channels, p.c);
+        struct glumbconv_window<P, T> g(s, h - p.top + 1, m.s.width, m.z.channels,
+                                        m.z.channels + p.c);
         T *to = dd + (size_t)(h - p.top + 1) * m.s.width * 2 * m.z.channels + p.c;
         for (int x = 0; x < m.s.width; x++, to += 2 * m.z.channels) {
             float ya[P], yg[P], d[P] = {0};
@@ -188,8 +194,8 @@ __device__ static inline void mix_slopes(T *dd, const T *s, const struct mix_arg
             wa.apply(ya, a);
             wg.apply(yg, g);
             if (h >= 0 && h < m.s.height)
-                mix_load<P>(d, (const T *)m.dg + p.at(m, h, x, p.half) + p.slice + p.c,
-                            p.half - p.slice - p.c);
+                glumbconv_load<P>(d, (const T *)m.dg + p.at(m, h, x, p.half) + p.slice + p.c,
+                                  p.half - p.slice - p.c);
             for (int k = 0; k < P; k++) {
                 const float by = yg[k] * sigmoid(yg[k]);
                 yg[k] = d[k] * ya[k] * silu_slope(yg[k]);
@@ -203,24 +209,24 @@ __device__ static inline void mix_slopes(T *dd, const T *s, const struct mix_arg
 
 /* du of one half, and what its pixels add to the sums. */
 template <int P, typename T>
-__device__ static inline void mix_turn(float sums[MIX_SUMS][P], const T *dd, const T *s,
-                                       const struct mix_args &m, const struct mix_place<P> &p,
+__device__ static inline void mix_turn(float sums[GLUMBCONV_SUMS][P], const T *dd, const T *s,
+                                       const struct glumbconv_args &m, const struct glumbconv_place<P> &p,
                                        int which)
 {
-    const struct mix_weights<P> w(m, which, p.half, p.slice + p.c);
+    const struct glumbconv_weights<P> w(m, which, p.half, p.slice + p.c);
     const int offset = which * m.z.channels + p.c, have = p.half - p.slice - p.c;
-    for (int t = 0; t < MIX_SUMS; t++)
+    for (int t = 0; t < GLUMBCONV_SUMS; t++)
         for (int k = 0; k < P; k++)
             sums[t][k] = 0;
     for (int h = p.top + p.unit; h < p.end; h += p.units) {
-        struct mix_window<P, T> d(dd, h - p.top, m.s.width, m.z.channels, offset);
-        struct mix_window<P, T> x3(s, h - p.top + 1, m.s.width, m.z.channels, offset);
+        struct glumbconv_window<P, T> d(dd, h - p.top, m.s.width, m.z.channels, offset);
+        struct glumbconv_window<P, T> x3(s, h - p.top + 1, m.s.width, m.z.channels, offset);
         for (int x = 0; x < m.s.width; x++) {
             const size_t at = p.at(m, h, x, m.s.channels) + which * p.half + p.slice + p.c;
             float u[P], ds[P];
             d.move(x);
             x3.move(x);
-            mix_load<P>(u, (const T *)m.u + at, have);
+            glumbconv_load<P>(u, (const T *)m.u + at, have);
             for (int k = 0; k < P; k++) {
                 ds[k] = 0;
                 for (int t = 0; t < 9; t++) {
@@ -230,68 +236,69 @@ __device__ static inline void mix_turn(float sums[MIX_SUMS][P], const T *dd, con
                 sums[9][k] += d.at[1][1][k];
                 ds[k] *= silu_slope(u[k]);
             }
-            mix_store<P>((T *)m.du + at, ds, have);
+            glumbconv_store<P>((T *)m.du + at, ds, have);
         }
     }
 }
 
 /* The sums of all threads of a channel: lanes of a warp first, then warps in order. */
 template <int P>
-__device__ static inline void mix_collect(float sums[MIX_SUMS][P], float *desk,
-                                          const struct mix_args &m, const struct mix_place<P> &p,
+__device__ static inline void mix_collect(float sums[GLUMBCONV_SUMS][P], float *scratch,
+                                          const struct glumbconv_args &m, const struct glumbconv_place<P> &p,
                                           int which)
 {
     const int each = m.z.channels / P, lane = (int)threadIdx.x % WARP;
-    const int lanes = each < WARP ? each : WARP, count = each * P * MIX_SUMS;
+    const int lanes = each < WARP ? each : WARP, count = each * P * GLUMBCONV_SUMS;
     const size_t block = (size_t)p.b * gridDim.y + blockIdx.y;
-    for (int t = 0; t < MIX_SUMS; t++)
+    for (int t = 0; t < GLUMBCONV_SUMS; t++)
         for (int k = 0; k < P; k++)
             for (int far = lanes; far < WARP; far *= 2)
                 sums[t][k] += __shfl_xor_sync(0xffffffffu, sums[t][k], far);
     __syncthreads();
     if (lane < lanes)
-        for (int t = 0; t < MIX_SUMS; t++)
+        for (int t = 0; t < GLUMBCONV_SUMS; t++)
             for (int k = 0; k < P; k++)
-                desk[((int)threadIdx.x / WARP * MIX_SUMS + t) * m.z.channels + p.c + k] =
+                scratch[((int)threadIdx.x / WARP * GLUMBCONV_SUMS + t) * m.z.channels + p.c + k] =
                     sums[t][k];
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < count; i += MIX_BLOCK) {
+    for (int i = (int)threadIdx.x; i < count; i += GLUMBCONV_BLOCK) {
         const int c = i % m.z.channels, t = i / m.z.channels;
         float total = 0;
         for (int warp = 0; warp < MIX_WARPS; warp++)
-            total += desk[(warp * MIX_SUMS + t) * m.z.channels + c];
+            total += scratch[(warp * GLUMBCONV_SUMS + t) * m.z.channels + c];
         if (p.slice + c < p.half)
-            m.part[(block * MIX_SUMS + t) * m.s.channels + which * p.half + p.slice + c] = total;
+            m.part[(block * GLUMBCONV_SUMS + t) * m.s.channels + which * p.half + p.slice + c] =
+                total;
     }
 }
 
 template <typename T, int V>
-__global__ void __launch_bounds__(MIX_BLOCK, 1) mix_back_kernel(struct mix_args m)
+__global__ void __launch_bounds__(GLUMBCONV_BLOCK, 1) mix_back_kernel(struct glumbconv_args m)
 {
     enum { P = V / 2 + V % 2 };
-    DYNAMIC_SHARED(float, desk); /* [warps][sums][slice], then s, then dd */
-    T *s = (T *)(desk + MIX_WARPS * MIX_SUMS * m.z.channels);
+    DYNAMIC_SHARED(float, scratch); /* [warps][sums][slice], then s, then dd */
+    T *s = (T *)(scratch + MIX_WARPS * GLUMBCONV_SUMS * m.z.channels);
     T *dd = s + (size_t)(m.z.rows + 4) * m.s.width * 2 * m.z.channels;
-    const struct mix_place<P> p(m);
-    mix_fill<V>(s, m, mix_place<1>(m), p.top - 2, p.end + 2);
+    const struct glumbconv_place<P> p(m);
+    glumbconv_fill<V>(s, m, glumbconv_place<1>(m), p.top - 2, p.end + 2);
     __syncthreads();
     mix_slopes<P>(dd, s, m, p);
     __syncthreads();
     for (int which = 0; which < 2; which++) {
-        float sums[MIX_SUMS][P];
+        float sums[GLUMBCONV_SUMS][P];
         mix_turn<P>(sums, dd, s, m, p, which);
-        mix_collect<P>(sums, desk, m, p, which);
+        mix_collect<P>(sums, scratch, m, p, which);
     }
 }
 
 /* dw[c][9] += and db[c] += the sums of all blocks. */
 __global__ void mix_finish(float *dw, float *db, const float *part, int cols, int blocks)
 {
-    for EACH(i, (size_t)cols * MIX_SUMS) {
+    for EACH(i, (size_t)cols * GLUMBCONV_SUMS) {
         const size_t t = i / cols, c = i % cols;
         float total = 0;
         for (int k = 0; k < blocks; k++)
-            total += part[((size_t)k * MIX_SUMS + t) * cols + c];
+            total += part[((size_t)k * GLUMBCONV_SUMS + t) * cols + c];
         if (t < 9)
             dw[c * 9 + t] += total;
         else
@@ -299,13 +306,13 @@ __global__ void mix_finish(float *dw, float *db, const float *part, int cols, in
     }
 }
 
-static dim3 mix_grid(const struct mix_args &m)
+static dim3 mix_grid(const struct glumbconv_args &m)
 {
     return dim3(tiles((size_t)m.s.channels / 2, (size_t)m.z.channels),
                 tiles((size_t)m.s.height, (size_t)m.z.rows), (unsigned)m.s.batch);
 }
 
-static bool mix_fits(const struct mix_args &m)
+static bool mix_fits(const struct glumbconv_args &m)
 {
     if (m.z.rows < 1 && device.state == KERN_OK) {
         device.state = KERN_FAULT;
@@ -315,45 +322,48 @@ static bool mix_fits(const struct mix_args &m)
     return m.z.rows > 0;
 }
 
-static void cuda_mix(void *g, struct kern_mix, const void *u, const float *w, const float *b,
+static void cuda_mix(void *g, struct kern_glumbconv, const void *u, const float *w, const float *b,
                      struct kern_image s)
 {
-    struct mix_args m = {};
+    struct glumbconv_args m = {};
     m.g = g, m.u = u, m.w = w, m.b = b, m.s = s;
     for_kind(by_four({(size_t)s.channels / 2}, g, u), [&](auto t, auto v) {
         typedef decltype(t) T;
-        m.z = mix_tile(s.height, s.width, MIX_SLICE, 1, MIX_HALO, sizeof(T), device.shared_most);
+        m.z = glumbconv_tile(s.height, s.width, GLUMBCONV_SLICE, 1, GLUMBCONV_HALO, sizeof(T),
+                             device.shared_most);
         if (mix_fits(m))
-            launch("mix", mix_kernel<T, decltype(v)::value>, mix_grid(m), dim3(MIX_BLOCK),
-                   mix_bytes(m.z, s.width, 1, MIX_HALO, sizeof(T)), m);
+            launch("mix", glumbconv_kernel<T, decltype(v)::value>, mix_grid(m),
+                   dim3(GLUMBCONV_BLOCK),
+                   glumbconv_bytes(m.z, s.width, 1, GLUMBCONV_HALO, sizeof(T)), m);
     });
 }
 
 static void cuda_mix_back(void *du, float *dw, float *db, void *, const void *dg, const void *u,
-                          struct kern_mix, const float *w, const float *b, struct kern_image s)
+                          struct kern_glumbconv, const float *w, const float *b, struct kern_image s)
 {
-    struct mix_args m = {};
+    struct glumbconv_args m = {};
     m.du = du, m.dg = dg, m.u = u, m.w = w, m.b = b, m.s = s;
     for_kind(by_four({(size_t)s.channels / 2}, du, dg, u), [&](auto t, auto v) {
         typedef decltype(t) T;
-        m.z = mix_back_tile(s.height, s.width, sizeof(T), device.shared_most);
+        m.z = glumbconv_back_tile(s.height, s.width, sizeof(T), device.shared_most);
         if (!mix_fits(m))
             return;
         const dim3 grid = mix_grid(m);
         const size_t blocks = (size_t)grid.y * grid.z;
-        m.part = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * MIX_SUMS * blocks *
+        m.part = (float *)device_scratch(SCRATCH_PARTS, sizeof(float) * GLUMBCONV_SUMS * blocks *
                                                             (size_t)s.channels);
         if (!m.part)
             return;
-        launch("mix_back", mix_back_kernel<T, decltype(v)::value>, grid, dim3(MIX_BLOCK),
-               MIX_DESK + mix_bytes(m.z, s.width, 2, MIX_BACK_HALO, sizeof(T)), m);
-        launch("mix_back", mix_finish, grid_for((size_t)s.channels * MIX_SUMS), dim3(BLOCK), 0, dw,
+        launch("mix_back", mix_back_kernel<T, decltype(v)::value>, grid, dim3(GLUMBCONV_BLOCK),
+               GLUMBCONV_SCRATCH + glumbconv_bytes(m.z, s.width, 2, MIX_BACK_HALO, sizeof(T)), m);
+        launch("mix_back", mix_finish, grid_for((size_t)s.channels * GLUMBCONV_SUMS), dim3(BLOCK),
+               0, dw,
                db, m.part, s.channels, (int)blocks);
     });
 }
 
 static void fill_mix(struct kern_ops *ops)
 {
-    ops->mix = cuda_mix;
-    ops->mix_back = cuda_mix_back;
+    ops->glumbconv = cuda_mix;
+    ops->glumbconv_back = cuda_mix_back;
 }

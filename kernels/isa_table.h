@@ -25,7 +25,7 @@ struct kern_ops;
     void KERN_JOIN(pointwise, suffix)(struct kern_ops *); \
     void KERN_JOIN(norm, suffix)(struct kern_ops *);      \
     void KERN_JOIN(rmsmod, suffix)(struct kern_ops *);    \
-    void KERN_JOIN(heads, suffix)(struct kern_ops *);     \
+    void KERN_JOIN(rope, suffix)(struct kern_ops *);      \
     void KERN_JOIN(linattn, suffix)(struct kern_ops *);   \
     void KERN_JOIN(crossattn, suffix)(struct kern_ops *); \
     void KERN_JOIN(attend, suffix)(struct kern_ops *);    \

@@ -61,8 +61,8 @@ struct kern_lin_attn {
     float *den;  /* [batch, tokens, heads]: the divisor, eps included; where the table keeps */
 };
 
-/* ... and of mix(), both [batch*tokens, 2F]; not used by a table that does not keep. */
-struct kern_mix {
+/* ... and of glumbconv(), both [batch*tokens, 2F]; not used by a table that does not keep. */
+struct kern_glumbconv {
     void *s, *d; /* after SiLU, after the convolution */
 };
 
@@ -113,7 +113,7 @@ struct kern_ops {
     /* Waits as well. `why` gets a sentence (without full stop) unless KERN_OK. */
     enum kern_state (*state)(char *why, size_t size);
     /* Bytes free and in all; false: not known. NULL where arrays are this process's memory. */
-    bool (*room)(size_t *free_bytes, size_t *all);
+    bool (*free_memory)(size_t *free_bytes, size_t *all);
     void (*zero)(float *y, size_t n);
     void (*copy)(float *y, const float *x, size_t n);
     void (*round)(void *y, const float *x, size_t n); /* x as a narrow array; y may be x */
@@ -210,11 +210,13 @@ struct kern_ops {
 
     /* --- the image's part of the Mix-FFN -------------------------------------------- */
     /* s = silu(u), d = depthwise(s), g = glu(d);  u: an image of 2F channels, g: of F */
-    void (*mix)(void *g, struct kern_mix kept, const void *u, const float *w, const float *b,
-                struct kern_image s);
+    void (*glumbconv)(void *g, struct kern_glumbconv kept, const void *u, const float *w,
+                      const float *b,
+                      struct kern_image s);
     /* du =;  dw +=, db +=.  work: as u; used where the table keeps */
-    void (*mix_back)(void *du, float *dw, float *db, void *work, const void *dg, const void *u,
-                     struct kern_mix kept, const float *w, const float *b, struct kern_image s);
+    void (*glumbconv_back)(void *du, float *dw, float *db, void *work, const void *dg,
+                           const void *u,
+                           struct kern_glumbconv kept, const float *w, const float *b, struct kern_image s);
 
     /* --- parts: what fused operations are made of; on the CPU, NULL elsewhere --------- */
     /* 3x3 per channel, zero padding 1, w[c][3][3], on channels-last images */

@@ -26,12 +26,12 @@ struct lin_args {
 template <int DIM> struct lin_head {
     int    dim, b, h, tokens, heads;
     float *sums, *left, *right;
-    __device__ lin_head(const struct lin_args &a, float *room)
+    __device__ lin_head(const struct lin_args &a, float *smem)
     {
         dim = DIM ? DIM : a.s.dim;
         b = (int)blockIdx.x / a.s.heads, h = (int)blockIdx.x % a.s.heads;
         tokens = a.s.tokens, heads = a.s.heads;
-        sums = room;
+        sums = smem;
         left = sums + (dim + 1) * (dim + 1);
         right = left + LIN_TOKENS * (dim + 1);
     }
@@ -65,7 +65,7 @@ __device__ static inline void lin_take(float *to, int step, const T *from, int l
 {
     for (int i = (int)threadIdx.x; i < f.some(t0) * step; i += BLOCK) {
         const int t = i / step, e = i % step;
-        const float x = e < f.dim ? wide(from[f.row(t0 + t, ld) + e]) : last;
+        const float x = e < f.dim ? widen(from[f.row(t0 + t, ld) + e]) : last;
         to[i] = RELU ? relu(x) : x;
     }
 }
@@ -90,7 +90,7 @@ template <int DIM> struct lin_sum {
                 at[i] += f.left[t * (dim + 1) + p / dim] * f.right[t * dim + p % dim];
             }
     }
-    __device__ void put(float *to) const
+    __device__ void store(float *to) const
     {
         for (int i = 0; i < EACH; i++)
             if (first + i * BLOCK < count)
@@ -140,8 +140,8 @@ __device__ static inline float lin_divisor(const struct lin_head<DIM> &f, const 
 template <typename T, int DIM> __global__ void __launch_bounds__(BLOCK, 2)
 lin_kernel(struct lin_args a)
 {
-    DYNAMIC_SHARED(float, room);
-    const struct lin_head<DIM> f(a, room);
+    DYNAMIC_SHARED(float, smem);
+    const struct lin_head<DIM> f(a, smem);
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     for (int turn = 0; turn < f.turns(lin_sum<DIM>::EACH); turn++) {
         struct lin_sum<DIM> sum(f, turn);
@@ -152,7 +152,7 @@ lin_kernel(struct lin_args a)
             __syncthreads();
             sum.add(f, f.some(t0));
         }
-        sum.put(f.own(a.vk));
+        sum.store(f.own(a.vk));
     }
     lin_load(f, f.own(a.vk));
     for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {
@@ -163,7 +163,7 @@ lin_kernel(struct lin_args a)
             const float *q = f.right + t * f.dim;
             const float share = 1.0f / lin_divisor(f, q, lane);
             for (int e = lane; e < f.dim; e += WARP)
-                ((T *)a.out)[f.row(t0 + t, a.ldo) + e] = slim<T>(lin_dot(f, q, e) * share);
+                ((T *)a.out)[f.row(t0 + t, a.ldo) + e] = narrow<T>(lin_dot(f, q, e) * share);
         }
     }
 }
@@ -185,7 +185,7 @@ __device__ static inline void lin_query_back(const struct lin_head<DIM> &f, T *d
     __syncwarp(); /* all of dnum is there */
     for (int j = lane; j < f.dim; j += WARP) {
         const float d = w * f.sums[f.dim * (f.dim + 1) + j] + lin_across(f, dnum, j);
-        dq[j] = slim<T>(q[j] > 0.0f ? d : 0.0f);
+        dq[j] = narrow<T>(q[j] > 0.0f ? d : 0.0f);
     }
 }
 
@@ -197,16 +197,16 @@ __device__ static inline void lin_key_back(const struct lin_head<DIM> &f, T *dk,
     const float *k = f.right + t * f.dim, *v = f.left + t * (f.dim + 1);
     for (int j = lane; j < f.dim; j += WARP) {
         const float d = f.sums[f.dim * (f.dim + 1) + j] + lin_across(f, v, j);
-        dk[j] = slim<T>(k[j] > 0.0f ? d : 0.0f);
-        dv[j] = slim<T>(lin_dot(f, k, j));
+        dk[j] = narrow<T>(k[j] > 0.0f ? d : 0.0f);
+        dv[j] = narrow<T>(lin_dot(f, k, j));
     }
 }
 
 template <typename T, int DIM> __global__ void __launch_bounds__(BLOCK, 2)
 lin_back_kernel(struct lin_args a)
 {
-    DYNAMIC_SHARED(float, room);
-    const struct lin_head<DIM> f(a, room);
+    DYNAMIC_SHARED(float, smem);
+    const struct lin_head<DIM> f(a, smem);
     const int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
     lin_load(f, f.own(a.vk));
     for (int turn = 0; turn < f.turns(lin_sum<DIM>::EACH); turn++) {
@@ -221,7 +221,7 @@ lin_back_kernel(struct lin_args a)
             __syncthreads();
             sum.add(f, f.some(t0));
         }
-        sum.put(f.own(a.vk)); /* the sums they replace are in shared memory */
+        sum.store(f.own(a.vk)); /* the sums they replace are in shared memory */
     }
     lin_load(f, f.own(a.vk));
     for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {

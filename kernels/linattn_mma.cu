@@ -14,32 +14,32 @@ enum {
     MMA_TOKENS = 128,
     MMA_ROWS = 48,  /* of the sums: 32, the divisor's, and zeros */
     /* Distances between rows: packs of 16 bytes, and not all in the same banks. */
-    MMA_LEFT = 56, MMA_RIGHT = 40, MMA_SUMS = 36, MMA_DESK = 52
+    MMA_LEFT = 56, MMA_RIGHT = 40, MMA_SUMS = 36, MMA_SCRATCH = 52
 };
 
 /* A block's shared memory. */
-struct mma_room {
+struct mma_smem {
     bf16  *left, *low; /* tokens with MMA_ROWS numbers, the second half of each in `low` */
     bf16  *right;      /* tokens with MMA_DIM numbers */
     bf16  *hi, *lo;    /* the sums in two halves */
     float *sums;
-    float *desk;       /* of this warp: 16 tokens with MMA_ROWS numbers */
-    __device__ mma_room(float *room)
+    float *scratch;    /* of this warp: 16 tokens with MMA_ROWS numbers */
+    __device__ mma_smem(float *smem)
     {
-        left = (bf16 *)room;
+        left = (bf16 *)smem;
         low = left + MMA_TOKENS * MMA_LEFT;
         right = low + MMA_TOKENS * MMA_LEFT;
         hi = right + MMA_TOKENS * MMA_RIGHT;
         lo = hi + MMA_ROWS * MMA_RIGHT;
         sums = (float *)(lo + MMA_ROWS * MMA_RIGHT);
-        desk = sums + MMA_ROWS * MMA_SUMS + threadIdx.x / WARP * 16 * MMA_DESK;
+        scratch = sums + MMA_ROWS * MMA_SUMS + threadIdx.x / WARP * 16 * MMA_SCRATCH;
     }
 };
 
 static size_t mma_bytes(void)
 {
     return sizeof(bf16) * (MMA_TOKENS * (2 * MMA_LEFT + MMA_RIGHT) + 2 * MMA_ROWS * MMA_RIGHT) +
-           sizeof(float) * (MMA_ROWS * MMA_SUMS + LIN_WARPS * 16 * MMA_DESK);
+           sizeof(float) * (MMA_ROWS * MMA_SUMS + LIN_WARPS * 16 * MMA_SCRATCH);
 }
 
 /* Tokens from t0 on as rows of 32 numbers, `step` apart; zeros behind the last token. */
@@ -59,7 +59,7 @@ __device__ static inline void mma_take(bf16 *to, int step, const void *from, int
 }
 
 /* (v, 1) of each token. */
-__device__ static inline void mma_take_v(const struct mma_room &m, const struct lin_args &a,
+__device__ static inline void mma_take_v(const struct mma_smem &m, const struct lin_args &a,
                                          const struct lin_head<MMA_DIM> &f, int t0)
 {
     mma_take<false>(m.left, MMA_LEFT, a.v, a.ldv, f, t0);
@@ -71,12 +71,12 @@ __device__ static inline void mma_take_v(const struct mma_room &m, const struct 
 
 __device__ static inline void mma_halves(bf16 *hi, bf16 *lo, float x)
 {
-    *hi = slim<bf16>(x);
-    *lo = slim<bf16>(x - wide(*hi));
+    *hi = narrow<bf16>(x);
+    *lo = narrow<bf16>(x - widen(*hi));
 }
 
 /* The sums in two halves; the block waits before and behind. */
-__device__ static inline void mma_split(const struct mma_room &m)
+__device__ static inline void mma_split(const struct mma_smem &m)
 {
     __syncthreads();
     for (int i = (int)threadIdx.x; i < MMA_ROWS * MMA_DIM; i += BLOCK) {
@@ -105,15 +105,15 @@ struct mma_part {
             sum.template add<true, false>(left + t * MMA_LEFT + row, MMA_LEFT,
                                           right + t * MMA_RIGHT + col, MMA_RIGHT);
     }
-    __device__ void put(const struct mma_room &m) const
+    __device__ void store(const struct mma_smem &m) const
     {
         if (mine)
-            sum.put(m.sums + row * MMA_SUMS + col, MMA_SUMS);
+            sum.store(m.sums + row * MMA_SUMS + col, MMA_SUMS);
     }
 };
 
 /* desk[16 tokens][16 n ..] = right sums^T: n = 3 with the divisor, 2 without. */
-__device__ static inline void mma_across(const struct mma_room &m, int t, int n)
+__device__ static inline void mma_across(const struct mma_smem &m, int t, int n)
 {
     ONE_BY_ONE
     for (int i = 0; i < n; i++) {
@@ -124,13 +124,13 @@ __device__ static inline void mma_across(const struct mma_room &m, int t, int n)
             s.template add<false, true>(a, MMA_RIGHT, m.hi + at, MMA_RIGHT);
             s.template add<false, true>(a, MMA_RIGHT, m.lo + at, MMA_RIGHT);
         }
-        s.put(m.desk + i * 16, MMA_DESK);
+        s.store(m.scratch + i * 16, MMA_SCRATCH);
     }
     __syncwarp();
 }
 
 /* desk[16 tokens][32] = left sums; with LOW, left is in two halves. */
-template <bool LOW> __device__ static inline void mma_down(const struct mma_room &m, int t)
+template <bool LOW> __device__ static inline void mma_down(const struct mma_smem &m, int t)
 {
     ONE_BY_ONE
     for (int i = 0; i < MMA_DIM; i += 16) {
@@ -142,13 +142,13 @@ template <bool LOW> __device__ static inline void mma_down(const struct mma_room
             if (LOW)
                 s.template add<false, false>(m.low + from, MMA_LEFT, m.hi + at, MMA_RIGHT);
         }
-        s.put(m.desk + i, MMA_DESK);
+        s.store(m.scratch + i, MMA_SCRATCH);
     }
     __syncwarp();
 }
 
 /* Sums of all tokens to memory, as the other kernels have them. */
-__device__ static inline void mma_keep(const struct mma_room &m, float *vk)
+__device__ static inline void mma_keep(const struct mma_smem &m, float *vk)
 {
     for (int i = (int)threadIdx.x; i < (MMA_DIM + 1) * MMA_DIM; i += BLOCK)
         vk[i] = m.sums[i / MMA_DIM * MMA_SUMS + i % MMA_DIM];
@@ -164,21 +164,22 @@ struct mma_lane {
 };
 
 /* The desk times `share` to memory; with `gate`, only where it is above 0. */
-__device__ static inline void mma_give(bf16 *to, const float *desk, float share, const bf16 *gate)
+__device__ static inline void mma_give(bf16 *to, const float *scratch, float share,
+                                       const bf16 *gate)
 {
     for (int c = 0; c < 16; c += 4) {
         float x[4];
         for (int j = 0; j < 4; j++)
-            x[j] = !gate || wide(gate[c + j]) > 0.0f ? desk[c + j] * share : 0.0f;
+            x[j] = !gate || widen(gate[c + j]) > 0.0f ? scratch[c + j] * share : 0.0f;
         store<4>(to + c, x);
     }
 }
 
 __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
 {
-    DYNAMIC_SHARED(float, room);
-    const struct lin_head<MMA_DIM> f(a, room);
-    const struct mma_room m(room);
+    DYNAMIC_SHARED(float, smem);
+    const struct lin_head<MMA_DIM> f(a, smem);
+    const struct mma_smem m(smem);
     const struct mma_lane l;
     const int t = (int)threadIdx.x / WARP * 16; /* this warp's tokens of those at hand */
     struct mma_part part;
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
         __syncthreads();
         part.add(m.left, m.right);
     }
-    part.put(m);
+    part.store(m);
     mma_split(m);
     mma_keep(m, f.own(a.vk));
     for (int t0 = 0; t0 < f.tokens; t0 += MMA_TOKENS) {
@@ -198,25 +199,25 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
         __syncthreads();
         mma_across(m, t, 3);
         const int token = t0 + t + l.row;
-        const float *desk = m.desk + l.row * MMA_DESK;
+        const float *scratch = m.scratch + l.row * MMA_SCRATCH;
         if (token < f.tokens)
-            mma_give((bf16 *)a.out + f.row(token, a.ldo) + l.first, desk + l.first,
-                     1.0f / (desk[MMA_DIM] + LIN_EPS), NULL);
+            mma_give((bf16 *)a.out + f.row(token, a.ldo) + l.first, scratch + l.first,
+                     1.0f / (scratch[MMA_DIM] + LIN_EPS), NULL);
     }
 }
 
 /* From dout in `left` and the numerator on the desk: (dnum, dden) in two halves, as
  * lin_query_back() of linattn.cu makes them. */
-__device__ static inline void mma_query_back(const struct mma_room &m, int t)
+__device__ static inline void mma_query_back(const struct mma_smem &m, int t)
 {
     const struct mma_lane l;
-    const float *desk = m.desk + l.row * MMA_DESK;
+    const float *scratch = m.scratch + l.row * MMA_SCRATCH;
     bf16 *left = m.left + (t + l.row) * MMA_LEFT, *low = m.low + (t + l.row) * MMA_LEFT;
-    const float share = 1.0f / (desk[MMA_DIM] + LIN_EPS);
+    const float share = 1.0f / (scratch[MMA_DIM] + LIN_EPS);
     float w = 0;
     for (int e = l.first; e < l.first + 16; e++) {
-        const float dnum = wide(left[e]) * share;
-        w -= dnum * (desk[e] * share);
+        const float dnum = widen(left[e]) * share;
+        w -= dnum * (scratch[e] * share);
         mma_halves(left + e, low + e, dnum);
     }
     w += __shfl_xor_sync(0xffffffffu, w, 1);
@@ -227,12 +228,12 @@ __device__ static inline void mma_query_back(const struct mma_room &m, int t)
 
 __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args a)
 {
-    DYNAMIC_SHARED(float, room);
-    const struct lin_head<MMA_DIM> f(a, room);
-    const struct mma_room m(room);
+    DYNAMIC_SHARED(float, smem);
+    const struct lin_head<MMA_DIM> f(a, smem);
+    const struct mma_smem m(smem);
     const struct mma_lane l;
     const int t = (int)threadIdx.x / WARP * 16;
-    const float *desk = m.desk + l.row * MMA_DESK + l.first;
+    const float *scratch = m.scratch + l.row * MMA_SCRATCH + l.first;
     const bf16 *gate = m.right + (t + l.row) * MMA_RIGHT + l.first;
     float *vk = f.own(a.vk);
     struct mma_part part;
@@ -249,12 +250,12 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args 
         mma_query_back(m, t);
         mma_down<true>(m, t);
         if (token < f.tokens)
-            mma_give((bf16 *)a.dq + f.row(token, a.ldd) + l.first, desk, 1, gate);
+            mma_give((bf16 *)a.dq + f.row(token, a.ldd) + l.first, scratch, 1, gate);
         __syncthreads();
         part.add(m.left, m.right);
         part.add(m.low, m.right);
     }
-    part.put(m); /* gradients of the sums take their place */
+    part.store(m); /* gradients of the sums take their place */
     mma_split(m);
     mma_keep(m, vk);
     for (int t0 = 0; t0 < f.tokens; t0 += MMA_TOKENS) {
@@ -265,11 +266,11 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args 
         __syncthreads();
         mma_down<false>(m, t);
         if (token < f.tokens)
-            mma_give((bf16 *)a.dk + f.row(token, a.ldd) + l.first, desk, 1, gate);
+            mma_give((bf16 *)a.dk + f.row(token, a.ldd) + l.first, scratch, 1, gate);
         __syncwarp();
         mma_across(m, t, 2);
         if (token < f.tokens)
-            mma_give((bf16 *)a.dv + f.row(token, a.ldd) + l.first, desk, 1, NULL);
+            mma_give((bf16 *)a.dv + f.row(token, a.ldd) + l.first, scratch, 1, NULL);
     }
 }
 

@@ -16,18 +16,18 @@
 #define EPS 1e-8f
 
 /* Where sample b's and head h's numbers begin. */
-LANE_FN size_t head_at(struct kern_heads s, int b, int h, int ld)
+SIMD_FN size_t head_at(struct kern_heads s, int b, int h, int ld)
 {
     return (size_t)b * (size_t)s.tokens * (size_t)ld + (size_t)h * (size_t)s.dim;
 }
 
-LANE_FN float *vk_at(struct kern_lin_attn keep, struct kern_heads s, int b, int h)
+SIMD_FN float *vk_at(struct kern_lin_attn keep, struct kern_heads s, int b, int h)
 {
     return keep.vk + ((size_t)b * (size_t)s.heads + (size_t)h) *
                          (size_t)((s.dim + 1) * s.dim);
 }
 
-LANE_FN float *den_at(struct kern_lin_attn keep, struct kern_heads s, int b, int h)
+SIMD_FN float *den_at(struct kern_lin_attn keep, struct kern_heads s, int b, int h)
 {
     return keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
 }
@@ -38,39 +38,39 @@ static void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, 0.0f, c, ldc);
 }
 
-LANE_FN float dot(const float *a, const float *b, int n)
+SIMD_FN float dot(const float *a, const float *b, int n)
 {
     v16 sum = {0};
     for (int i = 0; i < n; i += LANES)
-        sum += lane_load_at(a, i, n) * lane_load_at(b, i, n);
-    return lane_sum(sum);
+        sum += simd_load_at(a, i, n) * simd_load_at(b, i, n);
+    return simd_sum(sum);
 }
 
-LANE_FN void scale_row(float *x, float by, int n)
+SIMD_FN void scale_row(float *x, float by, int n)
 {
     for (int i = 0; i < n; i += LANES)
-        lane_store_at(x, i, n, lane_load_at(x, i, n) * by);
+        simd_store_at(x, i, n, simd_load_at(x, i, n) * by);
 }
 
 /* x *= by; returns x . y of the new x. */
-LANE_FN float scale_dot(float *x, float by, const float *y, int n)
+SIMD_FN float scale_dot(float *x, float by, const float *y, int n)
 {
     v16 sum = {0};
     for (int i = 0; i < n; i += LANES) {
-        v16 a = lane_load_at(x, i, n) * by;
-        lane_store_at(x, i, n, a);
-        sum += a * lane_load_at(y, i, n);
+        v16 a = simd_load_at(x, i, n) * by;
+        simd_store_at(x, i, n, a);
+        sum += a * simd_load_at(y, i, n);
     }
-    return lane_sum(sum);
+    return simd_sum(sum);
 }
 
 /* d + w * add where x > 0, else 0: the gradient through relu(x). */
-LANE_FN void relu_back_row(float *d, float w, const float *add, const float *x, int n)
+SIMD_FN void relu_back_row(float *d, float w, const float *add, const float *x, int n)
 {
     for (int i = 0; i < n; i += LANES) {
-        v16 g = lane_load_at(d, i, n) + w * lane_load_at(add, i, n);
-        lane_store_at(d, i, n,
-                      lane_pick(lane_load_at(x, i, n) > lane_all(0.0f), g, lane_all(0.0f)));
+        v16 g = simd_load_at(d, i, n) + w * simd_load_at(add, i, n);
+        simd_store_at(d, i, n,
+                      simd_pick(simd_load_at(x, i, n) > simd_all(0.0f), g, simd_all(0.0f)));
     }
 }
 
@@ -83,10 +83,10 @@ static void weighted_sum(float *ksum, const float *k, int ld, const float *weigh
         v16 sum = {0};
         for (int t = 0; t < tokens; t++) {
             const float *row = k + (size_t)t * (size_t)ld + j;
-            v16 x = n == LANES ? lane_load(row) : lane_load_n(row, n);
+            v16 x = n == LANES ? simd_load(row) : simd_load_n(row, n);
             sum += weight ? weight[(size_t)t * (size_t)ldw] * x : x;
         }
-        lane_store_n(ksum + j, sum, n);
+        simd_store_n(ksum + j, sum, n);
     }
 }
 
@@ -118,7 +118,7 @@ static void relu_rows(float *x, int ld, int tokens, int dim)
 {
     for (int t = 0; t < tokens; t++, x += ld)
         for (int j = 0; j < dim; j += LANES)
-            lane_store_at(x, j, dim, lane_max(lane_load_at(x, j, dim), lane_all(0.0f)));
+            simd_store_at(x, j, dim, simd_max(simd_load_at(x, j, dim), simd_all(0.0f)));
 }
 
 /* Item i is a sample and a head. */
@@ -143,7 +143,8 @@ static void lin_attn(void *out, int ldo, struct kern_lin_attn keep, void *q, voi
         .out = out, .q_io = q, .k_io = k, .q = q, .k = k, .v = v, .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .keep = keep,
         .s = s,
     };
-    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 4), lin_heads, &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 4), lin_heads,
+                      &a);
 }
 
 /* dq[t] = dnum[t] vk + dden[t] ksum, where relu let q through. On the way dout
@@ -203,7 +204,8 @@ static void lin_attn_back(void *dq, void *dk, void *dv, int ldd, void *dout, int
         .dq = dq, .dk = dk, .dv = dv, .dout = dout, .q = q, .k = k, .v = v, .out_in = out,
         .ldo = ldo, .ldqk = ldqk, .ldv = ldv, .ldd = ldd, .keep = keep, .s = s,
     };
-    team_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 8), lin_heads_back, &a);
+    thread_pool_range((size_t)(s.batch * s.heads), 1, (size_t)(s.tokens * s.dim * 8),
+                      lin_heads_back, &a);
 }
 
 void KERN_FILL(linattn)(struct kern_ops *ops)

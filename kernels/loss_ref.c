@@ -34,7 +34,7 @@ static void flow_noise(float *x_t, const float *x0, const float *noise, const fl
 {
     const struct flow_args k = {.y = x_t, .x0 = x0, .noise = noise, .alpha = alpha,
                                 .sigma = sigma, .n = n};
-    team_range((size_t)batch, 1, 2 * n, noise_samples, &k);
+    thread_pool_range((size_t)batch, 1, 2 * n, noise_samples, &k);
 }
 
 /* The squares of a block are summed in float, blocks in double. */
@@ -47,17 +47,17 @@ static double loss_of(float *dout, const float *out, const float *x0, const floa
         v16 sum = {0};
         size_t i = k;
         for (; i + LANES <= end; i += LANES) {
-            v16 e = lane_load(noise + i) - lane_load(x0 + i) - lane_load(out + i);
-            lane_store(dout + i, e * factor);
+            v16 e = simd_load(noise + i) - simd_load(x0 + i) - simd_load(out + i);
+            simd_store(dout + i, e * factor);
             sum += e * e;
         }
         if (i < end) {
             const size_t r = end - i;
-            v16 e = lane_load_n(noise + i, r) - lane_load_n(x0 + i, r) - lane_load_n(out + i, r);
-            lane_store_n(dout + i, e * factor, r);
+            v16 e = simd_load_n(noise + i, r) - simd_load_n(x0 + i, r) - simd_load_n(out + i, r);
+            simd_store_n(dout + i, e * factor, r);
             sum += e * e;
         }
-        total += (double)lane_sum(sum);
+        total += (double)simd_sum(sum);
     }
     return total / (double)n;
 }
@@ -79,7 +79,7 @@ static void flow_loss(double *per_sample, float *dout, const float *out, const f
         .y = dout, .per_sample = per_sample, .x0 = x0, .noise = noise, .out = out, .n = n,
         .factor = (float)(-2.0 * weight / ((double)batch * (double)n)),
     };
-    team_range((size_t)batch, 1, 3 * n, loss_samples, &k);
+    thread_pool_range((size_t)batch, 1, 3 * n, loss_samples, &k);
 }
 
 void KERN_FILL(loss)(struct kern_ops *ops)

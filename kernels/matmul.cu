@@ -39,7 +39,7 @@ template <typename T> struct plain_columns {
     int      cols;
     __device__ void get(float *out, size_t row, int col) const
     {
-        out[0] = wide(x[row * cols + col]);
+        out[0] = widen(x[row * cols + col]);
     }
 };
 

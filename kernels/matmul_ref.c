@@ -49,8 +49,8 @@ struct piece {
 static struct piece grid_piece(struct grid g, int part)
 {
     size_t r0, r1, c0, c1;
-    team_slice(&r0, &r1, (size_t)g.rows, SPLIT_UNIT, part / g.across, g.down);
-    team_slice(&c0, &c1, (size_t)g.cols, SPLIT_UNIT, part % g.across, g.across);
+    thread_pool_slice(&r0, &r1, (size_t)g.rows, SPLIT_UNIT, part / g.across, g.down);
+    thread_pool_slice(&c0, &c1, (size_t)g.cols, SPLIT_UNIT, part % g.across, g.across);
     return (struct piece){r0, c0, (int)(r1 - r0), (int)(c1 - c0)};
 }
 
@@ -82,7 +82,7 @@ static void linear_wide(float *y, const void *x, const void *w, const float *b, 
                         int n)
 {
     const struct linear_args a = {y, x, w, b, k, grid_for(m, n, k)};
-    team_run(grid_parts(a.grid), linear_part, &a);
+    thread_pool_run(grid_parts(a.grid), linear_part, &a);
 }
 
 static void linear(void *y, const void *x, const void *w, const void *b, int m, int k, int n)
@@ -102,13 +102,13 @@ static void column_sums(float *sum, const float *x, int ld, int rows, int cols)
             const float *p = x + (size_t)r0 * (size_t)ld + c;
             if (n == LANES)
                 for (int r = r0; r < r1; r++, p += ld)
-                    part += lane_load(p);
+                    part += simd_load(p);
             else
                 for (int r = r0; r < r1; r++, p += ld)
-                    part += lane_load_n(p, n);
+                    part += simd_load_n(p, n);
             total += part;
         }
-        lane_store_n(sum + c, lane_load_n(sum + c, n) + total, n);
+        simd_store_n(sum + c, simd_load_n(sum + c, n) + total, n);
     }
 }
 
@@ -148,7 +148,7 @@ static void back_part(const void *arg, int part)
     const struct back_args *a = arg;
     const int parts[2] = {a->dx ? grid_parts(a->input) : 0, grid_parts(a->weight)};
     int index;
-    if (team_merge(part, parts, 2, &index) == 0)
+    if (thread_pool_merge(part, parts, 2, &index) == 0)
         input_part(a, index);
     else
         weight_part(a, index);
@@ -161,7 +161,7 @@ static void linear_back_wide(float *dx, int keep, float *dw, float *db, const vo
                                 grid_for(n, k, m)};
     const int parts = (dx ? grid_parts(a.input) : 0) + grid_parts(a.weight);
     if (grid_parts(a.weight) > 1) {
-        team_run(parts, back_part, &a);
+        thread_pool_run(parts, back_part, &a);
         return;
     }
     for (int i = 0; i < parts; i++)

@@ -61,7 +61,7 @@ template <typename T> struct rms_columns {
     int          lddy, ldx;
     __device__ void get(float *out, size_t row, int col) const
     {
-        out[0] = wide(dy[row * lddy + col]) * (wide(x[row * ldx + col]) * rstd[row]);
+        out[0] = widen(dy[row * lddy + col]) * (widen(x[row * ldx + col]) * rstd[row]);
     }
 };
 

@@ -14,7 +14,7 @@
 enum { SUM_ROWS = 32 };
 
 /* Ones in the lanes that exist: a sum of differences must not count the others. */
-LANE_FN v16 keep_at(v16 x, int c, int cols)
+SIMD_FN v16 keep_at(v16 x, int c, int cols)
 {
     if (cols - c < LANES)
         for (int i = cols - c; i < LANES; i++)
@@ -27,14 +27,14 @@ static void row_stats(float *stats, const float *x, int cols, float eps)
 {
     v16 sum = {0}, squares = {0};
     for (int c = 0; c < cols; c += LANES)
-        sum += lane_load_at(x, c, cols);
-    float mean = lane_sum(sum) / (float)cols;
+        sum += simd_load_at(x, c, cols);
+    float mean = simd_sum(sum) / (float)cols;
     for (int c = 0; c < cols; c += LANES) {
-        v16 d = keep_at(lane_load_at(x, c, cols) - mean, c, cols);
+        v16 d = keep_at(simd_load_at(x, c, cols) - mean, c, cols);
         squares += d * d;
     }
     stats[0] = mean;
-    stats[1] = 1.0f / sqrtf(lane_sum(squares) / (float)cols + eps);
+    stats[1] = 1.0f / sqrtf(simd_sum(squares) / (float)cols + eps);
 }
 
 static void norm_mod_row(float *h, float *stats, const float *x, const float *shift,
@@ -43,9 +43,9 @@ static void norm_mod_row(float *h, float *stats, const float *x, const float *sh
     row_stats(stats, x, cols, eps);
     const float mean = stats[0], rstd = stats[1];
     for (int c = 0; c < cols; c += LANES) {
-        v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
-        lane_store_at(h, c, cols,
-                      n * (1.0f + lane_load_at(scale, c, cols)) + lane_load_at(shift, c, cols));
+        v16 n = (simd_load_at(x, c, cols) - mean) * rstd;
+        simd_store_at(h, c, cols,
+                      n * (1.0f + simd_load_at(scale, c, cols)) + simd_load_at(shift, c, cols));
     }
 }
 
@@ -74,7 +74,7 @@ static void norm_mod(void *h, float *stats, const float *x, const float *shift,
         .y = h, .stats_out = stats, .x = x, .shift = shift, .scale = scale, .ldm = (size_t)ldm,
         .tokens = (size_t)tokens, .cols = (size_t)cols, .eps = eps,
     };
-    team_range((size_t)(batch * tokens), 1, 3 * k.cols, norm_mod_rows, &k);
+    thread_pool_range((size_t)(batch * tokens), 1, 3 * k.cols, norm_mod_rows, &k);
 }
 
 /* g = dh (1 + scale), n = LN(x):  dx += (g - mean(g) - n mean(g n)) / std */
@@ -84,15 +84,15 @@ static void norm_mod_back_row(float *dx, const float *dh, const float *x, const 
     const float mean = stats[0], rstd = stats[1];
     v16 sum_g = {0}, sum_gn = {0};
     for (int c = 0; c < cols; c += LANES) {
-        v16 g = lane_load_at(dh, c, cols) * (1.0f + lane_load_at(scale, c, cols));
+        v16 g = simd_load_at(dh, c, cols) * (1.0f + simd_load_at(scale, c, cols));
         sum_g += g;
-        sum_gn += g * ((lane_load_at(x, c, cols) - mean) * rstd);
+        sum_gn += g * ((simd_load_at(x, c, cols) - mean) * rstd);
     }
-    const float mean_g = lane_sum(sum_g) / (float)cols, mean_gn = lane_sum(sum_gn) / (float)cols;
+    const float mean_g = simd_sum(sum_g) / (float)cols, mean_gn = simd_sum(sum_gn) / (float)cols;
     for (int c = 0; c < cols; c += LANES) {
-        v16 g = lane_load_at(dh, c, cols) * (1.0f + lane_load_at(scale, c, cols));
-        v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
-        lane_store_at(dx, c, cols, lane_load_at(dx, c, cols) + rstd * (g - mean_g - n * mean_gn));
+        v16 g = simd_load_at(dh, c, cols) * (1.0f + simd_load_at(scale, c, cols));
+        v16 n = (simd_load_at(x, c, cols) - mean) * rstd;
+        simd_store_at(dx, c, cols, simd_load_at(dx, c, cols) + rstd * (g - mean_g - n * mean_gn));
     }
 }
 
@@ -105,15 +105,15 @@ static void norm_mod_back_col(float *dshift, float *dscale, const float *dh, con
         v16 part_shift = {0}, part_scale = {0};
         for (int r = r0; r < tokens && r < r0 + SUM_ROWS; r++) {
             const size_t at = (size_t)r * (size_t)cols;
-            v16 d = lane_load_at(dh + at, c, cols);
+            v16 d = simd_load_at(dh + at, c, cols);
             part_shift += d;
-            part_scale += d * ((lane_load_at(x + at, c, cols) - stats[2 * r]) * stats[2 * r + 1]);
+            part_scale += d * ((simd_load_at(x + at, c, cols) - stats[2 * r]) * stats[2 * r + 1]);
         }
         shift += part_shift;
         scale += part_scale;
     }
-    lane_store_at(dshift, c, cols, shift);
-    lane_store_at(dscale, c, cols, scale);
+    simd_store_at(dshift, c, cols, shift);
+    simd_store_at(dscale, c, cols, scale);
 }
 
 static void norm_mod_back_rows(const void *arg, size_t from, size_t to)
@@ -147,11 +147,11 @@ static void norm_mod_back(float *dx, float *dshift, float *dscale, const void *d
         .scale = scale, .ldm = (size_t)ldm, .tokens = (size_t)tokens, .cols = (size_t)cols,
         .groups = (size_t)(cols + LANES - 1) / LANES,
     };
-    const struct team_loop loops[] = {
+    const struct thread_pool_loop loops[] = {
         {(size_t)(batch * tokens), 4 * k.cols, norm_mod_back_rows, &k},
         {(size_t)batch * k.groups, 2 * k.tokens * LANES, norm_mod_back_sums, &k},
     };
-    team_loops(loops, 2);
+    thread_pool_loops(loops, 2);
 }
 
 struct rms_args {
@@ -170,14 +170,14 @@ static void rms_rows(const void *arg, size_t from, size_t to)
         float *y = k->y + r * k->ldy;
         v16 squares = {0};
         for (int c = 0; c < k->cols; c += LANES) {
-            v16 v = lane_load_at(x, c, k->cols);
+            v16 v = simd_load_at(x, c, k->cols);
             squares += v * v;
         }
-        const float s = 1.0f / sqrtf(lane_sum(squares) / (float)k->cols + k->eps);
+        const float s = 1.0f / sqrtf(simd_sum(squares) / (float)k->cols + k->eps);
         k->rstd_out[r] = s;
         for (int c = 0; c < k->cols; c += LANES)
-            lane_store_at(y, c, k->cols,
-                          lane_load_at(x, c, k->cols) * s * lane_load_at(k->w, c, k->cols));
+            simd_store_at(y, c, k->cols,
+                          simd_load_at(x, c, k->cols) * s * simd_load_at(k->w, c, k->cols));
     }
 }
 
@@ -188,7 +188,7 @@ static void rms_norm(void *y, int ldy, float *rstd, const void *x, int ldx, cons
         .y = y, .rstd_out = rstd, .x = x, .w = w, .ldy = (size_t)ldy, .ldx = (size_t)ldx,
         .rows = rows, .cols = cols, .eps = eps,
     };
-    team_range((size_t)rows, 1, 2 * (size_t)cols, rms_rows, &k);
+    thread_pool_range((size_t)rows, 1, 2 * (size_t)cols, rms_rows, &k);
 }
 
 /* dx = (g - n mean(g n)) rstd, g = dy w, n = x rstd */
@@ -197,13 +197,13 @@ static void rms_back_row(float *dx, const float *dy, const float *x, float rstd,
 {
     v16 sum = {0};
     for (int c = 0; c < cols; c += LANES)
-        sum += lane_load_at(dy, c, cols) * lane_load_at(w, c, cols) *
-               (lane_load_at(x, c, cols) * rstd);
-    const float mean = lane_sum(sum) / (float)cols;
+        sum += simd_load_at(dy, c, cols) * simd_load_at(w, c, cols) *
+               (simd_load_at(x, c, cols) * rstd);
+    const float mean = simd_sum(sum) / (float)cols;
     for (int c = 0; c < cols; c += LANES) {
-        v16 n = lane_load_at(x, c, cols) * rstd;
-        v16 g = lane_load_at(dy, c, cols) * lane_load_at(w, c, cols);
-        lane_store_at(dx, c, cols, (g - n * mean) * rstd);
+        v16 n = simd_load_at(x, c, cols) * rstd;
+        v16 g = simd_load_at(dy, c, cols) * simd_load_at(w, c, cols);
+        simd_store_at(dx, c, cols, (g - n * mean) * rstd);
     }
 }
 
@@ -214,11 +214,11 @@ static void rms_back_col(float *dw, const float *dy, int lddy, const float *x, i
     for (int r0 = 0; r0 < rows; r0 += SUM_ROWS) {
         v16 part = {0};
         for (int r = r0; r < rows && r < r0 + SUM_ROWS; r++)
-            part += lane_load_at(dy + (size_t)r * (size_t)lddy, c, cols) *
-                    (lane_load_at(x + (size_t)r * (size_t)ldx, c, cols) * rstd[r]);
+            part += simd_load_at(dy + (size_t)r * (size_t)lddy, c, cols) *
+                    (simd_load_at(x + (size_t)r * (size_t)ldx, c, cols) * rstd[r]);
         total += part;
     }
-    lane_store_at(dw, c, cols, lane_load_at(dw, c, cols) + total);
+    simd_store_at(dw, c, cols, simd_load_at(dw, c, cols) + total);
 }
 
 static void rms_back_sums(const void *arg, size_t from, size_t to)
@@ -245,8 +245,9 @@ static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int ldd
         .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
     };
     /* Columns first, and all of them: dx may be dy. */
-    team_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, rms_back_sums, &k);
-    team_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
+    thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES,
+                      rms_back_sums, &k);
+    thread_pool_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
 }
 
 struct layer_args {
@@ -265,9 +266,9 @@ static void layer_rows(const void *arg, size_t from, size_t to)
         float *y = k->y + r * k->ldy, *stats = k->stats_out + 2 * r;
         row_stats(stats, x, k->cols, k->eps);
         for (int c = 0; c < k->cols; c += LANES) {
-            const v16 n = (lane_load_at(x, c, k->cols) - stats[0]) * stats[1];
-            lane_store_at(y, c, k->cols,
-                          n * lane_load_at(k->w, c, k->cols) + lane_load_at(k->b, c, k->cols));
+            const v16 n = (simd_load_at(x, c, k->cols) - stats[0]) * stats[1];
+            simd_store_at(y, c, k->cols,
+                          n * simd_load_at(k->w, c, k->cols) + simd_load_at(k->b, c, k->cols));
         }
     }
 }
@@ -279,7 +280,7 @@ static void layer_norm(void *y, int ldy, float *stats, const void *x, int ldx, c
         .y = y, .stats_out = stats, .x = x, .w = w, .b = b, .ldy = (size_t)ldy,
         .ldx = (size_t)ldx, .rows = rows, .cols = cols, .eps = eps,
     };
-    team_range((size_t)rows, 1, 3 * (size_t)cols, layer_rows, &k);
+    thread_pool_range((size_t)rows, 1, 3 * (size_t)cols, layer_rows, &k);
 }
 
 /* g = dy w, n = LN(x):  dx = (g - mean(g) - n mean(g n)) / std */
@@ -292,16 +293,16 @@ static void layer_back_rows(const void *arg, size_t from, size_t to)
         const float mean = k->stats[2 * r], rstd = k->stats[2 * r + 1];
         v16 sum_g = {0}, sum_gn = {0};
         for (int c = 0; c < cols; c += LANES) {
-            const v16 g = lane_load_at(dy, c, cols) * lane_load_at(k->w, c, cols);
+            const v16 g = simd_load_at(dy, c, cols) * simd_load_at(k->w, c, cols);
             sum_g += g;
-            sum_gn += g * ((lane_load_at(x, c, cols) - mean) * rstd);
+            sum_gn += g * ((simd_load_at(x, c, cols) - mean) * rstd);
         }
-        const float mean_g = lane_sum(sum_g) / (float)cols;
-        const float mean_gn = lane_sum(sum_gn) / (float)cols;
+        const float mean_g = simd_sum(sum_g) / (float)cols;
+        const float mean_gn = simd_sum(sum_gn) / (float)cols;
         for (int c = 0; c < cols; c += LANES) {
-            const v16 g = lane_load_at(dy, c, cols) * lane_load_at(k->w, c, cols);
-            const v16 n = (lane_load_at(x, c, cols) - mean) * rstd;
-            lane_store_at(k->y + r * k->ldy, c, cols, rstd * (g - mean_g - n * mean_gn));
+            const v16 g = simd_load_at(dy, c, cols) * simd_load_at(k->w, c, cols);
+            const v16 n = (simd_load_at(x, c, cols) - mean) * rstd;
+            simd_store_at(k->y + r * k->ldy, c, cols, rstd * (g - mean_g - n * mean_gn));
         }
     }
 }
@@ -313,20 +314,20 @@ static void layer_back_sums(const void *arg, size_t from, size_t to)
     const int cols = k->cols;
     for (size_t i = from; i < to; i++) {
         const int c = (int)i * LANES;
-        v16 dw = lane_load_at(k->dw, c, cols), db = lane_load_at(k->db, c, cols);
+        v16 dw = simd_load_at(k->dw, c, cols), db = simd_load_at(k->db, c, cols);
         for (int r0 = 0; r0 < k->rows; r0 += SUM_ROWS) {
             v16 part_w = {0}, part_b = {0};
             for (int r = r0; r < k->rows && r < r0 + SUM_ROWS; r++) {
-                const v16 dy = lane_load_at(k->dy + (size_t)r * k->lddy, c, cols);
-                const v16 x = lane_load_at(k->x + (size_t)r * k->ldx, c, cols);
+                const v16 dy = simd_load_at(k->dy + (size_t)r * k->lddy, c, cols);
+                const v16 x = simd_load_at(k->x + (size_t)r * k->ldx, c, cols);
                 part_w += dy * ((x - k->stats[2 * r]) * k->stats[2 * r + 1]);
                 part_b += dy;
             }
             dw += part_w;
             db += part_b;
         }
-        lane_store_at(k->dw, c, cols, dw);
-        lane_store_at(k->db, c, cols, db);
+        simd_store_at(k->dw, c, cols, dw);
+        simd_store_at(k->db, c, cols, db);
     }
 }
 
@@ -339,9 +340,10 @@ static void layer_norm_back(void *dx, int lddx, float *dw, float *db, const void
         .ldy = (size_t)lddx, .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
     };
     /* Columns first, and all of them: dx may be dy. */
-    team_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, layer_back_sums,
-               &k);
-    team_range((size_t)rows, 1, 4 * (size_t)cols, layer_back_rows, &k);
+    thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES,
+                      layer_back_sums,
+                      &k);
+    thread_pool_range((size_t)rows, 1, 4 * (size_t)cols, layer_back_rows, &k);
 }
 
 void KERN_FILL(norm)(struct kern_ops *ops)

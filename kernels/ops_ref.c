@@ -17,7 +17,7 @@
         KERN_JOIN(pointwise, suffix)(ops); \
         KERN_JOIN(norm, suffix)(ops);      \
         KERN_JOIN(rmsmod, suffix)(ops);    \
-        KERN_JOIN(heads, suffix)(ops);     \
+        KERN_JOIN(rope, suffix)(ops);      \
         KERN_JOIN(linattn, suffix)(ops);   \
         KERN_JOIN(crossattn, suffix)(ops); \
         KERN_JOIN(attend, suffix)(ops);    \

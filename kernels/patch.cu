@@ -18,9 +18,9 @@ __global__ void patch_kernel(To *to, const From *from, struct kern_image s, int 
                                              : (h % p * p + w % p) * ch + c;
         const size_t at = token * ch * p * p + in;
         if (way == PATCH_OUT)
-            to[i] = slim<To>(wide(from[at]));
+            to[i] = narrow<To>(widen(from[at]));
         else
-            to[at] = slim<To>(wide(from[i]));
+            to[at] = narrow<To>(widen(from[i]));
     }
 }
 

@@ -50,11 +50,12 @@ static void patchify_rows(const void *arg, size_t from, size_t to)
     EACH_PIXEL(arg, from, to, a->to[at + (i * p + j) * ch + c] = a->from[px]);
 }
 
-static void each_row(team_range_fn fn, float *to, const float *from, struct kern_image s, int p)
+static void each_row(thread_pool_range_fn fn, float *to, const float *from, struct kern_image s,
+                     int p)
 {
     const struct patch_args a = {to, from, s, p};
-    team_range((size_t)s.batch * (size_t)(s.height / p), 1,
-               (size_t)s.channels * (size_t)p * (size_t)s.width, fn, &a);
+    thread_pool_range((size_t)s.batch * (size_t)(s.height / p), 1,
+                      (size_t)s.channels * (size_t)p * (size_t)s.width, fn, &a);
 }
 
 static void patch_embed(void *tok, const float *img, struct kern_image s, int p)

@@ -22,40 +22,40 @@ __device__ static inline float gelu_gate(float x)
 template <typename T> __global__ void round_kernel(T *y, const float *x, size_t n)
 {
     for EACH(i, n)
-        y[i] = slim<T>(x[i]);
+        y[i] = narrow<T>(x[i]);
 }
 
 template <typename T> __global__ void silu_kernel(T *y, const float *x, size_t n)
 {
     for EACH(i, n)
-        y[i] = slim<T>(x[i] * sigmoid(x[i]));
+        y[i] = narrow<T>(x[i] * sigmoid(x[i]));
 }
 
 template <typename T> __global__ void silu_back_kernel(T *dx, const T *dy, const float *x, size_t n)
 {
     for EACH(i, n)
-        dx[i] = slim<T>(wide(dy[i]) * silu_slope(x[i]));
+        dx[i] = narrow<T>(widen(dy[i]) * silu_slope(x[i]));
 }
 
 template <typename T> __global__ void gelu_kernel(T *y, const T *x, size_t n)
 {
     for EACH(i, n)
-        y[i] = slim<T>(wide(x[i]) * gelu_gate(wide(x[i])));
+        y[i] = narrow<T>(widen(x[i]) * gelu_gate(widen(x[i])));
 }
 
 template <typename T> __global__ void gelu_back_kernel(T *dx, const T *dy, const T *x, size_t n)
 {
     for EACH(i, n) {
-        const float v = wide(x[i]), s = gelu_gate(v);
+        const float v = widen(x[i]), s = gelu_gate(v);
         const float slope = 1.5957691216f * (1.0f + 3.0f * 0.044715f * v * v);
-        dx[i] = slim<T>(wide(dy[i]) * (s + v * s * (1.0f - s) * slope));
+        dx[i] = narrow<T>(widen(dy[i]) * (s + v * s * (1.0f - s) * slope));
     }
 }
 
 template <typename T> __global__ void add_kernel(float *y, const float *a, const T *b, size_t n)
 {
     for EACH(i, n)
-        y[i] = a[i] + wide(b[i]);
+        y[i] = a[i] + widen(b[i]);
 }
 
 template <typename T>
@@ -64,8 +64,8 @@ __global__ void time_embed_kernel(T *emb, const float *t, const float *freqs, in
     for EACH(i, (size_t)batch * half) {
         const size_t b = i / half, k = i % half;
         const float angle = truncf(t[b]) * freqs[k];
-        emb[b * 2 * half + k] = slim<T>(cosf(angle));
-        emb[b * 2 * half + half + k] = slim<T>(sinf(angle));
+        emb[b * 2 * half + k] = narrow<T>(cosf(angle));
+        emb[b * 2 * half + half + k] = narrow<T>(sinf(angle));
     }
 }
 

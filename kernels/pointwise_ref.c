@@ -28,7 +28,7 @@ static void zero_range(const void *arg, size_t from, size_t to)
 static void zero(float *y, size_t n)
 {
     const struct map_args m = {y, NULL, NULL};
-    team_range(n, LINE, 1, zero_range, &m);
+    thread_pool_range(n, LINE, 1, zero_range, &m);
 }
 
 static void copy_range(const void *arg, size_t from, size_t to)
@@ -40,7 +40,7 @@ static void copy_range(const void *arg, size_t from, size_t to)
 static void copy(float *y, const float *x, size_t n)
 {
     const struct map_args m = {y, x, NULL};
-    team_range(n, LINE, 1, copy_range, &m);
+    thread_pool_range(n, LINE, 1, copy_range, &m);
 }
 
 /* Narrow arrays are fp32 here. */
@@ -50,30 +50,30 @@ static void round_to(void *y, const float *x, size_t n)
         copy(y, x, n);
 }
 
-LANE_FN v16 silu16(v16 x)
+SIMD_FN v16 silu16(v16 x)
 {
-    return x * lane_sigmoid(x);
+    return x * simd_sigmoid(x);
 }
 
 /* d(x s)/dx = s (1 + x (1 - s)) */
-LANE_FN v16 silu16_back(v16 dy, v16 x)
+SIMD_FN v16 silu16_back(v16 dy, v16 x)
 {
-    v16 s = lane_sigmoid(x);
+    v16 s = simd_sigmoid(x);
     return dy * (s * (1.0f + x * (1.0f - s)));
 }
 
 /* 0.5 (1 + tanh u) = sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
-LANE_FN v16 gelu16_gate(v16 x)
+SIMD_FN v16 gelu16_gate(v16 x)
 {
-    return lane_sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
+    return simd_sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
 }
 
-LANE_FN v16 gelu16(v16 x)
+SIMD_FN v16 gelu16(v16 x)
 {
     return x * gelu16_gate(x);
 }
 
-LANE_FN v16 gelu16_back(v16 dy, v16 x)
+SIMD_FN v16 gelu16_back(v16 dy, v16 x)
 {
     v16 s = gelu16_gate(x);
     v16 slope = 1.5957691216f * (1.0f + 3.0f * 0.044715f * x * x);
@@ -86,14 +86,14 @@ LANE_FN v16 gelu16_back(v16 dy, v16 x)
     {                                                                              \
         const struct map_args *m = arg;                                            \
         for (; i + LANES <= end; i += LANES)                                       \
-            lane_store(m->y + i, fn(lane_load(m->a + i)));                         \
+            simd_store(m->y + i, fn(simd_load(m->a + i)));                         \
         if (i < end)                                                               \
-            lane_store_n(m->y + i, fn(lane_load_n(m->a + i, end - i)), end - i);   \
+            simd_store_n(m->y + i, fn(simd_load_n(m->a + i, end - i)), end - i);   \
     }                                                                              \
     static void name(Y *y, const X *x, size_t n)                                   \
     {                                                                              \
         const struct map_args m = {y, x, NULL};                                    \
-        team_range(n, LINE, 4, name##_range, &m);                                  \
+        thread_pool_range(n, LINE, 4, name##_range, &m);                           \
     }
 
 #define MAP2(name, Y, A, B, fn)                                                    \
@@ -101,18 +101,18 @@ LANE_FN v16 gelu16_back(v16 dy, v16 x)
     {                                                                              \
         const struct map_args *m = arg;                                            \
         for (; i + LANES <= end; i += LANES)                                       \
-            lane_store(m->y + i, fn(lane_load(m->a + i), lane_load(m->b + i)));    \
+            simd_store(m->y + i, fn(simd_load(m->a + i), simd_load(m->b + i)));    \
         if (i < end)                                                               \
-            lane_store_n(m->y + i, fn(lane_load_n(m->a + i, end - i),              \
-                                      lane_load_n(m->b + i, end - i)), end - i);   \
+            simd_store_n(m->y + i, fn(simd_load_n(m->a + i, end - i),              \
+                                      simd_load_n(m->b + i, end - i)), end - i);   \
     }                                                                              \
     static void name(Y *y, const A *a, const B *b, size_t n)                       \
     {                                                                              \
         const struct map_args m = {y, a, b};                                       \
-        team_range(n, LINE, 4, name##_range, &m);                                  \
+        thread_pool_range(n, LINE, 4, name##_range, &m);                           \
     }
 
-LANE_FN v16 add16(v16 a, v16 b)
+SIMD_FN v16 add16(v16 a, v16 b)
 {
     return a + b;
 }
@@ -121,7 +121,7 @@ MAP1(silu, void, float, silu16)
 MAP1(gelu, void, void, gelu16)
 MAP2(silu_back, void, void, float, silu16_back)
 MAP2(gelu_back, void, void, void, gelu16_back)
-LANE_FN v16 swiglu16(v16 a, v16 b)
+SIMD_FN v16 swiglu16(v16 a, v16 b)
 {
     return silu16(a) * b;
 }
@@ -144,23 +144,23 @@ static void glu_rows(const void *arg, size_t from, size_t to)
         float *y = k->y + r * (size_t)half;
         int c = 0;
         for (; c + LANES <= half; c += LANES)
-            lane_store(y + c, lane_load(a + c) * silu16(lane_load(g + c)));
+            simd_store(y + c, simd_load(a + c) * silu16(simd_load(g + c)));
         const size_t n = (size_t)(half - c);
         if (n)
-            lane_store_n(y + c, lane_load_n(a + c, n) * silu16(lane_load_n(g + c, n)), n);
+            simd_store_n(y + c, simd_load_n(a + c, n) * silu16(simd_load_n(g + c, n)), n);
     }
 }
 
 static void glu(float *y, const float *x, int rows, int half)
 {
     const struct glu_args a = {y, NULL, x, half};
-    team_range((size_t)rows, 1, 6 * (size_t)half, glu_rows, &a);
+    thread_pool_range((size_t)rows, 1, 6 * (size_t)half, glu_rows, &a);
 }
 
 /* da = dy silu(g), dg = dy a silu'(g); one sigmoid serves both. */
-LANE_FN void glu16_back(v16 *da, v16 *dg, v16 dy, v16 a, v16 g)
+SIMD_FN void glu16_back(v16 *da, v16 *dg, v16 dy, v16 a, v16 g)
 {
-    v16 s = lane_sigmoid(g);
+    v16 s = simd_sigmoid(g);
     *da = dy * (g * s);
     *dg = dy * a * (s * (1.0f + g * (1.0f - s)));
 }
@@ -176,16 +176,16 @@ static void glu_back_rows(const void *arg, size_t from, size_t to)
         v16 va, vg;
         int c = 0;
         for (; c + LANES <= half; c += LANES) {
-            glu16_back(&va, &vg, lane_load(d + c), lane_load(a + c), lane_load(g + c));
-            lane_store(da + c, va);
-            lane_store(dg + c, vg);
+            glu16_back(&va, &vg, simd_load(d + c), simd_load(a + c), simd_load(g + c));
+            simd_store(da + c, va);
+            simd_store(dg + c, vg);
         }
         const size_t n = (size_t)(half - c);
         if (n) {
-            glu16_back(&va, &vg, lane_load_n(d + c, n), lane_load_n(a + c, n),
-                       lane_load_n(g + c, n));
-            lane_store_n(da + c, va, n);
-            lane_store_n(dg + c, vg, n);
+            glu16_back(&va, &vg, simd_load_n(d + c, n), simd_load_n(a + c, n),
+                       simd_load_n(g + c, n));
+            simd_store_n(da + c, va, n);
+            simd_store_n(dg + c, vg, n);
         }
     }
 }
@@ -193,7 +193,7 @@ static void glu_back_rows(const void *arg, size_t from, size_t to)
 static void glu_back(float *dx, const float *dy, const float *x, int rows, int half)
 {
     const struct glu_args a = {dx, dy, x, half};
-    team_range((size_t)rows, 1, 8 * (size_t)half, glu_back_rows, &a);
+    thread_pool_range((size_t)rows, 1, 8 * (size_t)half, glu_back_rows, &a);
 }
 
 struct swiglu_args {
@@ -206,23 +206,23 @@ static void swiglu_back_range(const void *arg, size_t i, size_t end)
     const struct swiglu_args *k = arg;
     v16 da, db;
     for (; i + LANES <= end; i += LANES) {
-        glu16_back(&db, &da, lane_load(k->dy + i), lane_load(k->b + i), lane_load(k->a + i));
-        lane_store(k->da + i, da);
-        lane_store(k->db + i, db);
+        glu16_back(&db, &da, simd_load(k->dy + i), simd_load(k->b + i), simd_load(k->a + i));
+        simd_store(k->da + i, da);
+        simd_store(k->db + i, db);
     }
     const size_t n = end - i;
     if (n) {
-        glu16_back(&db, &da, lane_load_n(k->dy + i, n), lane_load_n(k->b + i, n),
-                   lane_load_n(k->a + i, n));
-        lane_store_n(k->da + i, da, n);
-        lane_store_n(k->db + i, db, n);
+        glu16_back(&db, &da, simd_load_n(k->dy + i, n), simd_load_n(k->b + i, n),
+                   simd_load_n(k->a + i, n));
+        simd_store_n(k->da + i, da, n);
+        simd_store_n(k->db + i, db, n);
     }
 }
 
 static void swiglu_back(void *da, void *db, const void *dy, const void *a, const void *b, size_t n)
 {
     const struct swiglu_args k = {da, db, dy, a, b};
-    team_range(n, LINE, 8, swiglu_back_range, &k);
+    thread_pool_range(n, LINE, 8, swiglu_back_range, &k);
 }
 
 static void embed_number(float *emb, float t, const float *freqs, int half)
@@ -298,7 +298,7 @@ static void gate(float *y, void *also, const float *x, const float *g, int ldg, 
                  int batch, int tokens, int cols)
 {
     const struct gate_args k = {y, NULL, x, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols, 0};
-    team_range((size_t)(batch * tokens), 1, 2 * (size_t)cols, gate_rows, &k);
+    thread_pool_range((size_t)(batch * tokens), 1, 2 * (size_t)cols, gate_rows, &k);
     round_to(also, y, (size_t)(batch * tokens) * (size_t)cols);
 }
 
@@ -311,12 +311,12 @@ static void gate_sum(float *dgate, const float *dy, const float *a, int tokens, 
         v16 part = {0};
         for (int r = r0; r < tokens && r < r0 + SUM_ROWS; r++) {
             const size_t at = (size_t)r * (size_t)cols + (size_t)c;
-            part += n == LANES ? lane_load(dy + at) * lane_load(a + at)
-                               : lane_load_n(dy + at, n) * lane_load_n(a + at, n);
+            part += n == LANES ? simd_load(dy + at) * simd_load(a + at)
+                               : simd_load_n(dy + at, n) * simd_load_n(a + at, n);
         }
         total += part;
     }
-    lane_store_n(dgate + c, total, n);
+    simd_store_n(dgate + c, total, n);
 }
 
 static void gate_back_rows(const void *arg, size_t from, size_t to)
@@ -347,11 +347,11 @@ static void gate_back(void *da, float *dgate, const float *dy, const float *g, i
 {
     const struct gate_args k = {da,  dgate, dy, g, a, (size_t)ldg, (size_t)tokens, (size_t)cols,
                                 (size_t)(cols + LANES - 1) / LANES};
-    const struct team_loop loops[] = {
+    const struct thread_pool_loop loops[] = {
         {(size_t)(batch * tokens), 2 * k.cols, gate_back_rows, &k},
         {(size_t)batch * k.groups, 2 * k.tokens * LANES, gate_back_sums, &k},
     };
-    team_loops(loops, 2);
+    thread_pool_loops(loops, 2);
 }
 
 void KERN_FILL(pointwise)(struct kern_ops *ops)

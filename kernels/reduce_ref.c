@@ -56,7 +56,7 @@ static double sum_squares(const float *x, size_t n)
     chunk = chunk < CHUNK_MIN ? CHUNK_MIN : (chunk + LANES - 1) / LANES * LANES;
     const struct sum_args a = {part, x, n, chunk};
     const size_t chunks = (n + chunk - 1) / chunk;
-    team_range(chunks, 1, chunk, sum_chunks, &a);
+    thread_pool_range(chunks, 1, chunk, sum_chunks, &a);
     for (size_t i = 0; i < chunks; i++)
         total += part[i];
     return total;
@@ -81,15 +81,15 @@ static void pool_groups(const void *arg, size_t from, size_t to)
         const int end = text_first(k->first, k->most, b + 1);
         v16 sum = {0};
         for (int r = begin; r < end; r++)
-            sum += lane_load_at(k->x + (size_t)r * cols, c, k->cols);
-        lane_store_at(k->y + (size_t)b * cols, c, k->cols, sum / (float)(end - begin));
+            sum += simd_load_at(k->x + (size_t)r * cols, c, k->cols);
+        simd_store_at(k->y + (size_t)b * cols, c, k->cols, sum / (float)(end - begin));
     }
 }
 
 static void pool(float *y, const float *x, const int *first, int most, int batch, int cols)
 {
     const struct pool_args k = {y, x, first, most, cols, (size_t)(cols + LANES - 1) / LANES};
-    team_range((size_t)batch * k.groups, 1, (size_t)most * LANES, pool_groups, &k);
+    thread_pool_range((size_t)batch * k.groups, 1, (size_t)most * LANES, pool_groups, &k);
 }
 
 void KERN_FILL(reduce)(struct kern_ops *ops)

@@ -49,27 +49,27 @@ static struct block block_at(const struct rms_args *k, size_t row, size_t to)
     };
 }
 
-LANE_FN v16 factor(const struct rms_args *k, const float *mod, int c)
+SIMD_FN v16 factor(const struct rms_args *k, const float *mod, int c)
 {
-    const v16 m = lane_load_at(mod, c, k->cols);
-    return k->gated ? lane_tanh(m) : 1.0f + m;
+    const v16 m = simd_load_at(mod, c, k->cols);
+    return k->gated ? simd_tanh(m) : 1.0f + m;
 }
 
 /* w f of the columns from c on. */
-LANE_FN void slice_weights(v16 *wf, const struct rms_args *k, const float *mod, int c)
+SIMD_FN void slice_weights(v16 *wf, const struct rms_args *k, const float *mod, int c)
 {
     for (int i = 0; i < SLICE && c < k->cols; i++, c += LANES)
-        wf[i] = lane_load_at(k->w, c, k->cols) * factor(k, mod, c);
+        wf[i] = simd_load_at(k->w, c, k->cols) * factor(k, mod, c);
 }
 
 static float row_rstd(const float *x, int cols, float eps)
 {
     v16 squares = {0};
     for (int c = 0; c < cols; c += LANES) {
-        const v16 v = lane_load_at(x, c, cols);
+        const v16 v = simd_load_at(x, c, cols);
         squares += v * v;
     }
-    return 1.0f / sqrtf(lane_sum(squares) / (float)cols + eps);
+    return 1.0f / sqrtf(simd_sum(squares) / (float)cols + eps);
 }
 
 static void forward_block(const struct rms_args *k, struct block b)
@@ -84,10 +84,10 @@ static void forward_block(const struct rms_args *k, struct block b)
         for (int r = 0; r < b.rows; r++) {
             const size_t at = b.at + (size_t)r * (size_t)cols;
             for (int i = 0, c = first; i < SLICE && c < cols; i++, c += LANES) {
-                v16 y = lane_load_at(k->x + at, c, cols) * rstd[r] * wf[i];
+                v16 y = simd_load_at(k->x + at, c, cols) * rstd[r] * wf[i];
                 if (k->base)
-                    y += lane_load_at(k->base + at, c, cols);
-                lane_store_at(k->out + at, c, cols, y);
+                    y += simd_load_at(k->base + at, c, cols);
+                simd_store_at(k->out + at, c, cols, y);
             }
         }
     }
@@ -105,7 +105,8 @@ static void forward_rows(const void *arg, size_t from, size_t to)
 
 static void forward(const struct rms_args *k)
 {
-    team_range((size_t)k->batch * (size_t)k->tokens, 1, 3 * (size_t)k->cols, forward_rows, k);
+    thread_pool_range((size_t)k->batch * (size_t)k->tokens, 1, 3 * (size_t)k->cols, forward_rows,
+                      k);
 }
 
 /* means[r] = mean over the columns of g n, g = dy w f, n = x rstd */
@@ -119,12 +120,12 @@ static void block_means(float *means, const struct rms_args *k, struct block b)
         for (int r = 0; r < b.rows; r++) {
             const size_t at = b.at + (size_t)r * (size_t)cols;
             for (int i = 0, c = first; i < SLICE && c < cols; i++, c += LANES)
-                sum[r] += lane_load_at(k->dy + at, c, cols) * wf[i] *
-                          (lane_load_at(k->x + at, c, cols) * k->rstd[b.row + (size_t)r]);
+                sum[r] += simd_load_at(k->dy + at, c, cols) * wf[i] *
+                          (simd_load_at(k->x + at, c, cols) * k->rstd[b.row + (size_t)r]);
         }
     }
     for (int r = 0; r < b.rows; r++)
-        means[r] = lane_sum(sum[r]) / (float)cols;
+        means[r] = simd_sum(sum[r]) / (float)cols;
 }
 
 /* out = base + (g - n mean) rstd */
@@ -140,11 +141,11 @@ static void back_block(const struct rms_args *k, struct block b)
             const size_t at = b.at + (size_t)r * (size_t)cols;
             const float rstd = k->rstd[b.row + (size_t)r];
             for (int i = 0, c = first; i < SLICE && c < cols; i++, c += LANES) {
-                const v16 n = lane_load_at(k->x + at, c, cols) * rstd;
-                v16 d = (lane_load_at(k->dy + at, c, cols) * wf[i] - n * means[r]) * rstd;
+                const v16 n = simd_load_at(k->x + at, c, cols) * rstd;
+                v16 d = (simd_load_at(k->dy + at, c, cols) * wf[i] - n * means[r]) * rstd;
                 if (k->base)
-                    d += lane_load_at(k->base + at, c, cols);
-                lane_store_at(k->out + at, c, cols, d);
+                    d += simd_load_at(k->base + at, c, cols);
+                simd_store_at(k->out + at, c, cols, d);
             }
         }
     }
@@ -161,7 +162,7 @@ static void back_rows(const void *arg, size_t from, size_t to)
 }
 
 /* S of one sample and the columns from c on. */
-LANE_FN v16 sample_sum(const struct rms_args *k, size_t sample, int c)
+SIMD_FN v16 sample_sum(const struct rms_args *k, size_t sample, int c)
 {
     const size_t first = sample * (size_t)k->tokens;
     v16 total = {0};
@@ -169,8 +170,8 @@ LANE_FN v16 sample_sum(const struct rms_args *k, size_t sample, int c)
         v16 part = {0};
         for (int r = r0; r < k->tokens && r < r0 + BLOCK_ROWS; r++) {
             const size_t row = first + (size_t)r, at = row * (size_t)k->cols;
-            part += lane_load_at(k->dy + at, c, k->cols) *
-                    (lane_load_at(k->x + at, c, k->cols) * k->rstd[row]);
+            part += simd_load_at(k->dy + at, c, k->cols) *
+                    (simd_load_at(k->x + at, c, k->cols) * k->rstd[row]);
         }
         total += part;
     }
@@ -183,15 +184,15 @@ static void back_sums(const void *arg, size_t from, size_t to)
     const struct rms_args *k = arg;
     for (size_t i = from; i < to; i++) {
         const int c = (int)i * LANES;
-        const v16 w = lane_load_at(k->w, c, k->cols);
-        v16 dw = lane_load_at(k->dw, c, k->cols);
+        const v16 w = simd_load_at(k->w, c, k->cols);
+        v16 dw = simd_load_at(k->dw, c, k->cols);
         for (int b = 0; b < k->batch; b++) {
             const size_t mod = (size_t)b * k->ldm;
             const v16 s = sample_sum(k, (size_t)b, c), f = factor(k, k->mod + mod, c);
-            lane_store_at(k->dmod + mod, c, k->cols, k->gated ? s * w * (1.0f - f * f) : s * w);
+            simd_store_at(k->dmod + mod, c, k->cols, k->gated ? s * w * (1.0f - f * f) : s * w);
             dw += f * s;
         }
-        lane_store_at(k->dw, c, k->cols, dw);
+        simd_store_at(k->dw, c, k->cols, dw);
     }
 }
 
@@ -199,8 +200,8 @@ static void back_sums(const void *arg, size_t from, size_t to)
 static void back(const struct rms_args *k)
 {
     const size_t rows = (size_t)k->batch * (size_t)k->tokens;
-    team_range((size_t)(k->cols + LANES - 1) / LANES, 1, 2 * rows * LANES, back_sums, k);
-    team_range(rows, 1, 4 * (size_t)k->cols, back_rows, k);
+    thread_pool_range((size_t)(k->cols + LANES - 1) / LANES, 1, 2 * rows * LANES, back_sums, k);
+    thread_pool_range(rows, 1, 4 * (size_t)k->cols, back_rows, k);
 }
 
 static void rms_mod(void *h, float *rstd, const float *x, const float *w, const float *scale,

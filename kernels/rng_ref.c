@@ -133,7 +133,7 @@ static void normal_range(const void *arg, size_t from, size_t to)
 void rng_normal(const struct rng *r, float *out, uint64_t first, size_t n)
 {
     const struct normal_args a = {r, out, first};
-    team_range(n, 16, 32, normal_range, &a);
+    thread_pool_range(n, 16, 32, normal_range, &a);
 }
 
 double rng_uniform_at(const struct rng *r, uint64_t i)

@@ -40,8 +40,9 @@ static void rope(void *x, int ld, const float *real, const float *imag, bool bac
                  struct kern_heads s)
 {
     const struct rope_args k = {x, real, imag, back ? -1.0f : 1.0f, (size_t)ld, s};
-    team_range((size_t)s.batch * (size_t)s.tokens, 1, 2 * (size_t)(s.heads * s.dim), rope_rows,
-               &k);
+    thread_pool_range((size_t)s.batch * (size_t)s.tokens, 1, 2 * (size_t)(s.heads * s.dim),
+                      rope_rows,
+                      &k);
 }
 
 struct gate_args {
@@ -61,8 +62,8 @@ static void head_gate_rows(const void *arg, size_t from, size_t to)
         for (size_t r = from; r < to; r++) {
             const size_t at = (r * k->heads + h) * dim;
             for (int i = 0; i < k->dim; i += LANES)
-                lane_store_at(k->y + at, i, k->dim, lane_load_at(k->a + at, i, k->dim) +
-                                                        t * lane_load_at(k->c + at, i, k->dim));
+                simd_store_at(k->y + at, i, k->dim, simd_load_at(k->a + at, i, k->dim) +
+                                                        t * simd_load_at(k->c + at, i, k->dim));
         }
     }
 }
@@ -74,7 +75,7 @@ static void head_gate(void *y, const void *a, const void *c, const float *gate, 
         .y = y, .a = a, .c = c, .gate = gate, .rows = (size_t)rows, .heads = (size_t)heads,
         .dim = dim,
     };
-    team_range(k.rows, 1, 2 * (size_t)(heads * dim), head_gate_rows, &k);
+    thread_pool_range(k.rows, 1, 2 * (size_t)(heads * dim), head_gate_rows, &k);
 }
 
 /* dc = t a, and the sum of a c as it was; a: dy */
@@ -86,14 +87,14 @@ static float head_back(const struct gate_args *k, size_t h, float t)
         for (size_t r = r0; r < k->rows && r < r0 + SUM_ROWS; r++) {
             const size_t at = (r * k->heads + h) * (size_t)k->dim;
             for (int i = 0; i < k->dim; i += LANES) {
-                const v16 dy = lane_load_at(k->a + at, i, k->dim);
-                part += dy * lane_load_at(k->c + at, i, k->dim);
-                lane_store_at(k->y + at, i, k->dim, t * dy);
+                const v16 dy = simd_load_at(k->a + at, i, k->dim);
+                part += dy * simd_load_at(k->c + at, i, k->dim);
+                simd_store_at(k->y + at, i, k->dim, t * dy);
             }
         }
         total += part;
     }
-    return lane_sum(total);
+    return simd_sum(total);
 }
 
 /* Item i is a head. */
@@ -113,10 +114,10 @@ static void head_gate_back(void *dc, float *dgate, const void *dy, const void *c
         .y = dc, .dgate = dgate, .a = dy, .c = c, .gate = gate, .rows = (size_t)rows,
         .heads = (size_t)heads, .dim = dim,
     };
-    team_range(k.heads, 1, 3 * (size_t)(rows * dim), head_gate_back_heads, &k);
+    thread_pool_range(k.heads, 1, 3 * (size_t)(rows * dim), head_gate_back_heads, &k);
 }
 
-void KERN_FILL(heads)(struct kern_ops *ops)
+void KERN_FILL(rope)(struct kern_ops *ops)
 {
     ops->rope = rope;
     ops->head_gate = head_gate;

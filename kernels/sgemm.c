@@ -61,9 +61,9 @@ static void split_run(const void *arg, int part)
 void sgemm_run(enum sgemm_kind kind, enum sgemm_threads threads, float *c, const float *a,
                const float *b, int m, int k, int n)
 {
-    const struct split s = {product_of(kind, m, k, n), c, a, b, team_size()};
+    const struct split s = {product_of(kind, m, k, n), c, a, b, thread_pool_size()};
     if (threads == SGEMM_SPLIT) {
-        team_run(s.parts, split_run, &s);
+        thread_pool_run(s.parts, split_run, &s);
         return;
     }
     openblas_set_num_threads(s.parts);
@@ -73,5 +73,5 @@ void sgemm_run(enum sgemm_kind kind, enum sgemm_threads threads, float *c, const
 
 int sgemm_thread_count(void)
 {
-    return team_size();
+    return thread_pool_size();
 }

@@ -5,7 +5,7 @@
  * SSE.  The lanes are fixed, so sums have one order whatever the registers are.
  *
  * Accuracy, against double, over the range where the result is normal (measured
- * by tests/unit/kernels/test_pointwise.c): lane_exp 1 ulp, lane_sigmoid 2.2 ulp, lane_tanh 3 ulp.
+ * by tests/unit/kernels/test_pointwise.c): simd_exp 1 ulp, simd_sigmoid 2.2 ulp, simd_tanh 3 ulp.
  */
 #ifndef KERNELS_SIMD_H
 #define KERNELS_SIMD_H
@@ -27,76 +27,76 @@ typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 typedef float v16_any __attribute__((vector_size(64), aligned(4), may_alias));
 
-#define LANE_FN static inline __attribute__((always_inline, unused))
+#define SIMD_FN static inline __attribute__((always_inline, unused))
 
-LANE_FN v16 lane_load(const float *p)
+SIMD_FN v16 simd_load(const float *p)
 {
     return *(const v16_any *)p;
 }
 
-LANE_FN void lane_store(float *p, v16 x)
+SIMD_FN void simd_store(float *p, v16 x)
 {
     *(v16_any *)p = x;
 }
 
 /* The first n < LANES floats; the other lanes are zero, or stay in memory as they are. */
 #if defined(__AVX512F__)
-LANE_FN v16 lane_load_n(const float *p, size_t n)
+SIMD_FN v16 simd_load_n(const float *p, size_t n)
 {
     return (v16)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 }
 
-LANE_FN void lane_store_n(float *p, v16 x, size_t n)
+SIMD_FN void simd_store_n(float *p, v16 x, size_t n)
 {
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
 }
 #elif defined(__AVX2__)
 /* By masks, not by memcpy(): faster, and gcc 11 and older get a vector wrong whose memory was written
  * by a memcpy() of n bytes. */
-LANE_FN __m256i lane_mask(size_t n, int from)
+SIMD_FN __m256i simd_mask(size_t n, int from)
 {
     const __m256i at = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
                                         _mm256_set1_epi32(from));
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), at);
 }
 
-LANE_FN v16 lane_load_n(const float *p, size_t n)
+SIMD_FN v16 simd_load_n(const float *p, size_t n)
 {
-    const __m256 half[2] = {_mm256_maskload_ps(p, lane_mask(n, 0)),
-                            _mm256_maskload_ps(p + 8, lane_mask(n, 8))};
+    const __m256 half[2] = {_mm256_maskload_ps(p, simd_mask(n, 0)),
+                            _mm256_maskload_ps(p + 8, simd_mask(n, 8))};
     v16 x;
     memcpy(&x, half, sizeof(x));
     return x;
 }
 
-LANE_FN void lane_store_n(float *p, v16 x, size_t n)
+SIMD_FN void simd_store_n(float *p, v16 x, size_t n)
 {
     __m256 half[2];
     memcpy(half, &x, sizeof(half));
-    _mm256_maskstore_ps(p, lane_mask(n, 0), half[0]);
-    _mm256_maskstore_ps(p + 8, lane_mask(n, 8), half[1]);
+    _mm256_maskstore_ps(p, simd_mask(n, 0), half[0]);
+    _mm256_maskstore_ps(p + 8, simd_mask(n, 8), half[1]);
 }
 #else
-LANE_FN v16 lane_load_n(const float *p, size_t n)
+SIMD_FN v16 simd_load_n(const float *p, size_t n)
 {
     v16 x = {0};
     memcpy(&x, p, n * sizeof(float));
     return x;
 }
 
-LANE_FN void lane_store_n(float *p, v16 x, size_t n)
+SIMD_FN void simd_store_n(float *p, v16 x, size_t n)
 {
     memcpy(p, &x, n * sizeof(float));
 }
 #endif
 
-LANE_FN v16 lane_all(float f)
+SIMD_FN v16 simd_all(float f)
 {
     return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
 }
 
 /* Halves are folded, so the order of the sum is the same for every register size. */
-LANE_FN float lane_sum(v16 x)
+SIMD_FN float simd_sum(v16 x)
 {
 #if __has_builtin(__builtin_shufflevector) /* gcc 12, clang */
     v8 a = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
@@ -113,30 +113,30 @@ LANE_FN float lane_sum(v16 x)
     return (b[0] + b[2]) + (b[1] + b[3]);
 }
 
-LANE_FN v16 lane_pick(v16i take, v16 yes, v16 no)
+SIMD_FN v16 simd_pick(v16i take, v16 yes, v16 no)
 {
     return (v16)((take & (v16i)yes) | (~take & (v16i)no));
 }
 
 /* The limit of a NaN is a NaN. */
-LANE_FN v16 lane_max(v16 a, v16 limit)
+SIMD_FN v16 simd_max(v16 a, v16 limit)
 {
-    return lane_pick(a < limit, limit, a);
+    return simd_pick(a < limit, limit, a);
 }
 
-LANE_FN v16 lane_min(v16 a, v16 limit)
+SIMD_FN v16 simd_min(v16 a, v16 limit)
 {
-    return lane_pick(a > limit, limit, a);
+    return simd_pick(a > limit, limit, a);
 }
 
 /* All ones in the first n lanes. */
-LANE_FN v16i lane_first(int n)
+SIMD_FN v16i simd_first(int n)
 {
     const v16i at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     return at < n;
 }
 
-LANE_FN float lane_top(v16 x)
+SIMD_FN float simd_top(v16 x)
 {
     float a[LANES];
     memcpy(a, &x, sizeof(a));
@@ -147,32 +147,32 @@ LANE_FN float lane_top(v16 x)
 }
 
 /* Columns c.. of a row of `cols`: all lanes, or as many as are left (the others zero). */
-LANE_FN v16 lane_load_at(const float *p, int c, int cols)
+SIMD_FN v16 simd_load_at(const float *p, int c, int cols)
 {
-    return cols - c >= LANES ? lane_load(p + c) : lane_load_n(p + c, (size_t)(cols - c));
+    return cols - c >= LANES ? simd_load(p + c) : simd_load_n(p + c, (size_t)(cols - c));
 }
 
-LANE_FN void lane_store_at(float *p, int c, int cols, v16 x)
+SIMD_FN void simd_store_at(float *p, int c, int cols, v16 x)
 {
     if (cols - c >= LANES)
-        lane_store(p + c, x);
+        simd_store(p + c, x);
     else
-        lane_store_n(p + c, x, (size_t)(cols - c));
+        simd_store_n(p + c, x, (size_t)(cols - c));
 }
 
 /* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.
  * Below -87.33, where the result is no normal float, it is 0; above 88.37 it stays
  * at e^88.37. */
-LANE_FN v16 lane_exp(v16 x)
+SIMD_FN v16 simd_exp(v16 x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-    v16i under = x < lane_all(-87.33f);
-    x = lane_min(lane_max(x, lane_all(-87.33f)), lane_all(88.37f));
+    v16i under = x < simd_all(-87.33f);
+    x = simd_min(simd_max(x, simd_all(-87.33f)), simd_all(88.37f));
     v16 n = x * 1.44269504f + magic;
     n = n - magic;
     v16 r = x - n * 0x1.62ep-1f;         /* ln2, its upper bits: exact times n */
     r = r - n * 0x1.0bfbe8p-15f;         /* and the rest */
-    v16 p = lane_all(1.9875691500e-4f);
+    v16 p = simd_all(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
@@ -184,21 +184,21 @@ LANE_FN v16 lane_exp(v16 x)
     return (v16)(~under & (v16i)p);
 }
 
-LANE_FN v16 lane_sigmoid(v16 x)
+SIMD_FN v16 simd_sigmoid(v16 x)
 {
-    return 1.0f / (1.0f + lane_exp(-x));
+    return 1.0f / (1.0f + simd_exp(-x));
 }
 
 /* Near 0 a polynomial, x + x^3 p(x^2), as exact there as elsewhere: gates begin at 0. */
-LANE_FN v16 lane_tanh(v16 x)
+SIMD_FN v16 simd_tanh(v16 x)
 {
     const v16 z = x * x;
-    v16 p = lane_all(-6.269119716e-3f);
+    v16 p = simd_all(-6.269119716e-3f);
     p = p * z + 2.111095905e-2f;
     p = p * z - 5.387394885e-2f;
     p = p * z + 1.333291537e-1f;
     p = p * z - 3.333333033e-1f;
-    return lane_pick(z < lane_all(0.36f), x + x * z * p, 1.0f - 2.0f / (lane_exp(2.0f * x) + 1.0f));
+    return simd_pick(z < simd_all(0.36f), x + x * z * p, 1.0f - 2.0f / (simd_exp(2.0f * x) + 1.0f));
 }
 
 #endif

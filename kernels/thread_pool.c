@@ -43,10 +43,10 @@ static struct {
     _Atomic uint32_t done;      /* parts of this loop */
     _Atomic uint32_t bell;      /* rung once per loop; workers sleep on it */
     _Atomic uint32_t asleep;
-    _Atomic(team_part_fn) fn;
+    _Atomic(thread_pool_part_fn) fn;
     _Atomic(const void *) arg;
     struct slot      slot[THREADS_MAX];
-} team = {.busy = ATOMIC_FLAG_INIT};
+} pool = {.busy = ATOMIC_FLAG_INIT};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -65,13 +65,13 @@ static bool take_part(struct slot *slot)
         const uint32_t next = w & 0xFFFF, end = w >> 16 & 0xFFFF;
         if (next >= end)
             return false;
-        const team_part_fn fn = atomic_load_explicit(&team.fn, memory_order_relaxed);
-        const void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
+        const thread_pool_part_fn fn = atomic_load_explicit(&pool.fn, memory_order_relaxed);
+        const void *arg = atomic_load_explicit(&pool.arg, memory_order_relaxed);
         if (!atomic_compare_exchange_weak_explicit(&slot->word, &w, w + 1, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
         fn(arg, (int)next);
-        atomic_fetch_add_explicit(&team.done, 1, memory_order_release);
+        atomic_fetch_add_explicit(&pool.done, 1, memory_order_release);
         return true;
     }
 }
@@ -79,8 +79,8 @@ static bool take_part(struct slot *slot)
 /* All that is left of the loop, beginning with one's own. */
 static void take_parts(int self)
 {
-    for (int i = 0; i < team.size; i++)
-        while (take_part(&team.slot[(self + i) % team.size]))
+    for (int i = 0; i < pool.size; i++)
+        while (take_part(&pool.slot[(self + i) % pool.size]))
             continue;
 }
 
@@ -114,12 +114,12 @@ static bool await_value(const _Atomic uint32_t *value, uint32_t other, bool equa
 /* Until the bell has been rung since it read `heard`. */
 static void await_bell(uint32_t heard)
 {
-    if (await_value(&team.bell, heard, false, WATCH_NS))
+    if (await_value(&pool.bell, heard, false, WATCH_NS))
         return;
-    atomic_fetch_add(&team.asleep, 1);
-    while (atomic_load(&team.bell) == heard)
-        syscall(SYS_futex, &team.bell, FUTEX_WAIT_PRIVATE, heard, NULL, NULL, 0);
-    atomic_fetch_sub(&team.asleep, 1);
+    atomic_fetch_add(&pool.asleep, 1);
+    while (atomic_load(&pool.bell) == heard)
+        syscall(SYS_futex, &pool.bell, FUTEX_WAIT_PRIVATE, heard, NULL, NULL, 0);
+    atomic_fetch_sub(&pool.asleep, 1);
 }
 
 static void *work(void *arg)
@@ -128,7 +128,7 @@ static void *work(void *arg)
     uint32_t heard = 0;
     for (;;) {
         await_bell(heard);
-        heard = atomic_load(&team.bell);
+        heard = atomic_load(&pool.bell);
         take_parts(self);
     }
     return NULL;
@@ -150,12 +150,12 @@ static void start(void)
 {
     sigset_t all, was;
     pthread_attr_t attr;
-    team.size = threads_wanted();
+    pool.size = threads_wanted();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    for (int i = 1; i < team.size; i++) {
+    for (int i = 1; i < pool.size; i++) {
         pthread_t t;
         if (pthread_create(&t, &attr, work, (void *)(intptr_t)i) != 0)
             break; /* fewer hands; the parts are the same */
@@ -164,46 +164,46 @@ static void start(void)
     pthread_sigmask(SIG_SETMASK, &was, NULL);
 }
 
-int team_size(void)
+int thread_pool_size(void)
 {
     pthread_once(&once, start);
-    return team.size;
+    return pool.size;
 }
 
 /* Neighbouring parts go to one thread; fewer parts than threads to the first ones. */
-static void publish(int parts, team_part_fn fn, const void *arg)
+static void publish(int parts, thread_pool_part_fn fn, const void *arg)
 {
-    const int active = parts < team.size ? parts : team.size;
-    const uint64_t loop = (uint64_t)++team.loop << 32;
-    atomic_store_explicit(&team.fn, fn, memory_order_relaxed);
-    atomic_store_explicit(&team.arg, arg, memory_order_relaxed);
-    atomic_store_explicit(&team.done, 0, memory_order_relaxed);
+    const int active = parts < pool.size ? parts : pool.size;
+    const uint64_t loop = (uint64_t)++pool.loop << 32;
+    atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&pool.arg, arg, memory_order_relaxed);
+    atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     for (int i = 0; i < active; i++) {
         const uint64_t next = (uint64_t)parts * (uint64_t)i / (uint64_t)active;
         const uint64_t end = (uint64_t)parts * (uint64_t)(i + 1) / (uint64_t)active;
-        atomic_store_explicit(&team.slot[i].word, loop | end << 16 | next, memory_order_release);
+        atomic_store_explicit(&pool.slot[i].word, loop | end << 16 | next, memory_order_release);
     }
-    atomic_fetch_add(&team.bell, 1);
-    if (atomic_load(&team.asleep) > 0)
-        syscall(SYS_futex, &team.bell, FUTEX_WAKE_PRIVATE, parts - 1, NULL, NULL, 0);
+    atomic_fetch_add(&pool.bell, 1);
+    if (atomic_load(&pool.asleep) > 0)
+        syscall(SYS_futex, &pool.bell, FUTEX_WAKE_PRIVATE, parts - 1, NULL, NULL, 0);
 }
 
-void team_run(int parts, team_part_fn fn, const void *arg)
+void thread_pool_run(int parts, thread_pool_part_fn fn, const void *arg)
 {
-    if (parts <= 1 || team_size() == 1 || atomic_flag_test_and_set(&team.busy)) {
+    if (parts <= 1 || thread_pool_size() == 1 || atomic_flag_test_and_set(&pool.busy)) {
         for (int i = 0; i < parts; i++)
             fn(arg, i);
         return;
     }
     publish(parts, fn, arg);
     take_parts(0);
-    await_value(&team.done, (uint32_t)parts, true, INT64_MAX);
-    atomic_flag_clear(&team.busy);
+    await_value(&pool.done, (uint32_t)parts, true, INT64_MAX);
+    atomic_flag_clear(&pool.busy);
 }
 
-int team_merge(int part, const int *parts, int count, int *index)
+int thread_pool_merge(int part, const int *parts, int count, int *index)
 {
-    int at[TEAM_LOOPS] = {0}, which = 0;
+    int at[THREAD_POOL_LOOPS] = {0}, which = 0;
     for (int p = 0; p <= part; p++) {
         which = -1;
         for (int i = 0; i < count; i++) {
@@ -220,24 +220,24 @@ int team_merge(int part, const int *parts, int count, int *index)
 
 /* A loop and how it is cut. */
 struct range {
-    struct team_loop loop;
-    size_t           unit;
-    int              parts;
+    struct thread_pool_loop loop;
+    size_t                  unit;
+    int                     parts;
 };
 
 static int range_parts(size_t n, size_t unit, size_t work_each)
 {
-    const size_t units = (n + unit - 1) / unit, most = (size_t)team_size() * RANGE_PARTS;
+    const size_t units = (n + unit - 1) / unit, most = (size_t)thread_pool_size() * RANGE_PARTS;
     size_t parts = n * work_each / RANGE_WORK;
     parts = parts < most ? parts : most;
     parts = parts < units ? parts : units;
-    return team_size() == 1 || parts < 1 ? 1 : (int)parts;
+    return thread_pool_size() == 1 || parts < 1 ? 1 : (int)parts;
 }
 
 static void range_run(const struct range *r, int part)
 {
     size_t from, to;
-    team_slice(&from, &to, r->loop.n, r->unit, part, r->parts);
+    thread_pool_slice(&from, &to, r->loop.n, r->unit, part, r->parts);
     if (to > from)
         r->loop.fn(r->loop.arg, from, to);
 }
@@ -247,15 +247,16 @@ static void range_part(const void *arg, int part)
     range_run(arg, part);
 }
 
-void team_range(size_t n, size_t unit, size_t work_each, team_range_fn fn, const void *arg)
+void thread_pool_range(size_t n, size_t unit, size_t work_each, thread_pool_range_fn fn,
+                       const void *arg)
 {
     const struct range r = {{n, work_each, fn, arg}, unit, range_parts(n, unit, work_each)};
-    team_run(r.parts, range_part, &r);
+    thread_pool_run(r.parts, range_part, &r);
 }
 
 struct ranges {
-    struct range range[TEAM_LOOPS];
-    int          parts[TEAM_LOOPS];
+    struct range range[THREAD_POOL_LOOPS];
+    int          parts[THREAD_POOL_LOOPS];
     int          count;
 };
 
@@ -263,11 +264,11 @@ static void ranges_part(const void *arg, int part)
 {
     const struct ranges *r = arg;
     int index;
-    const int which = team_merge(part, r->parts, r->count, &index);
+    const int which = thread_pool_merge(part, r->parts, r->count, &index);
     range_run(&r->range[which], index);
 }
 
-void team_loops(const struct team_loop *loops, int count)
+void thread_pool_loops(const struct thread_pool_loop *loops, int count)
 {
     struct ranges all = {.count = count};
     int parts = 0;
@@ -277,7 +278,7 @@ void team_loops(const struct team_loop *loops, int count)
         parts += all.parts[i];
     }
     if (parts > count) {
-        team_run(parts, ranges_part, &all);
+        thread_pool_run(parts, ranges_part, &all);
         return;
     }
     for (int i = 0; i < parts; i++) /* too little work for anybody else */

@@ -17,38 +17,39 @@
 
 #include <stddef.h>
 
-enum { TEAM_PARTS_MAX = 65535 };
+enum { THREAD_POOL_PARTS_MAX = 65535 };
 
-typedef void (*team_part_fn)(const void *arg, int part);
-typedef void (*team_range_fn)(const void *arg, size_t from, size_t to);
+typedef void (*thread_pool_part_fn)(const void *arg, int part);
+typedef void (*thread_pool_range_fn)(const void *arg, size_t from, size_t to);
 
-int team_size(void);
+int thread_pool_size(void);
 
 /* fn(arg, 0) ... fn(arg, parts - 1), each once, in any order; back when all are done. */
-void team_run(int parts, team_part_fn fn, const void *arg);
+void thread_pool_run(int parts, thread_pool_part_fn fn, const void *arg);
 
 /* 0..n in pieces that begin at multiples of `unit`. `work`: what one costs, in numbers touched;
  * too little work stays with the caller. */
-void team_range(size_t n, size_t unit, size_t work, team_range_fn fn, const void *arg);
+void thread_pool_range(size_t n, size_t unit, size_t work, thread_pool_range_fn fn,
+                       const void *arg);
 
 /* Loops that do not depend on each other, as one: nobody waits between them. */
-struct team_loop {
-    size_t        n, work;
-    team_range_fn fn;
-    const void   *arg;
+struct thread_pool_loop {
+    size_t               n, work;
+    thread_pool_range_fn fn;
+    const void          *arg;
 };
 
-enum { TEAM_LOOPS = 4 };
+enum { THREAD_POOL_LOOPS = 4 };
 
-void team_loops(const struct team_loop *loops, int count);
+void thread_pool_loops(const struct thread_pool_loop *loops, int count);
 
 /* Shuffles several lists of parts into one, evenly, so that the first half of each is in the first
  * half of all: which list the part-th is of, and where in it. */
-int team_merge(int part, const int *parts, int count, int *index);
+int thread_pool_merge(int part, const int *parts, int count, int *index);
 
 /* The part-th of `parts` pieces of 0..n, cut at multiples of `unit`. */
-static inline __attribute__((unused)) void team_slice(size_t *from, size_t *to, size_t n,
-                                                      size_t unit, int part, int parts)
+static inline __attribute__((unused)) void thread_pool_slice(size_t *from, size_t *to, size_t n,
+                                                             size_t unit, int part, int parts)
 {
     const size_t units = (n + unit - 1) / unit;
     *from = units * (size_t)part / (size_t)parts * unit;

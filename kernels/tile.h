@@ -19,12 +19,13 @@ TILE_FN int text_first(const int *first, int most, int b)
 
 /* An image as a block has it in shared memory: `rows` rows of results (all rows of the image where
  * they fit), and of each half of the channels a slice. rows == 0: not even one row fits. */
-struct mix_tile {
+struct glumbconv_tile {
     int channels, rows;
 };
 
 /* Bytes of one tile: rows * planes + halo rows of both slices. */
-TILE_FN size_t mix_bytes(struct mix_tile z, int width, int planes, int halo, size_t number)
+TILE_FN size_t glumbconv_bytes(struct glumbconv_tile z, int width, int planes, int halo,
+                               size_t number)
 {
     return ((size_t)z.rows * (size_t)planes + (size_t)halo) * (size_t)width * 2 *
            (size_t)z.channels * number;
@@ -32,10 +33,11 @@ TILE_FN size_t mix_bytes(struct mix_tile z, int width, int planes, int halo, siz
 
 /* The widest slice of at most `channels` (a power of two, halved down to 4) that leaves room for
  * the image or for eight rows of it. */
-TILE_FN struct mix_tile mix_tile(int height, int width, int channels, int planes, int halo,
-                                 size_t number, size_t room)
+TILE_FN struct glumbconv_tile glumbconv_tile(int height, int width, int channels, int planes,
+                                             int halo,
+                                             size_t number, size_t room)
 {
-    struct mix_tile z = {channels, 0};
+    struct glumbconv_tile z = {channels, 0};
     for (;; z.channels /= 2) {
         const size_t row = (size_t)width * 2 * (size_t)z.channels * number;
         const size_t have = room / row;
@@ -51,17 +53,18 @@ TILE_FN struct mix_tile mix_tile(int height, int width, int channels, int planes
     return z;
 }
 
-/* mix_back(): planes of s and of the gradient of d, with four and two rows around; beside them the
- * sums of ten numbers per channel and warp. */
-enum { MIX_BACK_SLICE = 16, MIX_BACK_HALO = 6, MIX_WARPS = 16, MIX_SUMS = 10 };
-#define MIX_DESK (sizeof(float) * MIX_WARPS * MIX_SUMS * MIX_BACK_SLICE)
+/* glumbconv_back(): planes of s and of the gradient of d, with four and two rows around; beside
+ * them the sums of ten numbers per channel and warp. */
+enum { MIX_BACK_SLICE = 16, MIX_BACK_HALO = 6, MIX_WARPS = 16, GLUMBCONV_SUMS = 10 };
+#define GLUMBCONV_SCRATCH (sizeof(float) * MIX_WARPS * GLUMBCONV_SUMS * MIX_BACK_SLICE)
 
-TILE_FN struct mix_tile mix_back_tile(int height, int width, size_t number, size_t room)
+TILE_FN struct glumbconv_tile glumbconv_back_tile(int height, int width, size_t number, size_t room)
 {
-    return mix_tile(height, width, MIX_BACK_SLICE, 2, MIX_BACK_HALO, number, room - MIX_DESK);
+    return glumbconv_tile(height, width, MIX_BACK_SLICE, 2, MIX_BACK_HALO, number,
+                          room - GLUMBCONV_SCRATCH);
 }
 
 /* Shared memory that every GPU since sm_75 grants a block. */
-#define TILE_ROOM ((size_t)64 << 10)
+#define TILE_SMEM ((size_t)64 << 10)
 
 #endif

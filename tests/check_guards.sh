@@ -51,7 +51,7 @@ small_house() {
     mkdir tests docs
     cat >tests/rooms.txt <<'ROOMS'
 room engine/contract what others may know
-room engine/optim/step steps
+room engine/step steps
 room agent/os the system
   uses engine/contract/err.h
 room agent/core decisions

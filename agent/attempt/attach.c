@@ -35,8 +35,8 @@ enum {
     LOGS_MS = 200,          /* how late a line of output may be */
     ALIVE_MS = 1000,
     USED_MS = 3600 * 1000,  /* how often a long conversation says that its programs are in use */
-    SWEEP_MS = 50,
-    SWEEP_GRACE_MS = 5000,  /* ranks of a dead agent write a checkpoint and leave by themselves */
+    CLEANUP_MS = 50,
+    CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and leave by themselves */
     REACH_MS = 30000,       /* an agent that lives and does not answer */
     DYING_MS = 500,
     STARTS = 3,
@@ -112,13 +112,13 @@ static int say_logs(struct attach *a, struct err *err)
 
 static int say_alive(struct attach *a, struct err *err)
 {
-    return now_ms() - a->said_ms < ALIVE_MS ? 0 : say(a, WIRE_ALIVE, json_object(), err);
+    return now_ms() - a->said_ms < ALIVE_MS ? 0 : say(a, WIRE_KEEPALIVE, json_object(), err);
 }
 
 /* ---- the order ---- */
 
 /* Byte by byte: what follows it is for the agent. */
-static int read_order(struct attach *a, int in, struct err *err)
+static int read_attach(struct attach *a, int in, struct err *err)
 {
     struct frame_reader *reader;
     const struct wire_row *row = NULL;
@@ -191,13 +191,13 @@ static int make_run_dir(struct attach *a, struct err *err)
 
 /* ---- the end of an attempt ---- */
 
-static void sweep_all(const char *nonce)
+static void cleanup_all(const char *nonce)
 {
-    const int64_t patient_until = now_ms() + SWEEP_GRACE_MS;
-    struct sweep s = {.nonce = nonce};
-    while (sweep_run(&s, NULL, 0) > 0) {
+    const int64_t patient_until = now_ms() + CLEANUP_GRACE_MS;
+    struct cleanup_pass s = {.nonce = nonce};
+    while (cleanup_pass_run(&s, NULL, 0) > 0) {
         s.kill = now_ms() > patient_until;
-        pause_ms(SWEEP_MS);
+        pause_ms(CLEANUP_MS);
     }
 }
 
@@ -214,7 +214,7 @@ static void bury(const char *run_dir, const char *nonce)
         run_dir_fence(run_dir, NULL, NULL);
         close(lock);
     }
-    sweep_all(nonce);
+    cleanup_all(nonce);
 }
 
 /* An attempt of this job that the controller has given up. Its agent is ended by its identity. */
@@ -259,7 +259,7 @@ static int give_remains(struct attach *a, const char *text, struct err *err)
         return -1;
     if (access(spool, R_OK) == 0)
         spool_read(spool, acked, give_spooled, a, NULL);
-    return say(a, WIRE_LOST, json_pack("{s:s}", "text", text), err);
+    return say(a, WIRE_AGENT_GONE, json_pack("{s:s}", "text", text), err);
 }
 
 /* ---- an agent that lives ---- */
@@ -341,14 +341,14 @@ static int pass_back(int in, int agent)
 /* In a quiet moment. */
 static void tidy(struct attach *a)
 {
-    char hosted[PATH_MAX];
+    char host_cache[PATH_MAX];
     if (a->used_ms && now_ms() - a->used_ms < USED_MS)
         return;
     a->used_ms = now_ms();
-    snprintf(hosted, sizeof(hosted), "%s", a->key_dir);
-    *strrchr(hosted, '/') = '\0';
-    hosted_use(a->program);
-    hosted_tidy(a->program, hosted, a->run_dir, time(NULL));
+    snprintf(host_cache, sizeof(host_cache), "%s", a->key_dir);
+    *strrchr(host_cache, '/') = '\0';
+    host_cache_use(a->program);
+    host_cache_tidy(a->program, host_cache, a->run_dir, time(NULL));
 }
 
 enum ended { CONTROLLER_ENDED, AGENT_ENDED, BROKEN };
@@ -435,7 +435,7 @@ int attach_run(int in, int out, const char *program, struct err *err)
         err_set(err, ERR_MEMORY, "no memory for a conversation");
         goto out;
     }
-    if (write_all(out, ATTACH_READY, strlen(ATTACH_READY)) < 0 || read_order(&a, in, err) < 0 ||
+    if (write_all(out, ATTACH_READY, strlen(ATTACH_READY)) < 0 || read_attach(&a, in, err) < 0 ||
         make_run_dir(&a, err) < 0 ||
         log_feed_open(&a.logs, a.run_dir, json_object_get(a.order, "logs"), err) < 0)
         goto out;

@@ -41,8 +41,8 @@ static void on_exited(void *arg, const struct agent_exit *e)
     struct attempt *a = arg;
     struct agent_input in = {.kind = e->generation ? INPUT_RANK_EXITED : INPUT_SETUP_EXITED,
                              .exited = *e,
-                             .jitter = attempt_dice()};
-    if (world_is_here(a->world, e->rank)) { /* these speak of this node */
+                             .jitter = attempt_jitter()};
+    if (rank_set_is_here(a->rank_set, e->rank)) { /* these speak of this node */
         in.exited.kernel = gpu_watch_evidence(a->gpu_watch, e->kernel);
         in.exited.last_lines = nccl_watch_evidence(a->nccl_watch, e->last_lines);
     }
@@ -55,9 +55,9 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
     struct agent_exit spent = {0};
     const char *ev = json_string_value(json_object_get(line, "ev"));
     if (ev && strcmp(ev, "parted") == 0)
-        world_phases(a->world, rank, &spent);
+        rank_set_phases(a->rank_set, rank, &spent);
     struct agent_input in = {.kind = INPUT_PROGRESS,
-                             .jitter = attempt_dice(),
+                             .jitter = attempt_jitter(),
                              .progress = {.generation = generation,
                                           .rank = rank,
                                           .line = line,
@@ -70,42 +70,42 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
     struct attempt *a = arg;
-    vigil_output(a->vigil, rank, bytes, size);
+    monitor_output(a->monitor, rank, bytes, size);
     nccl_watch_output(a->nccl_watch, rank, bytes, size);
 }
 
 static void on_swept(void *arg, bool clean, const char *left)
 {
-    struct agent_input in = {.kind = INPUT_SWEPT,
-                             .jitter = attempt_dice(),
-                             .swept = {.clean = clean, .left = left}};
+    struct agent_input in = {.kind = INPUT_CLEANED,
+                             .jitter = attempt_jitter(),
+                             .cleaned = {.clean = clean, .left = left}};
     attempt_feed(arg, &in);
 }
 
-static void on_member_over(void *arg)
+static void on_follower_over(void *arg)
 {
     attempt_leave(arg);
 }
 
 /* The member has ranks of its own: two may not wait for the same processes. */
-static void become_member(struct attempt *a)
+static void become_follower(struct attempt *a)
 {
     struct err err = {0};
-    const struct member_options o = {.job = a->o.job,
-                                     .attempt = a->o.attempt,
-                                     .nonce = a->o.nonce,
-                                     .run_dir = a->o.run_dir,
-                                     .train = a->o.train,
-                                     .version = a->identity.version,
-                                     .tag = a->tag,
-                                     .launch = a->launch,
-                                     .facts = a->facts};
+    const struct follower_options o = {.job = a->o.job,
+                                       .attempt = a->o.attempt,
+                                       .nonce = a->o.nonce,
+                                       .run_dir = a->o.run_dir,
+                                       .train = a->o.train,
+                                       .version = a->identity.version,
+                                       .tag = a->tag,
+                                       .launch = a->launch,
+                                       .facts = a->facts};
     json_t *place = nccl_watch_place(a->o.run_dir);
     if (place)
         json_object_set_new(a->facts, "nccl_log", place);
-    int rc = member_open(&a->member, &a->loop, &o, on_member_over, a, &err);
-    if (a->member)
-        world_close(a->world);
+    int rc = follower_open(&a->follower, &a->loop, &o, on_follower_over, a, &err);
+    if (a->follower)
+        rank_set_close(a->rank_set);
     if (rc < 0) {
         log_error(a->tag, "%s", err.text);
         attempt_leave(a);
@@ -129,13 +129,13 @@ static void on_launch(struct attempt *a, const json_t *body)
 {
     struct err err = {0};
     if (a->launch) { /* repeated after a reconnect */
-        attempt_show_door(a);
+        attempt_show_listener(a);
         return;
     }
     if (attempt_take_launch(a, body, &err) < 0)
         attempt_refuse(a, err.text, NULL);
     else if (json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "node")) > 0)
-        become_member(a);
+        become_follower(a);
     else
         attempt_begin(a, on_planned);
 }
@@ -143,7 +143,7 @@ static void on_launch(struct attempt *a, const json_t *body)
 static void on_message(void *arg, enum wire_message number, const json_t *body)
 {
     struct attempt *a = arg;
-    struct agent_input in = {.jitter = attempt_dice()};
+    struct agent_input in = {.jitter = attempt_jitter()};
     switch (number) {
     case WIRE_LAUNCH:
         on_launch(a, body);
@@ -159,8 +159,8 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
         in.kind = INPUT_CHECKPOINT;
         attempt_feed(a, &in);
         break;
-    case WIRE_GONE:
-        attempt_on_gone(a, body);
+    case WIRE_NODE_GONE:
+        attempt_on_node_gone(a, body);
         break;
     default:
         break;
@@ -171,7 +171,7 @@ static void on_message(void *arg, enum wire_message number, const json_t *body)
 static const char *trouble(void *arg)
 {
     const struct attempt *a = arg;
-    return dial_trouble(a->dial);
+    return call_home_trouble(a->call_home);
 }
 
 static void on_acked(void *arg, int64_t seq)
@@ -201,7 +201,7 @@ static void on_end_signal(uv_signal_t *handle, int signo)
  * soon be taken away. */
 static void look_around(struct attempt *a)
 {
-    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_dice()};
+    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
     char why[160], text[220];
     if (a->noticed || !a->launch || a->finished_ms)
         return;
@@ -239,8 +239,8 @@ static void on_beat(uv_timer_t *timer)
         log_warn(a->tag, "the controller has not taken events %lld to %lld; they stay in the spool",
                  (long long)spool_acked(a->spool) + 1, (long long)spool_last(a->spool));
         attempt_leave(a);
-    } else if (a->launch && !a->finished_ms && !a->member) {
-        session_heartbeat(a->session, heartbeat_body(a->core, a->world));
+    } else if (a->launch && !a->finished_ms && !a->follower) {
+        session_heartbeat(a->session, heartbeat_body(a->core, a->rank_set));
         attempt_on_nccl(a, nccl_watch_look(a->nccl_watch, now));
         if (++a->beats % LEARNED_BEATS == 0)
             attempt_store_learned(a);
@@ -253,10 +253,10 @@ static void init_handles(struct attempt *a)
 {
     uv_timer_init(&a->loop, &a->timer);
     uv_timer_init(&a->loop, &a->beat);
-    uv_timer_init(&a->loop, &a->dusk);
+    uv_timer_init(&a->loop, &a->deadline_timer);
     uv_signal_init(&a->loop, &a->sigterm);
     uv_signal_init(&a->loop, &a->sigint);
-    a->timer.data = a->beat.data = a->dusk.data = a;
+    a->timer.data = a->beat.data = a->deadline_timer.data = a;
     a->sigterm.data = a->sigint.data = a;
     uv_timer_start(&a->beat, on_beat, HEARTBEAT_MS, HEARTBEAT_MS);
     uv_signal_start(&a->sigterm, on_end_signal, SIGTERM);
@@ -295,21 +295,21 @@ static int open_all(struct attempt *a, struct err *err)
 {
     char path[4096];
     if (open_files(a, err) < 0 || agent_core_create(&a->core, err) < 0 ||
-        world_create(&a->world, &a->loop, a->o.nonce,
-                     &(struct world_hooks){.started = attempt_on_started,
-                                           .exited = on_exited,
-                                           .line = on_line,
-                                           .output = on_output,
-                                           .swept = on_swept,
-                                           .gathered = attempt_on_gathered,
-                                           .prepared = attempt_on_prepared,
-                                           .inspected = attempt_on_inspected_there,
-                                           .nccl = attempt_on_nccl_there,
-                                           .lost = attempt_on_lost,
-                                           .notice = attempt_on_notice,
-                                           .gpu = attempt_on_gpu_there,
-                                           .arg = a},
-                     err) < 0 ||
+        rank_set_create(&a->rank_set, &a->loop, a->o.nonce,
+                        &(struct rank_set_hooks){.started = attempt_on_started,
+                                                 .exited = on_exited,
+                                                 .line = on_line,
+                                                 .output = on_output,
+                                                 .cleaned = on_swept,
+                                                 .gathered = attempt_on_gathered,
+                                                 .prepared = attempt_on_prepared,
+                                                 .inspected = attempt_on_inspected_there,
+                                                 .nccl = attempt_on_nccl_there,
+                                                 .lost = attempt_on_lost,
+                                                 .notice = attempt_on_notice,
+                                                 .gpu = attempt_on_gpu_there,
+                                                 .arg = a},
+                        err) < 0 ||
         inspector_create(&a->inspector, &a->loop, attempt_on_inspected, a, err) < 0)
         return -1;
     const char *node = json_string_value(json_object_get(a->facts, "hostname"));
@@ -332,8 +332,8 @@ static int open_all(struct attempt *a, struct err *err)
         return -1;
     if (!a->o.away)
         return 0;
-    return dial_open(&a->dial, &a->loop, a->o.run_dir, path, err) < 0 ||
-                   mail_open(&a->mail, a->o.run_dir, path, err) < 0
+    return call_home_open(&a->call_home, &a->loop, a->o.run_dir, path, err) < 0 ||
+                   file_channel_open(&a->file_channel, a->o.run_dir, path, err) < 0
                ? -1
                : 0;
 }
@@ -364,16 +364,16 @@ int attempt_run(const struct attempt_options *options, struct err *err)
         log_info(a.tag, "agent ends");
         uv_loop_close(&a.loop);
     }
-    mail_close(a.mail);
+    file_channel_close(a.file_channel);
     session_destroy(a.session);
-    vigil_destroy(a.vigil);
+    monitor_destroy(a.monitor);
     inspector_destroy(a.inspector);
     gpu_watch_destroy(a.gpu_watch);
-    trial_destroy(a.trial);
+    gpu_selftest_child_destroy(a.gpu_selftest);
     nccl_watch_destroy(a.nccl_watch);
     mirror_child_destroy(a.mirror);
-    world_destroy(a.world);
-    member_destroy(a.member);
+    rank_set_destroy(a.rank_set);
+    follower_destroy(a.follower);
     agent_core_destroy(a.core);
     spool_close(a.spool);
     json_decref(a.facts);

@@ -32,7 +32,7 @@ int64_t attempt_now_ms(void)
     return (int64_t)(uv_hrtime() / 1000000);
 }
 
-double attempt_dice(void)
+double attempt_jitter(void)
 {
     uint32_t v = 0;
     if (getrandom(&v, sizeof(v), GRND_NONBLOCK) != (ssize_t)sizeof(v))
@@ -70,9 +70,9 @@ void attempt_sync(struct attempt *a)
 
 void attempt_store_learned(struct attempt *a)
 {
-    json_t *learned = vigil_learned(a->vigil);
-    if (a->remedies > 0 && (learned || (learned = json_object())))
-        json_object_set_new(learned, "remedies", json_integer(a->remedies));
+    json_t *learned = monitor_learned(a->monitor);
+    if (a->fallbacks > 0 && (learned || (learned = json_object())))
+        json_object_set_new(learned, "remedies", json_integer(a->fallbacks));
     if (!learned || (a->learned && json_equal(learned, a->learned))) {
         json_decref(learned);
         return;
@@ -92,9 +92,9 @@ static void log_event(const struct attempt *a, const struct agent_effect *e)
 
 /* --- effects --------------------------------------------------------------------------- */
 
-bool attempt_may_rebuild(const struct attempt *a)
+bool attempt_may_rejoin(const struct attempt *a)
 {
-    return json_is_true(json_object_get(a->plan, "engine")) && world_ranks(a->world) > 1;
+    return json_is_true(json_object_get(a->plan, "engine")) && rank_set_ranks(a->rank_set) > 1;
 }
 
 static void start_processes(struct attempt *a, const struct agent_effect *by)
@@ -113,22 +113,22 @@ static void start_processes(struct attempt *a, const struct agent_effect *by)
         .skip_step = generation ? by->skip_step : -1,
         .forget = by->forget,
         .keep = by->keep,
-        .rebuild = attempt_may_rebuild(a),
+        .rejoin = attempt_may_rejoin(a),
         .deadline_s = a->deadline_s,
         .plan = a->part ? a->part : a->plan,
-        .remedies = generation ? by->remedies : 0,
+        .fallbacks = generation ? by->fallbacks : 0,
         .secrets = json_object_get(a->launch, "secrets"),
     };
-    if (e.remedies > a->remedies) {
-        a->remedies = e.remedies;
+    if (e.fallbacks > a->fallbacks) {
+        a->fallbacks = e.fallbacks;
         attempt_store_learned(a); /* at once: should this agent be lost, the next begins with it */
     }
     nccl_watch_begin(a->nccl_watch);
     a->nccl_unlike = false;
-    world_start(a->world, &e);
+    rank_set_start(a->rank_set, &e);
 }
 
-void attempt_on_started(void *arg, const struct world_started *s)
+void attempt_on_started(void *arg, const struct rank_set_started *s)
 {
     struct attempt *a = arg;
     struct agent_input in = {.kind = s->text ? INPUT_SPAWN_FAILED : INPUT_SPAWNED,
@@ -141,7 +141,7 @@ void attempt_on_started(void *arg, const struct world_started *s)
     if (s->generation > 0) {
         attempt_feed(a, &in);
         if (!s->text)
-            vigil_begin(a->vigil, s->generation);
+            monitor_begin(a->monitor, s->generation);
     } else if (s->text) {
         in.kind = INPUT_SETUP_EXITED;
         in.exited = (struct agent_exit){.exit_code = 126, .last_lines = s->text};
@@ -177,15 +177,15 @@ static void report(struct attempt *a, const struct agent_effect *e)
         .attempt = a->o.attempt,
         .generation = e->generation,
         .reason = e->text,
-        .world = a->world,
+        .rank_set = a->rank_set,
     };
     json_t *body = incident_write(&incident, &err);
     if (!body)
         log_warn(a->tag, "no incident report: %s", err.text);
     int n = 0;
-    int64_t *pids = e->inspect ? world_workers(a->world, e->rank, &n) : NULL;
+    int64_t *pids = e->inspect ? rank_set_workers(a->rank_set, e->rank, &n) : NULL;
     a->inspect_generation = e->generation;
-    a->inspecting = e->inspect ? world_inspect(a->world, e->generation) : 0;
+    a->inspecting = e->inspect ? rank_set_inspect(a->rank_set, e->generation) : 0;
     inspector_begin(a->inspector, e->generation, body, pids, n);
     free(pids);
 }
@@ -214,7 +214,8 @@ void attempt_on_inspected_there(void *arg, int node, const char *text)
     json_t *incident = a->incident;
     if (a->inspecting == 0)
         return;
-    incident_append(a->o.run_dir, a->inspect_generation, crew_name(world_crew(a->world), node), text);
+    incident_append(a->o.run_dir, a->inspect_generation,
+                    leader_name(rank_set_leader(a->rank_set), node), text);
     if (--a->inspecting > 0 || !incident)
         return;
     a->incident = NULL;
@@ -226,7 +227,7 @@ void attempt_on_inspected_there(void *arg, int node, const char *text)
 static void finish(struct attempt *a)
 {
     a->finished_ms = attempt_now_ms();
-    world_dismiss(a->world);
+    rank_set_dismiss(a->rank_set);
     session_pump(a->session);
     if (spool_acked(a->spool) >= spool_last(a->spool))
         attempt_leave(a);
@@ -246,7 +247,8 @@ void attempt_on_nccl_there(void *arg, int node, const json_t *body)
     if (!json_is_false(json_object_get(body, "expected")))
         return;
     json_t *named = json_deep_copy(body);
-    json_object_set_new(named, "text", json_sprintf("%s: %s", crew_name(world_crew(a->world), node),
+    json_object_set_new(named, "text",
+                        json_sprintf("%s: %s", leader_name(rank_set_leader(a->rank_set), node),
                                                     text ? text : ""));
     a->nccl_unlike = true;
     attempt_store(a, "nccl", named, false);
@@ -257,16 +259,16 @@ void attempt_on_nccl_there(void *arg, int node, const json_t *body)
 /* What is left for the mirror is copied first. */
 static void sweep(struct attempt *a, int generation)
 {
-    vigil_end(a->vigil);
+    monitor_end(a->monitor);
     if (generation == 0 && a->mirror)
-        mirror_child_finish(a->mirror, LAST_COPY_MS); /* its end sweeps: attempt_sweep() */
+        mirror_child_finish(a->mirror, LAST_COPY_MS); /* its end sweeps: attempt_cleanup() */
     else
-        world_sweep(a->world, generation);
+        rank_set_cleanup(a->rank_set, generation);
 }
 
-void attempt_sweep(struct attempt *a)
+void attempt_cleanup(struct attempt *a)
 {
-    world_sweep(a->world, 0);
+    rank_set_cleanup(a->rank_set, 0);
 }
 
 static void perform(struct attempt *a, const struct agent_effect *e)
@@ -279,15 +281,15 @@ static void perform(struct attempt *a, const struct agent_effect *e)
         start_processes(a, e);
         break;
     case DO_CONTROL:
-        world_control(a->world, e->command);
+        rank_set_control(a->rank_set, e->command);
         break;
     case DO_SIGNAL:
-        world_signal(a->world, e->signo);
+        rank_set_signal(a->rank_set, e->signo);
         break;
     case DO_INCIDENT:
         report(a, e);
         break;
-    case DO_SWEEP:
+    case DO_CLEANUP:
         sweep(a, e->generation);
         break;
     case DO_TIMER:
@@ -302,9 +304,9 @@ static void perform(struct attempt *a, const struct agent_effect *e)
 void attempt_feed(struct attempt *a, struct agent_input *in)
 {
     struct agent_effects out = {.n = 0};
-    if (a->member) {
+    if (a->follower) {
         if (in->kind == INPUT_STOP)
-            member_stop(a->member, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
+            follower_stop(a->follower, in->stop.reason, in->stop.grace_ms, in->stop.preempted);
         return;
     }
     in->now_ms = attempt_now_ms();
@@ -336,19 +338,19 @@ void attempt_leave(struct attempt *a)
         return;
     a->leaving = true;
     session_close(a->session);
-    dial_close(a->dial);
-    vigil_close(a->vigil);
+    call_home_close(a->call_home);
+    monitor_close(a->monitor);
     inspector_close(a->inspector);
     gpu_watch_close(a->gpu_watch);
-    trial_close(a->trial);
+    gpu_selftest_child_close(a->gpu_selftest);
     mirror_child_close(a->mirror);
-    if (a->member)
-        member_close(a->member);
+    if (a->follower)
+        follower_close(a->follower);
     else
-        world_close(a->world);
+        rank_set_close(a->rank_set);
     uv_close((uv_handle_t *)&a->timer, NULL);
     uv_close((uv_handle_t *)&a->beat, NULL);
-    uv_close((uv_handle_t *)&a->dusk, NULL);
+    uv_close((uv_handle_t *)&a->deadline_timer, NULL);
     uv_close((uv_handle_t *)&a->sigterm, NULL);
     uv_close((uv_handle_t *)&a->sigint, NULL);
 }

@@ -23,23 +23,24 @@ struct attempt {
     struct attempt_options o;
     struct identity identity;
     uv_loop_t loop;
-    uv_timer_t timer; /* the core's */
-    uv_timer_t beat;  /* heartbeats, and patience with the controller */
-    uv_timer_t dusk;  /* the machine will be taken away: time to save */
+    uv_timer_t timer;          /* the core's */
+    uv_timer_t beat;           /* heartbeats, and patience with the controller */
+    uv_timer_t deadline_timer; /* the machine will be taken away: time to save */
     uv_signal_t sigterm, sigint;
     struct agent_core *core;
-    struct world *world;
-    struct member *member; /* not NULL: a node that is not the first; the core decides nothing here */
-    struct vigil *vigil; /* from LAUNCH on */
+    struct rank_set *rank_set;
+    /* not NULL: a node that is not the first; the core decides nothing here */
+    struct follower *follower;
+    struct monitor *monitor; /* from LAUNCH on */
     struct inspector *inspector;
     struct gpu_watch *gpu_watch; /* NULL: the job has no GPUs */
-    struct trial *trial; /* NULL: nothing was to be tried */
+    struct gpu_selftest_child *gpu_selftest; /* NULL: nothing was to be tried */
     void (*planned)(struct attempt *a); /* goes on after attempt_begin() */
     struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
     bool nccl_unlike; /* another node has told that NCCL does not do there as predicted */
     struct session *session;
-    struct dial *dial; /* NULL: controllers connect to the socket */
-    struct mail *mail; /* as that */
+    struct call_home *call_home;       /* NULL: controllers connect to the socket */
+    struct file_channel *file_channel; /* as that */
     bool noticed;      /* RUN_DIR_NOTICE was seen */
     struct spool *spool;
     json_t *facts;
@@ -53,7 +54,7 @@ struct attempt {
     json_t *incident;  /* whose report waits for other nodes, so many of them */
     int     inspecting, inspect_generation;
     int64_t deadline_s; /* deadline_timer.h; of several nodes the first to be taken away */
-    char    deadline_of[80]; /* that node; "": this one */
+    char    deadline_node[80]; /* that node; "": this one */
     char tag[48]; /* "7.1", for the log */
     struct payload payload;
     int64_t restarts;
@@ -62,19 +63,19 @@ struct attempt {
     int64_t started_ms, finished_ms; /* finished: 0 = not yet */
     int64_t beats;
     bool leaving;
-    int remedies;    /* of the plan that are in use */
+    int fallbacks;   /* of the plan that are in use */
     json_t *learned; /* as it was stored last, or NULL */
 };
 
 struct gpu_event;
-struct world_started;
+struct rank_set_started;
 
 /* --- attempt_effects.c: below the others, which call it --------------------------------------- */
 
 int64_t attempt_now_ms(void);
 
 /* [0, 1), for the jitter of the back-off. */
-double attempt_dice(void);
+double attempt_jitter(void);
 
 /* One step of the core; performing an effect may lead to the next step. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
@@ -86,7 +87,7 @@ void attempt_sync(struct attempt *a);
 void attempt_store_learned(struct attempt *a);
 
 /* The mirror has its last copy: end all that is left of the attempt. */
-void attempt_sweep(struct attempt *a);
+void attempt_cleanup(struct attempt *a);
 
 /* An inspector has done its work, here or on another node. */
 void attempt_on_inspected(void *arg, int generation, json_t *body);
@@ -97,10 +98,10 @@ void attempt_on_nccl(struct attempt *a, json_t *body); /* takes the body, NULL: 
 void attempt_on_nccl_there(void *arg, int node, const json_t *body);
 
 /* May ranks that lost another one wait in their processes (engine/train/rejoin.h)? */
-bool attempt_may_rebuild(const struct attempt *a);
+bool attempt_may_rejoin(const struct attempt *a);
 
 /* The world's answer to a start (agent/nodes/rank_set.h). */
-void attempt_on_started(void *arg, const struct world_started *s);
+void attempt_on_started(void *arg, const struct rank_set_started *s);
 
 /* Closes every handle, so that the loop ends. */
 void attempt_leave(struct attempt *a);
@@ -127,9 +128,9 @@ void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_l
 
 void attempt_gather(struct attempt *a);
 /* Tell the controller, again after each LAUNCH, where the other nodes find this one. */
-void attempt_show_door(struct attempt *a);
+void attempt_show_listener(struct attempt *a);
 /* The controller knows that an agent is gone, or will not come. */
-void attempt_on_gone(struct attempt *a, const json_t *body);
+void attempt_on_node_gone(struct attempt *a, const json_t *body);
 /* Hooks of the world, see agent/nodes/leader.h. */
 void attempt_on_gathered(void *arg);
 void attempt_on_prepared(void *arg, const char *refusal);

@@ -26,7 +26,7 @@
 #include "agent/ranks/ranks.h"
 #include "engine/contract/err.h"
 
-static void on_trouble(void *arg, const struct vigil_trouble *t)
+static void on_trouble(void *arg, const struct monitor_trouble *t)
 {
     struct agent_input in = {.kind = INPUT_HANG,
                              .hang = {.generation = t->generation,
@@ -76,7 +76,8 @@ void attempt_on_gpu_there(void *arg, int node, const struct gpu_event *e)
 {
     struct attempt *a = arg;
     char text[400];
-    snprintf(text, sizeof(text), "%s: %s", crew_name(world_crew(a->world), node), e->text);
+    snprintf(text, sizeof(text), "%s: %s", leader_name(rank_set_leader(a->rank_set), node),
+             e->text);
     if (!a->finished_ms)
         tell_gpu(a, e, text);
 }
@@ -153,7 +154,7 @@ static int plan_launch(struct attempt *a, const json_t *spec, const char *state,
     json_t *place = nccl_watch_place(a->o.run_dir);
     if (place)
         json_object_set_new(a->facts, "nccl_log", place);
-    known_recall(a->facts, state);
+    probe_cache_recall(a->facts, state);
     return plan_make(&a->plan, a->facts, spec, err);
 }
 
@@ -181,7 +182,7 @@ static void on_tried(void *arg, const json_t *pairs, const char *why)
         on_warning(a, why);
     if (pairs) {
         json_object_set(a->facts, "pairs", (json_t *)(uintptr_t)pairs);
-        known_keep(a->facts, state_dir(a, path));
+        probe_cache_keep(a->facts, state_dir(a, path));
     }
     conclude(a, plan_anew(a, json_object_get(a->launch, "spec"), &err), &err);
     if (!a->leaving)
@@ -199,8 +200,9 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
         payload_make(&a->payload, spec, a->o.run_dir, a->o.train, &err) < 0 ||
         plan_launch(a, spec, state_dir(a, path), &err) < 0)
         rc = -1;
-    if (rc == 0 && peers_wanted(a->facts, a->plan)) {
-        if (trial_start(&a->trial, &a->loop, a->facts, spec, a->o.nonce, on_tried, a, &err) == 0)
+    if (rc == 0 && gpu_selftest_wanted(a->facts, a->plan)) {
+        if (gpu_selftest_child_start(&a->gpu_selftest, &a->loop, a->facts, spec, a->o.nonce,
+                                     on_tried, a, &err) == 0)
             return; /* on_tried() goes on */
         on_warning(a, err.text);
         err = (struct err){0};
@@ -209,7 +211,7 @@ void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
 }
 
 /* The ranks' program, their places, and who watches them. */
-static int settle_world(struct attempt *a, struct err *err)
+static int settle_rank_set(struct attempt *a, struct err *err)
 {
     const json_t *spec = json_object_get(a->launch, "spec");
     const struct ranks_job job = {.run_dir = a->o.run_dir,
@@ -217,15 +219,15 @@ static int settle_world(struct attempt *a, struct err *err)
                                   .argv = a->payload.argv,
                                   .setup_argv = a->payload.setup_argv,
                                   .snapshots = has_engine(spec)};
-    if (world_prepare(a->world, &job, a->plan, err) < 0)
+    if (rank_set_prepare(a->rank_set, &job, a->plan, err) < 0)
         return -1;
-    return vigil_create(&a->vigil, &a->loop, a->world, a->plan, spec,
-                        json_object_get(a->launch, "learned"),
-                        &(struct vigil_hooks){.trouble = on_trouble,
-                                              .warning = on_warning,
-                                              .slow = on_slow,
-                                              .arg = a},
-                        err);
+    return monitor_create(&a->monitor, &a->loop, a->rank_set, a->plan, spec,
+                          json_object_get(a->launch, "learned"),
+                          &(struct monitor_hooks){.trouble = on_trouble,
+                                                  .warning = on_warning,
+                                                  .slow = on_slow,
+                                                  .arg = a},
+                          err);
 }
 
 static int64_t launch_int(const json_t *launch, const char *object, const char *key)
@@ -245,7 +247,7 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
                    .engine = json_is_true(json_object_get(a->plan, "engine")),
                    .has_setup = a->payload.setup_argv[0] != NULL,
-                   .rebuild = attempt_may_rebuild(a),
+                   .rejoin = attempt_may_rejoin(a),
                    .refusal = refusal,
                    .missing = missing,
                    .budget = {a->restarts, launch_int(body, "budget", "backoff_min_ms"),
@@ -277,13 +279,13 @@ static void on_mirror_event(void *arg, const char *kind, json_t *body)
 
 static void on_mirror_lost(void *arg, const char *text)
 {
-    struct agent_input in = {.kind = INPUT_STOP, .stop.reason = text, .jitter = attempt_dice()};
+    struct agent_input in = {.kind = INPUT_STOP, .stop.reason = text, .jitter = attempt_jitter()};
     attempt_feed(arg, &in);
 }
 
 static void on_mirror_ended(void *arg)
 {
-    attempt_sweep(arg);
+    attempt_cleanup(arg);
 }
 
 static int start_mirror(struct attempt *a, struct err *err)
@@ -301,15 +303,15 @@ static int start_mirror(struct attempt *a, struct err *err)
 
 /* --- the end of the machine ---------------------------------------------------------------- */
 
-static void on_dusk(uv_timer_t *timer)
+static void on_deadline(uv_timer_t *timer)
 {
     struct attempt *a = timer->data;
-    char text[DEADLINE_TEXT];
+    char text[DEADLINE_TIMER_TEXT];
     struct agent_input in = {.kind = INPUT_CHECKPOINT};
     attempt_store(a, "deadline",
                   json_pack("{s:s, s:I}", "text",
-                            deadline_text(text, a->deadline_of[0] ? a->deadline_of : NULL,
-                                          a->deadline_s, time(NULL)),
+                            deadline_timer_text(text, a->deadline_node[0] ? a->deadline_node : NULL,
+                                                a->deadline_s, time(NULL)),
                             "ends_at_s", (json_int_t)a->deadline_s), false);
     attempt_feed(a, &in);
     if (!a->leaving)
@@ -319,9 +321,9 @@ static void on_dusk(uv_timer_t *timer)
 
 void attempt_watch_deadline(struct attempt *a)
 {
-    const int64_t now = time(NULL), next = deadline_next(a->deadline_s, now);
+    const int64_t now = time(NULL), next = deadline_timer_next(a->deadline_s, now);
     if (next > 0 && !a->leaving)
-        uv_timer_start(&a->dusk, on_dusk, (uint64_t)(next - now) * 1000, 0);
+        uv_timer_start(&a->deadline_timer, on_deadline, (uint64_t)(next - now) * 1000, 0);
 }
 
 /* --- LAUNCH -------------------------------------------------------------------------------- */
@@ -334,7 +336,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
     if (launch_int(a->launch, "crew", "node") > 0)
         return 0; /* the first node speaks for all */
-    a->deadline_s = deadline_of(a->facts, time(NULL));
+    a->deadline_s = deadline_timer_of(a->facts, time(NULL));
     attempt_watch_deadline(a);
     return a->launch ? 0 : err_set(err, ERR_MEMORY, "no memory for the launch");
 }
@@ -348,7 +350,7 @@ void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_l
 void attempt_ready(struct attempt *a)
 {
     struct err err = {0};
-    int rc = settle_world(a, &err);
+    int rc = settle_rank_set(a, &err);
     if (rc == 0) {
         attempt_store(a, "plan", json_incref(a->plan), false);
         watch_gpus(a);

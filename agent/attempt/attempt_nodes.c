@@ -22,14 +22,14 @@
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 
-static const json_t *crew_of(const struct attempt *a)
+static const json_t *group_of(const struct attempt *a)
 {
     return json_object_get(a->launch, "crew");
 }
 
 static int nodes_of(const struct attempt *a)
 {
-    return (int)json_integer_value(json_object_get(crew_of(a), "nodes"));
+    return (int)json_integer_value(json_object_get(group_of(a), "nodes"));
 }
 
 /* --- gathering ------------------------------------------------------------------------------ */
@@ -42,31 +42,31 @@ static int join_ms(void)
     return s > 0 ? (int)(s * 1000) : 0;
 }
 
-void attempt_show_door(struct attempt *a)
+void attempt_show_listener(struct attempt *a)
 {
-    const struct crew *crew = world_crew(a->world);
-    if (crew && !a->finished_ms)
-        session_show_door(a->session, crew_door(crew));
+    const struct leader *leader = rank_set_leader(a->rank_set);
+    if (leader && !a->finished_ms)
+        session_show_listener(a->session, leader_endpoint(leader));
 }
 
 void attempt_gather(struct attempt *a)
 {
     struct err err = {0};
-    const struct crew_options o = {.job = a->o.job,
-                                   .attempt = a->o.attempt,
-                                   .nonce = a->o.nonce,
-                                   .nodes = nodes_of(a),
-                                   .names = json_object_get(crew_of(a), "names"),
-                                   .version = JOBCTL_VERSION,
-                                   .join_ms = join_ms(),
-                                   .lost_ms = json_integer_value(
-                                       json_object_get(crew_of(a), "lost_ms"))};
-    if (world_gather(a->world, &o, &err) < 0) {
+    const struct leader_options o = {.job = a->o.job,
+                                     .attempt = a->o.attempt,
+                                     .nonce = a->o.nonce,
+                                     .nodes = nodes_of(a),
+                                     .names = json_object_get(group_of(a), "names"),
+                                     .version = JOBCTL_VERSION,
+                                     .join_ms = join_ms(),
+                                     .lost_ms = json_integer_value(
+                                       json_object_get(group_of(a), "lost_ms"))};
+    if (rank_set_gather(a->rank_set, &o, &err) < 0) {
         attempt_refuse(a, err.text, NULL);
         return;
     }
     log_info(a->tag, "waiting for %d other nodes", o.nodes - 1);
-    attempt_show_door(a);
+    attempt_show_listener(a);
 }
 
 /* --- one plan ------------------------------------------------------------------------------- */
@@ -85,7 +85,8 @@ static json_t *facts_of(const struct attempt *a, int node)
 {
     if (node == 0)
         return json_incref(a->facts);
-    json_t *facts = json_copy((json_t *)(uintptr_t)crew_facts(world_crew(a->world), node));
+    json_t *facts = json_copy((json_t *)(uintptr_t)leader_facts(rank_set_leader(a->rank_set),
+                                                                node));
     if (facts && json_object_get(a->facts, "excluded"))
         json_object_set(facts, "excluded", json_object_get(a->facts, "excluded"));
     return facts;
@@ -94,12 +95,12 @@ static json_t *facts_of(const struct attempt *a, int node)
 /* The ranks of all end with the first machine that is taken away. */
 static void find_deadline(struct attempt *a, int n)
 {
-    const struct crew *crew = world_crew(a->world);
+    const struct leader *leader = rank_set_leader(a->rank_set);
     for (int k = 1; k < n; k++) {
-        const int64_t end_s = deadline_of(crew_facts(crew, k), time(NULL));
+        const int64_t end_s = deadline_timer_of(leader_facts(leader, k), time(NULL));
         if (end_s > 0 && (a->deadline_s == 0 || end_s < a->deadline_s)) {
             a->deadline_s = end_s;
-            snprintf(a->deadline_of, sizeof(a->deadline_of), "%s", crew_name(crew, k));
+            snprintf(a->deadline_node, sizeof(a->deadline_node), "%s", leader_name(leader, k));
         }
     }
     attempt_watch_deadline(a);
@@ -113,7 +114,7 @@ static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
     if (!nodes)
         return err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
     for (int k = 0; k < n; k++)
-        nodes[k] = (struct plan_node){.name = crew_name(world_crew(a->world), k),
+        nodes[k] = (struct plan_node){.name = leader_name(rank_set_leader(a->rank_set), k),
                                       .facts = facts_of(a, k)};
     int rc = plan_nodes_make(&plan, parts, nodes, n, json_object_get(a->launch, "spec"), err);
     if (rc == 0) {
@@ -159,25 +160,26 @@ static void take_proof_away(struct attempt *a)
 }
 
 /* What member k must have the same of (agent/doctor/consistency.h), and what both are called. */
-static json_t *alike_body(const struct attempt *a, int k, json_t *list)
+static json_t *consistency_body(const struct attempt *a, int k, json_t *list)
 {
-    const struct crew *crew = world_crew(a->world);
-    return json_pack("{s:[s?, s?], s:O}", "names", crew_name(crew, 0), crew_name(crew, k), "list", list);
+    const struct leader *leader = rank_set_leader(a->rank_set);
+    return json_pack("{s:[s?, s?], s:O}", "names", leader_name(leader, 0), leader_name(leader, k),
+                     "list", list);
 }
 
 /* Of those that come after it, as in a ring, where a collective goes first; few enough for any number of
  * nodes. The first node has been called by all. */
-static json_t *doors_for(const struct attempt *a, int k, int n)
+static json_t *endpoints_for(const struct attempt *a, int k, int n)
 {
     enum { NEIGHBOURS = 16 };
-    const struct crew *crew = world_crew(a->world);
+    const struct leader *leader = rank_set_leader(a->rank_set);
     json_t *doors = json_array();
     for (int i = 1; i < n - 1 && i <= NEIGHBOURS; i++) {
         const int other = (k - 1 + i) % (n - 1) + 1;
-        json_t *door = json_copy((json_t *)(uintptr_t)crew_member_door(crew, other));
+        json_t *door = json_copy((json_t *)(uintptr_t)leader_follower_endpoint(leader, other));
         if (!door)
             continue;
-        json_object_set_new(door, "host", json_string(crew_name(crew, other)));
+        json_object_set_new(door, "host", json_string(leader_name(leader, other)));
         json_array_append_new(doors, door);
     }
     return doors;
@@ -193,17 +195,18 @@ static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t
                      json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
                      "secrets", json_object_get(l, "secrets"), "restarts",
                      json_object_get(json_object_get(l, "budget"), "restarts"), "deadline_s",
-                     (json_int_t)a->deadline_s, "proof", proof, "alike", alike_body(a, k, list), "doors",
-                     doors_for(a, k, nodes_of(a)));
+                     (json_int_t)a->deadline_s, "proof", proof, "alike", consistency_body(a, k,
+                                                                                          list), "doors",
+                     endpoints_for(a, k, nodes_of(a)));
 }
 
 static int prepare_all(struct attempt *a, json_t *const *parts, int n, struct err *err)
 {
-    json_t *list = alike_list(json_object_get(a->launch, "spec"));
+    json_t *list = consistency_list(json_object_get(a->launch, "spec"));
     int rc = leave_proof(a, err);
     for (int k = 1; k < n && rc == 0; k++) {
         json_t *body = prepare_body(a, k, parts[k], list);
-        rc = body ? crew_prepare(world_crew(a->world), k, body, err)
+        rc = body ? leader_prepare(rank_set_leader(a->rank_set), k, body, err)
                   : err_set(err, ERR_MEMORY, "no memory for the plan of %d nodes", n);
         json_decref(body);
     }
@@ -236,10 +239,10 @@ void attempt_on_gathered(void *arg)
 
 static json_t *node_row(const struct attempt *a, int k)
 {
-    const struct crew *crew = world_crew(a->world);
-    const json_t *facts = k ? crew_facts(crew, k) : a->facts, *rank;
+    const struct leader *leader = rank_set_leader(a->rank_set);
+    const json_t *facts = k ? leader_facts(leader, k) : a->facts, *rank;
     const char *hostname = json_string_value(json_object_get(facts, "hostname"));
-    const char *name = crew_name(crew, k), *address = crew_address(crew, k);
+    const char *name = leader_name(leader, k), *address = leader_address(leader, k);
     int n = 0, first = 0;
     size_t r;
     json_array_foreach(json_object_get(a->plan, "ranks"), r, rank)
@@ -255,13 +258,13 @@ static json_t *node_row(const struct attempt *a, int k)
 /* What a member's preflight found, its name first. */
 static void tell_preflight(struct attempt *a, int k)
 {
-    const struct crew *crew = world_crew(a->world);
-    const json_t *found = crew_preflight(crew, k);
+    const struct leader *leader = rank_set_leader(a->rank_set);
+    const json_t *found = leader_preflight(leader, k);
     const char *text = json_string_value(json_object_get(found, "text"));
     if (!text)
         return;
     json_t *body = json_deep_copy(found);
-    json_object_set_new(body, "text", json_sprintf("%s: %s", crew_name(crew, k), text));
+    json_object_set_new(body, "text", json_sprintf("%s: %s", leader_name(leader, k), text));
     attempt_store(a, "preflight", body, false);
 }
 
@@ -288,7 +291,7 @@ void attempt_on_prepared(void *arg, const char *refusal)
 void attempt_on_lost(void *arg, const struct agent_lost *l)
 {
     struct attempt *a = arg;
-    struct agent_input in = {.kind = INPUT_NODE_LOST, .lost = *l, .jitter = attempt_dice()};
+    struct agent_input in = {.kind = INPUT_NODE_LOST, .lost = *l, .jitter = attempt_jitter()};
     log_warn(a->tag, "%s", l->text);
     if (attempt_is_waiting(a)) {
         take_proof_away(a);
@@ -303,8 +306,8 @@ void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms
 {
     struct attempt *a = arg;
     char text[320];
-    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_dice()};
-    snprintf(text, sizeof(text), "%s: %s", crew_name(world_crew(a->world), node), reason);
+    struct agent_input in = {.kind = INPUT_STOP, .jitter = attempt_jitter()};
+    snprintf(text, sizeof(text), "%s: %s", leader_name(rank_set_leader(a->rank_set), node), reason);
     in.stop.reason = text;
     in.stop.grace_ms = grace_ms;
     in.stop.checkpoint = in.stop.preempted = true;
@@ -315,10 +318,10 @@ void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms
     attempt_feed(a, &in);
 }
 
-void attempt_on_gone(struct attempt *a, const json_t *body)
+void attempt_on_node_gone(struct attempt *a, const json_t *body)
 {
-    struct crew *crew = a->world && !a->member ? world_crew(a->world) : NULL;
-    if (crew && !a->finished_ms)
-        crew_gone(crew, (int)json_integer_value(json_object_get(body, "node")),
-                  json_string_value(json_object_get(body, "text")));
+    struct leader *leader = a->rank_set && !a->follower ? rank_set_leader(a->rank_set) : NULL;
+    if (leader && !a->finished_ms)
+        leader_node_gone(leader, (int)json_integer_value(json_object_get(body, "node")),
+                         json_string_value(json_object_get(body, "text")));
 }

@@ -9,7 +9,7 @@
 
 static const int64_t leads_s[] = {600, 180, 60};
 
-int64_t deadline_of(const json_t *facts, int64_t now_s)
+int64_t deadline_timer_of(const json_t *facts, int64_t now_s)
 {
     const json_t *session = json_object_get(facts, "session");
     const json_t *ends = json_object_get(session, "ends_at_s");
@@ -22,7 +22,7 @@ int64_t deadline_of(const json_t *facts, int64_t now_s)
     return now_s + json_integer_value(limit) - json_integer_value(age);
 }
 
-int64_t deadline_next(int64_t deadline_s, int64_t now_s)
+int64_t deadline_timer_next(int64_t deadline_s, int64_t now_s)
 {
     for (size_t i = 0; deadline_s > 0 && i < ARRAY_LEN(leads_s); i++)
         if (deadline_s - leads_s[i] > now_s)
@@ -30,11 +30,11 @@ int64_t deadline_next(int64_t deadline_s, int64_t now_s)
     return 0;
 }
 
-const char *deadline_text(char out[DEADLINE_TEXT], const char *who, int64_t deadline_s,
-                          int64_t now_s)
+const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s,
+                                int64_t now_s)
 {
     long long left = deadline_s - now_s;
-    snprintf(out, DEADLINE_TEXT, "%.80s is taken away in %lld %s: a checkpoint is asked for",
+    snprintf(out, DEADLINE_TIMER_TEXT, "%.80s is taken away in %lld %s: a checkpoint is asked for",
              who ? who : "this machine", left >= 120 ? (left + 30) / 60 : left, left >= 120 ? "min" : "s");
     return out;
 }

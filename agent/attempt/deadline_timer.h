@@ -11,16 +11,16 @@
 #include <jansson.h>
 #include <stdint.h>
 
-enum { DEADLINE_TEXT = 160 };
+enum { DEADLINE_TIMER_TEXT = 160 };
 
 /* Unix seconds; 0: nobody says. now_s: when the facts were found. */
-int64_t deadline_of(const json_t *facts, int64_t now_s);
+int64_t deadline_timer_of(const json_t *facts, int64_t now_s);
 
 /* The next moment to save, Unix seconds, after now_s; 0: none is left. */
-int64_t deadline_next(int64_t deadline_s, int64_t now_s);
+int64_t deadline_timer_next(int64_t deadline_s, int64_t now_s);
 
 /* "this machine is taken away in 10 min: a checkpoint is asked for"; who: NULL, or which one it is. */
-const char *deadline_text(char out[DEADLINE_TEXT], const char *who, int64_t deadline_s,
-                          int64_t now_s);
+const char *deadline_timer_text(char out[DEADLINE_TIMER_TEXT], const char *who, int64_t deadline_s,
+                                int64_t now_s);
 
 #endif

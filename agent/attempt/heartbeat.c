@@ -17,11 +17,11 @@ static json_t *count(int64_t v)
     return v >= 0 ? json_integer(v) : json_null();
 }
 
-json_t *heartbeat_body(const struct agent_core *core, const struct world *world)
+json_t *heartbeat_body(const struct agent_core *core, const struct rank_set *rank_set)
 {
     struct agent_view v;
     agent_core_view(core, &v);
-    const char *phase = v.ranks_alive ? world_phase(world, 0) : NULL;
+    const char *phase = v.ranks_alive ? rank_set_phase(rank_set, 0) : NULL;
     return json_pack("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
                      v.generation, "state", agent_phase_name(v.phase), "step", count(v.step), "steps",
                      count(v.steps), "phase", phase ? phase : "", "loss", number(v.loss), "lr",

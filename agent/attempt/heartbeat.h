@@ -6,9 +6,9 @@
 #include <jansson.h>
 
 struct agent_core;
-struct world;
+struct rank_set;
 
 /* A new object, or NULL when memory ran out. */
-json_t *heartbeat_body(const struct agent_core *core, const struct world *world);
+json_t *heartbeat_body(const struct agent_core *core, const struct rank_set *rank_set);
 
 #endif

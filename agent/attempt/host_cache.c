@@ -17,7 +17,7 @@
 #include "agent/os/tree.h"
 #include "agent/wire/log_feed.h"
 
-enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOSTED_DAYS * 24 * 3600 };
+enum { DIGEST_CHARS = 32, VERSIONS_MAX = 256, OLD_S = HOST_CACHE_DAYS * 24 * 3600 };
 
 /* --- programs --------------------------------------------------------------------------------- */
 
@@ -47,7 +47,7 @@ static bool version_of(char out[PATH_MAX], const char *program)
     return is_version(strrchr(out, '/') ? strrchr(out, '/') + 1 : out);
 }
 
-void hosted_use(const char *program)
+void host_cache_use(const char *program)
 {
     char path[PATH_MAX];
     if (version_of(path, program))
@@ -104,7 +104,7 @@ static void tidy_versions(const char *program, int64_t now_s)
         return;
     const int n = list_versions(list, d);
     qsort(list, (size_t)n, sizeof(*list), newer_first);
-    for (int i = HOSTED_VERSIONS; i < n; i++) {
+    for (int i = HOST_CACHE_VERSIONS; i < n; i++) {
         snprintf(path, sizeof(path), "%s/%s", cache, list[i].name);
         if (now_s - list[i].used_s > OLD_S && !is_running(path))
             tree_remove(dirfd(d), list[i].name, NULL);
@@ -194,21 +194,22 @@ static void tidy_key(const char *key_dir, const char *run_dir, int64_t now_s)
     rmdir(key_dir); /* if that was all of it */
 }
 
-static void tidy_attempts(const char *hosted, const char *run_dir, int64_t now_s)
+static void tidy_attempts(const char *host_cache, const char *run_dir, int64_t now_s)
 {
-    DIR *d = opendir(hosted);
+    DIR *d = opendir(host_cache);
     for (struct dirent *e; d && (e = readdir(d));) {
         char dir[PATH_MAX];
         if (e->d_name[0] != '.' &&
-            (size_t)snprintf(dir, sizeof(dir), "%s/%s", hosted, e->d_name) < sizeof(dir))
+            (size_t)snprintf(dir, sizeof(dir), "%s/%s", host_cache, e->d_name) < sizeof(dir))
             tidy_key(dir, run_dir, now_s);
     }
     if (d)
         closedir(d);
 }
 
-void hosted_tidy(const char *program, const char *hosted, const char *run_dir, int64_t now_s)
+void host_cache_tidy(const char *program, const char *host_cache, const char *run_dir,
+                     int64_t now_s)
 {
     tidy_versions(program, now_s);
-    tidy_attempts(hosted, run_dir, now_s);
+    tidy_attempts(host_cache, run_dir, now_s);
 }

@@ -158,16 +158,16 @@ static void put_output(struct buf *t, const char *tail)
 
 static void put_rank(struct buf *t, const struct incident *i, int rank, struct flight_page *page)
 {
-    int64_t pid = world_look(i->world, rank, page, NULL, NULL);
-    const char *where = world_where(i->world, rank);
+    int64_t pid = rank_set_look(i->rank_set, rank, page, NULL, NULL);
+    const char *where = rank_set_where(i->rank_set, rank);
     buf_print(t, "\nrank %d%s%s: %s", rank, where[0] ? " on " : "", where,
               pid ? "" : "has ended; it was at ");
     put_place(t, page);
     buf_print(t, "\n");
     put_page(t, page);
-    if (pid && world_is_here(i->world, rank))
+    if (pid && rank_set_is_here(i->rank_set, rank))
         put_process(t, page->pid ? (int64_t)page->pid : pid);
-    put_output(t, world_last_lines(i->world, rank));
+    put_output(t, rank_set_last_lines(i->rank_set, rank));
 }
 
 /* --- the node ---------------------------------------------------------------------------- */
@@ -207,9 +207,9 @@ static void put_node(struct buf *t, const struct incident *i)
 /* In one sentence; of many ranks the first few, and the one that is to blame is in `reason`. */
 static void put_summary(struct buf *t, const struct incident *i, struct flight_page *page)
 {
-    const int np = world_ranks(i->world);
+    const int np = rank_set_ranks(i->rank_set);
     for (int r = 0; r < np && r < TOLD_RANKS; r++) {
-        int64_t pid = world_look(i->world, r, page, NULL, NULL);
+        int64_t pid = rank_set_look(i->rank_set, r, page, NULL, NULL);
         buf_print(t, "%srank %d: %s", r ? "; " : "", r, pid ? "" : "ended, last at ");
         put_place(t, page);
     }
@@ -270,7 +270,7 @@ json_t *incident_write(const struct incident *i, struct err *err)
     }
     buf_print(&text, "incident of job %" PRId64 ", attempt %" PRId64 ", generation %d, %s\n%s\n", i->job,
               i->attempt, i->generation, when, i->reason);
-    for (int r = 0; r < world_ranks(i->world); r++)
+    for (int r = 0; r < rank_set_ranks(i->rank_set); r++)
         put_rank(&text, i, r, page);
     put_node(&text, i);
     put_summary(&summary, i, page);

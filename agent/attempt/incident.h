@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 struct err;
-struct world;
+struct rank_set;
 
 struct incident {
-    const char         *run_dir, *ckpt_dir;
-    int64_t             job, attempt;
-    int                 generation;
-    const char         *reason;
-    const struct world *world;
+    const char            *run_dir, *ckpt_dir;
+    int64_t                job, attempt;
+    int                    generation;
+    const char            *reason;
+    const struct rank_set *rank_set;
 };
 
 enum { INCIDENTS_KEPT = 20 }; /* older ones of the same attempt are removed */

@@ -17,7 +17,7 @@
 enum { QUEUE_BYTES = 256 * 1024 }; /* in flight towards the controller */
 
 /* One connection; it frees itself once its handle is closed. */
-struct link {
+struct remote_link {
     struct session *session;
     uv_pipe_t pipe;
     struct frame_reader *reader;
@@ -36,7 +36,7 @@ struct session {
     struct session_hooks hooks;
     uv_pipe_t listener;
     char *path;
-    struct link *link; /* the present connection, or NULL */
+    struct remote_link *link; /* the present connection, or NULL */
     int links;         /* not yet freed */
     bool launched, closed;
 };
@@ -44,7 +44,7 @@ struct session {
 /* One frame on its way. */
 struct outgoing {
     uv_write_t req;
-    struct link *link;
+    struct remote_link *link;
     char *frame;
 };
 
@@ -52,13 +52,13 @@ struct outgoing {
 
 static void link_closed(uv_handle_t *handle)
 {
-    struct link *l = handle->data;
+    struct remote_link *l = handle->data;
     l->session->links--;
     frame_reader_destroy(l->reader);
     free(l);
 }
 
-static void link_close(struct link *l)
+static void link_close(struct remote_link *l)
 {
     if (l->closing)
         return;
@@ -71,7 +71,7 @@ static void link_close(struct link *l)
 static void on_written(uv_write_t *req, int status)
 {
     struct outgoing *o = req->data;
-    struct link *l = o->link;
+    struct remote_link *l = o->link;
     free(o->frame);
     free(o);
     if (l->closing)
@@ -83,7 +83,7 @@ static void on_written(uv_write_t *req, int status)
 }
 
 /* Adds who we are, frames and sends it. Takes the body. */
-static int link_send(struct link *l, enum wire_message number, json_t *body, struct err *err)
+static int link_send(struct remote_link *l, enum wire_message number, json_t *body, struct err *err)
 {
     const struct session_id *id = &l->session->id;
     size_t size = 0;
@@ -112,7 +112,7 @@ static int link_send(struct link *l, enum wire_message number, json_t *body, str
     return 0;
 }
 
-static int send_hello(struct link *l, struct err *err)
+static int send_hello(struct remote_link *l, struct err *err)
 {
     struct session *s = l->session;
     const struct session_id *id = &s->id;
@@ -137,7 +137,7 @@ void session_pump(struct session *s)
     struct err err = {0};
     while (s->link && s->link->open &&
            uv_stream_get_write_queue_size((uv_stream_t *)&s->link->pipe) < QUEUE_BYTES) {
-        struct link *l = s->link;
+        struct remote_link *l = s->link;
         json_t *event;
         if (spool_next(s->spool, l->sent, &event, &err) < 0) {
             log_error(NULL, "%s", err.text);
@@ -176,17 +176,17 @@ void session_alive(struct session *s)
     struct err err = {0};
     if (!s->link)
         return;
-    if (!s->link->said && link_send(s->link, WIRE_ALIVE, json_object(), &err) < 0)
+    if (!s->link->said && link_send(s->link, WIRE_KEEPALIVE, json_object(), &err) < 0)
         log_error(NULL, "%s", err.text);
     s->link->said = false;
 }
 
-void session_show_door(struct session *s, json_t *door)
+void session_show_listener(struct session *s, json_t *door)
 {
     struct err err = {0};
     if (!s->link || !s->link->open)
         json_decref(door);
-    else if (link_send(s->link, WIRE_DOOR, json_pack("{s:o}", "door", door), &err) < 0)
+    else if (link_send(s->link, WIRE_LISTENING, json_pack("{s:o}", "door", door), &err) < 0)
         log_error(NULL, "%s", err.text);
 }
 
@@ -199,7 +199,7 @@ static bool is_ours(const struct session *s, const json_t *body)
     return wire_id_same(&ours, &said);
 }
 
-static void on_message(struct link *l, const struct wire_row *row, const json_t *body)
+static void on_message(struct remote_link *l, const struct wire_row *row, const json_t *body)
 {
     struct session *s = l->session;
     if (!is_ours(s, body)) {
@@ -232,13 +232,13 @@ static void on_message(struct link *l, const struct wire_row *row, const json_t 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     (void)suggested;
-    struct link *l = handle->data;
+    struct remote_link *l = handle->data;
     *buf = uv_buf_init(l->bytes, sizeof(l->bytes));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    struct link *l = stream->data;
+    struct remote_link *l = stream->data;
     if (n < 0) {
         link_close(l);
         return;
@@ -263,7 +263,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct session *s = listener->data;
-    struct link *l = status < 0 ? NULL : calloc(1, sizeof(*l));
+    struct remote_link *l = status < 0 ? NULL : calloc(1, sizeof(*l));
     struct err err = {0};
     if (!l)
         return;

@@ -91,7 +91,7 @@ void session_heartbeat(struct session *s, json_t *body);
 void session_alive(struct session *s);
 
 /* DOOR, where a controller listens that has launched us; it asks again by LAUNCH. Takes the door. */
-void session_show_door(struct session *s, json_t *door);
+void session_show_listener(struct session *s, json_t *door);
 
 bool session_connected(const struct session *s);
 

@@ -22,10 +22,10 @@ enum {
 static void finish_attempt(struct agent_core *c, const struct agent_input *in,
                            struct agent_effects *out)
 {
-    json_t *body = agent_event_totals(&c->blame, &c->pace, &c->patience);
+    json_t *body = agent_event_totals(&c->blame, &c->tracker, &c->restart_policy);
     json_t *how =
         json_pack("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "result", c->result, "text", c->text,
-                  "generations", c->generation, "clean", in->swept.clean && !c->not_clean,
+                  "generations", c->generation, "clean", in->cleaned.clean && !c->not_clean,
                   "wall_ms", (json_int_t)(c->launched_ms ? in->now_ms - c->launched_ms : 0),
                   "retry_helps", c->retry_helps, "gave_up", c->gave_up);
     if (body && how)
@@ -44,15 +44,15 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
         return;
     c->job = in->launch;
     c->launched_ms = in->now_ms;
-    pace_init(&c->pace, in->launch.history.last_step);
-    patience_init(&c->patience, &in->launch.budget, &in->launch.history);
-    remedy_init(&c->remedy, json_object_get(in->launch.plan, "remedies"),
-                in->launch.history.remedies);
+    progress_tracker_init(&c->tracker, in->launch.history.last_step);
+    restart_policy_init(&c->restart_policy, &in->launch.budget, &in->launch.history);
+    nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "remedies"),
+                       in->launch.history.fallbacks);
     c->job.history.fingerprint = c->job.refusal = NULL;
     c->job.missing = NULL;
     if (c->job.np > 0)
         c->ranks = calloc((size_t)c->job.np, sizeof(*c->ranks));
-    int known = suspect_init(&c->suspect, in->launch.plan, in->launch.facts);
+    int known = gpu_blame_init(&c->gpu_blame, in->launch.plan, in->launch.facts);
     c->job.plan = c->job.facts = NULL;
     if (in->launch.missing) {
         agent_core_nobody_came(c, in, out);
@@ -82,7 +82,7 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
     c->ranks_ms = in->now_ms;
     c->phase = AGENT_RUNNING;
     int64_t memory = in->spawn.snapshot_step;
-    int64_t from = memory > 0 ? memory : c->pace.checkpoint;
+    int64_t from = memory > 0 ? memory : c->tracker.checkpoint;
     bool known = from >= 0;
     json_t *body = json_pack("{s:i, s:i, s:o, s:o, s:b}", "generation", c->generation, "np",
                              c->job.np, "pids", pids, "resume_step",
@@ -126,7 +126,7 @@ static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_m
 /* A checkpoint that takes long gets twice its time; who cannot wait that long kills us anyway. */
 static int64_t enough(const struct agent_core *c, const struct agent_input *in)
 {
-    const int64_t asked = in->stop.grace_ms, twice = 2 * c->pace.checkpoint_ms;
+    const int64_t asked = in->stop.grace_ms, twice = 2 * c->tracker.checkpoint_ms;
     if (!in->stop.checkpoint || !c->job.engine || asked >= twice)
         return asked;
     return twice < LONGEST_GRACE_MS ? twice : LONGEST_GRACE_MS;
@@ -173,16 +173,16 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
 
 static void on_swept(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    if (!in->swept.clean && (c->phase == AGENT_ENDING || c->phase == AGENT_CLOSING)) {
+    if (!in->cleaned.clean && (c->phase == AGENT_ENDING || c->phase == AGENT_CLOSING)) {
         c->not_clean = true;
         char text[300];
         snprintf(text, sizeof(text), "a process would not end: %.200s",
-                 in->swept.left ? in->swept.left : "unknown");
+                 in->cleaned.left ? in->cleaned.left : "unknown");
         agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
     }
     if (c->phase == AGENT_CLOSING)
         finish_attempt(c, in, out);
-    if (c->phase != AGENT_ENDING || c->stage != STAGE_SWEEP)
+    if (c->phase != AGENT_ENDING || c->stage != STAGE_CLEANUP)
         return;
     if (c->done_seen && !c->blame.failed) {
         agent_core_close(c, out, "succeeded", false, false, "the run is complete");
@@ -191,8 +191,8 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
     } else if (c->blame.failed) {
         agent_core_decide(c, in, out);
     } else {
-        if (c->pace.step < 0) /* no step lines: all of the run that ended well was of use */
-            c->pace.productive_ms += in->now_ms - c->generation_ms;
+        if (c->tracker.step < 0) /* no step lines: all of the run that ended well was of use */
+            c->tracker.productive_ms += in->now_ms - c->generation_ms;
         agent_core_close(c, out, "succeeded", false, false, "every rank exited with code 0");
     }
 }
@@ -206,7 +206,7 @@ static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
     struct verdict v = {.cause = CAUSE_UNKNOWN, .retry_helps = true};
     snprintf(v.detail, sizeof(v.detail), "%s", in->spawn.text ? in->spawn.text : "cannot start");
     snprintf(v.text, sizeof(v.text), "%s", v.detail);
-    blame_set(&c->blame, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
+    root_cause_set(&c->blame, &(struct agent_exit){.generation = c->generation}, &v, in->now_ms);
     agent_core_generation_over(c, in->now_ms, out);
 }
 
@@ -237,10 +237,10 @@ static void on_setup_exited(struct agent_core *c, const struct agent_input *in,
                    0);
     snprintf(v.text, sizeof(v.text), "the setup %s%.60s%s%s", e->node ? "on " : "",
              e->node ? e->node : "", e->node ? " " : "", v.detail);
-    blame_set(&c->blame, e, &v, in->now_ms);
+    root_cause_set(&c->blame, e, &v, in->now_ms);
     char now[FINGERPRINT];
-    patience_fingerprint(now, "setup", e, v.detail, -1);
-    patience_failure(&c->patience, now, 0);
+    restart_policy_fingerprint(now, "setup", e, v.detail, -1);
+    restart_policy_failure(&c->restart_policy, now, 0);
     agent_core_decide(c, in, out);
 }
 
@@ -254,7 +254,7 @@ static void on_timer(struct agent_core *c, const struct agent_input *in, struct 
     else if (c->phase == AGENT_ENDING && c->stage == STAGE_REPORT)
         agent_core_stop_hanging(c, in->now_ms, out);
     else if (c->phase == AGENT_RUNNING || (c->phase == AGENT_ENDING && c->stage == STAGE_PART))
-        agent_core_parting_late(c, in->now_ms, out);
+        agent_core_detach_late(c, in->now_ms, out);
     else if (c->phase == AGENT_ENDING || (c->phase == AGENT_SETUP && c->stop_asked)) {
         escalate(c, in->now_ms, out);
         c->grace_over = c->stage == STAGE_KILL;
@@ -268,7 +268,7 @@ int agent_core_create(struct agent_core **out, struct err *err)
     struct agent_core *c = calloc(1, sizeof(*c));
     if (!c)
         return err_set(err, ERR_MEMORY, "no memory for an agent");
-    pace_init(&c->pace, 0);
+    progress_tracker_init(&c->tracker, 0);
     *out = c;
     return 0;
 }
@@ -277,10 +277,10 @@ void agent_core_destroy(struct agent_core *c)
 {
     if (!c)
         return;
-    blame_clear(&c->blame);
-    pace_fini(&c->pace);
-    suspect_fini(&c->suspect);
-    remedy_fini(&c->remedy);
+    root_cause_clear(&c->blame);
+    progress_tracker_fini(&c->tracker);
+    gpu_blame_fini(&c->gpu_blame);
+    nccl_fallback_fini(&c->fallback);
     free(c->ranks);
     free(c);
 }
@@ -296,7 +296,7 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
         [INPUT_HANG] = agent_core_hang,
         [INPUT_REPORTED] = agent_core_reported,
         [INPUT_TIMER] = on_timer,        [INPUT_STOP] = on_stop,
-        [INPUT_SWEPT] = on_swept,        [INPUT_NODE_LOST] = agent_core_lose,
+        [INPUT_CLEANED] = on_swept,      [INPUT_NODE_LOST] = agent_core_lose,
     };
     out->n = 0;
     if (in->kind == INPUT_CHECKPOINT) {

@@ -68,7 +68,7 @@ enum agent_input_kind {
     INPUT_TIMER,         /* the time of the last DO_TIMER has come */
     INPUT_STOP,
     INPUT_CHECKPOINT,
-    INPUT_SWEPT,         /* answers DO_SWEEP */
+    INPUT_CLEANED,       /* answers DO_CLEANUP */
     INPUT_NODE_LOST      /* of an attempt on several nodes: one of them, with all of its ranks */
 };
 
@@ -92,7 +92,7 @@ struct agent_history {
     int64_t     same_fingerprint;
     int64_t     last_step;   /* the furthest ever */
     const char *fingerprint; /* of the last failure, "" = none */
-    int         remedies;    /* that were in use */
+    int         fallbacks;   /* that were in use */
 };
 
 struct agent_launch {
@@ -100,7 +100,7 @@ struct agent_launch {
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
     /* its ranks were told that they may wait (engine/train/rejoin.h) */
-    bool                 rebuild;
+    bool                 rejoin;
     const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
     const struct agent_lost *missing; /* NULL, or who did not come: ends as node_lost */
     struct agent_budget  budget;
@@ -163,7 +163,7 @@ struct agent_input {
     struct {
         bool        clean;
         const char *left;         /* not clean: who would not die */
-    } swept;
+    } cleaned;
     struct agent_lost lost;
 };
 

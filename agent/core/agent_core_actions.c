@@ -32,17 +32,17 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     c->ranks_ms = 0;
     c->alive = 0;
     c->done_seen = c->told = false;
-    blame_clear(&c->blame);
-    pace_begin(&c->pace);
+    root_cause_clear(&c->blame);
+    progress_tracker_begin(&c->tracker);
     memset(c->ranks, 0, (size_t)c->job.np * sizeof(*c->ranks));
     struct agent_effect *e = agent_effects_add(out, DO_SPAWN);
     e->generation = c->generation;
-    e->resume_step = c->pace.checkpoint;
-    e->skip_step = c->skip.any ? c->skip.step : -1;
-    e->forget = c->skip.back;
+    e->resume_step = c->tracker.checkpoint;
+    e->skip_step = c->nan_policy.any ? c->nan_policy.step : -1;
+    e->forget = c->nan_policy.back;
     e->keep = c->keep > 0;
-    e->remedies = c->remedy.used;
-    c->skip.back = false;
+    e->fallbacks = c->fallback.used;
+    c->nan_policy.back = false;
 }
 
 void agent_core_start(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
@@ -86,5 +86,5 @@ void agent_core_close(struct agent_core *c, struct agent_effects *out, const cha
     c->gave_up = gave_up;
     snprintf(c->text, sizeof(c->text), "%s", text);
     agent_core_timer(c, out, 0);
-    agent_effects_add(out, DO_SWEEP)->generation = 0;
+    agent_effects_add(out, DO_CLEANUP)->generation = 0;
 }

@@ -11,7 +11,7 @@
 /* Where its time went; NULL when there were no ranks. */
 static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
 {
-    const struct pace *p = &c->pace;
+    const struct progress_tracker *p = &c->tracker;
     const int64_t t0 = c->ranks_ms;
     if (!t0)
         return NULL;
@@ -24,10 +24,10 @@ static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
         .hung = c->blame.verdict.cause == CAUSE_HANG_INIT ||
                 c->blame.verdict.cause == CAUSE_HANG_STEP,
     };
-    struct spending s = {0};
+    struct goodput s = {0};
     for (int i = 0; i < c->job.np; i++)
-        spending_rank(&s, &spell, &c->ranks[i].time);
-    return spending_print(&s);
+        goodput_rank(&s, &spell, &c->ranks[i].time);
+    return goodput_print(&s);
 }
 
 void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
@@ -35,25 +35,26 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     if (c->told)
         return;
     c->told = true;
-    json_t *held = pace_held(&c->pace);
+    json_t *held = progress_tracker_held(&c->tracker);
     if (held)
         agent_effects_step(out, held);
-    int64_t gained = pace_gained(&c->pace);
+    int64_t gained = progress_tracker_gained(&c->tracker);
     if (c->blame.failed) {
         char now[FINGERPRINT];
-        patience_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
-                             c->blame.verdict.detail, c->pace.step);
-        patience_failure(&c->patience, now, gained);
-        if (!agent_core_has_remedy(c))
-            suspect_failure(&c->suspect, &c->blame.verdict, &c->blame.exit, gained);
+        restart_policy_fingerprint(now, cause_name(c->blame.verdict.cause), &c->blame.exit,
+                                   c->blame.verdict.detail, c->tracker.step);
+        restart_policy_failure(&c->restart_policy, now, gained);
+        if (!agent_core_has_fallback(c))
+            gpu_blame_failure(&c->gpu_blame, &c->blame.verdict, &c->blame.exit, gained);
     } else if (gained > 0) {
-        patience_progress(&c->patience);
+        restart_policy_progress(&c->restart_policy);
     }
     /* What a person asked for is not success: some may even have had to be killed. */
     const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
                             : c->grace_over ? "stopped by SIGKILL: SIGTERM was not enough"
                                             : "stopped as asked";
-    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->pace, &c->patience,
+    json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->tracker,
+                                                &c->restart_policy,
                                                 otherwise);
     json_t *spent = time_spent(c, now_ms);
     if (body && spent)
@@ -66,7 +67,7 @@ void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct age
 {
     agent_core_tell_over(c, now_ms, out);
     c->phase = AGENT_ENDING;
-    c->stage = STAGE_SWEEP;
+    c->stage = STAGE_CLEANUP;
     agent_core_timer(c, out, 0);
-    agent_effects_add(out, DO_SWEEP)->generation = c->generation;
+    agent_effects_add(out, DO_CLEANUP)->generation = c->generation;
 }

@@ -16,13 +16,13 @@
 #include "agent/core/root_cause.h"
 
 /* How far the stopping of a generation has got. */
-enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_SWEEP };
+enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_KILL, STAGE_CLEANUP };
 
 /* One rank of the generation. */
 struct rank {
     int64_t pid;
     bool alive;
-    bool parted; /* it lost the others, and waits */
+    bool detached; /* it lost the others, and waits */
     struct spell_rank time;
     char reported[32]; /* cause of its own `failed` line, or "" */
     char text[224];
@@ -44,7 +44,7 @@ struct agent_core {
     bool told; /* generation_ended */
     int keep;  /* ranks that go on in their processes, until the next generation is there */
 
-    struct blame blame; /* the failure that decides */
+    struct root_cause blame; /* the failure that decides */
     bool not_clean;     /* a sweep found something that would not die */
     bool lost;          /* a node: the attempt ends when nothing of the generation is left */
     char lost_text[300];
@@ -57,11 +57,11 @@ struct agent_core {
     int64_t stop_grace_ms; /* of a stop that came while spawning */
     char stop_reason[200];
 
-    struct pace pace;
-    struct patience patience;
-    struct skip skip;
-    struct suspect suspect;
-    struct remedy remedy;
+    struct progress_tracker tracker;
+    struct restart_policy restart_policy;
+    struct nan_policy nan_policy;
+    struct gpu_blame gpu_blame;
+    struct nccl_fallback fallback;
 
     /* how the attempt ends */
     const char *result;
@@ -91,7 +91,7 @@ void agent_core_close(struct agent_core *c, struct agent_effects *out, const cha
 /* agent_core_restart.c: a generation, or the setup, failed, and nothing of it is left. */
 void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 /* What failed was a hang for which the plan has something left to try. */
-bool agent_core_has_remedy(const struct agent_core *c);
+bool agent_core_has_fallback(const struct agent_core *c);
 
 /* agent_core_generation_end.c: generation_ended, while its ranks may live. */
 void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
@@ -101,13 +101,13 @@ void agent_core_generation_over(struct agent_core *c, int64_t now_ms, struct age
 /* agent_core_rejoin.c.  A rank, or more than one, has ended: the others are stopped if it failed,
  * or given time to part from it; swept if it was the last. */
 void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out);
+void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in,
+                              struct agent_effects *out);
 /* The next generation, if all that live have parted. */
 void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);
 /* Who waits for others is stopped, for there will be none. */
-void agent_core_part_no_more(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
-void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+void agent_core_detach_cancel(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
+void agent_core_detach_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out);
 
 /* agent_core_rank_end.c: INPUT_RANK_EXITED, INPUT_HANG, INPUT_REPORTED. */
 void agent_core_exited(struct agent_core *c, const struct agent_input *in, struct agent_effects *out);

@@ -23,11 +23,11 @@ static void blame_node(struct agent_core *c, const struct agent_lost *l, int64_t
     struct verdict v = {.cause = CAUSE_NODE_LOST, .retry_helps = true};
     snprintf(v.text, sizeof(v.text), "%s", l->text);
     snprintf(v.detail, sizeof(v.detail), "%s", l->text);
-    blame_set(&c->blame,
-              &(struct agent_exit){.generation = c->generation,
-                                   .rank = l->ranks > 0 ? l->first_rank : -1,
-                                   .none = true},
-              &v, now_ms);
+    root_cause_set(&c->blame,
+                   &(struct agent_exit){.generation = c->generation,
+                                        .rank = l->ranks > 0 ? l->first_rank : -1,
+                                        .none = true},
+                   &v, now_ms);
 }
 
 static void forget_ranks(struct agent_core *c, const struct agent_lost *l, int64_t now_ms)
@@ -52,13 +52,13 @@ static bool decides(const struct agent_core *c)
 /* While ranks run, or nothing but the sweep is left of them. */
 static void lose_ranks(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    const bool swept = c->phase == AGENT_ENDING && c->stage == STAGE_SWEEP;
-    if (!swept && decides(c))
+    const bool cleaned = c->phase == AGENT_ENDING && c->stage == STAGE_CLEANUP;
+    if (!cleaned && decides(c))
         blame_node(c, &in->lost, in->now_ms);
     forget_ranks(c, &in->lost, in->now_ms);
-    if (!swept)
+    if (!cleaned)
         agent_core_end_others(c, in->now_ms, out);
-    agent_core_part_no_more(c, in->now_ms, out);
+    agent_core_detach_cancel(c, in->now_ms, out);
 }
 
 void agent_core_lose(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
@@ -92,7 +92,7 @@ void agent_core_nobody_came(struct agent_core *c, const struct agent_input *in,
     char now[FINGERPRINT];
     tell(c, l, out);
     blame_node(c, l, in->now_ms);
-    patience_fingerprint(now, cause_name(CAUSE_NODE_LOST), &c->blame.exit, l->name, -1);
-    patience_failure(&c->patience, now, 0);
+    restart_policy_fingerprint(now, cause_name(CAUSE_NODE_LOST), &c->blame.exit, l->name, -1);
+    restart_policy_failure(&c->restart_policy, now, 0);
     agent_core_close(c, out, "failed", true, false, l->text);
 }

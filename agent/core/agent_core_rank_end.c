@@ -62,7 +62,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
         snprintf(v.text, sizeof(v.text), "rank %d on %.60s %.180s", e->rank, e->node, v.detail);
     /* What a command does when it is stopped is its own affair. */
     if (c->job.engine || !c->stop_asked)
-        blame_consider(&c->blame, e, &v, in->now_ms);
+        root_cause_consider(&c->blame, e, &v, in->now_ms);
 
     agent_core_end_others(c, in->now_ms, out);
     agent_core_join(c, in, out);
@@ -83,10 +83,10 @@ void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct 
     snprintf(v.text, sizeof(v.text), "%s", text);
     snprintf(v.detail, sizeof(v.detail), "%s", text);
     snprintf(v.line, sizeof(v.line), "%s", in->hang.fault ? in->hang.fault : "");
-    blame_set(&c->blame,
-              &(struct agent_exit){
+    root_cause_set(&c->blame,
+                   &(struct agent_exit){
                   .generation = c->generation, .rank = in->hang.rank, .none = true},
-              &v, in->now_ms);
+                   &v, in->now_ms);
     agent_effects_event(out, in->hang.fault ? "gpu_fault" : "hang",
                         json_pack("{s:i, s:o, s:s, s:s}", "generation", c->generation, "rank",
                                   in->hang.rank >= 0 ? json_integer(in->hang.rank) : json_null(),

@@ -15,21 +15,21 @@ static void on_first_rank(struct agent_core *c, const char *ev, const json_t *li
 {
     int g = c->generation;
     if (strcmp(ev, "started") == 0) {
-        pace_started(&c->pace, line, now_ms);
+        progress_tracker_started(&c->tracker, line, now_ms);
     } else if (strcmp(ev, "step") == 0) {
-        json_t *body = pace_step(&c->pace, g, line, now_ms);
+        json_t *body = progress_tracker_step(&c->tracker, g, line, now_ms);
         if (body)
             agent_effects_step(out, body);
     } else if (strcmp(ev, "checkpoint") == 0) {
-        if (pace_checkpoint(&c->pace, line, now_ms) == 0)
+        if (progress_tracker_checkpoint(&c->tracker, line, now_ms) == 0)
             agent_effects_event(out, "checkpoint",
-                                rank_line_relay(g, line, "step path bytes ms stall_ms digest"));
+                                rank_line_broadcast(g, line, "step path bytes ms stall_ms digest"));
     } else if (strcmp(ev, "quarantined") == 0) {
-        agent_effects_event(out, "quarantined", rank_line_relay(g, line, "path reason"));
+        agent_effects_event(out, "quarantined", rank_line_broadcast(g, line, "path reason"));
     } else if (strcmp(ev, "sample") == 0) {
-        agent_effects_event(out, "sample", rank_line_relay(g, line, "step path"));
+        agent_effects_event(out, "sample", rank_line_broadcast(g, line, "step path"));
     } else if (strcmp(ev, "done") == 0) {
-        pace_done(&c->pace, line, now_ms);
+        progress_tracker_done(&c->tracker, line, now_ms);
         c->done_seen = true;
     }
 }
@@ -51,15 +51,15 @@ void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct 
         snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
         r->failed_step = rank_line_int(line, "step", -1);
     } else if (strcmp(ev, "parted") == 0) {
-        agent_core_hear_parted(c, in, out);
+        agent_core_hear_detached(c, in, out);
         return;
     } else if (strcmp(ev, "warning") == 0) {
-        json_t *body = rank_line_relay(c->generation, line, "text");
+        json_t *body = rank_line_broadcast(c->generation, line, "text");
         if (body)
             json_object_set_new(body, "rank", json_integer(in->progress.rank));
         agent_effects_event(out, "warning", body);
     } else if (strcmp(ev, "started") == 0) {
-        json_t *body = rank_line_relay(c->generation, line, "resume_step steps backend params");
+        json_t *body = rank_line_broadcast(c->generation, line, "resume_step steps backend params");
         if (body) {
             json_object_set_new(body, "rank", json_integer(in->progress.rank));
             json_object_set_new(body, "pid", json_integer(r->pid));

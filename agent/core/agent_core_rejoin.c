@@ -19,25 +19,25 @@ enum {
     CASCADE_GRACE_MS = 3000 /* for ranks whose neighbour has died */
 };
 
-static bool all_parted(const struct agent_core *c)
+static bool all_detached(const struct agent_core *c)
 {
     for (int i = 0; i < c->job.np; i++)
-        if (c->ranks[i].alive && !c->ranks[i].parted)
+        if (c->ranks[i].alive && !c->ranks[i].detached)
             return false;
     return c->alive > 0;
 }
 
 /* Is it only that somebody is gone? */
-static bool only_parted(const struct agent_core *c)
+static bool only_detached(const struct agent_core *c)
 {
     const enum cause cause = c->blame.verdict.cause;
-    return c->job.rebuild && !c->stop_asked && !c->lost && c->blame.verdict.retry_helps &&
+    return c->job.rejoin && !c->stop_asked && !c->lost && c->blame.verdict.retry_helps &&
            (cause == CAUSE_RANK_CRASH || cause == CAUSE_NCCL_ERROR);
 }
 
-static bool await_parting(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+static bool await_detached(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
-    if (!only_parted(c))
+    if (!only_detached(c))
         return false;
     c->stage = STAGE_PART;
     c->kill_at = now_ms + PART_MS;
@@ -52,7 +52,7 @@ void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_ef
     } else if (c->phase == AGENT_RUNNING && c->blame.failed) {
         c->phase = AGENT_ENDING;
         agent_core_ask_report(c, false, out);
-        if (!await_parting(c, now_ms, out))
+        if (!await_detached(c, now_ms, out))
             agent_core_stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
     }
 }
@@ -63,15 +63,16 @@ static void blame_the_way(struct agent_core *c, int rank, int64_t now_ms)
     struct verdict v = {.cause = CAUSE_NCCL_ERROR, .retry_helps = true};
     snprintf(v.detail, sizeof(v.detail), "%s", c->ranks[rank].text);
     snprintf(v.text, sizeof(v.text), "rank %d lost the others: %.180s", rank, c->ranks[rank].text);
-    blame_set(&c->blame,
-              &(struct agent_exit){.generation = c->generation, .rank = rank, .none = true}, &v,
-              now_ms);
+    root_cause_set(&c->blame,
+                   &(struct agent_exit){.generation = c->generation, .rank = rank,
+                                        .none = true}, &v,
+                   now_ms);
 }
 
-static int first_parted(const struct agent_core *c)
+static int first_detached(const struct agent_core *c)
 {
     for (int i = 0; i < c->job.np; i++)
-        if (c->ranks[i].alive && c->ranks[i].parted)
+        if (c->ranks[i].alive && c->ranks[i].detached)
             return i;
     return -1;
 }
@@ -79,15 +80,15 @@ static int first_parted(const struct agent_core *c)
 void agent_core_join(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     char why[200];
-    if (c->phase != AGENT_ENDING || c->stage != STAGE_PART || !all_parted(c))
+    if (c->phase != AGENT_ENDING || c->stage != STAGE_PART || !all_detached(c))
         return;
     for (int i = 0; i < c->job.np; i++)
         if (c->ranks[i].alive)
             c->ranks[i].time.exit = in->now_ms - c->ranks_ms;
     agent_core_tell_over(c, in->now_ms, out);
-    if (!only_parted(c) || suspect_guilty(&c->suspect) ||
-        patience_ask(&c->patience, why, sizeof(why)) < 0 ||
-        patience_wait_ms(&c->patience, in->jitter) > 0) {
+    if (!only_detached(c) || gpu_blame_guilty(&c->gpu_blame) ||
+        restart_policy_decide(&c->restart_policy, why, sizeof(why)) < 0 ||
+        restart_policy_wait_ms(&c->restart_policy, in->jitter) > 0) {
         agent_core_stop_cascade(c, in->now_ms, CASCADE_GRACE_MS, out);
         return;
     }
@@ -96,22 +97,22 @@ void agent_core_join(struct agent_core *c, const struct agent_input *in, struct 
     agent_core_decide(c, in, out);
 }
 
-void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
-                            struct agent_effects *out)
+void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in,
+                              struct agent_effects *out)
 {
     struct rank *r = &c->ranks[in->progress.rank];
     const char *cause = rank_line_text(in->progress.line, "cause");
     const char *text = rank_line_text(in->progress.line, "text");
-    if (!r->alive || r->parted)
+    if (!r->alive || r->detached)
         return;
-    r->parted = true;
+    r->detached = true;
     r->time = (struct spell_rank){in->now_ms - c->ranks_ms, in->progress.init_ms,
                                   in->progress.data_ms, in->progress.checkpoint_ms};
     /* Should it end after all, this is why. */
     snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
     snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
     if (c->phase == AGENT_RUNNING && !c->blame.failed) {
-        if (!all_parted(c)) { /* one has died, and that is not known yet; or it is stuck */
+        if (!all_detached(c)) { /* one has died, and that is not known yet; or it is stuck */
             agent_core_timer(c, out, in->now_ms + PART_MS);
             return;
         }
@@ -121,18 +122,18 @@ void agent_core_hear_parted(struct agent_core *c, const struct agent_input *in,
     agent_core_join(c, in, out);
 }
 
-void agent_core_part_no_more(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+void agent_core_detach_cancel(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     if (c->phase == AGENT_ENDING && c->stage == STAGE_PART)
         agent_core_stop_cascade(c, now_ms, CASCADE_GRACE_MS, out);
 }
 
-void agent_core_parting_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
+void agent_core_detach_late(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
-    const int first = first_parted(c);
+    const int first = first_detached(c);
     if (c->phase == AGENT_RUNNING && first >= 0 && !c->blame.failed) {
         blame_the_way(c, first, now_ms);
         agent_core_end_others(c, now_ms, out);
     }
-    agent_core_part_no_more(c, now_ms, out);
+    agent_core_detach_cancel(c, now_ms, out);
 }

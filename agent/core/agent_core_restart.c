@@ -21,31 +21,31 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
 }
 
 /* A hang of ranks that have not once come as far as a step here: perhaps a path between them. */
-bool agent_core_has_remedy(const struct agent_core *c)
+bool agent_core_has_fallback(const struct agent_core *c)
 {
-    return c->blame.verdict.cause == CAUSE_HANG_INIT && c->pace.best <= c->job.history.last_step &&
-           remedy_left(&c->remedy);
+    return c->blame.verdict.cause == CAUSE_HANG_INIT && c->tracker.best <= c->job.history.last_step &&
+           nccl_fallback_left(&c->fallback);
 }
 
 static void again(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    int64_t delay = patience_wait_ms(&c->patience, in->jitter);
+    int64_t delay = restart_policy_wait_ms(&c->restart_policy, in->jitter);
     char text[800] = "", words[320];
     add(text, sizeof(text), "%s", c->blame.verdict.text);
-    if (c->pace.checkpoint >= 0)
+    if (c->tracker.checkpoint >= 0)
         add(text, sizeof(text), "; the checkpoint of step %lld is resumed",
-            (long long)c->pace.checkpoint);
-    if (c->skip.back)
+            (long long)c->tracker.checkpoint);
+    if (c->nan_policy.back)
         add(text, sizeof(text), "; the batch of step %lld will be left out",
-            (long long)c->skip.step + 1);
-    if (agent_core_has_remedy(c))
+            (long long)c->nan_policy.step + 1);
+    if (agent_core_has_fallback(c))
         add(text, sizeof(text), "; the next start adds %s",
-            remedy_next(&c->remedy, words, sizeof(words)));
+            nccl_fallback_next(&c->fallback, words, sizeof(words)));
     if (c->keep)
         add(text, sizeof(text), "; %d of %d ranks go on in their processes", c->keep, c->job.np);
     if (delay)
         add(text, sizeof(text), "; it failed %lld times without progress",
-            (long long)c->patience.failures);
+            (long long)c->restart_policy.failures);
     agent_effects_event(out, "restart_scheduled",
                         json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
                                   (json_int_t)delay, "text", text));
@@ -61,14 +61,14 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
 static void elsewhere(struct agent_core *c, struct agent_effects *out)
 {
     char text[400];
-    const char *gpu = suspect_guilty(&c->suspect);
-    const char *often = c->suspect.proof ? "" : " twice in a row";
+    const char *gpu = gpu_blame_guilty(&c->gpu_blame);
+    const char *often = c->gpu_blame.proof ? "" : " twice in a row";
     int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
     if (gpu) {
         snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is left out from now on", often, gpu);
         agent_effects_event(out, "excluded",
                             json_pack("{s:i, s:s, s:i, s:s, s:s+}", "generation", c->generation,
-                                      "gpu", gpu, "rank", c->suspect.guilty, "cause",
+                                      "gpu", gpu, "rank", c->gpu_blame.guilty, "cause",
                                       cause_name(c->blame.verdict.cause), "text",
                                       c->blame.verdict.text, often));
     }
@@ -81,7 +81,7 @@ static bool diverges(struct agent_core *c)
     const int rank = c->blame.exit.rank;
     if (c->blame.verdict.cause != CAUSE_NAN_LOSS || !c->job.engine || c->blame.exit.none)
         return false;
-    return !skip_ask(&c->skip, c->ranks[rank].failed_step);
+    return !nan_policy_decide(&c->nan_policy, c->ranks[rank].failed_step);
 }
 
 /* A generation, or the setup, failed, and nothing of it is left. */
@@ -94,9 +94,9 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
     } else if (!c->blame.verdict.retry_helps) {
         agent_core_close(c, out, "failed", false, false, c->blame.verdict.text);
     } else if (c->blame.verdict.cause == CAUSE_GPU_FAULT || c->not_clean ||
-               suspect_guilty(&c->suspect)) {
+               gpu_blame_guilty(&c->gpu_blame)) {
         elsewhere(c, out);
-    } else if (patience_ask(&c->patience, text, sizeof(text)) < 0) {
+    } else if (restart_policy_decide(&c->restart_policy, text, sizeof(text)) < 0) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
         agent_core_close(c, out, "failed", false, true, text);

@@ -11,12 +11,12 @@ void agent_core_view(const struct agent_core *c, struct agent_view *out)
         .phase = c->phase,
         .generation = c->generation,
         .ranks_alive = c->alive,
-        .step = c->pace.step,
-        .steps = c->pace.steps,
-        .loss = c->pace.loss,
-        .lr = c->pace.lr,
-        .samples_per_s = c->pace.samples_per_s,
-        .step_ms = c->pace.step_ms,
+        .step = c->tracker.step,
+        .steps = c->tracker.steps,
+        .loss = c->tracker.loss,
+        .lr = c->tracker.lr,
+        .samples_per_s = c->tracker.samples_per_s,
+        .step_ms = c->tracker.step_ms,
     };
 }
 

@@ -18,7 +18,7 @@ enum agent_effect_kind {
     DO_CONTROL,  /* a line to every rank: command */
     DO_SIGNAL,   /* to the process groups of all that live: signo */
     DO_INCIDENT,   /* look at all ranks as they are, before anything is done to them */
-    DO_SWEEP,    /* kill all that is ours: of `generation`, or 0 = of the attempt */
+    DO_CLEANUP,  /* kill all that is ours: of `generation`, or 0 = of the attempt */
     DO_TIMER,    /* one timer; at_ms replaces what was set, 0 = none */
     DO_FINISH    /* the attempt is over: linger until the controller knows, then exit */
 };
@@ -31,7 +31,7 @@ struct agent_effect {
     int         generation;
     int64_t     resume_step; /* DO_SPAWN: of the newest checkpoint known, or -1 */
     int64_t     skip_step;   /* DO_SPAWN: this step is left out, -1 = none */
-    int         remedies;    /* DO_SPAWN: so many of the plan's are set */
+    int         fallbacks;   /* DO_SPAWN: so many of the plan's are set */
     bool        keep;        /* DO_SPAWN: who lives goes on in its process */
     bool        forget;      /* DO_SPAWN: what is in memory is not to be resumed from */
     const char *text;        /* DO_INCIDENT: what happened; until the next step */

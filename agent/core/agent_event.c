@@ -18,8 +18,8 @@ void agent_event_add_exit(json_t *body, const struct agent_exit *e)
         json_object_set_new(body, "exit_code", json_integer(e->exit_code));
 }
 
-json_t *agent_event_generation_ended(int generation, const struct blame *blame,
-                                     const struct pace *pace, const struct patience *patience,
+json_t *agent_event_generation_ended(int generation, const struct root_cause *blame,
+                                     const struct progress_tracker *tracker, const struct restart_policy *restart_policy,
                                      const char *otherwise)
 {
     bool failed = blame->failed;
@@ -28,23 +28,23 @@ json_t *agent_event_generation_ended(int generation, const struct blame *blame,
                              failed ? blame->verdict.text : otherwise, "rank",
                              failed && blame->exit.rank >= 0 ? json_integer(blame->exit.rank)
                                                              : json_null(), "step",
-                             pace->step >= 0 ? json_integer(pace->step) : json_null(), "gained",
-                             (json_int_t)pace_gained(pace), "fingerprint",
-                             failed ? patience->fingerprint : "", "evidence", blame->evidence);
+                             tracker->step >= 0 ? json_integer(tracker->step) : json_null(), "gained",
+                             (json_int_t)progress_tracker_gained(tracker), "fingerprint",
+                             failed ? restart_policy->fingerprint : "", "evidence", blame->evidence);
     agent_event_add_exit(body, &blame->exit);
     if (body && blame->verdict.advice)
         json_object_set_new(body, "advice", json_string(blame->verdict.advice));
     return body;
 }
 
-json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
-                           const struct patience *patience)
+json_t *agent_event_totals(const struct root_cause *blame, const struct progress_tracker *tracker,
+                           const struct restart_policy *restart_policy)
 {
     bool code = blame->failed && !blame->exit.signalled && !blame->exit.none;
     return json_pack(
         "{s:s, s:o, s:o, s:I, s:s, s:I, s:I}", "cause", cause_name(blame->verdict.cause), "step",
-        pace->best > 0 ? json_integer(pace->best) : json_null(), "exit_code",
+        tracker->best > 0 ? json_integer(tracker->best) : json_null(), "exit_code",
         code ? json_integer(blame->exit.exit_code) : json_null(), "productive_ms",
-        (json_int_t)pace->productive_ms, "fingerprint", patience->fingerprint, "same_fingerprint",
-        (json_int_t)patience->same, "failures_without_progress", (json_int_t)patience->failures);
+        (json_int_t)tracker->productive_ms, "fingerprint", restart_policy->fingerprint, "same_fingerprint",
+        (json_int_t)restart_policy->same, "failures_without_progress", (json_int_t)restart_policy->failures);
 }

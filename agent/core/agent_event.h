@@ -10,20 +10,20 @@
 #include <jansson.h>
 
 struct agent_exit;
-struct blame;
-struct pace;
-struct patience;
+struct root_cause;
+struct progress_tracker;
+struct restart_policy;
 
 /* Adds exit_code or signal, if it has ended. */
 void agent_event_add_exit(json_t *body, const struct agent_exit *e);
 
 /* The body of generation_ended; `otherwise` is said of one that did not fail. */
-json_t *agent_event_generation_ended(int generation, const struct blame *blame,
-                                     const struct pace *pace, const struct patience *patience,
+json_t *agent_event_generation_ended(int generation, const struct root_cause *blame,
+                                     const struct progress_tracker *tracker, const struct restart_policy *restart_policy,
                                      const char *otherwise);
 
 /* The part of attempt_ended's body that is not about how it was decided. */
-json_t *agent_event_totals(const struct blame *blame, const struct pace *pace,
-                           const struct patience *patience);
+json_t *agent_event_totals(const struct root_cause *blame, const struct progress_tracker *tracker,
+                           const struct restart_policy *restart_policy);
 
 #endif

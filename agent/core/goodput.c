@@ -15,7 +15,7 @@ const char *bucket_name(enum bucket bucket)
     return names[bucket];
 }
 
-void spending_put(struct spending *s, enum bucket bucket, int64_t ms)
+void goodput_put(struct goodput *s, enum bucket bucket, int64_t ms)
 {
     if (ms <= 0)
         return;
@@ -23,14 +23,14 @@ void spending_put(struct spending *s, enum bucket bucket, int64_t ms)
     s->rank_ms += ms;
 }
 
-void spending_add(struct spending *sum, const struct spending *s)
+void goodput_add(struct goodput *sum, const struct goodput *s)
 {
     sum->rank_ms += s->rank_ms;
     for (int i = 0; i < BUCKETS; i++)
         sum->ms[i] += s->ms[i];
 }
 
-bool spending_adds_up(const struct spending *s)
+bool goodput_adds_up(const struct goodput *s)
 {
     int64_t sum = 0;
     for (int i = 0; i < BUCKETS; i++) {
@@ -47,7 +47,7 @@ static int64_t within(int64_t at, int64_t low, int64_t high)
 }
 
 /* From working time: `ms` of it, from both kinds in proportion, to another bucket. */
-static void move(int64_t *fresh, int64_t *again, struct spending *s, enum bucket to, int64_t ms)
+static void move(int64_t *fresh, int64_t *again, struct goodput *s, enum bucket to, int64_t ms)
 {
     int64_t both = *fresh + *again;
     ms = within(ms, 0, both);
@@ -57,10 +57,10 @@ static void move(int64_t *fresh, int64_t *again, struct spending *s, enum bucket
     of_fresh = within(of_fresh, ms - *again, *fresh);
     *fresh -= of_fresh;
     *again -= ms - of_fresh;
-    spending_put(s, to, ms);
+    goodput_put(s, to, ms);
 }
 
-void spending_rank(struct spending *s, const struct spell *spell, const struct spell_rank *rank)
+void goodput_rank(struct goodput *s, const struct spell *spell, const struct spell_rank *rank)
 {
     const int64_t wall = spell->wall > 0 ? spell->wall : 0;
     const int64_t exit = within(rank->exit, 0, wall);
@@ -75,16 +75,16 @@ void spending_rank(struct spending *s, const struct spell *spell, const struct s
         fresh = noticed - begin;
         again = 0;
     }
-    spending_put(s, BUCKET_INIT, begin);
+    goodput_put(s, BUCKET_INIT, begin);
     move(&fresh, &again, s, BUCKET_DATA, rank->data_ms);
     move(&fresh, &again, s, BUCKET_CHECKPOINT, rank->checkpoint_ms);
-    spending_put(s, BUCKET_PRODUCTIVE, fresh);
-    spending_put(s, BUCKET_REPLAYED, again);
-    spending_put(s, spell->hung ? BUCKET_HANG : BUCKET_REPLAYED, noticed - last);
-    spending_put(s, BUCKET_RESTART, wall - noticed);
+    goodput_put(s, BUCKET_PRODUCTIVE, fresh);
+    goodput_put(s, BUCKET_REPLAYED, again);
+    goodput_put(s, spell->hung ? BUCKET_HANG : BUCKET_REPLAYED, noticed - last);
+    goodput_put(s, BUCKET_RESTART, wall - noticed);
 }
 
-json_t *spending_print(const struct spending *s)
+json_t *goodput_print(const struct goodput *s)
 {
     json_t *body = json_pack("{s:I}", "rank_ms", (json_int_t)s->rank_ms);
     for (int i = 0; i < BUCKETS && body; i++)
@@ -92,11 +92,11 @@ json_t *spending_print(const struct spending *s)
     return body;
 }
 
-int spending_parse(struct spending *s, const json_t *body)
+int goodput_parse(struct goodput *s, const json_t *body)
 {
     const json_t *all = json_object_get(body, "rank_ms");
-    *s = (struct spending){ .rank_ms = json_integer_value(all) };
+    *s = (struct goodput){ .rank_ms = json_integer_value(all) };
     for (int i = 0; i < BUCKETS; i++)
         s->ms[i] = json_integer_value(json_object_get(body, names[i]));
-    return json_is_integer(all) && spending_adds_up(s) ? 0 : -1;
+    return json_is_integer(all) && goodput_adds_up(s) ? 0 : -1;
 }

@@ -27,7 +27,7 @@ enum bucket {
     BUCKETS
 };
 
-struct spending {
+struct goodput {
     int64_t rank_ms;        /* wall time x ranks: the sum of the buckets */
     int64_t ms[BUCKETS];
 };
@@ -49,16 +49,16 @@ struct spell_rank {
 
 const char *bucket_name(enum bucket bucket);
 
-void spending_put(struct spending *s, enum bucket bucket, int64_t ms);  /* ms < 0 counts as 0 */
-void spending_add(struct spending *sum, const struct spending *s);
-bool spending_adds_up(const struct spending *s);
+void goodput_put(struct goodput *s, enum bucket bucket, int64_t ms);    /* ms < 0 counts as 0 */
+void goodput_add(struct goodput *sum, const struct goodput *s);
+bool goodput_adds_up(const struct goodput *s);
 
 /* Adds one rank's wall time. */
-void spending_rank(struct spending *s, const struct spell *spell, const struct spell_rank *rank);
+void goodput_rank(struct goodput *s, const struct spell *spell, const struct spell_rank *rank);
 
 /* {rank_ms, productive, replayed, ...}, all in ms. NULL when memory ran out. */
-json_t *spending_print(const struct spending *s);
+json_t *goodput_print(const struct goodput *s);
 /* -1: not of that shape, or it does not add up. */
-int spending_parse(struct spending *s, const json_t *body);
+int goodput_parse(struct goodput *s, const json_t *body);
 
 #endif

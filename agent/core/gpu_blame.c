@@ -24,12 +24,12 @@ static const json_t *gpu_facts(const json_t *facts, const char *uuid)
     return NULL;
 }
 
-int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts)
+int gpu_blame_init(struct gpu_blame *s, const json_t *plan, const json_t *facts)
 {
     const json_t *ranks = json_object_get(plan, "ranks"), *rank;
     const json_t *excluded = json_object_get(facts, "excluded");
     size_t i, n = json_array_size(ranks);
-    *s = (struct suspect){.last = -1, .guilty = -1, .np = (int)n};
+    *s = (struct gpu_blame){.last = -1, .guilty = -1, .np = (int)n};
     s->spent = json_object_size(excluded) > 0;
     if (n == 0 || !json_is_string(json_object_get(json_array_get(ranks, 0), "gpu")))
         return 0;
@@ -49,15 +49,15 @@ int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts)
     return 0;
 }
 
-void suspect_fini(struct suspect *s)
+void gpu_blame_fini(struct gpu_blame *s)
 {
     free(s->gpus);
-    *s = (struct suspect){.last = -1, .guilty = -1};
+    *s = (struct gpu_blame){.last = -1, .guilty = -1};
 }
 
 /* "NVRM: Xid (PCI:0000:3b:00): 79, ..." names a GPU, be it that of another rank or of nobody of
  * ours; other lines speak of the GPU of the rank that wrote them. */
-static int named(const struct suspect *s, const char *line, int rank)
+static int named(const struct gpu_blame *s, const char *line, int rank)
 {
     if (!strstr(line, "(PCI:"))
         return rank;
@@ -79,8 +79,8 @@ static bool may_be_a_gpu(enum cause cause, const struct agent_exit *e)
     return cause == CAUSE_HANG_STEP || cause == CAUSE_HANG_INIT || cause == CAUSE_NCCL_ERROR;
 }
 
-void suspect_failure(struct suspect *s, const struct verdict *v, const struct agent_exit *e,
-                     int64_t gained)
+void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e,
+                       int64_t gained)
 {
     const int rank = e->rank;
     const bool proof = v->cause == CAUSE_GPU_FAULT;
@@ -97,7 +97,7 @@ void suspect_failure(struct suspect *s, const struct verdict *v, const struct ag
         s->guilty = rank;
 }
 
-const char *suspect_guilty(const struct suspect *s)
+const char *gpu_blame_guilty(const struct gpu_blame *s)
 {
     return s->guilty >= 0 && s->gpus[s->guilty].uuid[0] ? s->gpus[s->guilty].uuid : NULL;
 }

@@ -18,11 +18,11 @@
 
 struct agent_exit;
 
-enum { SUSPECT_UUID = 64 };
+enum { GPU_BLAME_UUID = 64 };
 
-struct suspect {
-    struct suspect_gpu {
-        char uuid[SUSPECT_UUID], pci[16];
+struct gpu_blame {
+    struct gpu_blame_gpu {
+        char uuid[GPU_BLAME_UUID], pci[16];
         int  node; /* a slot is one of a machine */
     }   *gpus;     /* of each rank, NULL: they have none */
     int  np;
@@ -34,14 +34,14 @@ struct suspect {
 };
 
 /* The plan that is carried out (agent/plan/plan.h) and its facts; NULL: no GPUs. -1: no memory. */
-int suspect_init(struct suspect *s, const json_t *plan, const json_t *facts);
-void suspect_fini(struct suspect *s);
+int gpu_blame_init(struct gpu_blame *s, const json_t *plan, const json_t *facts);
+void gpu_blame_fini(struct gpu_blame *s);
 
 /* A generation failed; e: of the rank to blame (-1: of nobody alone). gained: steps that were new. */
-void suspect_failure(struct suspect *s, const struct verdict *v, const struct agent_exit *e,
-                     int64_t gained);
+void gpu_blame_failure(struct gpu_blame *s, const struct verdict *v, const struct agent_exit *e,
+                       int64_t gained);
 
 /* The GPU that must be left out after the last failure, or NULL; once each. */
-const char *suspect_guilty(const struct suspect *s);
+const char *gpu_blame_guilty(const struct gpu_blame *s);
 
 #endif

@@ -2,12 +2,12 @@
 /* nan_policy.c - see nan_policy.h */
 #include "agent/core/nan_policy.h"
 
-bool skip_ask(struct skip *s, int64_t step)
+bool nan_policy_decide(struct nan_policy *s, int64_t step)
 {
     if (step < 0)
         return true; /* nothing can be left out: patience decides */
-    if (s->any && step <= s->step + SKIP_NEAR)
+    if (s->any && step <= s->step + NAN_POLICY_NEAR)
         return false;
-    *s = (struct skip){.any = true, .step = step, .back = true};
+    *s = (struct nan_policy){.any = true, .step = step, .back = true};
     return true;
 }

@@ -4,17 +4,17 @@
 
 #include <stdio.h>
 
-void remedy_init(struct remedy *r, const json_t *list, int used)
+void nccl_fallback_init(struct nccl_fallback *r, const json_t *list, int used)
 {
     const int n = (int)json_array_size(list);
-    *r = (struct remedy){.list = n ? json_deep_copy(list) : NULL,
-                         .used = used < 0 ? 0 : used < n ? used : n};
+    *r = (struct nccl_fallback){.list = n ? json_deep_copy(list) : NULL,
+                                .used = used < 0 ? 0 : used < n ? used : n};
 }
 
-void remedy_fini(struct remedy *r)
+void nccl_fallback_fini(struct nccl_fallback *r)
 {
     json_decref(r->list);
-    *r = (struct remedy){0};
+    *r = (struct nccl_fallback){0};
 }
 
 static const char *text(const json_t *row, const char *key)
@@ -23,12 +23,12 @@ static const char *text(const json_t *row, const char *key)
     return s ? s : "";
 }
 
-bool remedy_left(const struct remedy *r)
+bool nccl_fallback_left(const struct nccl_fallback *r)
 {
     return (size_t)r->used < json_array_size(r->list);
 }
 
-const char *remedy_next(struct remedy *r, char *words, size_t size)
+const char *nccl_fallback_next(struct nccl_fallback *r, char *words, size_t size)
 {
     const json_t *row = json_array_get(r->list, (size_t)r->used++);
     snprintf(words, size, "%s=%s: %s (%s)", text(row, "name"), text(row, "value"), text(row, "why"),

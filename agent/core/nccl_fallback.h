@@ -12,17 +12,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct remedy {
+struct nccl_fallback {
     json_t *list; /* of {name, value, why, fact}, or NULL */
     int     used; /* so many of them are set, from the first on */
 };
 
 /* list: of the plan, or NULL; used: by an earlier attempt. */
-void remedy_init(struct remedy *r, const json_t *list, int used);
-void remedy_fini(struct remedy *r);
+void nccl_fallback_init(struct nccl_fallback *r, const json_t *list, int used);
+void nccl_fallback_fini(struct nccl_fallback *r);
 
-bool remedy_left(const struct remedy *r);
+bool nccl_fallback_left(const struct nccl_fallback *r);
 /* One more from now on, which must be left; returns `words`, for a person. */
-const char *remedy_next(struct remedy *r, char *words, size_t size);
+const char *nccl_fallback_next(struct nccl_fallback *r, char *words, size_t size);
 
 #endif

@@ -8,19 +8,19 @@
 
 enum { STEP_EVENT_MS = 1000 };
 
-void pace_init(struct pace *p, int64_t best)
+void progress_tracker_init(struct progress_tracker *p, int64_t best)
 {
-    *p = (struct pace){.steps = -1, .best = best, .checkpoint = -1};
-    pace_begin(p);
+    *p = (struct progress_tracker){.steps = -1, .best = best, .checkpoint = -1};
+    progress_tracker_begin(p);
 }
 
-void pace_fini(struct pace *p)
+void progress_tracker_fini(struct progress_tracker *p)
 {
     json_decref(p->held);
     p->held = NULL;
 }
 
-void pace_begin(struct pace *p)
+void progress_tracker_begin(struct progress_tracker *p)
 {
     p->step = -1;
     p->best_before = p->best;
@@ -28,12 +28,12 @@ void pace_begin(struct pace *p)
     p->last_step_ms = p->event_ms = p->started_ms = p->fresh_ms = 0;
 }
 
-int64_t pace_gained(const struct pace *p)
+int64_t progress_tracker_gained(const struct progress_tracker *p)
 {
     return p->best > p->best_before ? p->best - p->best_before : 0;
 }
 
-static void reach(struct pace *p, int64_t step, int64_t now_ms)
+static void reach(struct progress_tracker *p, int64_t step, int64_t now_ms)
 {
     if (step > p->best) {
         if (p->last_step_ms)
@@ -47,7 +47,7 @@ static void reach(struct pace *p, int64_t step, int64_t now_ms)
     p->last_step_ms = now_ms;
 }
 
-void pace_started(struct pace *p, const json_t *line, int64_t now_ms)
+void progress_tracker_started(struct progress_tracker *p, const json_t *line, int64_t now_ms)
 {
     p->steps = rank_line_int(line, "steps", p->steps);
     p->step = rank_line_int(line, "resume_step", p->step);
@@ -56,7 +56,8 @@ void pace_started(struct pace *p, const json_t *line, int64_t now_ms)
     p->last_step_ms = p->started_ms = now_ms;
 }
 
-json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t now_ms)
+json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
+                              int64_t now_ms)
 {
     int64_t step = rank_line_int(line, "step", -1);
     if (step < 0)
@@ -69,21 +70,21 @@ json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t no
     p->step_ms = rank_line_number(line, "step_ms");
     json_decref(p->held);
     p->held =
-        rank_line_relay(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
+        rank_line_broadcast(generation, line, "step steps loss grad_norm lr samples_per_s step_ms");
     if (p->event_ms && now_ms - p->event_ms < STEP_EVENT_MS)
         return NULL;
     p->event_ms = now_ms;
-    return pace_held(p);
+    return progress_tracker_held(p);
 }
 
-json_t *pace_held(struct pace *p)
+json_t *progress_tracker_held(struct progress_tracker *p)
 {
     json_t *held = p->held;
     p->held = NULL;
     return held;
 }
 
-int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms)
+int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms)
 {
     int64_t step = rank_line_int(line, "step", -1);
     if (step < 0)
@@ -97,7 +98,7 @@ int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms)
     return 0;
 }
 
-void pace_done(struct pace *p, const json_t *line, int64_t now_ms)
+void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms)
 {
     int64_t step = rank_line_int(line, "step", p->step);
     if (step >= 0)

@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-struct pace {
+struct progress_tracker {
     int64_t step, steps;   /* of this generation; -1 = not known */
     int64_t best;          /* the furthest ever, earlier attempts included */
     int64_t best_before;   /* ... before this generation */
@@ -26,17 +26,18 @@ struct pace {
     json_t *held;
 };
 
-void pace_init(struct pace *p, int64_t best);
-void pace_fini(struct pace *p);
-void pace_begin(struct pace *p);              /* a new generation */
-int64_t pace_gained(const struct pace *p);    /* new steps of this generation */
+void progress_tracker_init(struct progress_tracker *p, int64_t best);
+void progress_tracker_fini(struct progress_tracker *p);
+void progress_tracker_begin(struct progress_tracker *p); /* a new generation */
+int64_t progress_tracker_gained(const struct progress_tracker *p); /* new steps of this generation */
 
-void pace_started(struct pace *p, const json_t *line, int64_t now_ms);
+void progress_tracker_started(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 /* The body of a step event, or NULL when this one is held back. */
-json_t *pace_step(struct pace *p, int generation, const json_t *line, int64_t now_ms);
-json_t *pace_held(struct pace *p);            /* the one held back, or NULL */
+json_t *progress_tracker_step(struct progress_tracker *p, int generation, const json_t *line,
+                              int64_t now_ms);
+json_t *progress_tracker_held(struct progress_tracker *p); /* the one held back, or NULL */
 /* -1: the line names no step. */
-int pace_checkpoint(struct pace *p, const json_t *line, int64_t now_ms);
-void pace_done(struct pace *p, const json_t *line, int64_t now_ms);
+int progress_tracker_checkpoint(struct progress_tracker *p, const json_t *line, int64_t now_ms);
+void progress_tracker_done(struct progress_tracker *p, const json_t *line, int64_t now_ms);
 
 #endif

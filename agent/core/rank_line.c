@@ -23,7 +23,7 @@ const char *rank_line_text(const json_t *line, const char *key)
     return json_string_value(json_object_get(line, key));
 }
 
-json_t *rank_line_relay(int generation, const json_t *line, const char *keys)
+json_t *rank_line_broadcast(int generation, const json_t *line, const char *keys)
 {
     json_t *body = json_pack("{s:i}", "generation", generation);
     for (const char *p = keys; body && *p;) {

@@ -16,6 +16,6 @@ const char *rank_line_text(const json_t *line, const char *key);    /* NULL: abs
 
 /* {generation, the named fields of the line or null}; keys: "step loss ...".  A new object, or
  * NULL when memory ran out. */
-json_t *rank_line_relay(int generation, const json_t *line, const char *keys);
+json_t *rank_line_broadcast(int generation, const json_t *line, const char *keys);
 
 #endif

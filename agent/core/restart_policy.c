@@ -7,36 +7,36 @@
 
 #include "agent/core/agent_core.h"
 
-void patience_init(struct patience *p, const struct agent_budget *budget,
-                   const struct agent_history *history)
+void restart_policy_init(struct restart_policy *p, const struct agent_budget *budget,
+                         const struct agent_history *history)
 {
-    *p = (struct patience){.restarts = budget->restarts,
-                           .backoff_min_ms = budget->backoff_min_ms,
-                           .backoff_max_ms = budget->backoff_max_ms,
-                           .no_progress = budget->no_progress,
-                           .failures = history->failures_without_progress,
-                           .same = history->same_fingerprint};
+    *p = (struct restart_policy){.restarts = budget->restarts,
+                                 .backoff_min_ms = budget->backoff_min_ms,
+                                 .backoff_max_ms = budget->backoff_max_ms,
+                                 .no_progress = budget->no_progress,
+                                 .failures = history->failures_without_progress,
+                                 .same = history->same_fingerprint};
     snprintf(p->fingerprint, sizeof(p->fingerprint), "%s",
              history->fingerprint ? history->fingerprint : "");
 }
 
-void patience_progress(struct patience *p)
+void restart_policy_progress(struct restart_policy *p)
 {
     p->failures = p->same = 0;
     p->fingerprint[0] = '\0';
 }
 
-void patience_failure(struct patience *p, const char *fingerprint, int64_t gained)
+void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained)
 {
     if (gained > 0)
-        patience_progress(p);
+        restart_policy_progress(p);
     else
         p->failures++;
     p->same = strcmp(fingerprint, p->fingerprint) == 0 ? p->same + 1 : 1;
     snprintf(p->fingerprint, sizeof(p->fingerprint), "%s", fingerprint);
 }
 
-int64_t patience_wait_ms(const struct patience *p, double jitter)
+int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter)
 {
     if (p->failures < 2)
         return 0;
@@ -47,7 +47,7 @@ int64_t patience_wait_ms(const struct patience *p, double jitter)
     return d < max ? d : max;
 }
 
-int patience_ask(const struct patience *p, char *why, size_t size)
+int restart_policy_decide(const struct restart_policy *p, char *why, size_t size)
 {
     why[0] = '\0';
     if (p->restarts == 0)
@@ -64,8 +64,9 @@ int patience_ask(const struct patience *p, char *why, size_t size)
     return 0;
 }
 
-void patience_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
-                          const char *detail, int64_t step)
+void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause,
+                                const struct agent_exit *e,
+                                const char *detail, int64_t step)
 {
     const bool blank = strcmp(cause, "gpu_oom") != 0;
     uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */

@@ -16,7 +16,7 @@ struct agent_exit;
 
 enum { FINGERPRINT = 128 };
 
-struct patience {
+struct restart_policy {
     int64_t restarts;                /* allowed without progress; 0 = never restart */
     int64_t backoff_min_ms, backoff_max_ms;
     int64_t no_progress;             /* the same failure so often is enough; 0 = never */
@@ -28,21 +28,22 @@ struct patience {
 struct agent_budget;
 struct agent_history;
 
-void patience_init(struct patience *p, const struct agent_budget *budget,
-                   const struct agent_history *history);
-void patience_progress(struct patience *p);
+void restart_policy_init(struct restart_policy *p, const struct agent_budget *budget,
+                         const struct agent_history *history);
+void restart_policy_progress(struct restart_policy *p);
 
 /* A failure; gained: the steps that were new. */
-void patience_failure(struct patience *p, const char *fingerprint, int64_t gained);
+void restart_policy_failure(struct restart_policy *p, const char *fingerprint, int64_t gained);
 
-int64_t patience_wait_ms(const struct patience *p, double jitter);
+int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter);
 
 /* 0: try again; -1: enough, and `why` says so in a few words that end in ": " or are "". */
-int patience_ask(const struct patience *p, char *why, size_t size);
+int restart_policy_decide(const struct restart_policy *p, char *why, size_t size);
 
 /* Cause, code, sentence with its numbers blanked, and the step. The numbers of gpu_oom stay: the
  * next start takes a smaller micro-batch, and that is another failure. */
-void patience_fingerprint(char out[FINGERPRINT], const char *cause, const struct agent_exit *e,
-                          const char *detail, int64_t step);
+void restart_policy_fingerprint(char out[FINGERPRINT], const char *cause,
+                                const struct agent_exit *e,
+                                const char *detail, int64_t step);
 
 #endif

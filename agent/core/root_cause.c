@@ -42,28 +42,29 @@ static json_t *last_lines(const char *text, int most)
     return lines;
 }
 
-void blame_clear(struct blame *b)
+void root_cause_clear(struct root_cause *b)
 {
     json_decref(b->evidence);
-    *b = (struct blame){0};
+    *b = (struct root_cause){0};
 }
 
-void blame_set(struct blame *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms)
+void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
+                    int64_t now_ms)
 {
-    blame_clear(b);
-    *b = (struct blame){.failed = true,
-                        .at_ms = now_ms,
-                        .verdict = *v,
-                        .exit = *e,
-                        .evidence = last_lines(e->last_lines, EVIDENCE_LINES)};
+    root_cause_clear(b);
+    *b = (struct root_cause){.failed = true,
+                             .at_ms = now_ms,
+                             .verdict = *v,
+                             .exit = *e,
+                             .evidence = last_lines(e->last_lines, EVIDENCE_LINES)};
     b->exit.last_lines = b->exit.kernel = NULL;
 }
 
-void blame_consider(struct blame *b, const struct agent_exit *e, const struct verdict *v,
-                    int64_t now_ms)
+void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
+                         int64_t now_ms)
 {
     if (v->cause == CAUSE_NONE)
         return;
     if (!b->failed || (b->verdict.echo && !v->echo && now_ms - b->at_ms < CLOSE_CALL_MS))
-        blame_set(b, e, v, now_ms);
+        root_cause_set(b, e, v, now_ms);
 }

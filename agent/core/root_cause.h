@@ -16,7 +16,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/core/cause.h"
 
-struct blame {
+struct root_cause {
     bool              failed;
     int64_t           at_ms;
     struct verdict    verdict;
@@ -24,11 +24,11 @@ struct blame {
     json_t           *evidence; /* the last lines, an array, or NULL */
 };
 
-void blame_clear(struct blame *b);
-void blame_set(struct blame *b, const struct agent_exit *e, const struct verdict *v,
-               int64_t now_ms);
-/* Takes it only if it decides. */
-void blame_consider(struct blame *b, const struct agent_exit *e, const struct verdict *v,
+void root_cause_clear(struct root_cause *b);
+void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
                     int64_t now_ms);
+/* Takes it only if it decides. */
+void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
+                         int64_t now_ms);
 
 #endif

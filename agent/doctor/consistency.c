@@ -123,7 +123,7 @@ static json_t *list_of(const char *where, bool code)
                      l.programs);
 }
 
-json_t *alike_list(const json_t *spec)
+json_t *consistency_list(const json_t *spec)
 {
     const json_t *data = json_object_get(json_object_get(spec, "train"), "data");
     const bool runs = json_is_string(json_object_get(spec, "run"));
@@ -233,8 +233,8 @@ static int compare_workdir(struct side a, struct side b, struct err *err)
                    tell_program(theirs, other, name));
 }
 
-int alike_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
-                  struct err *err)
+int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
+                        struct err *err)
 {
     static const struct {
         const char *key;

@@ -20,10 +20,10 @@
 struct err;
 
 /* Of this node, for a canonical spec; a new object, or NULL: no memory. */
-json_t *alike_list(const json_t *spec);
+json_t *consistency_list(const json_t *spec);
 
 /* Pure. -1: they are not the same; the sentence names both nodes and both values. */
-int alike_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
-                  struct err *err);
+int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
+                        struct err *err);
 
 #endif

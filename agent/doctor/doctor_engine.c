@@ -42,8 +42,8 @@ static void ask_version(json_t *looked, const char *train)
 {
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"version"}, (char[]){"-v"}, NULL};
-    if (ask_program(argv, out, VERSION_MS) == 0)
-        read_version(looked, ask_text(&out[0]));
+    if (subprocess_run(argv, out, VERSION_MS) == 0)
+        read_version(looked, subprocess_text(&out[0]));
     else if (out[1].data)
         json_object_set_new(looked, "start_error", json_stringn(out[1].data, strcspn(out[1].data, "\n")));
     buf_fini(&out[0]);
@@ -55,8 +55,8 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"plan"}, (char[]){"--json"},
                     (char[]){"--spec"}, (char *)(uintptr_t)spec_path, NULL};
-    int code = ask_program(argv, out, PATIENCE_MS);
-    json_t *plan = code == 0 ? json_loads(ask_text(&out[0]), 0, NULL) : NULL;
+    int code = subprocess_run(argv, out, PATIENCE_MS);
+    json_t *plan = code == 0 ? json_loads(subprocess_text(&out[0]), 0, NULL) : NULL;
     if (plan) {
         json_object_set_new(looked, "train", plan);
     } else {
@@ -162,11 +162,11 @@ json_t *doctor_look(const char *train, const json_t *spec, const char *spec_path
 void doctor_try(json_t *facts, const char *train, const char *state)
 {
     json_t *plan = NULL, *any = json_pack("{s:s}", "run", "true");
-    peers_try(facts, NULL, train, PEERS_ALL_MS);
+    gpu_selftest_try(facts, NULL, train, GPU_SELFTEST_ALL_MS);
     if (plan_make(&plan, facts, any, NULL) == 0)
-        peers_sum(facts, plan, train, true, PEERS_ALL_MS);
+        gpu_selftest_sum(facts, plan, train, true, GPU_SELFTEST_ALL_MS);
     if (state)
-        known_keep(facts, state);
+        probe_cache_keep(facts, state);
     json_decref(plan);
     json_decref(any);
 }

@@ -251,9 +251,10 @@ static void check_data(struct checkup *c)
         const json_t *train = json_object_get(look_of(node), "train");
         const char *theirs = plan_text(train, "data_digest");
         struct err err = {0};
-        if (alike_compare(json_object_get(look_of(c->first), "alike"),
-                          json_object_get(look_of(node), "alike"), name_of(c->first), name_of(node),
-                          &err) < 0) {
+        if (consistency_compare(json_object_get(look_of(c->first), "alike"),
+                                json_object_get(look_of(node),
+                                                "alike"), name_of(c->first), name_of(node),
+                                &err) < 0) {
             doctor_row(&c->rows, "files", ROW_FAIL, "as it says", "%s", err.text);
             return;
         }

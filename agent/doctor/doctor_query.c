@@ -62,7 +62,7 @@ static json_t *look(struct visit *v, const json_t *question, struct err *err)
         json_object_set(answer, "hostname", json_object_get(facts, "hostname"));
         json_object_set(answer, "versions", json_object_get(looked, "versions"));
         json_object_set(answer, "train", json_object_get(looked, "train"));
-        json_object_set_new(answer, "alike", alike_list(spec));
+        json_object_set_new(answer, "alike", consistency_list(spec));
         json_object_set(answer, "facts", facts);
     } else {
         err_set(err, ERR_MEMORY, "no memory to look at this node");
@@ -93,11 +93,12 @@ static json_t *plan_memory(struct visit *v, const json_t *question, struct err *
         argv[4] = NULL;
     if (write_spec(path, json_object_get(question, "spec"), err) < 0)
         return NULL;
-    const int code = ask_program(argv, out, PATIENCE_MS);
-    json_t *answer = code == 0 ? json_pack("{s:s}", "said", ask_text(&out[ASK_STDOUT])) : NULL;
+    const int code = subprocess_run(argv, out, PATIENCE_MS);
+    json_t *answer = code == 0 ? json_pack("{s:s}", "said",
+                                           subprocess_text(&out[ASK_STDOUT])) : NULL;
     if (!answer)
-        err_set(err, ERR_USAGE, "%.*s", (int)strcspn(ask_text(&out[ASK_STDERR]), "\n"),
-                ask_text(&out[ASK_STDERR])[0] ? ask_text(&out[ASK_STDERR])
+        err_set(err, ERR_USAGE, "%.*s", (int)strcspn(subprocess_text(&out[ASK_STDERR]), "\n"),
+                subprocess_text(&out[ASK_STDERR])[0] ? subprocess_text(&out[ASK_STDERR])
                                               : "jobctl-train does not answer");
     unlink(path);
     buf_fini(&out[ASK_STDOUT]);
@@ -119,14 +120,14 @@ static json_t *listen_here(struct visit *v, const json_t *question, struct err *
 {
     (void)v;
     (void)question;
-    return knock_listen(err);
+    return reachability_listen(err);
 }
 
-static json_t *knock(struct visit *v, const json_t *question, struct err *err)
+static json_t *try_reach(struct visit *v, const json_t *question, struct err *err)
 {
     (void)v;
     (void)err;
-    return json_pack("{s:o}", "reached", knock_at(json_object_get(question, "doors")));
+    return json_pack("{s:o}", "reached", reachability_at(json_object_get(question, "doors")));
 }
 
 /* In the nearest directory above that is there: who shares that one will share what is made in it. */
@@ -192,7 +193,7 @@ static const struct {
     json_t     *(*answer)(struct visit *v, const json_t *question, struct err *err);
 } questions[] = {
     {"look", look},       {"facts", tell_facts},   {"memory", plan_memory},
-    {"clock", tell_time}, {"listen", listen_here}, {"knock", knock},
+    {"clock", tell_time}, {"listen", listen_here}, {"knock", try_reach},
     {"leave", leave},     {"find", find},          {"take", take},
 };
 
@@ -208,7 +209,7 @@ static json_t *answer_to(struct visit *v, const json_t *question)
     return json_pack("{s:s}", "error", "this is no question that is known here");
 }
 
-int doctor_visit(const char *train, struct err *err)
+int doctor_query(const char *train, struct err *err)
 {
     struct visit v = {.train = train};
     char *line = NULL;

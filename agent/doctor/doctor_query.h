@@ -26,6 +26,6 @@ struct err;
 #define DOCTOR_READY "jobctl-doctor 1\n"
 
 /* train: the engine's program. */
-int doctor_visit(const char *train, struct err *err);
+int doctor_query(const char *train, struct err *err);
 
 #endif

@@ -56,7 +56,7 @@ static void *answer(void *arg)
     return NULL;
 }
 
-static int open_door(struct err *err)
+static int open_listener(struct err *err)
 {
     unsigned char drawn[WORD / 2];
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
@@ -81,7 +81,7 @@ static void shut(void)
     door.fd = -1;
 }
 
-void knock_close(void)
+void reachability_close(void)
 {
     if (!door.word[0])
         return;
@@ -91,16 +91,16 @@ void knock_close(void)
     shut();
 }
 
-json_t *knock_listen(struct err *err)
+json_t *reachability_listen(struct err *err)
 {
     struct sockaddr_in in;
     socklen_t size = sizeof(in);
-    if (!door.word[0] && open_door(err) < 0) {
+    if (!door.word[0] && open_listener(err) < 0) {
         shut();
         return NULL;
     }
     getsockname(door.fd, (struct sockaddr *)&in, &size);
-    return json_pack("{s:o, s:i, s:s}", "addresses", door_addresses(), "port",
+    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port",
                      (int)ntohs(in.sin_port), "word", door.word);
 }
 
@@ -212,7 +212,7 @@ static json_t *tell_failure(const struct round *r, size_t host, const char *name
     return json_pack("{s:s, s:s}", "host", name, "error", "it has no IPv4 address");
 }
 
-json_t *knock_at(const json_t *doors)
+json_t *reachability_at(const json_t *doors)
 {
     struct round r = {calloc(TRIES, sizeof(*r.tries)), calloc(TRIES, sizeof(*r.fds)), 0};
     const size_t hosts = json_array_size(doors);

@@ -11,14 +11,14 @@
 
 struct err;
 
-/* Listens until knock_close(), or the end of this process. {"addresses":["10.0.0.1",...], "port":N, "word":"32 hex"}, or NULL
- * with a sentence. */
-json_t *knock_listen(struct err *err);
+/* Listens until reachability_close(), or the end of this process. {"addresses":["10.0.0.1",...],
+ * "port":N, "word":"32 hex"}, or NULL with a sentence. */
+json_t *reachability_listen(struct err *err);
 
-void knock_close(void);
+void reachability_close(void);
 
 /* doors: [{"host":"gpu2", "addresses":[...], "port":N, "word":"..."}].  All at once, for a few seconds.
  * [{"host":"gpu2", "address":"10.0.0.2", "ms":0.3}], or with "error" instead of both: why not. */
-json_t *knock_at(const json_t *doors);
+json_t *reachability_at(const json_t *doors);
 
 #endif

@@ -101,11 +101,11 @@ static int64_t clock_ms(void)
 }
 
 /* A holder of another boot: dead if nothing moves for so long. */
-static int watch(const struct lease *l, const struct holder *before, int64_t patience_ms,
+static int watch(const struct lease *l, const struct holder *before, int64_t wait_ms,
                  struct err *err)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-    const int64_t until = clock_ms() + patience_ms;
+    const int64_t until = clock_ms() + wait_ms;
     while (clock_ms() < until) {
         struct holder now;
         nanosleep(&pause, NULL);
@@ -123,7 +123,7 @@ static int watch(const struct lease *l, const struct holder *before, int64_t pat
 }
 
 /* May the place of `h` be taken? */
-static int vacant(const struct lease *l, const struct holder *h, int64_t patience_ms,
+static int vacant(const struct lease *l, const struct holder *h, int64_t wait_ms,
                   lease_waits_fn waits, struct err *err)
 {
     char text[LEASE_HOST + 128];
@@ -137,14 +137,14 @@ static int vacant(const struct lease *l, const struct holder *h, int64_t patienc
         return identity_alive(&h->who) ? held(h, err) : 0;
     snprintf(text, sizeof(text), "%s had this job last: it goes on here if nothing is heard from "
              "there for %.3g s", h->host[0] ? h->host : "another machine",
-             (double)patience_ms / 1000);
+             (double)wait_ms / 1000);
     waits(text);
-    return watch(l, h, patience_ms, err);
+    return watch(l, h, wait_ms, err);
 }
 
 /* Of several who found the place empty, one can make the file of the next token. One who made it and
  * died is waited for like a holder, and passed over. */
-static int claim(struct lease *l, const struct holder *h, int64_t patience_ms, struct err *err)
+static int claim(struct lease *l, const struct holder *h, int64_t wait_ms, struct err *err)
 {
     char path[LEASE_PATH + 32];
     for (l->token = h->token + 1;; l->token++) {
@@ -154,7 +154,7 @@ static int claim(struct lease *l, const struct holder *h, int64_t patience_ms, s
             return close(fd);
         if (errno != EEXIST)
             return err_set(err, ERR_SYSTEM, "cannot write '%s': %s", path, strerror(errno));
-        if (watch(l, h, patience_ms, err) < 0)
+        if (watch(l, h, wait_ms, err) < 0)
             return -1;
     }
 }
@@ -166,7 +166,7 @@ static void forget_claim(const struct lease *l, int64_t token)
     unlink(path);
 }
 
-int lease_take(struct lease *l, const char *dir, const char *origin, int64_t patience_ms,
+int lease_take(struct lease *l, const char *dir, const char *origin, int64_t wait_ms,
                lease_waits_fn waits, struct err *err)
 {
     struct holder h = {.token = 0};
@@ -178,8 +178,8 @@ int lease_take(struct lease *l, const char *dir, const char *origin, int64_t pat
     if (identity_self(&l->owner, err) < 0)
         return -1;
     int rc = read_holder(&h, l, err);
-    if (rc < 0 || (rc > 0 && vacant(l, &h, patience_ms, waits, err) < 0) ||
-        claim(l, &h, patience_ms, err) < 0)
+    if (rc < 0 || (rc > 0 && vacant(l, &h, wait_ms, waits, err) < 0) ||
+        claim(l, &h, wait_ms, err) < 0)
         return -1;
     if (write_holder(l, false, err) < 0) {
         forget_claim(l, l->token);

@@ -7,7 +7,7 @@
  * token than its own has lost and must stop its ranks.  The holder counts `beat` up, and
  * lets go with `released` when the job ends.  A holder of this boot is alive or dead, as
  * /proc says.  Of a holder elsewhere only the beat can tell: who wants its place watches the
- * file for `patience_ms`, and takes it when nothing has changed, so no clock of another
+ * file for `wait_ms`, and takes it when nothing has changed, so no clock of another
  * machine is believed.  Two who take at once are told apart by DIR/lease-<token>, which only
  * one of them can make.
  *
@@ -39,7 +39,7 @@ typedef void (*lease_waits_fn)(const char *text);
 
 /* The lease of `dir` (which exists) for the job `origin`. ERR_CONFLICT: the mirror is another job's,
  * or its holder lives; the sentence says where. */
-int lease_take(struct lease *l, const char *dir, const char *origin, int64_t patience_ms,
+int lease_take(struct lease *l, const char *dir, const char *origin, int64_t wait_ms,
                lease_waits_fn waits, struct err *err);
 
 /* 0: still ours, and the beat is written; -1 with ERR_CONFLICT: another has it, and who; -1 with

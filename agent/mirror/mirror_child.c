@@ -265,7 +265,7 @@ static void on_limit(uv_timer_t *timer)
     send_signal(c, SIGKILL);
 }
 
-void mirror_child_finish(struct mirror_child *c, int64_t patience_ms)
+void mirror_child_finish(struct mirror_child *c, int64_t wait_ms)
 {
     c->finishing = true;
     if (c->pid <= 0) {
@@ -273,7 +273,7 @@ void mirror_child_finish(struct mirror_child *c, int64_t patience_ms)
         return;
     }
     send_signal(c, SIGTERM);
-    uv_timer_start(&c->limit, on_limit, (uint64_t)patience_ms, 0);
+    uv_timer_start(&c->limit, on_limit, (uint64_t)wait_ms, 0);
 }
 
 void mirror_child_close(struct mirror_child *c)

@@ -39,8 +39,8 @@ int mirror_child_start(struct mirror_child **out, uv_loop_t *loop, const char *r
 void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *body);
 
 /* Copy what is left, then end: ended() tells when, at once if it is gone already. After
- * `patience_ms` it is killed. */
-void mirror_child_finish(struct mirror_child *c, int64_t patience_ms);
+ * `wait_ms` it is killed. */
+void mirror_child_finish(struct mirror_child *c, int64_t wait_ms);
 
 /* Closes its handles; run the loop once more before mirror_child_destroy(). NULL is fine for both.
  * A process that still lives gets SIGTERM. */

@@ -27,7 +27,7 @@ struct keeper {
     char            origin[LEASE_ORIGIN];
     json_t         *file;
     struct lease    lease;
-    int64_t         patience_ms;
+    int64_t         wait_ms;
     pthread_t       beater;
     pthread_mutex_t lock;
     pthread_cond_t  wake;
@@ -87,7 +87,7 @@ static void *beat(void *arg)
         struct timespec until;
         struct err err = {0};
         clock_gettime(CLOCK_REALTIME, &until);
-        int64_t ns = until.tv_nsec + k->patience_ms / BEATS * 1000000;
+        int64_t ns = until.tv_nsec + k->wait_ms / BEATS * 1000000;
         until.tv_sec += ns / 1000000000;
         until.tv_nsec = ns % 1000000000;
         pthread_cond_timedwait(&k->wake, &k->lock, &until);
@@ -158,7 +158,7 @@ static int read_file(struct keeper *k, const char *path, struct err *err)
     const char *ms = getenv("JOBCTL_LEASE_MS");
     snprintf(k->origin, sizeof(k->origin), "%s", origin ? origin : "");
     k->mirror.keep = (int)json_integer_value(json_object_get(k->file, "keep"));
-    k->patience_ms = ms && atoi(ms) > 0 ? atoi(ms) : PATIENCE_MS;
+    k->wait_ms = ms && atoi(ms) > 0 ? atoi(ms) : PATIENCE_MS;
     if (!k->origin[0] || k->mirror.keep < 1)
         return err_set(err, ERR_USAGE, "'%s' describes no mirror", path);
     if (take_path(k->mirror.here, k->file, "here", err) < 0 ||
@@ -171,7 +171,7 @@ static int begin(struct keeper *k, const char *path, struct err *err)
 {
     struct mirror_copy done;
     if (read_file(k, path, err) < 0 || mirror_open(&k->mirror, err) < 0 ||
-        lease_take(&k->lease, k->mirror.there, k->origin, k->patience_ms, waits, err) < 0)
+        lease_take(&k->lease, k->mirror.there, k->origin, k->wait_ms, waits, err) < 0)
         return -1;
     if (pthread_create(&k->beater, NULL, beat, k) != 0) {
         lease_release(&k->lease, NULL);

@@ -58,18 +58,18 @@ struct seen {
     uint64_t size;        /* bucket of the batch in hand at that entry */
 };
 
-struct hang {
-    struct hang_rules rules;
-    int               n;
-    int64_t           looked_ms;
-    struct seen      *seen;
-    int               buckets;
-    struct bucket     bucket[BUCKETS];
+struct hang_detector {
+    struct hang_detector_rules rules;
+    int                        n;
+    int64_t                    looked_ms;
+    struct seen               *seen;
+    int                        buckets;
+    struct bucket              bucket[BUCKETS];
 };
 
 /* --- learning --------------------------------------------------------------------------- */
 
-static struct bucket *find_bucket(struct hang *h, uint64_t size, bool add)
+static struct bucket *find_bucket(struct hang_detector *h, uint64_t size, bool add)
 {
     for (int i = 0; i < h->buckets; i++)
         if (h->bucket[i].size == size)
@@ -80,7 +80,7 @@ static struct bucket *find_bucket(struct hang *h, uint64_t size, bool add)
     return &h->bucket[h->buckets++];
 }
 
-static void learn_one(struct hang *h, uint64_t size, uint64_t phase, uint64_t took_ns)
+static void learn_one(struct hang_detector *h, uint64_t size, uint64_t phase, uint64_t took_ns)
 {
     if (phase >= FLIGHT_PHASES)
         return;
@@ -93,7 +93,7 @@ static void learn_one(struct hang *h, uint64_t size, uint64_t phase, uint64_t to
 
 /* The entries since the last look: each phase lasted until the next one began.  Nothing is
  * learned from what comes before the end of the first step. */
-static void learn(struct hang *h, struct seen *s, const struct flight_page *p)
+static void learn(struct hang_detector *h, struct seen *s, const struct flight_page *p)
 {
     uint64_t next = p->ring_next, from = s->learned_seq ? s->learned_seq : 1;
     if (next > FLIGHT_RING && from < next - FLIGHT_RING)
@@ -120,7 +120,7 @@ static uint64_t p999_ns(const struct bucket *b, enum flight_phase phase)
     return now > b->before_ns[phase] ? now : b->before_ns[phase];
 }
 
-json_t *hang_learned(const struct hang *h)
+json_t *hang_detector_learned(const struct hang_detector *h)
 {
     json_t *all = json_object();
     for (int i = 0; i < h->buckets; i++) {
@@ -154,7 +154,7 @@ static void remember(struct bucket *b, const json_t *learned)
     }
 }
 
-static void remember_all(struct hang *h, const json_t *learned)
+static void remember_all(struct hang_detector *h, const json_t *learned)
 {
     const char *name;
     json_t *value;
@@ -175,13 +175,13 @@ static int64_t longest(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t first_step_ms(const struct hang *h)
+static int64_t first_step_ms(const struct hang_detector *h)
 {
-    return h->rules.first_step_ms > 0 ? h->rules.first_step_ms : HANG_FIRST_STEP_MS;
+    return h->rules.first_step_ms > 0 ? h->rules.first_step_ms : HANG_DETECTOR_FIRST_STEP_MS;
 }
 
 /* Of what a page shows; -1 = none. */
-static int64_t phase_deadline(const struct hang *h, const struct seen *s,
+static int64_t phase_deadline(const struct hang_detector *h, const struct seen *s,
                               const struct flight_page *p)
 {
     if (!p->pid)
@@ -203,7 +203,8 @@ static int64_t phase_deadline(const struct hang *h, const struct seen *s,
     return s->stepped && usual_ns ? deadline : longest(deadline, first_step_ms(h));
 }
 
-int64_t hang_deadline_ms(const struct hang *h, int rank, const struct flight_page *page, char state)
+int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
+                                  const struct flight_page *page, char state)
 {
     int64_t deadline = phase_deadline(h, &h->seen[rank], page);
     if (state == 'T' && (deadline < 0 || deadline > STOPPED_MS))
@@ -211,7 +212,7 @@ int64_t hang_deadline_ms(const struct hang *h, int rank, const struct flight_pag
     return deadline;
 }
 
-int64_t hang_quiet_ms(const struct hang *h, int rank)
+int64_t hang_detector_quiet_ms(const struct hang_detector *h, int rank)
 {
     return h->seen[rank].quiet_ms;
 }
@@ -224,7 +225,7 @@ static bool waits(const struct flight_page *p)
 }
 
 /* Who has begun the fewest collectives: all others wait for these, whatever their own phase. */
-static uint64_t fewest(const struct hang *h, const struct hang_rank *ranks)
+static uint64_t fewest(const struct hang_detector *h, const struct hang_detector_rank *ranks)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < h->n; i++)
@@ -256,7 +257,7 @@ static const char *state_words(char state)
 }
 
 /* "rank 3", or "rank 3 on gpu2". */
-static const char *who(char out[WHO], const struct hang_rank *ranks, int rank)
+static const char *who(char out[WHO], const struct hang_detector_rank *ranks, int rank)
 {
     const char *where = ranks[rank].where;
     snprintf(out, WHO, "rank %d%s%.40s", rank, where && where[0] ? " on " : "", where ? where : "");
@@ -264,7 +265,8 @@ static const char *who(char out[WHO], const struct hang_rank *ranks, int rank)
 }
 
 /* Who waits for it, and where. */
-static void add_waiting(struct hang_verdict *v, const struct hang *h, const struct hang_rank *ranks)
+static void add_waiting(struct hang_detector_verdict *v, const struct hang_detector *h,
+                        const struct hang_detector_rank *ranks)
 {
     const struct flight_page *mine = ranks[v->rank].page, *one = NULL;
     int n = 0, first = -1;
@@ -288,7 +290,8 @@ static void add_waiting(struct hang_verdict *v, const struct hang *h, const stru
         add(v->text, sizeof(v->text), "%d ranks wait", n);
 }
 
-static void tell(struct hang_verdict *v, const struct hang *h, const struct hang_rank *ranks,
+static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
+                 const struct hang_detector_rank *ranks,
                  bool together)
 {
     const struct flight_page *p = ranks[v->rank].page;
@@ -321,7 +324,8 @@ static void tell(struct hang_verdict *v, const struct hang *h, const struct hang
 }
 
 /* All wait in the same collective: it is nobody's, or nobody can tell whose. */
-static bool all_wait(const struct hang *h, const struct hang_rank *ranks, uint64_t least)
+static bool all_wait(const struct hang_detector *h, const struct hang_detector_rank *ranks,
+                     uint64_t least)
 {
     for (int i = 0; i < h->n; i++)
         if (ranks[i].alive &&
@@ -330,7 +334,7 @@ static bool all_wait(const struct hang *h, const struct hang_rank *ranks, uint64
     return h->n > 1;
 }
 
-static bool any_stopped(const struct hang *h, const struct hang_rank *ranks)
+static bool any_stopped(const struct hang_detector *h, const struct hang_detector_rank *ranks)
 {
     for (int i = 0; i < h->n; i++)
         if (ranks[i].alive && ranks[i].state == 'T')
@@ -340,17 +344,18 @@ static bool any_stopped(const struct hang *h, const struct hang_rank *ranks)
 
 /* Of those who may be to blame, the one that is furthest beyond its deadline.  A stopped process
  * explains all other quiet; its own deadline is a short one, so it is worth waiting for. */
-static bool judge(const struct hang *h, const struct hang_rank *ranks, struct hang_verdict *out)
+static bool judge(const struct hang_detector *h, const struct hang_detector_rank *ranks,
+                  struct hang_detector_verdict *out)
 {
     uint64_t least = fewest(h, ranks);
     bool stopped = any_stopped(h, ranks);
     double worst = 1;
     int culprit = -1;
     for (int i = 0; i < h->n; i++) {
-        const struct hang_rank *r = &ranks[i];
+        const struct hang_detector_rank *r = &ranks[i];
         if (!r->alive || (stopped ? r->state != 'T' : r->page->coll_seq > least))
             continue;
-        int64_t deadline = hang_deadline_ms(h, i, r->page, r->state);
+        int64_t deadline = hang_detector_deadline_ms(h, i, r->page, r->state);
         double far = deadline > 0 ? (double)h->seen[i].quiet_ms / (double)deadline : 0;
         if (far >= worst && (culprit < 0 || far > worst)) {
             worst = far;
@@ -360,13 +365,13 @@ static bool judge(const struct hang *h, const struct hang_rank *ranks, struct ha
     if (culprit < 0)
         return false;
     const struct flight_page *p = ranks[culprit].page;
-    *out = (struct hang_verdict){
+    *out = (struct hang_detector_verdict){
         .rank = culprit,
         .init = !h->seen[culprit].stepped,
         .phase = flight_phase_of(p),
         .step = flight_step(p),
         .quiet_ms = h->seen[culprit].quiet_ms,
-        .deadline_ms = hang_deadline_ms(h, culprit, p, ranks[culprit].state),
+        .deadline_ms = hang_detector_deadline_ms(h, culprit, p, ranks[culprit].state),
     };
     tell(out, h, ranks, all_wait(h, ranks, least));
     return true;
@@ -374,7 +379,8 @@ static bool judge(const struct hang *h, const struct hang_rank *ranks, struct ha
 
 /* --- looking ----------------------------------------------------------------------------- */
 
-static void look_at(struct hang *h, struct seen *s, const struct hang_rank *r, int64_t passed_ms)
+static void look_at(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r,
+                    int64_t passed_ms)
 {
     const struct flight_page *p = r->page;
     const uint64_t mark[9] = {p->step_phase,    p->phase_start_ns, p->phase_done,
@@ -398,8 +404,9 @@ static void look_at(struct hang *h, struct seen *s, const struct hang_rank *r, i
                                                p->coll_done_seq > s->base_coll + STEP_COLLS));
 }
 
-bool hang_look(struct hang *h, const struct hang_rank *ranks, int64_t now_ms,
-               struct hang_verdict *out)
+bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks,
+                        int64_t now_ms,
+                        struct hang_detector_verdict *out)
 {
     int64_t passed = now_ms - h->looked_ms;
     bool traced = false;
@@ -415,14 +422,15 @@ bool hang_look(struct hang *h, const struct hang_rank *ranks, int64_t now_ms,
 
 /* --- life -------------------------------------------------------------------------------- */
 
-int hang_create(struct hang **out, int ranks, const struct hang_rules *rules, const json_t *learned,
-                struct err *err)
+int hang_detector_create(struct hang_detector **out, int ranks,
+                         const struct hang_detector_rules *rules, const json_t *learned,
+                         struct err *err)
 {
-    struct hang *h = calloc(1, sizeof(*h));
+    struct hang_detector *h = calloc(1, sizeof(*h));
     if (h)
         h->seen = calloc((size_t)(ranks > 0 ? ranks : 1), sizeof(*h->seen));
     if (!h || !h->seen) {
-        hang_destroy(h);
+        hang_detector_destroy(h);
         return err_set(err, ERR_MEMORY, "no memory to watch %d ranks", ranks);
     }
     h->rules = *rules;
@@ -433,7 +441,7 @@ int hang_create(struct hang **out, int ranks, const struct hang_rules *rules, co
     return 0;
 }
 
-void hang_destroy(struct hang *h)
+void hang_detector_destroy(struct hang_detector *h)
 {
     if (!h)
         return;
@@ -441,7 +449,7 @@ void hang_destroy(struct hang *h)
     free(h);
 }
 
-void hang_begin(struct hang *h, int64_t now_ms)
+void hang_detector_begin(struct hang_detector *h, int64_t now_ms)
 {
     memset(h->seen, 0, (size_t)h->n * sizeof(*h->seen));
     h->looked_ms = now_ms;

@@ -30,18 +30,18 @@
 #include "engine/contract/flight.h"
 
 struct err;
-struct hang;
+struct hang_detector;
 
-struct hang_rules {
+struct hang_detector_rules {
     bool    engine;        /* jobctl-train: its pages are complete, and it must attach */
     int64_t step_ms;       /* deadline of the phases of a step; 0 = learned */
-    int64_t first_step_ms; /* until the first step is done; 0 = HANG_FIRST_STEP_MS */
+    int64_t first_step_ms; /* until the first step is done; 0 = HANG_DETECTOR_FIRST_STEP_MS */
 };
 
-enum { HANG_FIRST_STEP_MS = 5 * 60 * 1000 };
+enum { HANG_DETECTOR_FIRST_STEP_MS = 5 * 60 * 1000 };
 
 /* One rank at one look. */
-struct hang_rank {
+struct hang_detector_rank {
     bool                      alive;
     char                      state; /* of /proc/PID/stat, 0 = not known; 't': nobody can be judged */
     uint64_t                  io_mib; /* read and written so far, in MiB; 0 = not known */
@@ -49,7 +49,7 @@ struct hang_rank {
     const char               *where; /* the name of its node, NULL or "": there is one */
 };
 
-struct hang_verdict {
+struct hang_detector_verdict {
     int               rank;        /* -1: all of them, in the same collective */
     bool              init;        /* no step was done yet */
     enum flight_phase phase;
@@ -58,24 +58,27 @@ struct hang_verdict {
     char              text[224];   /* "rank 1 stands still ..." */
 };
 
-/* learned: what hang_learned() of an earlier attempt gave, or NULL. */
-int hang_create(struct hang **out, int ranks, const struct hang_rules *rules, const json_t *learned,
-                struct err *err);
-void hang_destroy(struct hang *h);
+/* learned: what hang_detector_learned() of an earlier attempt gave, or NULL. */
+int hang_detector_create(struct hang_detector **out, int ranks,
+                         const struct hang_detector_rules *rules, const json_t *learned,
+                         struct err *err);
+void hang_detector_destroy(struct hang_detector *h);
 
 /* New processes: nothing is known of them, but what was learned stays. */
-void hang_begin(struct hang *h, int64_t now_ms);
+void hang_detector_begin(struct hang_detector *h, int64_t now_ms);
 
 /* One look at all ranks: true and *out when somebody hangs. */
-bool hang_look(struct hang *h, const struct hang_rank *ranks, int64_t now_ms,
-               struct hang_verdict *out);
+bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks,
+                        int64_t now_ms,
+                        struct hang_detector_verdict *out);
 
 /* How long a rank has been quiet at the last look, and how long it may be; -1 = no deadline. */
-int64_t hang_quiet_ms(const struct hang *h, int rank);
-int64_t hang_deadline_ms(const struct hang *h, int rank, const struct flight_page *page, char state);
+int64_t hang_detector_quiet_ms(const struct hang_detector *h, int rank);
+int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank,
+                                  const struct flight_page *page, char state);
 
 /* {"forward": ms, ..., "32x32": {"forward": ms, ...}}: the 99.9th percentiles, for the next attempt; a
  * new object, or NULL when nothing is known. */
-json_t *hang_learned(const struct hang *h);
+json_t *hang_detector_learned(const struct hang_detector *h);
 
 #endif

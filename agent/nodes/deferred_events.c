@@ -7,25 +7,25 @@
 
 #include "agent/core/agent_core.h"
 
-struct held {
-    struct held      *next;
-    struct agent_exit exit;
-    char             *last_lines, *kernel;
-    json_t           *line; /* NULL: it is an exit */
+struct deferred_events {
+    struct deferred_events *next;
+    struct agent_exit       exit;
+    char                   *last_lines, *kernel;
+    json_t                 *line; /* NULL: it is an exit */
 };
 
-static struct held *add(struct held **list)
+static struct deferred_events *add(struct deferred_events **list)
 {
-    struct held *h = calloc(1, sizeof(*h));
+    struct deferred_events *h = calloc(1, sizeof(*h));
     while (*list)
         list = &(*list)->next;
     *list = h;
     return h;
 }
 
-void held_exit(struct held **list, const struct agent_exit *e)
+void deferred_events_exit(struct deferred_events **list, const struct agent_exit *e)
 {
-    struct held *h = add(list);
+    struct deferred_events *h = add(list);
     if (!h)
         return;
     h->exit = *e;
@@ -33,16 +33,17 @@ void held_exit(struct held **list, const struct agent_exit *e)
     h->exit.kernel = h->kernel = e->kernel ? strdup(e->kernel) : NULL;
 }
 
-void held_line(struct held **list, int generation, int rank, const json_t *line)
+void deferred_events_line(struct deferred_events **list, int generation, int rank,
+                          const json_t *line)
 {
-    struct held *h = add(list);
+    struct deferred_events *h = add(list);
     if (!h)
         return;
     h->exit = (struct agent_exit){.generation = generation, .rank = rank};
     h->line = json_deep_copy(line);
 }
 
-static void tell(const struct held *h, const struct held_hooks *hooks)
+static void tell(const struct deferred_events *h, const struct deferred_events_hooks *hooks)
 {
     if (h->line)
         hooks->line(hooks->arg, h->exit.generation, h->exit.rank, h->line);
@@ -50,9 +51,9 @@ static void tell(const struct held *h, const struct held_hooks *hooks)
         hooks->exited(hooks->arg, &h->exit);
 }
 
-void held_tell(struct held **list, const struct held_hooks *hooks)
+void deferred_events_tell(struct deferred_events **list, const struct deferred_events_hooks *hooks)
 {
-    for (struct held *h; (h = *list);) {
+    for (struct deferred_events *h; (h = *list);) {
         *list = h->next;
         if (hooks)
             tell(h, hooks);

@@ -10,19 +10,20 @@
 #include <jansson.h>
 
 struct agent_exit;
-struct held;
+struct deferred_events;
 
-struct held_hooks {
+struct deferred_events_hooks {
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
     void *arg;
 };
 
 /* To the end of *list; the texts are copied.  What there is no memory for is dropped. */
-void held_exit(struct held **list, const struct agent_exit *e);
-void held_line(struct held **list, int generation, int rank, const json_t *line);
+void deferred_events_exit(struct deferred_events **list, const struct agent_exit *e);
+void deferred_events_line(struct deferred_events **list, int generation, int rank,
+                          const json_t *line);
 
 /* Tells all of it, in order, and empties the list; hooks NULL: only that. */
-void held_tell(struct held **list, const struct held_hooks *hooks);
+void deferred_events_tell(struct deferred_events **list, const struct deferred_events_hooks *hooks);
 
 #endif

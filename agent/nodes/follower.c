@@ -50,16 +50,16 @@ static const char *string_of(const json_t *body, const char *key)
 
 static void on_end_tick(uv_timer_t *timer)
 {
-    struct member *m = timer->data;
+    struct follower *m = timer->data;
     if (ranks_living(m->ranks) > 0 && now_ms() - m->end_since_ms < END_MS)
         return;
     uv_timer_stop(&m->end);
-    m->sweeping = 0;
-    broom_sweep(m->broom, 0);
+    m->cleaning = 0;
+    cleanup_run(m->cleanup, 0);
 }
 
 /* Nothing of the attempt may be left here. */
-static void end(struct member *m, const char *why)
+static void end(struct follower *m, const char *why)
 {
     if (m->ending || m->closed)
         return;
@@ -76,15 +76,15 @@ static void on_grace_over(uv_timer_t *timer)
     end(timer->data, "the controller wants it, and the head has not said anything");
 }
 
-void member_stop(struct member *m, const char *reason, int64_t grace_ms, bool preempted)
+void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, bool preempted)
 {
     if (m->ending || m->closed)
         return;
     log_info(m->o.tag, "asked to stop: %s", reason);
     if (preempted)
-        member_say(m, CREW_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms",
-                                             (json_int_t)grace_ms));
-    if (!m->prepared || !crew_link_is_up(m->link))
+        follower_say(m, NODE_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms",
+                                               (json_int_t)grace_ms));
+    if (!m->prepared || !node_channel_is_up(m->link))
         end(m, "there is no head to wait for");
     else if (!uv_is_active((const uv_handle_t *)&m->end))
         uv_timer_start(&m->end, on_grace_over, (uint64_t)grace_ms + STOP_MORE_MS, 0);
@@ -94,14 +94,14 @@ void member_stop(struct member *m, const char *reason, int64_t grace_ms, bool pr
 
 static void on_reap(uv_timer_t *timer)
 {
-    struct member *m = timer->data;
-    broom_sweep(m->broom, m->sweeping);
+    struct follower *m = timer->data;
+    cleanup_run(m->cleanup, m->cleaning);
 }
 
 /* The end of each rank is told before "swept": after that nothing more comes of a generation. */
 static void on_swept(void *arg, bool clean, const char *left)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     if (clean && ranks_living(m->ranks) > 0) {
         uv_timer_start(&m->reap, on_reap, END_TICK_MS, 0);
         return;
@@ -113,14 +113,14 @@ static void on_swept(void *arg, bool clean, const char *left)
         m->over(m->arg);
         return;
     }
-    member_say(m, CREW_SWEPT, json_pack("{s:i, s:b, s:o}", "generation", m->sweeping, "clean",
-                                        clean, "left", member_text(left)));
+    follower_say(m, NODE_CLEANED, json_pack("{s:i, s:b, s:o}", "generation", m->cleaning, "clean",
+                                            clean, "left", follower_text(left)));
 }
 
-static void sweep(struct member *m, const json_t *body)
+static void sweep(struct follower *m, const json_t *body)
 {
-    m->sweeping = (int)int_of(body, "generation");
-    broom_sweep(m->broom, m->sweeping);
+    m->cleaning = (int)int_of(body, "generation");
+    cleanup_run(m->cleanup, m->cleaning);
 }
 
 /* --- preparing ------------------------------------------------------------------------------- */
@@ -147,24 +147,25 @@ static int find_proof(const json_t *proof, struct err *err)
 }
 
 /* Data and programs are those of the first node? */
-static int compare_files(const json_t *alike, const json_t *spec, struct err *err)
+static int compare_files(const json_t *consistency, const json_t *spec, struct err *err)
 {
-    const json_t *names = json_object_get(alike, "names");
+    const json_t *names = json_object_get(consistency, "names");
     const char *head = json_string_value(json_array_get(names, 0));
     const char *self = json_string_value(json_array_get(names, 1));
-    json_t *list = alike_list(spec);
-    int rc = alike_compare(json_object_get(alike, "list"), list, head ? head : "the first node",
-                           self ? self : "this one", err);
+    json_t *list = consistency_list(spec);
+    int rc = consistency_compare(json_object_get(consistency, "list"), list, head ? head
+                                 : "the first node",
+                                 self ? self : "this one", err);
     json_decref(list);
     return rc;
 }
 
 /* Who does not answer, as a sentence; "" where all do. */
-static void knock_at_others(const json_t *doors, char *out, size_t size)
+static void try_reach_others(const json_t *doors, char *out, size_t size)
 {
     size_t i;
     const json_t *way;
-    json_t *reached = json_array_size(doors) > 0 ? knock_at(doors) : NULL;
+    json_t *reached = json_array_size(doors) > 0 ? reachability_at(doors) : NULL;
     out[0] = '\0';
     json_array_foreach(reached, i, way)
     {
@@ -180,7 +181,7 @@ static void knock_at_others(const json_t *doors, char *out, size_t size)
 static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight, struct err *err)
 {
     char text[400];
-    knock_at_others(doors, text, sizeof(text));
+    try_reach_others(doors, text, sizeof(text));
     if (!text[0])
         return 0;
     if (json_object_get(spec, "train"))
@@ -195,7 +196,7 @@ static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight,
 }
 
 /* Everything that can refuse a launch before a process is started. */
-static int prepare(struct member *m, json_t **preflight, struct err *err)
+static int prepare(struct follower *m, json_t **preflight, struct err *err)
 {
     int rc;
     const json_t *spec = json_object_get(m->prepare, "spec");
@@ -222,15 +223,15 @@ static int prepare(struct member *m, json_t **preflight, struct err *err)
 }
 
 /* What cannot be watched is no reason not to train. */
-static void watch_gpus(struct member *m)
+static void watch_gpus(struct follower *m)
 {
     struct err err = {0};
     if (gpu_watch_start(&m->gpu_watch, m->loop, json_object_get(m->prepare, "plan"), m->o.facts,
-                        m->o.nonce, member_told_gpu, m, &err) < 0)
+                        m->o.nonce, follower_report_gpu, m, &err) < 0)
         log_warn(m->o.tag, "%s", err.text);
 }
 
-static void on_prepare(struct member *m, const json_t *body)
+static void on_prepare(struct follower *m, const json_t *body)
 {
     struct err err = {0};
     json_t *preflight = NULL;
@@ -244,15 +245,15 @@ static void on_prepare(struct member *m, const json_t *body)
         watch_gpus(m);
     if (rc < 0)
         log_error(m->o.tag, "%s", err.text);
-    json_t *answer = json_pack("{s:o}", "text", member_text(rc < 0 ? err.text : NULL));
+    json_t *answer = json_pack("{s:o}", "text", follower_text(rc < 0 ? err.text : NULL));
     if (preflight)
         json_object_set_new(answer, "preflight", preflight);
-    member_say(m, CREW_PREPARED, answer);
+    follower_say(m, NODE_PREPARED, answer);
 }
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-static int start(struct member *m, const json_t *body, int *n, struct err *err)
+static int start(struct follower *m, const json_t *body, int *n, struct err *err)
 {
     const json_t *launch = json_object_get(m->prepare, "launch");
     struct launch_env e = {
@@ -265,7 +266,7 @@ static int start(struct member *m, const json_t *body, int *n, struct err *err)
         .ckpt_dir = string_of(launch, "ckpt_dir"),
         .world_size = (int)int_of(body, "world_size"),
         .first_rank = (int)int_of(body, "first_rank"),
-        .local_world = (int)int_of(body, "ranks"),
+        .local_ranks = (int)int_of(body, "ranks"),
         .node_rank = m->node,
         .nodes = m->nodes,
         .node_ranks = string_of(body, "node_ranks"),
@@ -277,29 +278,29 @@ static int start(struct member *m, const json_t *body, int *n, struct err *err)
         .skip_step = int_of(body, "skip_step"),
         .from = (int)int_of(body, "from"),
         .snapshot_step = int_of(body, "snapshot_step"),
-        .rebuild = json_is_true(json_object_get(body, "rebuild")),
+        .rejoin = json_is_true(json_object_get(body, "rebuild")),
         .keep = json_is_true(json_object_get(body, "keep")),
         .deadline_s = int_of(body, "deadline_s"),
         .plan = json_object_get(m->prepare, "plan"),
-        .remedies = (int)int_of(body, "remedies"),
+        .fallbacks = (int)int_of(body, "remedies"),
         .secrets = json_object_get(launch, "secrets"),
     };
-    *n = e.generation ? e.local_world : 1;
+    *n = e.generation ? e.local_ranks : 1;
     if (!m->prepared || !e.name || !e.ckpt_dir)
         return err_set(err, ERR_BUG, "this node was not prepared for ranks");
-    if (e.local_world < 1 || e.local_world > MEMBER_RANKS)
-        return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_world,
-                       MEMBER_RANKS);
+    if (e.local_ranks < 1 || e.local_ranks > FOLLOWER_RANKS)
+        return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_ranks,
+                       FOLLOWER_RANKS);
     if (e.generation == 0 && !m->payload.setup_argv[0])
         return err_set(err, ERR_BUG, "this job has no setup");
     m->generation = e.generation;
-    member_forget_told(m, e.generation ? e.local_world : 0);
+    follower_forget_reported(m, e.generation ? e.local_ranks : 0);
     nccl_watch_begin(m->nccl_watch);
-    knock_close(); /* all have tried */
+    reachability_close(); /* all have tried */
     return ranks_start(m->ranks, &e, m->pids, err);
 }
 
-static void on_spawn(struct member *m, const json_t *body)
+static void on_spawn(struct follower *m, const json_t *body)
 {
     struct err err = {0};
     int n = 0;
@@ -309,26 +310,27 @@ static void on_spawn(struct member *m, const json_t *body)
         json_array_append_new(pids, json_integer(m->pids[i]));
     if (rc < 0)
         log_error(m->o.tag, "%s", err.text);
-    member_say(m, CREW_SPAWNED,
-               json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)int_of(body, "generation"),
-                         "pids", pids, "text", member_text(rc < 0 ? err.text : NULL)));
+    follower_say(m, NODE_SPAWNED,
+                 json_pack("{s:I, s:o, s:o}", "generation", (json_int_t)int_of(body, "generation"),
+                           "pids", pids, "text", follower_text(rc < 0 ? err.text : NULL)));
 }
 
-static void on_ask_kept(struct member *m, const json_t *body)
+static void on_ask_snapshots(struct follower *m, const json_t *body)
 {
-    struct keepsake_claim claims[KEEPSAKE_SETS];
+    struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
     const int n = ranks_claims(m->ranks, claims);
     json_t *sets = json_array();
     for (int i = 0; i < n; i++)
         json_array_append_new(sets, json_pack("[i, I]", claims[i].generation,
                                               (json_int_t)claims[i].step));
-    member_say(m, CREW_KEPT, json_pack("{s:I, s:o}", "generation",
-                                       (json_int_t)int_of(body, "generation"), "sets", sets));
+    follower_say(m, NODE_SNAPSHOTS, json_pack("{s:I, s:o}", "generation",
+                                              (json_int_t)int_of(body,
+                                                                 "generation"), "sets", sets));
 }
 
 /* --- the head's words --------------------------------------------------------------------------- */
 
-static void on_inspect(struct member *m, const json_t *body)
+static void on_inspect(struct follower *m, const json_t *body)
 {
     int generation = (int)int_of(body, "generation");
     int fd = open(m->inspect_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -342,36 +344,36 @@ static void on_inspect(struct member *m, const json_t *body)
 
 static void on_message(void *arg, const struct wire_row *row, const json_t *body)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     if (m->ending)
         return;
     switch ((int)row->number) {
-    case CREW_PREPARE:
+    case NODE_PREPARE:
         on_prepare(m, body);
         break;
-    case CREW_ASK_KEPT:
-        on_ask_kept(m, body);
+    case NODE_ASK_SNAPSHOTS:
+        on_ask_snapshots(m, body);
         break;
-    case CREW_SPAWN:
+    case NODE_SPAWN:
         on_spawn(m, body);
         break;
-    case CREW_CONTROL:
+    case NODE_CONTROL:
         ranks_control(m->ranks, string_of(body, "command"));
         break;
-    case CREW_SIGNAL:
+    case NODE_SIGNAL:
         ranks_signal(m->ranks, (int)int_of(body, "signo"));
         break;
-    case CREW_SWEEP:
+    case NODE_CLEANUP:
         sweep(m, body);
         break;
-    case CREW_RELAYED:
+    case NODE_DELIVER:
         if (int_of(body, "generation") == m->generation)
-            ranks_relay(m->ranks, json_object_get(body, "line"));
+            ranks_broadcast(m->ranks, json_object_get(body, "line"));
         break;
-    case CREW_INSPECT:
+    case NODE_INSPECT:
         on_inspect(m, body);
         break;
-    case CREW_BYE:
+    case NODE_SHUTDOWN:
         end(m, "the attempt is over");
         break;
     default:
@@ -382,8 +384,8 @@ static void on_message(void *arg, const struct wire_row *row, const json_t *body
 /* The other end may have forgotten what was only said: all of it is news again. */
 static void on_up(void *arg)
 {
-    struct member *m = arg;
-    member_forget_told(m, m->n_told);
+    struct follower *m = arg;
+    follower_forget_reported(m, m->n_reported);
 }
 
 static void on_lost(void *arg, const char *text)
@@ -395,70 +397,71 @@ static void on_lost(void *arg, const char *text)
 
 static void on_look(uv_timer_t *timer)
 {
-    struct member *m = timer->data;
+    struct follower *m = timer->data;
     json_t *ways = nccl_watch_look(m->nccl_watch, now_ms());
-    member_look(m);
+    follower_look(m);
     if (ways)
-        member_say(m, CREW_NCCL, json_pack("{s:i, s:o}", "generation", m->generation, "body", ways));
+        follower_say(m, NODE_NCCL,
+                     json_pack("{s:i, s:o}", "generation", m->generation, "body", ways));
 }
 
 /* --- life ------------------------------------------------------------------------------------------ */
 
-static int open_parts(struct member *m, const json_t *crew, struct err *err)
+static int open_parts(struct follower *m, const json_t *group, struct err *err)
 {
-    struct ranks_hooks ranks_hooks = member_ranks_hooks;
-    const struct crew_link_hooks link_hooks = {on_up, on_message, on_lost, m};
-    const struct crew_link_call call = {.id = {m->o.job, m->o.attempt, m->o.nonce},
-                                        .node = m->node,
-                                        .door = json_object_get(crew, "door"),
-                                        .join_ms = CREW_JOIN_MS};
+    struct ranks_hooks ranks_hooks = follower_ranks_hooks;
+    const struct node_channel_hooks link_hooks = {on_up, on_message, on_lost, m};
+    const struct node_channel_call call = {.id = {m->o.job, m->o.attempt, m->o.nonce},
+                                           .node = m->node,
+                                           .door = json_object_get(group, "door"),
+                                           .join_ms = LEADER_JOIN_MS};
     ranks_hooks.arg = m;
     if ((size_t)snprintf(m->inspect_path, sizeof(m->inspect_path), "%s/inspect.txt",
                          m->o.run_dir) >= sizeof(m->inspect_path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     if (ranks_create(&m->ranks, m->loop, &ranks_hooks, err) < 0 ||
-        broom_create(&m->broom, m->loop, m->o.nonce, on_swept, m, err) < 0 ||
-        inspector_create(&m->inspector, m->loop, member_inspected, m, err) < 0)
+        cleanup_create(&m->cleanup, m->loop, m->o.nonce, on_swept, m, err) < 0 ||
+        inspector_create(&m->inspector, m->loop, follower_inspected, m, err) < 0)
         return -1;
-    broom_set_run_dir(m->broom, m->o.run_dir);
-    return crew_link_dial(&m->link, m->loop, &call, &link_hooks, err);
+    cleanup_set_run_dir(m->cleanup, m->o.run_dir);
+    return node_channel_dial(&m->link, m->loop, &call, &link_hooks, err);
 }
 
-int member_open(struct member **out, uv_loop_t *loop, const struct member_options *o,
-                member_over_fn over, void *arg, struct err *err)
+int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
+                  follower_over_fn over, void *arg, struct err *err)
 {
-    const json_t *crew = json_object_get(o->launch, "crew");
-    struct member *m = calloc(1, sizeof(*m));
+    const json_t *group = json_object_get(o->launch, "crew");
+    struct follower *m = calloc(1, sizeof(*m));
     if (!m)
         return err_set(err, ERR_MEMORY, "no memory for the agent of another node");
     m->o = *o;
     m->loop = loop;
     m->over = over;
     m->arg = arg;
-    m->node = (int)int_of(crew, "node");
-    m->nodes = (int)int_of(crew, "nodes");
+    m->node = (int)int_of(group, "node");
+    m->nodes = (int)int_of(group, "nodes");
     uv_timer_init(loop, &m->pages);
     uv_timer_init(loop, &m->end);
     uv_timer_init(loop, &m->reap);
     m->pages.data = m->end.data = m->reap.data = m;
     *out = m;
-    if (open_parts(m, crew, err) < 0)
+    if (open_parts(m, group, err) < 0)
         return -1;
-    member_join(m); /* kept until the head is there */
+    follower_join(m); /* kept until the head is there */
     uv_timer_start(&m->pages, on_look, LOOK_MS, LOOK_MS);
     log_info(m->o.tag, "node %d of %d calls the agent of the first", m->node, m->nodes);
     return 0;
 }
 
-void member_close(struct member *m)
+void follower_close(struct follower *m)
 {
     if (!m || m->closed)
         return;
     m->closed = true;
-    crew_link_close(m->link);
+    node_channel_close(m->link);
     if (m->ranks)
         ranks_close(m->ranks);
-    broom_close(m->broom);
+    cleanup_close(m->cleanup);
     inspector_close(m->inspector);
     gpu_watch_close(m->gpu_watch);
     uv_close((uv_handle_t *)&m->pages, NULL);
@@ -466,16 +469,16 @@ void member_close(struct member *m)
     uv_close((uv_handle_t *)&m->reap, NULL);
 }
 
-void member_destroy(struct member *m)
+void follower_destroy(struct follower *m)
 {
     if (!m)
         return;
     ranks_destroy(m->ranks);
-    broom_destroy(m->broom);
+    cleanup_destroy(m->cleanup);
     inspector_destroy(m->inspector);
     nccl_watch_destroy(m->nccl_watch);
     gpu_watch_destroy(m->gpu_watch);
-    free(m->told);
+    free(m->reported);
     json_decref(m->prepare);
     free(m);
 }

@@ -20,9 +20,9 @@
 #include <uv.h>
 
 struct err;
-struct member;
+struct follower;
 
-struct member_options {
+struct follower_options {
     int64_t       job, attempt;
     const char   *nonce, *run_dir;
     const char   *train;  /* path of jobctl-train */
@@ -33,17 +33,17 @@ struct member_options {
 };
 
 /* Nothing of the attempt is left on this node; close it. */
-typedef void (*member_over_fn)(void *arg);
+typedef void (*follower_over_fn)(void *arg);
 
 /* Calls the head at once. What the options point to must outlive it. */
-int member_open(struct member **out, uv_loop_t *loop, const struct member_options *o,
-                member_over_fn over, void *arg, struct err *err);
-/* Run the loop once more before member_destroy(). NULL is fine for both. */
-void member_close(struct member *m);
-void member_destroy(struct member *m);
+int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
+                  follower_over_fn over, void *arg, struct err *err);
+/* Run the loop once more before follower_destroy(). NULL is fine for both. */
+void follower_close(struct follower *m);
+void follower_destroy(struct follower *m);
 
 /* Leave: at once where there is no head, else when the head says so or after the grace. preempted:
  * nobody of ours wants it, so the head is to hear of it. */
-void member_stop(struct member *m, const char *reason, int64_t grace_ms, bool preempted);
+void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, bool preempted);
 
 #endif

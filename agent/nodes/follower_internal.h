@@ -12,22 +12,22 @@
 #include "agent/os/payload.h"
 #include "agent/ranks/ranks.h"
 
-struct broom;
+struct cleanup;
 struct inspector;
 
-enum { MEMBER_RANKS = 4096 };
+enum { FOLLOWER_RANKS = 4096 };
 
-struct member {
-    struct member_options o;
-    uv_loop_t            *loop;
-    member_over_fn        over;
-    void                 *arg;
-    int                   node, nodes;
+struct follower {
+    struct follower_options o;
+    uv_loop_t              *loop;
+    follower_over_fn        over;
+    void                   *arg;
+    int                     node, nodes;
 
-    struct crew_link *link;
-    struct ranks     *ranks;
-    struct broom     *broom;
-    struct inspector *inspector;
+    struct node_channel *link;
+    struct ranks        *ranks;
+    struct cleanup      *cleanup;
+    struct inspector    *inspector;
     struct nccl_watch *nccl_watch; /* NULL: nothing of NCCL is to be expected */
     struct gpu_watch *gpu_watch; /* NULL: its ranks have no GPUs, or nobody tells of them */
     uv_timer_t        pages; /* a few looks a second */
@@ -39,21 +39,21 @@ struct member {
     json_t        *prepare; /* the head's PREPARE; the payload points into it */
     struct payload payload;
     bool           prepared, has_watch;
-    int            generation, sweeping;
-    int64_t        pids[MEMBER_RANKS];
-    struct page_view *told; /* [ranks]: what the head was told of each */
-    int               n_told;
+    int            generation, cleaning;
+    int64_t        pids[FOLLOWER_RANKS];
+    struct page_view *reported; /* [ranks]: what the head was told of each */
+    int               n_reported;
     char              inspect_path[4096];
 };
 
 /* follower_report.c: what the head hears. */
-extern const struct ranks_hooks member_ranks_hooks;
-void member_join(struct member *m);
-void member_say(struct member *m, enum wire_message number, json_t *body);
-json_t *member_text(const char *text); /* any bytes, or null for NULL */
-void member_look(struct member *m);    /* pages that have changed */
-void member_forget_told(struct member *m, int n); /* nothing is told of n ranks */
-void member_told_gpu(void *arg, const struct gpu_event *e);
-void member_inspected(void *arg, int generation, json_t *body);
+extern const struct ranks_hooks follower_ranks_hooks;
+void follower_join(struct follower *m);
+void follower_say(struct follower *m, enum wire_message number, json_t *body);
+json_t *follower_text(const char *text); /* any bytes, or null for NULL */
+void follower_look(struct follower *m); /* pages that have changed */
+void follower_forget_reported(struct follower *m, int n); /* nothing is told of n ranks */
+void follower_report_gpu(void *arg, const struct gpu_event *e);
+void follower_inspected(void *arg, int generation, json_t *body);
 
 #endif

@@ -13,16 +13,16 @@
  *
  * A member that was not heard of for 1.5 times the lost time is lost, for good: it has ended its
  * ranks by then, for its own limit is the lost time ($JOBCTL_NODE_LOST_S wins, for tests).  One
- * that somebody can prove to be gone is lost at once (crew_gone()).
+ * that somebody can prove to be gone is lost at once (leader_node_gone()).
  *
- *   crew_open -> [gathered] -> crew_prepare to each -> [prepared]
- *       -> crew_spawn -> [spawned] -> exited, line, ... -> crew_sweep -> [swept]
- *       -> crew_ask_kept -> [kept] -> crew_spawn of the next generation ... -> crew_bye -> crew_close -> loop -> crew_destroy
+ *   leader_open -> [gathered] -> leader_prepare to each -> [prepared]
+ *       -> leader_spawn -> [spawned] -> exited, line, ... -> leader_cleanup -> [swept]
+ *       -> leader_ask_snapshots -> [kept] -> leader_spawn of the next generation ... -> leader_shutdown -> leader_close -> loop -> leader_destroy
  *
  * One question of a kind at a time; each is answered by its hook exactly once, by all members
  * together.  A lost member's answers count as given, so that nothing waits for it: `lost` is told
  * first.  Hooks come from the loop, never from inside a call of this header.  A hook may call
- * anything here, crew_close() too.
+ * anything here, leader_close() too.
  */
 #ifndef AGENT_NODES_LEADER_H
 #define AGENT_NODES_LEADER_H
@@ -34,38 +34,38 @@
 #include <uv.h>
 
 struct agent_exit;
-struct crew;
+struct leader;
 struct err;
 struct flight_page;
 struct gpu_event;
-struct keepsake_claim;
+struct snapshot_memfds_claim;
 struct launch_env;
 
-enum { CREW_JOIN_MS = 60 * 1000, CREW_LOST_MS = 15 * 1000, CREW_NODES = 1024 };
+enum { LEADER_JOIN_MS = 60 * 1000, LEADER_LOST_MS = 15 * 1000, LEADER_NODES = 1024 };
 
 /* Everything is borrowed for the call. */
-struct crew_hooks {
-    /* All members have joined: crew_facts(), crew_name() and crew_address() know them. */
+struct leader_hooks {
+    /* All members have joined: leader_facts(), leader_name() and leader_address() know them. */
     void (*gathered)(void *arg);
     /* All have answered PREPARE. NULL: all can; else why one cannot, its name first: "gpu3: ...". */
     void (*prepared)(void *arg, const char *refusal);
     /* All have said what of earlier generations they have in memory: what all have
      * (snapshot_memfds.h). */
-    void (*kept)(void *arg, int generation, const struct keepsake_claim *common, int n);
+    void (*kept)(void *arg, int generation, const struct snapshot_memfds_claim *common, int n);
     /* All have started theirs; or `text` says why one could not, and then nothing of that generation
      * is left on any member. What ranks do or say is told only after this. */
     void (*spawned)(void *arg, int generation, const char *text);
     /* Generation 0: the setup of a member, e->rank is its node. */
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
-    /* What a rank said to all others: give it to the ranks here (ranks_relay()); the other members
-     * have it. Only of the present generation; may come before `spawned`, so start the ranks here
-     * in the same turn of the loop as crew_spawn(). */
-    void (*relay)(void *arg, const json_t *line);
+    /* What a rank said to all others: give it to the ranks here (ranks_broadcast()); the other
+     * members have it. Only of the present generation; may come before `spawned`, so start the
+     * ranks here in the same turn of the loop as leader_spawn(). */
+    void (*broadcast)(void *arg, const json_t *line);
     /* What a rank printed, for the rules of `watch:`; pieces may be missing. */
     void (*output)(void *arg, int rank, const char *bytes, size_t size);
     /* All have swept; left: who would not die, "gpu3: 123 (python3)", or "". */
-    void (*swept)(void *arg, bool clean, const char *left);
+    void (*cleaned)(void *arg, bool clean, const char *left);
     /* Native stacks of a member's ranks, or why there are none; once for each member asked. */
     void (*inspected)(void *arg, int node, const char *text);
     /* How NCCL has connected on a member, once it has: the body of an event
@@ -81,37 +81,37 @@ struct crew_hooks {
     void *arg;
 };
 
-struct crew_options {
+struct leader_options {
     int64_t       job, attempt;
     const char   *nonce;
-    int           nodes;   /* the head's own counted: at least 2, at most CREW_NODES */
+    int           nodes;   /* the head's own counted: at least 2, at most LEADER_NODES */
     const json_t *names;   /* ["gpu1","gpu2",...], of all nodes; for people */
     const char   *version; /* a member of another one is refused */
-    int           join_ms; /* how long to wait for all; 0: CREW_JOIN_MS */
-    int64_t       lost_ms; /* the lost time; 0: CREW_LOST_MS */
+    int           join_ms; /* how long to wait for all; 0: LEADER_JOIN_MS */
+    int64_t       lost_ms; /* the lost time; 0: LEADER_LOST_MS */
 };
 
 /* Listens at once. The options are copied. */
-int crew_open(struct crew **out, uv_loop_t *loop, const struct crew_options *o,
-              const struct crew_hooks *hooks, struct err *err);
-/* No hook comes any more; run the loop once more before crew_destroy(). NULL is fine for both. */
-void crew_close(struct crew *c);
-void crew_destroy(struct crew *c);
+int leader_open(struct leader **out, uv_loop_t *loop, const struct leader_options *o,
+                const struct leader_hooks *hooks, struct err *err);
+/* No hook comes any more; run the loop once more before leader_destroy(). NULL is fine for both. */
+void leader_close(struct leader *c);
+void leader_destroy(struct leader *c);
 
 /* {"addresses":["10.0.0.1",...], "port":N, "key":"64 hex"}, for the members; a new object, NULL: no
  * memory. Whoever has the key is taken for a member: it goes into no file, log, event or report. */
-json_t *crew_door(const struct crew *c);
+json_t *leader_endpoint(const struct leader *c);
 
-const json_t *crew_facts(const struct crew *c, int node); /* of a member that has joined, or NULL */
-const char *crew_name(const struct crew *c, int node);    /* of any node */
+const json_t *leader_facts(const struct leader *c, int node); /* of a member that has joined, or NULL */
+const char *leader_name(const struct leader *c, int node); /* of any node */
 /* Where the other nodes reach this one; of node 0 as its members do, so only after `gathered`. NULL:
  * not known. For MASTER_ADDR, and for struct launch_env's node_addr of the ranks here. */
-const char *crew_address(const struct crew *c, int node);
+const char *leader_address(const struct leader *c, int node);
 /* Where other members may call it to try whether they reach it (agent/doctor/reachability.h); or
  * NULL. */
-const json_t *crew_member_door(const struct crew *c, int node);
+const json_t *leader_follower_endpoint(const struct leader *c, int node);
 /* What its preflight has found (agent/doctor/doctor.h), after `prepared`; or NULL. */
-const json_t *crew_preflight(const struct crew *c, int node);
+const json_t *leader_preflight(const struct leader *c, int node);
 
 /* To one member; `prepared` comes when as many have answered as were asked. Body:
  *   {"spec":{}, "plan":{} of that node, "launch":{"name","ckpt_dir","secrets":{},"restarts",
@@ -120,12 +120,12 @@ const json_t *crew_preflight(const struct crew *c, int node);
  * that does not find it there has another directory, and says so. alike: what the head has of data and
  * programs (agent/doctor/consistency.h); a member that has other ones says so, too. doors: of other
  * members, each of which it must reach. -1: the body is too large. */
-int crew_prepare(struct crew *c, int node, const json_t *body, struct err *err);
+int leader_prepare(struct leader *c, int node, const json_t *body, struct err *err);
 
 /* Before generation `generation` is started: what could it resume from without a checkpoint? */
-void crew_ask_kept(struct crew *c, int generation);
+void leader_ask_snapshots(struct leader *c, int generation);
 
-struct crew_spawn {
+struct leader_spawn {
     int node, first_rank, ranks;
 };
 
@@ -133,33 +133,34 @@ struct crew_spawn {
  * on all nodes are used: generation, world_size, node_ranks, master_addr, master_port (not 0, unless
  * it is the setup), restarts, resume_step, skip_step, from, snapshot_step, rebuild, keep, deadline_s,
  * remedies. */
-void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_spawn *where, int n);
-int64_t crew_pid(const struct crew *c, int rank); /* after `spawned`; 0: not known */
+void leader_spawn(struct leader *c, const struct launch_env *e, const struct leader_spawn *where,
+                  int n);
+int64_t leader_pid(const struct leader *c, int rank); /* after `spawned`; 0: not known */
 
-void crew_control(struct crew *c, const char *command);   /* ranks_control() on all members */
-void crew_relay(struct crew *c, const json_t *line);      /* what a rank here says to all others */
-void crew_signal(struct crew *c, int signo);              /* ranks_signal() on all members */
-void crew_sweep(struct crew *c, int generation);          /* 0: all of the attempt */
-void crew_inspect(struct crew *c, int generation);
+void leader_control(struct leader *c, const char *command); /* ranks_control() on all members */
+void leader_broadcast(struct leader *c, const json_t *line); /* what a rank here says to all others */
+void leader_signal(struct leader *c, int signo);          /* ranks_signal() on all members */
+void leader_cleanup(struct leader *c, int generation);    /* 0: all of the attempt */
+void leader_inspect(struct leader *c, int generation);
 
 /* The newest page of a member's rank, its times moved to the clock of this machine (pid 0 in it: it
  * never attached), with the state and reading of its process (agent/os/process.h). Returns its
  * process, or 0 when that has ended. */
-int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
-                  uint64_t *io_mib);
+int64_t leader_look(const struct leader *c, int rank, struct flight_page *page, char *state,
+                    uint64_t *io_mib);
 /* Where the time of a rank went that has parted (engine/train/rejoin.h): init_ms, data_ms,
  * checkpoint_ms. */
-void crew_phases(const struct crew *c, int rank, struct agent_exit *e);
+void leader_phases(const struct leader *c, int rank, struct agent_exit *e);
 /* How long nothing was heard of a member; it says something at least once a second. */
-int crew_silent_ms(const struct crew *c, int node);
+int leader_silent_ms(const struct leader *c, int node);
 /* The last lines of its output, or "". */
-const char *crew_last_lines(const struct crew *c, int rank);
+const char *leader_last_lines(const struct leader *c, int rank);
 
 /* Nothing of the agent of that node lives, or none will come: do not wait for it. text: what follows
  * its name. */
-void crew_gone(struct crew *c, int node, const char *text);
+void leader_node_gone(struct leader *c, int node, const char *text);
 
 /* The attempt is over: the members leave. */
-void crew_bye(struct crew *c);
+void leader_shutdown(struct leader *c);
 
 #endif

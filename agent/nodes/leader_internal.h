@@ -10,68 +10,68 @@
 #include "agent/ranks/snapshot_memfds.h"
 
 /* What all members are asked, together. */
-enum crew_ask {
-    ASK_JOIN,
-    ASK_PREPARE,
-    ASK_KEPT,
-    ASK_SPAWN,
-    ASK_UNDO,    /* one could not spawn: end what the others have started */
-    ASK_SWEEP,
-    ASK_INSPECT,
-    CREW_ASKS
+enum leader_request {
+    REQUEST_JOIN,
+    REQUEST_PREPARE,
+    REQUEST_SNAPSHOTS,
+    REQUEST_SPAWN,
+    REQUEST_UNDO, /* one could not spawn: end what the others have started */
+    REQUEST_CLEANUP,
+    REQUEST_INSPECT,
+    LEADER_REQUESTS
 };
 
-enum { CREW_TEXT = 600, CREW_NAME = 80, CREW_GONE = 400 };
+enum { LEADER_TEXT = 600, LEADER_NAME = 80, LEADER_GONE = 400 };
 
 /* A member as the head sees it. */
-struct seat {
-    struct crew      *crew;
-    int               node;
-    struct crew_link *link;
-    char              name[CREW_NAME], address[SECURE_ADDRESS];
-    json_t           *facts, *preflight, *door;
-    bool              lost;
-    char              gone[CREW_GONE]; /* proven: to be told as lost; "" = no */
-    bool              owes[CREW_ASKS]; /* an answer */
-    int               first_rank, ranks; /* of the present generation */
+struct follower_state {
+    struct leader       *leader;
+    int                  node;
+    struct node_channel *link;
+    char                 name[LEADER_NAME], address[TLS_PSK_ADDRESS];
+    json_t              *facts, *preflight, *door;
+    bool                 lost;
+    char                 gone[LEADER_GONE]; /* proven: to be told as lost; "" = no */
+    bool                 owes[LEADER_REQUESTS]; /* an answer */
+    int                  first_rank, ranks; /* of the present generation */
 };
 
 /* A rank on another node. */
-struct far_rank {
+struct remote_rank {
     int64_t          add_ns; /* to its times; of the look that the page is of */
     bool             ended;
     struct page_view seen;
     json_t          *spent; /* where its time went, when it parted; or NULL */
 };
 
-struct crew {
-    uv_loop_t          *loop;
-    struct crew_hooks   hooks;
-    struct crew_options o;
-    char                nonce[128], version[64];
-    json_t             *names;
-    struct crew_door   *door;
-    uv_timer_t          later; /* answers are told from the loop ... */
-    uv_timer_cb         look;  /* ... by this */
-    bool                closed, bye, orphan; /* orphan: it was never given out */
-    struct seat        *seats; /* [nodes]; 0 is not used */
-    char                address[SECURE_ADDRESS]; /* of the head, as members use it */
+struct leader {
+    uv_loop_t              *loop;
+    struct leader_hooks     hooks;
+    struct leader_options   o;
+    char                    nonce[128], version[64];
+    json_t                 *names;
+    struct leader_listener *door;
+    uv_timer_t              later; /* answers are told from the loop ... */
+    uv_timer_cb             look;  /* ... by this */
+    bool                    closed, shutdown, abandoned; /* orphan: it was never given out */
+    struct follower_state  *followers; /* [nodes]; 0 is not used */
+    char                    address[TLS_PSK_ADDRESS]; /* of the head, as members use it */
 
-    bool asked[CREW_ASKS];
-    char text[CREW_TEXT];      /* why one could not: of PREPARE or SPAWN */
+    bool asked[LEADER_REQUESTS];
+    char text[LEADER_TEXT];    /* why one could not: of PREPARE or SPAWN */
     bool clean;                /* of SWEEP */
-    char left[CREW_TEXT];
+    char left[LEADER_TEXT];
     struct {                   /* of KEPT */
-        int                   generation; /* that is to start */
-        struct keepsake_claim common[KEEPSAKE_SETS];
-        int                   n, heard;   /* claims; members */
+        int                          generation; /* that is to start */
+        struct snapshot_memfds_claim common[SNAPSHOT_MEMFDS_SETS];
+        int                          n, heard;   /* claims; members */
     } kept;
 
-    int               generation;  /* that is being started, or runs */
-    json_t           *held;        /* [[node, number, body]...]: said before `spawned` was told */
-    int               world;
-    int64_t          *pids;        /* [world] */
-    struct far_rank **far;         /* [world]; NULL where a rank is not on a member */
+    int                  generation; /* that is being started, or runs */
+    json_t              *deferred;   /* [[node, number, body]...]: said before `spawned` was told */
+    int                  world;
+    int64_t             *pids;       /* [world] */
+    struct remote_rank **remote;     /* [world]; NULL where a rank is not on a member */
 };
 
 /*
@@ -79,20 +79,22 @@ struct crew {
  */
 
 /* leader_requests.c.  Answers are looked at from the loop, soon. */
-void crew_look_later(struct crew *c);
-void crew_begin_ask(struct crew *c, enum crew_ask ask);
-void crew_answered(struct seat *s, enum crew_ask ask);
-bool crew_is_answered(const struct crew *c, int ask);
+void leader_look_later(struct leader *c);
+void leader_begin_request(struct leader *c, enum leader_request ask);
+void leader_answered(struct follower_state *s, enum leader_request ask);
+bool leader_is_answered(const struct leader *c, int ask);
 /* To one, or to all that are not lost; asked, they owe an answer. All take the body. */
-int crew_tell(struct seat *s, enum wire_message number, json_t *body, struct err *err);
-void crew_tell_all(struct crew *c, enum wire_message number, json_t *body);
-void crew_ask_all(struct crew *c, enum crew_ask ask, enum wire_message number, json_t *body);
+int leader_send(struct follower_state *s, enum wire_message number, json_t *body, struct err *err);
+void leader_send_all(struct leader *c, enum wire_message number, json_t *body);
+void leader_request_all(struct leader *c, enum leader_request ask, enum wire_message number,
+                        json_t *body);
 /* It is lost, because of what follows its name; told at once. */
-void crew_give_up(struct seat *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void leader_lose(struct follower_state *s, const char *fmt,
+                 ...) __attribute__((format(printf, 2, 3)));
 
 /* leader_replies.c: a message of a member. */
-void crew_hear(struct seat *s, enum wire_message number, const json_t *body);
+void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body);
 /* What was held until now, in its order. */
-void crew_hear_held(struct crew *c);
+void leader_receive_deferred(struct leader *c);
 
 #endif

@@ -13,40 +13,40 @@
 #include "agent/wire/tls_psk.h"
 #include "engine/contract/err.h"
 
-enum { VISITORS = 64, PATIENCE_MS = SECURE_SHAKE_MS };
+enum { VISITORS = 64, PATIENCE_MS = TLS_PSK_SHAKE_MS };
 
 /* Somebody who knows the key and has not yet said who it is. */
 struct visitor {
-    struct crew_door    *door;
-    struct secure       *stream; /* NULL: nobody */
-    struct frame_reader *reader;
-    uint64_t             since_ms;
+    struct leader_listener *door;
+    struct tls_psk         *stream; /* NULL: nobody */
+    struct frame_reader    *reader;
+    uint64_t                since_ms;
 };
 
-struct crew_door {
-    uv_loop_t     *loop;
-    crew_door_fn   called;
-    void          *arg;
-    struct door   *door;
-    uv_timer_t     patience;
-    bool           closing;
-    char           key_text[2 * SECURE_KEY + 1];
-    unsigned char  key[SECURE_KEY];
-    struct visitor visitors[VISITORS];
+struct leader_listener {
+    uv_loop_t           *loop;
+    leader_listener_fn   called;
+    void                *arg;
+    struct tls_listener *door;
+    uv_timer_t           wait_timer;
+    bool                 closing;
+    char                 key_text[2 * TLS_PSK_KEY + 1];
+    unsigned char        key[TLS_PSK_KEY];
+    struct visitor       visitors[VISITORS];
 };
 
-static bool find_key(void *arg, const char *name, unsigned char key[SECURE_KEY])
+static bool find_key(void *arg, const char *name, unsigned char key[TLS_PSK_KEY])
 {
-    const struct crew_door *d = arg;
-    if (strcmp(name, CREW_DOOR_NAME) != 0)
+    const struct leader_listener *d = arg;
+    if (strcmp(name, LEADER_LISTENER_NAME) != 0)
         return false;
-    memcpy(key, d->key, SECURE_KEY);
+    memcpy(key, d->key, TLS_PSK_KEY);
     return true;
 }
 
 static void send_away(struct visitor *v)
 {
-    secure_close(v->stream);
+    tls_psk_close(v->stream);
     frame_reader_destroy(v->reader);
     v->stream = NULL;
     v->reader = NULL;
@@ -55,14 +55,14 @@ static void send_away(struct visitor *v)
 /* Why, in its own language; then it is sent away. */
 static void refuse(struct visitor *v, const char *text)
 {
-    char address[SECURE_ADDRESS];
+    char address[TLS_PSK_ADDRESS];
     size_t size;
     json_t *body = json_pack("{s:s}", "text", text);
-    void *frame = body ? frame_make(CREW_REFUSED, body, &size, NULL) : NULL;
+    void *frame = body ? frame_make(NODE_REFUSED, body, &size, NULL) : NULL;
     log_warn(NULL, "refused an agent at %s: %s",
-             secure_address(v->stream, true, address) ? address : "an unknown address", text);
+             tls_psk_address(v->stream, true, address) ? address : "an unknown address", text);
     if (frame)
-        secure_write(v->stream, frame, size);
+        tls_psk_write(v->stream, frame, size);
     free(frame);
     json_decref(body);
     send_away(v);
@@ -71,9 +71,9 @@ static void refuse(struct visitor *v, const char *text)
 static void on_ended(void *arg, const char *text)
 {
     struct visitor *v = arg;
-    char address[SECURE_ADDRESS];
+    char address[TLS_PSK_ADDRESS];
     log_warn(NULL, "somebody at %s was not let in: %s",
-             secure_address(v->stream, true, address) ? address : "an unknown address", text);
+             tls_psk_address(v->stream, true, address) ? address : "an unknown address", text);
     send_away(v);
 }
 
@@ -86,7 +86,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     int used = frame_read(v->reader, bytes, size, &row, &body, &err);
     if (used >= 0 && !body)
         return;
-    if (used < 0 || row->number != CREW_CALL || (size_t)used != size) {
+    if (used < 0 || row->number != NODE_CONNECT || (size_t)used != size) {
         on_ended(v, used < 0 ? err.text : "it did not wait to be let in");
     } else {
         const char *text = v->door->called(v->door->arg, v->stream, v->reader, body);
@@ -101,36 +101,37 @@ static void on_data(void *arg, const char *bytes, size_t size)
 }
 
 /* It speaks first. */
-static void on_came(void *arg, struct secure *s)
+static void on_came(void *arg, struct tls_psk *s)
 {
-    struct crew_door *d = arg;
+    struct leader_listener *d = arg;
     struct visitor *v = NULL;
     struct err err = {0};
     for (int i = 0; i < VISITORS && !v; i++)
         if (!d->visitors[i].stream)
             v = &d->visitors[i];
-    if (!v || frame_reader_create(&v->reader, TO_HEAD, &err) < 0) {
+    if (!v || frame_reader_create(&v->reader, TO_LEADER, &err) < 0) {
         log_warn(NULL, "%s", v ? err.text : "too many agents call at once");
-        secure_close(s);
+        tls_psk_close(s);
         return;
     }
     v->door = d;
     v->stream = s;
     v->since_ms = uv_now(d->loop);
-    secure_set_hooks(s, &(struct secure_hooks){.data = on_data, .ended = on_ended, .arg = v});
+    tls_psk_set_hooks(s, &(struct tls_psk_hooks){.data = on_data, .ended = on_ended, .arg = v});
 }
 
 static void on_patience(uv_timer_t *timer)
 {
-    struct crew_door *d = timer->data;
+    struct leader_listener *d = timer->data;
     for (int i = 0; i < VISITORS; i++)
         if (d->visitors[i].stream && uv_now(d->loop) - d->visitors[i].since_ms > PATIENCE_MS)
             on_ended(&d->visitors[i], "it did not say who it is");
 }
 
-json_t *crew_door_say(const struct crew_door *d)
+json_t *leader_listener_say(const struct leader_listener *d)
 {
-    return json_pack("{s:o, s:i, s:s}", "addresses", door_addresses(), "port", door_port(d->door),
+    return json_pack("{s:o, s:i, s:s}", "addresses", tls_listener_addresses(), "port",
+                     tls_listener_port(d->door),
                      "key", d->key_text);
 }
 
@@ -141,35 +142,36 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-void crew_door_close(struct crew_door *d)
+void leader_listener_close(struct leader_listener *d)
 {
     if (!d || d->closing)
         return;
     d->closing = true;
-    door_close(d->door);
+    tls_listener_close(d->door);
     for (int i = 0; i < VISITORS; i++)
         send_away(&d->visitors[i]);
-    uv_close((uv_handle_t *)&d->patience, on_closed);
+    uv_close((uv_handle_t *)&d->wait_timer, on_closed);
 }
 
-int crew_door_open(struct crew_door **out, uv_loop_t *loop, crew_door_fn called, void *arg,
-                   struct err *err)
+int leader_listener_open(struct leader_listener **out, uv_loop_t *loop, leader_listener_fn called,
+                         void *arg,
+                         struct err *err)
 {
-    struct crew_door *d = calloc(1, sizeof(*d));
+    struct leader_listener *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "no memory for a door");
-    *d = (struct crew_door){.loop = loop, .called = called, .arg = arg};
-    uv_timer_init(loop, &d->patience);
-    d->patience.data = d;
-    const struct door_hooks hooks = {.key = find_key, .came = on_came, .arg = d};
-    int rc = secure_key_draw(d->key_text) < 0 || secure_key_parse(d->key, d->key_text) < 0
+    *d = (struct leader_listener){.loop = loop, .called = called, .arg = arg};
+    uv_timer_init(loop, &d->wait_timer);
+    d->wait_timer.data = d;
+    const struct tls_listener_hooks hooks = {.key = find_key, .came = on_came, .arg = d};
+    int rc = tls_psk_key_draw(d->key_text) < 0 || tls_psk_key_parse(d->key, d->key_text) < 0
                  ? err_set(err, ERR_SYSTEM, "no random numbers for a key")
-                 : door_open(&d->door, loop, &hooks, err);
+                 : tls_listener_open(&d->door, loop, &hooks, err);
     if (rc < 0) {
-        crew_door_close(d);
+        leader_listener_close(d);
         return -1;
     }
-    uv_timer_start(&d->patience, on_patience, 1000, 1000);
+    uv_timer_start(&d->wait_timer, on_patience, 1000, 1000);
     *out = d;
     return 0;
 }

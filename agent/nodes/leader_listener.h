@@ -10,22 +10,23 @@
 #include <jansson.h>
 #include <uv.h>
 
-#define CREW_DOOR_NAME "crew" /* by which its key is known */
+#define LEADER_LISTENER_NAME "crew" /* by which its key is known */
 
-struct crew_door;
+struct leader_listener;
 struct err;
 struct frame_reader;
-struct secure;
+struct tls_psk;
 
 /* NULL: both are the hook's now; else why not, which the caller is told before it is sent away. */
-typedef const char *(*crew_door_fn)(void *arg, struct secure *s, struct frame_reader *reader,
-                                    const json_t *call);
+typedef const char *(*leader_listener_fn)(void *arg, struct tls_psk *s, struct frame_reader *reader,
+                                          const json_t *call);
 
-int crew_door_open(struct crew_door **out, uv_loop_t *loop, crew_door_fn called, void *arg,
-                   struct err *err);
-void crew_door_close(struct crew_door *d); /* frees itself; NULL is fine */
+int leader_listener_open(struct leader_listener **out, uv_loop_t *loop, leader_listener_fn called,
+                         void *arg,
+                         struct err *err);
+void leader_listener_close(struct leader_listener *d); /* frees itself; NULL is fine */
 
 /* {"addresses", "port", "key"}, see leader.h; a new object or NULL. */
-json_t *crew_door_say(const struct crew_door *d);
+json_t *leader_listener_say(const struct leader_listener *d);
 
 #endif

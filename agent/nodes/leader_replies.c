@@ -25,13 +25,13 @@ static char *text_of(const json_t *body, const char *key)
     return json_is_string(v) ? log_feed_bytes(v, &size) : NULL;
 }
 
-static bool is_present(const struct seat *s, const json_t *body)
+static bool is_present(const struct follower_state *s, const json_t *body)
 {
-    return int_of(body, "generation") == s->crew->generation;
+    return int_of(body, "generation") == s->leader->generation;
 }
 
 /* The rank of a message, or -1: it is none of this member's. */
-static int rank_of(const struct seat *s, const json_t *body)
+static int rank_of(const struct follower_state *s, const json_t *body)
 {
     int64_t rank = int_of(body, "rank");
     return rank >= s->first_rank && rank < s->first_rank + s->ranks ? (int)rank : -1;
@@ -39,53 +39,53 @@ static int rank_of(const struct seat *s, const json_t *body)
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-static void hear_join(struct seat *s, const json_t *body)
+static void hear_join(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
-    char here[SECURE_ADDRESS];
+    struct leader *c = s->leader;
+    char here[TLS_PSK_ADDRESS];
     const char *version = json_string_value(json_object_get(body, "version"));
     if (strcmp(version, c->version) != 0) {
-        crew_give_up(s, "runs jobctl-agent %.40s, the first node %.40s: all nodes need the same one",
-                     version, c->version);
+        leader_lose(s, "runs jobctl-agent %.40s, the first node %.40s: all nodes need the same one",
+                    version, c->version);
         return;
     }
     json_decref(s->facts);
     s->facts = json_incref(json_object_get(body, "facts"));
     json_decref(s->door);
     s->door = json_incref(json_object_get(body, "door"));
-    if (!crew_link_address(s->link, true, s->address))
+    if (!node_channel_address(s->link, true, s->address))
         snprintf(s->address, sizeof(s->address), "%.45s",
                  json_string_value(json_object_get(body, "address")));
     /* Not every member may be on a machine of its own; those that are know the better address. */
     if ((!c->address[0] || strncmp(c->address, "127.", 4) == 0) &&
-        crew_link_address(s->link, false, here))
+        node_channel_address(s->link, false, here))
         memcpy(c->address, here, sizeof(here));
-    crew_answered(s, ASK_JOIN);
+    leader_answered(s, REQUEST_JOIN);
 }
 
-static void note_refusal(struct seat *s, const json_t *body)
+static void note_refusal(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     char *text = text_of(body, "text");
     if (text && !c->text[0])
         snprintf(c->text, sizeof(c->text), "%s: %s", s->name, text);
     free(text);
 }
 
-static void hear_prepared(struct seat *s, const json_t *body)
+static void hear_prepared(struct follower_state *s, const json_t *body)
 {
     json_decref(s->preflight);
     s->preflight = json_incref(json_object_get(body, "preflight"));
     note_refusal(s, body);
-    crew_answered(s, ASK_PREPARE);
+    leader_answered(s, REQUEST_PREPARE);
 }
 
-static void hear_spawned(struct seat *s, const json_t *body)
+static void hear_spawned(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     size_t i;
     const json_t *pid;
-    if (!is_present(s, body) || !s->owes[ASK_SPAWN])
+    if (!is_present(s, body) || !s->owes[REQUEST_SPAWN])
         return;
     json_array_foreach(json_object_get(body, "pids"), i, pid)
     {
@@ -93,86 +93,87 @@ static void hear_spawned(struct seat *s, const json_t *body)
         if (c->generation == 0 || i >= (size_t)s->ranks)
             break;
         c->pids[rank] = json_integer_value(pid);
-        if (!c->far[rank]->ended && c->far[rank]->seen.pid == 0)
-            c->far[rank]->seen.pid = c->pids[rank];
+        if (!c->remote[rank]->ended && c->remote[rank]->seen.pid == 0)
+            c->remote[rank]->seen.pid = c->pids[rank];
     }
     note_refusal(s, body);
-    crew_answered(s, ASK_SPAWN);
+    leader_answered(s, REQUEST_SPAWN);
 }
 
-static void hear_swept(struct seat *s, const json_t *body)
+static void receive_cleaned(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     char *left = text_of(body, "left");
-    if (s->owes[ASK_SWEEP] && !json_is_true(json_object_get(body, "clean"))) {
+    if (s->owes[REQUEST_CLEANUP] && !json_is_true(json_object_get(body, "clean"))) {
         size_t n = strlen(c->left);
         c->clean = false;
         snprintf(c->left + n, sizeof(c->left) - n, "%s%s: %s", n ? "; " : "", s->name,
                  left ? left : "?");
     }
     free(left);
-    crew_answered(s, s->owes[ASK_UNDO] ? ASK_UNDO : ASK_SWEEP);
+    leader_answered(s, s->owes[REQUEST_UNDO] ? REQUEST_UNDO : REQUEST_CLEANUP);
 }
 
-static int read_claims(struct keepsake_claim out[KEEPSAKE_SETS], const json_t *sets)
+static int read_claims(struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS], const json_t *sets)
 {
     size_t i;
     const json_t *set;
     int n = 0;
     json_array_foreach(sets, i, set)
     {
-        if (n < KEEPSAKE_SETS)
-            out[n++] = (struct keepsake_claim){(int)json_integer_value(json_array_get(set, 0)),
-                                               json_integer_value(json_array_get(set, 1))};
+        if (n < SNAPSHOT_MEMFDS_SETS)
+            out[n++] = (struct snapshot_memfds_claim){(int)json_integer_value(json_array_get(set,
+                                                                                             0)),
+                                                      json_integer_value(json_array_get(set, 1))};
     }
     return n;
 }
 
-static void hear_kept(struct seat *s, const json_t *body)
+static void receive_snapshots(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
-    struct keepsake_claim claims[KEEPSAKE_SETS];
-    if (!s->owes[ASK_KEPT] || int_of(body, "generation") != c->kept.generation)
+    struct leader *c = s->leader;
+    struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
+    if (!s->owes[REQUEST_SNAPSHOTS] || int_of(body, "generation") != c->kept.generation)
         return;
     const int n = read_claims(claims, json_object_get(body, "sets"));
     if (c->kept.heard++ == 0) {
         memcpy(c->kept.common, claims, (size_t)n * sizeof(*claims));
         c->kept.n = n;
     } else {
-        c->kept.n = keepsake_common(c->kept.common, c->kept.n, claims, n);
+        c->kept.n = snapshot_memfds_common(c->kept.common, c->kept.n, claims, n);
     }
-    crew_answered(s, ASK_KEPT);
+    leader_answered(s, REQUEST_SNAPSHOTS);
 }
 
-static void hear_inspected(struct seat *s, const json_t *body)
+static void hear_inspected(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     char *text = text_of(body, "text");
-    if (s->owes[ASK_INSPECT]) {
-        crew_answered(s, ASK_INSPECT);
+    if (s->owes[REQUEST_INSPECT]) {
+        leader_answered(s, REQUEST_INSPECT);
         c->hooks.inspected(c->hooks.arg, s->node, text ? text : "");
     }
     free(text);
 }
 
-static void hear_nccl(const struct seat *s, const json_t *body)
+static void hear_nccl(const struct follower_state *s, const json_t *body)
 {
-    const struct crew *c = s->crew;
+    const struct leader *c = s->leader;
     if (is_present(s, body) && c->hooks.nccl)
         c->hooks.nccl(c->hooks.arg, s->node, json_object_get(body, "body"));
 }
 
 /* --- of ranks -------------------------------------------------------------------------------- */
 
-static void hear_exited(struct seat *s, const json_t *body)
+static void hear_exited(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     int rank = c->generation ? rank_of(s, body) : s->node;
     if (rank < 0)
         return;
     if (c->generation) {
-        c->far[rank]->ended = true;
-        c->far[rank]->seen.pid = 0;
+        c->remote[rank]->ended = true;
+        c->remote[rank]->seen.pid = 0;
     }
     char *last_lines = text_of(body, "last_lines"), *kernel = text_of(body, "kernel");
     const struct agent_exit e = {
@@ -195,9 +196,9 @@ static void hear_exited(struct seat *s, const json_t *body)
     free(kernel);
 }
 
-static void hear_output(struct seat *s, const json_t *body)
+static void hear_output(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     size_t size;
     int rank = rank_of(s, body);
     char *bytes = rank < 0 ? NULL : log_feed_bytes(json_object_get(body, "data"), &size);
@@ -206,75 +207,75 @@ static void hear_output(struct seat *s, const json_t *body)
     free(bytes);
 }
 
-static void hear_line(struct crew *c, int rank, const json_t *body)
+static void hear_line(struct leader *c, int rank, const json_t *body)
 {
     json_t *spent = json_object_get(body, "spent");
     if (spent) {
-        json_decref(c->far[rank]->spent);
-        c->far[rank]->spent = json_incref(spent);
+        json_decref(c->remote[rank]->spent);
+        c->remote[rank]->spent = json_incref(spent);
     }
     c->hooks.line(c->hooks.arg, c->generation, rank, json_object_get(body, "line"));
 }
 
-static void hear_rank(struct seat *s, enum wire_message number, const json_t *body)
+static void hear_rank(struct follower_state *s, enum wire_message number, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     int rank = rank_of(s, body);
-    if (number == CREW_EXITED)
+    if (number == NODE_EXITED)
         hear_exited(s, body);
-    else if (number == CREW_OUTPUT)
+    else if (number == NODE_OUTPUT)
         hear_output(s, body);
     else if (rank >= 0)
         hear_line(c, rank, body);
 }
 
 /* Nobody hears of a rank before the generation is told to have begun. */
-static void hold_or_hear(struct seat *s, enum wire_message number, const json_t *body)
+static void defer_or_receive(struct follower_state *s, enum wire_message number, const json_t *body)
 {
-    struct crew *c = s->crew;
-    if (number != CREW_OUTPUT && !is_present(s, body))
+    struct leader *c = s->leader;
+    if (number != NODE_OUTPUT && !is_present(s, body))
         return;
-    if (c->asked[ASK_UNDO])
+    if (c->asked[REQUEST_UNDO])
         return; /* it has never begun */
-    if (c->asked[ASK_SPAWN])
-        json_array_append_new(c->held, json_pack("[i, i, O]", s->node, (int)number, body));
+    if (c->asked[REQUEST_SPAWN])
+        json_array_append_new(c->deferred, json_pack("[i, i, O]", s->node, (int)number, body));
     else
         hear_rank(s, number, body);
 }
 
-void crew_hear_held(struct crew *c)
+void leader_receive_deferred(struct leader *c)
 {
-    json_t *held = c->held, *entry;
+    json_t *deferred = c->deferred, *entry;
     size_t i;
-    c->held = json_array();
-    json_array_foreach(held, i, entry)
+    c->deferred = json_array();
+    json_array_foreach(deferred, i, entry)
     {
-        struct seat *s = &c->seats[json_integer_value(json_array_get(entry, 0))];
+        struct follower_state *s = &c->followers[json_integer_value(json_array_get(entry, 0))];
         if (!c->closed)
             hear_rank(s, (enum wire_message)json_integer_value(json_array_get(entry, 1)),
                       json_array_get(entry, 2));
     }
-    json_decref(held);
+    json_decref(deferred);
 }
 
-static void hear_relay(struct seat *from, const json_t *body)
+static void hear_relay(struct follower_state *from, const json_t *body)
 {
-    struct crew *c = from->crew;
+    struct leader *c = from->leader;
     json_t *line = json_object_get(body, "line");
     if (!is_present(from, body))
         return;
     for (int i = 1; i < c->o.nodes; i++)
-        if (&c->seats[i] != from)
-            crew_tell(&c->seats[i], CREW_RELAYED,
-                      json_pack("{s:i, s:O}", "generation", c->generation, "line", line), NULL);
-    c->hooks.relay(c->hooks.arg, line);
+        if (&c->followers[i] != from)
+            leader_send(&c->followers[i], NODE_DELIVER,
+                        json_pack("{s:i, s:O}", "generation", c->generation, "line", line), NULL);
+    c->hooks.broadcast(c->hooks.arg, line);
 }
 
 /* The clock is looked up when the page has changed, not when it is looked at: a page that stands
  * still must look so. */
-static void hear_pages(struct seat *s, const json_t *body)
+static void receive_pages(struct follower_state *s, const json_t *body)
 {
-    struct crew *c = s->crew;
+    struct leader *c = s->leader;
     struct err err = {0};
     size_t i;
     const json_t *row;
@@ -285,28 +286,28 @@ static void hear_pages(struct seat *s, const json_t *body)
         int rank = page_feed_rank(row);
         if (rank < s->first_rank || rank >= s->first_rank + s->ranks)
             continue;
-        struct far_rank *f = c->far[rank];
+        struct remote_rank *f = c->remote[rank];
         if (page_feed_take(&f->seen, row, &err) < 0)
             log_warn(NULL, "%s, rank %d: %s", s->name, rank, err.text);
         if (f->ended)
             f->seen.pid = 0;
         if (json_array_size(json_object_get(row, "blocks")) > 0)
-            crew_link_clock(s->link, &f->add_ns);
+            node_channel_clock(s->link, &f->add_ns);
     }
 }
 
 /* --- of its machine -------------------------------------------------------------------------- */
 
-static void hear_notice(struct seat *s, const json_t *body)
+static void hear_notice(struct follower_state *s, const json_t *body)
 {
     char reason[200];
     const int64_t grace_ms = int_of(body, "grace_ms");
     snprintf(reason, sizeof(reason), "%s", json_string_value(json_object_get(body, "reason")));
     err_make_printable(reason);
-    s->crew->hooks.notice(s->crew->hooks.arg, s->node, reason, grace_ms > 0 ? grace_ms : 0);
+    s->leader->hooks.notice(s->leader->hooks.arg, s->node, reason, grace_ms > 0 ? grace_ms : 0);
 }
 
-static void hear_gpu(struct seat *s, const json_t *body)
+static void hear_gpu(struct follower_state *s, const json_t *body)
 {
     char text[240], line[160];
     const int rank = rank_of(s, body);
@@ -315,8 +316,8 @@ static void hear_gpu(struct seat *s, const json_t *body)
     err_make_printable(text);
     err_make_printable(line);
     if (rank >= 0)
-        s->crew->hooks.gpu(s->crew->hooks.arg, s->node,
-                           &(struct gpu_event){
+        s->leader->hooks.gpu(s->leader->hooks.arg, s->node,
+                             &(struct gpu_event){
                                .uuid = json_string_value(json_object_get(body, "gpu")),
                                .rank = rank,
                                .xid = (int)int_of(body, "xid"),
@@ -325,45 +326,45 @@ static void hear_gpu(struct seat *s, const json_t *body)
                                .line = line});
 }
 
-void crew_hear(struct seat *s, enum wire_message number, const json_t *body)
+void leader_receive(struct follower_state *s, enum wire_message number, const json_t *body)
 {
     switch ((int)number) {
-    case CREW_JOIN:
+    case NODE_JOIN:
         hear_join(s, body);
         break;
-    case CREW_PREPARED:
+    case NODE_PREPARED:
         hear_prepared(s, body);
         break;
-    case CREW_KEPT:
-        hear_kept(s, body);
+    case NODE_SNAPSHOTS:
+        receive_snapshots(s, body);
         break;
-    case CREW_SPAWNED:
+    case NODE_SPAWNED:
         hear_spawned(s, body);
         break;
-    case CREW_SWEPT:
-        hear_swept(s, body);
+    case NODE_CLEANED:
+        receive_cleaned(s, body);
         break;
-    case CREW_NCCL:
+    case NODE_NCCL:
         hear_nccl(s, body);
         break;
-    case CREW_INSPECTED:
+    case NODE_INSPECTED:
         hear_inspected(s, body);
         break;
-    case CREW_EXITED:
-    case CREW_LINE:
-    case CREW_OUTPUT:
-        hold_or_hear(s, number, body);
+    case NODE_EXITED:
+    case NODE_LINE:
+    case NODE_OUTPUT:
+        defer_or_receive(s, number, body);
         break;
-    case CREW_RELAY:
+    case NODE_BROADCAST:
         hear_relay(s, body);
         break;
-    case CREW_PAGES:
-        hear_pages(s, body);
+    case NODE_PAGES:
+        receive_pages(s, body);
         break;
-    case CREW_NOTICE:
+    case NODE_NOTICE:
         hear_notice(s, body);
         break;
-    case CREW_GPU:
+    case NODE_GPU:
         hear_gpu(s, body);
         break;
     default:

@@ -24,28 +24,28 @@ enum {
 };
 
 /* A frame that has not been acknowledged. */
-struct kept {
-    struct kept *next;
-    int64_t      seq;
-    void        *frame;
-    size_t       size;
+struct unacked {
+    struct unacked *next;
+    int64_t         seq;
+    void           *frame;
+    size_t          size;
 };
 
-struct crew_link {
-    uv_loop_t             *loop;
-    struct crew_link_hooks hooks;
-    uv_timer_t             tick, again;
-    int                    handles;
-    bool                   closing, lost;
-    bool                   head;       /* which end this is */
-    bool                   met;        /* they have spoken once */
-    bool                   up;         /* CALL and TAKEN were exchanged on this connection */
-    struct secure         *stream;     /* or NULL */
-    struct frame_reader   *reader;
+struct node_channel {
+    uv_loop_t                *loop;
+    struct node_channel_hooks hooks;
+    uv_timer_t                tick, again;
+    int                       handles;
+    bool                      closing, lost;
+    bool                      head;    /* which end this is */
+    bool                      met;     /* they have spoken once */
+    bool                      up;      /* CALL and TAKEN were exchanged on this connection */
+    struct tls_psk           *stream;  /* or NULL */
+    struct frame_reader      *reader;
 
-    struct kept *first, *last;
-    size_t       kept_bytes;
-    int64_t      sent, received, told; /* told: what the last pulse acknowledged */
+    struct unacked *first, *last;
+    size_t          kept_bytes;
+    int64_t         sent, received, told; /* told: what the last pulse acknowledged */
 
     uint64_t ticked_ms;
     double   silent_ms, limit_ms, quiet_ms; /* quiet: of this connection */
@@ -59,22 +59,22 @@ struct crew_link {
     bool    clocked;
 
     /* the member's */
-    struct crew_link_call   call;
-    char                    nonce[128], life[LIFE];
-    struct door_way         way;
-    int                     at; /* of its addresses */
-    int                     again_ms;
+    struct node_channel_call     call;
+    char                         nonce[128], life[LIFE];
+    struct tls_listener_endpoint way;
+    int                          at; /* of its addresses */
+    int                          again_ms;
     /* the head's */
     char their_life[LIFE];
 };
 
-static void dial(struct crew_link *l);
+static void dial(struct node_channel *l);
 
 /* --- ends of connections -------------------------------------------------------------------- */
 
-static void hang_up(struct crew_link *l)
+static void hang_up(struct node_channel *l)
 {
-    secure_close(l->stream);
+    tls_psk_close(l->stream);
     frame_reader_destroy(l->reader);
     l->stream = NULL;
     l->reader = NULL;
@@ -88,8 +88,9 @@ static void on_again(uv_timer_t *timer)
 }
 
 /* The connection is no more: the member calls again, the head waits. */
-static void break_off(struct crew_link *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void break_off(struct crew_link *l, const char *fmt, ...)
+static void break_off(struct node_channel *l, const char *fmt,
+                      ...) __attribute__((format(printf, 2, 3)));
+static void break_off(struct node_channel *l, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -106,8 +107,9 @@ static void break_off(struct crew_link *l, const char *fmt, ...)
     uv_timer_start(&l->again, on_again, (uint64_t)l->again_ms, 0);
 }
 
-static void lose(struct crew_link *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void lose(struct crew_link *l, const char *fmt, ...)
+static void lose(struct node_channel *l, const char *fmt,
+                 ...) __attribute__((format(printf, 2, 3)));
+static void lose(struct node_channel *l, const char *fmt, ...)
 {
     char text[300];
     va_list ap;
@@ -136,16 +138,16 @@ static void *make_frame(enum wire_message number, json_t *body, size_t *size, st
     return frame;
 }
 
-static bool put(struct crew_link *l, const void *frame, size_t size)
+static bool put(struct node_channel *l, const void *frame, size_t size)
 {
-    if (!l->stream || secure_write(l->stream, frame, size) < 0)
+    if (!l->stream || tls_psk_write(l->stream, frame, size) < 0)
         return false;
     l->unsaid = 0;
     return true;
 }
 
 /* A word of the link itself. */
-static bool tell(struct crew_link *l, enum wire_message number, json_t *body)
+static bool tell(struct node_channel *l, enum wire_message number, json_t *body)
 {
     size_t size;
     void *frame = make_frame(number, body, &size, NULL);
@@ -154,19 +156,20 @@ static bool tell(struct crew_link *l, enum wire_message number, json_t *body)
     return said;
 }
 
-static void pulse(struct crew_link *l)
+static void keepalive(struct node_channel *l)
 {
     const int64_t now = (int64_t)uv_hrtime();
     l->told = l->received;
-    tell(l, l->head ? CREW_HEAD_PULSE : CREW_PULSE,
+    tell(l, l->head ? NODE_LEADER_KEEPALIVE : NODE_KEEPALIVE,
          json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)l->received, "at_ns",
                    (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "held_ns",
                    (json_int_t)(l->heard_at_ns ? now - l->heard_ns : 0)));
 }
 
-int crew_link_send(struct crew_link *l, enum wire_message number, json_t *body, struct err *err)
+int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body,
+                      struct err *err)
 {
-    struct kept *k = calloc(1, sizeof(*k));
+    struct unacked *k = calloc(1, sizeof(*k));
     if (!k || !body || json_object_set_new(body, "seq", json_integer(l->sent + 1)) < 0) {
         free(k);
         json_decref(body);
@@ -186,19 +189,19 @@ int crew_link_send(struct crew_link *l, enum wire_message number, json_t *body, 
     return 0;
 }
 
-bool crew_link_say(struct crew_link *l, enum wire_message number, json_t *body)
+bool node_channel_say(struct node_channel *l, enum wire_message number, json_t *body)
 {
-    if (!l->up || secure_queued(l->stream) > SAID_QUEUE) {
+    if (!l->up || tls_psk_queued(l->stream) > SAID_QUEUE) {
         json_decref(body);
         return false;
     }
     return tell(l, number, body);
 }
 
-static void forget_kept(struct crew_link *l, int64_t upto)
+static void forget_unacked(struct node_channel *l, int64_t upto)
 {
     while (l->first && l->first->seq <= upto) {
-        struct kept *k = l->first;
+        struct unacked *k = l->first;
         l->first = k->next;
         if (!l->first)
             l->last = NULL;
@@ -209,17 +212,17 @@ static void forget_kept(struct crew_link *l, int64_t upto)
 }
 
 /* Both know what the other has: the rest goes out again. */
-static void begin(struct crew_link *l, int64_t they_have)
+static void begin(struct node_channel *l, int64_t they_have)
 {
-    forget_kept(l, they_have);
+    forget_unacked(l, they_have);
     l->up = l->met = true;
     l->silent_ms = 0;
     l->limit_ms = l->head ? l->lost_ms * LINK_HEAD_SHARE : l->lost_ms;
     l->best_ns = 0;
     l->again_ms = AGAIN_MIN_MS;
-    for (const struct kept *k = l->first; k; k = k->next)
+    for (const struct unacked *k = l->first; k; k = k->next)
         put(l, k->frame, k->size);
-    pulse(l);
+    keepalive(l);
     l->hooks.up(l->hooks.arg);
 }
 
@@ -230,13 +233,13 @@ static int64_t int_of(const json_t *body, const char *key)
     return json_integer_value(json_object_get(body, key));
 }
 
-static bool can_have(const struct crew_link *l, int64_t received)
+static bool can_have(const struct node_channel *l, int64_t received)
 {
     return received >= (l->first ? l->first->seq - 1 : l->sent) && received <= l->sent;
 }
 
 /* Whoever answers quickest knows best; what was known long ago counts less and less. */
-static void take_clock(struct crew_link *l, const json_t *body)
+static void take_clock(struct node_channel *l, const json_t *body)
 {
     const int64_t now = (int64_t)uv_hrtime(), echo = int_of(body, "echo_ns");
     l->heard_at_ns = int_of(body, "at_ns");
@@ -253,26 +256,27 @@ static void take_clock(struct crew_link *l, const json_t *body)
     l->clocked = true;
 }
 
-static void take_pulse(struct crew_link *l, const json_t *body)
+static void receive_keepalive(struct node_channel *l, const json_t *body)
 {
     int64_t ack = int_of(body, "ack");
     if (ack > l->sent) {
         break_off(l, "it acknowledged what was never sent");
         return;
     }
-    forget_kept(l, ack);
+    forget_unacked(l, ack);
     take_clock(l, body);
 }
 
 /* On a connection that is not up yet, towards the head. */
-static void take_answer(struct crew_link *l, const struct wire_row *row, const json_t *body)
+static void take_answer(struct node_channel *l, const struct wire_row *row, const json_t *body)
 {
-    if (row->number == CREW_REFUSED) {
+    if (row->number == NODE_REFUSED) {
         lose(l, "has refused this node: %.200s", json_string_value(json_object_get(body, "text")));
         return;
     }
     int64_t received = int_of(body, "received"), lost_ms = int_of(body, "lost_ms");
-    if (row->number != CREW_TAKEN || !can_have(l, received) || lost_ms < 1 || lost_ms > INT32_MAX) {
+    if (row->number != NODE_ACCEPTED || !can_have(l, received) || lost_ms < 1 ||
+        lost_ms > INT32_MAX) {
         break_off(l, "its answer makes no sense");
         return;
     }
@@ -280,11 +284,11 @@ static void take_answer(struct crew_link *l, const struct wire_row *row, const j
     begin(l, received);
 }
 
-static void take_message(struct crew_link *l, const struct wire_row *row, const json_t *body)
+static void take_message(struct node_channel *l, const struct wire_row *row, const json_t *body)
 {
     const json_t *seq = json_object_get(body, "seq");
-    if (row->number == CREW_PULSE || row->number == CREW_HEAD_PULSE) {
-        take_pulse(l, body);
+    if (row->number == NODE_KEEPALIVE || row->number == NODE_LEADER_KEEPALIVE) {
+        receive_keepalive(l, body);
         return;
     }
     if (seq) {
@@ -302,8 +306,8 @@ static void take_message(struct crew_link *l, const struct wire_row *row, const 
 
 static void on_data(void *arg, const char *bytes, size_t size)
 {
-    struct crew_link *l = arg;
-    const struct secure *stream = l->stream;
+    struct node_channel *l = arg;
+    const struct tls_psk *stream = l->stream;
     for (size_t at = 0; at < size && !l->closing && l->stream == stream && stream;) {
         const struct wire_row *row;
         json_t *body;
@@ -333,7 +337,7 @@ static void on_ended(void *arg, const char *text)
 /* --- time ----------------------------------------------------------------------------------- */
 
 /* A quarter of what there is: several tries before it is too late. */
-static double redial_ms(const struct crew_link *l)
+static double redial_ms(const struct node_channel *l)
 {
     double ms = l->limit_ms / 4;
     return ms < REDIAL_MIN_MS ? REDIAL_MIN_MS : ms > REDIAL_MAX_MS ? REDIAL_MAX_MS : ms;
@@ -341,7 +345,7 @@ static double redial_ms(const struct crew_link *l)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct crew_link *l = timer->data;
+    struct node_channel *l = timer->data;
     uint64_t now = uv_hrtime() / 1000000;
     double took = (double)(now - l->ticked_ms);
     took = took < 2 * TICK_MS ? took : 2 * TICK_MS; /* we stood still ourselves */
@@ -360,16 +364,16 @@ static void on_tick(uv_timer_t *timer)
     if (l->stream && !l->head && l->quiet_ms >= redial_ms(l))
         break_off(l, "nothing comes over the connection");
     else if (l->up && (l->received != l->told || ++l->unsaid >= PULSE_TICKS))
-        pulse(l);
+        keepalive(l);
 }
 
 /* --- dialling ------------------------------------------------------------------------------- */
 
 static void on_ready(void *arg)
 {
-    struct crew_link *l = arg;
+    struct node_channel *l = arg;
     const struct wire_id *id = &l->call.id;
-    if (!tell(l, CREW_CALL,
+    if (!tell(l, NODE_CONNECT,
               json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
                         (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "life",
                         l->life, "received", (json_int_t)l->received)))
@@ -378,37 +382,40 @@ static void on_ready(void *arg)
 
 static void on_dial_ended(void *arg, const char *text)
 {
-    struct crew_link *l = arg;
-    char address[SECURE_ADDRESS];
+    struct node_channel *l = arg;
+    char address[TLS_PSK_ADDRESS];
     if (l->up)
         break_off(l, "%s", text);
     else
-        break_off(l, "%s port %d: %s", door_way_text(&l->way, l->at, address), l->way.port, text);
+        break_off(l, "%s port %d: %s", tls_listener_endpoint_text(&l->way, l->at, address),
+                  l->way.port, text);
 }
 
-static void dial(struct crew_link *l)
+static void dial(struct node_channel *l)
 {
     struct err err = {0};
-    struct secure_hooks hooks = {
+    struct tls_psk_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_dial_ended, .arg = l};
     if (l->closing || l->lost)
         return;
     l->quiet_ms = 0;
-    if (frame_reader_create(&l->reader, TO_MEMBER, &err) < 0 ||
-        secure_dial(&l->stream, l->loop, door_way_address(&l->way, l->at), CREW_DOOR_NAME,
-                    l->way.key, &hooks, &err) < 0)
+    if (frame_reader_create(&l->reader, TO_FOLLOWER, &err) < 0 ||
+        tls_psk_dial(&l->stream, l->loop, tls_listener_endpoint_address(&l->way, l->at),
+                     LEADER_LISTENER_NAME,
+                     l->way.key, &hooks, &err) < 0)
         on_dial_ended(l, err.text);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static struct crew_link *make(uv_loop_t *loop, const struct crew_link_hooks *hooks, int join_ms)
+static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hooks *hooks,
+                                 int join_ms)
 {
-    struct crew_link *l = calloc(1, sizeof(*l));
+    struct node_channel *l = calloc(1, sizeof(*l));
     if (!l)
         return NULL;
-    *l = (struct crew_link){.loop = loop, .hooks = *hooks, .limit_ms = join_ms, .handles = 2,
-                            .again_ms = AGAIN_MIN_MS, .ticked_ms = uv_hrtime() / 1000000};
+    *l = (struct node_channel){.loop = loop, .hooks = *hooks, .limit_ms = join_ms, .handles = 2,
+                               .again_ms = AGAIN_MIN_MS, .ticked_ms = uv_hrtime() / 1000000};
     uv_timer_init(loop, &l->tick);
     uv_timer_init(loop, &l->again);
     l->tick.data = l->again.data = l;
@@ -416,20 +423,21 @@ static struct crew_link *make(uv_loop_t *loop, const struct crew_link_hooks *hoo
     return l;
 }
 
-int crew_link_dial(struct crew_link **out, uv_loop_t *loop, const struct crew_link_call *call,
-                   const struct crew_link_hooks *hooks, struct err *err)
+int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
+                      const struct node_channel_call *call,
+                      const struct node_channel_hooks *hooks, struct err *err)
 {
     uint64_t life;
-    struct crew_link *l = make(loop, hooks, call->join_ms);
+    struct node_channel *l = make(loop, hooks, call->join_ms);
     if (!l)
         return err_set(err, ERR_MEMORY, "no memory for a link to the first node");
     l->call = *call;
     snprintf(l->nonce, sizeof(l->nonce), "%s", call->id.nonce);
     l->call.id.nonce = l->nonce;
     l->call.door = NULL; /* the caller's */
-    if (door_way_read(&l->way, call->door, err) < 0 ||
+    if (tls_listener_endpoint_read(&l->way, call->door, err) < 0 ||
         uv_random(NULL, NULL, &life, sizeof(life), 0, NULL) < 0) {
-        crew_link_close(l);
+        node_channel_close(l);
         return err && err->code != ERR_NONE
                    ? err_prefix(err, "what was said of the first node's door: ")
                    : err_set(err, ERR_SYSTEM, "no random numbers");
@@ -440,10 +448,10 @@ int crew_link_dial(struct crew_link **out, uv_loop_t *loop, const struct crew_li
     return 0;
 }
 
-int crew_link_await(struct crew_link **out, uv_loop_t *loop, int join_ms, int lost_ms,
-                    const struct crew_link_hooks *hooks, struct err *err)
+int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, int lost_ms,
+                       const struct node_channel_hooks *hooks, struct err *err)
 {
-    struct crew_link *l = make(loop, hooks, join_ms);
+    struct node_channel *l = make(loop, hooks, join_ms);
     if (!l)
         return err_set(err, ERR_MEMORY, "no memory for a link to another node");
     l->head = true;
@@ -452,12 +460,13 @@ int crew_link_await(struct crew_link **out, uv_loop_t *loop, int join_ms, int lo
     return 0;
 }
 
-const char *crew_link_take(struct crew_link *l, struct secure *s, struct frame_reader *reader,
-                           const json_t *call)
+const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
+                              struct frame_reader *reader,
+                              const json_t *call)
 {
     const char *life = json_string_value(json_object_get(call, "life"));
     int64_t received = int_of(call, "received");
-    struct secure_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
+    struct tls_psk_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
     if (l->lost || l->closing)
         return "the attempt goes on without it";
     if (strlen(life) >= LIFE || (l->met && strcmp(life, l->their_life) != 0))
@@ -468,9 +477,10 @@ const char *crew_link_take(struct crew_link *l, struct secure *s, struct frame_r
     snprintf(l->their_life, sizeof(l->their_life), "%s", life);
     l->stream = s;
     l->reader = reader;
-    secure_set_hooks(s, &hooks);
-    if (tell(l, CREW_TAKEN, json_pack("{s:I, s:i}", "received", (json_int_t)l->received, "lost_ms",
-                                      l->lost_ms)))
+    tls_psk_set_hooks(s, &hooks);
+    if (tell(l, NODE_ACCEPTED,
+             json_pack("{s:I, s:i}", "received", (json_int_t)l->received, "lost_ms",
+                                         l->lost_ms)))
         begin(l, received);
     else
         break_off(l, "it cannot be sent to");
@@ -479,14 +489,14 @@ const char *crew_link_take(struct crew_link *l, struct secure *s, struct frame_r
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct crew_link *l = handle->data;
+    struct node_channel *l = handle->data;
     if (--l->handles > 0)
         return;
-    forget_kept(l, INT64_MAX);
+    forget_unacked(l, INT64_MAX);
     free(l);
 }
 
-void crew_link_close(struct crew_link *l)
+void node_channel_close(struct node_channel *l)
 {
     if (!l || l->closing)
         return;
@@ -496,23 +506,23 @@ void crew_link_close(struct crew_link *l)
     uv_close((uv_handle_t *)&l->again, on_closed);
 }
 
-bool crew_link_is_up(const struct crew_link *l)
+bool node_channel_is_up(const struct node_channel *l)
 {
     return l->up;
 }
 
-int crew_link_silent_ms(const struct crew_link *l)
+int node_channel_silent_ms(const struct node_channel *l)
 {
     return (int)l->silent_ms;
 }
 
-bool crew_link_clock(const struct crew_link *l, int64_t *add_ns)
+bool node_channel_clock(const struct node_channel *l, int64_t *add_ns)
 {
     *add_ns = l->add_ns;
     return l->clocked;
 }
 
-bool crew_link_address(const struct crew_link *l, bool other, char out[SECURE_ADDRESS])
+bool node_channel_address(const struct node_channel *l, bool other, char out[TLS_PSK_ADDRESS])
 {
-    return l->stream && secure_address(l->stream, other, out);
+    return l->stream && tls_psk_address(l->stream, other, out);
 }

@@ -19,51 +19,51 @@ enum { SILENT_MS = 2500 };
 
 static void on_exited(void *arg, const struct agent_exit *e)
 {
-    struct world *w = arg;
-    if (w->crew)
-        world_nodes_exited(w, e);
+    struct rank_set *w = arg;
+    if (w->leader)
+        rank_set_nodes_exited(w, e);
     else
         w->hooks.exited(w->hooks.arg, e);
 }
 
 static void on_line(void *arg, int generation, int rank, const json_t *line)
 {
-    struct world *w = arg;
+    struct rank_set *w = arg;
     if (w->starting == generation)
-        held_line(&w->held, generation, rank, line);
+        deferred_events_line(&w->deferred, generation, rank, line);
     else
         w->hooks.line(w->hooks.arg, generation, rank, line);
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
 {
-    struct world *w = arg;
+    struct rank_set *w = arg;
     w->hooks.output(w->hooks.arg, rank, bytes, size);
 }
 
 static void on_relay(void *arg, int generation, const json_t *line)
 {
-    struct world *w = arg;
+    struct rank_set *w = arg;
     (void)generation;
-    if (w->crew)
-        crew_relay(w->crew, line);
+    if (w->leader)
+        leader_broadcast(w->leader, line);
 }
 
-static void on_swept_here(void *arg, bool clean, const char *left)
+static void on_cleaned_here(void *arg, bool clean, const char *left)
 {
-    struct world *w = arg;
-    if (w->crew)
-        world_nodes_swept(w, crew_name(w->crew, 0), clean, left);
+    struct rank_set *w = arg;
+    if (w->leader)
+        rank_set_nodes_cleaned(w, leader_name(w->leader, 0), clean, left);
     else
-        w->hooks.swept(w->hooks.arg, clean, left);
+        w->hooks.cleaned(w->hooks.arg, clean, left);
 }
 
 /* --- life ---------------------------------------------------------------------------------- */
 
-int world_create(struct world **out, uv_loop_t *loop, const char *nonce,
-                 const struct world_hooks *hooks, struct err *err)
+int rank_set_create(struct rank_set **out, uv_loop_t *loop, const char *nonce,
+                    const struct rank_set_hooks *hooks, struct err *err)
 {
-    struct world *w = calloc(1, sizeof(*w));
+    struct rank_set *w = calloc(1, sizeof(*w));
     if (!w)
         return err_set(err, ERR_MEMORY, "no memory for the ranks");
     w->hooks = *hooks;
@@ -73,39 +73,40 @@ int world_create(struct world **out, uv_loop_t *loop, const char *nonce,
                      &(struct ranks_hooks){.exited = on_exited,
                                            .line = on_line,
                                            .output = on_output,
-                                           .relay = on_relay,
+                                           .broadcast = on_relay,
                                            .arg = w},
                      err) < 0 ||
-        broom_create(&w->broom, loop, nonce, on_swept_here, w, err) < 0) {
-        world_destroy(w); /* the process ends: its loop never runs */
+        cleanup_create(&w->cleanup, loop, nonce, on_cleaned_here, w, err) < 0) {
+        rank_set_destroy(w); /* the process ends: its loop never runs */
         return -1;
     }
     *out = w;
     return 0;
 }
 
-void world_close(struct world *w)
+void rank_set_close(struct rank_set *w)
 {
     if (!w)
         return;
     ranks_close(w->ranks);
-    broom_close(w->broom);
-    crew_close(w->crew);
+    cleanup_close(w->cleanup);
+    leader_close(w->leader);
 }
 
-void world_destroy(struct world *w)
+void rank_set_destroy(struct rank_set *w)
 {
     if (!w)
         return;
     ranks_destroy(w->ranks);
-    broom_destroy(w->broom);
-    crew_destroy(w->crew);
-    world_nodes_destroy(w);
+    cleanup_destroy(w->cleanup);
+    leader_destroy(w->leader);
+    rank_set_nodes_destroy(w);
     free(w->pids);
     free(w);
 }
 
-int world_prepare(struct world *w, const struct ranks_job *job, const json_t *plan, struct err *err)
+int rank_set_prepare(struct rank_set *w, const struct ranks_job *job, const json_t *plan,
+                     struct err *err)
 {
     const int np = (int)json_integer_value(json_object_get(plan, "np"));
     w->pids = calloc((size_t)(np > 0 ? np : 1), sizeof(*w->pids));
@@ -114,98 +115,99 @@ int world_prepare(struct world *w, const struct ranks_job *job, const json_t *pl
     w->np = np;
     ranks_set_job(w->ranks, job);
     w->keeps = job->snapshots;
-    return w->crew ? world_nodes_prepare(w, plan, err) : 0;
+    return w->leader ? rank_set_nodes_prepare(w, plan, err) : 0;
 }
 
-struct crew *world_crew(const struct world *w)
+struct leader *rank_set_leader(const struct rank_set *w)
 {
-    return w->crew;
+    return w->leader;
 }
 
 /* --- doing --------------------------------------------------------------------------------- */
 
-void world_start(struct world *w, struct launch_env *e)
+void rank_set_start(struct rank_set *w, struct launch_env *e)
 {
     struct err err = {0};
     e->world_size = w->np;
-    if (w->crew) {
-        world_nodes_start(w, e);
+    if (w->leader) {
+        rank_set_nodes_start(w, e);
         return;
     }
-    struct keepsake_claim claims[KEEPSAKE_SETS];
+    struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
     launch_env_recall(e, claims, ranks_claims(w->ranks, claims));
     int rc = ranks_start(w->ranks, e, w->pids, &err);
-    w->hooks.started(w->hooks.arg, &(struct world_started){.generation = e->generation,
-                                                           .pids = w->pids,
-                                                           .snapshot_step = e->snapshot_step,
-                                                           .text = rc < 0 ? err.text : NULL});
+    w->hooks.started(w->hooks.arg, &(struct rank_set_started){.generation = e->generation,
+                                                              .pids = w->pids,
+                                                              .snapshot_step = e->snapshot_step,
+                                                              .text = rc < 0 ? err.text : NULL});
 }
 
-void world_control(struct world *w, const char *command)
+void rank_set_control(struct rank_set *w, const char *command)
 {
     ranks_control(w->ranks, command);
-    if (w->crew)
-        crew_control(w->crew, command);
+    if (w->leader)
+        leader_control(w->leader, command);
 }
 
-void world_signal(struct world *w, int signo)
+void rank_set_signal(struct rank_set *w, int signo)
 {
     ranks_signal(w->ranks, signo);
-    if (w->crew)
-        crew_signal(w->crew, signo);
+    if (w->leader)
+        leader_signal(w->leader, signo);
 }
 
-void world_sweep(struct world *w, int generation)
+void rank_set_cleanup(struct rank_set *w, int generation)
 {
-    w->sweeps = w->nodes ? 2 : 1; /* before all have come the others have nothing */
+    w->cleanups = w->nodes ? 2 : 1; /* before all have come the others have nothing */
     w->clean = true;
     w->left[0] = '\0';
     w->starting = -1;
     w->asking = false;
-    held_tell(&w->held, NULL);
+    deferred_events_tell(&w->deferred, NULL);
     if (w->nodes)
-        crew_sweep(w->crew, generation);
-    broom_sweep(w->broom, generation);
+        leader_cleanup(w->leader, generation);
+    cleanup_run(w->cleanup, generation);
 }
 
-void world_dismiss(struct world *w)
+void rank_set_dismiss(struct rank_set *w)
 {
-    if (w->crew)
-        crew_bye(w->crew);
+    if (w->leader)
+        leader_shutdown(w->leader);
 }
 
 /* --- looking ------------------------------------------------------------------------------- */
 
-int world_ranks(const struct world *w)
+int rank_set_ranks(const struct rank_set *w)
 {
     return w->np;
 }
 
-bool world_is_here(const struct world *w, int rank)
+bool rank_set_is_here(const struct rank_set *w, int rank)
 {
     return !w->nodes || (rank >= 0 && rank < w->np && w->node_of[rank] == 0);
 }
 
-const char *world_where(const struct world *w, int rank)
+const char *rank_set_where(const struct rank_set *w, int rank)
 {
-    return w->nodes && rank >= 0 && rank < w->np ? crew_name(w->crew, w->node_of[rank]) : "";
+    return w->nodes && rank >= 0 && rank < w->np ? leader_name(w->leader, w->node_of[rank]) : "";
 }
 
 /* While nothing comes from its node it may well be at work: as if a debugger held it. */
-static int64_t look_far(const struct world *w, int rank, struct flight_page *page, char *state,
-                        uint64_t *io_mib)
+static int64_t look_remote(const struct rank_set *w, int rank, struct flight_page *page,
+                           char *state,
+                           uint64_t *io_mib)
 {
-    int64_t pid = crew_look(w->crew, rank, page, state, io_mib);
-    if (state && crew_silent_ms(w->crew, w->node_of[rank]) > SILENT_MS)
+    int64_t pid = leader_look(w->leader, rank, page, state, io_mib);
+    if (state && leader_silent_ms(w->leader, w->node_of[rank]) > SILENT_MS)
         *state = 't';
     return pid;
 }
 
-int64_t world_look(const struct world *w, int rank, struct flight_page *page, char *state,
-                   uint64_t *io_mib)
+int64_t rank_set_look(const struct rank_set *w, int rank, struct flight_page *page, char *state,
+                      uint64_t *io_mib)
 {
-    if (!world_is_here(w, rank))
-        return look_far(w, rank, page, state, io_mib);
+    if (!rank_set_is_here(w, rank))
+        return look_remote(w, rank, page, state, io_mib);
     int64_t pid = ranks_look(w->ranks, rank, page);
     /* A command's page is written by a child of its shell. */
     int64_t worker = page->pid ? (int64_t)page->pid : pid;
@@ -216,41 +218,41 @@ int64_t world_look(const struct world *w, int rank, struct flight_page *page, ch
     return pid;
 }
 
-int64_t *world_workers(const struct world *w, int first, int *n)
+int64_t *rank_set_workers(const struct rank_set *w, int first, int *n)
 {
     int64_t *pids = ranks_workers(w->ranks, first);
     *n = pids ? ranks_count(w->ranks) : 0;
     return pids;
 }
 
-int world_inspect(struct world *w, int generation)
+int rank_set_inspect(struct rank_set *w, int generation)
 {
     if (!w->nodes)
         return 0;
-    crew_inspect(w->crew, generation);
+    leader_inspect(w->leader, generation);
     int n = 0;
     for (int k = 1; k < w->n; k++)
         n += !w->nodes[k].lost;
     return n;
 }
 
-void world_phases(const struct world *w, int rank, struct agent_exit *e)
+void rank_set_phases(const struct rank_set *w, int rank, struct agent_exit *e)
 {
-    if (world_is_here(w, rank))
+    if (rank_set_is_here(w, rank))
         ranks_phases(w->ranks, rank, e);
     else
-        crew_phases(w->crew, rank, e);
+        leader_phases(w->leader, rank, e);
 }
 
-const char *world_last_lines(const struct world *w, int rank)
+const char *rank_set_last_lines(const struct rank_set *w, int rank)
 {
-    return world_is_here(w, rank) ? ranks_last_lines(w->ranks, rank)
-                                  : crew_last_lines(w->crew, rank);
+    return rank_set_is_here(w, rank) ? ranks_last_lines(w->ranks, rank)
+                                  : leader_last_lines(w->leader, rank);
 }
 
-const char *world_phase(const struct world *w, int rank)
+const char *rank_set_phase(const struct rank_set *w, int rank)
 {
     static struct flight_page page; /* 16 KiB; one thread */
-    world_look(w, rank, &page, NULL, NULL);
+    rank_set_look(w, rank, &page, NULL, NULL);
     return page.pid ? flight_phase_name(flight_phase_of(&page)) : NULL;
 }

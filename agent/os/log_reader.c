@@ -19,11 +19,11 @@
 
 enum { TRIES = 4 };
 
-int64_t captured_base(const char *path)
+int64_t log_reader_base(const char *path)
 {
     char name[PATH_MAX];
     long long base = 0;
-    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURED_BASE, path) >= sizeof(name))
+    if ((size_t)snprintf(name, sizeof(name), "%s" LOG_READER_BASE, path) >= sizeof(name))
         return 0;
     FILE *f = fopen(name, "re");
     if (f && (fscanf(f, "%lld", &base) != 1 || base < 0))
@@ -45,7 +45,7 @@ static int open_sized(const char *path, int64_t *size)
 }
 
 /* Up to the limit, from `at` on. */
-static int fill(struct captured *c, int fd, int64_t at, size_t limit)
+static int fill(struct log_reader *c, int fd, int64_t at, size_t limit)
 {
     while (fd >= 0 && c->got < limit) {
         ssize_t n = pread(fd, c->data + c->got, limit - c->got, at);
@@ -61,7 +61,7 @@ static int fill(struct captured *c, int fd, int64_t at, size_t limit)
     return 0;
 }
 
-static int read_both(struct captured *c, int64_t base, int older, int64_t older_size, int newer,
+static int read_both(struct log_reader *c, int64_t base, int older, int64_t older_size, int newer,
                      size_t limit)
 {
     int64_t first = base - older_size;
@@ -75,7 +75,7 @@ static int read_both(struct captured *c, int64_t base, int older, int64_t older_
     return at < base ? 0 : fill(c, newer, at - base, limit);
 }
 
-static int read_once(struct captured *c, const char *path, const char *older_path, int64_t base,
+static int read_once(struct log_reader *c, const char *path, const char *older_path, int64_t base,
                      size_t limit)
 {
     int64_t newer_size, older_size = 0;
@@ -94,23 +94,23 @@ static int read_once(struct captured *c, const char *path, const char *older_pat
     return rc;
 }
 
-int captured_read(struct captured *c, const char *path, size_t limit, struct err *err)
+int log_reader_read(struct log_reader *c, const char *path, size_t limit, struct err *err)
 {
     char older[PATH_MAX];
     const int64_t wanted = c->offset;
     c->data = malloc(limit ? limit : 1);
     if (!c->data)
         return err_set(err, ERR_MEMORY, "out of memory for a part of %s", path);
-    if ((size_t)snprintf(older, sizeof(older), "%s" CAPTURED_OLDER, path) >= sizeof(older))
+    if ((size_t)snprintf(older, sizeof(older), "%s" LOG_READER_OLDER, path) >= sizeof(older))
         return err_set(err, ERR_USAGE, "the path is too long: %s", path);
     for (int i = 0; i < TRIES; i++) {
-        int64_t base = captured_base(path);
+        int64_t base = log_reader_base(path);
         c->offset = wanted;
         c->size = -1;
         c->got = 0;
         if (read_once(c, path, older, base, limit) < 0)
             return err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
-        if (captured_base(path) == base)
+        if (log_reader_base(path) == base)
             break;
     }
     if (c->offset < 0)

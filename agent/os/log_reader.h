@@ -13,10 +13,10 @@
 struct err;
 
 /* Beside the file NAME: what was written before it, and how many bytes that were. */
-#define CAPTURED_OLDER ".1"
-#define CAPTURED_BASE  ".base"
+#define LOG_READER_OLDER ".1"
+#define LOG_READER_BASE ".base"
 
-struct captured {
+struct log_reader {
     int64_t offset; /* in: -N = the last N bytes; out: where `data` begins */
     int64_t size;   /* out: of all that was written; -1: nothing yet */
     char   *data;   /* out: the caller frees it; NULL when there is nothing */
@@ -24,9 +24,9 @@ struct captured {
 };
 
 /* At most `limit` bytes. No file is not a failure. */
-int captured_read(struct captured *c, const char *path, size_t limit, struct err *err);
+int log_reader_read(struct log_reader *c, const char *path, size_t limit, struct err *err);
 
 /* How many bytes were written before the file `path` was begun. */
-int64_t captured_base(const char *path);
+int64_t log_reader_base(const char *path);
 
 #endif

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 /* Both outputs until they end, or the patience does; -1 then. */
-static int read_both(const int fd[ASK_OUTPUTS], struct buf out[ASK_OUTPUTS], int patience_ms)
+static int read_both(const int fd[ASK_OUTPUTS], struct buf out[ASK_OUTPUTS], int wait_ms)
 {
     struct pollfd p[ASK_OUTPUTS] = {{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}};
     char piece[4096];
     for (int open = ASK_OUTPUTS; open > 0;) {
-        int rc = poll(p, ASK_OUTPUTS, patience_ms);
+        int rc = poll(p, ASK_OUTPUTS, wait_ms);
         if (rc == 0 || (rc < 0 && errno != EINTR))
             return -1;
         for (int i = 0; i < ASK_OUTPUTS; i++) {
@@ -32,8 +32,8 @@ static int read_both(const int fd[ASK_OUTPUTS], struct buf out[ASK_OUTPUTS], int
     return 0;
 }
 
-int ask_program_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
-                     int patience_ms)
+int subprocess_run_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
+                        int wait_ms)
 {
     int pipes[ASK_OUTPUTS][2], status = 0;
     if (pipe2(pipes[0], O_CLOEXEC) < 0)
@@ -54,7 +54,7 @@ int ask_program_with(char *const argv[], char *const env[], struct buf out[ASK_O
     }
     for (int i = 0; i < ASK_OUTPUTS; i++)
         close(pipes[i][1]);
-    int rc = pid < 0 ? -1 : read_both((int[]){pipes[0][0], pipes[1][0]}, out, patience_ms);
+    int rc = pid < 0 ? -1 : read_both((int[]){pipes[0][0], pipes[1][0]}, out, wait_ms);
     if (pid > 0 && rc < 0)
         kill(pid, SIGKILL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -64,12 +64,12 @@ int ask_program_with(char *const argv[], char *const env[], struct buf out[ASK_O
     return rc == 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms)
+int subprocess_run(char *const argv[], struct buf out[ASK_OUTPUTS], int wait_ms)
 {
-    return ask_program_with(argv, (char *[]){NULL}, out, patience_ms);
+    return subprocess_run_with(argv, (char *[]){NULL}, out, wait_ms);
 }
 
-const char *ask_text(const struct buf *b)
+const char *subprocess_text(const struct buf *b)
 {
     return b->data ? b->data : "";
 }

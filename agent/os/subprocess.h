@@ -8,14 +8,14 @@
 enum ask_output { ASK_STDOUT, ASK_STDERR, ASK_OUTPUTS };
 
 /* argv[0] is a path. `out` gets both outputs, which the caller frees. Its exit code; -1: it did not
- * end by itself, or was silent for patience_ms and has been killed. */
-int ask_program(char *const argv[], struct buf out[ASK_OUTPUTS], int patience_ms);
+ * end by itself, or was silent for wait_ms and has been killed. */
+int subprocess_run(char *const argv[], struct buf out[ASK_OUTPUTS], int wait_ms);
 
 /* The same with "NAME=VALUE" of more, NULL at the end, in its environment. */
-int ask_program_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
-                     int patience_ms);
+int subprocess_run_with(char *const argv[], char *const env[], struct buf out[ASK_OUTPUTS],
+                        int wait_ms);
 
 /* "" where nothing was said. */
-const char *ask_text(const struct buf *b);
+const char *subprocess_text(const struct buf *b);
 
 #endif

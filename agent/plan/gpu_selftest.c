@@ -24,7 +24,7 @@ static int pair_ms(void)
     return ms > 0 ? ms : PAIR_MS;
 }
 
-int peers_limit_ms(void)
+int gpu_selftest_limit_ms(void)
 {
     return 8 * pair_ms();
 }
@@ -75,8 +75,8 @@ static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *
     char *argv[] = {(char *)(uintptr_t)train, (char[]){"peers"}, (char[]){"--gpus"}, gpus, NULL};
     snprintf(gpus, sizeof(gpus), "%.90s,%.90s", plan_text(a, "uuid"), plan_text(b, "uuid"));
     int64_t began = now_ms();
-    int code = ask_program(argv, out, pair_ms());
-    json_t *said = code == 0 ? json_loads(ask_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
+    int code = subprocess_run(argv, out, pair_ms());
+    json_t *said = code == 0 ? json_loads(subprocess_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
     bool direct = plan_true(said, "direct"), hangs = code < 0 && now_ms() - began >= pair_ms();
     const char *copy = hangs    ? "hangs"
                        : !direct ? NULL
@@ -92,7 +92,7 @@ static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *
     return code == 0 || hangs;
 }
 
-int peers_try(json_t *facts, const json_t *plan, const char *train, int budget_ms)
+int gpu_selftest_try(json_t *facts, const json_t *plan, const char *train, int budget_ms)
 {
     size_t i;
     json_t *pair;
@@ -125,7 +125,7 @@ static bool is_ours(const char *name)
 }
 
 /* The plan's environment, and a remedy (NULL: none) beside it; free_env(). */
-static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *remedy)
+static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *fallback)
 {
     static const char *const lists[] = {"env", "user_env"};
     int n = 0;
@@ -138,8 +138,8 @@ static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *reme
                 asprintf(&env[n], "%s=%s", plan_text(row, "name"), plan_text(row, "value")) > 0)
                 n++;
         }
-    if (remedy && asprintf(&env[n], "%s=%s", plan_text(remedy, "name"),
-                           plan_text(remedy, "value")) > 0)
+    if (fallback && asprintf(&env[n], "%s=%s", plan_text(fallback, "name"),
+                             plan_text(fallback, "value")) > 0)
         n++;
     env[n] = NULL;
 }
@@ -151,7 +151,7 @@ static void free_env(char *env[ENV_MOST])
 }
 
 /* "ok" and so on, or NULL: nothing can be tried here. */
-static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, const json_t *remedy,
+static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, const json_t *fallback,
                        const char *train)
 {
     char gpus[200], ms[16], *env[ENV_MOST];
@@ -160,10 +160,10 @@ static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, con
                     (char[]){"--deadline-ms"}, ms, NULL};
     snprintf(gpus, sizeof(gpus), "%.90s,%.90s", plan_text(a, "uuid"), plan_text(b, "uuid"));
     snprintf(ms, sizeof(ms), "%d", pair_ms());
-    make_env(env, plan, remedy);
-    int code = ask_program_with(argv, env, out, pair_ms() + START_MS);
+    make_env(env, plan, fallback);
+    int code = subprocess_run_with(argv, env, out, pair_ms() + START_MS);
     free_env(env);
-    json_t *said = code == 0 ? json_loads(ask_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
+    json_t *said = code == 0 ? json_loads(subprocess_text(&out[ASK_STDOUT]), 0, NULL) : NULL;
     json_t *outcome = json_object_get(said, "outcome");
     json_t *found = json_is_string(outcome) ? json_incref(outcome) : NULL;
     json_decref(said);
@@ -182,16 +182,16 @@ static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, cons
                             const char *train)
 {
     size_t i;
-    const json_t *remedy;
-    json_array_foreach(json_object_get(plan, "remedies"), i, remedy)
+    const json_t *fallback;
+    json_array_foreach(json_object_get(plan, "remedies"), i, fallback)
     {
-        json_t *outcome = try_sum(a, b, plan, remedy, train);
+        json_t *outcome = try_sum(a, b, plan, fallback, train);
         bool good = is_ok(outcome);
         json_decref(outcome);
         if (good) {
             json_object_set_new(pair, "sum_needs",
-                                json_sprintf("%s=%s", plan_text(remedy, "name"),
-                                             plan_text(remedy, "value")));
+                                json_sprintf("%s=%s", plan_text(fallback, "name"),
+                                             plan_text(fallback, "value")));
             return;
         }
     }
@@ -226,7 +226,7 @@ static bool is_sum_wanted(const json_t *facts, size_t i, const json_t *plan)
            json_is_string(json_object_get(facts, "nccl")) && !has_speaker(pairs, i, pair);
 }
 
-bool peers_wanted(const json_t *facts, const json_t *plan)
+bool gpu_selftest_wanted(const json_t *facts, const json_t *plan)
 {
     size_t i;
     const json_t *pair;
@@ -239,7 +239,8 @@ bool peers_wanted(const json_t *facts, const json_t *plan)
     return false;
 }
 
-int peers_sum(json_t *facts, const json_t *plan, const char *train, bool again, int budget_ms)
+int gpu_selftest_sum(json_t *facts, const json_t *plan, const char *train, bool again,
+                     int budget_ms)
 {
     size_t i;
     json_t *pair, *pairs = json_object_get(facts, "pairs");

@@ -22,21 +22,21 @@
 #include "agent/plan/plan.h"
 #include "engine/contract/err.h"
 
-struct trial {
-    uv_poll_t     poll;
-    uv_timer_t    limit;
-    int           pipe;
-    pid_t         pid;
-    bool          closed;
-    struct buf    said;
-    trial_done_fn done;
-    void         *arg;
+struct gpu_selftest_child {
+    uv_poll_t                  poll;
+    uv_timer_t                 limit;
+    int                        pipe;
+    pid_t                      pid;
+    bool                       closed;
+    struct buf                 said;
+    gpu_selftest_child_done_fn done;
+    void                      *arg;
 };
 
 /* --- what it says ------------------------------------------------------------------------------ */
 
 /* It holds the pipe until it ends, so it is not reaped as long as that is open. */
-static void end(struct trial *t)
+static void end(struct gpu_selftest_child *t)
 {
     if (t->closed)
         return;
@@ -46,7 +46,7 @@ static void end(struct trial *t)
     uv_close((uv_handle_t *)&t->limit, NULL);
 }
 
-static void finish(struct trial *t, const char *why)
+static void finish(struct gpu_selftest_child *t, const char *why)
 {
     json_t *pairs =
         why ? NULL : json_loadb(t->said.data ? t->said.data : "", t->said.size, 0, NULL);
@@ -59,7 +59,7 @@ static void finish(struct trial *t, const char *why)
 
 static void on_pipe(uv_poll_t *handle, int status, int events)
 {
-    struct trial *t = handle->data;
+    struct gpu_selftest_child *t = handle->data;
     char bytes[4096];
     (void)status;
     (void)events;
@@ -75,7 +75,7 @@ static void on_limit(uv_timer_t *timer)
     char why[120];
     snprintf(why, sizeof(why),
              "the trial of the GPUs did not end within %.0f s: nothing is known of them",
-             (double)peers_limit_ms() / 1000);
+             (double)gpu_selftest_limit_ms() / 1000);
     finish(timer->data, why);
 }
 
@@ -97,7 +97,8 @@ static int write_task(const json_t *facts, const json_t *spec, struct err *err)
     return good ? fd : -1;
 }
 
-static int start(struct trial *t, int task, int out, const char *nonce, struct err *err)
+static int start(struct gpu_selftest_child *t, int task, int out, const char *nonce,
+                 struct err *err)
 {
     static const char *const argv[] = {"/proc/self/exe", "trial", NULL};
     char mark[160];
@@ -109,11 +110,12 @@ static int start(struct trial *t, int task, int out, const char *nonce, struct e
     return t->pid < 0 ? -1 : 0;
 }
 
-int trial_start(struct trial **out, uv_loop_t *loop, const json_t *facts, const json_t *spec,
-                const char *nonce, trial_done_fn done, void *arg, struct err *err)
+int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, const json_t *facts,
+                             const json_t *spec,
+                             const char *nonce, gpu_selftest_child_done_fn done, void *arg, struct err *err)
 {
     int fds[2] = {-1, -1}, task = write_task(facts, spec, err), rc = -1;
-    struct trial *t = task >= 0 ? calloc(1, sizeof(*t)) : NULL;
+    struct gpu_selftest_child *t = task >= 0 ? calloc(1, sizeof(*t)) : NULL;
     *out = NULL;
     if (t && pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0)
         rc = start(t, task, fds[1], nonce, err);
@@ -136,18 +138,18 @@ int trial_start(struct trial **out, uv_loop_t *loop, const json_t *facts, const 
     uv_timer_init(loop, &t->limit);
     t->poll.data = t->limit.data = t;
     uv_poll_start(&t->poll, UV_READABLE | UV_DISCONNECT, on_pipe);
-    uv_timer_start(&t->limit, on_limit, (uint64_t)peers_limit_ms(), 0);
+    uv_timer_start(&t->limit, on_limit, (uint64_t)gpu_selftest_limit_ms(), 0);
     *out = t;
     return 0;
 }
 
-void trial_close(struct trial *t)
+void gpu_selftest_child_close(struct gpu_selftest_child *t)
 {
     if (t)
         end(t);
 }
 
-void trial_destroy(struct trial *t)
+void gpu_selftest_child_destroy(struct gpu_selftest_child *t)
 {
     if (!t)
         return;
@@ -157,20 +159,20 @@ void trial_destroy(struct trial *t)
 }
 
 /* Another plan, if the GPUs of the first turn out not to work together as it expects. */
-int trial_run(const char *train, struct err *err)
+int gpu_selftest_child_run(const char *train, struct err *err)
 {
     json_t *task = json_loadfd(CHILD_FIRST_FD, 0, NULL), *plan = NULL;
     json_t *facts = json_object_get(task, "facts");
     const json_t *spec = json_object_get(task, "spec");
     int rc = facts ? plan_make(&plan, facts, spec, err)
                    : err_set(err, ERR_USAGE, "trial is a command of the agent's own");
-    if (rc == 0 && peers_try(facts, plan, train, PEERS_LAUNCH_MS) > 0) {
+    if (rc == 0 && gpu_selftest_try(facts, plan, train, GPU_SELFTEST_LAUNCH_MS) > 0) {
         json_decref(plan);
         plan = NULL;
         rc = plan_make(&plan, facts, spec, err);
     }
     if (rc == 0) {
-        peers_sum(facts, plan, train, false, PEERS_LAUNCH_MS);
+        gpu_selftest_sum(facts, plan, train, false, GPU_SELFTEST_LAUNCH_MS);
         rc = json_dumpf(json_object_get(facts, "pairs"), stdout, JSON_COMPACT);
         if (rc < 0 || fflush(stdout) != 0)
             rc = err_set(err, ERR_SYSTEM, "cannot tell what was found");

@@ -15,21 +15,23 @@
 #include <uv.h>
 
 struct err;
-struct trial;
+struct gpu_selftest_child;
 
-/* pairs: as they are now (borrowed), or NULL with why nothing is known. Not from within trial_start(). */
-typedef void (*trial_done_fn)(void *arg, const json_t *pairs, const char *why);
+/* pairs: as they are now (borrowed), or NULL with why nothing is known. Not from within
+ * gpu_selftest_child_start(). */
+typedef void (*gpu_selftest_child_done_fn)(void *arg, const json_t *pairs, const char *why);
 
 /* Is something of this plan to be tried that is not known yet? */
-int trial_start(struct trial **out, uv_loop_t *loop, const json_t *facts, const json_t *spec,
-                const char *nonce, trial_done_fn done, void *arg, struct err *err);
+int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, const json_t *facts,
+                             const json_t *spec,
+                             const char *nonce, gpu_selftest_child_done_fn done, void *arg, struct err *err);
 
-/* Ends the process, and done() is not called any more; run the loop once more before trial_destroy().
- * NULL is fine for both. */
-void trial_close(struct trial *t);
-void trial_destroy(struct trial *t);
+/* Ends the process, and done() is not called any more; run the loop once more before
+ * gpu_selftest_child_destroy(). NULL is fine for both. */
+void gpu_selftest_child_close(struct gpu_selftest_child *t);
+void gpu_selftest_child_destroy(struct gpu_selftest_child *t);
 
 /* The process: from 3 to standard output. */
-int trial_run(const char *train, struct err *err);
+int gpu_selftest_child_run(const char *train, struct err *err);
 
 #endif

@@ -287,11 +287,11 @@ static int fill(struct plan_view *v, struct err *err)
     set_sharing(v);
     set_output(v);
     plan_set_nccl(v);
-    plan_set_what_helped(v);
+    plan_set_fallbacks(v);
     set_profiler(v);
     if (plan_take_user_env(v, err) < 0)
         return -1;
-    plan_add_remedies(v);
+    plan_add_fallbacks(v);
     plan_set_hash(v->plan);
     return 0;
 }

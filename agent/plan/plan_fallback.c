@@ -19,16 +19,16 @@
 enum { FACT = 160 };
 
 /* Pairs between which NCCL would copy directly, but not over NVLink. */
-static int count_suspects(const struct plan_view *v, struct plan_pairs *p)
+static int count_blamed_gpus(const struct plan_view *v, struct plan_pairs *p)
 {
     plan_count_pairs(p, v);
     return p->near + p->unknown + (plan_p2p_everywhere(v) ? p->far : 0);
 }
 
-static bool tell_suspects(const struct plan_view *v, char *fact, bool nvlink)
+static bool tell_blamed_gpus(const struct plan_view *v, char *fact, bool nvlink)
 {
     struct plan_pairs p;
-    const int n = count_suspects(v, &p);
+    const int n = count_blamed_gpus(v, &p);
     snprintf(fact, FACT, "%d of %d pairs of GPUs %scopy directly over PCIe%s", n, p.pairs,
              p.unknown ? "may " : "", plan_true(v->facts, "iommu") ? ", and an IOMMU is on" : "");
     return n > 0 && nvlink == (p.direct + p.through_switch > 0);
@@ -36,12 +36,12 @@ static bool tell_suspects(const struct plan_view *v, char *fact, bool nvlink)
 
 static bool pcie_beside_nvlink(const struct plan_view *v, char *fact)
 {
-    return tell_suspects(v, fact, true);
+    return tell_blamed_gpus(v, fact, true);
 }
 
 static bool pcie_alone(const struct plan_view *v, char *fact)
 {
-    return tell_suspects(v, fact, false);
+    return tell_blamed_gpus(v, fact, false);
 }
 
 static bool switches(const struct plan_view *v, char *fact)
@@ -125,7 +125,7 @@ static void heed_sum(struct plan_view *v, const json_t *pair)
                  "not", fact, "high");
 }
 
-void plan_set_what_helped(struct plan_view *v)
+void plan_set_fallbacks(struct plan_view *v)
 {
     size_t i;
     const json_t *pair;
@@ -136,7 +136,7 @@ void plan_set_what_helped(struct plan_view *v)
     }
 }
 
-void plan_add_remedies(struct plan_view *v)
+void plan_add_fallbacks(struct plan_view *v)
 {
     char fact[FACT];
     json_t *list = json_array();

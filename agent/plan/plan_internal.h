@@ -77,8 +77,8 @@ bool plan_p2p_everywhere(const struct plan_view *v);
 
 /* plan_fallback.c: what two ranks that were tried needed; and what the next start would change
  * after a hang before the first step. */
-void plan_set_what_helped(struct plan_view *v);
-void plan_add_remedies(struct plan_view *v);
+void plan_set_fallbacks(struct plan_view *v);
+void plan_add_fallbacks(struct plan_view *v);
 
 /* plan_user_env.c: the job's own variables and inherited ones, judged. -1: one of them cannot be.
  * */

@@ -291,7 +291,7 @@ static bool names(const json_t *list, const char *name)
 }
 
 /* Those of all nodes, each variable once; every part gets the same list. */
-static void share_remedies(struct crowd *c, json_t *plan)
+static void share_fallbacks(struct crowd *c, json_t *plan)
 {
     json_t *all = json_array(), *row;
     size_t i;
@@ -372,7 +372,7 @@ static json_t *put_together(struct crowd *c)
     if (json_array_size(own) > 0)
         json_object_set(plan, "node_env", own);
     json_decref(own);
-    share_remedies(c, plan);
+    share_fallbacks(c, plan);
     gather_notes(c);
     heed_differences(c);
     json_object_set(plan, "notes", c->notes);

@@ -44,7 +44,7 @@ static json_t *state_of(const json_t *facts)
     return state;
 }
 
-void known_recall(json_t *facts, const char *dir)
+void probe_cache_recall(json_t *facts, const char *dir)
 {
     char path[PATH_MAX];
     size_t i;
@@ -65,7 +65,7 @@ void known_recall(json_t *facts, const char *dir)
     json_decref(kept);
 }
 
-void known_keep(const json_t *facts, const char *dir)
+void probe_cache_keep(const json_t *facts, const char *dir)
 {
     char path[PATH_MAX], temp[PATH_MAX];
     size_t i;

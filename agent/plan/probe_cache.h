@@ -12,9 +12,9 @@
 #include <jansson.h>
 
 /* What is known goes into the rows of `pairs` that do not have it yet. */
-void known_recall(json_t *facts, const char *dir);
+void probe_cache_recall(json_t *facts, const char *dir);
 
 /* Of a failure nothing comes but that it is tried again. */
-void known_keep(const json_t *facts, const char *dir);
+void probe_cache_keep(const json_t *facts, const char *dir);
 
 #endif

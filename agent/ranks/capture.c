@@ -82,7 +82,7 @@ static void put(struct capture *c, const char *bytes, size_t size)
 static void write_base(const char *path, int64_t base)
 {
     char name[4096], fresh[4096 + 8], text[32];
-    if ((size_t)snprintf(name, sizeof(name), "%s" CAPTURED_BASE, path) >= sizeof(name))
+    if ((size_t)snprintf(name, sizeof(name), "%s" LOG_READER_BASE, path) >= sizeof(name))
         return;
     snprintf(fresh, sizeof(fresh), "%s.new", name);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -96,7 +96,7 @@ static void write_base(const char *path, int64_t base)
 void capture_begin_at(const char *path, int64_t offset)
 {
     char old[4096];
-    if ((size_t)snprintf(old, sizeof(old), "%s" CAPTURED_OLDER, path) < sizeof(old))
+    if ((size_t)snprintf(old, sizeof(old), "%s" LOG_READER_OLDER, path) < sizeof(old))
         unlink(old);
     unlink(path);
     write_base(path, offset);
@@ -106,8 +106,8 @@ void capture_begin_at(const char *path, int64_t offset)
 static void rotate(struct capture *c)
 {
     char old[4096];
-    int64_t base = captured_base(c->path) + c->size;
-    if ((size_t)snprintf(old, sizeof(old), "%s" CAPTURED_OLDER, c->path) >= sizeof(old) ||
+    int64_t base = log_reader_base(c->path) + c->size;
+    if ((size_t)snprintf(old, sizeof(old), "%s" LOG_READER_OLDER, c->path) >= sizeof(old) ||
         rename(c->path, old) < 0)
         return;
     int was = c->fd;

@@ -8,28 +8,28 @@
 #include "engine/contract/err.h"
 
 enum {
-    SWEEP_EVERY_MS = 5,
-    SWEEP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
+    CLEANUP_EVERY_MS = 5,
+    CLEANUP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
 };
 
-struct broom {
-    uv_timer_t    timer;
-    const char   *nonce, *run_dir;
-    broom_done_fn done;
-    void         *arg;
-    int           generation;
-    uint64_t      since_ns;
+struct cleanup {
+    uv_timer_t      timer;
+    const char     *nonce, *run_dir;
+    cleanup_done_fn done;
+    void           *arg;
+    int             generation;
+    uint64_t        since_ns;
 };
 
 /* One look: kill what is ours; answer once nothing is found, or once it must be stuck. */
-static void look(struct broom *b)
+static void look(struct cleanup *b)
 {
     char left[512];
-    const struct sweep s = {
+    const struct cleanup_pass s = {
         .nonce = b->nonce, .generation = b->generation, .run_dir = b->run_dir,
         .adopted = true, .kill = true};
-    int n = sweep_run(&s, left, sizeof(left));
-    if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < SWEEP_WARN_MS)
+    int n = cleanup_pass_run(&s, left, sizeof(left));
+    if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < CLEANUP_WARN_MS)
         return; /* the timer comes again */
     uv_timer_stop(&b->timer);
     b->done(b->arg, n == 0, n < 0 ? "/proc cannot be read" : left);
@@ -40,39 +40,39 @@ static void on_timer(uv_timer_t *timer)
     look(timer->data);
 }
 
-int broom_create(struct broom **out, uv_loop_t *loop, const char *nonce, broom_done_fn done,
-                 void *arg, struct err *err)
+int cleanup_create(struct cleanup **out, uv_loop_t *loop, const char *nonce, cleanup_done_fn done,
+                   void *arg, struct err *err)
 {
-    struct broom *b = calloc(1, sizeof(*b));
+    struct cleanup *b = calloc(1, sizeof(*b));
     if (!b)
         return err_set(err, ERR_MEMORY, "no memory for a broom");
-    *b = (struct broom){.nonce = nonce, .done = done, .arg = arg};
+    *b = (struct cleanup){.nonce = nonce, .done = done, .arg = arg};
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;
     *out = b;
     return 0;
 }
 
-void broom_close(struct broom *b)
+void cleanup_close(struct cleanup *b)
 {
     if (b)
         uv_close((uv_handle_t *)&b->timer, NULL);
 }
 
-void broom_destroy(struct broom *b)
+void cleanup_destroy(struct cleanup *b)
 {
     free(b);
 }
 
-void broom_set_run_dir(struct broom *b, const char *run_dir)
+void cleanup_set_run_dir(struct cleanup *b, const char *run_dir)
 {
     b->run_dir = run_dir;
 }
 
-void broom_sweep(struct broom *b, int generation)
+void cleanup_run(struct cleanup *b, int generation)
 {
     b->generation = generation;
     b->since_ns = uv_hrtime();
-    uv_timer_start(&b->timer, on_timer, SWEEP_EVERY_MS, SWEEP_EVERY_MS);
+    uv_timer_start(&b->timer, on_timer, CLEANUP_EVERY_MS, CLEANUP_EVERY_MS);
     look(b);
 }

@@ -11,24 +11,24 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct broom;
+struct cleanup;
 struct err;
 
 /* left: who would not die, "" if clean. */
-typedef void (*broom_done_fn)(void *arg, bool clean, const char *left);
+typedef void (*cleanup_done_fn)(void *arg, bool clean, const char *left);
 
 /* `nonce` must outlive it. */
-int broom_create(struct broom **out, uv_loop_t *loop, const char *nonce, broom_done_fn done,
-                 void *arg, struct err *err);
-/* Closes the timer; run the loop once more before broom_destroy().  NULL is fine for both. */
-void broom_close(struct broom *b);
-void broom_destroy(struct broom *b);
+int cleanup_create(struct cleanup **out, uv_loop_t *loop, const char *nonce, cleanup_done_fn done,
+                   void *arg, struct err *err);
+/* Closes the timer; run the loop once more before cleanup_destroy(). NULL is fine for both. */
+void cleanup_close(struct cleanup *b);
+void cleanup_destroy(struct cleanup *b);
 
 /* Only what has this JOBCTL_RUN_DIR: other nodes of the attempt may be simulated on this machine. */
-void broom_set_run_dir(struct broom *b, const char *run_dir);
+void cleanup_set_run_dir(struct cleanup *b, const char *run_dir);
 
 /* Ends all that is ours of a generation, 0: of the attempt.  done() is called once for it, perhaps
  * before this returns. */
-void broom_sweep(struct broom *b, int generation);
+void cleanup_run(struct cleanup *b, int generation);
 
 #endif

@@ -89,7 +89,7 @@ static size_t read_environ(int dir, char *env)
 }
 
 /* `child`: what shows no mark is ours. */
-static enum mark read_mark(int dir, const struct sweep *s, bool child)
+static enum mark read_mark(int dir, const struct cleanup_pass *s, bool child)
 {
     char *env = malloc(ENVIRON_MAX);
     size_t size = env ? read_environ(dir, env) : 0;
@@ -109,14 +109,14 @@ static enum mark read_mark(int dir, const struct sweep *s, bool child)
         else if (has_entry(env, size, nonce, false))
             mark = is_of(env, size, s->generation) ? OF_GENERATION : OF_ATTEMPT;
         else if (has_entry(env, size, "JOBCTL_NONCE=", true) ||
-                 has_entry(env, size, SWEEP_DAEMON, false))
+                 has_entry(env, size, CLEANUP_PASS_DAEMON, false))
             mark = OF_ANOTHER;
     }
     free(env);
     return mark;
 }
 
-static bool is_ours(int dir, const struct process *p, const struct sweep *s)
+static bool is_ours(int dir, const struct process *p, const struct cleanup_pass *s)
 {
     const bool child = s->adopted && p->ppid == getpid();
     enum mark mark = read_mark(dir, s, child);
@@ -137,7 +137,8 @@ static int send_kill(pid_t pid, int pidfd)
 }
 
 /* One process: 1 if it is ours and lives. */
-static int visit(pid_t pid, const char *entry, int proc, const struct sweep *s, struct process *p)
+static int visit(pid_t pid, const char *entry, int proc, const struct cleanup_pass *s,
+                 struct process *p)
 {
     int found = 0, pidfd = -1;
     int dir = openat(proc, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -161,7 +162,7 @@ out:
     return found;
 }
 
-int sweep_run(const struct sweep *s, char *left, size_t size)
+int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size)
 {
     int found = 0;
     size_t at = 0;

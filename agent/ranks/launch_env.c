@@ -124,9 +124,9 @@ const json_t *launch_env_row(const struct launch_env *e, int rank)
     return NULL;
 }
 
-void launch_env_recall(struct launch_env *e, const struct keepsake_claim *claims, int n)
+void launch_env_recall(struct launch_env *e, const struct snapshot_memfds_claim *claims, int n)
 {
-    const struct keepsake_claim newest = keepsake_newest(claims, n);
+    const struct snapshot_memfds_claim newest = snapshot_memfds_newest(claims, n);
     const bool good = !e->forget && newest.step > 0 && newest.step >= e->resume_step;
     e->from = good ? newest.generation : 0;
     e->snapshot_step = good ? newest.step : 0;
@@ -134,7 +134,7 @@ void launch_env_recall(struct launch_env *e, const struct keepsake_claim *claims
 
 int launch_env_local(const struct launch_env *e)
 {
-    return e->local_world > 0 ? e->local_world : e->world_size;
+    return e->local_ranks > 0 ? e->local_ranks : e->world_size;
 }
 
 /* What torchrun would set. */
@@ -199,7 +199,7 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
         put_int(e, "JOBCTL_RESUME_STEP", l->resume_step);
     if (l->skip_step >= 0)
         put_int(e, "JOBCTL_SKIP_STEP", l->skip_step);
-    if (l->rebuild)
+    if (l->rejoin)
         put(e, "JOBCTL_REBUILD", "1");
     put_snapshots(e, l);
 }
@@ -232,7 +232,7 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
             buf_append(&e.text, inherited[i], strlen(inherited[i]) + 1) < 0)
             e.failed = true;
     put_rows(&e, l->plan, "env", SIZE_MAX);
-    put_rows(&e, l->plan, "remedies", (size_t)l->remedies);
+    put_rows(&e, l->plan, "remedies", (size_t)l->fallbacks);
     if (l->generation > 0) {
         put_torchrun(&e, l, rank);
         put_ras(&e, l);

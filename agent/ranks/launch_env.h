@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct err;
-struct keepsake_claim;
+struct snapshot_memfds_claim;
 
 /* What is the same for all ranks of a generation. */
 struct launch_env {
@@ -24,7 +24,7 @@ struct launch_env {
     const char   *run_dir, *ckpt_dir;
     int           world_size;      /* on all nodes together */
     int           first_rank;      /* of those on this node */
-    int           local_world;     /* how many are on this node; 0: all */
+    int           local_ranks;     /* how many are on this node; 0: all */
     int           node_rank;
     int           nodes;           /* 0 or 1: there is no other */
     const char   *node_ranks;      /* "4,4,2", of all nodes in order; NULL: one node */
@@ -39,20 +39,20 @@ struct launch_env {
     int64_t       resume_step;     /* of a checkpoint; -1 = not known */
     int64_t       skip_step;       /* to be left out; -1 = none */
     bool          forget;          /* not from memory */
-    bool          rebuild;         /* a rank that has lost the others may wait for new ones */
+    bool          rejoin;          /* a rank that has lost the others may wait for new ones */
     bool          keep;            /* who lives of the last generation goes on in this one */
     int64_t       deadline_s;      /* when the machine will be taken away, Unix time; 0: not known */
     int           from;            /* the generation whose memory is resumed from; 0 = a checkpoint is */
     int64_t       snapshot_step;   /* of that memory */
     const json_t *plan;
     /* of the plan: so many, from the first on (agent/core/nccl_fallback.h) */
-    int           remedies;
+    int           fallbacks;
     const json_t *secrets;         /* NAME: value, or NULL */
 };
 
 /* What generations left in memory (agent/ranks/snapshot_memfds.h): the newest is resumed from,
  * unless the checkpoint is newer. */
-void launch_env_recall(struct launch_env *e, const struct keepsake_claim *claims, int n);
+void launch_env_recall(struct launch_env *e, const struct snapshot_memfds_claim *claims, int n);
 
 /* NULL-terminated, one allocation: free() it. NULL: no memory. */
 char **launch_env_make(const struct launch_env *e, int rank, char *const *inherited,

@@ -33,7 +33,7 @@ struct ranks {
     int first; /* rank of all[0] */
     int n;
     struct runner **all; /* of the generation; one is NULL that could not even begin */
-    struct keepsake keep;
+    struct snapshot_memfds keep;
     int ras_port;
     int64_t oom_before;
 };
@@ -52,7 +52,7 @@ static bool lives(const struct runner *one)
 /* --- listening ------------------------------------------------------------------------- */
 
 /* What a rank says to all others, as a command to each. */
-void ranks_relay(struct ranks *r, const json_t *said)
+void ranks_broadcast(struct ranks *r, const json_t *said)
 {
     char text[PROGRESS_LINE];
     json_t *line = json_pack("{s:s, s:O?, s:O?}", "cmd", "rendezvous", "key",
@@ -75,9 +75,9 @@ static void on_line(void *arg, int rank, const json_t *line)
         r->hooks.line(r->hooks.arg, r->generation, rank, line);
         return;
     }
-    ranks_relay(r, line);
-    if (r->hooks.relay)
-        r->hooks.relay(r->hooks.arg, r->generation, line);
+    ranks_broadcast(r, line);
+    if (r->hooks.broadcast)
+        r->hooks.broadcast(r->hooks.arg, r->generation, line);
 }
 
 static void on_output(void *arg, int rank, const char *bytes, size_t size)
@@ -171,7 +171,7 @@ void ranks_close(struct ranks *r)
 void ranks_destroy(struct ranks *r)
 {
     if (r)
-        keepsake_fini(&r->keep);
+        snapshot_memfds_fini(&r->keep);
     free(r);
 }
 
@@ -197,7 +197,8 @@ static void give_snapshots(struct ranks *r, struct launch_env *e)
     e->snapshot_fd = 0;
     if (!r->job.snapshots || e->generation == 0)
         return;
-    if (keepsake_begin(&r->keep, e->generation, e->from, launch_env_local(e), e->world_size, &err) < 0)
+    if (snapshot_memfds_begin(&r->keep, e->generation, e->from, launch_env_local(e), e->world_size,
+                              &err) < 0)
         log_warn(e->name, "%s", err.text);
     else
         e->snapshot_fd = CHILD_FIRST_FD + 2;
@@ -205,9 +206,9 @@ static void give_snapshots(struct ranks *r, struct launch_env *e)
     e->old_fds = r->keep.last.n;
 }
 
-int ranks_claims(const struct ranks *r, struct keepsake_claim *out)
+int ranks_claims(const struct ranks *r, struct snapshot_memfds_claim *out)
 {
-    return r->job.snapshots ? keepsake_claims(&r->keep, out) : 0;
+    return r->job.snapshots ? snapshot_memfds_claims(&r->keep, out) : 0;
 }
 
 static int give_ports(struct ranks *r, struct launch_env *e, struct err *err)

@@ -21,7 +21,7 @@
 struct agent_exit;
 struct err;
 struct flight_page;
-struct keepsake_claim;
+struct snapshot_memfds_claim;
 struct launch_env;
 struct ranks;
 
@@ -30,7 +30,7 @@ struct ranks_hooks {
     void (*line)(void *arg, int generation, int rank, const json_t *line);
     void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not the setup's */
     /* What a rank says to all others; those on this node have been told. NULL: there are no others. */
-    void (*relay)(void *arg, int generation, const json_t *line);
+    void (*broadcast)(void *arg, int generation, const json_t *line);
     void *arg;
 };
 
@@ -51,9 +51,9 @@ void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
 
-/* What earlier generations left in memory here (KEEPSAKE_SETS of snapshot_memfds.h at most);
+/* What earlier generations left in memory here (SNAPSHOT_MEMFDS_SETS of snapshot_memfds.h at most);
  * returns how many. */
-int ranks_claims(const struct ranks *r, struct keepsake_claim *out);
+int ranks_claims(const struct ranks *r, struct snapshot_memfds_claim *out);
 
 /* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
  * With e->keep those of the last generation that live have parted (engine/train/rejoin.h) and go
@@ -64,7 +64,7 @@ int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err
 void ranks_control(struct ranks *r, const char *command);
 
 /* What a rank on another node says to all others. */
-void ranks_relay(struct ranks *r, const json_t *line);
+void ranks_broadcast(struct ranks *r, const json_t *line);
 
 /* To the process group of every living one. */
 void ranks_signal(struct ranks *r, int signo);

@@ -244,7 +244,7 @@ static json_t *path_of(int fd)
     return json_sprintf("/proc/%ld/fd/%d", (long)getpid(), fd);
 }
 
-static int say_rebuild(struct runner *r, const struct runner_role *role, struct err *err)
+static int say_rejoin(struct runner *r, const struct runner_role *role, struct err *err)
 {
     char text[PROGRESS_LINE];
     char **env = launch_env_make(role->env, r->rank, environ, err);
@@ -273,7 +273,7 @@ int runner_join(struct runner *r, const struct runner_role *role, struct err *er
         return -1;
     mark_generation(r, role->env);
     r->started_ns = uv_hrtime();
-    return say_rebuild(r, role, err);
+    return say_rejoin(r, role, err);
 }
 
 /* --- the end ---------------------------------------------------------------------------- */

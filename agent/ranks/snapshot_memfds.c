@@ -8,27 +8,28 @@
 #include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 
-static void drop(struct keepsake_files *f)
+static void drop(struct snapshot_memfds_files *f)
 {
     for (int i = 0; i < f->n; i++)
         close(f->fd[i]);
     free(f->fd);
-    *f = (struct keepsake_files){0};
+    *f = (struct snapshot_memfds_files){0};
 }
 
-int keepsake_begin(struct keepsake *k, int generation, int from, int n, int world, struct err *err)
+int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world,
+                          struct err *err)
 {
     if (from > 0 && k->now.generation == from) {
         drop(&k->last);
         k->last = k->now;
-        k->now = (struct keepsake_files){0};
+        k->now = (struct snapshot_memfds_files){0};
     } else if (k->last.generation != from) {
         drop(&k->last);
     }
     drop(&k->now);
     if (n > SNAPSHOT_RANKS)
         return err_set(err, ERR_USAGE, "%d ranks are too many for snapshots in memory", n);
-    k->now = (struct keepsake_files){.generation = generation, .world = world};
+    k->now = (struct snapshot_memfds_files){.generation = generation, .world = world};
     k->now.fd = calloc((size_t)n, sizeof(*k->now.fd));
     if (!k->now.fd)
         return err_set(err, ERR_MEMORY, "no memory for a list of snapshots");
@@ -40,41 +41,44 @@ int keepsake_begin(struct keepsake *k, int generation, int from, int n, int worl
     return 0;
 }
 
-void keepsake_fini(struct keepsake *k)
+void snapshot_memfds_fini(struct snapshot_memfds *k)
 {
     drop(&k->now);
     drop(&k->last);
 }
 
-int keepsake_claims(const struct keepsake *k, struct keepsake_claim out[KEEPSAKE_SETS])
+int snapshot_memfds_claims(const struct snapshot_memfds *k,
+                           struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS])
 {
-    const struct keepsake_files *const sets[] = {&k->now, &k->last};
+    const struct snapshot_memfds_files *const sets[] = {&k->now, &k->last};
     int n = 0;
-    for (int i = 0; i < KEEPSAKE_SETS; i++) {
+    for (int i = 0; i < SNAPSHOT_MEMFDS_SETS; i++) {
         const int64_t step = snapshot_claims(sets[i]->fd, sets[i]->n, sets[i]->world);
         if (step >= 0)
-            out[n++] = (struct keepsake_claim){sets[i]->generation, step};
+            out[n++] = (struct snapshot_memfds_claim){sets[i]->generation, step};
     }
     return n;
 }
 
 /* Ranks of a generation are a step apart at most, and each has the step before its newest, too. */
-int keepsake_common(struct keepsake_claim *a, int n_a, const struct keepsake_claim *b, int n_b)
+int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a,
+                           const struct snapshot_memfds_claim *b, int n_b)
 {
     int n = 0;
     for (int i = 0; i < n_a; i++)
         for (int j = 0; j < n_b; j++)
             if (a[i].generation == b[j].generation) {
                 const int64_t step = a[i].step < b[j].step ? a[i].step : b[j].step;
-                a[n++] = (struct keepsake_claim){a[i].generation, step};
+                a[n++] = (struct snapshot_memfds_claim){a[i].generation, step};
                 break;
             }
     return n;
 }
 
-struct keepsake_claim keepsake_newest(const struct keepsake_claim *claims, int n)
+struct snapshot_memfds_claim snapshot_memfds_newest(const struct snapshot_memfds_claim *claims,
+                                                    int n)
 {
-    struct keepsake_claim newest = {0, -1};
+    struct snapshot_memfds_claim newest = {0, -1};
     for (int i = 0; i < n; i++)
         if (claims[i].generation > newest.generation)
             newest = claims[i];

@@ -14,37 +14,41 @@
 
 struct err;
 
-struct keepsake_files {
+struct snapshot_memfds_files {
     int *fd, n;
     int  generation, world; /* of so many ranks on all nodes */
 };
 
-struct keepsake {
-    struct keepsake_files now, last;
+struct snapshot_memfds {
+    struct snapshot_memfds_files now, last;
 };
 
 /* New files for n ranks here of a generation of `world`. Of those before, what generation `from` left stays
  * readable (0: nothing does). A failure: there are no new ones. */
-int keepsake_begin(struct keepsake *k, int generation, int from, int n, int world, struct err *err);
-void keepsake_fini(struct keepsake *k);
+int snapshot_memfds_begin(struct snapshot_memfds *k, int generation, int from, int n, int world,
+                          struct err *err);
+void snapshot_memfds_fini(struct snapshot_memfds *k);
 
 /* --- what to go on from */
 
-enum { KEEPSAKE_SETS = 2 };
+enum { SNAPSHOT_MEMFDS_SETS = 2 };
 
 /* A dead generation, and the newest step that all of its ranks say they have. */
-struct keepsake_claim {
+struct snapshot_memfds_claim {
     int     generation;
     int64_t step;
 };
 
 /* What is here, the newest generation first; returns how many. */
-int keepsake_claims(const struct keepsake *k, struct keepsake_claim out[KEEPSAKE_SETS]);
+int snapshot_memfds_claims(const struct snapshot_memfds *k,
+                           struct snapshot_memfds_claim out[SNAPSHOT_MEMFDS_SETS]);
 
 /* What both have, left in `a`; returns how many. */
-int keepsake_common(struct keepsake_claim *a, int n_a, const struct keepsake_claim *b, int n_b);
+int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a,
+                           const struct snapshot_memfds_claim *b, int n_b);
 
 /* Of the newest generation; none: generation 0, step -1. */
-struct keepsake_claim keepsake_newest(const struct keepsake_claim *claims, int n);
+struct snapshot_memfds_claim snapshot_memfds_newest(const struct snapshot_memfds_claim *claims,
+                                                    int n);
 
 #endif

@@ -23,23 +23,23 @@
 
 enum { LOOK_MS = 500, AGAIN_MS = 50, PAUSE_MIN_MS = 500, PAUSE_MAX_MS = 10000, TEXT = 8192 };
 
-struct dial {
-    uv_loop_t      *loop;
-    uv_timer_t      timer;
-    bool            closing;
-    char            path[PATH_MAX], socket[PATH_MAX];
-    char            text[TEXT];     /* the file, as it was read last */
-    struct door_way way;            /* what it says; no addresses: nothing that is of use */
-    char            name[SECURE_NAME];
-    int             at;             /* of the addresses */
-    uint64_t        due_ms, pause_ms;
-    struct secure  *stream;         /* dialled, not yet ready */
-    struct tunnel  *tunnel;         /* not NULL: connected */
-    char            first[300];     /* the trouble with the first address in this round */
-    char            trouble[300];   /* of the newest whole round; "" = none */
+struct call_home {
+    uv_loop_t                   *loop;
+    uv_timer_t                   timer;
+    bool                         closing;
+    char                         path[PATH_MAX], socket[PATH_MAX];
+    char                         text[TEXT];   /* the file, as it was read last */
+    struct tls_listener_endpoint way; /* what it says; no addresses: nothing that is of use */
+    char                         name[TLS_PSK_NAME];
+    int                          at;           /* of the addresses */
+    uint64_t                     due_ms, pause_ms;
+    struct tls_psk              *stream;       /* dialled, not yet ready */
+    struct relay                *relay;        /* not NULL: connected */
+    char                         first[300]; /* the trouble with the first address in this round */
+    char                         trouble[300]; /* of the newest whole round; "" = none */
 };
 
-static void try_address(struct dial *d);
+static void try_address(struct call_home *d);
 
 /* --- the file ---------------------------------------------------------------------------------- */
 
@@ -60,11 +60,11 @@ static int read_file(char out[TEXT], const char *path, struct err *err)
     return 0;
 }
 
-static int take_text(struct dial *d, struct err *err)
+static int take_text(struct call_home *d, struct err *err)
 {
     json_t *said = json_loads(d->text, 0, NULL);
     const char *name = json_string_value(json_object_get(said, "name"));
-    int rc = door_way_read(&d->way, said, err);
+    int rc = tls_listener_endpoint_read(&d->way, said, err);
     if (rc == 0 && (!name || strlen(name) >= sizeof(d->name)))
         rc = err_set(err, ERR_DATA, "it does not say by which name the key is known");
     if (rc < 0)
@@ -76,7 +76,7 @@ static int take_text(struct dial *d, struct err *err)
 }
 
 /* True: it says something else than before. */
-static bool look_at_file(struct dial *d)
+static bool look_at_file(struct call_home *d)
 {
     char text[TEXT];
     struct err err = {0};
@@ -100,8 +100,8 @@ static bool look_at_file(struct dial *d)
 
 static void on_look(uv_timer_t *timer)
 {
-    struct dial *d = timer->data;
-    if (d->stream || d->tunnel)
+    struct call_home *d = timer->data;
+    if (d->stream || d->relay)
         return;
     if (look_at_file(d)) {
         d->at = 0;
@@ -114,29 +114,29 @@ static void on_look(uv_timer_t *timer)
 
 static void on_hung_up(void *arg, const char *text)
 {
-    struct dial *d = arg;
+    struct call_home *d = arg;
     log_warn(NULL, "the connection to the controller has ended: %s", text);
-    d->tunnel = NULL;
+    d->relay = NULL;
     uv_timer_start(&d->timer, on_look, AGAIN_MS, LOOK_MS);
 }
 
 static void on_ready(void *arg)
 {
-    struct dial *d = arg;
+    struct call_home *d = arg;
     struct err err = {0};
-    char address[SECURE_ADDRESS];
-    struct secure *s = d->stream;
+    char address[TLS_PSK_ADDRESS];
+    struct tls_psk *s = d->stream;
     d->stream = NULL;
     d->trouble[0] = 0;
     d->pause_ms = PAUSE_MIN_MS;
     d->due_ms = 0;
     int fd = unix_socket_connect(d->socket, true, &err);
     if (fd < 0)
-        secure_close(s);
-    else if (tunnel_open(&d->tunnel, d->loop, s, fd, on_hung_up, d, &err) == 0)
+        tls_psk_close(s);
+    else if (relay_open(&d->relay, d->loop, s, fd, on_hung_up, d, &err) == 0)
         log_info(NULL, "connected to the controller at %s port %d",
-                 door_way_text(&d->way, d->at, address), d->way.port);
-    if (!d->tunnel)
+                 tls_listener_endpoint_text(&d->way, d->at, address), d->way.port);
+    if (!d->relay)
         log_error(NULL, "the controller was called for nothing: %s", err.text);
 }
 
@@ -148,7 +148,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
 }
 
 /* All in vain: a pause. The first address's trouble is told, as it is the likeliest to be right. */
-static void end_round(struct dial *d)
+static void end_round(struct call_home *d)
 {
     if (strcmp(d->first, d->trouble) != 0)
         log_warn(NULL, "the controller cannot be reached at %s", d->first);
@@ -157,14 +157,14 @@ static void end_round(struct dial *d)
     d->pause_ms = 2 * d->pause_ms < PAUSE_MAX_MS ? 2 * d->pause_ms : PAUSE_MAX_MS;
 }
 
-static void next_address(struct dial *d, const char *text)
+static void next_address(struct call_home *d, const char *text)
 {
-    char address[SECURE_ADDRESS], more[60] = "";
+    char address[TLS_PSK_ADDRESS], more[60] = "";
     if (d->way.addresses > 1)
         snprintf(more, sizeof(more), "; nor at %d more addresses", d->way.addresses - 1);
     if (d->at == 0)
         snprintf(d->first, sizeof(d->first), "%s port %d: %.180s%s",
-                 door_way_text(&d->way, 0, address), d->way.port, text, more);
+                 tls_listener_endpoint_text(&d->way, 0, address), d->way.port, text, more);
     d->at = (d->at + 1) % d->way.addresses;
     if (d->at > 0)
         try_address(d);
@@ -174,35 +174,36 @@ static void next_address(struct dial *d, const char *text)
 
 static void on_ended(void *arg, const char *text)
 {
-    struct dial *d = arg;
-    secure_close(d->stream);
+    struct call_home *d = arg;
+    tls_psk_close(d->stream);
     d->stream = NULL;
     next_address(d, text);
 }
 
-static void try_address(struct dial *d)
+static void try_address(struct call_home *d)
 {
     struct err err = {0};
-    const struct secure_hooks hooks = {
+    const struct tls_psk_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_ended, .arg = d};
-    if (secure_dial(&d->stream, d->loop, door_way_address(&d->way, d->at), d->name, d->way.key,
-                    &hooks, &err) < 0) {
+    if (tls_psk_dial(&d->stream, d->loop, tls_listener_endpoint_address(&d->way, d->at), d->name,
+                     d->way.key,
+                     &hooks, &err) < 0) {
         d->stream = NULL;
         next_address(d, err.text);
     }
 }
 
-const char *dial_trouble(const struct dial *d)
+const char *call_home_trouble(const struct call_home *d)
 {
-    return d && !d->tunnel && d->trouble[0] ? d->trouble : NULL;
+    return d && !d->relay && d->trouble[0] ? d->trouble : NULL;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-int dial_open(struct dial **out, uv_loop_t *loop, const char *run_dir, const char *socket,
-              struct err *err)
+int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir, const char *socket,
+                   struct err *err)
 {
-    struct dial *d = calloc(1, sizeof(*d));
+    struct call_home *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "no memory for calls to the controller");
     if (snprintf(d->path, sizeof(d->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(d->path) ||
@@ -223,13 +224,13 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-void dial_close(struct dial *d)
+void call_home_close(struct call_home *d)
 {
     if (!d || d->closing)
         return;
     d->closing = true;
-    secure_close(d->stream);
-    if (d->tunnel)
-        tunnel_forget(d->tunnel); /* it ends with the session's end of the socket */
+    tls_psk_close(d->stream);
+    if (d->relay)
+        relay_forget(d->relay); /* it ends with the session's end of the socket */
     uv_close((uv_handle_t *)&d->timer, on_closed);
 }

@@ -15,16 +15,16 @@
 
 #include <uv.h>
 
-struct dial;
+struct call_home;
 struct err;
 
-int dial_open(struct dial **out, uv_loop_t *loop, const char *run_dir, const char *socket,
-              struct err *err);
+int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir, const char *socket,
+                   struct err *err);
 
 /* What the agent has said still goes out. Frees itself; NULL is fine. */
-void dial_close(struct dial *d);
+void call_home_close(struct call_home *d);
 
 /* Why the controller cannot be reached, for people; NULL: it is, or was not yet tried. */
-const char *dial_trouble(const struct dial *d);
+const char *call_home_trouble(const struct call_home *d);
 
 #endif

@@ -193,7 +193,7 @@ static bool take_mail(struct talk *t)
 static bool give_mail(struct talk *t, int wait_ms, struct err *err)
 {
     char piece[PIECE];
-    bool full = t->out.header.length >= MAIL_LIMIT;
+    bool full = t->out.header.length >= FILE_CHANNEL_LIMIT;
     struct pollfd p[2] = { { .fd = full ? -1 : t->fd, .events = POLLIN },
                            { .fd = t->stop, .events = POLLIN } };
     if (poll(p, 2, wait_ms) <= 0 || !p[0].revents)
@@ -222,7 +222,8 @@ static int talk_run(struct talk *t, struct err *err)
             moved = take_mail(t) || moved;
         if (t->answer_by && now_ms() > t->answer_by)
             err_set(err, ERR_NOT_FOUND, "no agent answers in %s", t->run_dir);
-        if (t->caller && (t->taken >= MAIL_LIMIT || t->out.header.length >= MAIL_LIMIT))
+        if (t->caller &&
+            (t->taken >= FILE_CHANNEL_LIMIT || t->out.header.length >= FILE_CHANNEL_LIMIT))
             break;
         if (stop_asked(t)) {
             drain_until = drain_until ? drain_until : now_ms() + DRAIN_MS;
@@ -236,10 +237,10 @@ static int talk_run(struct talk *t, struct err *err)
     return err->code == ERR_NONE ? 0 : -1;
 }
 
-int mail_call(const char *run_dir, int fd, int patience_ms, struct err *err)
+int file_channel_call(const char *run_dir, int fd, int wait_ms, struct err *err)
 {
     struct talk t = { .run_dir = run_dir, .in_name = "mail.up", .fd = fd, .stop = -1,
-                      .answer_by = now_ms() + patience_ms, .caller = true };
+                      .answer_by = now_ms() + wait_ms, .caller = true };
     if (getrandom(&t.connection, sizeof(t.connection), 0) != sizeof(t.connection))
         return err_set(err, ERR_SYSTEM, "no random numbers for a connection");
     if (outbox_begin(&t.out, run_dir, "mail.down", t.connection, err) < 0)
@@ -249,13 +250,13 @@ int mail_call(const char *run_dir, int fd, int patience_ms, struct err *err)
 
 /* ---- the agent's side ---- */
 
-struct mail {
+struct file_channel {
     pthread_t thread;
     int       stop;
     char      run_dir[PATH_MAX], socket[PATH_MAX];
 };
 
-static void answer(struct mail *m, uint64_t connection)
+static void answer(struct file_channel *m, uint64_t connection)
 {
     struct err err = { 0 };
     struct talk t = { .run_dir = m->run_dir, .in_name = "mail.down", .connection = connection,
@@ -271,7 +272,7 @@ static void answer(struct mail *m, uint64_t connection)
 
 static void *answer_calls(void *arg)
 {
-    struct mail *m = arg;
+    struct file_channel *m = arg;
     uint64_t last = 0;
     struct pollfd p = { .fd = m->stop, .events = POLLIN };
     do {
@@ -287,10 +288,11 @@ static void *answer_calls(void *arg)
     return NULL;
 }
 
-int mail_open(struct mail **out, const char *run_dir, const char *socket, struct err *err)
+int file_channel_open(struct file_channel **out, const char *run_dir, const char *socket,
+                      struct err *err)
 {
     sigset_t all, before;
-    struct mail *m = calloc(1, sizeof(*m));
+    struct file_channel *m = calloc(1, sizeof(*m));
     if (!m)
         return err_set(err, ERR_MEMORY, "out of memory for mail");
     snprintf(m->run_dir, sizeof(m->run_dir), "%s", run_dir);
@@ -311,7 +313,7 @@ int mail_open(struct mail **out, const char *run_dir, const char *socket, struct
     return 0;
 }
 
-void mail_close(struct mail *m)
+void file_channel_close(struct file_channel *m)
 {
     if (!m)
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leader_wire.h - what the head of an attempt and its members say to each other, as a table
  *
- * Frames, versions and checks are those of agent/wire/wire.h; the directions are TO_HEAD and
- * TO_MEMBER. Whoever gets here has shown that it knows the key of the attempt
+ * Frames, versions and checks are those of agent/wire/wire.h; the directions are TO_LEADER and
+ * TO_FOLLOWER. Whoever gets here has shown that it knows the key of the attempt
  * (agent/wire/tls_psk.h).
  *
  * The link (agent/nodes/node_channel.h)
@@ -39,13 +39,13 @@
  *                       what changed since the last ones of this connection (agent/monitor/page_feed.h)
  *
  * To a member
- *   PREPARE   {seq, spec, plan, launch}                     see crew_prepare()
+ *   PREPARE   {seq, spec, plan, launch}                     see leader_prepare()
  *   SPAWN     {seq, generation, first_rank, ranks, world_size, node_ranks, node_addr, master_addr,
  *              master_port, restarts, deadline_s, resume_step, skip_step, from, snapshot_step,
  *              rebuild, keep, remedies}                     see struct launch_env
  *   CONTROL   {seq, command}        SIGNAL {seq, signo}     SWEEP {seq, generation}
  *   RELAYED   {seq, generation, line}                       said by a rank of another node
- *   ASK_KEPT  {seq, generation}                             before that generation starts
+ *   REQUEST_SNAPSHOTS  {seq, generation}                             before that generation starts
  *   INSPECT   {seq, generation}     BYE {seq}               leave
  */
 #ifndef AGENT_WIRE_LEADER_WIRE_H
@@ -54,6 +54,6 @@
 #include "agent/wire/wire.h"
 
 /* The row of a number that may travel in this direction, or NULL; for wire_find(). */
-const struct wire_row *crew_wire_find(unsigned number, enum wire_direction direction);
+const struct wire_row *leader_wire_find(unsigned number, enum wire_direction direction);
 
 #endif

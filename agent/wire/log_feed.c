@@ -98,9 +98,9 @@ static json_t *next_of(struct log_feed *f, const char *file)
 {
     char path[PATH_MAX + 256];
     json_t *body = NULL;
-    struct captured c = {.offset = json_integer_value(json_object_get(f->sent, file))};
+    struct log_reader c = {.offset = json_integer_value(json_object_get(f->sent, file))};
     snprintf(path, sizeof(path), "%s/%s", f->run_dir, file);
-    if (captured_read(&c, path, PIECE, NULL) == 0 && c.got > 0) {
+    if (log_reader_read(&c, path, PIECE, NULL) == 0 && c.got > 0) {
         body = json_pack("{s:s, s:I, s:o}", "file", file, "offset", (json_int_t)c.offset, "data",
                          log_feed_text(c.data, c.got));
         if (body)

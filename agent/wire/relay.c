@@ -12,14 +12,14 @@
 /* The socket waits while the network is behind by so much. */
 enum { QUEUE_BYTES = 1024 * 1024, LOOK_MS = 20 };
 
-struct tunnel {
-    struct secure  *secure;
+struct relay {
+    struct tls_psk *tls;
     uv_pipe_t       pipe;
     uv_timer_t      relief; /* is the network no more behind? */
     uv_shutdown_t   shutdown;
     int             handles;
     bool            over;
-    tunnel_ended_fn ended;
+    relay_ended_fn  ended;
     void           *arg;
     char            bytes[65536];
 };
@@ -27,7 +27,7 @@ struct tunnel {
 /* Bytes on their way into the socket. */
 struct parcel {
     uv_write_t     req;
-    struct tunnel *tunnel;
+    struct relay  *relay;
     char           bytes[];
 };
 
@@ -35,20 +35,20 @@ struct parcel {
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct tunnel *t = handle->data;
+    struct relay *t = handle->data;
     if (--t->handles == 0)
         free(t);
 }
 
 static void on_flushed(uv_shutdown_t *req, int status)
 {
-    struct tunnel *t = req->data;
+    struct relay *t = req->data;
     (void)status;
     uv_close((uv_handle_t *)&t->pipe, on_closed);
 }
 
 /* `finished`: the socket has ended, so that its last words are yet to be carried away. */
-static void end(struct tunnel *t, bool finished, const char *text)
+static void end(struct relay *t, bool finished, const char *text)
 {
     if (t->over)
         return;
@@ -57,9 +57,9 @@ static void end(struct tunnel *t, bool finished, const char *text)
     uv_read_stop((uv_stream_t *)&t->pipe);
     uv_close((uv_handle_t *)&t->relief, on_closed);
     if (finished)
-        secure_finish(t->secure);
+        tls_psk_finish(t->tls);
     else
-        secure_close(t->secure);
+        tls_psk_close(t->tls);
     if (finished || uv_shutdown(&t->shutdown, (uv_stream_t *)&t->pipe, on_flushed) < 0)
         uv_close((uv_handle_t *)&t->pipe, on_closed);
     if (t->ended)
@@ -70,7 +70,7 @@ static void end(struct tunnel *t, bool finished, const char *text)
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
-    struct tunnel *t = handle->data;
+    struct relay *t = handle->data;
     (void)suggested;
     *buf = uv_buf_init(t->bytes, sizeof(t->bytes));
 }
@@ -79,8 +79,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf);
 
 static void on_relief(uv_timer_t *timer)
 {
-    struct tunnel *t = timer->data;
-    if (secure_queued(t->secure) > QUEUE_BYTES / 2)
+    struct relay *t = timer->data;
+    if (tls_psk_queued(t->tls) > QUEUE_BYTES / 2)
         return;
     uv_timer_stop(timer);
     uv_read_start((uv_stream_t *)&t->pipe, on_alloc, on_read);
@@ -88,12 +88,12 @@ static void on_relief(uv_timer_t *timer)
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    struct tunnel *t = stream->data;
+    struct relay *t = stream->data;
     if (n < 0) {
         end(t, true, "this side has hung up");
-    } else if (n > 0 && secure_write(t->secure, buf->base, (size_t)n) < 0) {
+    } else if (n > 0 && tls_psk_write(t->tls, buf->base, (size_t)n) < 0) {
         end(t, false, "it cannot be sent to");
-    } else if (secure_queued(t->secure) > QUEUE_BYTES) {
+    } else if (tls_psk_queued(t->tls) > QUEUE_BYTES) {
         uv_read_stop(stream);
         uv_timer_start(&t->relief, on_relief, LOOK_MS, LOOK_MS);
     }
@@ -104,7 +104,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 static void on_written(uv_write_t *req, int status)
 {
     struct parcel *p = req->data;
-    struct tunnel *t = p->tunnel;
+    struct relay *t = p->relay;
     free(p);
     if (status < 0)
         end(t, false, "this side does not listen any more");
@@ -112,14 +112,14 @@ static void on_written(uv_write_t *req, int status)
 
 static void on_data(void *arg, const char *bytes, size_t size)
 {
-    struct tunnel *t = arg;
+    struct relay *t = arg;
     struct parcel *p = malloc(sizeof(*p) + size);
     if (!p) {
         end(t, false, "no memory for what it says");
         return;
     }
     memcpy(p->bytes, bytes, size);
-    p->tunnel = t;
+    p->relay = t;
     p->req.data = p;
     uv_buf_t buf = uv_buf_init(p->bytes, (unsigned)size);
     if (uv_write(&p->req, (uv_stream_t *)&t->pipe, &buf, 1, on_written) < 0) {
@@ -135,16 +135,16 @@ static void on_ended(void *arg, const char *text)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-int tunnel_open(struct tunnel **out, uv_loop_t *loop, struct secure *s, int fd,
-                tunnel_ended_fn ended, void *arg, struct err *err)
+int relay_open(struct relay **out, uv_loop_t *loop, struct tls_psk *s, int fd,
+               relay_ended_fn ended, void *arg, struct err *err)
 {
-    struct tunnel *t = calloc(1, sizeof(*t));
+    struct relay *t = calloc(1, sizeof(*t));
     if (!t) {
         close(fd);
-        secure_close(s);
+        tls_psk_close(s);
         return err_set(err, ERR_MEMORY, "no memory for a tunnel");
     }
-    *t = (struct tunnel){.secure = s, .handles = 2};
+    *t = (struct relay){.tls = s, .handles = 2};
     uv_pipe_init(loop, &t->pipe, 0);
     uv_timer_init(loop, &t->relief);
     t->pipe.data = t->relief.data = t;
@@ -156,13 +156,13 @@ int tunnel_open(struct tunnel **out, uv_loop_t *loop, struct secure *s, int fd,
     }
     t->ended = ended;
     t->arg = arg;
-    secure_set_hooks(s, &(struct secure_hooks){.data = on_data, .ended = on_ended, .arg = t});
+    tls_psk_set_hooks(s, &(struct tls_psk_hooks){.data = on_data, .ended = on_ended, .arg = t});
     uv_read_start((uv_stream_t *)&t->pipe, on_alloc, on_read);
     *out = t;
     return 0;
 }
 
-void tunnel_forget(struct tunnel *t)
+void relay_forget(struct relay *t)
 {
     t->ended = NULL;
 }

@@ -12,15 +12,15 @@
 #include "agent/wire/tls_psk.h"
 
 struct err;
-struct tunnel;
+struct relay;
 
-typedef void (*tunnel_ended_fn)(void *arg, const char *text);
+typedef void (*relay_ended_fn)(void *arg, const char *text);
 
 /* Takes both, even where it fails; `s` is ready. `ended`, if not NULL, is told once, from the loop. */
-int tunnel_open(struct tunnel **out, uv_loop_t *loop, struct secure *s, int fd,
-                tunnel_ended_fn ended, void *arg, struct err *err);
+int relay_open(struct relay **out, uv_loop_t *loop, struct tls_psk *s, int fd,
+               relay_ended_fn ended, void *arg, struct err *err);
 
 /* `ended` is not told any more. */
-void tunnel_forget(struct tunnel *t);
+void relay_forget(struct relay *t);
 
 #endif

@@ -16,24 +16,24 @@ enum { STRANGERS = 64, BACKLOG = 256 };
 
 /* Somebody who has not yet shown that it knows a key. */
 struct stranger {
-    struct door   *door;
-    struct secure *stream; /* NULL: nobody */
-    uint64_t       since_ms;
+    struct tls_listener *door;
+    struct tls_psk      *stream; /* NULL: nobody */
+    uint64_t             since_ms;
 };
 
-struct door {
-    uv_loop_t        *loop;
-    struct door_hooks hooks;
-    uv_tcp_t          listener;
-    bool              closing;
-    int               port;
-    struct stranger   strangers[STRANGERS];
+struct tls_listener {
+    uv_loop_t                *loop;
+    struct tls_listener_hooks hooks;
+    uv_tcp_t                  listener;
+    bool                      closing;
+    int                       port;
+    struct stranger           strangers[STRANGERS];
 };
 
 static void on_ready(void *arg)
 {
     struct stranger *v = arg;
-    struct secure *s = v->stream;
+    struct tls_psk *s = v->stream;
     v->stream = NULL;
     v->door->hooks.came(v->door->hooks.arg, s);
 }
@@ -48,16 +48,16 @@ static void on_data(void *arg, const char *bytes, size_t size)
 static void on_ended(void *arg, const char *text)
 {
     struct stranger *v = arg;
-    char address[SECURE_ADDRESS];
-    const char *name = secure_name(v->stream);
+    char address[TLS_PSK_ADDRESS];
+    const char *name = tls_psk_name(v->stream);
     log_warn(NULL, "somebody at %s%s%s was not let in: %s",
-             secure_address(v->stream, true, address) ? address : "an unknown address",
+             tls_psk_address(v->stream, true, address) ? address : "an unknown address",
              name[0] ? " by the name of " : "", name, text);
-    secure_close(v->stream);
+    tls_psk_close(v->stream);
     v->stream = NULL;
 }
 
-static struct stranger *free_place(struct door *d)
+static struct stranger *free_place(struct tls_listener *d)
 {
     struct stranger *v = &d->strangers[0];
     for (int i = 0; i < STRANGERS; i++) {
@@ -66,23 +66,23 @@ static struct stranger *free_place(struct door *d)
         if (d->strangers[i].since_ms < v->since_ms)
             v = &d->strangers[i];
     }
-    secure_close(v->stream); /* it has had its chance */
+    tls_psk_close(v->stream); /* it has had its chance */
     v->stream = NULL;
     return v;
 }
 
 static void on_visit(uv_stream_t *listener, int status)
 {
-    struct door *d = listener->data;
+    struct tls_listener *d = listener->data;
     struct err err = {0};
     if (status < 0 || d->closing)
         return;
     struct stranger *v = free_place(d);
-    const struct secure_hooks hooks = {
+    const struct tls_psk_hooks hooks = {
         .ready = on_ready, .data = on_data, .ended = on_ended, .arg = v};
     v->door = d;
     v->since_ms = uv_now(d->loop);
-    if (secure_accept(&v->stream, listener, d->hooks.key, d->hooks.arg, &hooks, &err) < 0) {
+    if (tls_psk_accept(&v->stream, listener, d->hooks.key, d->hooks.arg, &hooks, &err) < 0) {
         v->stream = NULL;
         log_warn(NULL, "%s", err.text);
     }
@@ -99,7 +99,7 @@ static bool is_public(const uv_interface_address_t *a)
             !IN6_IS_ADDR_LINKLOCAL(&a->address.address6.sin6_addr));
 }
 
-json_t *door_addresses(void)
+json_t *tls_listener_addresses(void)
 {
     uv_interface_address_t *all = NULL;
     int n = 0;
@@ -107,11 +107,11 @@ json_t *door_addresses(void)
     if (uv_interface_addresses(&all, &n) < 0)
         n = 0;
     for (int six = 0; six < 2; six++)
-        for (int i = 0; i < n && json_array_size(list) < DOOR_ADDRESSES - 1; i++) {
-            char text[SECURE_ADDRESS];
+        for (int i = 0; i < n && json_array_size(list) < TLS_LISTENER_ADDRESSES - 1; i++) {
+            char text[TLS_PSK_ADDRESS];
             if (is_public(&all[i]) &&
                 (all[i].address.address4.sin_family == AF_INET6) == (six == 1) &&
-                secure_ip((const struct sockaddr *)&all[i].address, text) == 0)
+                tls_psk_ip((const struct sockaddr *)&all[i].address, text) == 0)
                 json_array_append_new(list, json_string(text));
         }
     if (all)
@@ -124,7 +124,7 @@ json_t *door_addresses(void)
 static bool add_named(json_t *list, const char *name, const uv_interface_address_t *all, int n)
 {
     struct sockaddr_storage a;
-    char text[SECURE_ADDRESS];
+    char text[TLS_PSK_ADDRESS];
     bool found = uv_ip4_addr(name, 0, (struct sockaddr_in *)&a) == 0 ||
                  uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&a) == 0;
     if (found)
@@ -138,7 +138,7 @@ static bool add_named(json_t *list, const char *name, const uv_interface_address
     return found;
 }
 
-json_t *door_addresses_of(const char *names, struct err *err)
+json_t *tls_listener_addresses_of(const char *names, struct err *err)
 {
     uv_interface_address_t *all = NULL;
     int n = 0;
@@ -162,40 +162,42 @@ json_t *door_addresses_of(const char *names, struct err *err)
     return list;
 }
 
-int door_port(const struct door *d)
+int tls_listener_port(const struct tls_listener *d)
 {
     return d->port;
 }
 
-int door_way_read(struct door_way *out, const json_t *said, struct err *err)
+int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said,
+                               struct err *err)
 {
     size_t i;
     const json_t *entry;
     const json_int_t port = json_integer_value(json_object_get(said, "port"));
     const char *key = json_string_value(json_object_get(said, "key"));
-    *out = (struct door_way){.port = port > 0 && port <= UINT16_MAX ? (int)port : 0};
+    *out = (struct tls_listener_endpoint){.port = port > 0 && port <= UINT16_MAX ? (int)port : 0};
     json_array_foreach(json_object_get(said, "addresses"), i, entry)
     {
         const char *text = json_string_value(entry);
         struct sockaddr_storage *a = &out->address[out->addresses];
-        if (text && out->addresses < DOOR_ADDRESSES &&
+        if (text && out->addresses < TLS_LISTENER_ADDRESSES &&
             (uv_ip4_addr(text, out->port, (struct sockaddr_in *)a) == 0 ||
              uv_ip6_addr(text, out->port, (struct sockaddr_in6 *)a) == 0))
             out->addresses++;
     }
-    if (out->addresses == 0 || out->port == 0 || secure_key_parse(out->key, key) < 0)
+    if (out->addresses == 0 || out->port == 0 || tls_psk_key_parse(out->key, key) < 0)
         return err_set(err, ERR_DATA, "it tells no way to a door: addresses, a port and a key");
     return 0;
 }
 
-const struct sockaddr *door_way_address(const struct door_way *w, int i)
+const struct sockaddr *tls_listener_endpoint_address(const struct tls_listener_endpoint *w, int i)
 {
     return (const struct sockaddr *)&w->address[i];
 }
 
-const char *door_way_text(const struct door_way *w, int i, char out[SECURE_ADDRESS])
+const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i,
+                                       char out[TLS_PSK_ADDRESS])
 {
-    if (secure_ip(door_way_address(w, i), out) < 0)
+    if (tls_psk_ip(tls_listener_endpoint_address(w, i), out) < 0)
         out[0] = 0;
     return out;
 }
@@ -207,13 +209,13 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-void door_close(struct door *d)
+void tls_listener_close(struct tls_listener *d)
 {
     if (!d || d->closing)
         return;
     d->closing = true;
     for (int i = 0; i < STRANGERS; i++)
-        secure_close(d->strangers[i].stream);
+        tls_psk_close(d->strangers[i].stream);
     uv_close((uv_handle_t *)&d->listener, on_closed);
 }
 
@@ -228,7 +230,7 @@ static bool has_ipv6(const struct sockaddr_in6 *any)
 }
 
 /* A socket of IPv6 takes calls over IPv4, too. */
-static int listen_anywhere(struct door *d)
+static int listen_anywhere(struct tls_listener *d)
 {
     struct sockaddr_in6 six;
     struct sockaddr_in four;
@@ -247,9 +249,10 @@ static int listen_anywhere(struct door *d)
     return 0;
 }
 
-int door_open(struct door **out, uv_loop_t *loop, const struct door_hooks *hooks, struct err *err)
+int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
+                      const struct tls_listener_hooks *hooks, struct err *err)
 {
-    struct door *d = calloc(1, sizeof(*d));
+    struct tls_listener *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "no memory for a door");
     d->loop = loop;
@@ -258,7 +261,7 @@ int door_open(struct door **out, uv_loop_t *loop, const struct door_hooks *hooks
     d->listener.data = d;
     int rc = listen_anywhere(d);
     if (rc < 0) {
-        door_close(d);
+        tls_listener_close(d);
         return err_set(err, ERR_SYSTEM, "cannot listen for agents: %s", uv_strerror(rc));
     }
     *out = d;

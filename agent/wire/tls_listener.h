@@ -15,37 +15,40 @@
 
 #include "agent/wire/tls_psk.h"
 
-struct door;
+struct tls_listener;
 struct err;
 
-struct door_hooks {
-    secure_key_fn key;
-    void (*came)(void *arg, struct secure *s); /* it is the hook's now */
+struct tls_listener_hooks {
+    tls_psk_key_fn key;
+    void (*came)(void *arg, struct tls_psk *s); /* it is the hook's now */
     void *arg;
 };
 
-int door_open(struct door **out, uv_loop_t *loop, const struct door_hooks *hooks, struct err *err);
-void door_close(struct door *d); /* frees itself; NULL is fine */
-int door_port(const struct door *d);
+int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
+                      const struct tls_listener_hooks *hooks, struct err *err);
+void tls_listener_close(struct tls_listener *d); /* frees itself; NULL is fine */
+int tls_listener_port(const struct tls_listener *d);
 
 /* The addresses of this machine as texts: IPv4 first; the loopback address last, for who is here. */
-json_t *door_addresses(void);
+json_t *tls_listener_addresses(void);
 /* Only those that are named, as addresses or as interfaces: "10.0.0.1,ib0". NULL: one is neither. */
-json_t *door_addresses_of(const char *names, struct err *err);
+json_t *tls_listener_addresses_of(const char *names, struct err *err);
 
 /* The way to a door, as it is told to others: {"addresses": [text...], "port", "key": 64 digits} */
-enum { DOOR_ADDRESSES = 32 };
+enum { TLS_LISTENER_ADDRESSES = 32 };
 
-struct door_way {
-    struct sockaddr_storage address[DOOR_ADDRESSES];
+struct tls_listener_endpoint {
+    struct sockaddr_storage address[TLS_LISTENER_ADDRESSES];
     int                     addresses, port;
-    unsigned char           key[SECURE_KEY];
+    unsigned char           key[TLS_PSK_KEY];
 };
 
 /* -1: it makes no sense. What is no address is passed over where another one is. */
-int door_way_read(struct door_way *out, const json_t *said, struct err *err);
+int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said,
+                               struct err *err);
 
-const struct sockaddr *door_way_address(const struct door_way *w, int i);
-const char *door_way_text(const struct door_way *w, int i, char out[SECURE_ADDRESS]); /* out */
+const struct sockaddr *tls_listener_endpoint_address(const struct tls_listener_endpoint *w, int i);
+const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, int i,
+                                       char out[TLS_PSK_ADDRESS]); /* out */
 
 #endif

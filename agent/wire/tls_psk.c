@@ -19,50 +19,50 @@
 
 enum { FINISH_MS = 2000 };
 
-struct secure {
-    struct secure_hooks hooks;
-    uv_tcp_t            tcp;
-    uv_timer_t          patience; /* with the handshake */
-    uv_connect_t        connect;
-    uv_shutdown_t       shutdown;
-    SSL_CTX            *context;
-    SSL                *ssl;
-    BIO                *in, *out; /* owned by ssl */
-    char                name[SECURE_NAME];
-    unsigned char       key[SECURE_KEY]; /* of the one who dials */
-    secure_key_fn       find;            /* of the other */
-    void               *find_arg;
-    bool                ready, ended, finishing, closing;
-    int                 handles; /* not yet closed */
-    char                bytes[65536];
+struct tls_psk {
+    struct tls_psk_hooks hooks;
+    uv_tcp_t             tcp;
+    uv_timer_t           wait_timer; /* with the handshake */
+    uv_connect_t         connect;
+    uv_shutdown_t        shutdown;
+    SSL_CTX             *context;
+    SSL                 *ssl;
+    BIO                 *in, *out; /* owned by ssl */
+    char                 name[TLS_PSK_NAME];
+    unsigned char        key[TLS_PSK_KEY]; /* of the one who dials */
+    tls_psk_key_fn       find;            /* of the other */
+    void                *find_arg;
+    bool                 ready, ended, finishing, closing;
+    int                  handles; /* not yet closed */
+    char                 bytes[65536];
 };
 
 /* Bytes on their way. */
 struct outgoing {
-    uv_write_t     req;
-    struct secure *stream;
-    char           bytes[];
+    uv_write_t      req;
+    struct tls_psk *stream;
+    char            bytes[];
 };
 
 /* --- the key ------------------------------------------------------------------------------ */
 
-int secure_key_draw(char hex[2 * SECURE_KEY + 1])
+int tls_psk_key_draw(char hex[2 * TLS_PSK_KEY + 1])
 {
-    unsigned char key[SECURE_KEY];
+    unsigned char key[TLS_PSK_KEY];
     if (RAND_bytes(key, sizeof(key)) != 1)
         return -1;
-    for (int i = 0; i < SECURE_KEY; i++)
+    for (int i = 0; i < TLS_PSK_KEY; i++)
         snprintf(hex + 2 * i, 3, "%02x", key[i]);
     OPENSSL_cleanse(key, sizeof(key));
     return 0;
 }
 
-int secure_key_parse(unsigned char key[SECURE_KEY], const char *hex)
+int tls_psk_key_parse(unsigned char key[TLS_PSK_KEY], const char *hex)
 {
-    if (!hex || strlen(hex) != 2 * SECURE_KEY ||
-        strspn(hex, "0123456789abcdef") != 2 * SECURE_KEY)
+    if (!hex || strlen(hex) != 2 * TLS_PSK_KEY ||
+        strspn(hex, "0123456789abcdef") != 2 * TLS_PSK_KEY)
         return -1;
-    for (int i = 0; i < SECURE_KEY; i++) {
+    for (int i = 0; i < TLS_PSK_KEY; i++) {
         unsigned v;
         if (sscanf(hex + 2 * i, "%2x", &v) != 1)
             return -1;
@@ -75,26 +75,26 @@ int secure_key_parse(unsigned char key[SECURE_KEY], const char *hex)
 static unsigned say_key(SSL *ssl, const char *hint, char *identity, unsigned identity_size,
                         unsigned char *key, unsigned key_size)
 {
-    const struct secure *s = SSL_get_app_data(ssl);
+    const struct tls_psk *s = SSL_get_app_data(ssl);
     (void)hint;
-    if (identity_size < sizeof(s->name) || key_size < SECURE_KEY)
+    if (identity_size < sizeof(s->name) || key_size < TLS_PSK_KEY)
         return 0;
     memcpy(identity, s->name, sizeof(s->name));
-    memcpy(key, s->key, SECURE_KEY);
-    return SECURE_KEY;
+    memcpy(key, s->key, TLS_PSK_KEY);
+    return TLS_PSK_KEY;
 }
 
 static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, unsigned key_size)
 {
-    struct secure *s = SSL_get_app_data(ssl);
-    if (!identity || strlen(identity) >= sizeof(s->name) || key_size < SECURE_KEY)
+    struct tls_psk *s = SSL_get_app_data(ssl);
+    if (!identity || strlen(identity) >= sizeof(s->name) || key_size < TLS_PSK_KEY)
         return 0;
     snprintf(s->name, sizeof(s->name), "%s", identity);
     err_make_printable(s->name);
-    return s->find(s->find_arg, s->name, key) ? SECURE_KEY : 0;
+    return s->find(s->find_arg, s->name, key) ? TLS_PSK_KEY : 0;
 }
 
-static int set_up(struct secure *s, bool server, struct err *err)
+static int set_up(struct tls_psk *s, bool server, struct err *err)
 {
     /* What a machine has configured for other programs is nothing to this one. */
     OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
@@ -131,19 +131,19 @@ failed:
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static void tell_end(struct secure *s, const char *text)
+static void tell_end(struct tls_psk *s, const char *text)
 {
     if (s->finishing)
-        secure_close(s);
+        tls_psk_close(s);
     if (s->ended || s->closing)
         return;
     s->ended = true;
-    uv_timer_stop(&s->patience);
+    uv_timer_stop(&s->wait_timer);
     uv_read_stop((uv_stream_t *)&s->tcp);
     s->hooks.ended(s->hooks.arg, text);
 }
 
-static void release(struct secure *s)
+static void release(struct tls_psk *s)
 {
     SSL_free(s->ssl);
     SSL_CTX_free(s->context);
@@ -153,18 +153,18 @@ static void release(struct secure *s)
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct secure *s = handle->data;
+    struct tls_psk *s = handle->data;
     if (--s->handles == 0)
         release(s);
 }
 
-void secure_close(struct secure *s)
+void tls_psk_close(struct tls_psk *s)
 {
     if (!s || s->closing)
         return;
     s->closing = true;
     uv_close((uv_handle_t *)&s->tcp, on_closed);
-    uv_close((uv_handle_t *)&s->patience, on_closed);
+    uv_close((uv_handle_t *)&s->wait_timer, on_closed);
 }
 
 /* --- bytes --------------------------------------------------------------------------------- */
@@ -172,14 +172,14 @@ void secure_close(struct secure *s)
 static void on_written(uv_write_t *req, int status)
 {
     struct outgoing *o = req->data;
-    struct secure *s = o->stream;
+    struct tls_psk *s = o->stream;
     free(o);
     if (status < 0)
         tell_end(s, uv_strerror(status));
 }
 
 /* What TLS wants to say goes out. */
-static int flush(struct secure *s)
+static int flush(struct tls_psk *s)
 {
     for (size_t n; (n = BIO_ctrl_pending(s->out)) > 0;) {
         struct outgoing *o = malloc(sizeof(*o) + n);
@@ -210,7 +210,7 @@ static const char *refusal(void)
     return "what the other side speaks is not the language of agents";
 }
 
-static void shake_hands(struct secure *s)
+static void shake_hands(struct tls_psk *s)
 {
     ERR_clear_error();
     int rc = SSL_do_handshake(s->ssl);
@@ -221,14 +221,14 @@ static void shake_hands(struct secure *s)
         tell_end(s, "it cannot be sent to");
     } else if (rc == 1 && SSL_session_reused(s->ssl)) { /* by the key, not by a certificate */
         s->ready = true;
-        uv_timer_stop(&s->patience);
+        uv_timer_stop(&s->wait_timer);
         s->hooks.ready(s->hooks.arg);
     } else if (rc == 1 || (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)) {
         tell_end(s, text ? text : "the other side does not know the key of this attempt");
     }
 }
 
-static void read_plain(struct secure *s)
+static void read_plain(struct tls_psk *s)
 {
     char plain[16384];
     while (!s->closing && !s->ended) {
@@ -249,14 +249,14 @@ static void read_plain(struct secure *s)
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
-    struct secure *s = handle->data;
+    struct tls_psk *s = handle->data;
     (void)suggested;
     *buf = uv_buf_init(s->bytes, sizeof(s->bytes));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    struct secure *s = stream->data;
+    struct tls_psk *s = stream->data;
     if (n == 0)
         return;
     if (n < 0) {
@@ -275,7 +275,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         tell_end(s, "it cannot be sent to");
 }
 
-int secure_write(struct secure *s, const void *bytes, size_t size)
+int tls_psk_write(struct tls_psk *s, const void *bytes, size_t size)
 {
     const char *p = bytes;
     if (!s->ready || s->closing || s->ended)
@@ -292,7 +292,7 @@ int secure_write(struct secure *s, const void *bytes, size_t size)
     return flush(s);
 }
 
-size_t secure_queued(const struct secure *s)
+size_t tls_psk_queued(const struct tls_psk *s)
 {
     return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp);
 }
@@ -302,15 +302,15 @@ size_t secure_queued(const struct secure *s)
 static void on_finished(uv_shutdown_t *req, int status)
 {
     (void)status;
-    secure_close(req->data);
+    tls_psk_close(req->data);
 }
 
 static void on_impatience(uv_timer_t *timer)
 {
-    secure_close(timer->data);
+    tls_psk_close(timer->data);
 }
 
-void secure_finish(struct secure *s)
+void tls_psk_finish(struct tls_psk *s)
 {
     if (!s || s->closing || s->finishing)
         return;
@@ -318,12 +318,12 @@ void secure_finish(struct secure *s)
     ERR_clear_error();
     if (!s->ready || s->ended || SSL_shutdown(s->ssl) < 0 || flush(s) < 0 ||
         uv_shutdown(&s->shutdown, (uv_stream_t *)&s->tcp, on_finished) < 0) {
-        secure_close(s);
+        tls_psk_close(s);
         return;
     }
     s->shutdown.data = s;
     s->finishing = true;
-    uv_timer_start(&s->patience, on_impatience, FINISH_MS, 0);
+    uv_timer_start(&s->wait_timer, on_impatience, FINISH_MS, 0);
 }
 
 static void on_patience(uv_timer_t *timer)
@@ -331,10 +331,10 @@ static void on_patience(uv_timer_t *timer)
     tell_end(timer->data, "it does not answer");
 }
 
-static int make(struct secure **out, uv_loop_t *loop, bool server,
-                const struct secure_hooks *hooks, struct err *err)
+static int make(struct tls_psk **out, uv_loop_t *loop, bool server,
+                const struct tls_psk_hooks *hooks, struct err *err)
 {
-    struct secure *s = calloc(1, sizeof(*s));
+    struct tls_psk *s = calloc(1, sizeof(*s));
     if (!s)
         return err_set(err, ERR_MEMORY, "no memory for a connection");
     s->hooks = *hooks;
@@ -343,19 +343,19 @@ static int make(struct secure **out, uv_loop_t *loop, bool server,
         return -1;
     }
     uv_tcp_init(loop, &s->tcp);
-    uv_timer_init(loop, &s->patience);
+    uv_timer_init(loop, &s->wait_timer);
     s->handles = 2;
-    s->tcp.data = s->patience.data = s;
-    uv_timer_start(&s->patience, on_patience, SECURE_SHAKE_MS, 0);
+    s->tcp.data = s->wait_timer.data = s;
+    uv_timer_start(&s->wait_timer, on_patience, TLS_PSK_SHAKE_MS, 0);
     *out = s;
     return 0;
 }
 
 /* The kernel asks whether the other side is there, and minds what it does not take. */
-static void mind_the_network(struct secure *s)
+static void mind_the_network(struct tls_psk *s)
 {
-    const int idle_s = SECURE_DEAD_S / 3, between_s = SECURE_DEAD_S / 5, times = 3, on = 1;
-    const unsigned dead_ms = SECURE_DEAD_S * 1000;
+    const int idle_s = TLS_PSK_DEAD_S / 3, between_s = TLS_PSK_DEAD_S / 5, times = 3, on = 1;
+    const unsigned dead_ms = TLS_PSK_DEAD_S * 1000;
     uv_os_fd_t fd;
     if (uv_fileno((uv_handle_t *)&s->tcp, &fd) < 0)
         return;
@@ -366,7 +366,7 @@ static void mind_the_network(struct secure *s)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
 }
 
-static void begin(struct secure *s)
+static void begin(struct tls_psk *s)
 {
     uv_tcp_nodelay(&s->tcp, 1);
     mind_the_network(s);
@@ -375,7 +375,7 @@ static void begin(struct secure *s)
 
 static void on_connected(uv_connect_t *req, int status)
 {
-    struct secure *s = req->data;
+    struct tls_psk *s = req->data;
     if (s->closing)
         return;
     if (status < 0) {
@@ -386,36 +386,36 @@ static void on_connected(uv_connect_t *req, int status)
     shake_hands(s);
 }
 
-int secure_dial(struct secure **out, uv_loop_t *loop, const struct sockaddr *to, const char *name,
-                const unsigned char key[SECURE_KEY], const struct secure_hooks *hooks,
-                struct err *err)
+int tls_psk_dial(struct tls_psk **out, uv_loop_t *loop, const struct sockaddr *to, const char *name,
+                 const unsigned char key[TLS_PSK_KEY], const struct tls_psk_hooks *hooks,
+                 struct err *err)
 {
-    struct secure *s;
+    struct tls_psk *s;
     if (make(&s, loop, false, hooks, err) < 0)
         return -1;
     snprintf(s->name, sizeof(s->name), "%s", name);
-    memcpy(s->key, key, SECURE_KEY);
+    memcpy(s->key, key, TLS_PSK_KEY);
     s->connect.data = s;
     int rc = uv_tcp_connect(&s->connect, &s->tcp, to, on_connected);
     if (rc < 0) {
-        secure_close(s);
+        tls_psk_close(s);
         return err_set(err, ERR_SYSTEM, "%s", uv_strerror(rc));
     }
     *out = s;
     return 0;
 }
 
-int secure_accept(struct secure **out, uv_stream_t *listener, secure_key_fn find, void *find_arg,
-                  const struct secure_hooks *hooks, struct err *err)
+int tls_psk_accept(struct tls_psk **out, uv_stream_t *listener, tls_psk_key_fn find, void *find_arg,
+                   const struct tls_psk_hooks *hooks, struct err *err)
 {
-    struct secure *s;
+    struct tls_psk *s;
     if (make(&s, listener->loop, true, hooks, err) < 0)
         return -1;
     s->find = find;
     s->find_arg = find_arg;
     int rc = uv_accept(listener, (uv_stream_t *)&s->tcp);
     if (rc < 0) {
-        secure_close(s);
+        tls_psk_close(s);
         return err_set(err, ERR_SYSTEM, "cannot accept a connection: %s", uv_strerror(rc));
     }
     begin(s);
@@ -423,31 +423,31 @@ int secure_accept(struct secure **out, uv_stream_t *listener, secure_key_fn find
     return 0;
 }
 
-void secure_set_hooks(struct secure *s, const struct secure_hooks *hooks)
+void tls_psk_set_hooks(struct tls_psk *s, const struct tls_psk_hooks *hooks)
 {
     s->hooks = *hooks;
 }
 
-const char *secure_name(const struct secure *s)
+const char *tls_psk_name(const struct tls_psk *s)
 {
     return s->name;
 }
 
-int secure_ip(const struct sockaddr *a, char out[SECURE_ADDRESS])
+int tls_psk_ip(const struct sockaddr *a, char out[TLS_PSK_ADDRESS])
 {
     return a->sa_family == AF_INET6
-               ? uv_ip6_name((const struct sockaddr_in6 *)(const void *)a, out, SECURE_ADDRESS)
-               : uv_ip4_name((const struct sockaddr_in *)(const void *)a, out, SECURE_ADDRESS);
+               ? uv_ip6_name((const struct sockaddr_in6 *)(const void *)a, out, TLS_PSK_ADDRESS)
+               : uv_ip4_name((const struct sockaddr_in *)(const void *)a, out, TLS_PSK_ADDRESS);
 }
 
-bool secure_address(const struct secure *s, bool other, char out[SECURE_ADDRESS])
+bool tls_psk_address(const struct tls_psk *s, bool other, char out[TLS_PSK_ADDRESS])
 {
     struct sockaddr_storage a;
     int size = sizeof(a);
     const struct sockaddr *as = (const struct sockaddr *)&a;
     if ((other ? uv_tcp_getpeername(&s->tcp, (struct sockaddr *)&a, &size)
                : uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&a, &size)) < 0 ||
-        secure_ip(as, out) < 0)
+        tls_psk_ip(as, out) < 0)
         return false;
     if (strncmp(out, "::ffff:", 7) == 0 && strchr(out, '.')) /* IPv4, seen by a socket of IPv6 */
         memmove(out, out + 7, strlen(out + 7) + 1);

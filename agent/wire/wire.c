@@ -22,9 +22,9 @@ static const struct wire_row rows[] = {
      ATTEMPT "generation:i state:s step:n steps:n phase:s loss:n lr:n samples_per_s:n "
              "ranks_alive:i step_ms:n unreached:s?"},
     {WIRE_LOG, "log", TO_CONTROLLER, 256 * 1024, ATTEMPT "file:s offset:i data:s"},
-    {WIRE_LOST, "lost", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
-    {WIRE_ALIVE, "alive", TO_CONTROLLER, 1024, ATTEMPT},
-    {WIRE_DOOR, "door", TO_CONTROLLER, 8 * 1024,
+    {WIRE_AGENT_GONE, "lost", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
+    {WIRE_KEEPALIVE, "alive", TO_CONTROLLER, 1024, ATTEMPT},
+    {WIRE_LISTENING, "door", TO_CONTROLLER, 8 * 1024,
      ATTEMPT "door:o door.addresses:a door.port:i door.key:s"},
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
      ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o "
@@ -40,7 +40,7 @@ static const struct wire_row rows[] = {
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
      ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o"},
-    {WIRE_GONE, "gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
+    {WIRE_NODE_GONE, "gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
 };
 
 const struct wire_row *wire_find(unsigned number, enum wire_direction direction)
@@ -48,7 +48,7 @@ const struct wire_row *wire_find(unsigned number, enum wire_direction direction)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].number == number && rows[i].direction == direction)
             return &rows[i];
-    return crew_wire_find(number, direction);
+    return leader_wire_find(number, direction);
 }
 
 bool wire_id_same(const struct wire_id *a, const struct wire_id *b)

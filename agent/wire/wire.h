@@ -66,7 +66,7 @@
  *   GONE       {job, attempt, nonce, node, text}   to the head: nothing of another node's agent lives,
  *               or none will start there; text: what follows its name. Again after each DOOR
  *   DOOR       {job, attempt, nonce, door: {addresses: [], port, key}}   by the head, after each
- *               LAUNCH, for the members' LAUNCH (crew_door()); key: a secret, kept in memory only
+ *               LAUNCH, for the members' LAUNCH (leader_endpoint()); key: a secret, kept in memory only
  *
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
@@ -136,48 +136,48 @@ enum wire_message {
     WIRE_EVENT      = 2,
     WIRE_HEARTBEAT  = 3,
     WIRE_LOG        = 4,
-    WIRE_LOST       = 5,
-    WIRE_ALIVE      = 6,
-    WIRE_DOOR       = 8,
+    WIRE_AGENT_GONE = 5,
+    WIRE_KEEPALIVE  = 6,
+    WIRE_LISTENING  = 8,
     WIRE_LAUNCH     = 33,
     WIRE_ACK        = 34,
     WIRE_STOP       = 35,
     WIRE_CHECKPOINT = 36,
     WIRE_ATTACH     = 37,
-    WIRE_GONE       = 38,
+    WIRE_NODE_GONE  = 38,
 
     /* Between the agents of an attempt on several nodes: agent/wire/leader_wire.h. */
-    CREW_CALL       = 64,
-    CREW_PULSE      = 65,
-    CREW_JOIN       = 66,
-    CREW_PREPARED   = 67,
-    CREW_SPAWNED    = 68,
-    CREW_EXITED     = 69,
-    CREW_LINE       = 70,
-    CREW_RELAY      = 71,
-    CREW_SWEPT      = 72,
-    CREW_INSPECTED  = 73,
-    CREW_OUTPUT     = 74,
-    CREW_PAGES      = 75,
-    CREW_NCCL       = 76,
-    CREW_NOTICE     = 77,
-    CREW_GPU        = 78,
-    CREW_KEPT       = 79,
-    CREW_TAKEN      = 96,
-    CREW_REFUSED    = 97,
-    CREW_HEAD_PULSE = 98,
-    CREW_PREPARE    = 99,
-    CREW_SPAWN      = 100,
-    CREW_CONTROL    = 101,
-    CREW_SIGNAL     = 102,
-    CREW_SWEEP      = 103,
-    CREW_RELAYED    = 104,
-    CREW_INSPECT    = 105,
-    CREW_BYE        = 106,
-    CREW_ASK_KEPT   = 107
+    NODE_CONNECT    = 64,
+    NODE_KEEPALIVE  = 65,
+    NODE_JOIN       = 66,
+    NODE_PREPARED   = 67,
+    NODE_SPAWNED    = 68,
+    NODE_EXITED     = 69,
+    NODE_LINE       = 70,
+    NODE_BROADCAST  = 71,
+    NODE_CLEANED    = 72,
+    NODE_INSPECTED  = 73,
+    NODE_OUTPUT     = 74,
+    NODE_PAGES      = 75,
+    NODE_NCCL       = 76,
+    NODE_NOTICE     = 77,
+    NODE_GPU        = 78,
+    NODE_SNAPSHOTS  = 79,
+    NODE_ACCEPTED   = 96,
+    NODE_REFUSED    = 97,
+    NODE_LEADER_KEEPALIVE = 98,
+    NODE_PREPARE    = 99,
+    NODE_SPAWN      = 100,
+    NODE_CONTROL    = 101,
+    NODE_SIGNAL     = 102,
+    NODE_CLEANUP    = 103,
+    NODE_DELIVER    = 104,
+    NODE_INSPECT    = 105,
+    NODE_SHUTDOWN   = 106,
+    NODE_ASK_SNAPSHOTS = 107
 };
 
-enum wire_direction { TO_CONTROLLER, TO_AGENT, TO_HEAD, TO_MEMBER, WIRE_DIRECTIONS };
+enum wire_direction { TO_CONTROLLER, TO_AGENT, TO_LEADER, TO_FOLLOWER, WIRE_DIRECTIONS };
 
 /* The fence: of which attempt a message is. Numbers alone can be met twice, by a copied
  * state directory for one; the nonce cannot. */

@@ -20,36 +20,36 @@
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
-struct member {
-    struct members *all;
-    struct link    *link;       /* NULL: it is gone, or was given up */
-    int             node;
-    const char     *name;       /* of all->names */
-    bool            here;       /* it has said HELLO */
-    bool            gone;       /* it is proven that nothing of it lives */
-    char            fate[320];  /* what the head is to hear: there is no agent; "" = nothing */
-    char            run_dir[PATH_MAX];
+struct follower {
+    struct followers   *all;
+    struct remote_link *link;      /* NULL: it is gone, or was given up */
+    int                 node;
+    const char         *name;      /* of all->names */
+    bool                here;      /* it has said HELLO */
+    bool                gone;      /* it is proven that nothing of it lives */
+    char                fate[320]; /* what the head is to hear: there is no agent; "" = nothing */
+    char                run_dir[PATH_MAX];
 };
 
-struct members {
-    struct job    *job;
-    json_t        *names, *door;    /* door: NULL until the head has told it */
-    char           tag[48];
-    int            count;
-    struct member  list[];
+struct followers {
+    struct job     *job;
+    json_t         *names, *door;   /* door: NULL until the head has told it */
+    char            tag[48];
+    int             count;
+    struct follower list[];
 };
 
 /* ---- what they are told ---- */
 
-static void launch(struct member *m)
+static void launch(struct follower *m)
 {
-    struct members *all = m->all;
+    struct followers *all = m->all;
     struct job *job = all->job;
-    json_t *crew = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
-                             (json_int_t)json_array_size(all->names), "names", all->names, "door",
-                             all->door);
+    json_t *group = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
+                              (json_int_t)json_array_size(all->names), "names", all->names, "door",
+                              all->door);
     struct err err = { 0 };
-    json_t *body = launch_member(job, m->run_dir, crew, &err);
+    json_t *body = launch_follower(job, m->run_dir, group, &err);
     if (body)
         job->remote->send(m->link, WIRE_LAUNCH, body);
     else
@@ -57,7 +57,7 @@ static void launch(struct member *m)
 }
 
 /* Nobody has to wait for it. Said again with each door: the head may not have been there. */
-static void tell_head(const struct member *m)
+static void tell_leader(const struct follower *m)
 {
     const struct job *job = m->all->job;
     if (!job->link || !m->fate[0])
@@ -66,42 +66,42 @@ static void tell_head(const struct member *m)
                              (json_int_t)job->core.attempt, "nonce", job->core.nonce, "node", m->node,
                              "text", m->fate);
     if (body)
-        job->remote->send(job->link, WIRE_GONE, body);
+        job->remote->send(job->link, WIRE_NODE_GONE, body);
 }
 
-void members_door(struct job *job, const json_t *door)
+void followers_endpoint(struct job *job, const json_t *door)
 {
-    struct members *all = job->members;
+    struct followers *all = job->followers;
     if (!all)
         return;
     json_decref(all->door);
     all->door = json_deep_copy(door);
     for (int i = 0; i < all->count; i++) {
-        struct member *m = &all->list[i];
+        struct follower *m = &all->list[i];
         if (m->link && m->here)
             launch(m);
-        tell_head(m);
+        tell_leader(m);
     }
 }
 
 /* ---- what is heard of them ---- */
 
 /* "node gpu2: ..."; most of what is said begins with the name already. */
-static void sentence(char *out, size_t size, const struct member *m, const char *text)
+static void sentence(char *out, size_t size, const struct follower *m, const char *text)
 {
     const bool named = strncmp(text, m->name, strlen(m->name)) == 0;
     snprintf(out, size, "node %s%s%s", named ? "" : m->name, named ? "" : ": ", text);
     err_make_printable(out);
 }
 
-static void tell(struct member *m, const char *text)
+static void tell(struct follower *m, const char *text)
 {
     struct job *job = m->all->job;
     sentence(job->absent, sizeof(job->absent), m, text);
     log_warn(m->all->tag, "%s", job->absent);
 }
 
-static void close_link(struct member *m)
+static void close_link(struct follower *m)
 {
     if (m->link)
         m->all->job->remote->close(m->link);
@@ -109,17 +109,17 @@ static void close_link(struct member *m)
 }
 
 /* There is no agent for this node, and `text` says why; what: "is gone", "cannot be used". */
-static void give_up(struct member *m, const char *what, const char *text)
+static void give_up(struct follower *m, const char *what, const char *text)
 {
     tell(m, text);
     snprintf(m->fate, sizeof(m->fate), "%s: %.280s", what, text);
     err_make_printable(m->fate);
-    tell_head(m);
+    tell_leader(m);
     close_link(m);
 }
 
 /* Two names for one machine: the hands of the controller there would fight over one agent. */
-static bool is_head(const struct member *m, const json_t *hello)
+static bool is_leader(const struct follower *m, const json_t *hello)
 {
     const struct attempt_row *head = m->all->job->attempt;
     const char *boot = json_string_value(json_object_get(hello, "boot_id"));
@@ -130,12 +130,12 @@ static bool is_head(const struct member *m, const json_t *hello)
 
 static void hear(void *arg, enum wire_message number, const json_t *body)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     struct job *job = m->all->job;
     char text[160];
     if (number != WIRE_HELLO)
         return;             /* all else is for the head to hear */
-    if (is_head(m, body)) {
+    if (is_leader(m, body)) {
         snprintf(text, sizeof(text), "it is the same machine as %.60s; name each machine once",
                  job->attempt->node);
         give_up(m, "cannot be used", text);
@@ -156,21 +156,21 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
 
 static void lost(void *arg, const char *text)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     m->gone = true;
     give_up(m, "is gone", text);
 }
 
 static void refused(void *arg, const char *text)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     m->gone = true;     /* and the host's failure is told by the head, as node_lost */
     give_up(m, "cannot be used", text);
 }
 
 static void vanished(void *arg, const char *text)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     hosts_vanished(m->all->job->daemon, m->name, text);
     tell(m, text);
     close_link(m);          /* and stays to be dismissed */
@@ -178,7 +178,7 @@ static void vanished(void *arg, const char *text)
 
 static void waiting(void *arg, const char *text)
 {
-    struct member *m = arg;
+    struct follower *m = arg;
     struct job *job = m->all->job;
     char line[sizeof(job->absent)];
     sentence(line, sizeof(line), m, text);
@@ -194,7 +194,7 @@ static int64_t acked(void *arg)
 
 /* ---- all of them ---- */
 
-static void open_link(struct member *m, bool may_start)
+static void open_link(struct follower *m, bool may_start)
 {
     struct job *job = m->all->job;
     struct err err = { 0 };
@@ -203,23 +203,23 @@ static void open_link(struct member *m, bool may_start)
     remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
     job_dir_node(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
     mkdir(m->run_dir, 0700);    /* where that fails, its agent says so */
-    const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
+    const struct remote_link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .nonce = job->core.nonce, .run_dir = m->run_dir,
                                     .may_start = may_start, .host = m->name, .key = key,
                                     .node = m->node, .nodes = m->all->count + 1, .gpus = gpus };
-    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .refused = refused, .vanished = vanished,
                                       .waiting = waiting, .arg = m };
     if (job->remote->open(&m->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         tell(m, err.text);
 }
 
-void members_open(struct job *job, bool may_start)
+void followers_open(struct job *job, bool may_start)
 {
     const size_t nodes = json_array_size(job->names);
-    if (job->members || nodes < 2 || !job->core.live || !job->attempt)
+    if (job->followers || nodes < 2 || !job->core.live || !job->attempt)
         return;
-    struct members *all = calloc(1, sizeof(*all) + (nodes - 1) * sizeof(all->list[0]));
+    struct followers *all = calloc(1, sizeof(*all) + (nodes - 1) * sizeof(all->list[0]));
     if (!all) {
         log_error(NULL, "out of memory for the agents of %zu nodes", nodes);
         return;
@@ -229,9 +229,9 @@ void members_open(struct job *job, bool may_start)
     all->count = (int)nodes - 1;
     snprintf(all->tag, sizeof(all->tag), "%lld.%lld", (long long)job->core.id,
              (long long)job->core.attempt);
-    job->members = all;
+    job->followers = all;
     for (int i = 0; i < all->count; i++) {
-        struct member *m = &all->list[i];
+        struct follower *m = &all->list[i];
         m->all = all;
         m->node = i + 1;
         m->name = json_string_value(json_array_get(all->names, (size_t)m->node));
@@ -239,34 +239,34 @@ void members_open(struct job *job, bool may_start)
     }
 }
 
-void members_close(struct job *job)
+void followers_close(struct job *job)
 {
-    struct members *all = job->members;
+    struct followers *all = job->followers;
     if (!all)
         return;
     for (int i = 0; i < all->count; i++)
         close_link(&all->list[i]);
-    job->members = NULL;
+    job->followers = NULL;
     json_decref(all->names);
     json_decref(all->door);
     free(all);
 }
 
-void members_dismiss(struct job *job)
+void followers_dismiss(struct job *job)
 {
-    struct members *all = job->members;
+    struct followers *all = job->followers;
     struct err err = { 0 };
     if (!all)
         return;
     for (int i = 0; i < all->count; i++) {
-        struct member *m = &all->list[i];
+        struct follower *m = &all->list[i];
         close_link(m);
         if (m->gone)
             continue;
         if (job->remote != &remote_slurm)
-            stray_add(job->daemon, job->attempt, job->remote, m->node, m->name);
+            orphan_add(job->daemon, job->attempt, job->remote, m->node, m->name);
         else if (run_dir_fence(m->run_dir, NULL, &err) < 0)   /* all nodes see it, and Slurm ends the rest */
             log_warn(all->tag, "%s", err.text);
     }
-    members_close(job);
+    followers_close(job);
 }

@@ -20,13 +20,13 @@ struct job;
 
 /* Find the agents of the newest attempt's other nodes, or with may_start start them. Nothing where it
  * has one node, where its nodes are not known yet, or a second time. */
-void members_open(struct job *job, bool may_start);
-void members_close(struct job *job);        /* they go on */
+void followers_open(struct job *job, bool may_start);
+void followers_close(struct job *job);      /* they go on */
 
 /* The attempt is over: end what of them lives, however long it takes (orphan.h). */
-void members_dismiss(struct job *job);
+void followers_dismiss(struct job *job);
 
 /* Where the head is: {addresses, port, key}, borrowed. */
-void members_door(struct job *job, const json_t *door);
+void followers_endpoint(struct job *job, const json_t *door);
 
 #endif

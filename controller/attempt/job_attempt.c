@@ -47,7 +47,7 @@ static void close_link(struct job *job)
     if (job->link)
         job->remote->close(job->link);
     job->link = NULL;
-    job->heard[0] = 0;
+    job->channel_text[0] = 0;
 }
 
 static void hear_hello(struct job *job, const json_t *hello)
@@ -74,7 +74,7 @@ static void hear_hello(struct job *job, const json_t *hello)
         json_decref(body);
         return;
     }
-    members_open(job, !job->gathered);
+    followers_open(job, !job->gathered);
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, job->attempt->node);
     log_info(TAG(job), "agent is here, pid %lld, last event %lld",
@@ -112,13 +112,13 @@ static void note_node_lost(struct job *job, const json_t *body)
 static void hear_event(struct job *job, const json_t *message)
 {
     struct err err = { 0 };
-    const struct job_told told = {
+    const struct event_source told = {
         .seq = json_integer_value(json_object_get(message, "seq")),
         .incarnation = json_integer_value(json_object_get(message, "incarnation")),
     };
     const char *kind = json_string_value(json_object_get(message, "kind"));
     if (told.seq <= job->attempt->acked) {
-        attempt_ack(job, job->attempt->acked);
+        job_attempt_ack(job, job->attempt->acked);
         return;
     }
     if (told.seq != job->attempt->acked + 1) {
@@ -138,10 +138,10 @@ static void hear_event(struct job *job, const json_t *message)
     if (job_apply(job, &in, &told, &err) == 0)
         return;
     log_error(TAG(job), "event %lld %s: %s", (long long)told.seq, kind, err.text);
-    if (err.code != ERR_CONFLICT || record_heard(job, &told, &err) < 0)
+    if (err.code != ERR_CONFLICT || job_store_heard(job, &told, &err) < 0)
         start_over(job, "an event could not be stored");
     else
-        attempt_ack(job, told.seq);
+        job_attempt_ack(job, told.seq);
 }
 
 static double number(const json_t *body, const char *key)
@@ -152,7 +152,7 @@ static double number(const json_t *body, const char *key)
 
 static void hear_heartbeat(struct job *job, const json_t *body)
 {
-    struct job_pulse *p = &job->pulse;
+    struct job_live_stats *p = &job->live_stats;
     const char *phase = json_string_value(json_object_get(body, "phase"));
     double step = number(body, "step"), steps = number(body, "steps");
     double loss = number(body, "loss"), rate = number(body, "samples_per_s");
@@ -186,8 +186,8 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     case WIRE_HEARTBEAT:
         hear_heartbeat(job, body);
         return;
-    case WIRE_DOOR:
-        members_door(job, json_object_get(body, "door"));
+    case WIRE_LISTENING:
+        followers_endpoint(job, json_object_get(body, "door"));
         return;
     default:
         return;
@@ -231,7 +231,7 @@ static void vanished(void *arg, const char *text)
     const struct remote *remote = job->remote;
     hosts_vanished(d, row.node, text);
     if (lose(job, NULL, text))      /* and the job may be gone now */
-        stray_add(d, &row, remote, 0, row.node);
+        orphan_add(d, &row, remote, 0, row.node);
 }
 
 static void waiting(void *arg, const char *text)
@@ -242,11 +242,11 @@ static void waiting(void *arg, const char *text)
     snprintf(job->waits, sizeof(job->waits), "%s", text);
 }
 
-static void heard(void *arg, const char *text, bool best)
+static void channel_text(void *arg, const char *text, bool best)
 {
     struct job *job = arg;
-    job->heard_badly = !best;
-    snprintf(job->heard, sizeof(job->heard), "%s", text);
+    job->channel_degraded = !best;
+    snprintf(job->channel_text, sizeof(job->channel_text), "%s", text);
 }
 
 static int64_t acked(void *arg)
@@ -272,7 +272,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
     if (job->link || !job->core.live || !job->attempt)
         return;
-    job->waits[0] = job->heard[0] = 0;
+    job->waits[0] = job->channel_text[0] = 0;
     struct err err = { 0 };
     char key[48], avoid[1024], gpus[512] = "";
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
@@ -280,7 +280,7 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
     if (job->nodes > 1)
         remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, 0);
     const int64_t least = json_integer_value(json_object_get(job->placed, "least"));
-    const struct link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
+    const struct remote_link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .host = job->attempt->node, .key = key,
                                     .nonce = job->core.nonce, .run_dir = job->attempt->run_dir,
                                     .may_start = may_start, .delay_ms = delay_ms,
@@ -288,31 +288,33 @@ static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
                                                         : job->nodes,
                                     .least = least ? (int)least : job->nodes, .avoid = avoid,
                                     .save_ms = job->remote == &remote_slurm
-                                                   ? save_time_ms(job->daemon->store, job->core.id)
+                                                   ? checkpoint_duration_ms(job->daemon->store,
+                                                                            job->core.id)
                                                    : 0,
                                     .secrets = json_object_size(job->secrets) > 0 &&
                                                !job->attempt->acked,
                                     .gpus = gpus };
-    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .refused = refused, .vanished = vanished,
-                                      .waiting = waiting, .heard = heard, .arg = job };
+                                      .waiting =
+                                          waiting, .channel_text = channel_text, .arg = job };
     if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);
 }
 
-void attempt_open(struct job *job, bool may_start)
+void job_attempt_open(struct job *job, bool may_start)
 {
     open_link(job, may_start, 0);
-    members_open(job, may_start || !job->gathered);
+    followers_open(job, may_start || !job->gathered);
 }
 
-void attempt_close(struct job *job)
+void job_attempt_close(struct job *job)
 {
-    members_close(job);
+    followers_close(job);
     close_link(job);
 }
 
-void attempt_ack(struct job *job, int64_t seq)
+void job_attempt_ack(struct job *job, int64_t seq)
 {
     json_t *body = job_envelope(job);
     if (body && json_object_set_new(body, "seq", json_integer(seq)) == 0)
@@ -321,7 +323,7 @@ void attempt_ack(struct job *job, int64_t seq)
         json_decref(body);
 }
 
-bool attempt_checkpoint(struct job *job)
+bool job_attempt_checkpoint(struct job *job)
 {
     if (!job->link || !job->core.agent_known)
         return false;
@@ -331,7 +333,7 @@ bool attempt_checkpoint(struct job *job)
     return body != NULL;
 }
 
-void attempt_stop(struct job *job)
+void job_attempt_stop(struct job *job)
 {
     json_t *body = job_envelope(job);
     json_t *more = json_pack("{s:s, s:i, s:b}", "reason", job->core.reason, "grace_ms",
@@ -344,10 +346,10 @@ void attempt_stop(struct job *job)
     json_decref(more);
 }
 
-void attempt_launch(struct job *job)
+void job_attempt_launch(struct job *job)
 {
     struct err err = { 0 };
-    json_t *body = launch_head(job, &err);
+    json_t *body = launch_leader(job, &err);
     if (body)
         send_message(job, WIRE_LAUNCH, body);
     else

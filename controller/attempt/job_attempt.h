@@ -9,13 +9,13 @@
 struct job;
 
 /* Find the agent of the job's newest attempt, or with may_start start it. Again is nothing. */
-void attempt_open(struct job *job, bool may_start);
-void attempt_close(struct job *job);            /* the agent goes on */
+void job_attempt_open(struct job *job, bool may_start);
+void job_attempt_close(struct job *job);        /* the agent goes on */
 
-void attempt_launch(struct job *job);
-void attempt_stop(struct job *job);
-void attempt_ack(struct job *job, int64_t seq);
+void job_attempt_launch(struct job *job);
+void job_attempt_stop(struct job *job);
+void job_attempt_ack(struct job *job, int64_t seq);
 /* False where no agent is connected. */
-bool attempt_checkpoint(struct job *job);
+bool job_attempt_checkpoint(struct job *job);
 
 #endif

@@ -93,7 +93,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
         (json_int_t)c->rules.no_progress, "history", "failures_without_progress",
         (json_int_t)c->failures, "same_fingerprint", (json_int_t)c->same, "last_step",
         (json_int_t)c->best, "fingerprint", c->fingerprint, "step_ms",
-        job->pulse.step_ms > 0 ? job->pulse.step_ms : 0.0);
+        job->live_stats.step_ms > 0 ? job->live_stats.step_ms : 0.0);
     json_t *body = job_envelope(job);
     if (!body || !more || json_object_update(body, more) < 0) {
         json_decref(body);
@@ -117,24 +117,24 @@ static json_t *stored_spec(const struct job *job, struct err *err)
 }
 
 /* The head of several nodes learns how many there are. */
-static int add_crew(json_t *body, const struct job *job)
+static int add_group(json_t *body, const struct job *job)
 {
     if (json_array_size(job->names) < 2)
         return 0;
-    json_t *crew = json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
-                             (json_int_t)json_array_size(job->names), "names", job->names);
+    json_t *group = json_pack("{s:i, s:I, s:O}", "node", 0, "nodes",
+                              (json_int_t)json_array_size(job->names), "names", job->names);
     const int64_t lost_ms = config_node_lost_ms(0);
-    if (crew && lost_ms > 0)
-        json_object_set_new(crew, "lost_ms", json_integer(lost_ms));
-    return json_object_set_new(body, "crew", crew);
+    if (group && lost_ms > 0)
+        json_object_set_new(group, "lost_ms", json_integer(lost_ms));
+    return json_object_set_new(body, "crew", group);
 }
 
-json_t *launch_head(const struct job *job, struct err *err)
+json_t *launch_leader(const struct job *job, struct err *err)
 {
     json_t *spec = stored_spec(job, err);
     json_t *body = spec ? make(job, spec, job->attempt->run_dir, job->secrets) : NULL;
     if (body && (add_learned(body, job) < 0 || add_excluded(body, job) < 0 ||
-                 add_crew(body, job) < 0)) {
+                 add_group(body, job) < 0)) {
         json_decref(body);
         body = NULL;
     }
@@ -144,19 +144,19 @@ json_t *launch_head(const struct job *job, struct err *err)
     return body;
 }
 
-json_t *launch_member(const struct job *job, const char *run_dir, json_t *crew, struct err *err)
+json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err)
 {
     json_t *spec = stored_spec(job, err);
     json_t *body = spec ? make(job, spec, run_dir, NULL) : NULL;
     if (body)
         json_object_set_new(body, "acked", json_integer(0));
-    if (body && (!crew || json_object_set(body, "crew", crew) < 0)) {
+    if (body && (!group || json_object_set(body, "crew", group) < 0)) {
         json_decref(body);
         body = NULL;
     }
     if (spec && !body)
         err_set(err, ERR_MEMORY, "out of memory");
     json_decref(spec);
-    json_decref(crew);
+    json_decref(group);
     return body;
 }

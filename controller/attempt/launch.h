@@ -13,8 +13,8 @@ struct err;
 struct job;
 
 /* For the agent of node 0. */
-json_t *launch_head(const struct job *job, struct err *err);
+json_t *launch_leader(const struct job *job, struct err *err);
 /* For an agent beside the head's. Takes `crew`. */
-json_t *launch_member(const struct job *job, const char *run_dir, json_t *crew, struct err *err);
+json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err);
 
 #endif

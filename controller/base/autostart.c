@@ -71,7 +71,7 @@ static void leave_job(void)
             e++;
         }
     }
-    putenv((char *)(uintptr_t)SWEEP_DAEMON);
+    putenv((char *)(uintptr_t)CLEANUP_PASS_DAEMON);
 }
 
 static void become_daemon(const char *self, int said)

@@ -35,7 +35,7 @@ struct client {
     struct buf          answer;
     const volatile int *stop;
     bool                start;          /* the daemon, when nobody listens */
-    struct findings     found;
+    struct diagnostics  found;
 };
 
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
@@ -160,7 +160,7 @@ void client_stop_when(struct client *c, const volatile int *flag)
     c->stop = flag;
 }
 
-const struct findings *client_findings(const struct client *c)
+const struct diagnostics *client_diagnostics(const struct client *c)
 {
     return &c->found;
 }
@@ -214,7 +214,7 @@ static int refused(struct client *c, const json_t *answer, long status, struct e
 {
     const json_t *e = json_object_get(answer, "error");
     const char *text = json_string_value(json_object_get(e, "text"));
-    findings_from_json(&c->found, answer);
+    diagnostics_from_json(&c->found, answer);
     return err_set(err, code_of(json_string_value(json_object_get(e, "code")), status), "%s",
                    text ? text : "the daemon refused without giving a reason");
 }

@@ -13,7 +13,7 @@
 
 struct err;
 struct client;
-struct findings;
+struct diagnostics;
 
 /* With `start` false a daemon that does not run is an ERR_NOT_FOUND, and any version will do. */
 int client_open(struct client **out, bool start, struct err *err);
@@ -31,7 +31,7 @@ int client_post(struct client *c, json_t **answer, const char *path, const json_
                 struct err *err);
 
 /* All that was wrong with the last spec that was refused; none for another refusal. */
-const struct findings *client_findings(const struct client *c);
+const struct diagnostics *client_diagnostics(const struct client *c);
 
 /* A waiting request gives up soon after *flag becomes non-zero; the call fails with ERR_CONFLICT. */
 void client_stop_when(struct client *c, const volatile int *flag);

@@ -37,29 +37,29 @@
 #include "controller/base/instance.h"
 
 struct err;
-struct farewell;
+struct final_ack;
 struct fleet;
 struct host;
-struct intake;
+struct submit_batch;
 struct removal;
-struct roster;
+struct active_jobs;
 struct server;
 struct store;
-struct stray;
+struct orphan;
 
 struct daemon {
     uv_loop_t            loop;
     char                 home[PATH_MAX];
     struct store        *store;
-    struct roster       *roster;        /* jobs that are not done */
+    struct active_jobs  *active_jobs;   /* jobs that are not done */
     struct fleet        *fleet;         /* this node, and the passes of the scheduler over it */
     struct server       *server;
-    struct intake       *intake;        /* submits that are committed together */
+    struct submit_batch *submit_batch;  /* submits that are committed together */
     int64_t              gpus;          /* of this node, since its probe has answered */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* what is remembered of each (hosts.h) */
-    struct stray        *strays;        /* agents that may live on hosts that went silent */
-    struct farewell     *farewells;     /* agents that are to hear that they may go */
+    struct orphan       *orphans;       /* agents that may live on hosts that went silent */
+    struct final_ack    *final_acks;    /* agents that are to hear that they may go */
     struct removal      *removals;      /* jobs whose files are on their way out */
     int64_t              next_id;
     int64_t              started_ms;

@@ -19,7 +19,7 @@ static bool same(const struct finding *a, const struct finding *b)
     return a->line == b->line && a->column == b->column && strcmp(a->err.text, b->err.text) == 0;
 }
 
-void findings_add(struct findings *found, int line, int column, const struct err *err)
+void diagnostics_add(struct diagnostics *found, int line, int column, const struct err *err)
 {
     const struct finding one = {.line = line, .column = column, .err = *err};
     int at = found->count;
@@ -28,18 +28,18 @@ void findings_add(struct findings *found, int line, int column, const struct err
             return;
     while (at > 0 && stands_before(&one, &found->list[at - 1]))
         at--;
-    if (found->count == FINDINGS_MAX)
+    if (found->count == DIAGNOSTICS_MAX)
         found->more++;
     else
         found->count++;
-    if (at == FINDINGS_MAX)
+    if (at == DIAGNOSTICS_MAX)
         return;
     memmove(&found->list[at + 1], &found->list[at],
             (size_t)(found->count - at - 1) * sizeof(found->list[0]));
     found->list[at] = one;
 }
 
-int findings_first(const struct findings *found, struct err *err)
+int diagnostics_first(const struct diagnostics *found, struct err *err)
 {
     const struct err *first = &found->list[0].err;
     return found->count ? err_set(err, first->code, "%s", first->text) : 0;
@@ -52,7 +52,7 @@ static json_t *place_of(const struct finding *f, const char *file)
     return json_pack("{s:s, s:i, s:i}", "file", file, "line", f->line, "column", f->column);
 }
 
-json_t *findings_to_json(const struct findings *found, const char *file)
+json_t *diagnostics_to_json(const struct diagnostics *found, const char *file)
 {
     json_t *out = json_object(), *errors = json_array();
     if (found->count)
@@ -72,17 +72,17 @@ json_t *findings_to_json(const struct findings *found, const char *file)
     return out;
 }
 
-void findings_from_json(struct findings *found, const json_t *answer)
+void diagnostics_from_json(struct diagnostics *found, const json_t *answer)
 {
     size_t i;
     json_t *one;
-    *found = (struct findings){.count = 0};
+    *found = (struct diagnostics){.count = 0};
     json_array_foreach (json_object_get(answer, "errors"), i, one) {
         const char *text = json_string_value(json_object_get(one, "text"));
         struct err err = {.code = ERR_NONE};
         err_set(&err, ERR_USAGE, "%s", text ? text : "a mistake without a sentence");
-        findings_add(found, (int)json_integer_value(json_object_get(one, "line")),
-                     (int)json_integer_value(json_object_get(one, "column")), &err);
+        diagnostics_add(found, (int)json_integer_value(json_object_get(one, "line")),
+                        (int)json_integer_value(json_object_get(one, "column")), &err);
     }
     found->more += (int)json_integer_value(json_object_get(answer, "more"));
 }

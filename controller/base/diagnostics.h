@@ -12,7 +12,7 @@
 
 #include "engine/contract/err.h"
 
-enum { FINDINGS_MAX = 20 };
+enum { DIAGNOSTICS_MAX = 20 };
 
 /* Counted from 1; line 0: in no line of the file. */
 struct finding {
@@ -21,23 +21,23 @@ struct finding {
 };
 
 /* All zero: nothing is wrong. */
-struct findings {
+struct diagnostics {
     int            count;
     int            more;    /* found beyond those of the list */
-    struct finding list[FINDINGS_MAX];
+    struct finding list[DIAGNOSTICS_MAX];
 };
 
 /* The same sentence about the same place is added once. */
-void findings_add(struct findings *found, int line, int column, const struct err *err);
+void diagnostics_add(struct diagnostics *found, int line, int column, const struct err *err);
 
 /* The first one into *err, which keeps what it has. 0 if there is none, else -1. */
-int findings_first(const struct findings *found, struct err *err);
+int diagnostics_first(const struct diagnostics *found, struct err *err);
 
 /* For an answer (docs/API.md), a new object: {error: {file, line, column}} of the first, as far as it
  * has a place; {errors: [{text, file, line, column}...]} of all; {more} if the list is not all. */
-json_t *findings_to_json(const struct findings *found, const char *file);
+json_t *diagnostics_to_json(const struct diagnostics *found, const char *file);
 
-/* What findings_to_json() has put into an answer; nothing where nothing is. */
-void findings_from_json(struct findings *found, const json_t *answer);
+/* What diagnostics_to_json() has put into an answer; nothing where nothing is. */
+void diagnostics_from_json(struct diagnostics *found, const json_t *answer);
 
 #endif

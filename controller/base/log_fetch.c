@@ -11,7 +11,7 @@
 enum { PIECE = 256 * 1024, TAIL_FIRST = 64 * 1024, TAIL_MOST = 16 * 1024 * 1024,
        LONGEST_LINE = 1024 * 1024 };
 
-static int ask(struct log_read *r, struct client *c, long long offset, long long limit,
+static int ask(struct log_fetch *r, struct client *c, long long offset, long long limit,
                json_t **answer, struct err *err)
 {
     struct err why = {0};
@@ -24,7 +24,7 @@ static int ask(struct log_read *r, struct client *c, long long offset, long long
 }
 
 /* Keeps a line that has no end yet; one that is too long is printed in pieces. */
-static void hold(struct log_read *r, const char *text, size_t n)
+static void hold(struct log_fetch *r, const char *text, size_t n)
 {
     char *more = n ? realloc(r->held, r->nheld + n) : NULL;
     if (!more)
@@ -34,7 +34,7 @@ static void hold(struct log_read *r, const char *text, size_t n)
     r->nheld += n;
 }
 
-static void print_line(struct log_read *r, const char *text, size_t n, FILE *to)
+static void print_line(struct log_fetch *r, const char *text, size_t n, FILE *to)
 {
     fprintf(to, "[%d] ", r->rank);
     fwrite(r->held, 1, r->held ? r->nheld : 0, to);
@@ -45,7 +45,7 @@ static void print_line(struct log_read *r, const char *text, size_t n, FILE *to)
     r->nheld = 0;
 }
 
-static void print_lines(struct log_read *r, const char *text, size_t n, FILE *to)
+static void print_lines(struct log_fetch *r, const char *text, size_t n, FILE *to)
 {
     const char *end;
     for (; (end = memchr(text, '\n', n)); n -= (size_t)(end - text) + 1, text = end + 1)
@@ -55,7 +55,7 @@ static void print_lines(struct log_read *r, const char *text, size_t n, FILE *to
         print_line(r, "", 0, to);
 }
 
-static void print(struct log_read *r, const char *text, size_t n, FILE *to)
+static void print(struct log_fetch *r, const char *text, size_t n, FILE *to)
 {
     if (n == 0)
         return;
@@ -69,13 +69,13 @@ static void print(struct log_read *r, const char *text, size_t n, FILE *to)
     r->mid_line = text[n - 1] != '\n';
 }
 
-void log_read_fini(struct log_read *r, FILE *to)
+void log_fetch_fini(struct log_fetch *r, FILE *to)
 {
     if (r->held)
         print_line(r, "", 0, to);
 }
 
-long long log_read_print(struct log_read *r, struct client *c, FILE *to, struct err *err)
+long long log_fetch_print(struct log_fetch *r, struct client *c, FILE *to, struct err *err)
 {
     long long total = 0;
     for (;;) {
@@ -112,7 +112,7 @@ static long long begin_of_last(const char *text, long long size, long long lines
     return -1;
 }
 
-int log_read_tail(struct log_read *r, struct client *c, long long lines, struct err *err)
+int log_fetch_tail(struct log_fetch *r, struct client *c, long long lines, struct err *err)
 {
     for (long long piece = TAIL_FIRST;; piece *= 4) {
         json_t *answer;

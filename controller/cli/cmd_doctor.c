@@ -185,7 +185,7 @@ static json_t *look(struct call *call, const json_t *spec)
     const struct remote *remote = spec ? remote_of_spec(spec) : &remote_local;
     json_t *here, *answer;
     if (remote == &remote_ssh)
-        return doctor_round(spec, &call->err);
+        return doctor_hosts(spec, &call->err);
     if (look_here(call, spec, &here) < 0 || remote == &remote_local)
         return here;
     answer = doctor_slurm(here, spec, &call->err);

@@ -22,22 +22,22 @@ static const struct option_row options[] = {
 };
 
 /* No rank has written anything: it may never have come to one. */
-static void point_at_setup(const struct call *call, struct client *c, const struct log_read *log)
+static void point_at_setup(const struct call *call, struct client *c, const struct log_fetch *log)
 {
-    struct log_read setup = {.id = log->id, .attempt = log->attempt, .setup = true};
+    struct log_fetch setup = {.id = log->id, .attempt = log->attempt, .setup = true};
     struct err none = {0};
-    if (log_read_tail(&setup, c, 0, &none) == 0 && setup.offset > 0)
+    if (log_fetch_tail(&setup, c, 0, &none) == 0 && setup.offset > 0)
         fprintf(stderr, "rank %d wrote nothing; jobctl logs %s --setup shows what the setup wrote\n",
                 log->rank, call->options.args[0]);
 }
 
-static int print(struct call *call, struct client *c, struct log_read *log)
+static int print(struct call *call, struct client *c, struct log_fetch *log)
 {
     const struct options *o = &call->options;
     if (options_has(o, "lines") &&
-        log_read_tail(log, c, options_count(o, "lines", 0), &call->err) < 0)
+        log_fetch_tail(log, c, options_count(o, "lines", 0), &call->err) < 0)
         return -1;
-    long long printed = log_read_print(log, c, call->out.file, &call->err);
+    long long printed = log_fetch_print(log, c, call->out.file, &call->err);
     if (printed < 0)
         return -1;
     if (printed == 0 && !log->setup && log->done)
@@ -50,19 +50,19 @@ static int print(struct call *call, struct client *c, struct log_read *log)
 }
 
 /* One rank after the other; where they stood at the same time, -f shows as it comes. */
-static int print_all(struct call *call, struct client *c, const struct log_read *log, int np)
+static int print_all(struct call *call, struct client *c, const struct log_fetch *log, int np)
 {
     for (int rank = 0; rank < np; rank++) {
-        struct log_read one = *log;
+        struct log_fetch one = *log;
         struct err why = {0};
         one.rank = rank;
         one.labelled = true;
         if (options_has(&call->options, "lines") &&
-            log_read_tail(&one, c, options_count(&call->options, "lines", 0), &why) < 0 &&
+            log_fetch_tail(&one, c, options_count(&call->options, "lines", 0), &why) < 0 &&
             why.code == ERR_NOT_FOUND)
             continue; /* it never came to write */
-        long long printed = log_read_print(&one, c, call->out.file, &why);
-        log_read_fini(&one, call->out.file);
+        long long printed = log_fetch_print(&one, c, call->out.file, &why);
+        log_fetch_fini(&one, call->out.file);
         if (printed < 0 && why.code != ERR_NOT_FOUND)
             return err_set(&call->err, why.code, "%s", why.text);
     }
@@ -94,8 +94,8 @@ static int run(struct call *call)
         .all = options_has(o, "all"), .setup = options_has(o, "setup"),
         .attempt = options_count(o, "attempt", 0), .tail = options_count(o, "lines", -1), .from_now = true,
     };
-    struct log_read log = {.id = id, .rank = wish.rank, .setup = wish.setup,
-                           .attempt = wish.attempt};
+    struct log_fetch log = {.id = id, .rank = wish.rank, .setup = wish.setup,
+                            .attempt = wish.attempt};
     if (!options_has(o, "follow")) {
         const int np = (int)json_integer_value(json_object_get(json_array_get(jobs, 0), "np"));
         rc = wish.all ? print_all(call, c, &log, np) : print(call, c, &log);

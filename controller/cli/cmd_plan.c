@@ -30,8 +30,8 @@ static const struct option_row options[] = {
 };
 
 /* What a program of ours says about the spec: JSON with --json, else its own words as one text. */
-static int ask_program(struct call *call, json_t **answer, const char *program,
-                       const char *const *words, const char *spec_path)
+static int subprocess_run(struct call *call, json_t **answer, const char *program,
+                          const char *const *words, const char *spec_path)
 {
     const char *argv[10];
     int n = 0, status = 0;
@@ -81,10 +81,10 @@ static int ask_all(struct call *call, json_t *plan)
         return -1;
     int rc = 0;
     if (remote_of_spec(spec) == &remote_local &&
-        (rc = ask_program(call, &answer, "jobctl-agent", agent_words, path)) == 0)
+        (rc = subprocess_run(call, &answer, "jobctl-agent", agent_words, path)) == 0)
         json_object_set_new(plan, "launch", answer);
     if (rc == 0 && json_is_object(json_object_get(spec, "train")) &&
-        (rc = ask_program(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
+        (rc = subprocess_run(call, &answer, "jobctl-train", gpus ? card_words : words, path)) == 0)
         json_object_set_new(plan, "train", answer);
     unlink(path);
     return rc;

@@ -45,11 +45,11 @@ static void print_fields(const struct terminal *t, const json_t *row)
 }
 
 /* "93% productive, 4% restart, 2% checkpoint, 1% init of 12m04s": the largest first. */
-static void print_ledger(const struct terminal *t, const json_t *ledger)
+static void print_goodput(const struct terminal *t, const json_t *goodput)
 {
     char value[512], part[32];
     size_t at = 0;
-    const double all = json_number_value(json_object_get(ledger, "rank_s"));
+    const double all = json_number_value(json_object_get(goodput, "rank_s"));
     bool said[BUCKETS] = { false };
     if (all < 0.001)
         return;
@@ -57,7 +57,7 @@ static void print_ledger(const struct terminal *t, const json_t *ledger)
         int most = -1;
         double share = 0.0005;
         for (int i = 0; i < BUCKETS; i++) {
-            double s = json_number_value(json_object_get(ledger, bucket_name((enum bucket)i)));
+            double s = json_number_value(json_object_get(goodput, bucket_name((enum bucket)i)));
             if (!said[i] && s / all > share) {
                 most = i;
                 share = s / all;
@@ -164,7 +164,7 @@ static void print(struct call *call, const json_t *answer)
         terminal_wrap(t, reason, 2);
     print_fields(t, row);
     if (json_is_string(json_object_get(row, "started_at")))
-        print_ledger(t, json_object_get(answer, "ledger"));
+        print_goodput(t, json_object_get(answer, "ledger"));
     print_attempts(t, json_object_get(answer, "attempts"));
     json_object_foreach (json_object_get(answer, "paths"), key, path)
         line(t, key, json_string_value(path));

@@ -43,7 +43,7 @@ struct call {
     struct err            err;
     /* all that is wrong with the spec in `file`; err is the first of it */
     char                  file[512];
-    struct findings       found;
+    struct diagnostics    found;
 };
 
 extern const struct command cmd_submit, cmd_status, cmd_show, cmd_logs, cmd_cancel, cmd_wait,

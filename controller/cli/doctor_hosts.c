@@ -21,11 +21,11 @@ enum {
 };
 
 struct round {
-    const json_t  *spec;
-    json_t        *nodes;     /* for agent/doctor/doctor_nodes.h */
-    struct visits *visits;
-    json_t       **questions; /* where each host has another one */
-    size_t         n;
+    const json_t      *spec;
+    json_t            *nodes;     /* for agent/doctor/doctor_nodes.h */
+    struct host_query *query;
+    json_t           **questions; /* where each host has another one */
+    size_t             n;
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -43,8 +43,9 @@ static bool answered(const struct round *r, size_t i, const char *key)
 /* Takes the question; to all, or to one. */
 static void ask(struct round *r, size_t only, json_t *question, const char *key, int limit_ms)
 {
-    visits_ask_same(r->visits, only == r->n ? VISITS_ALL : (int)only, question, r->nodes, key,
-                    limit_ms);
+    host_query_ask_same(r->query, only == r->n ? HOST_QUERY_ALL : (int)only, question, r->nodes,
+                        key,
+                        limit_ms);
 }
 
 static void look(struct round *r)
@@ -58,7 +59,7 @@ static void read_clocks(struct round *r)
     for (int k = 0; k < CLOCKS; k++) {
         ask(r, r->n, json_pack("{s:s}", "ask", "clock"), "clock", MOMENT_MS);
         for (size_t i = 0; i < r->n; i++) {
-            double apart, middle = visits_middle(r->visits, i, &apart);
+            double apart, middle = host_query_middle(r->query, i, &apart);
             json_t *node = json_array_get(r->nodes, i);
             const json_t *best = json_object_get(node, "within_ms");
             if (!answered(r, i, "clock") || (best && json_number_value(best) <= apart / 2))
@@ -71,7 +72,7 @@ static void read_clocks(struct round *r)
 }
 
 /* The doors of all others, for one node. */
-static json_t *doors_for(const struct round *r, size_t node)
+static json_t *endpoints_for(const struct round *r, size_t node)
 {
     json_t *doors = json_array();
     for (size_t i = 0; i < r->n; i++) {
@@ -84,12 +85,12 @@ static json_t *doors_for(const struct round *r, size_t node)
     return doors;
 }
 
-static void knock_at_all(struct round *r)
+static void try_reach_all(struct round *r)
 {
     ask(r, r->n, json_pack("{s:s}", "ask", "listen"), "door", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++)
-        r->questions[i] = json_pack("{s:s, s:o}", "ask", "knock", "doors", doors_for(r, i));
-    visits_ask(r->visits, r->questions, r->nodes, "knock", MOMENT_MS);
+        r->questions[i] = json_pack("{s:s, s:o}", "ask", "knock", "doors", endpoints_for(r, i));
+    host_query_ask(r->query, r->questions, r->nodes, "knock", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++) {
         json_t *node = json_array_get(r->nodes, i);
         json_object_set(node, "reached",
@@ -116,7 +117,7 @@ static void share_a_file(struct round *r)
     ask(r, first, json_pack("{s:s}", "ask", "take"), "taken", MOMENT_MS);
 }
 
-json_t *doctor_round(const json_t *spec, struct err *err)
+json_t *doctor_hosts(const json_t *spec, struct err *err)
 {
     json_t *hosts = json_deep_copy(json_object_get(spec, "hosts")), *answer = NULL;
     struct round r = {.spec = spec, .nodes = json_array()};
@@ -132,15 +133,15 @@ json_t *doctor_round(const json_t *spec, struct err *err)
         err_set(err, ERR_MEMORY, "no memory for %zu hosts", r.n);
         goto out;
     }
-    if (visits_open(&r.visits, hosts, err) < 0)
+    if (host_query_open(&r.query, hosts, err) < 0)
         goto out;
     look(&r);
     read_clocks(&r);
-    knock_at_all(&r);
+    try_reach_all(&r);
     share_a_file(&r);
     answer = doctor_nodes_check(r.nodes, spec);
 out:
-    visits_close(r.visits);
+    host_query_close(r.query);
     free(r.questions);
     json_decref(r.nodes);
     json_decref(hosts);

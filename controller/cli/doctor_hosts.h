@@ -11,6 +11,6 @@ struct err;
 /* Of a canonical spec of launch: ssh: rows as doctor_nodes_check() gives them
  * (agent/doctor/doctor_nodes.h), a new object. A host that cannot be reached is a row; NULL, with a
  * sentence: nobody could be asked. */
-json_t *doctor_round(const json_t *spec, struct err *err);
+json_t *doctor_hosts(const json_t *spec, struct err *err);
 
 #endif

@@ -27,7 +27,7 @@ struct follow {
     const struct follow_wish *wish;
     long long                 id;
     int64_t                   after;       /* the last event seen */
-    struct log_read          *logs;        /* of the rank, or of all */
+    struct log_fetch         *logs;        /* of the rank, or of all */
     int                       n;
     bool                      drawn;       /* a live line stands on the last line */
     char                      last[PROGRESS_LINE_SIZE];
@@ -133,27 +133,27 @@ static int skip_old_events(struct follow *f)
 /* A job that goes on with more ranks than before has more logs. */
 static int know_ranks(struct follow *f, int n)
 {
-    struct log_read *more = n > f->n ? realloc(f->logs, (size_t)n * sizeof(*more)) : f->logs;
+    struct log_fetch *more = n > f->n ? realloc(f->logs, (size_t)n * sizeof(*more)) : f->logs;
     if (n > f->n && !more)
         return err_set(&f->call->err, ERR_MEMORY, "no memory for the logs of %d ranks", n);
     f->logs = more;
     for (; f->n < n; f->n++) {
-        struct log_read *log = &f->logs[f->n];
-        *log = (struct log_read){.id = f->id,
-                                 .rank = f->wish->all ? f->n : f->wish->rank,
-                                 .setup = f->wish->setup,
-                                 .labelled = f->wish->all,
-                                 .attempt = f->wish->attempt,
-                                 .before = erase,
-                                 .user = f};
+        struct log_fetch *log = &f->logs[f->n];
+        *log = (struct log_fetch){.id = f->id,
+                                  .rank = f->wish->all ? f->n : f->wish->rank,
+                                  .setup = f->wish->setup,
+                                  .labelled = f->wish->all,
+                                  .attempt = f->wish->attempt,
+                                  .before = erase,
+                                  .user = f};
         if (f->wish->tail >= 0)
-            log_read_tail(log, f->client, f->wish->tail, NULL); /* no output yet: all of it */
+            log_fetch_tail(log, f->client, f->wish->tail, NULL); /* no output yet: all of it */
     }
     return 0;
 }
 
 /* The output of the attempt that runs, and of each one after it. */
-static int read_output(struct follow *f, struct log_read *log)
+static int read_output(struct follow *f, struct log_fetch *log)
 {
     long long newest = json_integer_value(json_object_get(f->row, "attempt"));
     if (newest < 1)
@@ -162,7 +162,7 @@ static int read_output(struct follow *f, struct log_read *log)
         log->attempt = newest;
     for (;;) {
         struct err why = {0};
-        if (log_read_print(log, f->client, f->call->out.file, &why) < 0 &&
+        if (log_fetch_print(log, f->client, f->call->out.file, &why) < 0 &&
             why.code != ERR_NOT_FOUND) /* nothing was written yet */
             return err_set(&f->call->err, why.code, "%s", why.text);
         if (f->wish->attempt || log->attempt >= newest)
@@ -255,7 +255,7 @@ static int loop(struct follow *f, const volatile int *stop)
     erase(f);
     end_line(f);
     for (int i = 0; i < f->n; i++)
-        log_read_fini(&f->logs[i], f->call->out.file);
+        log_fetch_fini(&f->logs[i], f->call->out.file);
     return job_wait_exit_code(f->row);
 }
 

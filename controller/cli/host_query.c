@@ -35,7 +35,7 @@ struct visit {
     char        error[400];      /* it is over: why */
 };
 
-struct visits {
+struct host_query {
     struct visit *list;
     size_t        n;
     void        (*old_pipe)(int);
@@ -80,9 +80,9 @@ static int spawn(struct visit *v, struct err *err)
     return rc == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot run %s: %s", path, strerror(rc));
 }
 
-int visits_open(struct visits **out, const json_t *hosts, struct err *err)
+int host_query_open(struct host_query **out, const json_t *hosts, struct err *err)
 {
-    struct visits *v = calloc(1, sizeof(*v));
+    struct host_query *v = calloc(1, sizeof(*v));
     size_t i, n = json_array_size(hosts);
     const json_t *host;
     int rc = 0;
@@ -98,7 +98,7 @@ int visits_open(struct visits **out, const json_t *hosts, struct err *err)
     return rc;
 }
 
-void visits_close(struct visits *v)
+void host_query_close(struct host_query *v)
 {
     if (!v)
         return;
@@ -200,7 +200,7 @@ static void serve(struct visit *v, const struct pollfd *fds, json_t *node, const
 }
 
 /* Who waits; fds has two for each host. */
-static size_t count_waiting(const struct visits *v, struct pollfd *fds)
+static size_t count_waiting(const struct host_query *v, struct pollfd *fds)
 {
     size_t waiting = 0;
     for (size_t i = 0; i < v->n; i++) {
@@ -212,8 +212,8 @@ static size_t count_waiting(const struct visits *v, struct pollfd *fds)
     return waiting;
 }
 
-void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const char *key,
-                int limit_ms)
+void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key,
+                    int limit_ms)
 {
     const double end = steady_ms() + limit_ms;
     struct pollfd *fds = calloc(2 * v->n + 1, sizeof(*fds));
@@ -240,19 +240,20 @@ void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const
     free(fds);
 }
 
-void visits_ask_same(struct visits *v, int only, json_t *question, json_t *nodes, const char *key,
-                     int limit_ms)
+void host_query_ask_same(struct host_query *v, int only, json_t *question, json_t *nodes,
+                         const char *key,
+                         int limit_ms)
 {
     json_t **questions = calloc(v->n + 1, sizeof(json_t *));
     for (size_t i = 0; questions && i < v->n; i++)
-        questions[i] = only == VISITS_ALL || (size_t)only == i ? question : NULL;
+        questions[i] = only == HOST_QUERY_ALL || (size_t)only == i ? question : NULL;
     if (questions)
-        visits_ask(v, questions, nodes, key, limit_ms);
+        host_query_ask(v, questions, nodes, key, limit_ms);
     free(questions);
     json_decref(question);
 }
 
-double visits_middle(const struct visits *v, size_t host, double *apart_ms)
+double host_query_middle(const struct host_query *v, size_t host, double *apart_ms)
 {
     const struct visit *one = &v->list[host];
     *apart_ms = one->answered_ms - one->asked_ms;

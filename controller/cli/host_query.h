@@ -12,23 +12,25 @@
 #include <stddef.h>
 
 struct err;
-struct visits;
+struct host_query;
 
 /* hosts: ["gpu1",...]; all at once. */
-int visits_open(struct visits **out, const json_t *hosts, struct err *err);
-void visits_close(struct visits *v); /* NULL is fine */
+int host_query_open(struct host_query **out, const json_t *hosts, struct err *err);
+void host_query_close(struct host_query *v); /* NULL is fine */
 
 /* questions: one for each host, NULL: none. Sets node[i].KEY to the answers, after limit_ms at most; of
  * one that gave none node[i].error. */
-void visits_ask(struct visits *v, json_t *const *questions, json_t *nodes, const char *key, int limit_ms);
+void host_query_ask(struct host_query *v, json_t *const *questions, json_t *nodes, const char *key,
+                    int limit_ms);
 
 /* The same question to all, or to host `only` of them; takes it. */
-enum { VISITS_ALL = -1 };
-void visits_ask_same(struct visits *v, int only, json_t *question, json_t *nodes, const char *key,
-                     int limit_ms);
+enum { HOST_QUERY_ALL = -1 };
+void host_query_ask_same(struct host_query *v, int only, json_t *question, json_t *nodes,
+                         const char *key,
+                         int limit_ms);
 
 /* Of the last answer of a host: Unix time in ms, half way between question and answer, and how long
  * they were apart. */
-double visits_middle(const struct visits *v, size_t host, double *apart_ms);
+double host_query_middle(const struct host_query *v, size_t host, double *apart_ms);
 
 #endif

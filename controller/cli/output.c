@@ -75,10 +75,10 @@ static void print_finding(const struct call *call, const struct finding *finding
 int output_failure(struct call *call)
 {
     const struct err *err = &call->err;
-    const struct findings *found = &call->found;
+    const struct diagnostics *found = &call->found;
     fflush(call->out.file);
     if (call->json) {
-        json_t *places = findings_to_json(found, call->file);
+        json_t *places = diagnostics_to_json(found, call->file);
         json_t *answer = json_pack("{s:{s:s, s:s}}", "error", "code", code_name(err->code), "text",
                                    err->text);
         json_object_update_recursive(answer, places);

@@ -15,9 +15,9 @@ enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 struct inquiry {
     const json_t  *spec;
     json_t *nodes; /* as the hosts: {"node", "facts":{"facts"}} or {"node", "error"} */
-    struct visits *visits;
-    size_t         n, first; /* first: of those that answer, n: nobody */
-    json_t        *notes;
+    struct host_query *query;
+    size_t             n, first; /* first: of those that answer, n: nobody */
+    json_t            *notes;
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -29,8 +29,9 @@ static const char *text_of(const json_t *object, const char *key)
 /* Takes the question. */
 static void ask(struct inquiry *q, size_t only, json_t *question, const char *key, int limit_ms)
 {
-    visits_ask_same(q->visits, only == q->n ? VISITS_ALL : (int)only, question, q->nodes, key,
-                    limit_ms);
+    host_query_ask_same(q->query, only == q->n ? HOST_QUERY_ALL : (int)only, question, q->nodes,
+                        key,
+                        limit_ms);
 }
 
 /* Those that answer, as many as are wanted; a note of each other one before. */
@@ -111,7 +112,7 @@ json_t *plan_hosts(const json_t *spec, bool json, struct err *err)
     q.n = json_array_size(hosts);
     json_array_foreach (hosts, i, host)
         json_array_append_new(q.nodes, json_pack("{s:O}", "node", host));
-    if (visits_open(&q.visits, hosts, err) < 0)
+    if (host_query_open(&q.query, hosts, err) < 0)
         goto out;
     ask(&q, q.n, json_pack("{s:s}", "ask", "facts"), "facts", FACTS_MS);
     if (make_plan(&plan, &q, err) < 0)
@@ -120,7 +121,7 @@ json_t *plan_hosts(const json_t *spec, bool json, struct err *err)
     if (err->code == ERR_NONE)
         answer = json_pack("{s:O, s:O*, s:O}", "plan", plan, "train", train, "notes", q.notes);
 out:
-    visits_close(q.visits);
+    host_query_close(q.query);
     json_decref(plan);
     json_decref(train);
     json_decref(q.nodes);

@@ -104,6 +104,6 @@ int spec_file_post(struct call *call, struct client *c, json_t **answer, const j
 {
     int rc = client_post(c, answer, "/v1/jobs", request, &call->err);
     if (rc < 0)
-        call->found = *client_findings(c);
+        call->found = *client_diagnostics(c);
     return rc;
 }

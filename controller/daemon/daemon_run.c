@@ -147,12 +147,12 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     d->stopping = true;
     server_close(d->server);
     d->server = NULL;
-    for (size_t i = 0; i < d->roster->count; i++)
-        attempt_close(d->roster->jobs[i]);
-    roster_fini(d->roster);
+    for (size_t i = 0; i < d->active_jobs->count; i++)
+        job_attempt_close(d->active_jobs->jobs[i]);
+    active_jobs_fini(d->active_jobs);
     removal_close(d);
-    farewell_close(d);
-    stray_close(d);
+    final_ack_close(d);
+    orphan_close(d);
     hosts_close(d);
     fleet_close(d);
     for (int i = 0; i < 2; i++)
@@ -187,11 +187,11 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     if (rc == 0)
         rc = replay_all(d, err);
     if (rc == 0)
-        rc = farewell_open(d, err);
+        rc = final_ack_open(d, err);
     if (rc == 0)
         rc = removal_open(d, err);
     if (rc == 0)
-        stray_open(d);
+        orphan_open(d);
     if (rc == 0) {
         log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
         say_ready(ready_fd);
@@ -204,10 +204,10 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
 
 /* The daemon with the parts that daemon.h points to, in one piece of memory. */
 struct whole {
-    struct daemon daemon;
-    struct roster roster;
-    struct fleet  fleet;
-    struct intake intake;
+    struct daemon       daemon;
+    struct active_jobs  active_jobs;
+    struct fleet        fleet;
+    struct submit_batch submit_batch;
 };
 
 static struct daemon *whole_create(void)
@@ -215,10 +215,10 @@ static struct daemon *whole_create(void)
     struct whole *w = calloc(1, sizeof(*w));
     if (!w)
         return NULL;
-    w->daemon.roster = &w->roster;
+    w->daemon.active_jobs = &w->active_jobs;
     w->daemon.fleet = &w->fleet;
-    w->daemon.intake = &w->intake;
-    w->roster.applied = effect_applied;
+    w->daemon.submit_batch = &w->submit_batch;
+    w->active_jobs.applied = effect_applied;
     return &w->daemon;
 }
 

@@ -25,15 +25,15 @@ static void start(struct job *job)
         snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
         log_error(tag, "%s", err.text);     /* the attempt will find no directory, and say so */
     }
-    attempt_open(job, true);
+    job_attempt_open(job, true);
 }
 
 void effect_perform(struct job *job, enum job_effect effect)
 {
     struct daemon *d = job->daemon;
     if (!job->core.live) {
-        members_dismiss(job);
-        attempt_close(job);
+        followers_dismiss(job);
+        job_attempt_close(job);
     }
     switch (effect) {
     case DO_NOTHING:
@@ -47,27 +47,27 @@ void effect_perform(struct job *job, enum job_effect effect)
         return;
     case DO_ATTACH:
         if (job->core.live)
-            attempt_open(job, false);
+            job_attempt_open(job, false);
         else
             fleet_dirty(d);
         return;
     case DO_LAUNCH:
-        attempt_launch(job);
+        job_attempt_launch(job);
         return;
     case DO_STOP:
-        attempt_stop(job);
+        job_attempt_stop(job);
         return;
     case DO_REPORT:
-        roster_remove(d->roster, job);
+        active_jobs_remove(d->active_jobs, job);
         fleet_dirty(d);
         return;
     }
 }
 
-void effect_applied(struct job *job, const struct job_told *told, enum job_effect effect)
+void effect_applied(struct job *job, const struct event_source *told, enum job_effect effect)
 {
     if (told)
-        attempt_ack(job, told->seq);
+        job_attempt_ack(job, told->seq);
     server_wake(job->daemon->server, job->core.id);
     effect_perform(job, effect);
 }

@@ -6,11 +6,11 @@
 #include "controller/job/job_fsm.h"
 
 struct job;
-struct job_told;
+struct event_source;
 
 /* An input of the job is stored (job_apply.h): its agent hears that it is, who waits for the job looks
  * again, and the effect is performed. */
-void effect_applied(struct job *job, const struct job_told *told, enum job_effect effect);
+void effect_applied(struct job *job, const struct event_source *told, enum job_effect effect);
 
 /* After DO_REPORT the job is gone. */
 void effect_perform(struct job *job, enum job_effect effect);

@@ -14,16 +14,16 @@
 
 enum { LINGER_MS = 11 * 60 * 1000 };    /* a little longer than an agent waits */
 
-struct farewell {
-    struct daemon     *daemon;
-    struct link       *link;
-    struct attempt_row attempt;
-    struct farewell   *next;
+struct final_ack {
+    struct daemon      *daemon;
+    struct remote_link *link;
+    struct attempt_row  attempt;
+    struct final_ack   *next;
 };
 
-static void forget(struct farewell *f)
+static void forget(struct final_ack *f)
 {
-    for (struct farewell **p = &f->daemon->farewells; *p; p = &(*p)->next) {
+    for (struct final_ack **p = &f->daemon->final_acks; *p; p = &(*p)->next) {
         if (*p == f) {
             *p = f->next;
             break;
@@ -36,7 +36,7 @@ static void forget(struct farewell *f)
 /* Its last event was attempt_ended: to acknowledge it again is all it waits for. */
 static void hear(void *arg, enum wire_message number, const json_t *body)
 {
-    struct farewell *f = arg;
+    struct final_ack *f = arg;
     if (number != WIRE_HELLO)
         return;
     log_info(NULL, "job %lld: the agent of attempt %lld had not heard that it may go",
@@ -57,7 +57,7 @@ static void lost(void *arg, const char *text)
 
 static int64_t acked(void *arg)
 {
-    const struct farewell *f = arg;
+    const struct final_ack *f = arg;
     return f->attempt.acked;
 }
 
@@ -68,32 +68,33 @@ static int look_after(void *ctx, const struct attempt_row *row)
     struct identity who;
     if (identity_read(&who, row->run_dir, NULL) < 0 || !identity_alive(&who))
         return 0;
-    struct farewell *f = calloc(1, sizeof(*f));
+    struct final_ack *f = calloc(1, sizeof(*f));
     if (!f)
         return 0;
     f->daemon = d;
     f->attempt = *row;
-    const struct link_spec spec = { .job = row->job, .attempt = row->attempt,
+    const struct remote_link_spec spec = { .job = row->job, .attempt = row->attempt,
                                     .nonce = f->attempt.nonce, .run_dir = f->attempt.run_dir };
-    const struct link_hooks hooks = { .message = hear, .lost = lost, .acked = acked, .arg = f };
+    const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
+                                            .arg = f };
     if (remote_local.open(&f->link, &d->loop, &spec, &hooks, &err) < 0) {
         log_warn(NULL, "%s", err.text);
         free(f);
         return 0;
     }
-    f->next = d->farewells;
-    d->farewells = f;
+    f->next = d->final_acks;
+    d->final_acks = f;
     return 0;
 }
 
-int farewell_open(struct daemon *d, struct err *err)
+int final_ack_open(struct daemon *d, struct err *err)
 {
     return attempts_ended_since(d->store, daemon_now_ms() - LINGER_MS, look_after, d, err) < 0 ? -1
                                                                                               : 0;
 }
 
-void farewell_close(struct daemon *d)
+void final_ack_close(struct daemon *d)
 {
-    while (d->farewells)
-        forget(d->farewells);
+    while (d->final_acks)
+        forget(d->final_acks);
 }

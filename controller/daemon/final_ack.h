@@ -11,7 +11,7 @@
 struct daemon;
 struct err;
 
-int farewell_open(struct daemon *d, struct err *err);
-void farewell_close(struct daemon *d);
+int final_ack_open(struct daemon *d, struct err *err);
+void final_ack_close(struct daemon *d);
 
 #endif

@@ -37,13 +37,14 @@ static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 static json_t *eta(const struct job *job)
 {
     const struct job_core *c = &job->core;
-    if (c->state != JOB_RUNNING || c->steps <= 0 || c->step < 0 || !isfinite(job->pulse.step_ms))
+    if (c->state != JOB_RUNNING || c->steps <= 0 || c->step < 0 ||
+        !isfinite(job->live_stats.step_ms))
         return json_null();
-    return json_real((double)(c->steps - c->step) * job->pulse.step_ms / 1000);
+    return json_real((double)(c->steps - c->step) * job->live_stats.step_ms / 1000);
 }
 
-static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta_s,
-                        const char *phase, const char *heard)
+static json_t *job_json_make(const struct job_row *r, json_t *checkpoint, json_t *eta_s,
+                             const char *phase, const char *channel_text)
 {
     json_t *after = json_loads(r->after, 0, NULL);
     return json_pack(
@@ -58,34 +59,34 @@ static json_t *row_make(const struct job_row *r, json_t *checkpoint, json_t *eta
         (json_int_t)r->priority, "after", after ? after : json_array(), "retry_of",
         known(r->retry_of), "submitted_at", utc_json(r->submitted_ms), "started_at",
         utc_json(r->started_ms), "ended_at", utc_json(r->ended_ms), "phase", text_or_null(phase),
-        "np", known(r->np), "heard", text_or_null(heard));
+        "np", known(r->np), "heard", text_or_null(channel_text));
 }
 
-const char *row_obstacle(const struct job *job)
+const char *job_json_obstacle(const struct job *job)
 {
     const enum job_state state = job->core.state;
-    if (state == JOB_RUNNING && job->pulse.slow[0])
-        return job->pulse.slow;
+    if (state == JOB_RUNNING && job->live_stats.slow[0])
+        return job->live_stats.slow;
     if (state != JOB_STARTING && state != JOB_RUNNING)
         return NULL;
     return job->waits[0] ? job->waits : job->absent[0] ? job->absent : NULL;
 }
 
-void row_reason(char *out, unsigned long size, const struct job *job)
+void job_json_reason(char *out, unsigned long size, const struct job *job)
 {
     const struct job_core *c = &job->core;
     const int64_t now_ms = daemon_now_ms();
-    const char *obstacle = row_obstacle(job);
+    const char *obstacle = job_json_obstacle(job);
     if (obstacle) {
         snprintf(out, size, "%s", obstacle);
         return;
     }
-    if (c->state == JOB_RUNNING && job->pulse.nccl[0]) {
-        snprintf(out, size, "%s", job->pulse.nccl);
+    if (c->state == JOB_RUNNING && job->live_stats.nccl[0]) {
+        snprintf(out, size, "%s", job->live_stats.nccl);
         return;
     }
-    if (c->state == JOB_RUNNING && job->heard[0] && job->heard_badly) {
-        snprintf(out, size, "its agent is heard %s", job->heard);
+    if (c->state == JOB_RUNNING && job->channel_text[0] && job->channel_degraded) {
+        snprintf(out, size, "its agent is heard %s", job->channel_text);
         return;
     }
     if (!job_core_waits(c)) {
@@ -103,22 +104,23 @@ void row_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", wait);
 }
 
-json_t *row_of_job(const struct job *job)
+json_t *job_json_of_job(const struct job *job)
 {
     struct job_row row;
     const struct job_core *c = &job->core;
     job_row_make(&row, job);
-    row_reason(row.reason, sizeof(row.reason), job);
+    job_json_reason(row.reason, sizeof(row.reason), job);
     json_t *checkpoint = json_null();
     if (job->checkpoint_path && c->checkpoint >= 0)
         checkpoint = json_pack("{s:I, s:s}", "step", (json_int_t)c->checkpoint, "path",
                                job->checkpoint_path);
-    struct spending spent;
+    struct goodput spent;
     job_core_spent(&spent, c, daemon_now_ms());
     row.productive_ms = spent.ms[BUCKET_PRODUCTIVE];
-    row.busy_ms = c->started_ms ? account_busy_ms(&spent) : 0;
-    return row_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING ? job->pulse.phase : "",
-                    job->heard);
+    row.busy_ms = c->started_ms ? job_goodput_busy_ms(&spent) : 0;
+    return job_json_make(&row, checkpoint, eta(job), c->state == JOB_RUNNING
+                         ? job->live_stats.phase : "",
+                         job->channel_text);
 }
 
 static int newest_good(void *ctx, const struct checkpoint_row *row)
@@ -130,24 +132,24 @@ static int newest_good(void *ctx, const struct checkpoint_row *row)
     return 1;
 }
 
-json_t *row_of_stored(struct daemon *d, const struct job_row *row)
+json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
 {
     json_t *checkpoint = NULL;
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
-    return row_make(row, checkpoint ? checkpoint : json_null(), json_null(), "", "");
+    return job_json_make(row, checkpoint ? checkpoint : json_null(), json_null(), "", "");
 }
 
-json_t *row_of_id(struct daemon *d, int64_t id, struct err *err)
+json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)
 {
-    const struct job *job = roster_find(d->roster, id);
+    const struct job *job = active_jobs_find(d->active_jobs, id);
     struct job_row stored;
     json_t *row = NULL;
     if (job)
-        row = row_of_job(job);
+        row = job_json_of_job(job);
     else if (jobs_get(&stored, d->store, id, err) < 0)
         return NULL;
     else
-        row = row_of_stored(d, &stored);
+        row = job_json_of_stored(d, &stored);
     if (!row)
         err_set(err, ERR_MEMORY, "out of memory for a job's row");
     return row;

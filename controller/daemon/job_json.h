@@ -12,14 +12,14 @@ struct job;
 struct job_row;
 
 /* New references; NULL when memory ran out. */
-json_t *row_of_job(const struct job *job);
-json_t *row_of_stored(struct daemon *d, const struct job_row *row);
+json_t *job_json_of_job(const struct job *job);
+json_t *job_json_of_stored(struct daemon *d, const struct job_row *row);
 /* From memory, or else from the store; NULL with *err set. */
-json_t *row_of_id(struct daemon *d, int64_t id, struct err *err);
+json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err);
 
 /* What keeps a job that has its place from going on, or slows it down, now; NULL: nothing that is known. */
-const char *row_obstacle(const struct job *job);
+const char *job_json_obstacle(const struct job *job);
 /* "why" in one line: the reason as shown in a row. */
-void row_reason(char *out, unsigned long size, const struct job *job);
+void job_json_reason(char *out, unsigned long size, const struct job *job);
 
 #endif

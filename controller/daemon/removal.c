@@ -46,8 +46,8 @@ struct removal {
 
 static int check_after(const struct daemon *d, int64_t id, struct err *err)
 {
-    for (size_t i = 0; i < d->roster->count; i++) {
-        const struct job *job = d->roster->jobs[i];
+    for (size_t i = 0; i < d->active_jobs->count; i++) {
+        const struct job *job = d->active_jobs->jobs[i];
         for (size_t k = 0; k < job->nafter; k++)
             if (job->after[k].id == id)
                 return err_set(err, ERR_CONFLICT, "job %lld (%s) starts after job %lld, and is not "
@@ -103,8 +103,8 @@ static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool ch
 static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
                          struct err *err)
 {
-    const struct job *job = roster_find(d->roster, id);
-    const char *host = stray_of(d, id);
+    const struct job *job = active_jobs_find(d->active_jobs, id);
+    const char *host = orphan_of(d, id);
     if (job)
         return err_set(err, ERR_CONFLICT, "job %lld is %s: only a job that is done can be removed; "
                        "jobctl cancel %lld ends it", (long long)id, job_state_name(job->core.state),

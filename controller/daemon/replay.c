@@ -63,8 +63,8 @@ static void take_numbers(struct job *job, const struct job_row *row)
     job->retry_of = row->retry_of;
     job->core.steps = row->steps;
     job->core.step = row->step;
-    job->pulse.loss = row->loss;
-    job->pulse.samples_per_s = row->samples_per_s;
+    job->live_stats.loss = row->loss;
+    job->live_stats.samples_per_s = row->samples_per_s;
     if (strcmp(row->state, job_state_name(job->core.state)) != 0)
         log_warn(NULL, "job %lld: its row says %s, its events say %s", (long long)row->id,
                  row->state, job_state_name(job->core.state));
@@ -95,7 +95,7 @@ static int replay_one(struct daemon *d, int64_t id, struct err *err)
         if (!job->attempt || attempts_get(job->attempt, d->store, id, job->core.attempt, err) < 0)
             goto out;
     }
-    if (roster_add(d->roster, job, err) < 0)
+    if (active_jobs_add(d->active_jobs, job, err) < 0)
         goto out;
     job = NULL;
     rc = 0;
@@ -119,11 +119,12 @@ int replay_all(struct daemon *d, struct err *err)
         if (replay_one(d, ids.list[i], &one) < 0)
             log_error(NULL, "job %lld is left alone: %s", (long long)ids.list[i], one.text);
     }
-    for (size_t i = 0; i < d->roster->count; i++)
-        effect_perform(d->roster->jobs[i], job_fsm_resume(d->roster->jobs[i]->core.state));
+    for (size_t i = 0; i < d->active_jobs->count; i++)
+        effect_perform(d->active_jobs->jobs[i],
+                       job_fsm_resume(d->active_jobs->jobs[i]->core.state));
     fleet_dirty(d);                 /* time limits of those that run, too */
-    if (d->roster->count > 0)
-        log_info(NULL, "%zu jobs are not done", d->roster->count);
+    if (d->active_jobs->count > 0)
+        log_info(NULL, "%zu jobs are not done", d->active_jobs->count);
     rc = 0;
 out:
     free(ids.list);

@@ -52,7 +52,7 @@ static int read_job(json_t **job, const char *dir, struct err *err)
 static int settle(json_t *spec, const char *dir, struct err *err)
 {
     const char *slash = strrchr(dir, '/');
-    struct spec_faults faults;
+    struct spec_diagnostics diagnostics;
     struct stat st;
     if (!slash || strcmp(slash + 1, text_of(spec, "name")) != 0)
         return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
@@ -62,11 +62,11 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     json_object_set_new(spec, "after", json_array());
     if (stat(text_of(spec, "workdir"), &st) < 0) /* paths are absolute since it was submitted */
         json_object_set_new(spec, "workdir", json_string(dir));
-    if (spec_faults_init(&faults, err) < 0)
+    if (spec_diagnostics_init(&diagnostics, err) < 0)
         return -1;
-    spec_paths_resolve(spec, "/", &faults);
-    int rc = findings_first(&faults.found, err);
-    spec_faults_fini(&faults);
+    spec_paths_resolve(spec, "/", &diagnostics);
+    int rc = diagnostics_first(&diagnostics.found, err);
+    spec_diagnostics_fini(&diagnostics);
     return rc < 0 ? err_prefix(err, "what the job needs must be where it was: ") : 0;
 }
 
@@ -120,7 +120,7 @@ static int adopt(int64_t *id, struct daemon *d, const char *dir, const json_t *b
 {
     char *yaml = NULL;
     json_t *job = NULL;
-    struct order o = { .secrets = json_object_get(body, "secrets"),
+    struct submission o = { .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     int rc = -1;
     if (read_job(&job, dir, err) < 0)
@@ -134,7 +134,7 @@ static int adopt(int64_t *id, struct daemon *d, const char *dir, const json_t *b
     if (!o.adopted || !yaml)
         err_set(err, ERR_MEMORY, "out of memory for a job");
     else
-        rc = order_place(id, d, &o, err);
+        rc = submission_place(id, d, &o, err);
 out:
     json_decref(o.spec);
     json_decref(o.adopted);
@@ -153,8 +153,8 @@ void request_adopt(struct request *r)
     if (!realpath(text_of(body, "dir"), dir))
         err_set(&err, ERR_NOT_FOUND, "there is no directory '%.300s'", text_of(body, "dir"));
     else if (adopt(&id, d, dir, body, &err) == 0) {
-        intake_flush(d);
-        request_job_submitted(r, id, d->intake->batch);
+        submit_batch_flush(d);
+        request_job_submitted(r, id, d->submit_batch->batch);
         return;
     }
     request_fail(r, &err, NULL);

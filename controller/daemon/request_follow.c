@@ -81,8 +81,8 @@ void request_events(struct request *r)
 /* ---- logs ---- */
 
 struct log_part {
-    int64_t         attempt, rank, setup, limit;
-    struct captured bytes;
+    int64_t           attempt, rank, setup, limit;
+    struct log_reader bytes;
 };
 
 /* Bytes that are no UTF-8 become U+FFFD, one each; a character cut at the end is left for the
@@ -154,7 +154,7 @@ static int log_read(struct log_part *p, const struct daemon *d, int64_t id, stru
         snprintf(path, sizeof(path), "%s/setup.log", dir);
     else
         snprintf(path, sizeof(path), "%s/rank%lld.log", dir, (long long)p->rank);
-    return captured_read(&p->bytes, path, (size_t)p->limit, err);
+    return log_reader_read(&p->bytes, path, (size_t)p->limit, err);
 }
 
 static void log_answer(struct request *r, const struct log_part *p, bool done)
@@ -246,7 +246,7 @@ void request_wait(struct request *r)
         request_sleep(r, row.id, clamp(timeout_s, 0, WAIT_MAX_S) * 1000);
         return;
     }
-    json_t *job = row_of_id(d, row.id, &err);
+    json_t *job = job_json_of_id(d, row.id, &err);
     if (job)
         request_answer(r, 200, json_pack("{s:o, s:b}", "job", job, "done", (int)done));
     else

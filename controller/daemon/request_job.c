@@ -30,7 +30,7 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
 void request_job_answer(struct request *r, int status, int64_t id)
 {
     struct err err = { 0 };
-    json_t *row = row_of_id(request_daemon(r), id, &err);
+    json_t *row = job_json_of_id(request_daemon(r), id, &err);
     if (row)
         request_answer(r, status, json_pack("{s:o}", "job", row));
     else
@@ -39,7 +39,7 @@ void request_job_answer(struct request *r, int status, int64_t id)
 
 void request_job_submitted(struct request *r, int64_t id, int64_t batch)
 {
-    const struct intake *in = request_daemon(r)->intake;
+    const struct submit_batch *in = request_daemon(r)->submit_batch;
     if (batch == in->failed)
         request_fail(r, &in->err, NULL);
     else

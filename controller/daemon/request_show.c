@@ -42,19 +42,19 @@ static int list_stored(void *ctx, const struct job_row *row)
     struct list *l = ctx;
     if (l->name && strcmp(l->name, row->name) != 0)
         return 0;
-    const struct job *job = roster_find(l->daemon->roster, row->id);
-    json_array_append_new(l->jobs, job ? row_of_job(job) : row_of_stored(l->daemon, row));
+    const struct job *job = active_jobs_find(l->daemon->active_jobs, row->id);
+    json_array_append_new(l->jobs, job ? job_json_of_job(job) : job_json_of_stored(l->daemon, row));
     return json_array_size(l->jobs) >= (size_t)l->limit;
 }
 
 static void list_open(struct list *l, int64_t before)
 {
-    const struct roster *roster = l->daemon->roster;
-    for (size_t i = roster->count; i-- > 0 && json_array_size(l->jobs) < (size_t)l->limit;) {
-        const struct job *job = roster->jobs[i];
+    const struct active_jobs *active_jobs = l->daemon->active_jobs;
+    for (size_t i = active_jobs->count; i-- > 0 && json_array_size(l->jobs) < (size_t)l->limit;) {
+        const struct job *job = active_jobs->jobs[i];
         if ((before <= 0 || job->core.id < before) &&
             (!l->name || strcmp(l->name, job->name) == 0))
-            json_array_append_new(l->jobs, row_of_job(job));
+            json_array_append_new(l->jobs, job_json_of_job(job));
     }
 }
 
@@ -76,7 +76,7 @@ static int list_ids(struct list *l, const char *text, struct err *err)
     }
     for (int i = n; i-- > 0;) {
         for (int64_t id = ids[i][1]; id >= ids[i][0]; id--) {
-            json_t *row = row_of_id(l->daemon, id, NULL);
+            json_t *row = job_json_of_id(l->daemon, id, NULL);
             if (row)
                 json_array_append_new(l->jobs, row);
         }
@@ -270,11 +270,11 @@ static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
 /* Where the time of its ranks went, in seconds: what is stored, or of a living job up to now. */
 static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
 {
-    const struct job *job = roster_find(d->roster, id);
-    struct spending s;
+    const struct job *job = active_jobs_find(d->active_jobs, id);
+    struct goodput s;
     if (job)
         job_core_spent(&s, &job->core, daemon_now_ms());
-    else if (ledger_sum(&s.rank_ms, s.ms, d->store, id, err) < 0)
+    else if (goodput_rows_sum(&s.rank_ms, s.ms, d->store, id, err) < 0)
         return NULL;
     json_t *out = json_pack("{s:f}", "rank_s", (double)s.rank_ms / 1000);
     for (int i = 0; i < BUCKETS && out; i++)
@@ -293,7 +293,7 @@ void request_show(struct request *r)
     int64_t id, whole;
     if (request_number(&whole, r, "plan", 0) < 0)
         goto out;
-    if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = row_of_id(d, id, &err)) ||
+    if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = job_json_of_id(d, id, &err)) ||
         jobs_spec(&yaml, &canonical, d->store, id, &err) < 0 || job_dir_fill(d, id, &err) < 0 ||
         events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
         !(spec = json_loads(canonical, 0, NULL)) ||

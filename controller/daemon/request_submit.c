@@ -58,11 +58,11 @@ fail:
 }
 
 /* What the plan says beside the spec, for a dry run: {spec, notes}. */
-static json_t *dry_run(struct daemon *d, const struct order *o, struct err *err)
+static json_t *dry_run(struct daemon *d, const struct submission *o, struct err *err)
 {
     json_t *plan = NULL, *notes = NULL, *answer = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
-    if (!job || order_fits(job, o->spec, err) < 0)
+    if (!job || submission_fits(job, o->spec, err) < 0)
         goto out;
     if (job->remote == &remote_local && json_object_size(d->fleet->facts) > 0 &&
         plan_make(&plan, d->fleet->facts, o->spec, err) < 0)
@@ -112,11 +112,11 @@ void request_submit(struct request *r)
     const json_t *body = request_body(r);
     const char *sets[SETS_MAX];
     const char *file = body_text(body, "file");
-    struct findings found = { .count = 0 };
+    struct diagnostics found = { .count = 0 };
     struct err err = { 0 };
     int nsets = 0;
     int64_t id;
-    struct order o = { .yaml = body_text(body, "spec"),
+    struct submission o = { .yaml = body_text(body, "spec"),
                        .secrets = json_object_get(body, "secrets"),
                        .hold = json_is_true(json_object_get(body, "hold")) };
     if (sets_of(sets, &nsets, body, &err) < 0 ||
@@ -130,16 +130,16 @@ void request_submit(struct request *r)
             goto fail;
         request_answer(r, 200, answer);
     } else {
-        if (order_place(&id, d, &o, &err) < 0)
+        if (submission_place(&id, d, &o, &err) < 0)
             goto fail;
         memo[0] = id;
-        memo[1] = d->intake->batch;
+        memo[1] = d->submit_batch->batch;
         request_sleep(r, id, WAIT_MAX_S * 1000);
     }
     json_decref(o.spec);
     return;
 fail:
-    request_fail(r, &err, findings_to_json(&found, file));
+    request_fail(r, &err, diagnostics_to_json(&found, file));
     json_decref(o.spec);
 }
 
@@ -150,7 +150,7 @@ void request_retry(struct request *r)
     struct job_row row;
     char *yaml = NULL, *canonical = NULL;
     int64_t id;
-    struct order o = { .secrets = json_object_get(request_body(r), "secrets") };
+    struct submission o = { .secrets = json_object_get(request_body(r), "secrets") };
     if (request_job_id(&id, d, request_job(r), &err) < 0 ||
         jobs_get(&row, d->store, id, &err) < 0)
         goto fail;
@@ -169,10 +169,10 @@ void request_retry(struct request *r)
         goto fail;
     }
     json_object_set_new(o.spec, "after", json_array());     /* they were waited for */
-    if (order_place(&id, d, &o, &err) < 0)
+    if (submission_place(&id, d, &o, &err) < 0)
         goto fail;
-    intake_flush(d);
-    request_job_submitted(r, id, d->intake->batch);
+    submit_batch_flush(d);
+    request_job_submitted(r, id, d->submit_batch->batch);
     goto out;
 fail:
     request_fail(r, &err, NULL);

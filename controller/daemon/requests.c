@@ -21,7 +21,7 @@ static struct job *open_job(struct request *r)
     int64_t id;
     if (request_job_id(&id, d, request_job(r), &err) < 0)
         goto fail;
-    struct job *job = roster_find(d->roster, id);
+    struct job *job = active_jobs_find(d->active_jobs, id);
     if (job)
         return job;
     if (jobs_get(&row, d->store, id, &err) == 0)
@@ -83,7 +83,7 @@ static void checkpoint(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    if (job->core.state == JOB_RUNNING && attempt_checkpoint(job)) {
+    if (job->core.state == JOB_RUNNING && job_attempt_checkpoint(job)) {
         request_job_answer(r, 202, job->core.id);
         return;
     }
@@ -124,4 +124,4 @@ static const struct route routes[] = {
 
 /* Many submits, one commit (submit_batch.h). */
 const struct service requests = { .routes = routes, .gathers = request_submit,
-                                  .settle = intake_flush };
+                                  .settle = submit_batch_flush };

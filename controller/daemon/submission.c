@@ -41,7 +41,7 @@ static int share_fits(const struct job *job, struct err *err)
     return 0;
 }
 
-int order_fits(const struct job *job, const json_t *spec, struct err *err)
+int submission_fits(const struct job *job, const json_t *spec, struct err *err)
 {
     const struct fleet *f = job->daemon->fleet;
     json_t *plan = NULL;
@@ -105,7 +105,7 @@ static int place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, s
     return 0;
 }
 
-static json_t *submitted_body(const struct order *o)
+static json_t *submitted_body(const struct submission *o)
 {
     const json_t *retry = json_object_get(o->spec, "retry");
     const json_t *backoff = json_object_get(retry, "backoff");
@@ -121,7 +121,7 @@ static json_t *submitted_body(const struct order *o)
                      high, "adopted", o->adopted);
 }
 
-static int take_secrets(struct job *job, const struct order *o, struct err *err)
+static int take_secrets(struct job *job, const struct submission *o, struct err *err)
 {
     const json_t *names = json_object_get(o->spec, "secrets");
     if (!job->has_secrets)
@@ -138,13 +138,13 @@ static int take_secrets(struct job *job, const struct order *o, struct err *err)
     return 0;
 }
 
-int order_place(int64_t *id, struct daemon *d, const struct order *o, struct err *err)
+int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err)
 {
     char *canonical = NULL;
     json_t *body = NULL;
     struct job *job = job_create(d, d->next_id, o->spec, err);
     int rc = -1;
-    if (!job || order_fits(job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
+    if (!job || submission_fits(job, o->spec, err) < 0 || take_secrets(job, o, err) < 0 ||
         place_checkpoints(o->spec, d, job->core.id, err) < 0)
         goto out;
     job->retry_of = o->retry_of > 0 ? o->retry_of : -1;
@@ -155,7 +155,7 @@ int order_place(int64_t *id, struct daemon *d, const struct order *o, struct err
         goto out;
     }
     *id = job->core.id;
-    if (intake_submit(job, body, o->yaml, canonical, err) < 0)
+    if (submit_batch_submit(job, body, o->yaml, canonical, err) < 0)
         goto out;
     job = NULL;
     rc = 0;

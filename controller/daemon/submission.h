@@ -11,8 +11,8 @@ struct daemon;
 struct err;
 struct job;
 
-struct order {
-    json_t       *spec;      /* canonical; owned, and completed by order_place() */
+struct submission {
+    json_t       *spec;      /* canonical; owned, and completed by submission_place() */
     const char   *yaml;
     const json_t *secrets;   /* borrowed, or NULL */
     int64_t       retry_of;
@@ -21,9 +21,9 @@ struct order {
 };
 
 /* What this machine can never give is refused now, not waited for; the words are the agent's. */
-int order_fits(const struct job *job, const json_t *spec, struct err *err);
+int submission_fits(const struct job *job, const json_t *spec, struct err *err);
 
 /* Records the job; it is there to stay when the batch of the intake is committed. */
-int order_place(int64_t *id, struct daemon *d, const struct order *o, struct err *err);
+int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err);
 
 #endif

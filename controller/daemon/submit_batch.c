@@ -14,7 +14,7 @@
 /* Before a job is recorded: its batch is open. */
 static int join(struct daemon *d, struct err *err)
 {
-    struct intake *in = d->intake;
+    struct submit_batch *in = d->submit_batch;
     if (in->open)
         return 0;
     if (store_begin(d->store, err) < 0)
@@ -28,7 +28,7 @@ static int join(struct daemon *d, struct err *err)
 /* The job just recorded did not make it: neither does its batch. */
 static void fail(struct daemon *d, const struct err *err)
 {
-    struct intake *in = d->intake;
+    struct submit_batch *in = d->submit_batch;
     if (!in->open)
         return;
     store_rollback(d->store);
@@ -38,16 +38,17 @@ static void fail(struct daemon *d, const struct err *err)
     log_error(NULL, "%lld submits were not stored: %s", (long long)(d->next_id - in->first_id),
               err->text);
     for (int64_t id = d->next_id; id-- > in->first_id;) {
-        struct job *job = roster_find(d->roster, id);
+        struct job *job = active_jobs_find(d->active_jobs, id);
         if (job)
-            roster_remove(d->roster, job);
+            active_jobs_remove(d->active_jobs, job);
         server_wake(d->server, id);
     }
     d->next_id = in->first_id;
 }
 
-int intake_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
-                  struct err *err)
+int submit_batch_submit(struct job *job, const json_t *body, const char *yaml,
+                        const char *canonical,
+                        struct err *err)
 {
     struct daemon *d = job->daemon;
     struct core_output out = { 0 };
@@ -56,9 +57,9 @@ int intake_submit(struct job *job, const json_t *body, const char *yaml, const c
         return -1;
     int rc = join(d, err);
     if (rc == 0)
-        rc = record_submit(job, &out, yaml, canonical, err);
+        rc = job_store_submit(job, &out, yaml, canonical, err);
     if (rc == 0)
-        rc = roster_add(d->roster, job, err);
+        rc = active_jobs_add(d->active_jobs, job, err);
     core_output_fini(&out);
     if (rc < 0) {
         fail(d, err);
@@ -68,9 +69,9 @@ int intake_submit(struct job *job, const json_t *body, const char *yaml, const c
     return 0;
 }
 
-bool intake_flush(struct daemon *d)
+bool submit_batch_flush(struct daemon *d)
 {
-    struct intake *in = d->intake;
+    struct submit_batch *in = d->submit_batch;
     struct err err = { 0 };
     if (!in->open)
         return false;

@@ -19,7 +19,7 @@
 struct daemon;
 struct job;
 
-struct intake {
+struct submit_batch {
     bool       open;
     int64_t    batch;           /* the number of the present one, or of the next */
     int64_t    first_id;        /* its jobs are first_id .. next_id - 1 */
@@ -29,10 +29,11 @@ struct intake {
 
 /* Records a new job with both texts of its spec and puts it into the roster. It is there to stay
  * when its batch is committed; failing takes the batch along. */
-int intake_submit(struct job *job, const json_t *body, const char *yaml, const char *canonical,
-                  struct err *err);
+int submit_batch_submit(struct job *job, const json_t *body, const char *yaml,
+                        const char *canonical,
+                        struct err *err);
 
 /* Commit what is open, wake those who wait for it. True when there was something. */
-bool intake_flush(struct daemon *d);
+bool submit_batch_flush(struct daemon *d);
 
 #endif

@@ -171,7 +171,7 @@ static const char *times(int n, char out[24])
 }
 
 /* How fast it is, and how long it will yet take. */
-static void put_pace(struct buf *text, const json_t *row)
+static void put_speed(struct buf *text, const json_t *row)
 {
     const json_t *rate = json_object_get(row, "samples_per_s");
     const json_t *eta = json_object_get(row, "eta_s"), *goodput = json_object_get(row, "goodput");
@@ -260,17 +260,17 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
 {
     struct story s = { .evidence = json_array() };
     struct buf text;
-    json_t *out = NULL, *row = row_of_id(d, id, err);
+    json_t *out = NULL, *row = job_json_of_id(d, id, err);
     buf_init(&text);
     if (!row || !s.evidence || events_each(d->store, id, 0, INT64_MAX, tell, &s, err) < 0)
         goto out;
-    const struct job *job = roster_find(d->roster, id);
-    put_head(&text, row, &s, job && row_obstacle(job));
+    const struct job *job = active_jobs_find(d->active_jobs, id);
+    put_head(&text, row, &s, job && job_json_obstacle(job));
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
     if (body_text(row, "heard")[0])
         buf_print(&text, " Its agent is heard %s.", body_text(row, "heard"));
-    put_pace(&text, row);
+    put_speed(&text, row);
     put_troubles(&text, &s, body_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",
                     s.evidence);

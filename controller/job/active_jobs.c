@@ -8,7 +8,7 @@
 #include "controller/job/job.h"
 #include "engine/contract/err.h"
 
-int roster_add(struct roster *r, struct job *job, struct err *err)
+int active_jobs_add(struct active_jobs *r, struct job *job, struct err *err)
 {
     if (r->count > 0 && r->jobs[r->count - 1]->core.id >= job->core.id)
         return err_set(err, ERR_BUG, "job %lld comes out of order", (long long)job->core.id);
@@ -25,7 +25,7 @@ int roster_add(struct roster *r, struct job *job, struct err *err)
 }
 
 /* The place of the first job with an id of at least `id`. */
-static size_t lower_bound(const struct roster *r, int64_t id)
+static size_t lower_bound(const struct active_jobs *r, int64_t id)
 {
     size_t low = 0, high = r->count;
     while (low < high) {
@@ -38,13 +38,13 @@ static size_t lower_bound(const struct roster *r, int64_t id)
     return low;
 }
 
-struct job *roster_find(const struct roster *r, int64_t id)
+struct job *active_jobs_find(const struct active_jobs *r, int64_t id)
 {
     size_t i = lower_bound(r, id);
     return i < r->count && r->jobs[i]->core.id == id ? r->jobs[i] : NULL;
 }
 
-void roster_remove(struct roster *r, struct job *job)
+void active_jobs_remove(struct active_jobs *r, struct job *job)
 {
     size_t i = lower_bound(r, job->core.id);
     if (i < r->count && r->jobs[i] == job) {
@@ -54,10 +54,10 @@ void roster_remove(struct roster *r, struct job *job)
     job_destroy(job);
 }
 
-void roster_fini(struct roster *r)
+void active_jobs_fini(struct active_jobs *r)
 {
     for (size_t i = 0; i < r->count; i++)
         job_destroy(r->jobs[i]);
     free(r->jobs);
-    *r = (struct roster){ 0 };
+    *r = (struct active_jobs){ 0 };
 }

@@ -14,20 +14,20 @@
 
 struct err;
 struct job;
-struct job_told;
+struct event_source;
 
-struct roster {
+struct active_jobs {
     struct job **jobs;          /* borrowed for reading; may move when a job is added */
     size_t       count, room;
     /* An input is stored (job_apply.h): what follows calls all that gives inputs (effects.h). */
-    void       (*applied)(struct job *job, const struct job_told *told, enum job_effect effect);
+    void       (*applied)(struct job *job, const struct event_source *told, enum job_effect effect);
 };
 
 /* Takes the job over; its id must be larger than all before. */
-int roster_add(struct roster *r, struct job *job, struct err *err);
-struct job *roster_find(const struct roster *r, int64_t id);    /* or NULL */
+int active_jobs_add(struct active_jobs *r, struct job *job, struct err *err);
+struct job *active_jobs_find(const struct active_jobs *r, int64_t id); /* or NULL */
 /* Destroys the job. */
-void roster_remove(struct roster *r, struct job *job);
-void roster_fini(struct roster *r);
+void active_jobs_remove(struct active_jobs *r, struct job *job);
+void active_jobs_fini(struct active_jobs *r);
 
 #endif

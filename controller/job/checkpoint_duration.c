@@ -21,7 +21,7 @@ static int take(void *arg, const struct event_row *row)
     return 0;
 }
 
-int64_t save_time_ms(struct store *s, int64_t job)
+int64_t checkpoint_duration_ms(struct store *s, int64_t job)
 {
     double ms = 0;
     events_each(s, job, 0, INT64_MAX, take, &ms, NULL);

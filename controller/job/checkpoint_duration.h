@@ -12,6 +12,6 @@
 struct store;
 
 /* Over all attempts; 0: none was written yet. */
-int64_t save_time_ms(struct store *s, int64_t job);
+int64_t checkpoint_duration_ms(struct store *s, int64_t job);
 
 #endif

@@ -11,9 +11,9 @@
 #include "controller/remote/remote.h"
 #include "engine/contract/err.h"
 
-static void pulse_clear(struct job_pulse *p)
+static void live_stats_clear(struct job_live_stats *p)
 {
-    *p = (struct job_pulse){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN };
+    *p = (struct job_live_stats){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN };
 }
 
 static int64_t number_or(const json_t *v, int64_t otherwise)
@@ -68,7 +68,7 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     job->curve_stride = 1;
     job->curve_points = -1;
     job->verdict.id = id;
-    pulse_clear(&job->pulse);
+    live_stats_clear(&job->live_stats);
     snprintf(job->name, sizeof(job->name), "%s", name ? name : "");
     job->nafter = json_array_size(after);
     for (size_t i = 0; i < job->nafter; i++)
@@ -115,10 +115,11 @@ void job_row_make(struct job_row *row, const struct job *job)
         .generation = c->generation, .np = c->np, .step = c->step, .steps = c->steps,
         .exit_code = c->state == JOB_DONE ? c->exit_code : -1, .retry_of = job->retry_of,
         .submitted_ms = c->submitted_ms, .started_ms = c->started_ms ? c->started_ms : -1,
-        .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->account.spent.ms[BUCKET_PRODUCTIVE],
-        .busy_ms = account_busy_ms(&c->account.spent),
-        .last_seq = job->last_seq, .loss = job->pulse.loss,
-        .samples_per_s = job->pulse.samples_per_s,
+        .ended_ms =
+            c->ended_ms ? c->ended_ms : -1, .productive_ms = c->goodput.spent.ms[BUCKET_PRODUCTIVE],
+        .busy_ms = job_goodput_busy_ms(&c->goodput.spent),
+        .last_seq = job->last_seq, .loss = job->live_stats.loss,
+        .samples_per_s = job->live_stats.samples_per_s,
     };
     snprintf(row->name, sizeof(row->name), "%s", job->name);
     snprintf(row->state, sizeof(row->state), "%s", job_state_name(c->state));
@@ -163,7 +164,7 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
 {
     const json_t *v;
     if (strcmp(kind, "placed") == 0) {
-        job->pulse.nccl[0] = 0;
+        job->live_stats.nccl[0] = 0;
         note_placed(job, body);
     } else if (strcmp(kind, "nodes") == 0) {
         job->gathered = true;
@@ -179,19 +180,20 @@ void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_
         }
     } else if (strcmp(kind, "step") == 0) {
         if (json_is_number(v = json_object_get(body, "loss")))
-            job->pulse.loss = json_number_value(v);
+            job->live_stats.loss = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "samples_per_s")))
-            job->pulse.samples_per_s = json_number_value(v);
+            job->live_stats.samples_per_s = json_number_value(v);
         if (json_is_number(v = json_object_get(body, "step_ms")))
-            job->pulse.step_ms = json_number_value(v);
+            job->live_stats.step_ms = json_number_value(v);
     } else if (strcmp(kind, "straggler") == 0) {
         const char *text = json_string_value(json_object_get(body, "text"));
-        snprintf(job->pulse.slow, sizeof(job->pulse.slow), "%s", text ? text : "");
+        snprintf(job->live_stats.slow, sizeof(job->live_stats.slow), "%s", text ? text : "");
     } else if (strcmp(kind, "nccl") == 0) {
         const char *text = json_string_value(json_object_get(body, "text"));
         const bool fine = json_is_true(json_object_get(body, "expected"));
-        snprintf(job->pulse.nccl, sizeof(job->pulse.nccl), "%s", text && !fine ? text : "");
+        snprintf(job->live_stats.nccl, sizeof(job->live_stats.nccl), "%s", text && !fine ? text
+                 : "");
     } else if (strcmp(kind, "generation_started") == 0 || strcmp(kind, "generation_ended") == 0) {
-        job->pulse.phase[0] = job->pulse.slow[0] = 0;
+        job->live_stats.phase[0] = job->live_stats.slow[0] = 0;
     }
 }

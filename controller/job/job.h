@@ -17,12 +17,12 @@
 
 struct daemon;
 struct err;
-struct link;
-struct members;
+struct remote_link;
+struct followers;
 struct remote;
 
 /* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
-struct job_pulse {
+struct job_live_stats {
     char    slow[280];          /* which rank slows all down, "" = none */
     char    nccl[600];          /* how it connects otherwise than predicted, "" = as predicted */
     double  loss, lr, samples_per_s, step_ms;
@@ -37,22 +37,22 @@ struct job_after {
 };
 
 struct job {
-    struct daemon      *daemon;
-    struct job_core     core;
-    char                name[JOBS_NAME];
-    int64_t             retry_of;
-    int64_t             last_seq;
-    struct job_after   *after;
-    size_t              nafter;
-    int64_t             want_cpus, want_gpus;   /* -1: all of a node */
-    int64_t             max_duration_ms;        /* 0: none */
-    bool                trains;         /* `train:`, not `run:` */
-    bool                has_secrets;
-    json_t             *secrets;        /* only here, never stored; NULL after a restart */
-    struct job_pulse    pulse;
-    char               *checkpoint_path;
-    int64_t             curve_stride, curve_points;
-    struct attempt_row *attempt;        /* the newest one, NULL before the first */
+    struct daemon        *daemon;
+    struct job_core       core;
+    char                  name[JOBS_NAME];
+    int64_t               retry_of;
+    int64_t               last_seq;
+    struct job_after     *after;
+    size_t                nafter;
+    int64_t               want_cpus, want_gpus;   /* -1: all of a node */
+    int64_t               max_duration_ms;        /* 0: none */
+    bool                  trains;         /* `train:`, not `run:` */
+    bool                  has_secrets;
+    json_t               *secrets;        /* only here, never stored; NULL after a restart */
+    struct job_live_stats live_stats;
+    char                 *checkpoint_path;
+    int64_t               curve_stride, curve_points;
+    struct attempt_row   *attempt;        /* the newest one, NULL before the first */
     const struct remote *remote;        /* where its attempts run */
     json_t             *hosts;          /* of launch: ssh */
     int                 nodes, min_nodes;   /* of an attempt, and of one that follows a loss */
@@ -63,11 +63,12 @@ struct job {
     bool                gathered;       /* all nodes of the newest attempt have joined */
     char                unplaced[240];  /* for which nodes it waits; "" = for none */
     char                waits[240];     /* for what its launcher waits; "" = nothing */
-    struct link        *link;           /* while the attempt lives */
-    char                heard[400];     /* by which way the agent is heard; "" = there is only one */
-    bool                heard_badly;    /* and it is not the best one */
+    struct remote_link *link;           /* while the attempt lives */
+    /* by which way the agent is heard; "" = there is only one */
+    char                channel_text[400];
+    bool                channel_degraded; /* and it is not the best one */
     char                absent[240];    /* what keeps a node from joining; "" = nothing */
-    struct members     *members;        /* the agents beside the one at `link` (followers.h) */
+    struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
     struct sched_job    verdict;        /* why it waits */
 };
 

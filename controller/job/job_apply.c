@@ -23,20 +23,20 @@ static void log_change(const struct job *job, const struct job_core *was)
         log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
 }
 
-int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
+int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err)
 {
     const struct job_core was = job->core;
-    const struct job_pulse pulse = job->pulse;
+    const struct job_live_stats live_stats = job->live_stats;
     struct core_output out = { 0 };
     if (job_core_step(&job->core, in, &out, err) < 0)
         return -1;
     for (int i = 0; i < out.count; i++)
         job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
     if (out.count > 0) {
-        if (record_write(job, &was, &out, told, err) < 0) {
+        if (job_store_write(job, &was, &out, told, err) < 0) {
             job->core = was;
-            job->pulse = pulse;
+            job->live_stats = live_stats;
             core_output_fini(&out);
             return -1;
         }
@@ -46,6 +46,6 @@ int job_apply(struct job *job, const struct core_input *in, const struct job_tol
     const enum job_effect effect = out.effect;
     core_output_fini(&out);
     log_change(job, &was);
-    job->daemon->roster->applied(job, told, effect);
+    job->daemon->active_jobs->applied(job, told, effect);
     return 0;
 }

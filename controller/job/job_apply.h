@@ -12,10 +12,10 @@
 struct core_input;
 struct err;
 struct job;
-struct job_told;
+struct event_source;
 
 /* See above. `told` is NULL but for events of an agent. Failing changes nothing. */
-int job_apply(struct job *job, const struct core_input *in, const struct job_told *told,
+int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err);
 
 #endif

@@ -85,28 +85,30 @@ static bool in_another_queue(const struct job_core *c)
 }
 
 /* What the time since the last event was, where no ranks live. */
-static void account_for(struct job_core *c, int64_t at_ms)
+static void goodput_for(struct job_core *c, int64_t at_ms)
 {
-    struct account *a = &c->account;
+    struct job_goodput *a = &c->goodput;
     if (c->state == JOB_PENDING) {
-        account_until(a, at_ms, c->held ? BUCKET_PAUSED : BUCKET_QUEUED);
+        job_goodput_until(a, at_ms, c->held ? BUCKET_PAUSED : BUCKET_QUEUED);
     } else if (c->state == JOB_RECOVERING && !c->live) {
         if (c->not_before_ms > a->mark_ms)
-            account_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms, BUCKET_RESTART);
-        account_until(a, at_ms, BUCKET_QUEUED);
+            job_goodput_until(a, c->not_before_ms < at_ms ? c->not_before_ms : at_ms,
+                              BUCKET_RESTART);
+        job_goodput_until(a, at_ms, BUCKET_QUEUED);
     } else if (in_another_queue(c)) {
-        account_until(a, at_ms, BUCKET_QUEUED);
+        job_goodput_until(a, at_ms, BUCKET_QUEUED);
     } else {
-        account_until(a, at_ms, c->attempt <= 1 && !c->generation ? BUCKET_INIT : BUCKET_RESTART);
+        job_goodput_until(a, at_ms, c->attempt <= 1 && !c->generation ? BUCKET_INIT
+                          : BUCKET_RESTART);
     }
 }
 
 /* Ranks that nobody told the end of: the share of their steps that were new. */
-static void account_lost(struct job_core *c, int64_t at_ms)
+static void goodput_lost(struct job_core *c, int64_t at_ms)
 {
     int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->step - from;
     int64_t fresh = c->step - (c->gen_best > from ? c->gen_best : from);
-    account_guess(&c->account, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
+    job_goodput_guess(&c->goodput, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
 }
 
 /* ---- one function per event that changes more than the state ---- */
@@ -115,7 +117,7 @@ static void apply_submitted(struct job_core *c, const struct core_event *e)
 {
     const json_t *retry = json_object_get(e->body, "retry");
     const json_t *backoff = json_object_get(retry, "backoff_ms");
-    c->submitted_ms = c->account.mark_ms = e->at_ms;
+    c->submitted_ms = c->goodput.mark_ms = e->at_ms;
     c->priority = body_int(e->body, "priority", 0);
     c->held = body_is(e->body, "held");
     c->rules = (struct retry_rules){
@@ -157,10 +159,10 @@ static void apply_agent_up(struct job_core *c, const struct core_event *e)
 static void apply_generation_started(struct job_core *c, const struct core_event *e)
 {
     /* Where the end of the one before was never told, nothing that is kept told its steps. */
-    account_guess(&c->account, e->at_ms, 0);
+    job_goodput_guess(&c->goodput, e->at_ms, 0);
     c->generation = body_int(e->body, "generation", c->generation + 1);
     c->np = body_int(e->body, "np", -1);
-    account_ranks(&c->account, e->at_ms, c->np);
+    job_goodput_ranks(&c->goodput, e->at_ms, c->np);
     c->gen_best = c->best;
     c->gen_from = body_int(e->body, "resume_step", -1);
     if (c->generation == 1 && c->attempt == 1)
@@ -178,14 +180,14 @@ static void apply_rank_started(struct job_core *c, const struct core_event *e)
 
 static void apply_generation_ended(struct job_core *c, const struct core_event *e)
 {
-    struct spending spent;
+    struct goodput spent;
     see_step(c, body_int(e->body, "step", -1));
-    if (spending_parse(&spent, json_object_get(e->body, "spent")) == 0)
-        account_told(&c->account, e->at_ms, &spent);
+    if (goodput_parse(&spent, json_object_get(e->body, "spent")) == 0)
+        job_goodput_told(&c->goodput, e->at_ms, &spent);
     else if (failed(e->body))   /* an older agent does not tell */
-        account_lost(c, e->at_ms);
+        goodput_lost(c, e->at_ms);
     else
-        account_guess(&c->account, e->at_ms, 1);
+        job_goodput_guess(&c->goodput, e->at_ms, 1);
     if (!failed(e->body))
         return;
     const char *fingerprint = body_text(e->body, "fingerprint");
@@ -223,7 +225,7 @@ static void apply_checkpoint(struct job_core *c, const struct core_event *e)
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
     see_step(c, body_int(e->body, "step", -1));
-    account_lost(c, e->at_ms);
+    goodput_lost(c, e->at_ms);
     c->live = false;
     c->cpus = 0;
     c->gpus = 0;
@@ -263,7 +265,7 @@ static void apply_done(struct job_core *c, const struct core_event *e)
     c->result = result;
     c->exit_code = (int)body_int(e->body, "exit_code", 1);
     c->ended_ms = e->at_ms;
-    account_close(&c->account);
+    job_goodput_close(&c->goodput);
     c->held = false;
     copy(c->reason, sizeof(c->reason), body_text(e->body, "reason"));
 }
@@ -307,7 +309,7 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
     /* While an attempt lives its agent's clock counts: what it tells may come late. */
     if (e->keep && (!c->live || e->from_agent || in_another_queue(c) ||
                     strcmp(e->kind, "agent_lost") == 0))
-        account_for(c, e->at_ms);
+        goodput_for(c, e->at_ms);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (strcmp(kinds[i].name, e->kind) != 0)
             continue;
@@ -359,15 +361,15 @@ int64_t job_core_not_before(const struct job_core *c, int64_t now_ms)
     return c->not_before_ms > now_ms + c->rules.backoff_max_ms ? now_ms : c->not_before_ms;
 }
 
-void job_core_spent(struct spending *out, const struct job_core *core, int64_t now_ms)
+void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms)
 {
     struct job_core c = *core;
     if (c.state != JOB_DONE) {
-        account_for(&c, now_ms);
-        account_guess(&c.account, now_ms, c.step > c.gen_best || c.gen_from >= c.gen_best);
-        account_close(&c.account);
+        goodput_for(&c, now_ms);
+        job_goodput_guess(&c.goodput, now_ms, c.step > c.gen_best || c.gen_from >= c.gen_best);
+        job_goodput_close(&c.goodput);
     }
-    *out = c.account.spent;
+    *out = c.goodput.spent;
 }
 
 /* ---- inputs to events ---- */

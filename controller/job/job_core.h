@@ -42,26 +42,26 @@ enum { CORE_NONCE = 33, CORE_NODE = 64, CORE_FINGERPRINT = 128, CORE_REASON = 40
 
 /* A plain value: copying it copies the job.  Steps are -1 while unknown. */
 struct job_core {
-    int64_t         id;
-    enum job_state  state;
-    enum job_result result;
-    int             exit_code;          /* of the job, once done */
-    bool            held;
-    bool            live;               /* an attempt was placed and is not known to be over */
-    bool            agent_known;        /* agent_up is stored for this attempt */
-    bool            stop_limit;         /* the stop was asked by max_duration */
-    bool            stop_now;
-    int64_t         priority;
-    int64_t         attempt, generation, np;
-    int64_t         cpus, gpus;         /* what the live attempt holds */
-    int64_t         not_before_ms;      /* back-off */
-    int64_t         step, steps, best, checkpoint;
-    int64_t         attempt_best;       /* `best` when the attempt began */
-    int64_t         failures, same;     /* without progress; of these with this fingerprint */
-    int64_t         submitted_ms, started_ms, ended_ms;
-    struct account  account;            /* where its time went */
-    int64_t         gen_from;           /* the step at which the generation began ... */
-    int64_t         gen_best;           /* ... and `best` then */
+    int64_t            id;
+    enum job_state     state;
+    enum job_result    result;
+    int                exit_code;       /* of the job, once done */
+    bool               held;
+    bool               live;            /* an attempt was placed and is not known to be over */
+    bool               agent_known;     /* agent_up is stored for this attempt */
+    bool               stop_limit;      /* the stop was asked by max_duration */
+    bool               stop_now;
+    int64_t            priority;
+    int64_t            attempt, generation, np;
+    int64_t            cpus, gpus;      /* what the live attempt holds */
+    int64_t            not_before_ms;   /* back-off */
+    int64_t            step, steps, best, checkpoint;
+    int64_t            attempt_best;    /* `best` when the attempt began */
+    int64_t            failures, same;  /* without progress; of these with this fingerprint */
+    int64_t            submitted_ms, started_ms, ended_ms;
+    struct job_goodput goodput;         /* where its time went */
+    int64_t            gen_from;        /* the step at which the generation began ... */
+    int64_t            gen_best;        /* ... and `best` then */
     struct retry_rules rules;
     char            nonce[CORE_NONCE];
     char            node[CORE_NODE];
@@ -128,7 +128,7 @@ bool job_core_waits(const struct job_core *core);
 int64_t job_core_not_before(const struct job_core *core, int64_t now_ms);
 
 /* Where its time went up to now. What ranks that live do counts as productive beyond `best`. */
-void job_core_spent(struct spending *out, const struct job_core *core, int64_t now_ms);
+void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);
 
 const char *job_result_name(enum job_result result);    /* "" for none */
 int job_result_parse(enum job_result *result, const char *name);

@@ -2,7 +2,7 @@
 /* job_goodput.c - see job_goodput.h */
 #include "controller/job/job_goodput.h"
 
-static int64_t since(struct account *a, int64_t at_ms)
+static int64_t since(struct job_goodput *a, int64_t at_ms)
 {
     if (!a->mark_ms || at_ms <= a->mark_ms)
         return 0;
@@ -11,7 +11,7 @@ static int64_t since(struct account *a, int64_t at_ms)
     return span;
 }
 
-void account_until(struct account *a, int64_t at_ms, enum bucket bucket)
+void job_goodput_until(struct job_goodput *a, int64_t at_ms, enum bucket bucket)
 {
     if (a->ranks_since_ms)
         return;
@@ -20,49 +20,49 @@ void account_until(struct account *a, int64_t at_ms, enum bucket bucket)
     a->wall_ms += span;
 }
 
-static void settle(struct account *a, int64_t np)
+static void settle(struct job_goodput *a, int64_t np)
 {
     for (int i = 0; i < BUCKETS; i++) {
-        spending_put(&a->spent, (enum bucket)i, a->waiting[i] * np);
+        goodput_put(&a->spent, (enum bucket)i, a->waiting[i] * np);
         a->waiting[i] = 0;
     }
 }
 
-void account_ranks(struct account *a, int64_t at_ms, int64_t np)
+void job_goodput_ranks(struct job_goodput *a, int64_t at_ms, int64_t np)
 {
     a->np = np > 0 ? np : 1;
     settle(a, a->np);
     a->ranks_since_ms = a->mark_ms = at_ms;
 }
 
-void account_told(struct account *a, int64_t at_ms, const struct spending *s)
+void job_goodput_told(struct job_goodput *a, int64_t at_ms, const struct goodput *s)
 {
     if (!a->ranks_since_ms)
         return;
-    spending_add(&a->spent, s);
+    goodput_add(&a->spent, s);
     a->wall_ms += s->rank_ms / a->np;
     a->ranks_since_ms = 0;
     a->mark_ms = at_ms;
 }
 
-void account_guess(struct account *a, int64_t at_ms, double fresh)
+void job_goodput_guess(struct job_goodput *a, int64_t at_ms, double fresh)
 {
     if (!a->ranks_since_ms)
         return;
     int64_t span = since(a, at_ms), all = span * a->np;
     int64_t productive = (int64_t)((double)all * (fresh < 0 ? 0 : fresh > 1 ? 1 : fresh));
-    spending_put(&a->spent, BUCKET_PRODUCTIVE, productive);
-    spending_put(&a->spent, BUCKET_REPLAYED, all - productive);
+    goodput_put(&a->spent, BUCKET_PRODUCTIVE, productive);
+    goodput_put(&a->spent, BUCKET_REPLAYED, all - productive);
     a->wall_ms += span;
     a->ranks_since_ms = 0;
 }
 
-void account_close(struct account *a)
+void job_goodput_close(struct job_goodput *a)
 {
     settle(a, a->np > 0 ? a->np : 1);
 }
 
-int64_t account_busy_ms(const struct spending *s)
+int64_t job_goodput_busy_ms(const struct goodput *s)
 {
     return s->rank_ms - s->ms[BUCKET_QUEUED] - s->ms[BUCKET_PAUSED];
 }

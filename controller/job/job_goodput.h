@@ -15,8 +15,8 @@
 
 #include "agent/core/goodput.h"
 
-struct account {
-    struct spending spent;          /* adds up at any time */
+struct job_goodput {
+    struct goodput spent;           /* adds up at any time */
     int64_t waiting[BUCKETS];       /* wall time that no ranks are known for yet */
     int64_t wall_ms;                /* counted so far, `waiting` included */
     int64_t mark_ms;                /* counted until here; 0: not begun */
@@ -25,21 +25,21 @@ struct account {
 };
 
 /* Nothing while ranks live. A clock that went back counts nothing. */
-void account_until(struct account *a, int64_t at_ms, enum bucket bucket);
+void job_goodput_until(struct job_goodput *a, int64_t at_ms, enum bucket bucket);
 
 /* Ranks live; what waited is worth as many. */
-void account_ranks(struct account *a, int64_t at_ms, int64_t np);
+void job_goodput_ranks(struct job_goodput *a, int64_t at_ms, int64_t np);
 
 /* They are gone, and their agent told how they spent the time. */
-void account_told(struct account *a, int64_t at_ms, const struct spending *s);
+void job_goodput_told(struct job_goodput *a, int64_t at_ms, const struct goodput *s);
 
 /* They are gone and nobody told: `fresh` (0 to 1) of the time made new steps. */
-void account_guess(struct account *a, int64_t at_ms, double fresh);
+void job_goodput_guess(struct job_goodput *a, int64_t at_ms, double fresh);
 
 /* No ranks will come: what waits is worth as many as there were, or one. */
-void account_close(struct account *a);
+void job_goodput_close(struct job_goodput *a);
 
 /* All but the time that it waited. Goodput is the productive share of it. */
-int64_t account_busy_ms(const struct spending *s);
+int64_t job_goodput_busy_ms(const struct goodput *s);
 
 #endif

@@ -42,7 +42,7 @@ static const char *body_text(const json_t *body, const char *key)
 }
 
 static int write_event(struct job *job, struct draft *draft, const struct core_event *e,
-                       const struct job_told *told, struct err *err)
+                       const struct event_source *told, struct err *err)
 {
     char *body = json_dumps(e->body, JSON_COMPACT);
     if (!body)
@@ -159,16 +159,16 @@ static int write_spent(struct job *job, const struct job_core *was, struct err *
 {
     const struct job_core *c = &job->core;
     int64_t ms[BUCKETS];
-    if (c->account.spent.rank_ms == was->account.spent.rank_ms)
+    if (c->goodput.spent.rank_ms == was->goodput.spent.rank_ms)
         return 0;
     for (int i = 0; i < BUCKETS; i++)
-        ms[i] = c->account.spent.ms[i] - was->account.spent.ms[i];
-    return ledger_add(job->daemon->store, c->id, c->attempt, c->generation,
-                      c->account.spent.rank_ms - was->account.spent.rank_ms, ms, err);
+        ms[i] = c->goodput.spent.ms[i] - was->goodput.spent.ms[i];
+    return goodput_rows_add(job->daemon->store, c->id, c->attempt, c->generation,
+                            c->goodput.spent.rank_ms - was->goodput.spent.rank_ms, ms, err);
 }
 
 static int write_all(struct job *job, const struct job_core *was, struct draft *draft,
-                     const struct core_output *out, const struct job_told *told, struct err *err)
+                     const struct core_output *out, const struct event_source *told, struct err *err)
 {
     struct store *s = job->daemon->store;
     for (int i = 0; i < out->count; i++) {
@@ -216,8 +216,8 @@ static void draft_keep(struct draft *draft, struct job *job)
     }
 }
 
-int record_write(struct job *job, const struct job_core *was, const struct core_output *out,
-                 const struct job_told *told, struct err *err)
+int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
+                    const struct event_source *told, struct err *err)
 {
     struct store *s = job->daemon->store;
     struct draft draft;
@@ -238,8 +238,8 @@ out:
     return rc;
 }
 
-int record_submit(struct job *job, const struct core_output *out, const char *yaml,
-                  const char *canonical, struct err *err)
+int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
+                     const char *canonical, struct err *err)
 {
     struct store *s = job->daemon->store;
     struct draft draft = { .last_seq = 0 };
@@ -255,7 +255,7 @@ int record_submit(struct job *job, const struct core_output *out, const char *ya
     return 0;
 }
 
-int record_heard(struct job *job, const struct job_told *told, struct err *err)
+int job_store_heard(struct job *job, const struct event_source *told, struct err *err)
 {
     struct attempt_row row = *job->attempt;
     row.acked = told->seq;

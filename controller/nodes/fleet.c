@@ -84,9 +84,9 @@ void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
 {
     *cpus = d->fleet->cpus;
     *gpus = d->gpus;
-    for (size_t i = 0; i < d->roster->count; i++) {
-        *cpus -= d->roster->jobs[i]->core.cpus;
-        *gpus -= d->roster->jobs[i]->core.gpus;
+    for (size_t i = 0; i < d->active_jobs->count; i++) {
+        *cpus -= d->active_jobs->jobs[i]->core.cpus;
+        *gpus -= d->active_jobs->jobs[i]->core.gpus;
     }
     if (*cpus < 0)
         *cpus = 0;
@@ -102,7 +102,7 @@ static void judge_after(struct sched_job *s, struct job *job)
     for (size_t i = 0; i < job->nafter; i++) {
         struct job_after *a = &job->after[i];
         struct job_row row;
-        if (!a->settled && !roster_find(d->roster, a->id)) {
+        if (!a->settled && !active_jobs_find(d->active_jobs, a->id)) {
             a->settled = true;
             a->succeeded = jobs_get(&row, d->store, a->id, NULL) == 0 &&
                            strcmp(row.result, "succeeded") == 0;
@@ -118,8 +118,8 @@ static void judge_after(struct sched_job *s, struct job *job)
 static int gather(struct daemon *d, size_t *count, int64_t now_ms)
 {
     struct fleet *f = d->fleet;
-    if (f->room < d->roster->count) {
-        size_t room = d->roster->count + d->roster->count / 2 + 64;
+    if (f->room < d->active_jobs->count) {
+        size_t room = d->active_jobs->count + d->active_jobs->count / 2 + 64;
         struct sched_job *queue = reallocarray(f->queue, room, sizeof(*queue));
         if (!queue)
             return -1;
@@ -127,8 +127,8 @@ static int gather(struct daemon *d, size_t *count, int64_t now_ms)
         f->room = room;
     }
     size_t n = 0;
-    for (size_t i = 0; i < d->roster->count; i++) {
-        struct job *job = d->roster->jobs[i];
+    for (size_t i = 0; i < d->active_jobs->count; i++) {
+        struct job *job = d->active_jobs->jobs[i];
         if (!job_core_waits(&job->core))
             continue;
         f->queue[n] = (struct sched_job){
@@ -189,7 +189,7 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
 static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
 {
     struct err err = { 0 };
-    struct job *job = roster_find(d->roster, s->id);
+    struct job *job = active_jobs_find(d->active_jobs, s->id);
     char text[160], tag[24];
     int rc = 0;
     if (!job || !job_core_waits(&job->core))
@@ -210,8 +210,8 @@ static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
 static int64_t limits(struct daemon *d, int64_t now_ms)
 {
     int64_t next = -1;
-    for (size_t i = d->roster->count; i-- > 0;) {
-        struct job *job = d->roster->jobs[i];
+    for (size_t i = d->active_jobs->count; i-- > 0;) {
+        struct job *job = d->active_jobs->jobs[i];
         const struct job_core *c = &job->core;
         if (!job->max_duration_ms || !c->started_ms || c->state == JOB_STOPPING)
             continue;
@@ -247,7 +247,7 @@ static void pass(uv_timer_t *timer)
     if (!f->facts)
         return;             /* the probe's answer asks for another pass */
     if (gather(d, &count, now_ms) < 0) {
-        log_error(NULL, "out of memory for a queue of %zu jobs", d->roster->count);
+        log_error(NULL, "out of memory for a queue of %zu jobs", d->active_jobs->count);
         return;
     }
     int64_t wake = sched_run(f->queue, count, &node, now_ms);

@@ -18,13 +18,13 @@
 
 enum { FIRST_CALL_MS = 1000 };
 
-struct stray {
+struct orphan {
     struct daemon       *daemon;
     const struct remote *remote;
-    struct link         *link;
+    struct remote_link  *link;
     int                  node;
     struct attempt_row   attempt;       /* `node` and `run_dir` are those of the stray */
-    struct stray        *next;
+    struct orphan       *next;
 };
 
 static void folder(char *out, size_t size, const struct daemon *d)
@@ -33,7 +33,7 @@ static void folder(char *out, size_t size, const struct daemon *d)
 }
 
 /* JOB.ATTEMPT, and of a node beside the head's JOB.ATTEMPT.NODE */
-static void path_of(char *out, size_t size, const struct stray *s)
+static void path_of(char *out, size_t size, const struct orphan *s)
 {
     char node[16] = "";
     if (s->node > 0)
@@ -42,9 +42,9 @@ static void path_of(char *out, size_t size, const struct stray *s)
              (long long)s->attempt.attempt, node);
 }
 
-static void let_go(struct stray *s)
+static void let_go(struct orphan *s)
 {
-    struct stray **at = &s->daemon->strays;
+    struct orphan **at = &s->daemon->orphans;
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -52,7 +52,7 @@ static void let_go(struct stray *s)
     free(s);
 }
 
-static void forget(struct stray *s)
+static void forget(struct orphan *s)
 {
     char path[PATH_MAX];
     path_of(path, sizeof(path), s);
@@ -70,7 +70,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
 
 static void proven_gone(void *arg, const char *text)
 {
-    const struct stray *s = arg;
+    const struct orphan *s = arg;
     log_info(NULL, "job %lld: attempt %lld on %s is gone for good: %s", (long long)s->attempt.job,
              (long long)s->attempt.attempt, s->attempt.node, text);
     forget(arg);
@@ -78,36 +78,36 @@ static void proven_gone(void *arg, const char *text)
 
 static int64_t acked(void *arg)
 {
-    const struct stray *s = arg;
+    const struct orphan *s = arg;
     return s->attempt.acked;
 }
 
 /* Takes it. */
-static void call(struct stray *s)
+static void call(struct orphan *s)
 {
     struct err err = { 0 };
     char key[48];
     remote_key(key, sizeof(key), s->daemon->instance, s->attempt.job);
-    const struct link_spec spec = { .job = s->attempt.job, .attempt = s->attempt.attempt,
+    const struct remote_link_spec spec = { .job = s->attempt.job, .attempt = s->attempt.attempt,
                                     .nonce = s->attempt.nonce, .run_dir = s->attempt.run_dir,
                                     .host = s->attempt.node, .key = key, .dismiss = true,
                                     .node = s->node, .nodes = s->node + 1,
                                     .delay_ms = FIRST_CALL_MS };
-    const struct link_hooks hooks = { .message = hear, .lost = proven_gone, .acked = acked,
+    const struct remote_link_hooks hooks = { .message = hear, .lost = proven_gone, .acked = acked,
                                       .arg = s };
     if (s->remote->open(&s->link, &s->daemon->loop, &spec, &hooks, &err) < 0) {
         log_warn(NULL, "%s", err.text);
         free(s);
         return;
     }
-    s->next = s->daemon->strays;
-    s->daemon->strays = s;
+    s->next = s->daemon->orphans;
+    s->daemon->orphans = s;
 }
 
-static struct stray *stray_make(struct daemon *d, const struct attempt_row *row,
-                                const struct remote *remote, int node, const char *host)
+static struct orphan *orphan_make(struct daemon *d, const struct attempt_row *row,
+                                  const struct remote *remote, int node, const char *host)
 {
-    struct stray *s = calloc(1, sizeof(*s));
+    struct orphan *s = calloc(1, sizeof(*s));
     if (!s)
         return NULL;
     s->daemon = d;
@@ -119,11 +119,12 @@ static struct stray *stray_make(struct daemon *d, const struct attempt_row *row,
     return s;
 }
 
-void stray_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
-               const char *host)
+void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote,
+                int node,
+                const char *host)
 {
     char path[PATH_MAX];
-    struct stray *s = stray_make(d, row, remote, node, host);
+    struct orphan *s = orphan_make(d, row, remote, node, host);
     if (!s)
         return;
     folder(path, sizeof(path), d);
@@ -137,9 +138,9 @@ void stray_add(struct daemon *d, const struct attempt_row *row, const struct rem
     call(s);
 }
 
-const char *stray_of(const struct daemon *d, int64_t job)
+const char *orphan_of(const struct daemon *d, int64_t job)
 {
-    for (const struct stray *s = d->strays; s; s = s->next)
+    for (const struct orphan *s = d->orphans; s; s = s->next)
         if (s->attempt.job == job)
             return s->attempt.node;
     return NULL;
@@ -158,7 +159,7 @@ static const struct remote *read_file(char host[128], const char *path)
     return strcmp(name, remote_local.name) == 0 ? &remote_local : &remote_ssh;
 }
 
-void stray_open(struct daemon *d)
+void orphan_open(struct daemon *d)
 {
     char path[PATH_MAX];
     folder(path, sizeof(path), d);
@@ -173,7 +174,7 @@ void stray_open(struct daemon *d)
         char file[PATH_MAX], host[128];
         snprintf(file, sizeof(file), "%.3900s/%.100s", path, e->d_name);
         const struct remote *remote = read_file(host, file);
-        struct stray *s = stray_make(d, &row, remote, node, host[0] ? host : row.node);
+        struct orphan *s = orphan_make(d, &row, remote, node, host[0] ? host : row.node);
         if (s)
             call(s);
     }
@@ -181,8 +182,8 @@ void stray_open(struct daemon *d)
         closedir(dir);
 }
 
-void stray_close(struct daemon *d)
+void orphan_close(struct daemon *d)
 {
-    while (d->strays)
-        let_go(d->strays);
+    while (d->orphans)
+        let_go(d->orphans);
 }

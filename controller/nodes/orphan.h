@@ -15,14 +15,15 @@ struct daemon;
 struct remote;
 
 /* Remember node `node` (followers.h) of the attempt, and call its host from now on. */
-void stray_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote, int node,
-               const char *host);
+void orphan_add(struct daemon *d, const struct attempt_row *row, const struct remote *remote,
+                int node,
+                const char *host);
 
 /* The host where an agent of the job may still live, or NULL. */
-const char *stray_of(const struct daemon *d, int64_t job);
+const char *orphan_of(const struct daemon *d, int64_t job);
 
 /* Those of earlier controllers. */
-void stray_open(struct daemon *d);
-void stray_close(struct daemon *d);
+void orphan_open(struct daemon *d);
+void orphan_close(struct daemon *d);
 
 #endif

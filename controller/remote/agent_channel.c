@@ -23,15 +23,15 @@ static uint64_t settled_ms(const char *variable, uint64_t unsaid)
 
 /* ---- the conversation ---- */
 
-static void tell_way(struct hearing *h, const char *text, bool best)
+static void tell_way(struct agent_channel *h, const char *text, bool best)
 {
-    const struct link *link = h->link;
+    const struct remote_link *link = h->link;
     log_info(link->tag, "its agent is heard %s", text);
-    if (link->hooks.heard)
-        link->hooks.heard(link->hooks.arg, text, best);
+    if (link->hooks.channel_text)
+        link->hooks.channel_text(link->hooks.arg, text, best);
 }
 
-static void tell_files(struct hearing *h)
+static void tell_files(struct agent_channel *h)
 {
     char text[400];
     if (h->why_not[0])
@@ -43,11 +43,11 @@ static void tell_files(struct hearing *h)
 }
 
 /* What the agent says of its calls, if that is news. */
-static bool learn_why(struct hearing *h, const json_t *body)
+static bool learn_why(struct agent_channel *h, const json_t *body)
 {
     char text[sizeof(h->why_not)];
     const char *unreached = json_string_value(json_object_get(body, "unreached"));
-    if (!unreached || !h->guest)
+    if (!unreached || !h->expected)
         return false;
     snprintf(text, sizeof(text), "%.300s", unreached);
     err_make_printable(text);
@@ -57,9 +57,9 @@ static bool learn_why(struct hearing *h, const json_t *body)
     return true;
 }
 
-static void heard(void *arg, enum wire_message number, const json_t *body)
+static void channel_text(void *arg, enum wire_message number, const json_t *body)
 {
-    struct hearing *h = arg;
+    struct agent_channel *h = arg;
     h->heard_at = uv_now(h->link->loop);
     if (!h->calls && (learn_why(h, body) || number == WIRE_HELLO))
         tell_files(h);
@@ -68,19 +68,19 @@ static void heard(void *arg, enum wire_message number, const json_t *body)
 
 static void stream_ended(void *arg)
 {
-    struct hearing *h = arg;
+    struct agent_channel *h = arg;
     h->link->stream = NULL;
     h->calls = false;
     h->since = uv_now(h->link->loop);
     h->ended(h->link);
 }
 
-static int converse(struct hearing *h, int fd)
+static int converse(struct agent_channel *h, int fd)
 {
     struct err err = { 0 };
-    struct link *link = h->link;
-    const struct wire_id id = link_id(link);
-    const struct agent_stream_hooks hooks = { heard, stream_ended, h };
+    struct remote_link *link = h->link;
+    const struct wire_id id = remote_link_id(link);
+    const struct agent_stream_hooks hooks = { channel_text, stream_ended, h };
     h->heard_at = uv_now(link->loop);
     if (agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, &err) == 0)
         return 0;
@@ -93,9 +93,9 @@ static int converse(struct hearing *h, int fd)
 
 static void came(void *arg, int fd, const char *address)
 {
-    struct hearing *h = arg;
+    struct agent_channel *h = arg;
     char text[80];
-    link_hang_up(h->link);
+    remote_link_hang_up(h->link);
     h->calls = converse(h, fd) == 0;
     h->was_files = false;
     h->why_not[0] = 0;
@@ -123,7 +123,7 @@ static void carrier_exited(uv_process_t *process, int64_t status, int signo)
     uv_close((uv_handle_t *)process, carrier_closed);
 }
 
-static int carrier_start(const struct link *link, int fd)
+static int carrier_start(const struct remote_link *link, int fd)
 {
     char path[PATH_MAX];
     struct carrier *c = calloc(1, sizeof(*c));
@@ -145,7 +145,7 @@ static int carrier_start(const struct link *link, int fd)
     return rc;
 }
 
-static void use_files(struct hearing *h)
+static void use_files(struct agent_channel *h)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -162,17 +162,17 @@ static void use_files(struct hearing *h)
 }
 
 /* The kernel notices packets that are lost, but not somebody between who takes them and stands still. */
-static void doubt(struct hearing *h, uint64_t silent_ms)
+static void doubt(struct agent_channel *h, uint64_t silent_ms)
 {
-    if (!h->calls || silent_ms < settled_ms("JOBCTL_CALL_SILENT_S", HEARING_SILENT_MS))
+    if (!h->calls || silent_ms < settled_ms("JOBCTL_CALL_SILENT_S", AGENT_CHANNEL_SILENT_MS))
         return;
     log_warn(h->link->tag, "its agent has said nothing for %llu s: the connection is given up",
              (unsigned long long)silent_ms / 1000);
-    link_hang_up(h->link);
+    remote_link_hang_up(h->link);
     stream_ended(h);
 }
 
-void hearing_look(struct hearing *h)
+void agent_channel_look(struct agent_channel *h)
 {
     const uint64_t now = uv_now(h->link->loop);
     if (h->link->stream) {
@@ -181,34 +181,35 @@ void hearing_look(struct hearing *h)
     }
     if (!h->since)
         h->since = now;
-    if (!h->guest || h->was_files || now - h->since >= settled_ms("JOBCTL_CALL_WAIT_S", HEARING_PATIENCE_MS))
+    if (!h->expected || h->was_files ||
+        now - h->since >= settled_ms("JOBCTL_CALL_WAIT_S", AGENT_CHANNEL_WAIT_MS))
         use_files(h);
 }
 
-void hearing_again(struct hearing *h)
+void agent_channel_retry(struct agent_channel *h)
 {
-    link_hang_up(h->link);
+    remote_link_hang_up(h->link);
     h->was_files = false;
     h->since = uv_now(h->link->loop);
 }
 
 /* ---- life ---- */
 
-void hearing_open(struct hearing *h, struct link *link, int node)
+void agent_channel_open(struct agent_channel *h, struct remote_link *link, int node)
 {
     char name[80];
     struct err err = { 0 };
     h->link = link;
     snprintf(name, sizeof(name), "%lld.%lld.%d", (long long)link->job, (long long)link->attempt,
              node);
-    if (reception_expect(&h->guest, link->loop, link->run_dir, name, came, h, &err) < 0) {
+    if (agent_listener_expect(&h->expected, link->loop, link->run_dir, name, came, h, &err) < 0) {
         log_warn(link->tag, "its agent cannot call: %s", err.text);
         snprintf(h->why_not, sizeof(h->why_not), "%.300s", err.text);
     }
 }
 
-void hearing_close(struct hearing *h)
+void agent_channel_close(struct agent_channel *h)
 {
-    reception_forget(h->guest);
-    h->guest = NULL;
+    agent_listener_forget(h->expected);
+    h->expected = NULL;
 }

@@ -3,8 +3,8 @@
  *
  *   it calls     over TLS (controller/remote/agent_listener.h,
                             agent/wire/call_home.h): the way that is wanted. It says something
- *                each second; after HEARING_SILENT_MS of silence the connection is given up
- *   files        that both see (agent/wire/file_channel.h): when it has not called for HEARING_PATIENCE_MS, or
+ *                each second; after AGENT_CHANNEL_SILENT_MS of silence the connection is given up
+ *   files        that both see (agent/wire/file_channel.h): when it has not called for AGENT_CHANNEL_WAIT_MS, or
  *                JOBCTL_CALL_WAIT_S seconds
  *
  * One that calls is heard so from then on, whatever was before; one whose connection has ended has that
@@ -18,15 +18,15 @@
 
 #include "controller/remote/remote_link.h"
 
-struct guest;
+struct expected_agent;
 
-enum { HEARING_PATIENCE_MS = 10000, HEARING_SILENT_MS = 15000 };
+enum { AGENT_CHANNEL_WAIT_MS = 10000, AGENT_CHANNEL_SILENT_MS = 15000 };
 
-struct hearing {
-    struct link   *link;
-    struct guest  *guest;           /* NULL: it cannot be let in */
-    void         (*message)(struct link *link, enum wire_message number, const json_t *body);
-    void         (*ended)(struct link *link);
+struct agent_channel {
+    struct remote_link    *link;
+    struct expected_agent *expected; /* NULL: it cannot be let in */
+    void         (*message)(struct remote_link *link, enum wire_message number, const json_t *body);
+    void         (*ended)(struct remote_link *link);
     bool           calls;           /* link->stream is a call */
     bool           was_files;       /* the newest conversation went by files: no patience again */
     uint64_t       since;           /* so long it has not called; 0: there is a conversation */
@@ -35,13 +35,13 @@ struct hearing {
 };
 
 /* The link's `hooks.heard` is told how, whenever that has changed. */
-void hearing_open(struct hearing *h, struct link *link, int node);
-void hearing_close(struct hearing *h);
+void agent_channel_open(struct agent_channel *h, struct remote_link *link, int node);
+void agent_channel_close(struct agent_channel *h);
 
 /* Its agent has started: now and then, whether it is heard or not. May call `ended`. */
-void hearing_look(struct hearing *h);
+void agent_channel_look(struct agent_channel *h);
 
 /* Another try to be called, after this conversation. */
-void hearing_again(struct hearing *h);
+void agent_channel_retry(struct agent_channel *h);
 
 #endif

@@ -21,24 +21,24 @@
 #include "controller/spec/config.h"
 #include "engine/contract/err.h"
 
-struct guest {
-    struct guest *next;
-    guest_fn      came;
-    void         *arg;
-    char          name[SECURE_NAME];
-    unsigned char key[SECURE_KEY];
-    char          path[PATH_MAX];   /* of its file */
+struct expected_agent {
+    struct expected_agent *next;
+    expected_agent_fn      came;
+    void                  *arg;
+    char                   name[TLS_PSK_NAME];
+    unsigned char          key[TLS_PSK_KEY];
+    char                   path[PATH_MAX]; /* of its file */
 };
 
 static struct {
-    uv_loop_t    *loop;
-    struct door  *door;             /* NULL: nobody is expected */
-    struct guest *guests;
+    uv_loop_t             *loop;
+    struct tls_listener   *door;    /* NULL: nobody is expected */
+    struct expected_agent *expected_agents;
 } reception;
 
-static struct guest *find(const char *name)
+static struct expected_agent *find(const char *name)
 {
-    struct guest *g = reception.guests;
+    struct expected_agent *g = reception.expected_agents;
     while (g && strcmp(g->name, name) != 0)
         g = g->next;
     return g;
@@ -46,29 +46,29 @@ static struct guest *find(const char *name)
 
 /* ---- somebody comes ---- */
 
-static bool find_key(void *arg, const char *name, unsigned char key[SECURE_KEY])
+static bool find_key(void *arg, const char *name, unsigned char key[TLS_PSK_KEY])
 {
-    const struct guest *g = find(name);
+    const struct expected_agent *g = find(name);
     (void)arg;
     if (g)
-        memcpy(key, g->key, SECURE_KEY);
+        memcpy(key, g->key, TLS_PSK_KEY);
     return g != NULL;
 }
 
-static void on_came(void *arg, struct secure *s)
+static void on_came(void *arg, struct tls_psk *s)
 {
-    struct guest *g = find(secure_name(s));
-    struct tunnel *tunnel;
+    struct expected_agent *g = find(tls_psk_name(s));
+    struct relay *relay;
     struct err err = { 0 };
-    char address[SECURE_ADDRESS] = "";
+    char address[TLS_PSK_ADDRESS] = "";
     int ends[2];
     (void)arg;
     if (!g || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        secure_close(s);            /* not expected any more; or it calls again */
+        tls_psk_close(s);           /* not expected any more; or it calls again */
         return;
     }
-    secure_address(s, true, address);
-    if (tunnel_open(&tunnel, reception.loop, s, ends[0], NULL, NULL, &err) < 0) {
+    tls_psk_address(s, true, address);
+    if (relay_open(&relay, reception.loop, s, ends[0], NULL, NULL, &err) < 0) {
         log_error(g->name, "%s", err.text);
         close(ends[1]);
         return;
@@ -106,15 +106,15 @@ static int write_file(const char *path, const char *text, struct err *err)
     return -1;
 }
 
-static int publish(struct guest *g, json_t *addresses, struct err *err)
+static int publish(struct expected_agent *g, json_t *addresses, struct err *err)
 {
-    char hex[2 * SECURE_KEY + 1];
-    if (secure_key_draw(hex) < 0 || secure_key_parse(g->key, hex) < 0) {
+    char hex[2 * TLS_PSK_KEY + 1];
+    if (tls_psk_key_draw(hex) < 0 || tls_psk_key_parse(g->key, hex) < 0) {
         json_decref(addresses);
         return err_set(err, ERR_SYSTEM, "no random numbers for a key");
     }
     json_t *said = json_pack("{s:o, s:i, s:s, s:s}", "addresses", addresses, "port",
-                             door_port(reception.door), "key", hex, "name", g->name);
+                             tls_listener_port(reception.door), "key", hex, "name", g->name);
     char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
     int rc = text ? write_file(g->path, text, err)
                   : err_set(err, ERR_MEMORY, "out of memory for an agent's key");
@@ -133,69 +133,70 @@ static json_t *addresses(struct err *err)
     char only[256];
     const char *source = config_call_address(only);
     if (!only[0])
-        return door_addresses();
+        return tls_listener_addresses();
     if (strcmp(only, "none") == 0) {
         err_set(err, ERR_USAGE, "%s is none", source);
         return NULL;
     }
-    json_t *list = door_addresses_of(only, err);
+    json_t *list = tls_listener_addresses_of(only, err);
     if (!list)
         err_prefix(err, "%s: ", source);
     return list;
 }
 
-static int open_door(uv_loop_t *loop, struct err *err)
+static int open_listener(uv_loop_t *loop, struct err *err)
 {
-    const struct door_hooks hooks = { .key = find_key, .came = on_came };
+    const struct tls_listener_hooks hooks = { .key = find_key, .came = on_came };
     if (reception.door)
         return 0;
     reception.loop = loop;
-    if (door_open(&reception.door, loop, &hooks, err) < 0)
+    if (tls_listener_open(&reception.door, loop, &hooks, err) < 0)
         return -1;
-    log_info(NULL, "agents may call at port %d", door_port(reception.door));
+    log_info(NULL, "agents may call at port %d", tls_listener_port(reception.door));
     return 0;
 }
 
-static void close_door(void)
+static void close_listener(void)
 {
-    if (reception.guests || !reception.door)
+    if (reception.expected_agents || !reception.door)
         return;
-    log_info(NULL, "port %d is closed: no agent is to call", door_port(reception.door));
-    door_close(reception.door);
+    log_info(NULL, "port %d is closed: no agent is to call", tls_listener_port(reception.door));
+    tls_listener_close(reception.door);
     reception.door = NULL;
 }
 
-int reception_expect(struct guest **out, uv_loop_t *loop, const char *run_dir, const char *name,
-                     guest_fn came, void *arg, struct err *err)
+int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir,
+                          const char *name,
+                          expected_agent_fn came, void *arg, struct err *err)
 {
     json_t *told = addresses(err);
-    struct guest *g = told ? calloc(1, sizeof(*g)) : NULL;
+    struct expected_agent *g = told ? calloc(1, sizeof(*g)) : NULL;
     if (!g) {
         json_decref(told);
         return told ? err_set(err, ERR_MEMORY, "out of memory for an agent's key") : -1;
     }
-    *g = (struct guest){ .came = came, .arg = arg };
+    *g = (struct expected_agent){ .came = came, .arg = arg };
     snprintf(g->name, sizeof(g->name), "%s", name);
     if (snprintf(g->path, sizeof(g->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(g->path) ||
-        check_dir(run_dir, err) < 0 || open_door(loop, err) < 0) {
+        check_dir(run_dir, err) < 0 || open_listener(loop, err) < 0) {
         json_decref(told);
         free(g);
         return -1;
     }
     if (publish(g, told, err) < 0) {
         free(g);
-        close_door();
+        close_listener();
         return -1;
     }
-    g->next = reception.guests;
-    reception.guests = g;
+    g->next = reception.expected_agents;
+    reception.expected_agents = g;
     *out = g;
     return 0;
 }
 
-void reception_forget(struct guest *g)
+void agent_listener_forget(struct expected_agent *g)
 {
-    struct guest **p = &reception.guests;
+    struct expected_agent **p = &reception.expected_agents;
     if (!g)
         return;
     while (*p != g)
@@ -204,5 +205,5 @@ void reception_forget(struct guest *g)
     unlink(g->path);
     explicit_bzero(g->key, sizeof(g->key));
     free(g);
-    close_door();
+    close_listener();
 }

@@ -15,15 +15,16 @@
 #include <uv.h>
 
 struct err;
-struct guest;
+struct expected_agent;
 
 /* One has come: the socket through which it speaks, which is the hook's, and from where. It may come
  * again, when it has lost the connection before. */
-typedef void (*guest_fn)(void *arg, int fd, const char *address);
+typedef void (*expected_agent_fn)(void *arg, int fd, const char *address);
 
 /* `name`: "JOB.ATTEMPT.NODE". -1: none can come, and why. */
-int reception_expect(struct guest **out, uv_loop_t *loop, const char *run_dir, const char *name,
-                     guest_fn came, void *arg, struct err *err);
-void reception_forget(struct guest *g); /* NULL is fine */
+int agent_listener_expect(struct expected_agent **out, uv_loop_t *loop, const char *run_dir,
+                          const char *name,
+                          expected_agent_fn came, void *arg, struct err *err);
+void agent_listener_forget(struct expected_agent *g); /* NULL is fine */
 
 #endif

@@ -15,8 +15,8 @@
 
 static int64_t size_of(const char *path)
 {
-    struct captured c = { 0 };
-    captured_read(&c, path, 0, NULL);
+    struct log_reader c = { 0 };
+    log_reader_read(&c, path, 0, NULL);
     free(c.data);
     return c.size > 0 ? c.size : 0;
 }

@@ -18,10 +18,10 @@
 #include "agent/wire/wire.h"
 
 struct err;
-struct link;
+struct remote_link;
 
 /* The texts are copied. */
-struct link_spec {
+struct remote_link_spec {
     int64_t     job, attempt;
     const char *nonce;
     const char *run_dir;
@@ -38,7 +38,7 @@ struct link_spec {
 };
 
 /* A hook may close the link. Bodies are borrowed. */
-struct link_hooks {
+struct remote_link_hooks {
     void (*message)(void *arg, enum wire_message number, const json_t *body);
     /* The attempt is over without attempt_ended: nothing of it lives, and what its agent had
      * spooled beyond acked() has gone through message() as WIRE_EVENT. */
@@ -52,19 +52,19 @@ struct link_hooks {
     void (*waiting)(void *arg, const char *text);
     /* By which way the agent is heard, where there is more than one; is it the best? NULL: nobody wants
      * to know. */
-    void (*heard)(void *arg, const char *text, bool best);
+    void (*channel_text)(void *arg, const char *text, bool best);
     void *arg;
 };
 
 struct remote {
     const char *name;
-    int (*open)(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
-                const struct link_hooks *hooks, struct err *err);
+    int (*open)(struct remote_link **out, uv_loop_t *loop, const struct remote_link_spec *spec,
+                const struct remote_link_hooks *hooks, struct err *err);
     /* Takes the body. Without a connection the message is dropped: HELLO will tell that there is
      * one again. */
-    void (*send)(struct link *link, enum wire_message number, json_t *body);
+    void (*send)(struct remote_link *link, enum wire_message number, json_t *body);
     /* What was sent still goes out; no hook is called any more. The agent goes on. */
-    void (*close)(struct link *link);
+    void (*close)(struct remote_link *link);
 };
 
 extern const struct remote remote_local, remote_ssh, remote_slurm;

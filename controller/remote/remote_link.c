@@ -14,10 +14,11 @@
 #include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
 
-struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *spec,
-                         const struct link_hooks *hooks, struct err *err)
+struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
+                                       const struct remote_link_spec *spec,
+                                       const struct remote_link_hooks *hooks, struct err *err)
 {
-    struct link *link = calloc(1, size);
+    struct remote_link *link = calloc(1, size);
     if (!link || !(link->run_dir = strdup(spec->run_dir))) {
         free(link);
         err_set(err, ERR_MEMORY, "out of memory for a link to an agent");
@@ -39,12 +40,12 @@ struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *s
 
 static void timer_fired(uv_timer_t *timer)
 {
-    struct link *link = timer->data;
+    struct remote_link *link = timer->data;
     if (!link->closed)
         link->step(link);
 }
 
-void link_later(struct link *link, uint64_t ms, link_step step)
+void remote_link_later(struct remote_link *link, uint64_t ms, remote_link_step step)
 {
     if (link->closed)
         return;
@@ -52,19 +53,19 @@ void link_later(struct link *link, uint64_t ms, link_step step)
     uv_timer_start(&link->timer, timer_fired, ms, 0);
 }
 
-struct wire_id link_id(const struct link *link)
+struct wire_id remote_link_id(const struct remote_link *link)
 {
     return (struct wire_id){ link->job, link->attempt, link->nonce };
 }
 
-void link_send(struct link *link, enum wire_message number, json_t *body)
+void remote_link_send(struct remote_link *link, enum wire_message number, json_t *body)
 {
     if (link->stream)
         agent_stream_send(link->stream, number, body);
     json_decref(body);
 }
 
-void link_hang_up(struct link *link)
+void remote_link_hang_up(struct remote_link *link)
 {
     agent_stream_close(link->stream);
     link->stream = NULL;
@@ -72,22 +73,22 @@ void link_hang_up(struct link *link)
 
 static void timer_closed(uv_handle_t *handle)
 {
-    struct link *link = handle->data;
+    struct remote_link *link = handle->data;
     free(link->run_dir);
     free(link);
 }
 
-void link_close(struct link *link)
+void remote_link_close(struct remote_link *link)
 {
     link->closed = true;
-    link_hang_up(link);
+    remote_link_hang_up(link);
     uv_close((uv_handle_t *)&link->timer, timer_closed);
 }
 
 /* Whose they are is not written beside each: the directory is the attempt's. */
 static int give_spooled(void *arg, const json_t *event)
 {
-    struct link *link = arg;
+    struct remote_link *link = arg;
     struct err err = { 0 };
     json_t *body = json_pack("{s:I, s:I, s:s}", "job", (json_int_t)link->job, "attempt",
                              (json_int_t)link->attempt, "nonce", link->nonce);
@@ -101,7 +102,7 @@ static int give_spooled(void *arg, const json_t *event)
     return !good || link->closed;
 }
 
-void link_read_spool(struct link *link)
+void remote_link_read_spool(struct remote_link *link)
 {
     char spool[PATH_MAX];
     struct err err = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote_link.h - what all ways to an agent share (remote.h): one stream, one timer, one end
  *
- * Each remote_*.c begins its own structure with a struct link. What it does next is a step that the
- * timer calls, so that no hook is called from within a function of the table.
+ * Each remote_*.c begins its own structure with a struct remote_link. What it does next is a step
+ * that the timer calls, so that no hook is called from within a function of the table.
  */
 #ifndef CONTROLLER_REMOTE_REMOTE_LINK_H
 #define CONTROLLER_REMOTE_REMOTE_LINK_H
@@ -17,39 +17,40 @@
 
 struct agent_stream;
 
-typedef void (*link_step)(struct link *link);
+typedef void (*remote_link_step)(struct remote_link *link);
 
-struct link {
-    uv_loop_t           *loop;
-    uv_timer_t           timer;
-    link_step            step;
-    struct link_hooks    hooks;
-    struct agent_stream *stream;        /* NULL: nobody is connected */
-    bool                 closed;
-    bool                 may_start, dismiss;
-    int64_t              job, attempt;
-    char                 nonce[NONCE_CHARS + 1];
-    char                 tag[48];       /* "job.attempt", for logs */
-    char                 text[400];     /* why it is lost */
-    char                *run_dir;
+struct remote_link {
+    uv_loop_t               *loop;
+    uv_timer_t               timer;
+    remote_link_step         step;
+    struct remote_link_hooks hooks;
+    struct agent_stream     *stream;    /* NULL: nobody is connected */
+    bool                     closed;
+    bool                     may_start, dismiss;
+    int64_t                  job, attempt;
+    char                     nonce[NONCE_CHARS + 1];
+    char                     tag[48];   /* "job.attempt", for logs */
+    char                     text[400]; /* why it is lost */
+    char                    *run_dir;
 };
 
 /* `size`: of the structure that begins with the link; all else in it is zero. NULL: no memory. */
-struct link *link_create(size_t size, uv_loop_t *loop, const struct link_spec *spec,
-                         const struct link_hooks *hooks, struct err *err);
+struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
+                                       const struct remote_link_spec *spec,
+                                       const struct remote_link_hooks *hooks, struct err *err);
 
-void link_later(struct link *link, uint64_t ms, link_step step);
+void remote_link_later(struct remote_link *link, uint64_t ms, remote_link_step step);
 
 /* As in the table. */
-void link_send(struct link *link, enum wire_message number, json_t *body);
-void link_close(struct link *link);     /* frees it, later */
+void remote_link_send(struct remote_link *link, enum wire_message number, json_t *body);
+void remote_link_close(struct remote_link *link); /* frees it, later */
 
 /* Ends the conversation: what was sent still goes out, nothing is heard any more. */
-void link_hang_up(struct link *link);
+void remote_link_hang_up(struct remote_link *link);
 
-struct wire_id link_id(const struct link *link);
+struct wire_id remote_link_id(const struct remote_link *link);
 
 /* Nothing of the attempt lives: gives what its agent had spooled, and says lost with link->text. */
-void link_read_spool(struct link *link);
+void remote_link_read_spool(struct remote_link *link);
 
 #endif

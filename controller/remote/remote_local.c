@@ -31,8 +31,8 @@
 enum {
     LOOK_AGAIN_MS = 20,
     LOOK_SELDOM_MS = 500,
-    SWEEP_MS = 50,
-    SWEEP_GRACE_MS = 5000,      /* ranks of a dead agent write a checkpoint and leave by themselves */
+    CLEANUP_MS = 50,
+    CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and leave by themselves */
     STARTS = 3,
     EXIT_LOCKED = 3
 };
@@ -44,21 +44,21 @@ struct start {
 };
 
 struct local {
-    struct link   base;
-    struct start *start;
-    bool          alone;        /* of its attempt on this machine */
-    int           starts, looks;
-    uint64_t      bury_until;
-    char          gpus[512];    /* what its agent sees, "" = as it is */
+    struct remote_link base;
+    struct start      *start;
+    bool               alone;     /* of its attempt on this machine */
+    int                starts, looks;
+    uint64_t           bury_until;
+    char               gpus[512]; /* what its agent sees, "" = as it is */
 };
 
-static struct local *local_of(struct link *base)
+static struct local *local_of(struct remote_link *base)
 {
     return (struct local *)base;
 }
 
-static void look(struct link *base);
-static void bury(struct link *base);
+static void look(struct remote_link *base);
+static void bury(struct remote_link *base);
 
 static void path_in(char *out, size_t size, const struct local *link, const char *name)
 {
@@ -67,7 +67,7 @@ static void path_in(char *out, size_t size, const struct local *link, const char
 
 /* ---- the stream ---- */
 
-static void heard(void *arg, enum wire_message number, const json_t *body)
+static void channel_text(void *arg, enum wire_message number, const json_t *body)
 {
     struct local *link = arg;
     link->looks = 0;
@@ -78,13 +78,13 @@ static void stream_ended(void *arg)
 {
     struct local *link = arg;
     link->base.stream = NULL;
-    link_later(&link->base, LOOK_AGAIN_MS, look);
+    remote_link_later(&link->base, LOOK_AGAIN_MS, look);
 }
 
 static int stream_open(struct local *link, int fd, struct err *err)
 {
-    const struct wire_id id = link_id(&link->base);
-    const struct agent_stream_hooks hooks = { heard, stream_ended, link };
+    const struct wire_id id = remote_link_id(&link->base);
+    const struct agent_stream_hooks hooks = { channel_text, stream_ended, link };
     return agent_stream_open(&link->base.stream, link->base.loop, fd, &id, &hooks, err);
 }
 
@@ -117,12 +117,12 @@ static void start_exited(uv_process_t *process, int64_t status, int signo)
         start_words(words, sizeof(words), s->said);
         link->start = NULL;
         if (status == 0 || status == EXIT_LOCKED) {
-            link_later(&link->base, status == 0 ? 0 : LOOK_AGAIN_MS, look);
+            remote_link_later(&link->base, status == 0 ? 0 : LOOK_AGAIN_MS, look);
         } else {
             snprintf(link->base.text, sizeof(link->base.text),
                      "its agent could not be started (%s %d)%s%s", signo ? "signal" : "exit", signo ? signo : (int)status,
                      words[0] ? ": " : "", words);
-            link_later(&link->base, 0, bury);
+            remote_link_later(&link->base, 0, bury);
         }
     }
     uv_close((uv_handle_t *)process, start_closed);
@@ -206,7 +206,7 @@ static void start(struct local *link)
     }
     struct start *s = calloc(1, sizeof(*s));
     if (!s) {
-        link_later(&link->base, LOOK_SELDOM_MS, look);
+        remote_link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
     s->process.data = s;
@@ -226,24 +226,24 @@ static void start(struct local *link)
 
 /* ---- the end of an attempt whose agent is gone ---- */
 
-static void sweep(struct link *base)
+static void sweep(struct remote_link *base)
 {
     struct local *link = local_of(base);
     char left[256] = "";
     bool patient = uv_now(link->base.loop) < link->bury_until;
-    const struct sweep s = { .nonce = link->base.nonce, .kill = !patient,
+    const struct cleanup_pass s = { .nonce = link->base.nonce, .kill = !patient,
                              .run_dir = link->alone ? NULL : link->base.run_dir };
-    int n = sweep_run(&s, left, sizeof(left));
+    int n = cleanup_pass_run(&s, left, sizeof(left));
     if (n != 0) {
         if (!patient)
             log_warn(link->base.tag, "ended what its agent had left: %s", left);
-        link_later(&link->base, SWEEP_MS, sweep);
+        remote_link_later(&link->base, CLEANUP_MS, sweep);
         return;
     }
-    link_read_spool(&link->base);
+    remote_link_read_spool(&link->base);
 }
 
-static void bury(struct link *base)
+static void bury(struct remote_link *base)
 {
     struct local *link = local_of(base);
     struct err err = { 0 };
@@ -252,7 +252,8 @@ static void bury(struct link *base)
                  (long long)link->base.attempt);
     int lock = run_dir_lock(link->base.run_dir, &err);
     if (lock < 0 && err.code == ERR_CONFLICT) {
-        link_later(&link->base, LOOK_AGAIN_MS, look);   /* one is coming up, or on its way out */
+        /* one is coming up, or on its way out */
+        remote_link_later(&link->base, LOOK_AGAIN_MS, look);
         return;
     }
     if (lock >= 0) {
@@ -260,7 +261,7 @@ static void bury(struct link *base)
             log_warn(link->base.tag, "%s", err.text);
         close(lock);
     }
-    link->bury_until = uv_now(link->base.loop) + SWEEP_GRACE_MS;
+    link->bury_until = uv_now(link->base.loop) + CLEANUP_GRACE_MS;
     sweep(&link->base);
 }
 
@@ -273,10 +274,10 @@ static void dismiss(struct local *link)
     snprintf(link->base.text, sizeof(link->base.text), "its agent was told to leave");
     if (!run_dir_fenced(link->base.run_dir) && run_dir_fence(link->base.run_dir, NULL, &err) < 0)
         log_warn(link->base.tag, "%s", err.text);
-    link_later(&link->base, LOOK_SELDOM_MS, look);
+    remote_link_later(&link->base, LOOK_SELDOM_MS, look);
 }
 
-static void look(struct link *base)
+static void look(struct remote_link *base)
 {
     struct local *link = local_of(base);
     struct err err = { 0 };
@@ -305,36 +306,37 @@ static void look(struct link *base)
         if (++link->looks == 50)
             log_warn(link->base.tag, "its agent lives (pid %lld) but cannot be reached: %s",
                      (long long)who.pid, err.text);
-        link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
+        remote_link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
     }
 }
 
-static int local_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
-                      const struct link_hooks *hooks, struct err *err)
+static int local_open(struct remote_link **out, uv_loop_t *loop,
+                      const struct remote_link_spec *spec,
+                      const struct remote_link_hooks *hooks, struct err *err)
 {
-    *out = link_create(sizeof(struct local), loop, spec, hooks, err);
+    *out = remote_link_create(sizeof(struct local), loop, spec, hooks, err);
     if (!*out)
         return -1;
     struct local *link = local_of(*out);
     link->alone = spec->nodes < 2;
     snprintf(link->gpus, sizeof(link->gpus), "%s", spec->gpus ? spec->gpus : "");
-    link_later(*out, spec->delay_ms, look);
+    remote_link_later(*out, spec->delay_ms, look);
     return 0;
 }
 
-static void local_close(struct link *base)
+static void local_close(struct remote_link *base)
 {
     struct start *s = local_of(base)->start;
     if (s) {
         s->link = NULL;
         uv_unref((uv_handle_t *)&s->process);
     }
-    link_close(base);
+    remote_link_close(base);
 }
 
 const struct remote remote_local = {
     .name = "local",
     .open = local_open,
-    .send = link_send,
+    .send = remote_link_send,
     .close = local_close,
 };

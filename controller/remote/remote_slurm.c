@@ -47,34 +47,35 @@ enum {
 };
 
 struct slurm {
-    struct link    base;
-    struct hearing hearing;
-    bool           member;      /* of an attempt whose allocation the head's link looks after */
-    int            nodes, least;
-    int64_t        save_ms;
-    char           avoid[1024];
-    bool           spoke;       /* the agent, in this conversation */
-    bool           launched;    /* as it has said */
-    bool           lock_tells;  /* that it holds its lock was seen while it spoke */
-    bool           submitted;   /* or found: there was an allocation */
-    bool           stop;
-    bool           has_secrets; /* that go with its first LAUNCH */
-    bool           settled;     /* base.text: why it is over, whatever Slurm will say */
-    bool           refused;     /* and it would be in vain to try again */
-    uint64_t       kill_at;     /* with stop */
-    uint64_t       over_since, bury_until;
-    uint64_t       secret_until; /* for an agent that is to call for its secrets; 0: not asked yet */
-    int64_t        cancelled;   /* the number that Slurm was asked to end */
-    char           comment[SBATCH_COMMENT];
+    struct remote_link   base;
+    struct agent_channel channel;
+    bool                 follower; /* of an attempt whose allocation the head's link looks after */
+    int                  nodes, least;
+    int64_t              save_ms;
+    char                 avoid[1024];
+    bool                 spoke;       /* the agent, in this conversation */
+    bool                 launched;    /* as it has said */
+    bool                 lock_tells;  /* that it holds its lock was seen while it spoke */
+    bool                 submitted;   /* or found: there was an allocation */
+    bool                 stop;
+    bool                 has_secrets; /* that go with its first LAUNCH */
+    bool                 settled;     /* base.text: why it is over, whatever Slurm will say */
+    bool                 refused;     /* and it would be in vain to try again */
+    uint64_t             kill_at;     /* with stop */
+    uint64_t             over_since, bury_until;
+    /* for an agent that is to call for its secrets; 0: not asked yet */
+    uint64_t             secret_until;
+    int64_t              cancelled;   /* the number that Slurm was asked to end */
+    char                 comment[SBATCH_COMMENT];
 };
 
-static struct slurm *slurm_of(struct link *base)
+static struct slurm *slurm_of(struct remote_link *base)
 {
     return (struct slurm *)base;
 }
 
-static void look(struct link *base);
-static void bury(struct link *base);
+static void look(struct remote_link *base);
+static void bury(struct remote_link *base);
 
 __attribute__((format(printf, 2, 3))) static void wait_for(struct slurm *link, const char *fmt, ...)
 {
@@ -95,7 +96,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ---- the conversation ---- */
 
-static void heard(struct link *base, enum wire_message number, const json_t *body)
+static void channel_text(struct remote_link *base, enum wire_message number, const json_t *body)
 {
     struct slurm *link = slurm_of(base);
     link->spoke = true;
@@ -106,20 +107,20 @@ static void heard(struct link *base, enum wire_message number, const json_t *bod
     base->hooks.message(base->hooks.arg, number, body);
 }
 
-static void hung_up(struct link *base)
+static void hung_up(struct remote_link *base)
 {
     slurm_of(base)->spoke = false;
-    link_later(base, LOOK_MS, look);
+    remote_link_later(base, LOOK_MS, look);
 }
 
 /* ---- the end of an attempt ---- */
 
-static void bury(struct link *base)
+static void bury(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
     struct err err = { 0 }, unfenced = { 0 };
-    link_hang_up(&link->base);
-    hearing_close(&link->hearing);      /* and is not to call any more */
+    remote_link_hang_up(&link->base);
+    agent_channel_close(&link->channel); /* and is not to call any more */
     link->spoke = false;
     if (!link->bury_until) {
         link->bury_until = uv_now(link->base.loop) + LOCK_MS;
@@ -128,7 +129,7 @@ static void bury(struct link *base)
     }
     int lock = run_dir_lock(link->base.run_dir, &err);
     if (lock < 0 && err.code == ERR_CONFLICT && uv_now(link->base.loop) < link->bury_until) {
-        link_later(&link->base, LOOK_MS, bury);     /* it will see the fence */
+        remote_link_later(&link->base, LOOK_MS, bury); /* it will see the fence */
         return;
     }
     if (lock < 0)
@@ -138,14 +139,14 @@ static void bury(struct link *base)
     if (link->refused)
         base->hooks.refused(base->hooks.arg, base->text);
     else
-        link_read_spool(base);
+        remote_link_read_spool(base);
 }
 
 /* ---- submitting ---- */
 
 static void refuse_secrets(struct slurm *link)
 {
-    const char *why = link->hearing.why_not;
+    const char *why = link->channel.why_not;
     snprintf(link->base.text, sizeof(link->base.text), "its secrets go over TLS only, and its agent "
              "cannot call this machine%s%.190s%s; open the way from the nodes to here, name an address "
              "as call_address in config.yaml, or leave out secrets", why[0] ? " (" : "", why,
@@ -161,13 +162,14 @@ static void on_submitted(void *arg, const json_t *answer)
         log_info(link->base.tag, "Slurm job %lld%s",
                  (long long)json_integer_value(json_object_get(answer, "job")),
                  json_is_true(json_object_get(answer, "found")) ? " was there already" : "");
-        link_later(&link->base, 0, look);
+        remote_link_later(&link->base, 0, look);
     } else if (json_is_true(json_object_get(answer, "away"))) {
         wait_for(link, "Slurm does not answer (%s); it is asked again", text_of(answer, "error"));
-        link_later(&link->base, LOOK_SELDOM_MS, look);      /* it may have come through: look first */
+        /* it may have come through: look first */
+        remote_link_later(&link->base, LOOK_SELDOM_MS, look);
     } else {
         snprintf(link->base.text, sizeof(link->base.text), "Slurm refuses it: %s", text_of(answer, "error"));
-        link_later(&link->base, 0, bury);
+        remote_link_later(&link->base, 0, bury);
     }
 }
 
@@ -196,16 +198,16 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
 static void submit(struct slurm *link)
 {
     struct err err = { 0 };
-    if (link->has_secrets && !link->hearing.guest) {
+    if (link->has_secrets && !link->channel.expected) {
         refuse_secrets(link);
-        link_later(&link->base, 0, bury);
+        remote_link_later(&link->base, 0, bury);
         return;
     }
     json_t *secrets = NULL;
     char *script = render(link, &secrets, &err);
     if (!script) {
         snprintf(link->base.text, sizeof(link->base.text), "it cannot be submitted: %.350s", err.text);
-        link_later(&link->base, 0, bury);
+        remote_link_later(&link->base, 0, bury);
         return;
     }
     slurm_client_ask(json_pack("{s:s, s:s, s:O*}", "op", "submit", "script", script, "without",
@@ -221,14 +223,14 @@ static void on_cancelled(void *arg, const json_t *answer)
     struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok")))
         link->cancelled = 0;    /* asked again at the next look */
-    link_later(&link->base, LOOK_MS, look);
+    remote_link_later(&link->base, LOOK_MS, look);
 }
 
 static void cancel(struct slurm *link, const json_t *job)
 {
     int64_t number = json_integer_value(json_object_get(job, "job"));
     if (link->cancelled == number) {
-        link_later(&link->base, LOOK_MS, look);
+        remote_link_later(&link->base, LOOK_MS, look);
         return;
     }
     link->cancelled = number;
@@ -272,7 +274,7 @@ static void over(struct slurm *link)
     if (!link->over_since)
         link->over_since = now;
     if (link->base.stream && now - link->over_since < LAST_WORDS_MS)
-        link_later(&link->base, LOOK_MS, look);
+        remote_link_later(&link->base, LOOK_MS, look);
     else
         bury(&link->base);
 }
@@ -287,7 +289,7 @@ static bool agent_known(const struct slurm *link)
 static void absent(struct slurm *link)
 {
     if (link->spoke) {
-        link_later(&link->base, LOOK_SELDOM_MS, look);      /* forgotten by Slurm, but it lives */
+        remote_link_later(&link->base, LOOK_SELDOM_MS, look); /* forgotten by Slurm, but it lives */
         return;
     }
     if (link->settled) {
@@ -327,7 +329,7 @@ static void running(struct slurm *link, const json_t *job)
     }
     wait_for(link, "Slurm job %lld has %s; its agent starts",
              (long long)json_integer_value(json_object_get(job, "job")), text_of(job, "nodes"));
-    link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
+    remote_link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
 }
 
 /* ---- requeued ----
@@ -371,7 +373,7 @@ static void give_up_requeued(struct slurm *link, const json_t *job)
             log_warn(link->base.tag, "%s", err.text);
     }
     link->settled = true;
-    link_later(&link->base, LOOK_MS, look);
+    remote_link_later(&link->base, LOOK_MS, look);
 }
 
 /* Of several with our comment the one that is not over: an agent lets no second one live. */
@@ -392,7 +394,7 @@ static void on_jobs(void *arg, const json_t *answer)
     struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok"))) {
         wait_for(link, "Slurm does not answer (%s); it is asked again", text_of(answer, "error"));
-        link_later(&link->base, LOOK_SELDOM_MS, look);
+        remote_link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
     end_requeued(json_object_get(answer, "jobs"));
@@ -411,11 +413,11 @@ static void on_jobs(void *arg, const json_t *answer)
         wait_for(link, "Slurm job %lld is pending: %s",
                  (long long)json_integer_value(json_object_get(job, "job")),
                  text_of(job, "reason")[0] ? text_of(job, "reason") : "just submitted");
-        link_later(&link->base, LOOK_MS, look);
+        remote_link_later(&link->base, LOOK_MS, look);
     } else if (strcmp(phase, "running") == 0) {
         running(link, job);
     } else if (strcmp(phase, "ending") == 0) {
-        link_later(&link->base, LOOK_MS, look);
+        remote_link_later(&link->base, LOOK_MS, look);
     } else {
         tell_end(link, job);
         over(link);
@@ -423,18 +425,18 @@ static void on_jobs(void *arg, const json_t *answer)
 }
 
 /* An agent that was there is called at once: that needs no slurmctld. */
-static void look(struct link *base)
+static void look(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
     if (agent_known(link))
-        hearing_look(&link->hearing);
-    if (link->member && has_died(link)) {
+        agent_channel_look(&link->channel);
+    if (link->follower && has_died(link)) {
         snprintf(base->text, sizeof(base->text), "its agent has ended");
         bury(base);
         return;
     }
-    if (link->member) {
-        link_later(&link->base, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
+    if (link->follower) {
+        remote_link_later(&link->base, link->spoke ? LOOK_SELDOM_MS : LOOK_MS, look);
         return;
     }
     slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
@@ -442,7 +444,7 @@ static void look(struct link *base)
 
 /* ---- secrets: over TLS, and in no file ---- */
 
-static void give_up_secrets(struct link *base)
+static void give_up_secrets(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
     struct err err = { 0 };
@@ -457,7 +459,7 @@ static void give_up_secrets(struct link *base)
 /* Nothing of it goes into a file. False: it may be sent as it is. */
 static bool keep_secrets(struct slurm *link, json_t *body)
 {
-    if (link->hearing.calls || json_object_size(json_object_get(body, "secrets")) == 0)
+    if (link->channel.calls || json_object_size(json_object_get(body, "secrets")) == 0)
         return false;
     if (link->launched) {       /* it has them */
         json_object_set_new(body, "secrets", json_object());
@@ -466,39 +468,40 @@ static bool keep_secrets(struct slurm *link, json_t *body)
     const uint64_t now = uv_now(link->base.loop);
     if (!link->secret_until)
         link->secret_until = now + SECRET_MS;
-    if (link->hearing.why_not[0] || now > link->secret_until)
-        link_later(&link->base, 0, give_up_secrets);
+    if (link->channel.why_not[0] || now > link->secret_until)
+        remote_link_later(&link->base, 0, give_up_secrets);
     else
-        hearing_again(&link->hearing);
+        agent_channel_retry(&link->channel);
     return true;
 }
 
 /* ---- the table ---- */
 
-static int slurm_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
-                      const struct link_hooks *hooks, struct err *err)
+static int slurm_open(struct remote_link **out, uv_loop_t *loop,
+                      const struct remote_link_spec *spec,
+                      const struct remote_link_hooks *hooks, struct err *err)
 {
-    *out = link_create(sizeof(struct slurm), loop, spec, hooks, err);
+    *out = remote_link_create(sizeof(struct slurm), loop, spec, hooks, err);
     if (!*out)
         return -1;
     struct slurm *link = slurm_of(*out);
-    link->member = spec->node > 0;
+    link->follower = spec->node > 0;
     link->has_secrets = spec->secrets;
     link->nodes = spec->nodes;
     link->save_ms = spec->save_ms;
     link->least = spec->least;
     snprintf(link->avoid, sizeof(link->avoid), "%s", spec->avoid ? spec->avoid : "");
     sbatch_comment(link->comment, spec->job, spec->attempt, spec->nonce);
-    link->hearing.message = heard;
-    link->hearing.ended = hung_up;
-    hearing_open(&link->hearing, *out, spec->node);
-    if (!link->member)
+    link->channel.message = channel_text;
+    link->channel.ended = hung_up;
+    agent_channel_open(&link->channel, *out, spec->node);
+    if (!link->follower)
         slurm_client_use(loop);
-    link_later(*out, spec->delay_ms, look);
+    remote_link_later(*out, spec->delay_ms, look);
     return 0;
 }
 
-static void slurm_send(struct link *base, enum wire_message number, json_t *body)
+static void slurm_send(struct remote_link *base, enum wire_message number, json_t *body)
 {
     struct slurm *link = slurm_of(base);
     if (number == WIRE_STOP && !link->stop) {
@@ -509,18 +512,18 @@ static void slurm_send(struct link *base, enum wire_message number, json_t *body
     if (number == WIRE_LAUNCH && keep_secrets(link, body))
         json_decref(body);
     else
-        link_send(base, number, body);
+        remote_link_send(base, number, body);
 }
 
-static void slurm_close(struct link *base)
+static void slurm_close(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
-    if (!link->member) {
+    if (!link->follower) {
         slurm_client_forget(link);
         slurm_client_leave();
     }
-    link_close(base);
-    hearing_close(&link->hearing);
+    remote_link_close(base);
+    agent_channel_close(&link->channel);
 }
 
 const struct remote remote_slurm = {

@@ -37,27 +37,27 @@ struct helper {
 };
 
 struct ssh {
-    struct link    base;
-    struct helper *helper;
-    bool           reached;     /* an agent of this attempt was there, at least once */
-    uint64_t       lost_ms, silent_ms;
-    uint64_t       tried_at;    /* when this conversation was begun */
-    uint64_t       heard_at;    /* in it; 0: nothing yet, the helper has deadlines */
-    uint64_t       away_since, pause_ms;
-    char           host[64], key[48];
-    char           why[400];    /* what the latest helper said at its end */
+    struct remote_link base;
+    struct helper     *helper;
+    bool               reached;  /* an agent of this attempt was there, at least once */
+    uint64_t           lost_ms, silent_ms;
+    uint64_t           tried_at; /* when this conversation was begun */
+    uint64_t           heard_at; /* in it; 0: nothing yet, the helper has deadlines */
+    uint64_t           away_since, pause_ms;
+    char               host[64], key[48];
+    char               why[400]; /* what the latest helper said at its end */
 };
 
-static struct ssh *ssh_of(struct link *base)
+static struct ssh *ssh_of(struct remote_link *base)
 {
     return (struct ssh *)base;
 }
 
-static void reach(struct link *base);
+static void reach(struct remote_link *base);
 
 static void reach_later(struct ssh *link, uint64_t ms)
 {
-    link_later(&link->base, ms, reach);
+    remote_link_later(&link->base, ms, reach);
 }
 
 /* ---- when a conversation has ended ---- */
@@ -157,19 +157,19 @@ static void stream_ended(void *arg)
 /* ---- a conversation ---- */
 
 /* The kernel of a machine whose processes stand still keeps a connection for ever. */
-static void listen_for(struct link *base)
+static void listen_for(struct remote_link *base)
 {
     struct ssh *link = ssh_of(base);
     const uint64_t silent = uv_now(link->base.loop) - link->heard_at;
     if (!link->base.stream)
         return;
     if (silent < link->silent_ms) {
-        link_later(&link->base, link->silent_ms - silent, listen_for);
+        remote_link_later(&link->base, link->silent_ms - silent, listen_for);
         return;
     }
     snprintf(link->why, sizeof(link->why), "%s says nothing any more", link->host);
     link->away_since = link->heard_at;
-    link_hang_up(&link->base);
+    remote_link_hang_up(&link->base);
     if (link->helper)
         uv_process_kill(&link->helper->process, SIGKILL);
     else
@@ -177,21 +177,21 @@ static void listen_for(struct link *base)
 }
 
 
-static void heard(void *arg, enum wire_message number, const json_t *body)
+static void channel_text(void *arg, enum wire_message number, const json_t *body)
 {
     struct ssh *link = arg;
     struct err err = { 0 };
     if (!link->heard_at)
-        link_later(&link->base, link->silent_ms, listen_for);
+        remote_link_later(&link->base, link->silent_ms, listen_for);
     link->heard_at = uv_now(link->base.loop);
     switch (number) {
-    case WIRE_ALIVE:
+    case WIRE_KEEPALIVE:
         return;
     case WIRE_LOG:
         if (log_copy_take(link->base.run_dir, body, &err) < 0)
             log_warn(link->base.tag, "%s", err.text);
         return;
-    case WIRE_LOST:
+    case WIRE_AGENT_GONE:
         link->base.hooks.lost(link->base.hooks.arg,
                               json_string_value(json_object_get(body, "text")));
         return;
@@ -209,9 +209,9 @@ static void heard(void *arg, enum wire_message number, const json_t *body)
     link->base.hooks.message(link->base.hooks.arg, number, body);
 }
 
-static void send_order(struct ssh *link)
+static void send_attach(struct ssh *link)
 {
-    const struct link *l = &link->base;
+    const struct remote_link *l = &link->base;
     json_t *body = json_pack("{s:I, s:I, s:s, s:s, s:b, s:b, s:I, s:o}", "job", (json_int_t)l->job,
                              "attempt", (json_int_t)l->attempt, "nonce", l->nonce, "key", link->key,
                              "may_start", (int)l->may_start, "dismiss", (int)l->dismiss, "acked",
@@ -251,7 +251,7 @@ static int spawn(struct ssh *link, struct helper *h, int fd)
     return uv_spawn(link->base.loop, &h->process, &options);
 }
 
-static void reach(struct link *base)
+static void reach(struct remote_link *base)
 {
     struct ssh *link = ssh_of(base);
     struct err err = { 0 };
@@ -279,20 +279,20 @@ static void reach(struct link *base)
     }
     h->link = link;
     link->helper = h;
-    const struct wire_id id = link_id(&link->base);
-    const struct agent_stream_hooks hooks = { heard, stream_ended, link };
+    const struct wire_id id = remote_link_id(&link->base);
+    const struct agent_stream_hooks hooks = { channel_text, stream_ended, link };
     if (agent_stream_open(&link->base.stream, link->base.loop, pair[0], &id, &hooks, &err) < 0) {
         log_error(link->base.tag, "%s", err.text);   /* the helper ends with its input, and is judged */
         return;
     }
     agent_stream_expect_hand(link->base.stream);
-    send_order(link);
+    send_attach(link);
 }
 
-static int ssh_open(struct link **out, uv_loop_t *loop, const struct link_spec *spec,
-                    const struct link_hooks *hooks, struct err *err)
+static int ssh_open(struct remote_link **out, uv_loop_t *loop, const struct remote_link_spec *spec,
+                    const struct remote_link_hooks *hooks, struct err *err)
 {
-    *out = link_create(sizeof(struct ssh), loop, spec, hooks, err);
+    *out = remote_link_create(sizeof(struct ssh), loop, spec, hooks, err);
     if (!*out)
         return -1;
     struct ssh *link = ssh_of(*out);
@@ -307,19 +307,19 @@ static int ssh_open(struct link **out, uv_loop_t *loop, const struct link_spec *
 }
 
 /* The helper ends with its input. */
-static void ssh_close(struct link *base)
+static void ssh_close(struct remote_link *base)
 {
     struct helper *h = ssh_of(base)->helper;
     if (h) {
         h->link = NULL;
         uv_unref((uv_handle_t *)&h->process);
     }
-    link_close(base);
+    remote_link_close(base);
 }
 
 const struct remote remote_ssh = {
     .name = "ssh",
     .open = ssh_open,
-    .send = link_send,
+    .send = remote_link_send,
     .close = ssh_close,
 };

@@ -101,10 +101,10 @@ static json_t *job_object(const slurm_job_info_t *j)
 {
     char reason[200];
     int status = (int)j->exit_code;
-    words_reason(reason, sizeof(reason), j->state_reason, j->state_desc);
+    state_names_reason(reason, sizeof(reason), j->state_reason, j->state_desc);
     return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:i}", "job",
                      (json_int_t)j->job_id, "comment", j->comment, "state",
-                     words_state(j->job_state), "phase", words_phase(j->job_state), "reason",
+                     state_names_state(j->job_state), "phase", state_names_phase(j->job_state), "reason",
                      reason, "nodes", j->nodes ? j->nodes : "", "exit_code",
                      WIFEXITED(status) ? WEXITSTATUS(status) : 0, "signal",
                      WIFSIGNALED(status) ? WTERMSIG(status) : 0, "start_s",
@@ -264,7 +264,7 @@ static json_t *list_nodes(const json_t *request)
     for (uint32_t i = 0; i < m->record_count; i++) {
         const node_info_t *n = &m->node_array[i];
         char state[40];
-        words_node(state, sizeof(state), n->node_state);
+        state_names_node(state, sizeof(state), n->node_state);
         json_array_append_new(
             nodes, json_pack("{s:s, s:s, s:i, s:s, s:s}", "node", n->name ? n->name : "", "state",
                              state, "cpus", (int)n->cpus, "gres", n->gres ? n->gres : "", "reason",

@@ -15,13 +15,13 @@ static const char *const states[] = {
 };
 _Static_assert(ARRAY_LEN(states) == JOB_END, "this Slurm has a state without a word here");
 
-const char *words_state(uint32_t job_state)
+const char *state_names_state(uint32_t job_state)
 {
     uint32_t base = job_state & JOB_STATE_BASE;
     return base < JOB_END ? states[base] : "UNKNOWN";
 }
 
-const char *words_phase(uint32_t job_state)
+const char *state_names_phase(uint32_t job_state)
 {
     uint32_t base = job_state & JOB_STATE_BASE;
     if (job_state & JOB_COMPLETING)
@@ -70,7 +70,7 @@ static const struct {
     { FAIL_QOS, "InvalidQOS", "there is no such QOS" },
 };
 
-void words_reason(char *out, size_t size, uint32_t reason, const char *detail)
+void state_names_reason(char *out, size_t size, uint32_t reason, const char *detail)
 {
     const char *word = NULL, *meaning = NULL;
     out[0] = 0;
@@ -91,7 +91,7 @@ void words_reason(char *out, size_t size, uint32_t reason, const char *detail)
                  reason);
 }
 
-void words_node(char *out, size_t size, uint32_t node_state)
+void state_names_node(char *out, size_t size, uint32_t node_state)
 {
     static const char *const bases[] = {
         [NODE_STATE_UNKNOWN] = "unknown", [NODE_STATE_DOWN] = "down", [NODE_STATE_IDLE] = "idle",

@@ -11,15 +11,15 @@
 #include <stdint.h>
 
 /* "PENDING", "RUNNING", ..., as squeue names them. */
-const char *words_state(uint32_t job_state);
+const char *state_names_state(uint32_t job_state);
 
 /* Where it is: "pending", "running", "ending" (its processes may still live) or "ended". */
-const char *words_phase(uint32_t job_state);
+const char *state_names_phase(uint32_t job_state);
 
 /* Why it waits or failed: Slurm's own word and, where one is needed, what it means. */
-void words_reason(char *out, size_t size, uint32_t reason, const char *detail);
+void state_names_reason(char *out, size_t size, uint32_t reason, const char *detail);
 
 /* "idle", "allocated", "down", ..., with "*" where the node does not answer. */
-void words_node(char *out, size_t size, uint32_t node_state);
+void state_names_node(char *out, size_t size, uint32_t node_state);
 
 #endif

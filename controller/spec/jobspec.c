@@ -62,7 +62,7 @@ static int base_of(char *out, size_t size, const char *file, const char *cwd, st
 
 /* The engine reads what it will be given: combinations of its keys are its own business. Its
  * sentences begin with the key. */
-static int check_engine(const json_t *spec, struct spec_faults *faults, struct err *err)
+static int check_engine(const json_t *spec, struct spec_diagnostics *diagnostics, struct err *err)
 {
     if (!json_is_object(json_object_get(spec, "train")))
         return 0;
@@ -73,26 +73,27 @@ static int check_engine(const json_t *spec, struct spec_faults *faults, struct e
     for (const struct train_rule *r = train_spec_rules(); r->reads; r++) {
         char path[SPEC_PATH];
         struct err why = {.code = ERR_NONE};
-        if (!spec_faults_trust(faults, r->reads) || r->check(engine, spec, &why) == 0)
+        if (!spec_diagnostics_trust(diagnostics, r->reads) || r->check(engine, spec, &why) == 0)
             continue;
         snprintf(path, sizeof(path), "%.*s", (int)strcspn(why.text, ":"), why.text);
-        spec_fault_err(faults, path, &why);
+        spec_diagnostic_err(diagnostics, path, &why);
     }
     free(engine);
     return 0;
 }
 
-static void expand_hosts(json_t *spec, struct spec_faults *faults)
+static void expand_hosts(json_t *spec, struct spec_diagnostics *diagnostics)
 {
     struct err why = {.code = ERR_NONE};
     if (host_groups_expand(json_object_get(spec, "hosts"), &why) == 0)
         return;
-    spec_fault_err(faults, "hosts", &why);
-    spec_faults_distrust(faults, "hosts");
+    spec_diagnostic_err(diagnostics, "hosts", &why);
+    spec_diagnostics_suppress(diagnostics, "hosts");
 }
 
 /* `spec` has every key; now what needs the whole of it. */
-static int finish(json_t *spec, const char *file, const char *cwd, struct spec_faults *faults,
+static int finish(json_t *spec, const char *file, const char *cwd,
+                  struct spec_diagnostics *diagnostics,
                   struct err *err)
 {
     char name[JOB_NAME_MAX + 8], base[PATH_MAX];
@@ -103,80 +104,81 @@ static int finish(json_t *spec, const char *file, const char *cwd, struct spec_f
     number_ids(json_object_get(spec, "after"));
     if (base_of(base, sizeof(base), file, cwd, err) < 0)
         return -1;
-    expand_hosts(spec, faults);
-    spec_rules_check(spec, faults);
-    spec_paths_resolve(spec, base, faults);
-    return check_engine(spec, faults, err);
+    expand_hosts(spec, diagnostics);
+    spec_rules_check(spec, diagnostics);
+    spec_paths_resolve(spec, base, diagnostics);
+    return check_engine(spec, diagnostics, err);
 }
 
 /* The root of the tree with what --set puts into it; NULL: it is told. What a wrong --set should have
  * set is missing. */
 static struct yaml_node *find_root(struct yaml_doc *doc, const char *const *set, int nset,
-                                   struct spec_faults *faults, struct err *err)
+                                   struct spec_diagnostics *diagnostics, struct err *err)
 {
     struct yaml_node *root = yaml_root(doc);
     if (!root && nset == 0) {
         err_set(err, ERR_USAGE, "the file is empty; describe a job, for example run: python train.py");
-        findings_add(&faults->found, 1, 1, err);
+        diagnostics_add(&diagnostics->found, 1, 1, err);
         return NULL;
     }
     if (!root && !(root = yaml_new_map(doc, NULL, err)))
         return NULL;
     if (root->kind != YAML_MAP) {
-        spec_fault_at(faults, root, SPOT_VALUE, "a job spec is a map of keys, such as run: python "
-                      "train.py; this is %s", root->kind == YAML_LIST ? "a list" : "a text");
+        spec_diagnostic_at(diagnostics, root, SPOT_VALUE,
+                           "a job spec is a map of keys, such as run: python "
+                           "train.py; this is %s", root->kind == YAML_LIST ? "a list" : "a text");
         return NULL;
     }
     for (int i = 0; i < nset; i++) {
         struct err why = {.code = ERR_NONE};
         if (spec_set(doc, root, set[i], &why) == 0)
             continue;
-        findings_add(&faults->found, 0, 0, &why);
-        spec_faults_stranger(faults, "");
+        diagnostics_add(&diagnostics->found, 0, 0, &why);
+        spec_diagnostics_stranger(diagnostics, "");
     }
     return root;
 }
 
 /* The tree as canonical JSON; what is wrong with it stands in `faults` then. */
 static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd,
-                         const char *const *set, int nset, struct spec_faults *faults,
+                         const char *const *set, int nset, struct spec_diagnostics *diagnostics,
                          struct err *err)
 {
     json_t *checked = NULL, *spec = json_pack("{s:i}", "schema", 1); /* first in the canonical text */
-    struct yaml_node *root = find_root(doc, set, nset, faults, err);
-    faults->root = root;
-    if (spec && root && spec_check(&checked, root, faults, err) == 0 &&
-        json_object_update(spec, checked) == 0 && finish(spec, file, cwd, faults, err) == 0) {
+    struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
+    diagnostics->root = root;
+    if (spec && root && spec_check(&checked, root, diagnostics, err) == 0 &&
+        json_object_update(spec, checked) == 0 && finish(spec, file, cwd, diagnostics, err) == 0) {
         json_decref(checked);
         return spec;
     }
     json_decref(checked);
     json_decref(spec);
-    if (faults->found.count == 0)
+    if (diagnostics->found.count == 0)
         err_set(err, ERR_MEMORY, "out of memory while checking the spec");
     return NULL;
 }
 
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,
-                  const char *const *set, int nset, struct findings *found, struct err *err)
+                  const char *const *set, int nset, struct diagnostics *found, struct err *err)
 {
     struct yaml_doc *doc = NULL;
     struct yaml_mark at = {0, 0};
-    struct spec_faults faults;
+    struct spec_diagnostics diagnostics;
     *canonical = NULL;
-    *found = (struct findings){.count = 0};
-    if (spec_faults_init(&faults, err) < 0)
+    *found = (struct diagnostics){.count = 0};
+    if (spec_diagnostics_init(&diagnostics, err) < 0)
         return -1;
     if (yaml_parse(&doc, text, &at, err) < 0)
-        findings_add(&faults.found, at.line, at.column, err);
+        diagnostics_add(&diagnostics.found, at.line, at.column, err);
     else
-        *canonical = read_tree(doc, file, cwd, set, nset, &faults, err);
-    if (findings_first(&faults.found, err) < 0) {
+        *canonical = read_tree(doc, file, cwd, set, nset, &diagnostics, err);
+    if (diagnostics_first(&diagnostics.found, err) < 0) {
         json_decref(*canonical);
         *canonical = NULL;
     }
-    *found = faults.found;
-    spec_faults_fini(&faults);
+    *found = diagnostics.found;
+    spec_diagnostics_fini(&diagnostics);
     yaml_destroy(doc);
     return *canonical ? 0 : -1;
 }

@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 struct err;
-struct findings;
+struct diagnostics;
 
 enum { JOB_NAME_MAX = 64 };
 
@@ -19,6 +19,6 @@ enum { JOB_NAME_MAX = 64 };
  * Returns 0 and a new reference in *canonical; or -1, *canonical NULL, every mistake in *found and
  * the first of them in *err. Of text that is not YAML only the first place is known. */
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,
-                  const char *const *set, int nset, struct findings *found, struct err *err);
+                  const char *const *set, int nset, struct diagnostics *found, struct err *err);
 
 #endif

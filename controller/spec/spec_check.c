@@ -17,12 +17,12 @@
 #include "engine/contract/err.h"
 
 static int later(const struct spec_field *row, const char *path, const struct yaml_node *node,
-                 struct spec_faults *faults)
+                 struct spec_diagnostics *diagnostics)
 {
-    spec_faults_distrust(faults, path);
-    return spec_fault_at(faults, node, SPOT_KEY, "%s: %s%s", path,
-                         strstr(row->later, "not supported yet") ? "" : "not supported yet: ",
-                         row->later);
+    spec_diagnostics_suppress(diagnostics, path);
+    return spec_diagnostic_at(diagnostics, node, SPOT_KEY, "%s: %s%s", path,
+                              strstr(row->later, "not supported yet") ? "" : "not supported yet: ",
+                              row->later);
 }
 
 static bool equals_default(const struct spec_field *row, const json_t *value)
@@ -33,19 +33,21 @@ static bool equals_default(const struct spec_field *row, const json_t *value)
     return same;
 }
 
-static void unknown(const char *map, const struct yaml_node *node, struct spec_faults *faults)
+static void unknown(const char *map, const struct yaml_node *node,
+                    struct spec_diagnostics *diagnostics)
 {
     char hint[360], in[SPEC_PATH + 8] = "";
     spec_suggest(hint, sizeof(hint), map, node->key);
     if (map[0])
         snprintf(in, sizeof(in), " in %s", map);
-    spec_faults_stranger(faults, map);
-    spec_fault_at(faults, node, SPOT_KEY, "unknown key \"%.60s\"%s%s", node->key, in, hint);
+    spec_diagnostics_stranger(diagnostics, map);
+    spec_diagnostic_at(diagnostics, node, SPOT_KEY, "unknown key \"%.60s\"%s%s", node->key, in,
+                       hint);
 }
 
 /* What the map of a list was given, key by key. -1: some of it is wrong. */
 static int check_given(json_t *given, const struct yaml_node *item, const char *prefix,
-                       const char *where, struct spec_faults *faults)
+                       const char *where, struct spec_diagnostics *diagnostics)
 {
     char path[SPEC_PATH * 2];
     int rc = 0;
@@ -53,9 +55,9 @@ static int check_given(json_t *given, const struct yaml_node *item, const char *
         snprintf(path, sizeof(path), "%s.%.60s", prefix, n->key);
         const struct spec_field *field = strchr(n->key, '.') ? NULL : spec_row_find(path);
         snprintf(path, sizeof(path), "%s.%.60s", where, n->key);
-        json_t *value = field ? spec_check_value(field, path, n, faults) : NULL;
+        json_t *value = field ? spec_check_value(field, path, n, diagnostics) : NULL;
         if (!field)
-            unknown(prefix, n, faults);
+            unknown(prefix, n, diagnostics);
         if (!value)
             rc = -1;
         else
@@ -67,7 +69,7 @@ static int check_given(json_t *given, const struct yaml_node *item, const char *
 /* One map of a list of maps; its rows are those of "LIST[]". Is something in it wrong, then what is
  * missing is not asked: it may be what is wrong. */
 static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
-                          struct spec_faults *faults)
+                          struct spec_diagnostics *diagnostics)
 {
     char prefix[SPEC_PATH];
     struct spec_row row;
@@ -75,7 +77,7 @@ static json_t *check_item(const struct yaml_node *item, const char *list, const 
     json_t *given = json_object(), *out = json_object();
     snprintf(prefix, sizeof(prefix), "%.60s[]", list);
     const size_t len = strlen(prefix);
-    int rc = check_given(given, item, prefix, where, faults);
+    int rc = check_given(given, item, prefix, where, diagnostics);
     const bool whole = rc == 0;
     while (whole && spec_row_next(&row, &cursor)) {
         if (strncmp(row.path, prefix, len) != 0 || row.path[len] != '.')
@@ -83,7 +85,8 @@ static json_t *check_item(const struct yaml_node *item, const char *list, const 
         const char *leaf = spec_row_leaf(row.path);
         json_t *value = json_object_get(given, leaf);
         if (!value && !row.field->def)
-            rc = spec_fault_at(faults, item, SPOT_VALUE, "%s: %s is missing", where, leaf);
+            rc = spec_diagnostic_at(diagnostics, item, SPOT_VALUE, "%s: %s is missing", where,
+                                    leaf);
         else
             json_object_set_new(out, leaf,
                                 value ? json_incref(value)
@@ -97,13 +100,14 @@ static json_t *check_item(const struct yaml_node *item, const char *list, const 
 }
 
 static json_t *check_items(const struct yaml_node *node, const char *path,
-                           struct spec_faults *faults)
+                           struct spec_diagnostics *diagnostics)
 {
     enum { MOST = 32 };
     char where[SPEC_PATH];
     int i = 0, bad = 0;
     if (node->kind != YAML_LIST || node->count > MOST) {
-        spec_fault_at(faults, node, SPOT_VALUE, "%s: expected a list of at most %d maps", path, MOST);
+        spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected a list of at most %d maps",
+                           path, MOST);
         return NULL;
     }
     json_t *list = json_array();
@@ -111,10 +115,10 @@ static json_t *check_items(const struct yaml_node *node, const char *path,
         snprintf(where, sizeof(where), "%.60s[%d]", path, i);
         json_t *item = NULL;
         if (e->kind != YAML_MAP)
-            spec_fault_at(faults, e, SPOT_VALUE,
-                          "%s: expected a map such as {name: loss, pattern: '...'}", where);
+            spec_diagnostic_at(diagnostics, e, SPOT_VALUE,
+                               "%s: expected a map such as {name: loss, pattern: '...'}", where);
         else
-            item = check_item(e, path, where, faults);
+            item = check_item(e, path, where, diagnostics);
         bad += !item || json_array_append_new(list, item) < 0;
     }
     if (bad == 0)
@@ -124,30 +128,30 @@ static json_t *check_items(const struct yaml_node *node, const char *path,
 }
 
 static void check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
-                      struct spec_faults *faults);
+                      struct spec_diagnostics *diagnostics);
 
 static void check_block(json_t *flat, const struct spec_field *row, const char *path,
-                        const struct yaml_node *node, struct spec_faults *faults)
+                        const struct yaml_node *node, struct spec_diagnostics *diagnostics)
 {
     const bool none = yaml_is_null(node) && row->def;
     if (row->later && !none) {
-        later(row, path, node, faults);
+        later(row, path, node, diagnostics);
         return;
     }
     json_object_set_new(flat, path, none ? json_null() : json_true());
     if (none || yaml_is_null(node))
         return;
     if (node->kind == YAML_MAP) {
-        check_map(flat, node, path, faults);
+        check_map(flat, node, path, diagnostics);
         return;
     }
-    spec_check_value(row, path, node, faults);
-    spec_faults_distrust(faults, path);
+    spec_check_value(row, path, node, diagnostics);
+    spec_diagnostics_suppress(diagnostics, path);
 }
 
 /* One entry of the file; its canonical value goes into `flat` under its whole path. */
 static void check_entry(json_t *flat, const struct yaml_node *node, const char *map,
-                        struct spec_faults *faults)
+                        struct spec_diagnostics *diagnostics)
 {
     char path[SPEC_PATH * 2];
     int n = snprintf(path, sizeof(path), "%s%s%s", map, map[0] ? "." : "", node->key);
@@ -157,31 +161,32 @@ static void check_entry(json_t *flat, const struct yaml_node *node, const char *
     const struct spec_field *row = n < SPEC_PATH && !strchr(node->key, '.') ? spec_row_find(path)
                                                                             : NULL;
     if (!row) {
-        unknown(map, node, faults);
+        unknown(map, node, diagnostics);
     } else if (json_object_get(flat, path)) {
-        spec_fault_at(faults, node, SPOT_KEY, "%s: given twice, as %s and under another name", path,
-                      node->key);
+        spec_diagnostic_at(diagnostics, node, SPOT_KEY,
+                           "%s: given twice, as %s and under another name", path,
+                           node->key);
     } else if (row->later && !row->def) {
-        later(row, path, node, faults);
+        later(row, path, node, diagnostics);
     } else if (row->type == FIELD_MAP) {
-        check_block(flat, row, path, node, faults);
+        check_block(flat, row, path, node, diagnostics);
     } else {
-        json_t *value = row->type == FIELD_ITEMS ? check_items(node, path, faults)
-                                                 : spec_check_value(row, path, node, faults);
+        json_t *value = row->type == FIELD_ITEMS ? check_items(node, path, diagnostics)
+                                                 : spec_check_value(row, path, node, diagnostics);
         if (!value)
-            spec_faults_distrust(faults, path);
+            spec_diagnostics_suppress(diagnostics, path);
         else if (row->later && !equals_default(row, value))
-            later(row, path, node, faults);
+            later(row, path, node, diagnostics);
         if (value)
             json_object_set_new(flat, path, value);
     }
 }
 
 static void check_map(json_t *flat, const struct yaml_node *map, const char *prefix,
-                      struct spec_faults *faults)
+                      struct spec_diagnostics *diagnostics)
 {
     for (const struct yaml_node *n = map->first; n; n = n->next)
-        check_entry(flat, n, prefix, faults);
+        check_entry(flat, n, prefix, diagnostics);
 }
 
 /* The object that holds the last part of `path`, or NULL where a map above is null. */
@@ -227,11 +232,11 @@ static json_t *unfold(const json_t *flat, struct err *err)
     return root;
 }
 
-int spec_check(json_t **out, const struct yaml_node *root, struct spec_faults *faults,
+int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics,
                struct err *err)
 {
     json_t *flat = json_object();
-    check_map(flat, root, "", faults);
+    check_map(flat, root, "", diagnostics);
     *out = unfold(flat, err);
     json_decref(flat);
     if (!*out)

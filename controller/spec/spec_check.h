@@ -11,18 +11,18 @@
 #include <jansson.h>
 
 struct err;
-struct spec_faults;
+struct spec_diagnostics;
 struct spec_field;
 struct yaml_node;
 
 /* *out is a new reference: every key of the table, with defaults also where a value is wrong. What
  * is wrong is told to `faults`, each in a sentence that begins with the key's path, and distrusted.
  * -1 with *err: our own rows are wrong, or out of memory. */
-int spec_check(json_t **out, const struct yaml_node *root, struct spec_faults *faults,
+int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics,
                struct err *err);
 
 /* One value against one row; `path` is for the sentence. NULL: wrong, and told. */
 json_t *spec_check_value(const struct spec_field *row, const char *path,
-                         const struct yaml_node *node, struct spec_faults *faults);
+                         const struct yaml_node *node, struct spec_diagnostics *diagnostics);
 
 #endif

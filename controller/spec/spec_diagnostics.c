@@ -9,23 +9,23 @@
 #include "controller/base/yaml.h"
 #include "controller/spec/spec_rows.h"
 
-int spec_faults_init(struct spec_faults *f, struct err *err)
+int spec_diagnostics_init(struct spec_diagnostics *f, struct err *err)
 {
-    *f = (struct spec_faults){.distrusted = json_object(), .strangers = json_object()};
-    if (f->distrusted && f->strangers)
+    *f = (struct spec_diagnostics){.suppressed = json_object(), .strangers = json_object()};
+    if (f->suppressed && f->strangers)
         return 0;
-    spec_faults_fini(f);
+    spec_diagnostics_fini(f);
     return err_set(err, ERR_MEMORY, "out of memory while checking the spec");
 }
 
-void spec_faults_fini(struct spec_faults *f)
+void spec_diagnostics_fini(struct spec_diagnostics *f)
 {
-    json_decref(f->distrusted);
+    json_decref(f->suppressed);
     json_decref(f->strangers);
-    f->distrusted = f->strangers = NULL;
+    f->suppressed = f->strangers = NULL;
 }
 
-static int add(struct spec_faults *f, const struct yaml_node *n, enum spec_spot spot,
+static int add(struct spec_diagnostics *f, const struct yaml_node *n, enum spec_spot spot,
                const struct err *err)
 {
     struct err told = *err;
@@ -34,12 +34,13 @@ static int add(struct spec_faults *f, const struct yaml_node *n, enum spec_spot 
         err_prefix(&told, "%s: ", n->origin);
     else if (n)
         at = spot == SPOT_KEY && n->key ? n->key_at : n->at;
-    findings_add(&f->found, at.line, at.column, &told);
+    diagnostics_add(&f->found, at.line, at.column, &told);
     return -1;
 }
 
-int spec_fault_at(struct spec_faults *f, const struct yaml_node *node, enum spec_spot spot,
-                  const char *fmt, ...)
+int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node,
+                       enum spec_spot spot,
+                       const char *fmt, ...)
 {
     struct err err = {.code = ERR_NONE};
     char text[sizeof(err.text)];
@@ -59,7 +60,7 @@ static const char *take_part(char *part, size_t size, const char *path)
     return path + n + (path[n] == '.');
 }
 
-int spec_fault_err(struct spec_faults *f, const char *path, const struct err *err)
+int spec_diagnostic_err(struct spec_diagnostics *f, const char *path, const struct err *err)
 {
     char part[SPEC_PATH];
     const struct yaml_node *at = f->root;
@@ -73,7 +74,7 @@ int spec_fault_err(struct spec_faults *f, const char *path, const struct err *er
     return add(f, at, SPOT_VALUE, err);
 }
 
-int spec_fault_of(struct spec_faults *f, const char *path, const char *fmt, ...)
+int spec_diagnostic_of(struct spec_diagnostics *f, const char *path, const char *fmt, ...)
 {
     struct err err = {.code = ERR_NONE};
     char text[sizeof(err.text)];
@@ -82,20 +83,20 @@ int spec_fault_of(struct spec_faults *f, const char *path, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     err_set(&err, ERR_USAGE, "%s", text);
-    return spec_fault_err(f, path, &err);
+    return spec_diagnostic_err(f, path, &err);
 }
 
-void spec_faults_distrust(struct spec_faults *f, const char *path)
+void spec_diagnostics_suppress(struct spec_diagnostics *f, const char *path)
 {
-    json_object_set_new(f->distrusted, path, json_true());
+    json_object_set_new(f->suppressed, path, json_true());
 }
 
-void spec_faults_stranger(struct spec_faults *f, const char *map)
+void spec_diagnostics_stranger(struct spec_diagnostics *f, const char *map)
 {
     json_object_set_new(f->strangers, map, json_true());
 }
 
-static bool trusted(const struct spec_faults *f, const char *path)
+static bool trusted(const struct spec_diagnostics *f, const char *path)
 {
     char above[SPEC_PATH], part[SPEC_PATH];
     const struct yaml_node *at = f->root;
@@ -103,7 +104,7 @@ static bool trusted(const struct spec_faults *f, const char *path)
     for (const char *rest = path; *rest;) {
         rest = take_part(part, sizeof(part), rest);
         snprintf(above, sizeof(above), "%.*s", (int)(rest - path - (*rest != '\0')), path);
-        if (json_object_get(f->distrusted, above))
+        if (json_object_get(f->suppressed, above))
             return false;
         at = yaml_get(at, part);
         strange = strange || (*rest && json_object_get(f->strangers, above));
@@ -111,7 +112,7 @@ static bool trusted(const struct spec_faults *f, const char *path)
     return at || !strange;
 }
 
-bool spec_faults_trust(const struct spec_faults *f, const char *paths)
+bool spec_diagnostics_trust(const struct spec_diagnostics *f, const char *paths)
 {
     char path[SPEC_PATH];
     for (const char *p = paths; *p; p += strspn(p, "|")) {

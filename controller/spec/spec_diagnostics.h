@@ -18,34 +18,35 @@
 
 struct yaml_node;
 
-struct spec_faults {
-    struct findings        found;
+struct spec_diagnostics {
+    struct diagnostics     found;
     const struct yaml_node *root;      /* NULL: there is no file, and no mistake has a place */
-    json_t                 *distrusted; /* paths */
+    json_t                 *suppressed; /* paths */
     json_t                 *strangers;  /* paths of maps that hold an unknown key */
 };
 
 /* -1 with *err: out of memory. */
-int spec_faults_init(struct spec_faults *f, struct err *err);
-void spec_faults_fini(struct spec_faults *f);
+int spec_diagnostics_init(struct spec_diagnostics *f, struct err *err);
+void spec_diagnostics_fini(struct spec_diagnostics *f);
 
 enum spec_spot { SPOT_KEY, SPOT_VALUE };
 
 /* Tell a mistake at a node; one from the command line is named in the sentence instead. Returns -1. */
-int spec_fault_at(struct spec_faults *f, const struct yaml_node *node, enum spec_spot spot,
-                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node,
+                       enum spec_spot spot,
+                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* Tell one at the value of `path`, or at the key of the deepest map above it that is there. */
-int spec_fault_of(struct spec_faults *f, const char *path, const char *fmt, ...)
+int spec_diagnostic_of(struct spec_diagnostics *f, const char *path, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A sentence that somebody else found. */
-int spec_fault_err(struct spec_faults *f, const char *path, const struct err *err);
+int spec_diagnostic_err(struct spec_diagnostics *f, const char *path, const struct err *err);
 
-void spec_faults_distrust(struct spec_faults *f, const char *path);
-void spec_faults_stranger(struct spec_faults *f, const char *map);
+void spec_diagnostics_suppress(struct spec_diagnostics *f, const char *path);
+void spec_diagnostics_stranger(struct spec_diagnostics *f, const char *map);
 
 /* Is none of `paths`, separated by |, distrusted, nor a map above one of them? */
-bool spec_faults_trust(const struct spec_faults *f, const char *paths);
+bool spec_diagnostics_trust(const struct spec_diagnostics *f, const char *paths);
 
 #endif

@@ -62,30 +62,30 @@ static bool is_word(const char *text)
 }
 
 /* Can it be seen from here? Of another machine nothing can, nor of one that is not known. */
-static bool is_here(const json_t *spec, const struct spec_faults *faults)
+static bool is_here(const json_t *spec, const struct spec_diagnostics *diagnostics)
 {
     const char *launch = json_string_value(json_object_get(spec, "launch"));
-    return spec_faults_trust(faults, "launch") && (!launch || strcmp(launch, "ssh") != 0);
+    return spec_diagnostics_trust(diagnostics, "launch") && (!launch || strcmp(launch, "ssh") != 0);
 }
 
-static void fault(struct spec_faults *faults, const char *key, const struct err *err)
+static void fault(struct spec_diagnostics *diagnostics, const char *key, const struct err *err)
 {
-    spec_fault_of(faults, key, "%s: %s", key, err->text);
-    spec_faults_distrust(faults, key);
+    spec_diagnostic_of(diagnostics, key, "%s: %s", key, err->text);
+    spec_diagnostics_suppress(diagnostics, key);
 }
 
 static void resolve_workdir(json_t *spec, const char *base, char *workdir, size_t size,
-                            struct spec_faults *faults)
+                            struct spec_diagnostics *diagnostics)
 {
     struct stat st;
     struct err err = {.code = ERR_NONE};
     const char *given = json_string_value(json_object_get(spec, "workdir"));
-    const bool here = is_here(spec, faults);
+    const bool here = is_here(spec, diagnostics);
     if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", &err) == 0 && here &&
         (stat(workdir, &st) < 0 || !S_ISDIR(st.st_mode)))
         err_set(&err, ERR_USAGE, "there is no directory %s", workdir);
     if (err.code != ERR_NONE)
-        fault(faults, "workdir", &err);
+        fault(diagnostics, "workdir", &err);
     else if (here || given[0])
         json_object_set_new(spec, "workdir", json_string(workdir));
 }
@@ -110,12 +110,13 @@ static int resolve(char *absolute, size_t size, const char *workdir, const char 
                    given[0] == '/' ? "" : "; relative paths start at workdir");
 }
 
-void spec_paths_resolve(json_t *spec, const char *base, struct spec_faults *faults)
+void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics *diagnostics)
 {
     char workdir[PATH_MAX] = "", absolute[PATH_MAX];
-    if (spec_faults_trust(faults, "workdir"))
-        resolve_workdir(spec, base, workdir, sizeof(workdir), faults);
-    const bool rooted = spec_faults_trust(faults, "workdir"), here = is_here(spec, faults);
+    if (spec_diagnostics_trust(diagnostics, "workdir"))
+        resolve_workdir(spec, base, workdir, sizeof(workdir), diagnostics);
+    const bool rooted = spec_diagnostics_trust(diagnostics, "workdir"), here = is_here(spec,
+                                                                                       diagnostics);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct err err = {.code = ERR_NONE};
         json_t *map = !paths[i].map ? spec
@@ -124,11 +125,11 @@ void spec_paths_resolve(json_t *spec, const char *base, struct spec_faults *faul
                           : json_object_get(spec, paths[i].map);
         const char *given = json_string_value(json_object_get(map, paths[i].key));
         if (!given || is_word(given) || (!rooted && given[0] != '/' && given[0] != '~') ||
-            !spec_faults_trust(faults, paths[i].whole))
+            !spec_diagnostics_trust(diagnostics, paths[i].whole))
             continue;
         if (resolve(absolute, sizeof(absolute), workdir, paths[i].whole, given,
                     paths[i].must_exist && here, &err) < 0)
-            fault(faults, paths[i].whole, &err);
+            fault(diagnostics, paths[i].whole, &err);
         else
             json_object_set_new(map, paths[i].key, json_string(absolute));
     }

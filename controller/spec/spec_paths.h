@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct err;
-struct spec_faults;
+struct spec_diagnostics;
 
 /* `path` against `base`, an absolute directory; "~/" is the home directory, "." parts vanish. */
 int spec_path_absolute(char *out, size_t size, const char *base, const char *path,
@@ -15,6 +15,6 @@ int spec_path_absolute(char *out, size_t size, const char *base, const char *pat
 
 /* All paths of `spec`; `base` is the directory of the file. What is wrong is told to `faults` and
  * distrusted; of a path that is distrusted already, or hangs on one, nothing is asked. */
-void spec_paths_resolve(json_t *spec, const char *base, struct spec_faults *faults);
+void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics *diagnostics);
 
 #endif

@@ -16,8 +16,8 @@
 enum { HOST_NAME_CHARS = 63 };
 
 struct rule_context {
-    const json_t       *spec, *resources;
-    struct spec_faults *faults;
+    const json_t            *spec, *resources;
+    struct spec_diagnostics *diagnostics;
 };
 
 static const char *text_of(const struct rule_context *c, const char *key)
@@ -48,7 +48,7 @@ static void rule_name(struct rule_context *c)
 {
     struct err why = {.code = ERR_NONE};
     if (spec_name_check(text_of(c, "name"), &why) < 0)
-        spec_fault_of(c->faults, "name", "name: %s", why.text);
+        spec_diagnostic_of(c->diagnostics, "name", "name: %s", why.text);
 }
 
 static void rule_payload(struct rule_context *c)
@@ -56,18 +56,21 @@ static void rule_payload(struct rule_context *c)
     bool run = json_is_string(json_object_get(c->spec, "run"));
     bool train = json_is_object(json_object_get(c->spec, "train"));
     if (run && train)
-        spec_fault_of(c->faults, "train", "train: the spec has both run and train; a job does one of "
-                      "the two");
+        spec_diagnostic_of(c->diagnostics, "train",
+                           "train: the spec has both run and train; a job does one of "
+                           "the two");
     if (!run && !train)
-        spec_fault_of(c->faults, "", "the spec has neither run nor train; say what the job is to do, "
-                      "for example run: python train.py");
+        spec_diagnostic_of(c->diagnostics, "",
+                           "the spec has neither run nor train; say what the job is to do, "
+                           "for example run: python train.py");
 }
 
 static void rule_slurm(struct rule_context *c)
 {
     if (json_is_object(json_object_get(c->spec, "slurm")) && strcmp(text_of(c, "launch"), "slurm") != 0)
-        spec_fault_of(c->faults, "slurm", "slurm: these settings are for launch: slurm; add that, or "
-                      "leave them out");
+        spec_diagnostic_of(c->diagnostics, "slurm",
+                           "slurm: these settings are for launch: slurm; add that, or "
+                           "leave them out");
 }
 
 /* What a batch script cannot carry. */
@@ -79,7 +82,7 @@ static void rule_slurm_texts(struct rule_context *c)
         struct err why = {.code = ERR_NONE};
         const char *text = json_string_value(json_object_get(slurm, texts[i]));
         if (text && sbatch_text_check(text, &why) < 0)
-            spec_fault_of(c->faults, "slurm", "slurm.%s: %s", texts[i], why.text);
+            spec_diagnostic_of(c->diagnostics, "slurm", "slurm.%s: %s", texts[i], why.text);
     }
 }
 
@@ -94,11 +97,12 @@ static void rule_slurm_extra(struct rule_context *c)
         while (*known && strcmp(*known, key) != 0)
             known++;
         if (!*known)
-            spec_fault_of(c->faults, "slurm.extra", "slurm.extra: \"%.40s\" is not known; constraint, "
-                          "exclude, exclusive, licenses, mem, nodelist, qos and reservation are, the "
-                          "rest has keys of its own", key);
+            spec_diagnostic_of(c->diagnostics, "slurm.extra",
+                               "slurm.extra: \"%.40s\" is not known; constraint, "
+                               "exclude, exclusive, licenses, mem, nodelist, qos and reservation are, the "
+                               "rest has keys of its own", key);
         else if (sbatch_text_check(json_string_value(value), &why) < 0)
-            spec_fault_of(c->faults, "slurm.extra", "slurm.extra.%s: %s", key, why.text);
+            spec_diagnostic_of(c->diagnostics, "slurm.extra", "slurm.extra.%s: %s", key, why.text);
     }
 }
 
@@ -107,8 +111,9 @@ static void rule_slurm_gpus(struct rule_context *c)
 {
     if (strcmp(text_of(c, "launch"), "slurm") == 0 &&
         !json_is_integer(json_object_get(c->resources, "gpus")))
-        spec_fault_of(c->faults, "launch", "resources.gpus: Slurm must be asked for a number; say how "
-                      "many GPUs a node is to give, 0 for none");
+        spec_diagnostic_of(c->diagnostics, "launch",
+                           "resources.gpus: Slurm must be asked for a number; say how "
+                           "many GPUs a node is to give, 0 for none");
 }
 
 int spec_host_check(const char *name, struct err *err)
@@ -131,10 +136,10 @@ static void check_host(struct rule_context *c, const json_t *hosts, size_t i)
     const json_t *host = json_array_get(hosts, i);
     const char *name = json_string_value(host);
     if (spec_host_check(name ? name : "", &why) < 0)
-        spec_fault_of(c->faults, "hosts", "hosts: %s", why.text);
+        spec_diagnostic_of(c->diagnostics, "hosts", "hosts: %s", why.text);
     for (size_t j = 0; j < i; j++)
         if (json_equal(json_array_get(hosts, j), host))
-            spec_fault_of(c->faults, "hosts", "hosts: \"%s\" stands there twice", name);
+            spec_diagnostic_of(c->diagnostics, "hosts", "hosts: \"%s\" stands there twice", name);
 }
 
 static bool is_ssh(const struct rule_context *c)
@@ -148,13 +153,15 @@ static void rule_hosts(struct rule_context *c)
     const size_t n = json_array_size(hosts);
     if (!is_ssh(c)) {
         if (n > 0)
-            spec_fault_of(c->faults, "hosts", "hosts: only launch: ssh goes to hosts; add that, or leave "
-                          "hosts out");
+            spec_diagnostic_of(c->diagnostics, "hosts",
+                               "hosts: only launch: ssh goes to hosts; add that, or leave "
+                               "hosts out");
         return;
     }
     if (n == 0)
-        spec_fault_of(c->faults, "hosts", "hosts: launch: ssh needs them, for example hosts: [gpu1], "
-                      "names as in ~/.ssh/config");
+        spec_diagnostic_of(c->diagnostics, "hosts",
+                           "hosts: launch: ssh needs them, for example hosts: [gpu1], "
+                           "names as in ~/.ssh/config");
     for (size_t i = 0; i < n; i++)
         check_host(c, hosts, i);
 }
@@ -165,16 +172,18 @@ static void rule_hosts_share(struct rule_context *c)
     const char *dir = json_string_value(json_object_get(checkpoint, "dir"));
     if (is_ssh(c) && json_array_size(json_object_get(c->spec, "hosts")) > 1 && dir &&
         strcmp(dir, "auto") == 0 && json_is_object(json_object_get(c->spec, "train")))
-        spec_fault_of(c->faults, "checkpoint.dir", "checkpoint.dir: with several hosts it must be a "
-                      "directory that all of them share; what one keeps for itself another cannot resume");
+        spec_diagnostic_of(c->diagnostics, "checkpoint.dir",
+                           "checkpoint.dir: with several hosts it must be a "
+                           "directory that all of them share; what one keeps for itself another cannot resume");
 }
 
 static void rule_hosts_mirror(struct rule_context *c)
 {
     const json_t *checkpoint = json_object_get(c->spec, "checkpoint");
     if (is_ssh(c) && json_is_string(json_object_get(checkpoint, "mirror")))
-        spec_fault_of(c->faults, "checkpoint.mirror", "checkpoint.mirror: not supported yet with launch: "
-                      "ssh; let checkpoint.dir be a lasting directory of the host");
+        spec_diagnostic_of(c->diagnostics, "checkpoint.mirror",
+                           "checkpoint.mirror: not supported yet with launch: "
+                           "ssh; let checkpoint.dir be a lasting directory of the host");
 }
 
 static void rule_min_nodes(struct rule_context *c)
@@ -182,9 +191,10 @@ static void rule_min_nodes(struct rule_context *c)
     const json_t *least = json_object_get(c->resources, "min_nodes");
     const json_int_t n = json_integer_value(json_object_get(c->resources, "nodes"));
     if (json_is_integer(least) && json_integer_value(least) > n)
-        spec_fault_of(c->faults, "resources.min_nodes", "resources.min_nodes: %lld is more than "
-                      "resources.nodes, which is %lld", (long long)json_integer_value(least),
-                      (long long)n);
+        spec_diagnostic_of(c->diagnostics, "resources.min_nodes",
+                           "resources.min_nodes: %lld is more than "
+                           "resources.nodes, which is %lld", (long long)json_integer_value(least),
+                           (long long)n);
 }
 
 static void rule_nodes(struct rule_context *c)
@@ -192,8 +202,9 @@ static void rule_nodes(struct rule_context *c)
     const json_int_t n = json_integer_value(json_object_get(c->resources, "nodes"));
     const size_t hosts = json_array_size(json_object_get(c->spec, "hosts"));
     if (is_ssh(c) && hosts > 0 && (json_int_t)hosts < n)
-        spec_fault_of(c->faults, "hosts", "hosts: %zu of them cannot be %lld nodes; name more, or set "
-                      "resources.nodes to %zu", hosts, (long long)n, hosts);
+        spec_diagnostic_of(c->diagnostics, "hosts",
+                           "hosts: %zu of them cannot be %lld nodes; name more, or set "
+                           "resources.nodes to %zu", hosts, (long long)n, hosts);
 }
 
 /* Two ranks on one GPU fail deep inside NCCL; say it here, with the way out. */
@@ -204,9 +215,10 @@ static void rule_ranks(struct rule_context *c)
     bool share = json_is_true(json_object_get(c->resources, "share_gpus"));
     json_int_t g = json_integer_value(gpus), r = json_integer_value(ranks);
     if (json_is_integer(gpus) && json_is_integer(ranks) && g > 0 && r > g && !share)
-        spec_fault_of(c->faults, "resources.ranks", "resources.ranks: %lld ranks would share %lld GPU%s; "
-                      "ask for at most %lld, or write share_gpus: true if that is meant", (long long)r,
-                      (long long)g, g == 1 ? "" : "s", (long long)g);
+        spec_diagnostic_of(c->diagnostics, "resources.ranks",
+                           "resources.ranks: %lld ranks would share %lld GPU%s; "
+                           "ask for at most %lld, or write share_gpus: true if that is meant", (long long)r,
+                           (long long)g, g == 1 ? "" : "s", (long long)g);
 }
 
 static void rule_mirror(struct rule_context *c)
@@ -214,8 +226,9 @@ static void rule_mirror(struct rule_context *c)
     const json_t *checkpoint = json_object_get(c->spec, "checkpoint");
     if (json_is_string(json_object_get(checkpoint, "mirror")) &&
         !json_is_object(json_object_get(c->spec, "train")))
-        spec_fault_of(c->faults, "checkpoint.mirror", "checkpoint.mirror: what a run command saves has no "
-                      "form that could be checked; let the command write its own second copy");
+        spec_diagnostic_of(c->diagnostics, "checkpoint.mirror",
+                           "checkpoint.mirror: what a run command saves has no "
+                           "form that could be checked; let the command write its own second copy");
 }
 
 static bool variable_name_ok(const char *name)
@@ -234,11 +247,13 @@ static void rule_env(struct rule_context *c)
     json_t *value;
     json_object_foreach (json_object_get(c->spec, "env"), name, value) {
         if (!variable_name_ok(name))
-            spec_fault_of(c->faults, "env", "env: \"%.60s\" cannot be the name of a variable; use "
-                          "letters, digits and '_'", name);
+            spec_diagnostic_of(c->diagnostics, "env",
+                               "env: \"%.60s\" cannot be the name of a variable; use "
+                               "letters, digits and '_'", name);
         if (strncmp(name, "JOBCTL_", 7) == 0)
-            spec_fault_of(c->faults, "env", "env: %.60s cannot be set; variables that begin with JOBCTL_ "
-                          "are jobctl's own", name);
+            spec_diagnostic_of(c->diagnostics, "env",
+                               "env: %.60s cannot be set; variables that begin with JOBCTL_ "
+                               "are jobctl's own", name);
     }
 }
 
@@ -249,11 +264,13 @@ static void rule_secrets(struct rule_context *c)
     json_array_foreach (json_object_get(c->spec, "secrets"), i, entry) {
         const char *name = json_string_value(entry);
         if (!variable_name_ok(name))
-            spec_fault_of(c->faults, "secrets", "secrets: \"%.60s\" cannot be the name of a variable; "
-                          "secrets are given by name, never by value", name);
+            spec_diagnostic_of(c->diagnostics, "secrets",
+                               "secrets: \"%.60s\" cannot be the name of a variable; "
+                               "secrets are given by name, never by value", name);
         if (json_object_get(json_object_get(c->spec, "env"), name))
-            spec_fault_of(c->faults, "secrets", "secrets: %.60s stands under env too; keep one of the "
-                          "two", name);
+            spec_diagnostic_of(c->diagnostics, "secrets",
+                               "secrets: %.60s stands under env too; keep one of the "
+                               "two", name);
     }
 }
 
@@ -267,15 +284,17 @@ static void rule_watch(struct rule_context *c)
         const char *pattern = json_string_value(json_object_get(entry, "pattern"));
         int rc = regcomp(&re, pattern ? pattern : "(", REG_EXTENDED);
         if (rc != 0) {
-            spec_fault_of(c->faults, "watch", "watch[%zu].pattern: \"%.60s\" is no extended regular "
-                          "expression", i, pattern ? pattern : "");
+            spec_diagnostic_of(c->diagnostics, "watch",
+                               "watch[%zu].pattern: \"%.60s\" is no extended regular "
+                               "expression", i, pattern ? pattern : "");
             continue;
         }
         size_t groups = re.re_nsub;
         regfree(&re);
         if (json_is_number(json_object_get(entry, "below")) && groups == 0)
-            spec_fault_of(c->faults, "watch", "watch[%zu]: below needs a number, but the pattern of %.60s "
-                          "has no group, such as loss:([0-9.]+)", i, name ? name : "");
+            spec_diagnostic_of(c->diagnostics, "watch",
+                               "watch[%zu]: below needs a number, but the pattern of %.60s "
+                               "has no group, such as loss:([0-9.]+)", i, name ? name : "");
     }
 }
 
@@ -287,7 +306,8 @@ static void rule_after(struct rule_context *c)
         struct err why = {.code = ERR_NONE};
         const char *name = json_string_value(entry);
         if (name && strcmp(name, "last") != 0 && spec_name_check(name, &why) < 0)
-            spec_fault_of(c->faults, "after", "after: expected ids or names of jobs; %s", why.text);
+            spec_diagnostic_of(c->diagnostics, "after", "after: expected ids or names of jobs; %s",
+                               why.text);
     }
 }
 
@@ -315,11 +335,11 @@ static const struct {
     {"watch", rule_watch},
 };
 
-void spec_rules_check(const json_t *spec, struct spec_faults *faults)
+void spec_rules_check(const json_t *spec, struct spec_diagnostics *diagnostics)
 {
     struct rule_context c = {.spec = spec, .resources = json_object_get(spec, "resources"),
-                             .faults = faults};
+                             .diagnostics = diagnostics};
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-        if (spec_faults_trust(faults, rules[i].reads))
+        if (spec_diagnostics_trust(diagnostics, rules[i].reads))
             rules[i].check(&c);
 }

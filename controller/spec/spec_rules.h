@@ -6,10 +6,10 @@
 #include <jansson.h>
 
 struct err;
-struct spec_faults;
+struct spec_diagnostics;
 
 /* `spec` is canonical but for its paths. A rule that reads a key which `faults` distrusts is left out. */
-void spec_rules_check(const json_t *spec, struct spec_faults *faults);
+void spec_rules_check(const json_t *spec, struct spec_diagnostics *diagnostics);
 
 /* Is it a name that a job may have? On failure a sentence without the key. */
 int spec_name_check(const char *name, struct err *err);

@@ -79,18 +79,19 @@ static void describe_given(char *out, size_t size, const struct yaml_node *node)
 
 /* "PATH: expected WHAT, not GIVEN" and a hint. */
 static json_t *wrong(const struct spec_field *row, const char *path, const struct yaml_node *node,
-                     const char *hint, struct spec_faults *faults)
+                     const char *hint, struct spec_diagnostics *diagnostics)
 {
     char what[256], given[96];
     describe(what, sizeof(what), row);
     describe_given(given, sizeof(given), node);
-    spec_fault_at(faults, node, SPOT_VALUE, "%s: expected %s, not %s%s", path, what, given,
-                  hint ? hint : "");
+    spec_diagnostic_at(diagnostics, node, SPOT_VALUE, "%s: expected %s, not %s%s", path, what,
+                       given,
+                       hint ? hint : "");
     return NULL;
 }
 
 static json_t *check_bool(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_faults *faults)
+                          const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     static const char *const yes[] = {"yes", "Yes", "YES", "on", "On", "ON", "True", "TRUE", "y"};
     static const char *const no[] = {"no", "No", "NO", "off", "Off", "OFF", "False", "FALSE", "n"};
@@ -100,10 +101,10 @@ static json_t *check_bool(const struct spec_field *row, const char *path,
         return json_false();
     for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
         if (strcmp(n->text, yes[i]) == 0)
-            return wrong(row, path, n, "; write true", faults);
+            return wrong(row, path, n, "; write true", diagnostics);
         else if (strcmp(n->text, no[i]) == 0)
-            return wrong(row, path, n, "; write false", faults);
-    return wrong(row, path, n, n->plain ? NULL : "; leave the quotes out", faults);
+            return wrong(row, path, n, "; write false", diagnostics);
+    return wrong(row, path, n, n->plain ? NULL : "; leave the quotes out", diagnostics);
 }
 
 /* The whole text as a number; decimal and exponent only, so no hex, octal, inf or nan. */
@@ -121,16 +122,16 @@ static bool read_number(double *value, const char *text)
 }
 
 static json_t *check_number(const struct spec_field *row, const char *path,
-                            const struct yaml_node *n, struct spec_faults *faults)
+                            const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     double v;
     if (!read_number(&v, n->text))
-        return wrong(row, path, n, NULL, faults);
+        return wrong(row, path, n, NULL, diagnostics);
     if (!n->plain)
-        return wrong(row, path, n, " in quotes; leave the quotes out", faults);
+        return wrong(row, path, n, " in quotes; leave the quotes out", diagnostics);
     bool whole = v == floor(v) && fabs(v) <= 9007199254740992.0;
     if ((row->type == FIELD_INT && !whole) || v < row->min || v > row->max) {
-        wrong(row, path, n, NULL, faults);
+        wrong(row, path, n, NULL, diagnostics);
         return NULL;
     }
     if (row->type == FIELD_INT)
@@ -139,7 +140,7 @@ static json_t *check_number(const struct spec_field *row, const char *path,
 }
 
 static json_t *check_enum(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_faults *faults)
+                          const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     char list[200] = "", near[64], hint[100] = "";
     size_t at = 0;
@@ -153,13 +154,14 @@ static json_t *check_enum(const struct spec_field *row, const char *path,
     spec_nearest_choice(near, sizeof(near), row->choices, n->text);
     if (near[0])
         snprintf(hint, sizeof(hint), "; did you mean %s?", near);
-    spec_fault_at(faults, n, SPOT_VALUE, "%s: expected one of %s%s, not \"%.40s\"%s", path,
-                  row->auto_ok ? "auto, " : "", list, n->text, hint);
+    spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: expected one of %s%s, not \"%.40s\"%s",
+                       path,
+                       row->auto_ok ? "auto, " : "", list, n->text, hint);
     return NULL;
 }
 
 static json_t *check_duration(const struct spec_field *row, const char *path,
-                              const struct yaml_node *n, struct spec_faults *faults)
+                              const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     double low, high;
     struct spec_every every;
@@ -168,7 +170,7 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
              : row->type == FIELD_RANGE  ? spec_range_parse(&low, &high, n->text, &why)
                                          : spec_every_parse(&every, n->text, &why);
     if (rc < 0) {
-        spec_fault_at(faults, n, SPOT_VALUE, "%s: %s", path, why.text);
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: %s", path, why.text);
         return NULL;
     }
     if (row->type == FIELD_EVERY)
@@ -177,47 +179,49 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
     if (row->type == FIELD_DURATION)
         high = low;
     if (low < row->min || high > row->max) {
-        spec_fault_at(faults, n, SPOT_VALUE, "%s: \"%.40s\" is out of range; it may be from %.9g s "
-                      "to %.9g s", path, n->text, row->min, row->max);
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE,
+                           "%s: \"%.40s\" is out of range; it may be from %.9g s "
+                           "to %.9g s", path, n->text, row->min, row->max);
         return NULL;
     }
     return row->type == FIELD_DURATION ? json_real(low) : json_pack("[f,f]", low, high);
 }
 
 static json_t *check_text(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_faults *faults)
+                          const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     if (!n->text[0])
-        return wrong(row, path, n, NULL, faults);
+        return wrong(row, path, n, NULL, diagnostics);
     if (row->type == FIELD_PATH && strlen(n->text) >= 1024) {
-        spec_fault_at(faults, n, SPOT_VALUE, "%s: the path is longer than 1023 bytes", path);
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE, "%s: the path is longer than 1023 bytes",
+                           path);
         return NULL;
     }
     return json_string(n->text);
 }
 
 static json_t *check_scalar(const struct spec_field *row, const char *path,
-                            const struct yaml_node *n, struct spec_faults *faults)
+                            const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     if (row->auto_ok && strcmp(n->text, "auto") == 0)
         return json_string("auto");
     switch (row->type) {
     case FIELD_BOOL:
-        return check_bool(row, path, n, faults);
+        return check_bool(row, path, n, diagnostics);
     case FIELD_INT:
     case FIELD_NUMBER:
-        return check_number(row, path, n, faults);
+        return check_number(row, path, n, diagnostics);
     case FIELD_ENUM:
-        return check_enum(row, path, n, faults);
+        return check_enum(row, path, n, diagnostics);
     case FIELD_DURATION:
     case FIELD_RANGE:
     case FIELD_EVERY:
-        return check_duration(row, path, n, faults);
+        return check_duration(row, path, n, diagnostics);
     case FIELD_STRING:
     case FIELD_PATH:
-        return check_text(row, path, n, faults);
+        return check_text(row, path, n, diagnostics);
     default:
-        return wrong(row, path, n, NULL, faults);
+        return wrong(row, path, n, NULL, diagnostics);
     }
 }
 
@@ -231,14 +235,15 @@ static json_t *keep_if_whole(json_t *value, int bad)
 }
 
 static json_t *check_list(const struct spec_field *row, const char *path,
-                          const struct yaml_node *n, struct spec_faults *faults)
+                          const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     int low = 0, high = 1000;
     if (row->type == FIELD_NUMBERS && sscanf(row->choices, "%d-%d", &low, &high) == 1)
         high = low;
     if (n->count < low || n->count > high) {
-        spec_fault_at(faults, n, SPOT_VALUE, "%s: expected a list of %s entries, not of %d", path,
-                      row->choices ? row->choices : "at most 1000", n->count);
+        spec_diagnostic_at(diagnostics, n, SPOT_VALUE,
+                           "%s: expected a list of %s entries, not of %d", path,
+                           row->choices ? row->choices : "at most 1000", n->count);
         return NULL;
     }
     struct spec_field item = *row;
@@ -250,15 +255,15 @@ static json_t *check_list(const struct spec_field *row, const char *path,
         char where[160];
         snprintf(where, sizeof(where), "%s[%d]", path, i);
         json_t *v = e->kind != YAML_SCALAR || yaml_is_null(e)
-                        ? wrong(&item, where, e, NULL, faults)
-                        : check_scalar(&item, where, e, faults);
+                        ? wrong(&item, where, e, NULL, diagnostics)
+                        : check_scalar(&item, where, e, diagnostics);
         bad += !v || json_array_append_new(list, v) < 0;
     }
     return keep_if_whole(list, bad);
 }
 
 static json_t *check_string_map(const struct spec_field *row, const char *path,
-                                const struct yaml_node *n, struct spec_faults *faults)
+                                const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     struct spec_field item = {.path = row->path, .type = FIELD_STRING};
     json_t *map = json_object();
@@ -268,7 +273,7 @@ static json_t *check_string_map(const struct spec_field *row, const char *path,
         snprintf(where, sizeof(where), "%s.%.60s", path, e->key);
         if (e->kind != YAML_SCALAR || yaml_is_null(e)) {
             wrong(&item, where, e, e->kind == YAML_SCALAR ? "; write \"\" for an empty text" : NULL,
-                  faults);
+                  diagnostics);
             bad++;
             continue;
         }
@@ -278,21 +283,22 @@ static json_t *check_string_map(const struct spec_field *row, const char *path,
 }
 
 json_t *spec_check_value(const struct spec_field *row, const char *path,
-                         const struct yaml_node *n, struct spec_faults *faults)
+                         const struct yaml_node *n, struct spec_diagnostics *diagnostics)
 {
     bool list = row->type == FIELD_NUMBERS || row->type == FIELD_STRINGS;
     if (yaml_is_null(n)) {
         if (row->def && strcmp(row->def, "null") == 0)
             return json_null();
-        return wrong(row, path, n, "; leave the key out for the default", faults);
+        return wrong(row, path, n, "; leave the key out for the default", diagnostics);
     }
     if (list && n->kind == YAML_LIST)
-        return check_list(row, path, n, faults);
+        return check_list(row, path, n, diagnostics);
     if (row->type == FIELD_STRING_MAP && n->kind == YAML_MAP)
-        return check_string_map(row, path, n, faults);
+        return check_string_map(row, path, n, diagnostics);
     if (row->type == FIELD_STRING && n->kind == YAML_LIST)
-        return wrong(row, path, n, "; write \"|\" after the key and a command a line below", faults);
+        return wrong(row, path, n, "; write \"|\" after the key and a command a line below",
+                     diagnostics);
     if (n->kind != YAML_SCALAR)
-        return wrong(row, path, n, NULL, faults);
-    return check_scalar(row, path, n, faults);
+        return wrong(row, path, n, NULL, diagnostics);
+    return check_scalar(row, path, n, diagnostics);
 }

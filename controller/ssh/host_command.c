@@ -49,8 +49,8 @@ static int finish(ssh_channel c, int *status)
     return 0;
 }
 
-int command_run(ssh_session s, const char *command, char *out, size_t out_size, char *wrong,
-                size_t wrong_size, int *status, struct err *err)
+int host_command_run(ssh_session s, const char *command, char *out, size_t out_size, char *wrong,
+                     size_t wrong_size, int *status, struct err *err)
 {
     char bytes[4096];
     int n;
@@ -157,8 +157,8 @@ static enum flow pass(ssh_session s, ssh_channel c, struct opening *o, char *wro
     }
 }
 
-int command_pass(ssh_session s, const char *host, const char *command, const char *ready,
-                 bool *began, char *wrong, size_t wrong_size, int *status, struct err *err)
+int host_command_pass(ssh_session s, const char *host, const char *command, const char *ready,
+                      bool *began, char *wrong, size_t wrong_size, int *status, struct err *err)
 {
     struct opening o = {.ready = ready};
     wrong[0] = '\0';

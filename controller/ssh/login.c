@@ -19,12 +19,12 @@ enum { SILENT_MS = 10000 }; /* a connection on which nothing is acknowledged for
 
 /* ---- the deadline ---- */
 
-static char deadline_text[400];
+static char deadline_timer_text[400];
 
 static void deadline_came(int signo)
 {
     (void)signo;
-    if (write(STDERR_FILENO, deadline_text, strlen(deadline_text)) < 0)
+    if (write(STDERR_FILENO, deadline_timer_text, strlen(deadline_timer_text)) < 0)
         _exit(4);
     _exit(4);
 }
@@ -32,7 +32,8 @@ static void deadline_came(int signo)
 void login_deadline(const char *host, unsigned seconds)
 {
     if (seconds) {
-        snprintf(deadline_text, sizeof(deadline_text), "jobctl-ssh: %.200s did not answer within "
+        snprintf(deadline_timer_text, sizeof(deadline_timer_text),
+                 "jobctl-ssh: %.200s did not answer within "
                  "%u s\n", host, seconds);
         signal(SIGALRM, deadline_came);
     }

@@ -73,8 +73,8 @@ static int converse(ssh_session s, const struct programs *p, const char *host, c
     for (int i = 0; i < 2; i++) {
         bool began = false;
         int status = -1;
-        if (command_pass(s, host, command, ready, &began, wrong, sizeof(wrong), &status,
-                         err) < 0)
+        if (host_command_pass(s, host, command, ready, &began, wrong, sizeof(wrong), &status,
+                              err) < 0)
             return -1;
         if (began || status != NOT_THERE || i == 1)
             return began && status == 0 ? 0 : no_answer(host, status, wrong, err);
@@ -103,7 +103,8 @@ static int ask(ssh_session s, const struct programs *p, const char *host, struct
     for (int i = 0; i < 2; i++) {
         int status = -1;
         login_deadline(host, LOGIN_STEP_S);
-        if (command_run(s, command, answer, sizeof(answer), wrong, sizeof(wrong), &status, err) < 0)
+        if (host_command_run(s, command, answer, sizeof(answer), wrong, sizeof(wrong), &status,
+                             err) < 0)
             return err_prefix(err, "%s: ", host);
         const char *facts = strchr(answer, '{');
         if (status == 0 && facts) {

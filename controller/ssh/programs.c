@@ -191,7 +191,7 @@ static int read_back(const struct programs *p, ssh_session s, const char *host, 
         strcat(expected, "\n");
     }
     snprintf(command + at, sizeof(command) - at, "'");
-    if (command_run(s, command, said, sizeof(said), wrong, sizeof(wrong), &status, err) < 0)
+    if (host_command_run(s, command, said, sizeof(said), wrong, sizeof(wrong), &status, err) < 0)
         return err_prefix(err, "%s: ", host);
     *same = status == 0 && strstr(said, expected);
     if (strstr(wrong, "GLIBC_"))

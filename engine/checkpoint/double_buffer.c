@@ -22,7 +22,7 @@ struct piece {
     size_t first, chunks;
 };
 
-struct turns {
+struct double_buffer {
     struct step     *step;
     struct snapshot *file;
     struct state     state;
@@ -43,7 +43,7 @@ static size_t count_cuts(size_t from, size_t to, bool whole)
     return to <= from ? 0 : whole ? 1 : (to - from + OPTIM_PIECE - 1) / OPTIM_PIECE;
 }
 
-static void cut(struct turns *t, int tensor, size_t from, size_t to, bool whole)
+static void cut(struct double_buffer *t, int tensor, size_t from, size_t to, bool whole)
 {
     const size_t most = whole ? to - from : OPTIM_PIECE;
     for (; from < to; from += most)
@@ -52,7 +52,7 @@ static void cut(struct turns *t, int tensor, size_t from, size_t to, bool whole)
 }
 
 /* A tensor's pieces end where what is saved of it begins and ends. */
-static int list_pieces(struct turns *t, struct err *err)
+static int list_pieces(struct double_buffer *t, struct err *err)
 {
     const struct optim *o = step_optim(t->step);
     const bool whole = !optim_is_elementwise(o);
@@ -80,7 +80,7 @@ static int list_pieces(struct turns *t, struct err *err)
 }
 
 /* The piece that makes a chunk, or NULL: no update changes it. */
-static struct piece *maker(const struct turns *t, size_t chunk)
+static struct piece *maker(const struct double_buffer *t, size_t chunk)
 {
     const struct snapshot_chunk c = snapshot_chunk(t->file, chunk);
     const int tensor = t->state.part[c.part].tensor;
@@ -98,7 +98,7 @@ static struct piece *maker(const struct turns *t, size_t chunk)
     return &t->piece[lo];
 }
 
-static int list_chunks(struct turns *t, struct err *err)
+static int list_chunks(struct double_buffer *t, struct err *err)
 {
     const size_t chunks = snapshot_chunks(t->file);
     size_t used = 0;
@@ -123,10 +123,10 @@ static int list_chunks(struct turns *t, struct err *err)
 
 /* --- making it ---------------------------------------------------------------------------- */
 
-static int move_in(struct turns *t, int fd, const struct snapshot_run *run, struct err *err)
+static int move_in(struct double_buffer *t, int fd, const struct snapshot_run *run, struct err *err)
 {
     if (step_state(t->step, &t->state, err) < 0 ||
-        snapshot_house(&t->file, fd, run, &t->state, step_image(t->step), err) < 0)
+        snapshot_images(&t->file, fd, run, &t->state, step_image(t->step), err) < 0)
         return -1;
     step_place(t->step, snapshot_image(t->file, t->now));
     state_free(&t->state);
@@ -136,24 +136,25 @@ static int move_in(struct turns *t, int fd, const struct snapshot_run *run, stru
     return list_pieces(t, err) < 0 ? -1 : list_chunks(t, err);
 }
 
-int turns_create(struct turns **out, int fd, const struct snapshot_run *run, struct step *s,
-                 struct err *err)
+int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
+                         struct step *s,
+                         struct err *err)
 {
-    struct turns *t = calloc(1, sizeof(*t));
+    struct double_buffer *t = calloc(1, sizeof(*t));
     if (!t)
         return err_set(err, ERR_MEMORY, "no memory for a snapshot");
     t->step = s;
     t->held = t->own_fd = NONE;
     t->used[t->now] = true;
     if ((fd < 0 && (fd = t->own_fd = snapshot_make(err)) < 0) || move_in(t, fd, run, err) < 0) {
-        turns_destroy(t);
+        double_buffer_destroy(t);
         return -1;
     }
     *out = t;
     return 0;
 }
 
-void turns_destroy(struct turns *t)
+void double_buffer_destroy(struct double_buffer *t)
 {
     if (!t)
         return;
@@ -167,12 +168,12 @@ void turns_destroy(struct turns *t)
     free(t);
 }
 
-void turns_keep(struct turns *t, bool keep)
+void double_buffer_keep(struct double_buffer *t, bool keep)
 {
     t->keep = keep;
 }
 
-int64_t turns_image_bytes(const struct turns *t)
+int64_t double_buffer_image_bytes(const struct double_buffer *t)
 {
     return (int64_t)(state_saves(&t->state) * sizeof(float));
 }
@@ -180,7 +181,7 @@ int64_t turns_image_bytes(const struct turns *t)
 /* --- turns --------------------------------------------------------------------------------- */
 
 /* Rather one that has memory. */
-static int next_image(const struct turns *t)
+static int next_image(const struct double_buffer *t)
 {
     int next = NONE;
     if (!t->keep && t->now != t->held)
@@ -192,7 +193,7 @@ static int next_image(const struct turns *t)
 }
 
 /* An image that has just got its memory. */
-static void furnish(struct turns *t, int image)
+static void furnish(struct double_buffer *t, int image)
 {
     t->used[image] = true;
     step_carry(t->step, snapshot_image(t->file, image));
@@ -202,9 +203,9 @@ static void furnish(struct turns *t, int image)
 }
 
 struct moving {
-    const struct turns *turns;
-    struct optim_move   move;
-    int                 image;
+    const struct double_buffer *turns;
+    struct optim_move           move;
+    int                         image;
 };
 
 /* The chunks of a piece, in the order in which they are shown. */
@@ -222,7 +223,7 @@ static void look(void *arg, int which, const float *numbers)
 static void move_pieces(const void *arg, size_t from, size_t to)
 {
     const struct moving *m = arg;
-    const struct turns *t = m->turns;
+    const struct double_buffer *t = m->turns;
     for (size_t i = from; i < to; i++) {
         const struct piece *p = &t->piece[i];
         struct looking l = {m, t->chunk + p->first};
@@ -242,21 +243,21 @@ static void look_at_chunks(const void *arg, size_t from, size_t to)
 /* A whole tensor is worth all threads, a piece is worth one. */
 static void move_all(const struct moving *m)
 {
-    const struct turns *t = m->turns;
+    const struct double_buffer *t = m->turns;
     if (optim_is_elementwise(step_optim(t->step))) {
-        team_range(t->pieces, 1, OPTIM_PIECE, move_pieces, m);
+        thread_pool_range(t->pieces, 1, OPTIM_PIECE, move_pieces, m);
         return;
     }
     for (size_t i = 0; i < t->pieces; i++) {
         const struct piece *p = &t->piece[i];
         optim_move(step_optim(t->step), &m->move, p->tensor, p->from, p->to, NULL);
         if (t->keep)
-            team_range(p->chunks, 1, OPTIM_PIECE, look_at_chunks,
-                       &(struct looking){m, t->chunk + p->first});
+            thread_pool_range(p->chunks, 1, OPTIM_PIECE, look_at_chunks,
+                              &(struct looking){m, t->chunk + p->first});
     }
 }
 
-int turns_update(struct turns *t, double lr, double grad_norm, struct err *err)
+int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, struct err *err)
 {
     struct moving m = {.turns = t, .image = next_image(t)};
     t->fresh = false;
@@ -275,19 +276,19 @@ int turns_update(struct turns *t, double lr, double grad_norm, struct err *err)
     return 0;
 }
 
-void turns_seal(struct turns *t, int64_t step, const void *notes, size_t size)
+void double_buffer_seal(struct double_buffer *t, int64_t step, const void *notes, size_t size)
 {
     if (t->keep && t->fresh)
         snapshot_close(t->file, t->now, step, notes, size);
 }
 
-void turns_hold(struct turns *t)
+void double_buffer_hold(struct double_buffer *t)
 {
     t->held = t->now;
 }
 
 /* Where two (or without snapshots one) others have memory, this one's goes back. */
-void turns_release(struct turns *t)
+void double_buffer_release(struct double_buffer *t)
 {
     const int was = t->held;
     int used = 0;

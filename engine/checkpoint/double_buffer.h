@@ -20,26 +20,27 @@
 struct err;
 struct snapshot_run;
 struct step;
-struct turns;
+struct double_buffer;
 
 /* Moves the state of `s`, of which nothing is kept, into `fd` (not owned), or into a file of its own
  * where that is -1. `s` outlives it, and is of no use afterwards. */
-int turns_create(struct turns **out, int fd, const struct snapshot_run *run, struct step *s,
-                 struct err *err);
-void turns_destroy(struct turns *t);
+int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
+                         struct step *s,
+                         struct err *err);
+void double_buffer_destroy(struct double_buffer *t);
 
 /* Whether each update goes to another image than the last, to be sealed; at first it does not. */
-void turns_keep(struct turns *t, bool keep);
+void double_buffer_keep(struct double_buffer *t, bool keep);
 
 /* step_update(), and the image that it has made is step `step`. Unless they are kept, sealing does nothing. */
-int turns_update(struct turns *t, double lr, double grad_norm, struct err *err);
-void turns_seal(struct turns *t, int64_t step, const void *notes, size_t size);
+int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, struct err *err);
+void double_buffer_seal(struct double_buffer *t, int64_t step, const void *notes, size_t size);
 
 /* The image of now is not written to until it is let go. One at a time. */
-void turns_hold(struct turns *t);
-void turns_release(struct turns *t);
+void double_buffer_hold(struct double_buffer *t);
+void double_buffer_release(struct double_buffer *t);
 
 /* Bytes that an image more takes. */
-int64_t turns_image_bytes(const struct turns *t);
+int64_t double_buffer_image_bytes(const struct double_buffer *t);
 
 #endif

@@ -69,8 +69,8 @@ enum { SNAPSHOT_IMAGES = 3 };
 /* Makes `fd` (kept, not owned) as large as three images of `floats` numbers; memory is taken only of what
  * is written to. When what `s` tells of is at home in image 0, snapshot_settle() makes the file
  * readable. What is not saved is there once: where a page holds nothing else, all images show the same one. */
-int snapshot_house(struct snapshot **out, int fd, const struct snapshot_run *run,
-                   const struct state *s, size_t floats, struct err *err);
+int snapshot_images(struct snapshot **out, int fd, const struct snapshot_run *run,
+                    const struct state *s, size_t floats, struct err *err);
 void snapshot_settle(struct snapshot *p, const struct state *s);
 float *snapshot_image(const struct snapshot *p, int image);
 

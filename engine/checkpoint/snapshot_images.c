@@ -10,8 +10,8 @@
 
 #include "engine/checkpoint/snapshot_internal.h"
 
-int snapshot_house(struct snapshot **out, int fd, const struct snapshot_run *run,
-                   const struct state *s, size_t floats, struct err *err)
+int snapshot_images(struct snapshot **out, int fd, const struct snapshot_run *run,
+                    const struct state *s, size_t floats, struct err *err)
 {
     return snapshot_make_file(out, fd, run, s, floats, err);
 }

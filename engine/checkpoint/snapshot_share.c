@@ -84,7 +84,7 @@ static bool alloc(struct share *s)
 }
 
 /* From the files of this node; *apart: does any rank, of any part, lack something then? */
-static int take_here(struct share *s, bool *apart, struct err *err)
+static int take_local(struct share *s, bool *apart, struct err *err)
 {
     const size_t len = (size_t)s->into->len;
     snapshot_set_load(s->set, s->step, s->into, s->lacks);
@@ -192,7 +192,7 @@ int snapshot_share_load(struct dist *d, const struct snapshot_set *set, int64_t 
         err_set(err, ERR_MEMORY, "no memory to put a snapshot together");
         goto out;
     }
-    rc = take_here(&s, &apart, err);
+    rc = take_local(&s, &apart, err);
     if (rc == 0 && apart)
         rc = tell_spans(&s, err);
     for (int r = 0; rc == 0 && apart && r < s.world; r++)

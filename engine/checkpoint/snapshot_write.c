@@ -207,7 +207,7 @@ static void look_at_chunks(const void *arg, size_t from, size_t to)
 void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size)
 {
     const struct looking l = {p, copy_of(step)};
-    team_range(p->pieces, 1, SNAPSHOT_CHUNK, look_at_chunks, &l);
+    thread_pool_range(p->pieces, 1, SNAPSHOT_CHUNK, look_at_chunks, &l);
     snapshot_close(p, copy_of(step), step, notes, size);
 }
 

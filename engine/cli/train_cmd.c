@@ -11,30 +11,30 @@
 #include "engine/contract/exit_code.h"
 #include "engine/contract/scratch.h"
 
-static const struct command_option *find(const struct command_option *options, const char *arg,
-                                         size_t n)
+static const struct train_cmd_option *find(const struct train_cmd_option *options, const char *arg,
+                                           size_t n)
 {
-    for (const struct command_option *o = options; o->name; o++)
+    for (const struct train_cmd_option *o = options; o->name; o++)
         if (strlen(o->name) == n && memcmp(o->name, arg, n) == 0)
             return o;
     return NULL;
 }
 
 static int wrong(const char *name, const char *what, const char *arg,
-                 const struct command_option *options)
+                 const struct train_cmd_option *options)
 {
     fprintf(stderr, "jobctl-train %s: %s '%s'; it takes", name, what, arg);
-    for (const struct command_option *o = options; o->name; o++)
+    for (const struct train_cmd_option *o = options; o->name; o++)
         fprintf(stderr, " %s%s", o->name, o->value ? " VALUE" : "");
     fprintf(stderr, "\n");
     return EXIT_CONFIG;
 }
 
-int command_parse(int argc, char **argv, const struct command_option *options)
+int train_cmd_parse(int argc, char **argv, const struct train_cmd_option *options)
 {
     for (int i = 1; i < argc; i++) {
         size_t n = strcspn(argv[i], "=");
-        const struct command_option *o = find(options, argv[i], n);
+        const struct train_cmd_option *o = find(options, argv[i], n);
         if (!o || (o->flag && argv[i][n] == '='))
             return wrong(argv[0], "unknown argument", argv[i], options);
         if (o->flag)
@@ -46,13 +46,13 @@ int command_parse(int argc, char **argv, const struct command_option *options)
         else
             return wrong(argv[0], "a value is missing after", argv[i], options);
     }
-    for (const struct command_option *o = options; o->name; o++)
+    for (const struct train_cmd_option *o = options; o->name; o++)
         if (o->required && !*o->value)
             return wrong(argv[0], "missing", o->name, options);
     return 0;
 }
 
-json_t *command_load_spec(const char *file, struct err *err)
+json_t *train_cmd_load_spec(const char *file, struct err *err)
 {
     json_error_t why;
     json_t *job = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
@@ -66,8 +66,8 @@ json_t *command_load_spec(const char *file, struct err *err)
     return spec;
 }
 
-int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
-                       struct err *err)
+int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
+                         struct err *err)
 {
     char dir[SCRATCH_PATH];
     const char *tmp = getenv("TMPDIR");
@@ -80,7 +80,7 @@ int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err),
     return rc;
 }
 
-int command_fail(const char *name, const struct err *err)
+int train_cmd_fail(const char *name, const struct err *err)
 {
     fprintf(stderr, "jobctl-train %s: %s\n", name, err->text);
     return exit_code_of(err);

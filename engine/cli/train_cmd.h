@@ -11,20 +11,20 @@
 
 struct err;
 
-int command_train(int argc, char **argv);
-int command_sample(int argc, char **argv);
-int command_plan(int argc, char **argv);
-int command_pack(int argc, char **argv);
-int command_verify(int argc, char **argv);
-int command_verify_data(int argc, char **argv);
-int command_verify_resume(int argc, char **argv);
-int command_bench(int argc, char **argv);
-int command_curve(int argc, char **argv);
-int command_peers(int argc, char **argv);
-int command_sum(int argc, char **argv);
+int train_cmd_train(int argc, char **argv);
+int train_cmd_sample(int argc, char **argv);
+int train_cmd_plan(int argc, char **argv);
+int train_cmd_pack(int argc, char **argv);
+int train_cmd_verify(int argc, char **argv);
+int train_cmd_verify_data(int argc, char **argv);
+int train_cmd_verify_resume(int argc, char **argv);
+int train_cmd_bench(int argc, char **argv);
+int train_cmd_curve(int argc, char **argv);
+int train_cmd_peers(int argc, char **argv);
+int train_cmd_sum(int argc, char **argv);
 
 /* An option with a value, "--name VALUE" or "--name=VALUE"; `value` NULL: a flag. */
-struct command_option {
+struct train_cmd_option {
     const char  *name;  /* "--spec" */
     const char **value;
     bool        *flag;
@@ -33,17 +33,17 @@ struct command_option {
 
 /* Fills the options; ends with a row whose name is NULL. Anything else on the command line is an
  * error on stderr; returns 0, or EXIT_CONFIG. */
-int command_parse(int argc, char **argv, const struct command_option *options);
+int train_cmd_parse(int argc, char **argv, const struct train_cmd_option *options);
 
 /* The job spec in a JSON file, or the one in an answer of `jobctl submit --dry-run --json`; a new
  * reference, or NULL. */
-json_t *command_load_spec(const char *file, struct err *err);
+json_t *train_cmd_load_spec(const char *file, struct err *err);
 
 /* Lets `work` put files into a directory that is removed afterwards; returns what it returns. */
-int command_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
-                       struct err *err);
+int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
+                         struct err *err);
 
 /* Prints "jobctl-train NAME: sentence" and returns the exit code for it. */
-int command_fail(const char *name, const struct err *err);
+int train_cmd_fail(const char *name, const struct err *err);
 
 #endif

@@ -101,7 +101,7 @@ static int fit_job(void *arg, const char *cache, struct err *err)
     s->model.caption_len = shape.words;
     const struct fit_ask ask = {
         .spec = s, .height = shape.height, .width = shape.width, .text = shape.words, .ranks = 1,
-        .device = !backend_ops()->host, .bf16 = backend_is_bf16(), .room = memory_room(),
+        .device = !backend_ops()->host, .bf16 = backend_is_bf16(), .room = device_memory(),
     };
     if (model_config_check(&s->model, err) < 0 || fit_choose(&fit, &ask, err) < 0)
         return -1;
@@ -122,8 +122,8 @@ static int fit_job(void *arg, const char *cache, struct err *err)
 static int read_job(struct bench_spec *bench, const char *path, struct err *err)
 {
     struct job_bench j = {.bench = bench};
-    json_t *job = command_load_spec(path, err);
-    int r = job && train_spec_parse(&j.spec, job, err) == 0 ? command_in_scratch(fit_job, &j, err)
+    json_t *job = train_cmd_load_spec(path, err);
+    int r = job && train_spec_parse(&j.spec, job, err) == 0 ? train_cmd_in_scratch(fit_job, &j, err)
                                                             : -1;
     json_decref(job);
     return r;
@@ -192,24 +192,24 @@ static int parse_amount(double *out, const char *option, const char *text, struc
 /* Of a job that need not run: --params and --step-ms say what running it would. */
 static int model_only(int nodes, int gpus, const char *params, const char *step_ms, struct err *err)
 {
-    struct cluster_job job;
+    struct cluster_model_job job;
     if (!params || !step_ms)
         return err_set(err, ERR_USAGE, "expected --params and --step-ms together");
     if (parse_amount(&job.params, "--params", params, err) < 0 ||
         parse_amount(&job.step_s, "--step-ms", step_ms, err) < 0)
         return -1;
     job.step_s /= 1000;
-    cluster_print(&job, nodes, gpus);
+    cluster_model_print(&job, nodes, gpus);
     return 0;
 }
 
-int command_bench(int argc, char **argv)
+int train_cmd_bench(int argc, char **argv)
 {
     const char *config = NULL, *job = NULL, *name = NULL, *steps = NULL, *backend = NULL;
     const char *precision = NULL, *cluster = NULL, *params = NULL, *step_ms = NULL;
     int nodes = 0, gpus = 0;
     bool json = false, snapshots = false;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {"--config", &config, NULL, false}, {"--case", &name, NULL, false},
         {"--spec", &job, NULL, false},
         {"--steps", &steps, NULL, false},  {"--json", NULL, &json, false},
@@ -222,17 +222,17 @@ int command_bench(int argc, char **argv)
     struct bench_spec spec = {.steps = STEPS, .warmup = WARMUP, .micros = 1};
     struct bench_result r;
     struct err err = {0};
-    const int usage = command_parse(argc, argv, options);
+    const int usage = train_cmd_parse(argc, argv, options);
     if (usage)
         return usage;
     if (cluster && parse_cluster(&nodes, &gpus, cluster, &err) < 0)
-        return command_fail("bench", &err);
+        return train_cmd_fail("bench", &err);
     if (cluster && (params || step_ms))
-        return model_only(nodes, gpus, params, step_ms, &err) < 0 ? command_fail("bench", &err)
+        return model_only(nodes, gpus, params, step_ms, &err) < 0 ? train_cmd_fail("bench", &err)
                                                                   : EXIT_DONE;
     if (!config == !job) {
         err_set(&err, ERR_USAGE, "expected one of --config FILE and --spec FILE");
-        return command_fail("bench", &err);
+        return train_cmd_fail("bench", &err);
     }
     if (steps) {
         char *end;
@@ -240,21 +240,22 @@ int command_bench(int argc, char **argv)
         if (*end || n < 1 || n > STEPS_MAX) {
             err_set(&err, ERR_USAGE, "--steps is \"%.20s\"; it must be from 1 to %d", steps,
                     STEPS_MAX);
-            return command_fail("bench", &err);
+            return train_cmd_fail("bench", &err);
         }
         spec.steps = (int)n;
     }
     if (backend_open(backend ? backend : "cpu", precision, &err) < 0 ||
         (job ? read_job(&spec, job, &err) : read_spec(&spec, config, name, &err)) < 0)
-        return command_fail("bench", &err);
+        return train_cmd_fail("bench", &err);
     spec.snapshots = snapshots;
     if (bench_run(&r, &spec, &err) < 0)
-        return command_fail("bench", &err);
+        return train_cmd_fail("bench", &err);
     if (json)
         print_json(&r);
     else
         print_table(&r);
     if (cluster && !json)
-        cluster_print(&(struct cluster_job){(double)r.params, r.ms_median / 1000}, nodes, gpus);
+        cluster_model_print(&(struct cluster_model_job){(double)r.params, r.ms_median / 1000},
+                            nodes, gpus);
     return EXIT_DONE;
 }

@@ -35,26 +35,26 @@ static int terminal_width(void)
     return 80;
 }
 
-int command_curve(int argc, char **argv)
+int train_cmd_curve(int argc, char **argv)
 {
     const char *metrics = NULL, *png = NULL;
     bool quiet = false;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--metrics", .value = &metrics, .required = true},
         {.name = "--png", .value = &png},
         {.name = "--quiet", .flag = &quiet},
         {.name = NULL},
     };
-    struct metrics_point *points = NULL;
+    struct loss_log_point *points = NULL;
     struct err err = {0};
     int n = 0;
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    if (metrics_read(&points, &n, metrics, &err) == 0 && !quiet)
+    if (loss_log_read(&points, &n, metrics, &err) == 0 && !quiet)
         curve_print(stdout, points, n, terminal_width(), 14, locale_is_utf8());
     if (err.code == ERR_NONE && png)
         curve_png(points, n, png, &err);
     free(points);
-    return err.code ? command_fail("curve", &err) : EXIT_DONE;
+    return err.code ? train_cmd_fail("curve", &err) : EXIT_DONE;
 }

@@ -9,10 +9,10 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 
-int command_pack(int argc, char **argv)
+int train_cmd_pack(int argc, char **argv)
 {
     const char *file = NULL, *cache = "cache";
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--cache", .value = &cache},
         {.name = NULL},
@@ -20,10 +20,10 @@ int command_pack(int argc, char **argv)
     struct err err = {0};
     struct train_spec spec;
     struct dataset *data = NULL;
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    json_t *job = command_load_spec(file, &err);
+    json_t *job = train_cmd_load_spec(file, &err);
     if (job && train_spec_parse(&spec, job, &err) == 0 &&
         dataset_open(&data, &spec, cache, NULL, NULL, &err) == 0) {
         struct dataset_shape s = dataset_shape(data);
@@ -34,5 +34,5 @@ int command_pack(int argc, char **argv)
     }
     dataset_close(data);
     json_decref(job);
-    return err.code ? command_fail("pack", &err) : EXIT_DONE;
+    return err.code ? train_cmd_fail("pack", &err) : EXIT_DONE;
 }

@@ -13,22 +13,22 @@
 #include "engine/model/backend.h"
 #include "kernels/cuda.h"
 
-int command_peers(int argc, char **argv)
+int train_cmd_peers(int argc, char **argv)
 {
     const char *gpus = NULL;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--gpus", .value = &gpus, .required = true},
         {.name = NULL},
     };
     struct kern_peer p = {.a = 0, .b = 1};
     struct err err = {0};
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
     setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
     if (backend_try_peers(&p, &err) < 0)
-        return command_fail("peers", &err);
+        return train_cmd_fail("peers", &err);
     printf("{\"schema\":1,\"direct\":%s,\"words\":%lld,\"wrong\":%lld,\"gb_per_s\":%.3g}\n",
            p.direct ? "true" : "false", (long long)p.words, (long long)p.wrong,
            p.bytes_per_s / 1e9);

@@ -78,7 +78,7 @@ static int find_card(struct plan *p, struct err *err)
         return -1;
     struct card *c = &p->card[p->cards++];
     *c = (struct card){.device = !backend_ops()->host, .bf16 = backend_is_bf16(),
-                       .room = memory_room().free};
+                       .room = device_memory().free};
     snprintf(c->name, sizeof(c->name), "%s", backend_device());
     return 0;
 }
@@ -257,12 +257,12 @@ static void print_words(const struct plan *p)
     print_snapshots(p);
 }
 
-int command_plan(int argc, char **argv)
+int train_cmd_plan(int argc, char **argv)
 {
     static struct plan plan;
     const char *file = NULL, *cache = NULL;
     bool as_json = false;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--cache", .value = &cache},
         {.name = "--gpu-memory", .value = &plan.gpu_memory},
@@ -270,14 +270,14 @@ int command_plan(int argc, char **argv)
         {.name = NULL},
     };
     struct err err = {0};
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    json_t *job = command_load_spec(file, &err);
+    json_t *job = train_cmd_load_spec(file, &err);
     plan.job = job;
     if (job && train_spec_parse(&plan.spec, job, &err) == 0 &&
         (cache ? plan_make(&plan, cache, &err)
-               : command_in_scratch(plan_make, &plan, &err)) == 0) {
+               : train_cmd_in_scratch(plan_make, &plan, &err)) == 0) {
         if (as_json)
             print_json(&plan);
         else
@@ -285,5 +285,5 @@ int command_plan(int argc, char **argv)
     }
     batch_report_free(&plan.batches);
     json_decref(job);
-    return err.code ? command_fail("plan", &err) : EXIT_DONE;
+    return err.code ? train_cmd_fail("plan", &err) : EXIT_DONE;
 }

@@ -27,15 +27,15 @@ struct request {
 
 /* What one call holds. */
 struct drawing {
-    char                 path[CHECKPOINT_PATH]; /* of the checkpoint */
-    json_t              *notes;
-    struct train_spec    spec;
-    struct dataset      *data;
-    struct dataset_shape shape;
-    struct sampler      *sampler;
-    struct subjects      subjects;
-    char                *texts;                 /* own captions, cut at ';' */
-    float               *latents;
+    char                  path[CHECKPOINT_PATH]; /* of the checkpoint */
+    json_t               *notes;
+    struct train_spec     spec;
+    struct dataset       *data;
+    struct dataset_shape  shape;
+    struct sampler       *sampler;
+    struct sample_prompts prompts;
+    char                 *texts;                 /* own captions, cut at ';' */
+    float                *latents;
 };
 
 static int find_checkpoint(struct drawing *d, const struct request *r, struct err *err)
@@ -128,18 +128,18 @@ static int cut_captions(struct drawing *d, const char *text, struct err *err)
     }
     if (n == 0)
         return err_set(err, ERR_USAGE, "--captions: expected \"one;another\"");
-    return subjects_of_captions(&d->subjects, d->data, caption, n, err);
+    return sample_prompts_of_captions(&d->prompts, d->data, caption, n, err);
 }
 
 static int gather(struct drawing *d, const struct request *r, struct err *err)
 {
     int most = d->spec.sample_count < CAPTIONS_MAX ? d->spec.sample_count : CAPTIONS_MAX;
     if ((r->captions ? cut_captions(d, r->captions, err)
-                     : subjects_of_data(&d->subjects, d->data, most, err)) < 0)
+                     : sample_prompts_of_data(&d->prompts, d->data, most, err)) < 0)
         return -1;
-    d->latents = calloc(d->subjects.floats, sizeof(float));
+    d->latents = calloc(d->prompts.floats, sizeof(float));
     if (!d->latents)
-        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->subjects.n);
+        return err_set(err, ERR_MEMORY, "out of memory for %d pictures", d->prompts.n);
     return 0;
 }
 
@@ -148,7 +148,7 @@ static int draw(struct drawing *d, struct err *err)
     struct checkpoint_state state;
     struct sampler_config cfg = {
         .model = d->spec.model,
-        .limits = subjects_limits(&d->subjects, d->data),
+        .limits = sample_prompts_limits(&d->prompts, d->data),
         .flow_shift = d->spec.flow_shift,
         .steps = d->spec.sample_steps,
         .cfg = d->spec.sample_cfg,
@@ -163,24 +163,24 @@ static int draw(struct drawing *d, struct err *err)
                         d->spec.optim.ema > 0, err) < 0 ||
         model_push(m, err) < 0)
         return -1;
-    return subjects_draw(&d->subjects, d->sampler, d->latents, NULL, NULL, err);
+    return sample_prompts_draw(&d->prompts, d->sampler, d->latents, NULL, NULL, err);
 }
 
 static int write_grid(struct drawing *d, const char *path, struct err *err)
 {
-    const struct gallery_pictures all = {d->subjects.original, NULL, d->latents};
-    int rc = gallery_write(d->data, &d->subjects, &all, path, err);
+    const struct sample_grid_pictures all = {d->prompts.original, NULL, d->latents};
+    int rc = sample_grid_write(d->data, &d->prompts, &all, path, err);
     if (rc == 0)
-        fprintf(stderr, "%s: %d pictures from %s\n", path, d->subjects.n, d->path);
+        fprintf(stderr, "%s: %d pictures from %s\n", path, d->prompts.n, d->path);
     return rc;
 }
 
 static int print_score(struct drawing *d, struct err *err)
 {
-    struct gallery_score s;
-    if (!d->subjects.original)
+    struct sample_grid_score s;
+    if (!d->prompts.original)
         return err_set(err, ERR_USAGE, "--score needs the captions of the data, not --captions");
-    if (gallery_score(&s, d->data, &d->subjects, d->latents, err) < 0)
+    if (sample_grid_score(&s, d->data, &d->prompts, d->latents, err) < 0)
         return -1;
     printf("{\"samples\":%d,\"nearest_own\":%d,\"accuracy\":%.4f,\"psnr_db\":%.3f}\n", s.samples,
            s.nearest_own, (double)s.nearest_own / s.samples, s.psnr);
@@ -193,15 +193,15 @@ static void drawing_free(struct drawing *d)
     sampler_destroy(d->sampler);
     dataset_close(d->data);
     free(d->texts);
-    subjects_free(&d->subjects);
+    sample_prompts_free(&d->prompts);
     free(d->latents);
     free(d);
 }
 
-int command_sample(int argc, char **argv)
+int train_cmd_sample(int argc, char **argv)
 {
     struct request r = {0};
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--checkpoint", .value = &r.checkpoint},
         {.name = "--dir", .value = &r.dir},
         {.name = "--out", .value = &r.out},
@@ -216,7 +216,7 @@ int command_sample(int argc, char **argv)
         {.name = NULL},
     };
     struct err err = {0};
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     struct drawing *d = calloc(1, sizeof(*d));
@@ -231,5 +231,5 @@ int command_sample(int argc, char **argv)
              draw(d, &err) == 0 && (!r.out || write_grid(d, r.out, &err) == 0) && r.score)
         print_score(d, &err);
     drawing_free(d);
-    return err.code ? command_fail("sample", &err) : EXIT_DONE;
+    return err.code ? train_cmd_fail("sample", &err) : EXIT_DONE;
 }

@@ -90,10 +90,12 @@ static int add_up(struct page *page, int rank, struct err *err)
 {
     const size_t most = sizes[sizeof(sizes) / sizeof(sizes[0]) - 1];
     const int first[] = {0, SIDES};
-    const struct dist_meet meet = {.nodes = 1, .first = first, .put = put, .get = get, .arg = page};
+    const struct dist_bootstrap bootstrap = {.nodes = 1, .first = first, .put = put, .get = get,
+                                             .arg = page};
     const struct dist_device device = {backend_ops(), backend_streams(), false};
     const struct dist_config config = {.rank = rank, .world = SIDES, .name = "sum",
-                                       .init_ms = START_MS, .wait_ms = START_MS, .meet = &meet,
+                                       .init_ms =
+                                           START_MS, .wait_ms = START_MS, .bootstrap = &bootstrap,
                                        .device = &device};
     struct dist *d = NULL;
     void *there = NULL;
@@ -183,7 +185,7 @@ static int tell(struct page *page, int ended, int64_t deadline_ms)
     if (ended < 0 || (ended && bad && bad->code == ERR_NO_DEVICE)) {
         err_set(&err, ERR_NO_DEVICE, "the GPUs cannot be tried: %s",
                 bad ? bad->why : "CUDA does not start on them within a minute");
-        return command_fail("sum", &err);
+        return train_cmd_fail("sum", &err);
     }
     if (!ended)
         snprintf(late, sizeof(late), "no sum within %.3g s", (double)deadline_ms / 1000);
@@ -197,15 +199,15 @@ static int tell(struct page *page, int ended, int64_t deadline_ms)
     return EXIT_DONE;
 }
 
-int command_sum(int argc, char **argv)
+int train_cmd_sum(int argc, char **argv)
 {
     const char *gpus = NULL, *ms = NULL;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--gpus", .value = &gpus, .required = true},
         {.name = "--deadline-ms", .value = &ms},
         {.name = NULL},
     };
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     const int64_t deadline_ms = ms && atoll(ms) > 0 ? atoll(ms) : DEADLINE_MS;
@@ -213,7 +215,8 @@ int command_sum(int argc, char **argv)
                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pids[SIDES] = {-1, -1};
     if (page == MAP_FAILED)
-        return command_fail("sum", &(struct err){.code = ERR_MEMORY, .text = "no memory to meet in"});
+        return train_cmd_fail("sum",
+                              &(struct err){.code = ERR_MEMORY, .text = "no memory to meet in"});
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
     setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
     for (int i = 0; i < SIDES; i++)

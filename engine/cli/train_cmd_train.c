@@ -10,10 +10,10 @@
 #include "engine/contract/progress.h"
 #include "engine/train/train.h"
 
-int command_train(int argc, char **argv)
+int train_cmd_train(int argc, char **argv)
 {
     const char *file = NULL, *backend = NULL, *until = NULL;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--backend", .value = &backend},
         {.name = "--until", .value = &until},
@@ -22,19 +22,19 @@ int command_train(int argc, char **argv)
     struct progress *progress = NULL;
     struct train_env env;
     struct err err = {0};
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
     json_t *job = NULL;
     if (progress_open(&progress, &err) == 0 && train_env_read(&env, &err) == 0)
-        job = command_load_spec(file, &err);
+        job = train_cmd_load_spec(file, &err);
     if (err.code == ERR_NONE) {
         if (backend)
             env.backend = backend;
         env.until = until ? strtoll(until, NULL, 10) : 0;
         rc = train_run(job, &env, progress);
     } else {
-        rc = command_fail("train", &err);
+        rc = train_cmd_fail("train", &err);
         if (progress)
             progress_failed(progress, "config_error", rc, err.text, -1);
     }

@@ -61,13 +61,13 @@ static int read_options(FILE **each, int argc, char **argv)
             return EXIT_CONFIG;
     }
     if (backend_open(backend, precision, &err) < 0)
-        return command_fail("verify", &err);
+        return train_cmd_fail("verify", &err);
     if (backend_note()[0])
         printf("%s\n", backend_note());
     return 0;
 }
 
-int command_verify(int argc, char **argv)
+int train_cmd_verify(int argc, char **argv)
 {
     FILE *each = NULL;
     const int usage = read_options(&each, argc, argv);

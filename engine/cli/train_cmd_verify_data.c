@@ -25,12 +25,12 @@
 enum { PROBLEMS = 1000 }; /* listed; all are counted */
 
 struct verdict {
-    struct train_spec spec;
-    struct data_check data;
-    struct accounting log;
-    int64_t           errors;
-    bool              logged;   /* there is a log, and it was read */
-    json_t           *problems;
+    struct train_spec   spec;
+    struct data_check   data;
+    struct sample_audit log;
+    int64_t             errors;
+    bool                logged; /* there is a log, and it was read */
+    json_t             *problems;
 };
 
 static void on_problem(void *arg, bool error, const char *where, const char *what)
@@ -84,7 +84,7 @@ static int check_run(struct verdict *v, const char *dir, struct err *err)
     int rc = compare_digest(v, d, dir, err);
     snprintf(path, sizeof(path), "%s/" SAMPLE_LOG_DIR, dir);
     if (rc == 0 && access(path, F_OK) == 0) {
-        rc = accounting_make(&v->log, path, d, v->spec.batch_global, on_miscount, v, err);
+        rc = sample_audit_make(&v->log, path, d, v->spec.batch_global, on_miscount, v, err);
         v->logged = rc == 0;
     }
     dataset_close(d);
@@ -112,7 +112,7 @@ static void print_problems(const struct verdict *v)
 
 static void print_words(const struct verdict *v, bool run)
 {
-    const struct accounting *a = &v->log;
+    const struct sample_audit *a = &v->log;
     print_problems(v);
     printf("data        %lld samples, %.1f MiB read: %lld error%s, %lld notice%s\n",
            (long long)v->data.samples, (double)v->data.bytes / (1 << 20),
@@ -132,7 +132,7 @@ static void print_words(const struct verdict *v, bool run)
 
 static void print_json(const struct verdict *v)
 {
-    const struct accounting *a = &v->log;
+    const struct sample_audit *a = &v->log;
     json_t *log = v->logged ? json_pack("{s:I, s:I, s:I, s:I, s:i, s:I}", "first_step",
                                         (json_int_t)a->first, "last_step", (json_int_t)a->last,
                                         "samples", (json_int_t)a->samples, "epochs",
@@ -149,11 +149,11 @@ static void print_json(const struct verdict *v)
     json_decref(o);
 }
 
-int command_verify_data(int argc, char **argv)
+int train_cmd_verify_data(int argc, char **argv)
 {
     const char *file = NULL, *dir = NULL;
     bool as_json = false;
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--spec", .value = &file, .required = true},
         {.name = "--dir", .value = &dir},
         {.name = "--json", .flag = &as_json},
@@ -161,10 +161,10 @@ int command_verify_data(int argc, char **argv)
     };
     struct err err = {0};
     struct verdict v = {.problems = json_array()};
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc != 0)
         return rc;
-    json_t *job = command_load_spec(file, &err);
+    json_t *job = train_cmd_load_spec(file, &err);
     if (job && train_spec_parse(&v.spec, job, &err) == 0 &&
         data_check_run(&v.data, &v.spec, on_problem, &v, &err) == 0 &&
         (!dir || v.errors > 0 || check_run(&v, dir, &err) == 0)) {
@@ -176,6 +176,6 @@ int command_verify_data(int argc, char **argv)
     json_decref(v.problems);
     json_decref(job);
     if (err.code)
-        return command_fail("verify-data", &err);
+        return train_cmd_fail("verify-data", &err);
     return v.errors ? EXIT_DATA : EXIT_DONE;
 }

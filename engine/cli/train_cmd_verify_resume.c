@@ -34,7 +34,7 @@ struct replay {
     int64_t     first, last;     /* their steps */
     json_t     *job;
     char        left_out[512];   /* steps that the run did not take, as JOBCTL_SKIP_STEP has them */
-    bool        exact;           /* a reproducible run */
+    bool        reproducible;    /* a reproducible run */
     bool        json;
     int         size[SIZES], sizes;
     json_t     *rows;
@@ -102,7 +102,7 @@ static int find_steps(struct replay *r, int64_t steps, struct err *err)
         used += (size_t)snprintf(r->left_out + used, sizeof(r->left_out) - used, "%s%lld", used ? "," : "",
                                  (long long)json_integer_value(json_array_get(left_out, i)));
     r->job = json_deep_copy(json_object_get(notes, "job"));
-    r->exact = json_is_true(
+    r->reproducible = json_is_true(
         json_object_get(json_object_get(r->job, "train"), "reproducible"));
     json_decref(notes);
     return r->job ? 0 : err_set(err, ERR_MEMORY, "out of memory for a job spec");
@@ -247,7 +247,7 @@ static int compare(struct replay *r, int size, const char *dir, struct err *err)
                        digest_of(&is, CHECKPOINT_WEIGHTS)) == 0 &&
                 strcmp(digest_of(&was, CHECKPOINT_MOMENTS),
                        digest_of(&is, CHECKPOINT_MOMENTS)) == 0;
-    bool right = same || (!r->exact && apart <= NEAR);
+    bool right = same || (!r->reproducible && apart <= NEAR);
     const char *verdict = same ? "same bits" : right ? "as near as rounding" : "differs";
     r->differs = r->differs || !right;
     if (!r->json)
@@ -282,19 +282,20 @@ static int replay_all(struct replay *r, struct err *err)
                "ranks   verdict              apart      digest of the weights\n"
                "%-7s %-20s %-10s %s\n",
                (long long)r->first + 1, (long long)r->last,
-               r->from[0] ? r->from : "from the beginning", r->exact ? "true" : "false", "was", "",
+               r->from[0] ? r->from : "from the beginning", r->reproducible ? "true" : "false", "was", "",
                "", digest_of(&m, CHECKPOINT_WEIGHTS));
     fflush(stdout);
     for (int i = 0; i < r->sizes; i++) {
         struct one o = {r, r->size[i]};
-        if (command_in_scratch(replay_one, &o, err) < 0)
+        if (train_cmd_in_scratch(replay_one, &o, err) < 0)
             return -1;
     }
     if (!r->json)
         return 0;
     json_t *o = json_pack("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 1, "from_step",
                           (json_int_t)r->first, "to_step", (json_int_t)r->last, "reproducible",
-                          (int)r->exact, "weights", digest_of(&m, CHECKPOINT_WEIGHTS), "replays",
+                          (int)r->reproducible, "weights", digest_of(&m,
+                                                                     CHECKPOINT_WEIGHTS), "replays",
                           r->rows);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     printf("%s\n", text ? text : "{}");
@@ -303,11 +304,11 @@ static int replay_all(struct replay *r, struct err *err)
     return 0;
 }
 
-int command_verify_resume(int argc, char **argv)
+int train_cmd_verify_resume(int argc, char **argv)
 {
     const char *sizes = "1,2", *steps = "1";
     struct replay r = {.rows = json_array()};
-    const struct command_option options[] = {
+    const struct train_cmd_option options[] = {
         {.name = "--dir", .value = &r.dir, .required = true},
         {.name = "--ranks", .value = &sizes},
         {.name = "--steps", .value = &steps},
@@ -316,14 +317,14 @@ int command_verify_resume(int argc, char **argv)
     };
     struct err err = {0};
     char *end;
-    int rc = command_parse(argc, argv, options);
+    int rc = train_cmd_parse(argc, argv, options);
     if (rc == 0) {
         long long n = strtoll(steps, &end, 10);
         if (*end || n < 1)
             err_set(&err, ERR_USAGE, "--steps %.40s: expected a whole number from 1", steps);
         else if (parse_sizes(&r, sizes, &err) == 0 && find_steps(&r, n, &err) == 0)
             replay_all(&r, &err);
-        rc = err.code != ERR_NONE ? command_fail("verify-resume", &err)
+        rc = err.code != ERR_NONE ? train_cmd_fail("verify-resume", &err)
              : r.differs          ? EXIT_DESYNC
                                   : EXIT_DONE;
     }

@@ -35,7 +35,7 @@ struct progress {
     bool   in_skip;    /* inside a line that was too long */
     enum progress_command asked; /* the strongest not yet told */
     json_t *said;      /* key: value, of all ranks; NULL: nothing yet */
-    json_t *rebuild;   /* the newest such command, NULL: none or taken */
+    json_t *rejoin;    /* the newest such command, NULL: none or taken */
 };
 
 static volatile sig_atomic_t term_seen;
@@ -93,7 +93,7 @@ void progress_close(struct progress *p)
     if (p->control_fd >= 0)
         close(p->control_fd);
     json_decref(p->said);
-    json_decref(p->rebuild);
+    json_decref(p->rejoin);
     free(p);
     errno = keep;
 }
@@ -233,7 +233,7 @@ void progress_done(struct progress *p, int64_t step, double loss)
               false);
 }
 
-void progress_parted(struct progress *p, const char *cause, const char *text, int64_t step)
+void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step)
 {
     send_line(p,
               json_pack("{s:s, s:o, s:o, s:I}", "ev", "parted", "cause", words(cause), "text",
@@ -257,9 +257,9 @@ static void take_command(struct progress *p, const char *line, size_t n)
         json_object_set(p->said, key, value);
     }
     if (cmd && strcmp(cmd, "rebuild") == 0) {
-        json_decref(p->rebuild);
+        json_decref(p->rejoin);
         json_decref(p->said);
-        p->rebuild = json_incref(o);
+        p->rejoin = json_incref(o);
         p->said = NULL;
     }
     p->asked = c > p->asked ? c : p->asked;
@@ -316,11 +316,11 @@ bool progress_stop_asked(struct progress *p)
     return term_seen || p->asked == CMD_STOP;
 }
 
-json_t *progress_rebuild(struct progress *p)
+json_t *progress_rejoin(struct progress *p)
 {
     read_commands(p);
-    json_t *word = p->rebuild;
-    p->rebuild = NULL;
+    json_t *word = p->rejoin;
+    p->rejoin = NULL;
     return word;
 }
 

@@ -65,11 +65,11 @@ void progress_failed(struct progress *p, const char *cause, int exit_code, const
                      int64_t step); /* at which; -1 = none */
 void progress_done(struct progress *p, int64_t step, double loss);
 
-void progress_parted(struct progress *p, const char *cause, const char *text, int64_t step);
+void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step);
 
 /* The newest {"cmd":"rebuild"} that has come and was not yet taken, a new reference, or NULL. What
  * ranks have said to each other before it is forgotten. */
-json_t *progress_rebuild(struct progress *p);
+json_t *progress_rejoin(struct progress *p);
 
 /* Until a command may have come, at most so long. */
 void progress_wait(struct progress *p, int timeout_ms);

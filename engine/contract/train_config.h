@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum model_family { MODEL_SANA, MODEL_NEXT };
+enum model_family { MODEL_SANA, MODEL_NEXTDIT };
 
 struct model_config {
     enum model_family family;

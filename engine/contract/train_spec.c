@@ -37,9 +37,11 @@ static const struct preset presets[] = {
     {"sana-2400m",     MODEL_SANA, 30, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
     {"sana-3200m",     MODEL_SANA, 40, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
     {"sana-4800m",     MODEL_SANA, 60, 2240, 20, 32, 1, 2.5, false, false, true, 0.01, 0, 0},
-    {"lumina-tiny",    MODEL_NEXT,  2,   64,  4, 0,  2, LUMINA_RATIO, true, false, false, 0, 2, 64},
-    {"lumina-2b-gqa",  MODEL_NEXT, 24, 2304, 32, 0,  2, LUMINA_RATIO, true, false, false, 0, 8, 256},
-    {"lumina-2b",      MODEL_NEXT, 24, 2304, 32, 0,  2, LUMINA_RATIO, true, false, false, 0, 32, 256},
+    {"lumina-tiny",    MODEL_NEXTDIT, 2, 64,  4, 0,  2, LUMINA_RATIO, true, false, false, 0, 2, 64},
+    {"lumina-2b-gqa",  MODEL_NEXTDIT, 24, 2304, 32, 0, 2, LUMINA_RATIO, true, false, false, 0, 8,
+     256},
+    {"lumina-2b",      MODEL_NEXTDIT, 24, 2304, 32, 0, 2, LUMINA_RATIO, true, false, false, 0, 32,
+     256},
 };
 /* clang-format on */
 
@@ -254,7 +256,7 @@ static void fill_model(struct train_spec *s, const json_t *train)
                           p->mlp_multiple);
     m->kv_heads = (int)int_of(train, "model.kv_heads", p->kv_heads < m->heads ? p->kv_heads : m->heads);
     m->norm_eps = 1e-5f;
-    m->learn_sigma = p->family == MODEL_NEXT;
+    m->learn_sigma = p->family == MODEL_NEXTDIT;
     m->qk_norm = bool_of(train, "model.qk_norm", p->qk_norm);
     m->cross_norm = bool_of(train, "model.cross_norm", p->cross_norm);
     m->y_norm = bool_of(train, "model.y_norm", p->y_norm);

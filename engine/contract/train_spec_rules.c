@@ -32,10 +32,10 @@ static int kv_heads(const struct train_spec *s, const json_t *job, struct err *e
 {
     const struct model_config *m = &s->model;
     (void)job;
-    if (m->family == MODEL_NEXT && m->heads % m->kv_heads != 0)
+    if (m->family == MODEL_NEXTDIT && m->heads % m->kv_heads != 0)
         return err_set(err, ERR_USAGE, "train.model.kv_heads: %d does not divide model.heads, which is %d",
                        m->kv_heads, m->heads);
-    if (m->family == MODEL_NEXT && m->hidden / m->heads % 4 != 0)
+    if (m->family == MODEL_NEXTDIT && m->hidden / m->heads % 4 != 0)
         return err_set(err, ERR_USAGE, "train.model.heads: %d heads of model.hidden %d are not heads of a "
                        "multiple of 4 channels", m->heads, m->hidden);
     return 0;
@@ -44,7 +44,7 @@ static int kv_heads(const struct train_spec *s, const json_t *job, struct err *e
 /* The preset says which; the word is for people. */
 static int family(const struct train_spec *s, const json_t *job, struct err *err)
 {
-    static const char *const names[] = {[MODEL_SANA] = "sana", [MODEL_NEXT] = "lumina"};
+    static const char *const names[] = {[MODEL_SANA] = "sana", [MODEL_NEXTDIT] = "lumina"};
     const json_t *model = json_object_get(json_object_get(job, "train"), "model");
     const char *said = json_string_value(json_object_get(model, "family"));
     const char *preset = json_string_value(json_object_get(model, "preset"));

@@ -8,15 +8,15 @@
 #include "kernels/rng.h"
 
 /* The order of a bucket's samples in one epoch. */
-struct order {
+struct submission {
     int64_t  epoch; /* -1: none yet */
     int64_t *at;
 };
 
 struct bucket {
-    int64_t      first, size;
-    int64_t      turn; /* used while listing an epoch */
-    struct order orders[2]; /* of even and odd epochs */
+    int64_t           first, size;
+    int64_t           turn; /* used while listing an epoch */
+    struct submission orders[2]; /* of even and odd epochs */
 };
 
 struct batch_plan {
@@ -151,7 +151,7 @@ struct batch batch_plan_at(struct batch_plan *p, int64_t step)
 static const int64_t *order_of(const struct batch_plan *p, int bucket, int64_t epoch)
 {
     struct bucket *b = &p->bucket[bucket];
-    struct order *o = &b->orders[epoch & 1];
+    struct submission *o = &b->orders[epoch & 1];
     if (o->epoch == epoch)
         return o->at;
     struct rng r = rng_make(p->seed, (uint32_t)epoch, (uint64_t)bucket, RNG_SHUFFLE);

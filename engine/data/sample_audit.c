@@ -20,9 +20,9 @@ struct books {
     const struct dataset *data;
     struct dataset_shape  shape;
     int                   batch;
-    accounting_bad_fn     bad;
+    sample_audit_bad_fn   bad;
     void                 *arg;
-    struct accounting     sum;
+    struct sample_audit   sum;
     uint8_t             **seen;   /* per epoch a bit per sample, or NULL */
     int64_t              *counts; /* [epochs][buckets]: samples seen */
     int64_t               epochs; /* room in both */
@@ -200,8 +200,8 @@ static void check_all(struct books *b)
     }
 }
 
-int accounting_make(struct accounting *out, const char *dir, const struct dataset *d, int batch,
-                    accounting_bad_fn bad, void *arg, struct err *err)
+int sample_audit_make(struct sample_audit *out, const char *dir, const struct dataset *d, int batch,
+                      sample_audit_bad_fn bad, void *arg, struct err *err)
 {
     struct books b = {.data = d, .shape = dataset_shape(d), .batch = batch, .bad = bad,
                       .arg = arg};

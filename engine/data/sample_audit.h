@@ -15,7 +15,7 @@
 
 struct err;
 
-struct accounting {
+struct sample_audit {
     int64_t first, last;  /* steps; 0, 0: the log is empty */
     int64_t samples;      /* in all lines */
     int64_t epochs;       /* that are complete in every bucket */
@@ -23,11 +23,11 @@ struct accounting {
     int64_t wrong;        /* what does not add up; each was told */
 };
 
-typedef void (*accounting_bad_fn)(void *arg, const char *where, const char *what);
+typedef void (*sample_audit_bad_fn)(void *arg, const char *where, const char *what);
 
 /* `dir` is a directory of engine/data/sample_log.h. What is wrong is told to `bad`, not more than
  * some dozen times. */
-int accounting_make(struct accounting *out, const char *dir, const struct dataset *d, int batch,
-                    accounting_bad_fn bad, void *arg, struct err *err);
+int sample_audit_make(struct sample_audit *out, const char *dir, const struct dataset *d, int batch,
+                      sample_audit_bad_fn bad, void *arg, struct err *err);
 
 #endif

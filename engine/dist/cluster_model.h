@@ -10,33 +10,35 @@
 #ifndef ENGINE_DIST_CLUSTER_MODEL_H
 #define ENGINE_DIST_CLUSTER_MODEL_H
 
-struct cluster_net {
+struct cluster_model_net {
     const char *name;
     double      node_alpha, node_rate; /* between GPUs of a node: s, bytes/s of one GPU */
     double      wire_alpha, wire_rate; /* between nodes: of one port */
     int         ports;                 /* of a node; 0: one for each GPU */
 };
 
-enum cluster_way { CLUSTER_DDP, CLUSTER_ZERO1, CLUSTER_FSDP, CLUSTER_WAYS };
+enum cluster_model_way { CLUSTER_MODEL_DDP, CLUSTER_MODEL_ZERO1, CLUSTER_MODEL_FSDP,
+                        CLUSTER_MODEL_WAYS };
 
-struct cluster_job {
+struct cluster_model_job {
     double params;  /* numbers */
     double step_s;  /* one GPU's forward, backward and optimizer, on its part of the batch */
 };
 
-struct cluster_cost {
+struct cluster_model_cost {
     double comm_s;      /* all collectives of a step */
     double exposed_s;   /*   of which nothing hides */
     double efficiency;  /* step_s / (step_s + exposed_s) */
     double wire_bytes;  /* that a node sends to others in a step */
 };
 
-extern const struct cluster_net cluster_nets[2]; /* NVSwitch + 400G a GPU; + 25 GbE a node */
+extern const struct cluster_model_net cluster_model_nets[2]; /* NVSwitch + 400G a GPU; + 25 GbE a node */
 
-struct cluster_cost cluster_cost(const struct cluster_net *net, const struct cluster_job *job,
-                                 enum cluster_way way, int nodes, int gpus);
+struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net,
+                                             const struct cluster_model_job *job,
+                                             enum cluster_model_way way, int nodes, int gpus);
 
 /* The assumptions, and a table from one node to `nodes`. */
-void cluster_print(const struct cluster_job *job, int nodes, int gpus);
+void cluster_model_print(const struct cluster_model_job *job, int nodes, int gpus);
 
 #endif

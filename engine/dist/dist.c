@@ -41,7 +41,7 @@ static int say(const struct dist *d, struct err *err)
     if (f->rank < 0 && (f->kind == DIST_ABSENT || f->kind == DIST_LATE))
         return err_set(err, ERR_SYSTEM, "the GPUs of this job did not %s within %.3g s",
                        f->kind == DIST_ABSENT ? "connect" : "finish a collective",
-                       (double)(f->kind == DIST_ABSENT ? d->c.init_ms : d->patience_ms) / 1000);
+                       (double)(f->kind == DIST_ABSENT ? d->c.init_ms : d->timeout_ms) / 1000);
     switch (f->kind) {
     case DIST_ABSENT:
         return err_set(err, ERR_SYSTEM, "rank %d of %d did not come within %.3g s: look at its log",
@@ -49,7 +49,7 @@ static int say(const struct dist *d, struct err *err)
     case DIST_LATE:
         return err_set(err, ERR_SYSTEM,
                        "rank %d is stuck or far behind: nothing came from it in %s for %.3g s",
-                       f->rank, call, (double)d->patience_ms / 1000);
+                       f->rank, call, (double)d->timeout_ms / 1000);
     case DIST_DIED:
         return err_set(err, ERR_SYSTEM, "rank %d died; this rank waited for it in %s", f->rank,
                        call);
@@ -91,9 +91,9 @@ static const struct dist_ops *choose_way(const struct dist_config *c)
         return &dist_none;
     if (c->device)
         return c->device->shared ? &dist_host : &dist_nccl;
-    if (!c->meet || c->meet->nodes == 1)
+    if (!c->bootstrap || c->bootstrap->nodes == 1)
         return &dist_shm;
-    return c->meet->nodes == c->world ? &dist_mesh : &dist_nodes;
+    return c->bootstrap->nodes == c->world ? &dist_mesh : &dist_nodes;
 }
 
 int dist_begin(struct dist **out, const struct dist_config *config, struct err *err)
@@ -110,7 +110,7 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
     snprintf(d->name, sizeof(d->name), "%s", c->name ? c->name : "");
     d->c.name = d->name;
     d->ops = choose_way(c);
-    d->patience_ms = c->wait_ms;
+    d->timeout_ms = c->wait_ms;
     d->began_ms = d->moved_ms = clock_ms();
     if (d->ops->begin(d, err) < 0) {
         free(d);
@@ -308,7 +308,7 @@ int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *
 {
     uint64_t start = clock_ns(), seen = d->progress;
     int rc;
-    d->patience_ms = wait_ms;
+    d->timeout_ms = wait_ms;
     d->moved_ms = clock_ms();
     while ((rc = dist_poll(d, err)) == 0 && d->head < calls) {
         if (d->progress != seen) {

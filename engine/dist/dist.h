@@ -34,7 +34,7 @@ enum { DIST_UNIT = 64, DIST_NUMBERS = 16, DIST_NAME = 160 };
 
 /* How ranks on several nodes find each other: through whoever started them, or what they share.
  * It must outlive the struct dist. See engine/dist/rendezvous.h. */
-struct dist_meet {
+struct dist_bootstrap {
     int         nodes;
     const int  *first;       /* [nodes + 1]: node k has ranks first[k] to first[k + 1] - 1 */
     const char *interface;   /* "eth0": only its address; NULL: all that are up */
@@ -58,7 +58,7 @@ struct dist_config {
     int64_t        init_ms;  /* for all ranks to come */
     int64_t        wait_ms;  /* without any progress, unless dist_wait_for() says otherwise */
     struct flight *flight;   /* may be NULL: shows the collective in hand */
-    const struct dist_meet *meet; /* NULL: all ranks are on this machine */
+    const struct dist_bootstrap *bootstrap; /* NULL: all ranks are on this machine */
     /* NULL: buffers are this process's memory. Else they are the GPU's, kernels that write them
      * must have been asked for before the call begins, and `meet` is needed. */
     const struct dist_device *device;

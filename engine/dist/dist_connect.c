@@ -19,7 +19,7 @@
 #include "engine/dist/dist_internal.h"
 #include "engine/dist/dist_link.h"
 
-#define DOOR_MAGIC UINT64_C(0x31726F6F6474736A) /* "jstdoor1" */
+#define CONNECT_MAGIC UINT64_C(0x31726F6F6474736A) /* "jstdoor1" */
 enum { CALLERS = 64, ADDRESS = 256, ATTEMPT_MS = 2000, AGAIN_MS = 20, BACKLOG = 512 };
 
 struct hello {
@@ -37,14 +37,14 @@ struct visit {
     int64_t      at_ms;    /* since when; while there is none: not before */
 };
 
-struct dist_door {
-    struct door_config c;
-    int                listener;
-    struct visit       callers[CALLERS];
-    struct visit      *called; /* [world][LINK_CHANNELS] */
+struct dist_connect {
+    struct dist_connect_config c;
+    int                        listener;
+    struct visit               callers[CALLERS];
+    struct visit              *called; /* [world][DIST_LINK_CHANNELS] */
 };
 
-static int name_of(const struct dist_door *d, int rank)
+static int name_of(const struct dist_connect *d, int rank)
 {
     return d->c.names ? d->c.names[rank] : rank;
 }
@@ -76,13 +76,13 @@ static bool is_address(const char *text)
 
 /* "10.0.0.5:40123 192.168.1.5:40123": where this rank can be called. The address by which the agents
  * of the nodes have met comes first: others may be of networks that only this machine has. */
-static int write_addresses(char text[ADDRESS], const struct dist_meet *meet, int port,
+static int write_addresses(char text[ADDRESS], const struct dist_bootstrap *bootstrap, int port,
                            struct err *err)
 {
     struct ifaddrs *all = NULL;
     size_t n = 0;
-    const char *wanted = meet->interface;
-    const char *known = !wanted && is_address(meet->address) ? meet->address : NULL;
+    const char *wanted = bootstrap->interface;
+    const char *known = !wanted && is_address(bootstrap->address) ? bootstrap->address : NULL;
     if (getifaddrs(&all) < 0)
         return err_set(err, ERR_SYSTEM, "cannot list the network interfaces: %s", strerror(errno));
     if (known)
@@ -107,7 +107,7 @@ static int write_addresses(char text[ADDRESS], const struct dist_meet *meet, int
     return 0;
 }
 
-static int listen_anywhere(struct dist_door *d, struct err *err)
+static int listen_anywhere(struct dist_connect *d, struct err *err)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof(a);
@@ -119,9 +119,9 @@ static int listen_anywhere(struct dist_door *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot listen for ranks on other nodes: %s",
                        strerror(errno));
     snprintf(key, sizeof(key), "tcp.%d", name_of(d, d->c.rank));
-    if (write_addresses(text, d->c.meet, ntohs(a.sin_port), err) < 0)
+    if (write_addresses(text, d->c.bootstrap, ntohs(a.sin_port), err) < 0)
         return -1;
-    return d->c.meet->put(d->c.meet->arg, key, text, err);
+    return d->c.bootstrap->put(d->c.bootstrap->arg, key, text, err);
 }
 
 /* Address number `tries` of the text, around again at its end. */
@@ -143,9 +143,9 @@ static bool choose_address(struct sockaddr_in *a, const char *text, int tries)
 
 /* --- greeting ---------------------------------------------------------------------------- */
 
-static bool say_hello(const struct dist_door *d, int fd, int channel)
+static bool say_hello(const struct dist_connect *d, int fd, int channel)
 {
-    struct hello h = {DOOR_MAGIC, {d->c.key[0], d->c.key[1]}, d->c.rank, d->c.world, channel, 0};
+    struct hello h = {CONNECT_MAGIC, {d->c.key[0], d->c.key[1]}, d->c.rank, d->c.world, channel, 0};
     return send(fd, &h, sizeof(h), MSG_NOSIGNAL) == (ssize_t)sizeof(h);
 }
 
@@ -159,13 +159,13 @@ static int hear_hello(struct visit *v)
     return n == 0 ? -1 : v->have == sizeof(v->in);
 }
 
-static bool is_ours(const struct dist_door *d, const struct hello *h)
+static bool is_ours(const struct dist_connect *d, const struct hello *h)
 {
-    return h->magic == DOOR_MAGIC && h->key[0] == d->c.key[0] && h->key[1] == d->c.key[1] &&
-           h->world == d->c.world && h->channel >= 0 && h->channel < LINK_CHANNELS;
+    return h->magic == CONNECT_MAGIC && h->key[0] == d->c.key[0] && h->key[1] == d->c.key[1] &&
+           h->world == d->c.world && h->channel >= 0 && h->channel < DIST_LINK_CHANNELS;
 }
 
-static void become_link(struct dist_door *d, struct visit *v, int rank, int channel)
+static void become_link(struct dist_connect *d, struct visit *v, int rank, int channel)
 {
     int yes = 1;
     setsockopt(v->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
@@ -176,7 +176,7 @@ static void become_link(struct dist_door *d, struct visit *v, int rank, int chan
 
 /* --- being called ------------------------------------------------------------------------ */
 
-static void welcome(struct dist_door *d, struct visit *v)
+static void welcome(struct dist_connect *d, struct visit *v)
 {
     const struct hello *h = &v->in;
     int rc = hear_hello(v);
@@ -193,7 +193,7 @@ static void welcome(struct dist_door *d, struct visit *v)
     end_visit(v, 0);
 }
 
-static void be_called(struct dist_door *d)
+static void be_called(struct dist_connect *d)
 {
     for (int i = 0; i < CALLERS; i++) {
         struct visit *v = &d->callers[i];
@@ -208,12 +208,12 @@ static void be_called(struct dist_door *d)
 
 /* --- calling ----------------------------------------------------------------------------- */
 
-static int begin_visit(struct dist_door *d, struct visit *v, int rank, struct err *err)
+static int begin_visit(struct dist_connect *d, struct visit *v, int rank, struct err *err)
 {
     char key[32];
     struct sockaddr_in a;
     snprintf(key, sizeof(key), "tcp.%d", name_of(d, rank));
-    const char *text = d->c.meet->get(d->c.meet->arg, key);
+    const char *text = d->c.bootstrap->get(d->c.bootstrap->arg, key);
     if (!text)
         return 0;
     if (!choose_address(&a, text, v->tries++))
@@ -234,7 +234,7 @@ static bool is_connected(int fd)
     return poll(&p, 1, 0) == 1;
 }
 
-static void go_on(struct dist_door *d, struct visit *v, int rank, int channel)
+static void go_on(struct dist_connect *d, struct visit *v, int rank, int channel)
 {
     int64_t now = clock_ms();
     int rc = 0;
@@ -250,11 +250,11 @@ static void go_on(struct dist_door *d, struct visit *v, int rank, int channel)
         end_visit(v, now + AGAIN_MS);
 }
 
-static int call_others(struct dist_door *d, struct err *err)
+static int call_others(struct dist_connect *d, struct err *err)
 {
-    for (int i = 0; i < d->c.rank * LINK_CHANNELS; i++) {
+    for (int i = 0; i < d->c.rank * DIST_LINK_CHANNELS; i++) {
         struct visit *v = &d->called[i];
-        int rank = i / LINK_CHANNELS, channel = i % LINK_CHANNELS;
+        int rank = i / DIST_LINK_CHANNELS, channel = i % DIST_LINK_CHANNELS;
         if (d->c.links[rank].fd[channel] >= 0)
             continue;
         if (v->fd < 0 && clock_ms() >= v->at_ms && begin_visit(d, v, rank, err) < 0)
@@ -267,10 +267,11 @@ static int call_others(struct dist_door *d, struct err *err)
 
 /* --- life -------------------------------------------------------------------------------- */
 
-int door_open(struct dist_door **out, const struct door_config *config, struct err *err)
+int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config,
+                      struct err *err)
 {
-    size_t visits = (size_t)config->world * LINK_CHANNELS;
-    struct dist_door *d = calloc(1, sizeof(*d));
+    size_t visits = (size_t)config->world * DIST_LINK_CHANNELS;
+    struct dist_connect *d = calloc(1, sizeof(*d));
     struct visit *called = calloc(visits, sizeof(*called));
     if (!d || !called) {
         free(d);
@@ -285,35 +286,35 @@ int door_open(struct dist_door **out, const struct door_config *config, struct e
     for (int i = 0; i < CALLERS; i++)
         d->callers[i].fd = -1;
     if (listen_anywhere(d, err) < 0) {
-        door_close(d);
+        dist_connect_close(d);
         return -1;
     }
     *out = d;
     return 0;
 }
 
-int door_poll(struct dist_door *d, struct err *err)
+int dist_connect_poll(struct dist_connect *d, struct err *err)
 {
     be_called(d);
     if (call_others(d, err) < 0)
         return -1;
-    return door_absent(d) < 0;
+    return dist_connect_absent(d) < 0;
 }
 
-int door_absent(const struct dist_door *d)
+int dist_connect_absent(const struct dist_connect *d)
 {
     for (int i = 0; i < d->c.world; i++)
-        for (int k = 0; i != d->c.rank && k < LINK_CHANNELS; k++)
+        for (int k = 0; i != d->c.rank && k < DIST_LINK_CHANNELS; k++)
             if (d->c.links[i].fd[k] < 0)
                 return i;
     return -1;
 }
 
-void door_close(struct dist_door *d)
+void dist_connect_close(struct dist_connect *d)
 {
     if (!d)
         return;
-    for (int i = 0; i < d->c.world * LINK_CHANNELS; i++)
+    for (int i = 0; i < d->c.world * DIST_LINK_CHANNELS; i++)
         end_visit(&d->called[i], 0);
     for (int i = 0; i < CALLERS; i++)
         end_visit(&d->callers[i], 0);

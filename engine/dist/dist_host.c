@@ -143,13 +143,13 @@ static int begin(struct dist *d, struct err *err)
     if (!h)
         return err_set(err, ERR_MEMORY, "no memory for collectives");
     if ((size_t)snprintf(name, sizeof(name), "%.150s.shared", d->c.name) >= sizeof(name) ||
-        (c.meet && c.meet->nodes > 1)) {
+        (c.bootstrap && c.bootstrap->nodes > 1)) {
         free(h);
         return err_set(err, ERR_USAGE, "ranks that share GPUs must all be on one node");
     }
     c.name = name;
     c.device = NULL;
-    c.meet = NULL;
+    c.bootstrap = NULL;
     c.flight = NULL;
     c.wait_ms = c.init_ms = INNER_MS;
     d->way = h;

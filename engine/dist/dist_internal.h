@@ -67,7 +67,7 @@ struct dist {
     uint64_t               head, tail; /* calls done, calls begun: queue[(seq - 1) % DIST_QUEUE] */
     uint64_t               progress;
     int64_t                began_ms, moved_ms; /* when it began; when something last moved */
-    int64_t                patience_ms; /* of the wait in hand, or the last one */
+    int64_t                timeout_ms; /* of the wait in hand, or the last one */
     struct dist_fault      fault;
     char                   why[256];    /* of DIST_SYSTEM, where more is known; or "" */
     struct dist_stats      stats;

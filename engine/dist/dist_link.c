@@ -9,17 +9,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-void link_end(struct dist_link *l)
+void dist_link_end(struct dist_link *l)
 {
-    link_flush(l);
-    for (int i = 0; i < LINK_CHANNELS; i++)
+    dist_link_flush(l);
+    for (int i = 0; i < DIST_LINK_CHANNELS; i++)
         if (l->fd[i] >= 0)
             shutdown(l->fd[i], SHUT_WR);
 }
 
-bool link_sent(const struct dist_link *l)
+bool dist_link_sent(const struct dist_link *l)
 {
-    for (int i = 0; i < LINK_CHANNELS; i++) {
+    for (int i = 0; i < DIST_LINK_CHANNELS; i++) {
         int waiting = 0;
         if (l->fd[i] >= 0 && ioctl(l->fd[i], SIOCOUTQ, &waiting) == 0 && waiting > 0)
             return false;
@@ -27,19 +27,19 @@ bool link_sent(const struct dist_link *l)
     return true;
 }
 
-void link_close(struct dist_link *l)
+void dist_link_close(struct dist_link *l)
 {
-    for (int i = 0; i < LINK_CHANNELS; i++) {
+    for (int i = 0; i < DIST_LINK_CHANNELS; i++) {
         if (l->fd[i] >= 0)
             close(l->fd[i]);
         l->fd[i] = -1;
     }
 }
 
-void link_flush(struct dist_link *l)
+void dist_link_flush(struct dist_link *l)
 {
-    while (l->out_have > 0 && l->fd[LINK_WORDS] >= 0) {
-        ssize_t n = send(l->fd[LINK_WORDS], l->out, l->out_have, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (l->out_have > 0 && l->fd[DIST_LINK_WORDS] >= 0) {
+        ssize_t n = send(l->fd[DIST_LINK_WORDS], l->out, l->out_have, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
@@ -52,21 +52,21 @@ void link_flush(struct dist_link *l)
     }
 }
 
-bool link_say(struct dist_link *l, const struct dist_word *w)
+bool dist_link_say(struct dist_link *l, const struct dist_word *w)
 {
-    link_flush(l);
+    dist_link_flush(l);
     if (l->out_have + sizeof(*w) > sizeof(l->out))
         return false;
     memcpy(l->out + l->out_have, w, sizeof(*w));
     l->out_have += sizeof(*w);
-    link_flush(l);
+    dist_link_flush(l);
     return true;
 }
 
-bool link_hear(struct dist_link *l, uint64_t key, struct dist_word *w)
+bool dist_link_hear(struct dist_link *l, uint64_t key, struct dist_word *w)
 {
     while (!l->gone) {
-        ssize_t n = recv(l->fd[LINK_WORDS], l->in + l->in_have, sizeof(l->in) - l->in_have,
+        ssize_t n = recv(l->fd[DIST_LINK_WORDS], l->in + l->in_have, sizeof(l->in) - l->in_have,
                          MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;

@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum link_channel { LINK_WORDS, LINK_BYTES, LINK_CHANNELS };
+enum dist_link_channel { DIST_LINK_WORDS, DIST_LINK_BYTES, DIST_LINK_CHANNELS };
 
-enum link_kind {
+enum dist_link_kind {
     WORD_CALL = 1, /* I am in call `seq`; what it is */
     WORD_WAITS,    /* I wait for somebody on my node: rank `what`; UINT64_MAX: no more */
     WORD_FAULT,    /* it is over: `what` is the kind, `count` the rank + 1 */
@@ -31,25 +31,25 @@ struct dist_word {
 enum { WORDS_OUT = 64 };
 
 struct dist_link {
-    int    fd[LINK_CHANNELS]; /* -1: not yet, or no more */
-    bool   bye, gone;         /* it said goodbye; its words have ended */
-    size_t in_have, out_have; /* bytes of a word not yet whole; bytes not yet sent */
+    int    fd[DIST_LINK_CHANNELS]; /* -1: not yet, or no more */
+    bool   bye, gone;              /* it said goodbye; its words have ended */
+    size_t in_have, out_have;      /* bytes of a word not yet whole; bytes not yet sent */
     char   in[sizeof(struct dist_word)], out[WORDS_OUT * sizeof(struct dist_word)];
 };
 
 /* Nothing more is said; what was said still goes. A close throws away what the other side's system
- * has not taken yet, so who leaves in peace waits for link_sent() first. */
-void link_end(struct dist_link *l);
+ * has not taken yet, so who leaves in peace waits for dist_link_sent() first. */
+void dist_link_end(struct dist_link *l);
 /* Has the other side's system all that was said (or will it never)? */
-bool link_sent(const struct dist_link *l);
-void link_close(struct dist_link *l);
+bool dist_link_sent(const struct dist_link *l);
+void dist_link_close(struct dist_link *l);
 
-/* Puts a word on its way; what the system does not take now goes with link_flush(). False: there is
- * no room at all, try again. */
-bool link_say(struct dist_link *l, const struct dist_word *w);
-void link_flush(struct dist_link *l);
+/* Puts a word on its way; what the system does not take now goes with dist_link_flush(). False:
+ * there is no room at all, try again. */
+bool dist_link_say(struct dist_link *l, const struct dist_word *w);
+void dist_link_flush(struct dist_link *l);
 
 /* The next word that has come; false: none now. l->gone when there never will be one. */
-bool link_hear(struct dist_link *l, uint64_t key, struct dist_word *w);
+bool dist_link_hear(struct dist_link *l, uint64_t key, struct dist_word *w);
 
 #endif

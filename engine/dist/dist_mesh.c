@@ -35,14 +35,14 @@ enum { CHUNK_MAX = 524288, INBOX = 16 << 20, SLEEP_MS = 20, LEAVE_MS = 2000 };
 
 /* --- words ------------------------------------------------------------------------------- */
 
-static bool say(struct mesh *m, int i, enum link_kind kind, uint64_t seq, uint64_t what,
+static bool say(struct mesh *m, int i, enum dist_link_kind kind, uint64_t seq, uint64_t what,
                 uint64_t count)
 {
     struct dist_word w = {.key = m->key[0], .kind = kind, .seq = seq, .what = what, .count = count};
-    if (m->links[i].fd[LINK_WORDS] < 0 || m->links[i].gone)
+    if (m->links[i].fd[DIST_LINK_WORDS] < 0 || m->links[i].gone)
         return true;
     pthread_mutex_lock(&m->say);
-    bool said = link_say(&m->links[i], &w);
+    bool said = dist_link_say(&m->links[i], &w);
     pthread_mutex_unlock(&m->say);
     return said;
 }
@@ -59,10 +59,10 @@ static void hear(struct mesh *m, int i)
     struct dist_word w;
     if (p->link->out_have > 0) {
         pthread_mutex_lock(&m->say);
-        link_flush(p->link);
+        dist_link_flush(p->link);
         pthread_mutex_unlock(&m->say);
     }
-    while (link_hear(p->link, m->key[0], &w)) {
+    while (dist_link_hear(p->link, m->key[0], &w)) {
         m->d->progress += w.kind == WORD_CALL;
         if (w.kind == WORD_CALL) {
             p->seq = w.seq;
@@ -183,9 +183,9 @@ static void sleep_some(struct dist *d)
         bool full = p->head_have == sizeof(p->head_in) && p->to == NULL; /* it is to wait */
         short bytes = (short)((full || p->broken ? 0 : POLLIN) | (mesh_is_sending(p) ? POLLOUT : 0));
         short words = (short)(POLLIN | (p->link->out_have ? POLLOUT : 0));
-        m->polls[n++] = (struct pollfd){.fd = p->link->gone ? -1 : p->link->fd[LINK_WORDS],
+        m->polls[n++] = (struct pollfd){.fd = p->link->gone ? -1 : p->link->fd[DIST_LINK_WORDS],
                                         .events = words};
-        m->polls[n++] = (struct pollfd){.fd = bytes ? p->link->fd[LINK_BYTES] : -1,
+        m->polls[n++] = (struct pollfd){.fd = bytes ? p->link->fd[DIST_LINK_BYTES] : -1,
                                         .events = bytes};
     }
     poll(m->polls, n, SLEEP_MS);
@@ -200,7 +200,7 @@ static void blame(struct dist *d, const struct dist_call *c, struct dist_fault *
     uint64_t least = UINT64_MAX;
     int who = -1;
     if (!c) {
-        who = m->door ? door_absent(m->door) : -1;
+        who = m->door ? dist_connect_absent(m->door) : -1;
         fault->rank = who >= 0 ? dist_name(d, who) : -1;
         return;
     }
@@ -246,18 +246,18 @@ static void destroy(struct dist *d)
     bool fine = atomic_load(&m->fault) == 0 && d->connected;
     for (int i = 0; m->links && i < d->c.world; i++)
         if (mesh_is_peer(m, i) && fine && say(m, i, WORD_BYE, m->seq, 0, 0))
-            link_end(&m->links[i]);
+            dist_link_end(&m->links[i]);
     for (int64_t until = clock_ms() + LEAVE_MS; fine && m->links && clock_ms() < until;) {
         bool sent = true;
         for (int i = 0; i < d->c.world; i++)
-            sent = sent && link_sent(&m->links[i]);
+            sent = sent && dist_link_sent(&m->links[i]);
         if (sent)
             break;
         poll(NULL, 0, 1);
     }
     for (int i = 0; m->links && i < d->c.world; i++)
-        link_close(&m->links[i]);
-    door_close(m->door);
+        dist_link_close(&m->links[i]);
+    dist_connect_close(m->door);
     if (m->bell >= 0)
         close(m->bell);
     pthread_mutex_destroy(&m->say);
@@ -290,19 +290,19 @@ static int begin(struct dist *d, struct err *err)
     pthread_mutex_init(&m->say, NULL);
     m->links = calloc(world, sizeof(*m->links));
     m->peers = calloc(world, sizeof(*m->peers));
-    m->polls = calloc(1 + LINK_CHANNELS * world, sizeof(*m->polls));
+    m->polls = calloc(1 + DIST_LINK_CHANNELS * world, sizeof(*m->polls));
     m->sources = calloc(world, sizeof(*m->sources));
     m->inbox = malloc(world * MESH_SLOTS * m->chunk);
     for (size_t i = 0; m->links && m->peers && i < world; i++) {
-        m->links[i].fd[LINK_WORDS] = m->links[i].fd[LINK_BYTES] = -1;
+        m->links[i].fd[DIST_LINK_WORDS] = m->links[i].fd[DIST_LINK_BYTES] = -1;
         m->peers[i].link = &m->links[i];
         m->peers[i].waits_for = -1;
     }
-    struct door_config door = {.rank = d->c.rank, .world = d->c.world, .names = d->names,
-                               .key = {m->key[0], m->key[1]}, .meet = d->c.meet,
-                               .links = m->links};
+    struct dist_connect_config door = {.rank = d->c.rank, .world = d->c.world, .names = d->names,
+                                       .key = {m->key[0], m->key[1]}, .bootstrap = d->c.bootstrap,
+                                       .links = m->links};
     int rc = m->links && m->peers && m->polls && m->sources && m->inbox && m->bell >= 0
-                 ? door_open(&m->door, &door, err)
+                 ? dist_connect_open(&m->door, &door, err)
                  : err_set(err, ERR_MEMORY, "no memory for collectives of %d nodes", d->c.world);
     if (rc < 0)
         destroy(d);
@@ -312,9 +312,9 @@ static int begin(struct dist *d, struct err *err)
 static int connect_all(struct dist *d, struct err *err)
 {
     struct mesh *m = d->way;
-    int rc = door_poll(m->door, err);
+    int rc = dist_connect_poll(m->door, err);
     if (rc == 1) {
-        door_close(m->door);
+        dist_connect_close(m->door);
         m->door = NULL;
     }
     return rc;

@@ -41,18 +41,18 @@ struct peer {
 };
 
 struct mesh {
-    struct dist      *d;
-    struct dist_door *door; /* while they meet */
-    struct dist_link *links;
-    struct peer      *peers; /* [world]; the own one is unused */
-    struct pollfd    *polls;
-    const char      **sources;
-    char             *inbox; /* [world][MESH_SLOTS] chunks */
-    size_t            chunk;
-    uint64_t          key[2];
-    pthread_mutex_t   say;   /* words out: also another thread's */
-    _Atomic uint64_t  fault; /* packed */
-    int               bell;  /* rung by another thread */
+    struct dist         *d;
+    struct dist_connect *door; /* while they meet */
+    struct dist_link    *links;
+    struct peer         *peers; /* [world]; the own one is unused */
+    struct pollfd       *polls;
+    const char         **sources;
+    char                *inbox; /* [world][MESH_SLOTS] chunks */
+    size_t               chunk;
+    uint64_t             key[2];
+    pthread_mutex_t      say;   /* words out: also another thread's */
+    _Atomic uint64_t     fault; /* packed */
+    int                  bell;  /* rung by another thread */
     /* the call in hand */
     uint64_t          seq, rounds, red, results;
     size_t            size, per;

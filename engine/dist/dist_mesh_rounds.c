@@ -106,7 +106,7 @@ bool mesh_send_to(struct mesh *m, const struct dist_call *c, int i)
             {(char *)&p->head_out + (sizeof(p->head_out) - p->head_left), p->head_left},
             {(void *)(uintptr_t)p->from, p->left}};
         struct msghdr msg = {.msg_iov = io, .msg_iovlen = 2};
-        ssize_t n = sendmsg(p->link->fd[LINK_BYTES], &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = sendmsg(p->link->fd[DIST_LINK_BYTES], &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         p->broken = n < 0 && errno != EAGAIN;
@@ -157,7 +157,7 @@ static int place(struct mesh *m, const struct dist_call *c, int i)
 static size_t take(struct peer *p, void *to, size_t most)
 {
     for (;;) {
-        ssize_t n = recv(p->link->fd[LINK_BYTES], to, most, MSG_DONTWAIT);
+        ssize_t n = recv(p->link->fd[DIST_LINK_BYTES], to, most, MSG_DONTWAIT);
         if (n > 0)
             return (size_t)n;
         if (n < 0 && errno == EINTR)

@@ -48,7 +48,7 @@ struct watch {
     enum ending        ending;
     _Atomic uint64_t   fault;   /* packed; 0: all is well */
     _Atomic int64_t    inside_ms; /* since when the caller is inside NCCL; 0: it is not */
-    int64_t            patience_ms; /* that it may be */
+    int64_t            timeout_ms; /* that it may be */
 };
 
 struct gpu {
@@ -141,7 +141,7 @@ static void *watch_over(void *arg)
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&w->news, &w->lock, &until);
         int64_t since = atomic_load(&w->inside_ms);
-        if (since && clock_ms() - since > w->patience_ms)
+        if (since && clock_ms() - since > w->timeout_ms)
             atomic_store(&w->fault, dist_pack((struct dist_fault){DIST_LATE, -1, 0}));
     }
     end_comm(w);
@@ -368,7 +368,7 @@ static void blame(struct dist *d, const struct dist_call *call, struct dist_faul
     fault->rank = -1;
 }
 
-static struct dist_fault raise_here(struct dist *d, struct dist_fault f)
+static struct dist_fault raise_local(struct dist *d, struct dist_fault f)
 {
     struct gpu *g = d->way;
     note_fault(g->watch, f);
@@ -381,13 +381,13 @@ static int tell_id(struct gpu *g, struct err *err)
 {
     struct nccl_id id;
     char text[2 * NCCL_ID + 1];
-    const struct dist_meet *meet = g->d->c.meet;
+    const struct dist_bootstrap *bootstrap = g->d->c.bootstrap;
     int rc = g->nccl->GetUniqueId(&id);
     if (rc != NCCL_SUCCESS)
         return err_set(err, ERR_SYSTEM, "NCCL does not start: %s", g->nccl->GetErrorString(rc));
     for (int i = 0; i < NCCL_ID; i++)
         snprintf(text + 2 * i, 3, "%02x", (unsigned char)id.bytes[i]);
-    return meet->put(meet->arg, "nccl", text, err);
+    return bootstrap->put(bootstrap->arg, "nccl", text, err);
 }
 
 static bool read_id(struct nccl_id *id, const char *text)
@@ -435,7 +435,7 @@ static int connect_all(struct dist *d, struct err *err)
     if (is_over(g))
         return -1;
     if (g->stage == WAIT_FOR_ID) {
-        const char *text = d->c.meet->get(d->c.meet->arg, "nccl");
+        const char *text = d->c.bootstrap->get(d->c.bootstrap->arg, "nccl");
         return text ? begin_connect(g, text) : 0;
     }
     if (g->stage == CONNECT) {
@@ -493,7 +493,7 @@ static int begin(struct dist *d, struct err *err)
         g->scratch = d->c.device->ops->alloc(DIST_UNIT);
         struct watch *w = make_watch(g->nccl);
         if (w)
-            w->patience_ms = d->c.wait_ms > d->c.init_ms ? d->c.wait_ms : d->c.init_ms;
+            w->timeout_ms = d->c.wait_ms > d->c.init_ms ? d->c.wait_ms : d->c.init_ms;
         if (g->stream && g->scratch && w && pthread_create(&g->thread, NULL, watch_over, w) == 0)
             g->watch = w;
         else
@@ -522,7 +522,7 @@ const struct dist_ops dist_nccl = {
     .advance = advance,
     .sleep = sleep_some,
     .blame = blame,
-    .raise = raise_here,
+    .raise = raise_local,
     .destroy = destroy,
     .about = about,
 };

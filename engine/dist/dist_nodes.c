@@ -143,7 +143,7 @@ static void plan(struct nodes *s, const struct dist *d, const struct dist_call *
 
 /* --- doing them -------------------------------------------------------------------------- */
 
-static struct dist *world_of(const struct nodes *s, const struct step *t)
+static struct dist *ranks_of(const struct nodes *s, const struct step *t)
 {
     return t->wire ? s->wire : s->local;
 }
@@ -153,7 +153,7 @@ static bool is_done(const struct nodes *s, int i)
     if (i < 0)
         return true;
     const struct step *t = &s->steps[i];
-    const struct dist *w = world_of(s, t);
+    const struct dist *w = ranks_of(s, t);
     return !w || (t->begun && w->head >= t->seq);
 }
 
@@ -165,7 +165,7 @@ static void begin_steps(struct nodes *s)
         struct step *t = &s->steps[i];
         if (t->begun || stuck[t->wire])
             continue;
-        struct dist *w = world_of(s, t);
+        struct dist *w = ranks_of(s, t);
         if (!is_done(s, t->after) || w->tail - w->head >= DIST_QUEUE) {
             stuck[t->wire] = true;
             continue;
@@ -236,7 +236,7 @@ static void blame(struct dist *d, const struct dist_call *call, struct dist_faul
         s->wire->ops->blame(s->wire, NULL, fault);
 }
 
-static void tell_suspect(struct nodes *s, int name)
+static void tell_blamed_gpu(struct nodes *s, int name)
 {
     if (!s->wire || name == s->suspect)
         return;
@@ -254,11 +254,11 @@ static void sleep_some(struct dist *d)
     if (d->progress != s->seen) {
         s->seen = d->progress;
         s->since_ms = now;
-        tell_suspect(s, -1);
+        tell_blamed_gpu(s, -1);
     } else if (s->wire && now - s->since_ms >= SUSPECT_MS) {
         struct dist_fault f = {DIST_LATE, -1, 0};
         blame(d, dist_in_hand(d), &f);
-        tell_suspect(s, f.rank);
+        tell_blamed_gpu(s, f.rank);
     }
     if (s->wire && dist_in_hand(s->wire) && dist_in_hand(s->local))
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
@@ -278,8 +278,8 @@ static struct dist_fault raise_all(struct dist *d, struct dist_fault f)
 
 /* --- life -------------------------------------------------------------------------------- */
 
-static struct dist *make_world(const struct dist *d, const struct dist_ops *ops, const char *suffix,
-                               int rank, int world, const int *names, struct err *err)
+static struct dist *make_rank(const struct dist *d, const struct dist_ops *ops, const char *suffix,
+                              int rank, int world, const int *names, struct err *err)
 {
     struct dist *w = calloc(1, sizeof(*w));
     if (!w) {
@@ -310,18 +310,18 @@ static void destroy(struct dist *d)
     free(s);
 }
 
-static int make_worlds(struct dist *d, struct nodes *s, struct err *err)
+static int make_all_ranks(struct dist *d, struct nodes *s, struct err *err)
 {
     char suffix[16];
     int me = d->c.rank - s->lead;
     snprintf(suffix, sizeof(suffix), ".node%d", s->node);
-    s->local = make_world(d, s->locals > 1 ? &dist_shm : &dist_none, suffix, me, s->locals,
-                          s->names, err);
+    s->local = make_rank(d, s->locals > 1 ? &dist_shm : &dist_none, suffix, me, s->locals,
+                         s->names, err);
     if (!s->local)
         return -1;
     if (me != 0)
         return 0;
-    s->wire = make_world(d, &dist_mesh, ".nodes", s->node, d->c.meet->nodes, s->first, err);
+    s->wire = make_rank(d, &dist_mesh, ".nodes", s->node, d->c.bootstrap->nodes, s->first, err);
     if (!s->wire)
         return -1;
     s->wire->first = s->first;
@@ -335,7 +335,7 @@ static int begin(struct dist *d, struct err *err)
     if (!s)
         return err_set(err, ERR_MEMORY, "no memory for collectives");
     s->suspect = -1;
-    s->first = d->c.meet->first;
+    s->first = d->c.bootstrap->first;
     while (s->first[s->node + 1] <= d->c.rank)
         s->node++;
     s->lead = s->first[s->node];
@@ -346,14 +346,14 @@ static int begin(struct dist *d, struct err *err)
     d->way = s;
     for (int i = 0; s->names && i < s->locals; i++)
         s->names[i] = s->lead + i;
-    int rc = s->names && s->steps ? make_worlds(d, s, err)
+    int rc = s->names && s->steps ? make_all_ranks(d, s, err)
                                   : err_set(err, ERR_MEMORY, "no memory for collectives");
     if (rc < 0)
         destroy(d);
     return rc;
 }
 
-static int connect_world(struct dist *w, struct err *err)
+static int connect_nodes(struct dist *w, struct err *err)
 {
     int rc = w->connected ? 1 : w->ops->connect(w, err);
     w->connected = rc == 1;
@@ -363,8 +363,8 @@ static int connect_world(struct dist *w, struct err *err)
 static int connect_all(struct dist *d, struct err *err)
 {
     struct nodes *s = d->way;
-    int here = connect_world(s->local, err);
-    int wire = s->wire && here >= 0 ? connect_world(s->wire, err) : here;
+    int here = connect_nodes(s->local, err);
+    int wire = s->wire && here >= 0 ? connect_nodes(s->wire, err) : here;
     if (here < 0 || wire < 0) {
         d->fault = here < 0 ? s->local->fault : s->wire->fault;
         return -1;

@@ -35,7 +35,7 @@ static void blame_nobody(struct dist *d, const struct dist_call *call, struct di
     *fault = (struct dist_fault){DIST_SYSTEM, -1, 0};
 }
 
-static struct dist_fault raise_here(struct dist *d, struct dist_fault fault)
+static struct dist_fault raise_local(struct dist *d, struct dist_fault fault)
 {
     (void)d;
     return fault;
@@ -65,7 +65,7 @@ const struct dist_ops dist_none = {
     .advance = advance,
     .sleep = sleep_never,
     .blame = blame_nobody,
-    .raise = raise_here,
+    .raise = raise_local,
     .destroy = destroy,
     .told = told_nothing,
     .suspect = suspect_nobody,

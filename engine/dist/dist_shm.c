@@ -31,10 +31,10 @@ enum { ROUND_MIN = 16384, DEATH_CHECK_NS = 2000000, STREAM = 65536,
        SPIN_NS = 300000, LOOKS = 64 };
 
 struct shm {
-    struct dist_hold hold;
-    struct dist     *d;
-    const char     **sources;       /* [world] */
-    bool             room;          /* a processor for each rank: a short wait need not sleep */
+    struct shm_segment_hold hold;
+    struct dist            *d;
+    const char            **sources; /* [world] */
+    bool                    room;    /* a processor for each rank: a short wait need not sleep */
     /* the call in hand */
     uint64_t         seq;           /* 0 = none */
     uint64_t         base, rounds;  /* counters run from base to base + rounds */
@@ -45,7 +45,7 @@ struct shm {
 };
 
 /* A direct call fits in a chunk, whatever the number of ranks. */
-static bool is_direct(const struct dist_page *p, size_t bytes)
+static bool is_direct(const struct shm_segment *p, size_t bytes)
 {
     return bytes <= p->chunk && bytes <= 16384;
 }
@@ -65,9 +65,9 @@ static void part_of(const struct shm *s, const struct dist_call *c, int rank, ui
 /* Where `owner` puts what rank `to` shall have, and (to == world) its results. */
 static char *slot(const struct shm *s, int owner, int to, uint64_t k)
 {
-    struct dist_page *p = s->hold.page;
+    struct shm_segment *p = s->hold.page;
     size_t chunks = (size_t)p->world + 1;
-    return page_window(p, owner) +
+    return shm_segment_window(p, owner) +
            ((size_t)((s->base + k) % p->slots) * chunks + (size_t)to) * p->chunk;
 }
 
@@ -83,8 +83,8 @@ static size_t round_for(size_t slice, size_t chunk, size_t size)
 
 static void begin_call(struct shm *s, const struct dist_call *c)
 {
-    struct dist_page *p = s->hold.page;
-    struct dist_seat *me = &p->seat[s->hold.rank];
+    struct shm_segment *p = s->hold.page;
+    struct shm_slot *me = &p->slot[s->hold.rank];
     s->size = dist_size(c->type);
     s->per = p->chunk / s->size;
     s->base += s->rounds;
@@ -110,15 +110,15 @@ static void begin_call(struct shm *s, const struct dist_call *c)
 static bool all_at(const struct shm *s, size_t stage, uint64_t want)
 {
     for (int i = 0; i < s->hold.world; i++) {
-        const char *seat = (const char *)&s->hold.page->seat[i];
-        const _Atomic uint64_t *at = (const _Atomic uint64_t *)(const void *)(seat + stage);
+        const char *slot = (const char *)&s->hold.page->slot[i];
+        const _Atomic uint64_t *at = (const _Atomic uint64_t *)(const void *)(slot + stage);
         if (i != s->hold.rank && atomic_load_explicit(at, memory_order_acquire) < want)
             return false;
     }
     return true;
 }
 
-#define ALL_AT(s, stage, want) all_at(s, offsetof(struct dist_seat, stage), want)
+#define ALL_AT(s, stage, want) all_at(s, offsetof(struct shm_slot, stage), want)
 
 static bool slot_is_free(const struct shm *s, size_t stage, uint64_t k)
 {
@@ -131,18 +131,18 @@ static void count(struct shm *s, _Atomic uint64_t *stage, uint64_t *mine)
     ++*mine;
     atomic_store_explicit(stage, s->base + *mine, memory_order_release);
     s->d->progress++;
-    page_ring(&s->hold);
+    shm_segment_ring(&s->hold);
 }
 
 /* A rank whose call of this number is another one, or -1. All have begun theirs; nobody can end the
  * one after before this rank begins it. */
 static int stranger(const struct shm *s)
 {
-    const struct dist_seat *seat = s->hold.page->seat, *me = &seat[s->hold.rank];
+    const struct shm_slot *slot = s->hold.page->slot, *me = &slot[s->hold.rank];
     size_t at = s->seq % 2;
     for (int i = 0; i < s->hold.world; i++)
-        if (atomic_load(&seat[i].what[at]) != atomic_load(&me->what[at]) ||
-            atomic_load(&seat[i].count[at]) != atomic_load(&me->count[at]))
+        if (atomic_load(&slot[i].what[at]) != atomic_load(&me->what[at]) ||
+            atomic_load(&slot[i].count[at]) != atomic_load(&me->count[at]))
             return i;
     return -1;
 }
@@ -271,12 +271,12 @@ static void take_direct(struct shm *s, const struct dist_call *c)
 
 static bool may_put(const struct shm *s)
 {
-    return s->put < s->rounds && slot_is_free(s, offsetof(struct dist_seat, red), s->put);
+    return s->put < s->rounds && slot_is_free(s, offsetof(struct shm_slot, red), s->put);
 }
 
 static bool may_red(const struct shm *s, const struct dist_call *c)
 {
-    return s->red < s->put && slot_is_free(s, offsetof(struct dist_seat, got), s->red) &&
+    return s->red < s->put && slot_is_free(s, offsetof(struct shm_slot, got), s->red) &&
            (!(dist_is_sum(c) || s->direct) || ALL_AT(s, put, s->base + s->red + 1));
 }
 
@@ -295,7 +295,7 @@ static bool may_check(const struct shm *s)
 /* One pass over the stages: did anything move? */
 static bool pass(struct shm *s, const struct dist_call *c)
 {
-    struct dist_seat *me = &s->hold.page->seat[s->hold.rank];
+    struct shm_slot *me = &s->hold.page->slot[s->hold.rank];
     bool moved = false;
     if (may_put(s)) {
         if (s->direct)
@@ -325,7 +325,7 @@ static bool pass(struct shm *s, const struct dist_call *c)
 static struct dist_fault told(struct dist *d)
 {
     const struct shm *s = d->way;
-    return s->hold.page ? page_fault(s->hold.page) : (struct dist_fault){DIST_FINE, -1, 0};
+    return s->hold.page ? shm_segment_fault(s->hold.page) : (struct dist_fault){DIST_FINE, -1, 0};
 }
 
 static int advance(struct dist *d, const struct dist_call *call)
@@ -362,7 +362,7 @@ static bool is_idle(void *arg)
 {
     const struct shm *s = arg;
     const struct dist_call *c = dist_in_hand(s->d);
-    return page_fault(s->hold.page).kind == DIST_FINE && c && s->seq == c->seq &&
+    return shm_segment_fault(s->hold.page).kind == DIST_FINE && c && s->seq == c->seq &&
            !may_put(s) && !may_check(s) && !(s->checked && (may_red(s, c) || may_got(s, c)));
 }
 
@@ -370,13 +370,13 @@ static bool is_idle(void *arg)
 static int find_gone(const struct shm *s, enum dist_fault_kind *how)
 {
     for (int i = 0; i < s->hold.world; i++) {
-        const struct dist_seat *seat = &s->hold.page->seat[i];
-        if (i == s->hold.rank || atomic_load(&seat->got) >= s->base + s->rounds)
+        const struct shm_slot *slot = &s->hold.page->slot[i];
+        if (i == s->hold.rank || atomic_load(&slot->got) >= s->base + s->rounds)
             continue;
-        enum seat_state state = page_state(s->hold.page, i);
-        if (state == SEAT_TAKEN || state == SEAT_EMPTY)
+        enum shm_slot_state state = shm_segment_state(s->hold.page, i);
+        if (state == SHM_SLOT_TAKEN || state == SHM_SLOT_EMPTY)
             continue;
-        *how = state == SEAT_DEAD ? DIST_DIED : DIST_LEFT;
+        *how = state == SHM_SLOT_DEAD ? DIST_DIED : DIST_LEFT;
         return i;
     }
     return -1;
@@ -407,12 +407,12 @@ static void sleep_some(struct dist *d)
     enum dist_fault_kind how;
     if (spin(s))
         return;
-    page_sleep(&s->hold, is_idle, s, DEATH_CHECK_NS);
+    shm_segment_sleep(&s->hold, is_idle, s, DEATH_CHECK_NS);
     if (!is_idle(s))
         return;
     int gone = find_gone(s, &how);
     if (gone >= 0 && is_idle(s))
-        page_raise(s->hold.page, (struct dist_fault){how, dist_name(d, gone), s->seq});
+        shm_segment_raise(s->hold.page, (struct dist_fault){how, dist_name(d, gone), s->seq});
 }
 
 /* Whoever has not begun the call, else whoever is least far in it: one that only waits for others
@@ -420,20 +420,20 @@ static void sleep_some(struct dist *d)
 static void blame(struct dist *d, const struct dist_call *call, struct dist_fault *fault)
 {
     const struct shm *s = d->way;
-    struct dist_page *p = s->hold.page;
+    struct shm_segment *p = s->hold.page;
     uint64_t least = UINT64_MAX;
     int who = p ? -1 : 0;
     for (int i = 0; p && i < s->hold.world; i++) {
-        const struct dist_seat *seat = &p->seat[i];
-        uint64_t far = atomic_load(&seat->put) + atomic_load(&seat->red) + atomic_load(&seat->got);
-        if (!call && atomic_load(&seat->state) != SEAT_EMPTY)
+        const struct shm_slot *slot = &p->slot[i];
+        uint64_t far = atomic_load(&slot->put) + atomic_load(&slot->red) + atomic_load(&slot->got);
+        if (!call && atomic_load(&slot->state) != SHM_SLOT_EMPTY)
             continue;
         if (i == s->hold.rank || (who >= 0 && far >= least))
             continue;
         who = i;
         least = far;
     }
-    int behind = p && who >= 0 ? atomic_load(&p->seat[who].waits_for) : 0;
+    int behind = p && who >= 0 ? atomic_load(&p->slot[who].waits_for) : 0;
     fault->rank = behind > 0 ? behind - 1 : who >= 0 ? dist_name(d, who) : -1;
 }
 
@@ -441,7 +441,7 @@ static void suspect(struct dist *d, int name)
 {
     struct shm *s = d->way;
     if (s->hold.page)
-        atomic_store(&s->hold.page->seat[s->hold.rank].waits_for, name + 1);
+        atomic_store(&s->hold.page->slot[s->hold.rank].waits_for, name + 1);
 }
 
 /* --- life -------------------------------------------------------------------------------- */
@@ -454,7 +454,7 @@ static int begin(struct dist *d, struct err *err)
         free(s);
         return err_set(err, ERR_MEMORY, "no memory for collectives");
     }
-    if (page_begin(&s->hold, d->c.rank, d->c.world, d->c.name, err) < 0) {
+    if (shm_segment_begin(&s->hold, d->c.rank, d->c.world, d->c.name, err) < 0) {
         free(s->sources);
         free(s);
         return -1;
@@ -468,7 +468,7 @@ static int begin(struct dist *d, struct err *err)
 static int connect_all(struct dist *d, struct err *err)
 {
     struct shm *s = d->way;
-    int rc = page_poll(&s->hold, err);
+    int rc = shm_segment_poll(&s->hold, err);
     if (rc == 0 && told(d).kind != DIST_FINE) {
         d->fault = told(d);
         return -1;
@@ -479,13 +479,13 @@ static int connect_all(struct dist *d, struct err *err)
 static struct dist_fault raise_all(struct dist *d, struct dist_fault fault)
 {
     struct shm *s = d->way;
-    return s->hold.page ? page_raise(s->hold.page, fault) : fault;
+    return s->hold.page ? shm_segment_raise(s->hold.page, fault) : fault;
 }
 
 static void destroy(struct dist *d)
 {
     struct shm *s = d->way;
-    page_leave(&s->hold);
+    shm_segment_leave(&s->hold);
     free(s->sources);
     free(s);
 }

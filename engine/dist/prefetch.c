@@ -2,13 +2,13 @@
 /* prefetch.c - see prefetch.h */
 #include "engine/dist/prefetch.h"
 
-struct unit_turns unit_turns_begin(int slots)
+struct prefetch prefetch_begin(int slots)
 {
-    return (struct unit_turns){.slots = slots, .unit = {-1, -1}};
+    return (struct prefetch){.slots = slots, .unit = {-1, -1}};
 }
 
 /* The slot that has it, or -1. */
-static int find(const struct unit_turns *t, int unit)
+static int find(const struct prefetch *t, int unit)
 {
     for (int i = 0; i < t->slots; i++)
         if (t->unit[i] == unit)
@@ -17,14 +17,14 @@ static int find(const struct unit_turns *t, int unit)
 }
 
 /* Into the slot that is not computed with, if there are two. */
-static struct unit_fetch begin_fetch(struct unit_turns *t, int unit)
+static struct unit_fetch begin_fetch(struct prefetch *t, int unit)
 {
     const int slot = (t->now + 1) % t->slots;
     t->unit[slot] = unit;
     return (struct unit_fetch){unit, slot};
 }
 
-int unit_turns_take(struct unit_turns *t, int unit, int next, struct unit_fetch fetch[UNIT_SLOTS])
+int prefetch_take(struct prefetch *t, int unit, int next, struct unit_fetch fetch[UNIT_SLOTS])
 {
     int n = 0;
     if (find(t, unit) < 0)

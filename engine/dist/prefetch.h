@@ -16,7 +16,7 @@
 enum { UNIT_SLOTS = 2 };
 
 /* A plain value; a new one for each step, whose weights are others. */
-struct unit_turns {
+struct prefetch {
     int slots;             /* 1 or 2 */
     int now;               /* the slot that is computed with */
     int unit[UNIT_SLOTS];  /* that is there, or on its way; or -1 */
@@ -26,10 +26,10 @@ struct unit_fetch {
     int unit, slot;
 };
 
-struct unit_turns unit_turns_begin(int slots);
+struct prefetch prefetch_begin(int slots);
 
 /* It is the turn of `unit`, in the slot t->now from then on; `next` (or -1) comes after it. What is to be
  * fetched, in this order; returns how many. */
-int unit_turns_take(struct unit_turns *t, int unit, int next, struct unit_fetch fetch[UNIT_SLOTS]);
+int prefetch_take(struct prefetch *t, int unit, int next, struct unit_fetch fetch[UNIT_SLOTS]);
 
 #endif

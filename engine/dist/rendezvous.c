@@ -18,11 +18,11 @@
 enum { VALUE = 1024, PATH = 4096 };
 
 struct rendezvous {
-    struct dist_meet meet;
-    struct progress *progress; /* or NULL */
-    const char      *dir;      /* or NULL */
-    json_t          *read;     /* key: value, of files read */
-    int             *first;
+    struct dist_bootstrap bootstrap;
+    struct progress      *progress; /* or NULL */
+    const char           *dir;      /* or NULL */
+    json_t               *read;     /* key: value, of files read */
+    int                  *first;
 };
 
 static const char *env_text(const char *name, const char *none)
@@ -102,13 +102,13 @@ static int count_nodes(struct rendezvous *r, const char *list, int world, struct
         long n = strtol(text, &end, 10);
         if (n < 1 || n > world - at || (*end && *end != ','))
             break;
-        r->first[r->meet.nodes++] = at;
+        r->first[r->bootstrap.nodes++] = at;
         at += (int)n;
         if (!*end)
             break;
         text = end + 1;
     }
-    r->first[r->meet.nodes] = world;
+    r->first[r->bootstrap.nodes] = world;
     if (at == world)
         return 0;
     return err_set(err, ERR_USAGE, "JOBCTL_NODE_RANKS is \"%.60s\"; it must be the number of ranks "
@@ -126,8 +126,8 @@ static int find_nodes(struct rendezvous *r, int world, struct err *err)
     if (each < 1 || each > world || world % each)
         return err_set(err, ERR_USAGE, "LOCAL_WORLD_SIZE %d and WORLD_SIZE %d do not say which "
                        "rank is on which node: set JOBCTL_NODE_RANKS, like 4,4,2", each, world);
-    r->meet.nodes = world / each;
-    for (int i = 0; i <= r->meet.nodes; i++)
+    r->bootstrap.nodes = world / each;
+    for (int i = 0; i <= r->bootstrap.nodes; i++)
         r->first[i] = i * each;
     return 0;
 }
@@ -145,12 +145,12 @@ int rendezvous_open(struct rendezvous **out, struct progress *progress, int worl
     }
     r->progress = progress;
     r->dir = env_text("JOBCTL_RENDEZVOUS", NULL);
-    r->meet.first = r->first;
-    r->meet.interface = env_text("JOBCTL_INTERFACE", NULL);
-    r->meet.address = env_text("JOBCTL_NODE_ADDR", NULL);
-    r->meet.put = put;
-    r->meet.get = get;
-    r->meet.arg = r;
+    r->bootstrap.first = r->first;
+    r->bootstrap.interface = env_text("JOBCTL_INTERFACE", NULL);
+    r->bootstrap.address = env_text("JOBCTL_NODE_ADDR", NULL);
+    r->bootstrap.put = put;
+    r->bootstrap.get = get;
+    r->bootstrap.arg = r;
     if (find_nodes(r, world, err) < 0) {
         rendezvous_close(r);
         return -1;
@@ -168,7 +168,7 @@ void rendezvous_close(struct rendezvous *r)
     free(r);
 }
 
-const struct dist_meet *rendezvous_meet(const struct rendezvous *r)
+const struct dist_bootstrap *rendezvous_exchange(const struct rendezvous *r)
 {
-    return &r->meet;
+    return &r->bootstrap;
 }

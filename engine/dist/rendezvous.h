@@ -14,7 +14,7 @@
 #ifndef ENGINE_DIST_RENDEZVOUS_H
 #define ENGINE_DIST_RENDEZVOUS_H
 
-struct dist_meet;
+struct dist_bootstrap;
 struct err;
 struct progress;
 struct rendezvous;
@@ -26,6 +26,6 @@ int rendezvous_open(struct rendezvous **out, struct progress *progress, int worl
 void rendezvous_close(struct rendezvous *r);
 
 /* For struct dist_config; as long as `r`. */
-const struct dist_meet *rendezvous_meet(const struct rendezvous *r);
+const struct dist_bootstrap *rendezvous_exchange(const struct rendezvous *r);
 
 #endif

@@ -21,7 +21,7 @@
 #include "engine/contract/err.h"
 #include "engine/dist/dist_internal.h"
 
-#define PAGE_MAGIC UINT64_C(0x326567617074736A) /* "jstpage2" */
+#define SHM_SEGMENT_MAGIC UINT64_C(0x326567617074736A) /* "jstpage2" */
 enum { SLOTS = 4, HELLO_MS = 200 };
 
 /* What a rank says to rank 0. */
@@ -39,7 +39,7 @@ static void close_fd(int *fd)
 
 /* --- making it -------------------------------------------------------------------------- */
 
-static void init_seat(struct dist_seat *s)
+static void init_slot(struct shm_slot *s)
 {
     pthread_mutexattr_t a;
     pthread_mutexattr_init(&a);
@@ -63,13 +63,13 @@ static size_t chunk_for(size_t world)
     return align(chunk > 4096 ? chunk : 4096, DIST_UNIT);
 }
 
-static int make_page(struct dist_hold *h, int *fd, struct err *err)
+static int make_page(struct shm_segment_hold *h, int *fd, struct err *err)
 {
     size_t world = (size_t)h->world;
     size_t chunk = chunk_for(world);
-    size_t head = align(sizeof(struct dist_page) + world * sizeof(struct dist_seat), 4096);
-    size_t seat = SLOTS * (world + 1) * chunk; /* what goes to each other rank, and a result */
-    size_t bytes = head + world * seat;
+    size_t head = align(sizeof(struct shm_segment) + world * sizeof(struct shm_slot), 4096);
+    size_t slot = SLOTS * (world + 1) * chunk; /* what goes to each other rank, and a result */
+    size_t bytes = head + world * slot;
     *fd = memfd_create("jobctl-ranks", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) < 0)
         return err_set(err, ERR_SYSTEM, "cannot make %zu bytes of shared memory: %s", bytes,
@@ -78,34 +78,34 @@ static int make_page(struct dist_hold *h, int *fd, struct err *err)
     if (at == MAP_FAILED)
         return err_set(err, ERR_SYSTEM, "cannot map %zu bytes of shared memory: %s", bytes,
                        strerror(errno));
-    struct dist_page *p = at;
-    p->magic = PAGE_MAGIC;
+    struct shm_segment *p = at;
+    p->magic = SHM_SEGMENT_MAGIC;
     p->world = (uint32_t)world;
     p->slots = SLOTS;
     p->chunk = chunk;
-    p->seat_bytes = seat;
+    p->slot_bytes = slot;
     p->windows = head;
     p->bytes = bytes;
     for (size_t i = 0; i < world; i++)
-        init_seat(&p->seat[i]);
+        init_slot(&p->slot[i]);
     h->page = p;
     h->bytes = bytes;
     return 0;
 }
 
-static void take_seat(struct dist_hold *h)
+static void take_slot(struct shm_segment_hold *h)
 {
-    struct dist_seat *s = &h->page->seat[h->rank];
+    struct shm_slot *s = &h->page->slot[h->rank];
     pthread_mutex_lock(&s->life);
     s->pid = (int32_t)getpid();
-    h->seated = true;
-    atomic_store(&s->state, SEAT_TAKEN);
+    h->has_slot = true;
+    atomic_store(&s->state, SHM_SLOT_TAKEN);
 }
 
 /* --- meeting ---------------------------------------------------------------------------- */
 
 /* An abstract name: its first byte is 0. */
-static socklen_t address_of(struct sockaddr_un *a, const struct dist_hold *h)
+static socklen_t address_of(struct sockaddr_un *a, const struct shm_segment_hold *h)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t n = strlen(h->address);
@@ -120,10 +120,11 @@ static bool same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-int page_begin(struct dist_hold *h, int rank, int world, const char *name, struct err *err)
+int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const char *name,
+                      struct err *err)
 {
     struct sockaddr_un a;
-    *h = (struct dist_hold){.rank = rank, .world = world, .listener = -1, .line = -1};
+    *h = (struct shm_segment_hold){.rank = rank, .world = world, .listener = -1, .line = -1};
     h->key = digest_word(name, strlen(name), (uint64_t)world);
     snprintf(h->address, sizeof(h->address), "jobctl-ranks-%016llx", (unsigned long long)h->key);
     if (rank != 0)
@@ -148,7 +149,7 @@ int page_begin(struct dist_hold *h, int rank, int world, const char *name, struc
 
 static int send_page(int line, int fd)
 {
-    struct hello ok = {.magic = PAGE_MAGIC};
+    struct hello ok = {.magic = SHM_SEGMENT_MAGIC};
     struct iovec io = {&ok, sizeof(ok)};
     union {
         char           bytes[CMSG_SPACE(sizeof(int))];
@@ -167,25 +168,25 @@ static int send_page(int line, int fd)
 }
 
 /* A stranger, or somebody who says nothing, is sent away without a word. */
-static void welcome(struct dist_hold *h, int line, int fd)
+static void welcome(struct shm_segment_hold *h, int line, int fd)
 {
     struct hello in;
     struct pollfd p = {.fd = line, .events = POLLIN};
     if (same_user(line) && poll(&p, 1, HELLO_MS) == 1 &&
-        recv(line, &in, sizeof(in), 0) == (ssize_t)sizeof(in) && in.magic == PAGE_MAGIC &&
+        recv(line, &in, sizeof(in), 0) == (ssize_t)sizeof(in) && in.magic == SHM_SEGMENT_MAGIC &&
         in.key == h->key && in.world == h->world && in.rank > 0 && in.rank < h->world &&
-        atomic_load(&h->page->seat[in.rank].state) == SEAT_EMPTY)
+        atomic_load(&h->page->slot[in.rank].state) == SHM_SLOT_EMPTY)
         send_page(line, fd);
 }
 
 /* Descriptors to hand out are opened anew from the mapping's own file: kept in `line`. */
-static int serve(struct dist_hold *h, struct err *err)
+static int serve(struct shm_segment_hold *h, struct err *err)
 {
     int line;
     if (!h->page) {
         if (make_page(h, &h->line, err) < 0)
             return -1;
-        take_seat(h);
+        take_slot(h);
     }
     while ((line = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         welcome(h, line, h->line);
@@ -194,7 +195,7 @@ static int serve(struct dist_hold *h, struct err *err)
     return 0;
 }
 
-static int call_rank0(struct dist_hold *h, struct err *err)
+static int call_rank0(struct shm_segment_hold *h, struct err *err)
 {
     struct sockaddr_un a;
     socklen_t size = address_of(&a, h);
@@ -205,7 +206,7 @@ static int call_rank0(struct dist_hold *h, struct err *err)
         close(line); /* it is not there yet */
         return 0;
     }
-    struct hello me = {PAGE_MAGIC, h->key, h->rank, h->world};
+    struct hello me = {SHM_SEGMENT_MAGIC, h->key, h->rank, h->world};
     if (!same_user(line)) {
         close(line);
         return err_set(err, ERR_SYSTEM, "somebody else holds the name under which the ranks meet");
@@ -218,16 +219,16 @@ static int call_rank0(struct dist_hold *h, struct err *err)
     return 0;
 }
 
-static int map_page(struct dist_hold *h, int fd, struct err *err)
+static int map_page(struct shm_segment_hold *h, int fd, struct err *err)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0 || (size_t)st.st_size < sizeof(struct dist_page))
+    if (fstat(fd, &st) < 0 || (size_t)st.st_size < sizeof(struct shm_segment))
         return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 is of another version");
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return err_set(err, ERR_SYSTEM, "cannot map shared memory: %s", strerror(errno));
-    struct dist_page *p = at;
-    if (p->magic != PAGE_MAGIC || p->world != (uint32_t)h->world ||
+    struct shm_segment *p = at;
+    if (p->magic != SHM_SEGMENT_MAGIC || p->world != (uint32_t)h->world ||
         p->bytes != (uint64_t)st.st_size) {
         munmap(at, (size_t)st.st_size);
         return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 is of another version");
@@ -238,7 +239,7 @@ static int map_page(struct dist_hold *h, int fd, struct err *err)
 }
 
 /* The answer to the call, if it has come. A line that ends without one is tried again. */
-static int hear_rank0(struct dist_hold *h, struct err *err)
+static int hear_rank0(struct shm_segment_hold *h, struct err *err)
 {
     struct hello ok;
     struct iovec io = {&ok, sizeof(ok)};
@@ -262,11 +263,11 @@ static int hear_rank0(struct dist_hold *h, struct err *err)
     int rc = map_page(h, fd, err);
     close(fd);
     if (rc == 0)
-        take_seat(h);
+        take_slot(h);
     return rc;
 }
 
-int page_poll(struct dist_hold *h, struct err *err)
+int shm_segment_poll(struct shm_segment_hold *h, struct err *err)
 {
     if (h->rank == 0) {
         if (serve(h, err) < 0)
@@ -280,23 +281,23 @@ int page_poll(struct dist_hold *h, struct err *err)
             return 0;
     }
     for (int i = 0; i < h->world; i++)
-        if (atomic_load(&h->page->seat[i].state) == SEAT_EMPTY)
+        if (atomic_load(&h->page->slot[i].state) == SHM_SLOT_EMPTY)
             return 0;
     close_fd(&h->listener);
     close_fd(&h->line);
     return 1;
 }
 
-void page_leave(struct dist_hold *h)
+void shm_segment_leave(struct shm_segment_hold *h)
 {
     close_fd(&h->listener);
     close_fd(&h->line);
     if (!h->page)
         return;
-    if (h->seated) {
-        atomic_store(&h->page->seat[h->rank].state, SEAT_LEFT);
-        page_ring(h);
-        pthread_mutex_unlock(&h->page->seat[h->rank].life);
+    if (h->has_slot) {
+        atomic_store(&h->page->slot[h->rank].state, SHM_SLOT_LEFT);
+        shm_segment_ring(h);
+        pthread_mutex_unlock(&h->page->slot[h->rank].life);
     }
     munmap(h->page, h->bytes);
     h->page = NULL;
@@ -309,7 +310,7 @@ static void futex_wake(_Atomic uint32_t *at)
     syscall(SYS_futex, at, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void wake(struct dist_seat *s)
+static void wake(struct shm_slot *s)
 {
     if (!atomic_load(&s->sleeping))
         return;
@@ -317,17 +318,17 @@ static void wake(struct dist_seat *s)
     futex_wake(&s->bell);
 }
 
-void page_ring(struct dist_hold *h)
+void shm_segment_ring(struct shm_segment_hold *h)
 {
     atomic_thread_fence(memory_order_seq_cst);
     for (int i = 0; i < h->world; i++)
         if (i != h->rank)
-            wake(&h->page->seat[i]);
+            wake(&h->page->slot[i]);
 }
 
-void page_sleep(struct dist_hold *h, bool (*idle)(void *arg), void *arg, int64_t ns)
+void shm_segment_sleep(struct shm_segment_hold *h, bool (*idle)(void *arg), void *arg, int64_t ns)
 {
-    struct dist_seat *s = &h->page->seat[h->rank];
+    struct shm_slot *s = &h->page->slot[h->rank];
     struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     atomic_store(&s->sleeping, 1);
     uint32_t before = atomic_load(&s->bell);
@@ -337,38 +338,38 @@ void page_sleep(struct dist_hold *h, bool (*idle)(void *arg), void *arg, int64_t
     atomic_store(&s->sleeping, 0);
 }
 
-struct dist_fault page_fault(const struct dist_page *p)
+struct dist_fault shm_segment_fault(const struct shm_segment *p)
 {
     return dist_unpack(atomic_load_explicit(&p->fault, memory_order_relaxed));
 }
 
-struct dist_fault page_raise(struct dist_page *p, struct dist_fault f)
+struct dist_fault shm_segment_raise(struct shm_segment *p, struct dist_fault f)
 {
     uint64_t none = 0;
     atomic_compare_exchange_strong(&p->fault, &none, dist_pack(f));
     for (uint32_t i = 0; i < p->world; i++) {
-        atomic_fetch_add(&p->seat[i].bell, 1);
-        futex_wake(&p->seat[i].bell);
+        atomic_fetch_add(&p->slot[i].bell, 1);
+        futex_wake(&p->slot[i].bell);
     }
-    return page_fault(p);
+    return shm_segment_fault(p);
 }
 
-enum seat_state page_state(struct dist_page *p, int rank)
+enum shm_slot_state shm_segment_state(struct shm_segment *p, int rank)
 {
-    struct dist_seat *s = &p->seat[rank];
+    struct shm_slot *s = &p->slot[rank];
     uint32_t state = atomic_load(&s->state);
-    if (state != SEAT_TAKEN)
-        return (enum seat_state)state;
+    if (state != SHM_SLOT_TAKEN)
+        return (enum shm_slot_state)state;
     int rc = pthread_mutex_trylock(&s->life);
     if (rc == EBUSY)
-        return SEAT_TAKEN;
+        return SHM_SLOT_TAKEN;
     if (rc == EOWNERDEAD || rc == ENOTRECOVERABLE) {
-        atomic_store(&s->state, SEAT_DEAD);
+        atomic_store(&s->state, SHM_SLOT_DEAD);
         if (rc == EOWNERDEAD)
             pthread_mutex_unlock(&s->life); /* never made whole: it stays dead for all */
-        return SEAT_DEAD;
+        return SHM_SLOT_DEAD;
     }
     pthread_mutex_unlock(&s->life);
     state = atomic_load(&s->state);
-    return state == SEAT_TAKEN ? SEAT_LEFT : (enum seat_state)state;
+    return state == SHM_SLOT_TAKEN ? SHM_SLOT_LEFT : (enum shm_slot_state)state;
 }

@@ -23,9 +23,9 @@
 
 struct err;
 
-enum seat_state { SEAT_EMPTY, SEAT_TAKEN, SEAT_LEFT, SEAT_DEAD };
+enum shm_slot_state { SHM_SLOT_EMPTY, SHM_SLOT_TAKEN, SHM_SLOT_LEFT, SHM_SLOT_DEAD };
 
-struct dist_seat {
+struct shm_slot {
     /* Rounds of the stages of a collective that this rank has done: see dist_shm.c. */
     alignas(64) _Atomic uint64_t put;
     alignas(64) _Atomic uint64_t red;
@@ -42,50 +42,51 @@ struct dist_seat {
     int32_t pid;
 };
 
-struct dist_page {
+struct shm_segment {
     uint64_t magic;
     uint32_t world;
     uint32_t slots;                      /* that a seat's windows are cut in */
     uint64_t chunk;                      /* bytes of one rank's part of a round */
-    uint64_t seat_bytes;                 /* of one rank's windows */
+    uint64_t slot_bytes;                 /* of one rank's windows */
     uint64_t windows;                    /* where they begin */
     uint64_t bytes;                      /* of all */
     alignas(64) _Atomic uint64_t fault;  /* 0, or a struct dist_fault packed */
-    struct dist_seat seat[];
+    struct shm_slot slot[];
 };
 
 /* One rank's hold on it. */
-struct dist_hold {
-    struct dist_page *page;   /* NULL until it has been handed out */
-    size_t            bytes;
-    int               rank, world;
-    int               listener, line; /* rank 0's socket; a socket to rank 0; -1 */
-    uint64_t          key;
-    char              address[48];
-    bool              seated;
+struct shm_segment_hold {
+    struct shm_segment *page; /* NULL until it has been handed out */
+    size_t              bytes;
+    int                 rank, world;
+    int                 listener, line; /* rank 0's socket; a socket to rank 0; -1 */
+    uint64_t            key;
+    char                address[48];
+    bool                has_slot;
 };
 
-int page_begin(struct dist_hold *h, int rank, int world, const char *name, struct err *err);
+int shm_segment_begin(struct shm_segment_hold *h, int rank, int world, const char *name,
+                      struct err *err);
 /* 1: all ranks have a seat. 0: not yet. -1. */
-int page_poll(struct dist_hold *h, struct err *err);
-void page_leave(struct dist_hold *h);
+int shm_segment_poll(struct shm_segment_hold *h, struct err *err);
+void shm_segment_leave(struct shm_segment_hold *h);
 
 /* The first fault stays: returns it. Wakes everybody. From any thread. */
-struct dist_fault page_raise(struct dist_page *p, struct dist_fault f);
-struct dist_fault page_fault(const struct dist_page *p);
+struct dist_fault shm_segment_raise(struct shm_segment *p, struct dist_fault f);
+struct dist_fault shm_segment_fault(const struct shm_segment *p);
 
 /* Wake those who sleep, after a counter of this rank has changed. */
-void page_ring(struct dist_hold *h);
+void shm_segment_ring(struct shm_segment_hold *h);
 /* Until somebody rings; `idle` is asked again before, for news must not be slept over. */
-void page_sleep(struct dist_hold *h, bool (*idle)(void *arg), void *arg, int64_t ns);
+void shm_segment_sleep(struct shm_segment_hold *h, bool (*idle)(void *arg), void *arg, int64_t ns);
 
 /* What has become of a rank: notes its death. */
-enum seat_state page_state(struct dist_page *p, int rank);
+enum shm_slot_state shm_segment_state(struct shm_segment *p, int rank);
 
 /* A rank's windows. */
-static inline char *page_window(struct dist_page *p, int rank)
+static inline char *shm_segment_window(struct shm_segment *p, int rank)
 {
-    return (char *)p + p->windows + p->seat_bytes * (uint64_t)rank;
+    return (char *)p + p->windows + p->slot_bytes * (uint64_t)rank;
 }
 
 #endif

@@ -16,11 +16,11 @@ enum {
     FIRST_MS = 600000  /* the first step: memory, tables, caches */
 };
 
-_Static_assert(sizeof(struct accord_words) == DIST_UNIT, "a record is a unit");
+_Static_assert(sizeof(struct step_sync_words) == DIST_UNIT, "a record is a unit");
 
-struct accord_words accord_words(const struct accord_step *s)
+struct step_sync_words step_sync_words(const struct step_sync_step *s)
 {
-    struct accord_words w = {.step = s->step, .height = s->height, .width = s->width};
+    struct step_sync_words w = {.step = s->step, .height = s->height, .width = s->width};
     const int64_t shape[2] = {s->height, s->width};
     for (uint64_t i = 0; i < 2; i++) {
         uint64_t h = digest_word(&s->step, sizeof(s->step), i);
@@ -36,7 +36,8 @@ struct accord_words accord_words(const struct accord_step *s)
     return w;
 }
 
-int accord_exchange(struct dist *d, struct accord_words *all, int64_t wait_ms, struct err *err)
+int step_sync_exchange(struct dist *d, struct step_sync_words *all, int64_t wait_ms,
+                       struct err *err)
 {
     const size_t bytes = sizeof(*all) * (size_t)dist_world(d);
     if (dist_all_gather(d, all, bytes, DIST_U8, err) < 0 || dist_wait_for(d, wait_ms, err) < 0)
@@ -44,13 +45,13 @@ int accord_exchange(struct dist *d, struct accord_words *all, int64_t wait_ms, s
     return 0;
 }
 
-static bool is_same(const struct accord_words *a, const struct accord_words *b)
+static bool is_same(const struct step_sync_words *a, const struct step_sync_words *b)
 {
     return a->step == b->step && memcmp(a->hash, b->hash, sizeof(a->hash)) == 0;
 }
 
 /* The rank that most others disagree with; -1 when all are the same. Of two, the second. */
-static int find_odd(const struct accord_words *all, int world)
+static int find_odd(const struct step_sync_words *all, int world)
 {
     int odd = -1, least = world;
     for (int i = world - 1; i >= 0; i--) {
@@ -65,7 +66,7 @@ static int find_odd(const struct accord_words *all, int world)
     return odd;
 }
 
-int accord_check(const struct accord_words *all, int world, const char *what, struct err *err)
+int step_sync_check(const struct step_sync_words *all, int world, const char *what, struct err *err)
 {
     char others[32] = "the others", they[96];
     const int odd = find_odd(all, world);
@@ -74,7 +75,7 @@ int accord_check(const struct accord_words *all, int world, const char *what, st
     int other = 0;
     while (is_same(&all[other], &all[odd]))
         other++;
-    const struct accord_words *a = &all[odd], *b = &all[other];
+    const struct step_sync_words *a = &all[odd], *b = &all[other];
     if (world == 2)
         snprintf(others, sizeof(others), "rank %d", other);
     if (a->step != b->step)
@@ -88,9 +89,9 @@ int accord_check(const struct accord_words *all, int world, const char *what, st
                    (long long)a->step, (long long)a->height, (long long)a->width, they);
 }
 
-struct accord_orders accord_orders(const struct accord_words *all, int world)
+struct step_sync_orders step_sync_orders(const struct step_sync_words *all, int world)
 {
-    struct accord_orders o = {CMD_NONE, all[0].due != 0, all[0].stage};
+    struct step_sync_orders o = {CMD_NONE, all[0].due != 0, all[0].stage};
     for (int i = 0; i < world; i++) {
         if (all[i].asked > (int32_t)o.asked)
             o.asked = (enum progress_command)all[i].asked;
@@ -100,7 +101,7 @@ struct accord_orders accord_orders(const struct accord_words *all, int world)
     return o;
 }
 
-int accord_least(const struct accord_words *all, int world)
+int step_sync_least(const struct step_sync_words *all, int world)
 {
     int least = all[0].least;
     for (int i = 1; i < world; i++)
@@ -108,7 +109,7 @@ int accord_least(const struct accord_words *all, int world)
     return least;
 }
 
-double accord_sum(const struct accord_words *all, int world)
+double step_sync_sum(const struct step_sync_words *all, int world)
 {
     double sum = 0;
     for (int i = 0; i < world; i++)
@@ -116,7 +117,7 @@ double accord_sum(const struct accord_words *all, int world)
     return sum;
 }
 
-int64_t accord_patience_ms(const struct accord_pace *pace)
+int64_t step_sync_patience_ms(const struct step_sync_pace *pace)
 {
     const int64_t learned = (int64_t)(1000 * WAIT_STEPS * pace->step_s);
     int64_t own = learned > WAIT_MS ? learned : WAIT_MS;

@@ -22,7 +22,7 @@ struct dist;
 struct err;
 
 /* One rank's words; exactly a DIST_UNIT, so that one record falls to each rank. */
-struct accord_words {
+struct step_sync_words {
     uint64_t hash[2];
     int64_t  step;
     double   value;
@@ -32,14 +32,14 @@ struct accord_words {
 
 /* What all do at a step boundary: the strongest command that any of them got; a checkpoint, when it is due on
  * rank 0; the least that any has done of the one on its way. */
-struct accord_orders {
+struct step_sync_orders {
     enum progress_command asked;
     bool                  due;
     int                   stage;
 };
 
 /* All that decides what a step is. */
-struct accord_step {
+struct step_sync_step {
     int64_t                  step, height, width;
     double                   lr;
     const struct batch_slot *slots;      /* the samples of the global batch, in their order */
@@ -47,27 +47,29 @@ struct accord_step {
     const char              *job, *data; /* digests of the spec, and of the data */
 };
 /* The words of a rank that is about to take it; nothing is asked, nothing due. */
-struct accord_words accord_words(const struct accord_step *s);
+struct step_sync_words step_sync_words(const struct step_sync_step *s);
 
 /* all[] has this rank's words at its rank, and those of all when it returns 0. For wait_ms without a sign of
  * the others; how it failed is dist_fault(). */
-int accord_exchange(struct dist *d, struct accord_words *all, int64_t wait_ms, struct err *err);
+int step_sync_exchange(struct dist *d, struct step_sync_words *all, int64_t wait_ms,
+                       struct err *err);
 
 /* -1 (ERR_CONFLICT): one is about to take another step than most; the sentence names it, and of two the
  * second. `what` the hash is of, in words. */
-int accord_check(const struct accord_words *all, int world, const char *what, struct err *err);
+int step_sync_check(const struct step_sync_words *all, int world, const char *what,
+                    struct err *err);
 
-struct accord_orders accord_orders(const struct accord_words *all, int world);
-int accord_least(const struct accord_words *all, int world);
+struct step_sync_orders step_sync_orders(const struct step_sync_words *all, int world);
+int step_sync_least(const struct step_sync_words *all, int world);
 /* In the order of ranks. */
-double accord_sum(const struct accord_words *all, int world);
+double step_sync_sum(const struct step_sync_words *all, int world);
 
 /* What a rank's silence is measured by. */
-struct accord_pace {
+struct step_sync_pace {
     double step_s;                     /* a step takes, as far as is known; 0: none was taken yet */
     double hang_first_s, hang_step_s;  /* as the job says, or 0 */
     bool   watched;                    /* by an agent, which sees it sooner and more of it */
 };
-int64_t accord_patience_ms(const struct accord_pace *pace);
+int64_t step_sync_patience_ms(const struct step_sync_pace *pace);
 
 #endif

@@ -7,32 +7,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KNIFE_ALIGN = 16 }; /* floats */
+enum { ARENA_ALIGN = 16 }; /* floats */
 
-struct knife {
+struct arena {
     float *base;   /* NULL while measuring */
     size_t used;   /* floats */
     size_t narrow; /* bytes of a number in a narrow array (kernels.h) */
     bool   keeps;  /* see kernels.h */
 };
 
-static inline float *knife_cut(struct knife *k, size_t rows, size_t cols)
+static inline float *arena_cut(struct arena *k, size_t rows, size_t cols)
 {
     float *p = k->base ? k->base + k->used : NULL;
-    k->used += (rows * cols + KNIFE_ALIGN - 1) / KNIFE_ALIGN * KNIFE_ALIGN;
+    k->used += (rows * cols + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     return p;
 }
 
 /* A narrow array. */
-static inline void *knife_narrow(struct knife *k, size_t rows, size_t cols)
+static inline void *arena_narrow(struct arena *k, size_t rows, size_t cols)
 {
-    return knife_cut(k, (rows * cols * k->narrow + sizeof(float) - 1) / sizeof(float), 1);
+    return arena_cut(k, (rows * cols * k->narrow + sizeof(float) - 1) / sizeof(float), 1);
 }
 
 /* The narrow twin of an array. */
-static inline void *knife_twin(struct knife *k, float *of, size_t rows, size_t cols)
+static inline void *arena_twin(struct arena *k, float *of, size_t rows, size_t cols)
 {
-    return k->narrow == sizeof(float) ? of : knife_narrow(k, rows, cols);
+    return k->narrow == sizeof(float) ? of : arena_narrow(k, rows, cols);
 }
 
 #endif

@@ -137,7 +137,7 @@ const char *backend_use_name(enum backend_use use)
         [USE_ACTIVATIONS] = "activations", [USE_BACKWARD] = "backward pass",
         [USE_INPUTS] = "inputs",           [USE_PICTURES] = "drawing pictures",
         [USE_WORKSPACE] = "workspace",     [USE_EXCHANGE] = "exchange",
-        [USE_HERE] = "copies in host memory",
+        [USE_HOST] = "copies in host memory",
     };
     return names[use];
 }
@@ -158,16 +158,16 @@ int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum bac
                    backend_use_name(use));
 }
 
-int backend_here(void **out, size_t bytes, struct err *err)
+int backend_host(void **out, size_t bytes, struct err *err)
 {
     *out = counting.to ? no_alloc(bytes) : calloc(1, bytes);
     if (*out && counting.to)
-        count(USE_HERE, bytes);
+        count(USE_HOST, bytes);
     return *out ? 0 : err_set(err, ERR_MEMORY, "no memory for %.1f MiB of %s",
-                              (double)bytes / 0x1p20, backend_use_name(USE_HERE));
+                              (double)bytes / 0x1p20, backend_use_name(USE_HOST));
 }
 
-void backend_here_free(void *p)
+void backend_host_free(void *p)
 {
     if (!counting.to)
         free(p);
@@ -210,7 +210,7 @@ static void *load_plugin(struct err *err)
     return lib;
 }
 
-static kern_cuda_open_fn find_door(void *lib)
+static kern_cuda_open_fn find_cuda(void *lib)
 {
     kern_cuda_open_fn fn = NULL;
     void *symbol = dlsym(lib, "kern_cuda_open");
@@ -273,7 +273,7 @@ static int open_cuda(enum wish wish, struct err *err)
     void *lib = load_plugin(err);
     if (!lib)
         return -1;
-    const kern_cuda_open_fn door = find_door(lib);
+    const kern_cuda_open_fn door = find_cuda(lib);
     if (!door)
         return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it is of another version",
                        PLUGIN);

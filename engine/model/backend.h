@@ -56,7 +56,7 @@ enum backend_use {
     USE_PICTURES,    /* a model that draws, beside the one that learns */
     USE_WORKSPACE,   /* taken by kernels as they need it */
     USE_EXCHANGE,    /* between ranks */
-    USE_HERE,        /* this process's copies of a device's arrays */
+    USE_HOST,        /* this process's copies of a device's arrays */
     USES
 };
 
@@ -65,9 +65,9 @@ const char *backend_use_name(enum backend_use use); /* "optimizer state" */
 /* alloc() of the table: ERR_MEMORY or ERR_DEVICE_MEMORY. */
 int backend_alloc(const struct kern_ops *ops, void **out, size_t bytes, enum backend_use use,
                   struct err *err);
-/* Zeroed memory of this process beside a device's array; for backend_here_free(). */
-int backend_here(void **out, size_t bytes, struct err *err);
-void backend_here_free(void *p);
+/* Zeroed memory of this process beside a device's array; for backend_host_free(). */
+int backend_host(void **out, size_t bytes, struct err *err);
+void backend_host_free(void *p);
 
 /* For engine/optim/memory.c: until backend_count_end(), what is made is only counted, as on a
  * device or on the CPU. It may be created and destroyed, with addresses that nobody may follow. */

@@ -6,15 +6,15 @@
 
 #include "engine/contract/err.h"
 
-const json_t *section_get(const struct section *s, const char *key)
+const json_t *config_reader_get(const struct config_reader *s, const char *key)
 {
     const json_t *v = json_object_get(s->json, key);
     return json_is_null(v) ? NULL : v;
 }
 
-void section_int(struct section *s, const char *key, int *value)
+void config_reader_int(struct config_reader *s, const char *key, int *value)
 {
-    const json_t *v = section_get(s, key);
+    const json_t *v = config_reader_get(s, key);
     if (!v)
         return;
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 1 << 24) {
@@ -25,9 +25,9 @@ void section_int(struct section *s, const char *key, int *value)
     *value = (int)json_integer_value(v);
 }
 
-void section_number(struct section *s, const char *key, double *value)
+void config_reader_number(struct config_reader *s, const char *key, double *value)
 {
-    const json_t *v = section_get(s, key);
+    const json_t *v = config_reader_get(s, key);
     if (!v)
         return;
     if (!json_is_number(v)) {
@@ -38,9 +38,9 @@ void section_number(struct section *s, const char *key, double *value)
     *value = json_number_value(v);
 }
 
-void section_bool(struct section *s, const char *key, bool *value)
+void config_reader_bool(struct config_reader *s, const char *key, bool *value)
 {
-    const json_t *v = section_get(s, key);
+    const json_t *v = config_reader_get(s, key);
     if (!v)
         return;
     if (!json_is_boolean(v)) {
@@ -51,9 +51,9 @@ void section_bool(struct section *s, const char *key, bool *value)
     *value = json_is_true(v);
 }
 
-void section_must_be(struct section *s, const char *key, const char *built)
+void config_reader_must_be(struct config_reader *s, const char *key, const char *built)
 {
-    const json_t *v = section_get(s, key);
+    const json_t *v = config_reader_get(s, key);
     const char *text = json_string_value(v);
     if (!v)
         return;
@@ -65,9 +65,9 @@ void section_must_be(struct section *s, const char *key, const char *built)
     s->failed = true;
 }
 
-struct section section_open(const json_t *config, const char *name, struct err *err)
+struct config_reader config_reader_open(const json_t *config, const char *name, struct err *err)
 {
-    struct section s = {name, json_object_get(config, name), err, false};
+    struct config_reader s = {name, json_object_get(config, name), err, false};
     if (s.json && !json_is_object(s.json)) {
         err_set(err, ERR_USAGE, "\"%s\" in the configuration is not an object", name);
         s.failed = true;

@@ -12,19 +12,19 @@
 
 struct err;
 
-struct section {
+struct config_reader {
     const char   *name;
     const json_t *json; /* NULL: there is none */
     struct err   *err;
     bool          failed;
 };
 
-struct section section_open(const json_t *config, const char *name, struct err *err);
-const json_t *section_get(const struct section *s, const char *key); /* NULL where it is null, too */
-void section_int(struct section *s, const char *key, int *value);    /* 0 to 2^24 */
-void section_number(struct section *s, const char *key, double *value);
-void section_bool(struct section *s, const char *key, bool *value);
+struct config_reader config_reader_open(const json_t *config, const char *name, struct err *err);
+const json_t *config_reader_get(const struct config_reader *s, const char *key); /* NULL where it is null, too */
+void config_reader_int(struct config_reader *s, const char *key, int *value); /* 0 to 2^24 */
+void config_reader_number(struct config_reader *s, const char *key, double *value);
+void config_reader_bool(struct config_reader *s, const char *key, bool *value);
 /* A choice of which we build only some; `built` is a list separated by '|'. */
-void section_must_be(struct section *s, const char *key, const char *built);
+void config_reader_must_be(struct config_reader *s, const char *key, const char *built);
 
 #endif

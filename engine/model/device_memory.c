@@ -42,7 +42,7 @@ static int64_t group_number(const char *dir, const char *file)
 }
 
 /* The tightest limit of the control groups from here up. */
-static void limit_by_groups(struct memory_room *r)
+static void limit_by_groups(struct device_memory *r)
 {
     char dir[PATH_MAX];
     cgroup_dir(dir, sizeof(dir));
@@ -58,21 +58,21 @@ static void limit_by_groups(struct memory_room *r)
     }
 }
 
-struct memory_room memory_room_here(void)
+struct device_memory device_memory_host(void)
 {
-    struct memory_room r = {meminfo("MemAvailable"), meminfo("MemTotal")};
+    struct device_memory r = {meminfo("MemAvailable"), meminfo("MemTotal")};
     limit_by_groups(&r);
     return r;
 }
 
-struct memory_room memory_room(void)
+struct device_memory device_memory(void)
 {
     const struct kern_ops *ops = backend_ops();
     const int sharers = backend_sharers();
     size_t left, all;
     if (ops->host)
-        return memory_room_here();
-    if (ops->room(&left, &all))
-        return (struct memory_room){(int64_t)left / sharers, (int64_t)all / sharers};
-    return (struct memory_room){0, 0};
+        return device_memory_host();
+    if (ops->free_memory(&left, &all))
+        return (struct device_memory){(int64_t)left / sharers, (int64_t)all / sharers};
+    return (struct device_memory){0, 0};
 }

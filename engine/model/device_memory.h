@@ -7,11 +7,11 @@
 
 /* Memory of the backend's device that is free now, and all of it; 0 where not known. On the CPU
  * the machine's or, if that is less, what the control group still allows. */
-struct memory_room {
+struct device_memory {
     int64_t free, total;
 };
-struct memory_room memory_room(void);
+struct device_memory device_memory(void);
 /* Of this process's memory, whatever computes. */
-struct memory_room memory_room_here(void);
+struct device_memory device_memory_host(void);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "engine/model/layout.h"
 
-static weight_at add(struct declare *d, const char *name, enum tensor_kind kind, int64_t d0,
+static weight_at add(struct layout_builder *d, const char *name, enum tensor_kind kind, int64_t d0,
                      int64_t d1, int64_t d2, int64_t d3)
 {
     char full[TENSOR_NAME];
@@ -23,7 +23,7 @@ static weight_at add(struct declare *d, const char *name, enum tensor_kind kind,
     return (weight_at)layout_at(d->layout, i)->offset;
 }
 
-void declare_unit(struct declare *d, const char *list, int index)
+void layout_builder_unit(struct layout_builder *d, const char *list, int index)
 {
     layout_next_unit(d->layout);
     if (list)
@@ -32,17 +32,18 @@ void declare_unit(struct declare *d, const char *list, int index)
         d->prefix[0] = '\0';
 }
 
-weight_at declare_param(struct declare *d, const char *name, int64_t d0, int64_t d1)
+weight_at layout_builder_param(struct layout_builder *d, const char *name, int64_t d0, int64_t d1)
 {
     return add(d, name, TENSOR_PARAM, d0, d1, 0, 0);
 }
 
-weight_at declare_conv(struct declare *d, const char *name, int64_t d0, int64_t d1, int64_t k)
+weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1,
+                              int64_t k)
 {
     return add(d, name, TENSOR_PARAM, d0, d1, k, k);
 }
 
-weight_at declare_buffer(struct declare *d, const char *name, int64_t d0, int64_t d1)
+weight_at layout_builder_buffer(struct layout_builder *d, const char *name, int64_t d0, int64_t d1)
 {
     return add(d, name, TENSOR_BUFFER, d0, d1, 0, 0);
 }

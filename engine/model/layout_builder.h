@@ -12,7 +12,7 @@ struct err;
 struct layout;
 
 /* Set layout and err. After a failure nothing more is done, and every weight is NO_WEIGHT. */
-struct declare {
+struct layout_builder {
     struct layout *layout;
     struct err    *err;
     bool           failed;
@@ -20,11 +20,12 @@ struct declare {
 };
 
 /* The next unit of the layout; its names begin with LIST.INDEX. or, where list is NULL, as they are. */
-void declare_unit(struct declare *d, const char *list, int index);
+void layout_builder_unit(struct layout_builder *d, const char *list, int index);
 
 /* [d0], or [d0, d1] where d1 is not 0; [d0, d1, k, k]; not trained. */
-weight_at declare_param(struct declare *d, const char *name, int64_t d0, int64_t d1);
-weight_at declare_conv(struct declare *d, const char *name, int64_t d0, int64_t d1, int64_t k);
-weight_at declare_buffer(struct declare *d, const char *name, int64_t d0, int64_t d1);
+weight_at layout_builder_param(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
+weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1,
+                              int64_t k);
+weight_at layout_builder_buffer(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
 
 #endif

@@ -101,7 +101,7 @@ const struct model_config *model_config(const struct model *m)
 
 bool model_goes_to_data(const struct model *m)
 {
-    return m->cfg.family == MODEL_NEXT;
+    return m->cfg.family == MODEL_NEXTDIT;
 }
 
 const struct layout *model_layout(const struct model *m)

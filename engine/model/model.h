@@ -103,7 +103,7 @@ int model_set_sizes(struct model *m, const struct model_input *in, struct err *e
 /* out: [B, channels, H, W], a kernel array. Keeps what model_backward() needs. */
 int model_forward(struct model *m, const struct model_input *in, float *out, struct err *err);
 /* The same with input and output in this process's memory, and errors of the device told. */
-int model_forward_here(struct model *m, const struct model_input *in, float *out,
+int model_forward_host(struct model *m, const struct model_input *in, float *out,
                        struct err *err);
 
 /* After model_forward() of the same input: add d(loss)/d(param) to the gradients.

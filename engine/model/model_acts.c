@@ -23,7 +23,7 @@ size_t model_most_rows(const struct model *m)
 
 static size_t carve(struct model *m, float *base, bool back)
 {
-    struct knife k = {.base = base, .narrow = m->ops->narrow, .keeps = m->ops->keeps};
+    struct arena k = {.base = base, .narrow = m->ops->narrow, .keeps = m->ops->keeps};
     (back ? m->net->carve_back : m->net->carve)(m, &k);
     return k.used;
 }

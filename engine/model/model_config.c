@@ -5,14 +5,14 @@
 
 const struct model_net *model_net(enum model_family family)
 {
-    return family == MODEL_NEXT ? &next_net : &sana_net;
+    return family == MODEL_NEXTDIT ? &nextdit_net : &sana_net;
 }
 
 /* Only Next-DiT counts its layers so. */
 static enum model_family family_of(const json_t *config)
 {
     const json_t *model = json_object_get(config, "model");
-    return json_object_get(model, "n_layers") ? MODEL_NEXT : MODEL_SANA;
+    return json_object_get(model, "n_layers") ? MODEL_NEXTDIT : MODEL_SANA;
 }
 
 int model_config_parse(struct model_config *cfg, const json_t *config, struct err *err)

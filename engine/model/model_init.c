@@ -61,6 +61,6 @@ void model_init_weights(struct model *m, uint64_t seed)
 {
     for (int i = 0; i < layout_len(m->layout); i++) {
         const struct tensor *t = layout_at(m->layout, i);
-        init_range(m, t, 0, t->count, seed, m->here_weights + t->offset);
+        init_range(m, t, 0, t->count, seed, m->host_weights + t->offset);
     }
 }

@@ -20,7 +20,7 @@
 #include "engine/model/sana_internal.h"
 #include "kernels/kernels.h"
 
-struct knife;
+struct arena;
 struct tensor;
 
 /* Kernel arrays for inputs that come from this process's memory; NULL on the CPU. */
@@ -43,8 +43,8 @@ struct model_net {
     void (*close)(struct model *m);
     int  (*declare)(struct model *m, struct err *err);
     /* Activations, and what the backward pass needs besides. */
-    void (*carve)(struct model *m, struct knife *k);
-    void (*carve_back)(struct model *m, struct knife *k);
+    void (*carve)(struct model *m, struct arena *k);
+    void (*carve_back)(struct model *m, struct arena *k);
     /* The first weight of a unit. */
     weight_at (*unit_from)(const struct model *m, int unit);
     /* Of the sizes in hand. */
@@ -75,9 +75,9 @@ struct model {
     float                 *weights, *grads, *acts; /* kernel arrays */
     void                  *narrow;                 /* the weights, narrow; may be the weights */
     float                 *freqs;                  /* likewise: timestep_freqs */
-    float                 *here_weights, *here_grads; /* views; the same on the CPU */
+    float                 *host_weights, *host_grads; /* views; the same on the CPU */
     bool                   guest;          /* the weights are in somebody else's memory */
-    float                 *here_act;               /* the activation last asked for */
+    float                 *host_act;               /* the activation last asked for */
     struct model_stage     stage;
     float                 *back_acts;              /* kernel array */
     size_t                 acts_floats, back_floats;
@@ -89,7 +89,7 @@ struct model {
     int batch, height, width, text, tokens, rows;
     const int *first; /* of the captions' rows, a kernel array, or NULL */
     struct sana sana; /* of its family */
-    struct next next;
+    struct nextdit next;
 };
 
 static inline __attribute__((unused)) float *model_w(const struct model *m, weight_at at)
@@ -125,7 +125,7 @@ static inline __attribute__((unused)) float *model_g(const struct model *m, weig
 }
 
 /* sana.c, nextdit.c; that of a family */
-extern const struct model_net sana_net, next_net;
+extern const struct model_net sana_net, nextdit_net;
 const struct model_net *model_net(enum model_family family);
 
 /* model.c: a unit of the layout is needed, or done with; gradients from a weight on are complete. */

@@ -32,14 +32,14 @@ int model_make_views(struct model *m, struct err *err)
     const size_t B = (size_t)z->batch, text = B * (size_t)z->text;
     const size_t latent = (size_t)c->latent_channels * (size_t)model_limits_pixels(z);
     if (m->ops->host || z->by_unit) {
-        m->here_weights = m->weights;
-        m->here_grads = m->grads;
+        m->host_weights = m->weights;
+        m->host_grads = m->grads;
         return 0;
     }
     void *here = NULL, *first = NULL;
-    if (backend_here(&here, block_bytes(m), err) < 0)
+    if (backend_host(&here, block_bytes(m), err) < 0)
         return -1;
-    m->here_weights = here;
+    m->host_weights = here;
     if (stage_alloc(m, &m->stage.x, latent, err) < 0 ||
         stage_alloc(m, &m->stage.out, latent, err) < 0 ||
         stage_alloc(m, &m->stage.timestep, B, err) < 0 ||
@@ -60,19 +60,19 @@ void model_free_views(struct model *m)
     m->ops->release(m->stage.mask);
     m->ops->release(m->stage.first);
     m->ops->release(m->stage.y);
-    backend_here_free(m->here_weights);
-    backend_here_free(m->here_grads);
-    free(m->here_act);
+    backend_host_free(m->host_weights);
+    backend_host_free(m->host_grads);
+    free(m->host_act);
 }
 
 float *model_weights(struct model *m)
 {
-    return m->here_weights;
+    return m->host_weights;
 }
 
 float *model_grads(struct model *m)
 {
-    return m->here_grads;
+    return m->host_grads;
 }
 
 float *model_kernel_weights(struct model *m)
@@ -94,7 +94,7 @@ int model_push(struct model *m, struct err *err)
 {
     if (m->ops->host)
         return 0;
-    m->ops->upload(m->weights, m->here_weights, block_bytes(m));
+    m->ops->upload(m->weights, m->host_weights, block_bytes(m));
     m->ops->round(m->narrow, m->weights, layout_floats(m->layout));
     return backend_check(m->ops, err);
 }
@@ -104,7 +104,7 @@ void model_place(struct model *m, float *weights)
     if (!m->guest)
         m->ops->release(m->weights);
     m->guest = true;
-    m->weights = m->here_weights = weights;
+    m->weights = m->host_weights = weights;
     m->narrow = weights;
 }
 
@@ -117,7 +117,7 @@ int model_pull(struct model *m, struct err *err)
 {
     if (m->ops->host)
         return 0;
-    m->ops->download(m->here_weights, m->weights, block_bytes(m));
+    m->ops->download(m->host_weights, m->weights, block_bytes(m));
     return backend_check(m->ops, err);
 }
 
@@ -127,11 +127,11 @@ int model_pull_grads(struct model *m, struct err *err)
         return 0;
     if (!m->grads)
         return err_set(err, ERR_BUG, "a model made for inference has no gradients");
-    void *here = m->here_grads;
-    if (!here && backend_here(&here, block_bytes(m), err) < 0)
+    void *here = m->host_grads;
+    if (!here && backend_host(&here, block_bytes(m), err) < 0)
         return -1;
-    m->here_grads = here;
-    m->ops->download(m->here_grads, m->grads, block_bytes(m));
+    m->host_grads = here;
+    m->ops->download(m->host_grads, m->grads, block_bytes(m));
     return backend_check(m->ops, err);
 }
 
@@ -139,14 +139,14 @@ const float *model_see(struct model *m, const float *from, int64_t count, struct
 {
     if (m->ops->host)
         return from;
-    free(m->here_act);
-    m->here_act = malloc((size_t)count * sizeof(float));
-    if (!m->here_act) {
+    free(m->host_act);
+    m->host_act = malloc((size_t)count * sizeof(float));
+    if (!m->host_act) {
         err_set(err, ERR_MEMORY, "no memory for a copy of an activation");
         return NULL;
     }
-    m->ops->download(m->here_act, from, (size_t)count * sizeof(float));
-    return backend_check(m->ops, err) < 0 ? NULL : m->here_act;
+    m->ops->download(m->host_act, from, (size_t)count * sizeof(float));
+    return backend_check(m->ops, err) < 0 ? NULL : m->host_act;
 }
 
 /* Narrow numbers that are not fp32 are the upper halves of floats. */
@@ -156,14 +156,14 @@ const float *model_see_narrow(struct model *m, const void *from, int64_t count, 
     if (m->ops->narrow == sizeof(float))
         return model_see(m, from, count, err);
     uint16_t *half = malloc(n * sizeof(*half));
-    free(m->here_act);
-    m->here_act = malloc(n * sizeof(*m->here_act));
-    if (half && m->here_act)
+    free(m->host_act);
+    m->host_act = malloc(n * sizeof(*m->host_act));
+    if (half && m->host_act)
         m->ops->download(half, from, n * sizeof(*half));
-    for (size_t i = 0; half && m->here_act && i < n; i++) {
+    for (size_t i = 0; half && m->host_act && i < n; i++) {
         const uint32_t bits = (uint32_t)half[i] << 16;
-        memcpy(&m->here_act[i], &bits, sizeof(bits));
+        memcpy(&m->host_act[i], &bits, sizeof(bits));
     }
     free(half);
-    return m->here_act && backend_check(m->ops, err) == 0 ? m->here_act : NULL;
+    return m->host_act && backend_check(m->ops, err) == 0 ? m->host_act : NULL;
 }

@@ -36,7 +36,7 @@ static int check(const struct model_config *c, const struct model_limits *max,
 
 static int open_blocks(struct model *m, struct err *err)
 {
-    struct next *s = &m->next;
+    struct nextdit *s = &m->next;
     s->bw = calloc((size_t)m->cfg.depth, sizeof(*s->bw));
     s->ba = calloc((size_t)m->cfg.depth, sizeof(*s->ba));
     return s->bw && s->ba ? 0 : err_set(err, ERR_MEMORY, "no memory for a model of depth %d",
@@ -61,7 +61,7 @@ static weight_at unit_from(const struct model *m, int unit)
 /* Of pairs 2j and 2j + 1 of a head the first is turned by the row, the second by the column, times 10000^(-4j/d). */
 static void turn_grid(struct model *m)
 {
-    struct next_top_acts *a = &m->next.top;
+    struct nextdit_top_acts *a = &m->next.top;
     const int rows = m->height / m->cfg.patch, cols = m->width / m->cfg.patch;
     const int half = m->cfg.hidden / m->cfg.heads / 2;
     if (a->rows == rows && a->cols == cols)
@@ -83,9 +83,9 @@ static void turn_grid(struct model *m)
 static void condition_forward(struct model *m, const struct model_input *in)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_top_weights *w = &m->next.w;
-    const struct next_top_acts *a = &m->next.top;
-    const int B = m->batch, A = next_cond(&m->cfg), E = m->cfg.caption_channels;
+    const struct nextdit_top_weights *w = &m->next.w;
+    const struct nextdit_top_acts *a = &m->next.top;
+    const int B = m->batch, A = nextdit_cond(&m->cfg), E = m->cfg.caption_channels;
     const size_t n = (size_t)B * (size_t)A;
     k->time_embed_exact(a->emb, in->timestep, m->freqs, B, TIMESTEP_FREQS);
     k->linear_wide(a->e1, a->emb, model_wn(m, w->t0), model_w(m, w->t0_b), B, 2 * TIMESTEP_FREQS, A);
@@ -102,7 +102,7 @@ static void condition_forward(struct model *m, const struct model_input *in)
 /* Of the channels that the last layer makes, those of the picture: the first of each sample. */
 static size_t channels_made(const struct model *m)
 {
-    return (size_t)(next_out_width(&m->cfg) / m->cfg.patch / m->cfg.patch);
+    return (size_t)(nextdit_out_width(&m->cfg) / m->cfg.patch / m->cfg.patch);
 }
 
 static struct kern_image image_made(const struct model *m)
@@ -121,21 +121,22 @@ static void take_channels(const struct model *m, float *to, size_t to_channels, 
 static void final_forward(struct model *m, float *out)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_top_weights *w = &m->next.w;
-    const struct next_top_acts *a = &m->next.top;
+    const struct nextdit_top_weights *w = &m->next.w;
+    const struct nextdit_top_acts *a = &m->next.top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens;
     k->linear_wide(a->scale, a->cs, model_wn(m, w->ada), model_w(m, w->ada_b), m->batch,
-                   next_cond(&m->cfg), C);
+                   nextdit_cond(&m->cfg), C);
     k->norm_mod(a->h, a->stats, m->next.ba[m->cfg.depth - 1].x2, a->none, a->scale, C, m->batch, m->tokens,
                 C, FINAL_EPS);
-    k->linear_wide(a->out, a->h, model_wn(m, w->out), model_w(m, w->out_b), M, C, next_out_width(&m->cfg));
+    k->linear_wide(a->out, a->h, model_wn(m, w->out), model_w(m, w->out_b), M, C,
+                   nextdit_out_width(&m->cfg));
     k->unpatchify(a->image, a->out, image_made(m), m->cfg.patch);
     take_channels(m, out, (size_t)m->cfg.latent_channels, a->image, channels_made(m));
 }
 
 static void forward(struct model *m, const struct model_input *in, float *out)
 {
-    struct next_top_acts *a = &m->next.top;
+    struct nextdit_top_acts *a = &m->next.top;
     const int C = m->cfg.hidden, M = m->batch * m->tokens, P = model_patch_width(m);
     const size_t caption = (size_t)m->rows * (size_t)m->cfg.caption_channels;
     model_enter_unit(m, MODEL_FIRST_UNIT, false);
@@ -146,7 +147,7 @@ static void forward(struct model *m, const struct model_input *in, float *out)
     a->y = (void *)(uintptr_t)model_narrow(m, a->y, in->y, caption);
     for (int i = 0; i < m->cfg.depth; i++) {
         model_enter_unit(m, i + 1, false);
-        next_block_forward(m, i);
+        nextdit_block_forward(m, i);
     }
     model_enter_unit(m, model_last_unit(m), false);
     final_forward(m, out);
@@ -157,31 +158,31 @@ static void forward(struct model *m, const struct model_input *in, float *out)
 static void final_backward(struct model *m, const float *dout)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_top_weights *w = &m->next.w;
-    const struct next_top_acts *a = &m->next.top;
-    const struct next_back_acts *d = &m->next.back;
+    const struct nextdit_top_weights *w = &m->next.w;
+    const struct nextdit_top_acts *a = &m->next.top;
+    const struct nextdit_back_acts *d = &m->next.back;
     const int B = m->batch, C = m->cfg.hidden, M = B * m->tokens;
     const size_t made = channels_made(m), pixels = (size_t)m->height * (size_t)m->width;
     k->zero(d->dimage, (size_t)B * made * pixels);
     take_channels(m, d->dimage, made, dout, (size_t)m->cfg.latent_channels);
     k->patchify(d->dout, d->dimage, image_made(m), m->cfg.patch);
     k->linear_back(d->a, model_g(m, w->out), model_g(m, w->out_b), d->dout, a->h, model_wn(m, w->out), M,
-                   C, next_out_width(&m->cfg));
+                   C, nextdit_out_width(&m->cfg));
     k->zero(d->dx, (size_t)M * (size_t)C);
     k->norm_mod_back(d->dx, d->dnone, d->dscale, d->a, m->next.ba[m->cfg.depth - 1].x2, a->stats,
                      a->scale, C, B, m->tokens, C);
     k->linear_back_wide(d->dcs, 0, model_g(m, w->ada), model_g(m, w->ada_b),
                         model_narrow(m, d->dscalen, d->dscale, (size_t)B * (size_t)C), a->cs,
-                        model_wn(m, w->ada), B, next_cond(&m->cfg), C);
+                        model_wn(m, w->ada), B, nextdit_cond(&m->cfg), C);
 }
 
 static void condition_backward(struct model *m)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_top_weights *w = &m->next.w;
-    const struct next_top_acts *a = &m->next.top;
-    const struct next_back_acts *d = &m->next.back;
-    const int B = m->batch, A = next_cond(&m->cfg), E = m->cfg.caption_channels;
+    const struct nextdit_top_weights *w = &m->next.w;
+    const struct nextdit_top_acts *a = &m->next.top;
+    const struct nextdit_back_acts *d = &m->next.back;
+    const int B = m->batch, A = nextdit_cond(&m->cfg), E = m->cfg.caption_channels;
     const size_t n = (size_t)B * (size_t)A;
     k->silu_back(d->dcn, model_narrow(m, d->dcn, d->dcs, n), a->c, n);
     k->linear_back(d->de, model_g(m, w->t2), model_g(m, w->t2_b), d->dcn, a->e1s, model_wn(m, w->t2), B, A,
@@ -200,7 +201,7 @@ static void condition_backward(struct model *m)
 static void backward(struct model *m, const struct model_input *in, const float *dout, float *dy)
 {
     const int C = m->cfg.hidden, M = m->batch * m->tokens, last = m->cfg.depth - 1;
-    struct next_back_acts *d = &m->next.back;
+    struct nextdit_back_acts *d = &m->next.back;
     (void)in;
     if (dy)
         m->ops->zero(dy, (size_t)m->rows * (size_t)m->cfg.caption_channels);
@@ -211,8 +212,8 @@ static void backward(struct model *m, const struct model_input *in, const float 
     for (int i = last; i >= 0; i--) {
         model_enter_unit(m, i + 1, true);
         if (m->max.recompute && i < last)
-            next_block_forward(m, i);
-        next_block_backward(m, i);
+            nextdit_block_forward(m, i);
+        nextdit_block_backward(m, i);
         model_leave_unit(m, i + 1);
         model_tell_ready(m, m->next.bw[i].gate);
     }
@@ -233,7 +234,7 @@ static const float *block_activation(struct model *m, const char *name, int64_t 
     if (!m->train || m->max.recompute || sscanf(name, "layers.%d%n", &i, &at) != 1 || i < 0 ||
         i >= m->cfg.depth)
         return NULL;
-    const struct next_block_acts *a = &m->next.ba[i];
+    const struct nextdit_block_acts *a = &m->next.ba[i];
     const int64_t n = (int64_t)m->batch * m->tokens * m->cfg.hidden;
     const struct model_named rows[] = {
         {"", a->x2, NULL, n},
@@ -245,31 +246,31 @@ static const float *block_activation(struct model *m, const char *name, int64_t 
 
 static const float *activation(struct model *m, const char *name, int64_t *count, struct err *err)
 {
-    const struct next_top_acts *a = &m->next.top;
-    const int64_t B = m->batch, M = B * m->tokens, A = next_cond(&m->cfg);
+    const struct nextdit_top_acts *a = &m->next.top;
+    const int64_t B = m->batch, M = B * m->tokens, A = nextdit_cond(&m->cfg);
     const struct model_named rows[] = {
         {"x_embed", m->train ? a->x0 : NULL, NULL, M * m->cfg.hidden},
         {"t_emb", a->t, NULL, B * A},
         {"cap_emb", a->cap, NULL, B * A},
-        {"final_layer", a->out, NULL, M * next_out_width(&m->cfg)},
+        {"final_layer", a->out, NULL, M * nextdit_out_width(&m->cfg)},
     };
     const float *top = model_see_named(m, rows, sizeof(rows) / sizeof(rows[0]), name, count, err);
     return top ? top : block_activation(m, name, count, err);
 }
 
-const struct model_net next_net = {
-    .config_parse = next_config_parse,
-    .config_check = next_config_check,
+const struct model_net nextdit_net = {
+    .config_parse = nextdit_config_parse,
+    .config_check = nextdit_config_check,
     .check = check,
     .open = open_blocks,
     .close = close_blocks,
-    .declare = next_declare,
-    .carve = next_carve,
-    .carve_back = next_carve_back,
+    .declare = nextdit_declare,
+    .carve = nextdit_carve,
+    .carve_back = nextdit_carve_back,
     .unit_from = unit_from,
     .forward = forward,
     .backward = backward,
     .activation = activation,
-    .flops = next_flops,
-    .start = next_start,
+    .flops = nextdit_flops,
+    .start = nextdit_start,
 };

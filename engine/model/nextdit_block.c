@@ -39,7 +39,8 @@ static struct kern_keys caption_keys(const struct model *m)
 
 /* --- forward --------------------------------------------------------------------------------- */
 
-static void norm_forward(const struct model *m, const struct next_normed *n, weight_at w, weight_at b,
+static void norm_forward(const struct model *m, const struct nextdit_normed *n, weight_at w,
+                         weight_at b,
                          int rows, int cols)
 {
     if (m->cfg.qk_norm)
@@ -47,11 +48,11 @@ static void norm_forward(const struct model *m, const struct next_normed *n, wei
                            cols, QK_EPS);
 }
 
-static void project(const struct model *m, const struct next_block_weights *w,
-                    const struct next_block_acts *a)
+static void project(const struct model *m, const struct nextdit_block_weights *w,
+                    const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const int C = m->cfg.hidden, G = next_groups(&m->cfg), E = m->cfg.caption_channels;
+    const int C = m->cfg.hidden, G = nextdit_groups(&m->cfg), E = m->cfg.caption_channels;
     const int M = m->batch * m->tokens, T = m->rows;
     k->linear(a->q.raw, a->h1, model_wn(m, w->wq), NULL, M, C, C);
     k->linear(a->k.raw, a->h1, model_wn(m, w->wk), NULL, M, C, G);
@@ -63,12 +64,12 @@ static void project(const struct model *m, const struct next_block_weights *w,
     norm_forward(m, &a->ky, w->ky_norm, w->ky_norm_b, T, G);
 }
 
-static void attention_forward(struct model *m, const struct next_block_weights *w,
-                              const struct next_block_acts *a)
+static void attention_forward(struct model *m, const struct nextdit_block_weights *w,
+                              const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_top_acts *top = &m->next.top;
-    const int C = m->cfg.hidden, G = next_groups(&m->cfg), E = m->cfg.caption_channels;
+    const struct nextdit_top_acts *top = &m->next.top;
+    const int C = m->cfg.hidden, G = nextdit_groups(&m->cfg), E = m->cfg.caption_channels;
     const int M = m->batch * m->tokens, ld = MOD_ROWS * C;
     k->rms_mod(a->h1, a->h1_rstd, a->in, model_w(m, w->norm1), a->mod + SCALE1 * C, ld, m->batch,
                m->tokens, C, m->cfg.norm_eps);
@@ -85,8 +86,8 @@ static void attention_forward(struct model *m, const struct next_block_weights *
                 m->batch, m->tokens, C, m->cfg.norm_eps);
 }
 
-static void mlp_forward(struct model *m, const struct next_block_weights *w,
-                        const struct next_block_acts *a)
+static void mlp_forward(struct model *m, const struct nextdit_block_weights *w,
+                        const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
@@ -100,23 +101,23 @@ static void mlp_forward(struct model *m, const struct next_block_weights *w,
                 m->batch, m->tokens, C, m->cfg.norm_eps);
 }
 
-void next_block_forward(struct model *m, int i)
+void nextdit_block_forward(struct model *m, int i)
 {
-    const struct next_block_weights *w = &m->next.bw[i];
-    const struct next_block_acts *a = &m->next.ba[i];
+    const struct nextdit_block_weights *w = &m->next.bw[i];
+    const struct nextdit_block_acts *a = &m->next.ba[i];
     m->ops->linear_wide(a->mod, m->next.top.cs, model_wn(m, w->ada), model_w(m, w->ada_b), m->batch,
-                        next_cond(&m->cfg), MOD_ROWS * m->cfg.hidden);
+                        nextdit_cond(&m->cfg), MOD_ROWS * m->cfg.hidden);
     attention_forward(m, w, a);
     mlp_forward(m, w, a);
 }
 
 /* --- backward -------------------------------------------------------------------------------- */
 
-static void mlp_backward(struct model *m, const struct next_block_weights *w,
-                         const struct next_block_acts *a)
+static void mlp_backward(struct model *m, const struct nextdit_block_weights *w,
+                         const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_back_acts *d = &m->next.back;
+    const struct nextdit_back_acts *d = &m->next.back;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens, ld = MOD_ROWS * C;
     k->rms_gate_back(d->a, model_g(m, w->ffn2), d->dmod + GATE2 * C, d->dx, a->mlp_out, a->mlp_rstd,
                      model_w(m, w->ffn2), a->mod + GATE2 * C, ld, m->batch, m->tokens, C);
@@ -129,7 +130,8 @@ static void mlp_backward(struct model *m, const struct next_block_weights *w,
                     model_w(m, w->ffn1), a->mod + SCALE2 * C, ld, m->batch, m->tokens, C);
 }
 
-static void norm_backward(const struct model *m, void *dx, const struct next_normed *n, weight_at w,
+static void norm_backward(const struct model *m, void *dx, const struct nextdit_normed *n,
+                          weight_at w,
                           weight_at b, int rows, int cols)
 {
     if (m->cfg.qk_norm)
@@ -138,12 +140,12 @@ static void norm_backward(const struct model *m, void *dx, const struct next_nor
 }
 
 /* From the gradients of what the attentions read to those of h1, in dh, and of the captions' norm. */
-static void project_backward(struct model *m, const struct next_block_weights *w,
-                             const struct next_block_acts *a)
+static void project_backward(struct model *m, const struct nextdit_block_weights *w,
+                             const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_back_acts *d = &m->next.back;
-    const int C = m->cfg.hidden, G = next_groups(&m->cfg), E = m->cfg.caption_channels;
+    const struct nextdit_back_acts *d = &m->next.back;
+    const int C = m->cfg.hidden, G = nextdit_groups(&m->cfg), E = m->cfg.caption_channels;
     const int M = m->batch * m->tokens, T = m->rows;
     norm_backward(m, d->a, &a->q, w->q_norm, w->q_norm_b, M, C);
     norm_backward(m, d->dk, &a->k, w->k_norm, w->k_norm_b, M, G);
@@ -158,13 +160,14 @@ static void project_backward(struct model *m, const struct next_block_weights *w
                      model_w(m, w->y_norm), T, E);
 }
 
-static void attention_backward(struct model *m, const struct next_block_weights *w,
-                               const struct next_block_acts *a)
+static void attention_backward(struct model *m, const struct nextdit_block_weights *w,
+                               const struct nextdit_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
-    const struct next_top_acts *top = &m->next.top;
-    const struct next_back_acts *d = &m->next.back;
-    const int C = m->cfg.hidden, G = next_groups(&m->cfg), M = m->batch * m->tokens, ld = MOD_ROWS * C;
+    const struct nextdit_top_acts *top = &m->next.top;
+    const struct nextdit_back_acts *d = &m->next.back;
+    const int C =
+        m->cfg.hidden, G = nextdit_groups(&m->cfg), M = m->batch * m->tokens, ld = MOD_ROWS * C;
     k->rms_gate_back(d->a, model_g(m, w->norm2), d->dmod + GATE1 * C, d->dx, a->attn_out, a->attn_rstd,
                      model_w(m, w->norm2), a->mod + GATE1 * C, ld, m->batch, m->tokens, C);
     k->linear_back(d->b, model_g(m, w->wo), NULL, d->a, a->both, model_wn(m, w->wo), M, C, C);
@@ -183,15 +186,16 @@ static void attention_backward(struct model *m, const struct next_block_weights 
                     model_w(m, w->norm1), a->mod + SCALE1 * C, ld, m->batch, m->tokens, C);
 }
 
-void next_block_backward(struct model *m, int i)
+void nextdit_block_backward(struct model *m, int i)
 {
-    const struct next_block_weights *w = &m->next.bw[i];
-    const struct next_block_acts *a = &m->next.ba[i];
-    const struct next_back_acts *d = &m->next.back;
+    const struct nextdit_block_weights *w = &m->next.bw[i];
+    const struct nextdit_block_acts *a = &m->next.ba[i];
+    const struct nextdit_back_acts *d = &m->next.back;
     const int width = MOD_ROWS * m->cfg.hidden;
     mlp_backward(m, w, a);
     attention_backward(m, w, a);
     m->ops->linear_back_wide(d->dcs, 1, model_g(m, w->ada), model_g(m, w->ada_b),
                              model_narrow(m, d->dmodn, d->dmod, (size_t)m->batch * (size_t)width),
-                             m->next.top.cs, model_wn(m, w->ada), m->batch, next_cond(&m->cfg), width);
+                             m->next.top.cs, model_wn(m,
+                                                      w->ada), m->batch, nextdit_cond(&m->cfg), width);
 }

@@ -8,17 +8,17 @@
 
 enum { CONDITION_MOST = 1024, CAPTION_LEN = 256 };
 
-int next_cond(const struct model_config *c)
+int nextdit_cond(const struct model_config *c)
 {
     return c->hidden < CONDITION_MOST ? c->hidden : CONDITION_MOST;
 }
 
-int next_groups(const struct model_config *c)
+int nextdit_groups(const struct model_config *c)
 {
     return c->hidden / c->heads * c->kv_heads;
 }
 
-int next_out_width(const struct model_config *c)
+int nextdit_out_width(const struct model_config *c)
 {
     return c->patch * c->patch * c->latent_channels * (c->learn_sigma ? 2 : 1);
 }
@@ -32,28 +32,28 @@ static int ffn_width(int hidden, double multiplier, int multiple)
     return (width + multiple - 1) / multiple * multiple;
 }
 
-int next_config_parse(struct model_config *cfg, const json_t *config, struct err *err)
+int nextdit_config_parse(struct model_config *cfg, const json_t *config, struct err *err)
 {
     struct model_config c = {.patch = 2, .latent_channels = 4, .caption_channels = 2048,
                              .caption_len = CAPTION_LEN, .learn_sigma = true};
-    struct section s = section_open(config, "model", err);
+    struct config_reader s = config_reader_open(config, "model", err);
     double multiplier = 0, eps = 1e-5;
     int multiple = 256;
     if (s.failed)
         return -1;
-    section_int(&s, "patch_size", &c.patch);
-    section_int(&s, "in_channels", &c.latent_channels);
-    section_int(&s, "dim", &c.hidden);
-    section_int(&s, "n_layers", &c.depth);
-    section_int(&s, "n_heads", &c.heads);
-    section_int(&s, "multiple_of", &multiple);
-    section_int(&s, "cap_feat_dim", &c.caption_channels);
-    section_number(&s, "ffn_dim_multiplier", &multiplier);
-    section_number(&s, "norm_eps", &eps);
-    section_bool(&s, "learn_sigma", &c.learn_sigma);
-    section_bool(&s, "qk_norm", &c.qk_norm);
+    config_reader_int(&s, "patch_size", &c.patch);
+    config_reader_int(&s, "in_channels", &c.latent_channels);
+    config_reader_int(&s, "dim", &c.hidden);
+    config_reader_int(&s, "n_layers", &c.depth);
+    config_reader_int(&s, "n_heads", &c.heads);
+    config_reader_int(&s, "multiple_of", &multiple);
+    config_reader_int(&s, "cap_feat_dim", &c.caption_channels);
+    config_reader_number(&s, "ffn_dim_multiplier", &multiplier);
+    config_reader_number(&s, "norm_eps", &eps);
+    config_reader_bool(&s, "learn_sigma", &c.learn_sigma);
+    config_reader_bool(&s, "qk_norm", &c.qk_norm);
     c.kv_heads = c.heads;
-    section_int(&s, "n_kv_heads", &c.kv_heads);
+    config_reader_int(&s, "n_kv_heads", &c.kv_heads);
     if (s.failed)
         return -1;
     if (multiple < 1 || !(multiplier >= 0 && multiplier < 1024))
@@ -64,7 +64,7 @@ int next_config_parse(struct model_config *cfg, const json_t *config, struct err
     return 0;
 }
 
-int next_config_check(const struct model_config *c, struct err *err)
+int nextdit_config_check(const struct model_config *c, struct err *err)
 {
     const struct {
         const char *name;
@@ -98,10 +98,10 @@ int next_config_check(const struct model_config *c, struct err *err)
     return 0;
 }
 
-double next_flops(const struct model_config *c, int batch, int height, int width, int text)
+double nextdit_flops(const struct model_config *c, int batch, int height, int width, int text)
 {
-    const double C = c->hidden, G = next_groups(c), F = c->mlp_hidden, E = c->caption_channels;
-    const double A = next_cond(c), S = text;
+    const double C = c->hidden, G = nextdit_groups(c), F = c->mlp_hidden, E = c->caption_channels;
+    const double A = nextdit_cond(c), S = text;
     const double n = (double)(height / c->patch) * (width / c->patch);
     const double patch = (double)c->latent_channels * c->patch * c->patch;
     const double block = 2 * n * C * (2 * C + 2 * G)      /* q, k, v, out */
@@ -109,7 +109,7 @@ double next_flops(const struct model_config *c, int batch, int height, int width
                          + 4 * n * (n + S) * C            /* scores, and what they weigh */
                          + 2 * 3 * n * C * F              /* feed_forward */
                          + 2 * A * 4 * C;                 /* adaLN */
-    const double rest = 2 * n * C * (patch + next_out_width(c)) /* patch in, patch out */
+    const double rest = 2 * n * C * (patch + nextdit_out_width(c)) /* patch in, patch out */
                         + 2 * A * (256 + A + E + C);            /* time, caption, adaLN */
     return batch * (c->depth * block + rest);
 }

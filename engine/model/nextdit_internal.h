@@ -2,7 +2,8 @@
 /* nextdit_internal.h - what a Next-DiT has besides what every model has; shared by nextdit*.c only
  *
  * Row counts: M = batch * tokens, T = rows of all captions.  C = hidden, G = kv_heads * (C / heads),
- * E = caption_channels, A = next_cond(), F = mlp_hidden, O = numbers that the last layer makes of a token.
+ * E = caption_channels, A = nextdit_cond(), F = mlp_hidden, O = numbers that the last layer makes
+ * of a token.
  */
 #ifndef ENGINE_MODEL_NEXTDIT_INTERNAL_H
 #define ENGINE_MODEL_NEXTDIT_INTERNAL_H
@@ -11,7 +12,7 @@
 
 #include "engine/model/model_weight.h"
 
-struct next_block_weights {
+struct nextdit_block_weights {
     weight_at gate;                        /* attention.gate [heads] */
     weight_at wq, wk, wv, wk_y, wv_y, wo;  /* [C, C], [G, C] x 2, [G, E] x 2, [C, C] */
     weight_at q_norm, q_norm_b, k_norm, k_norm_b, ky_norm, ky_norm_b;
@@ -21,26 +22,26 @@ struct next_block_weights {
     weight_at y_norm;                      /* attention_y_norm [E] */
 };
 
-struct next_top_weights {
+struct nextdit_top_weights {
     weight_at pad, x, x_b, t0, t0_b, t2, t2_b;
     weight_at cap_norm, cap_norm_b, cap, cap_b; /* cap_embedder.0, .1 */
     weight_at out, out_b, ada, ada_b;      /* final_layer.linear, .adaLN_modulation.1 */
 };
 
 /* One of q, k and the captions' k: as projected, normed, and the norm's statistics. */
-struct next_normed {
+struct nextdit_normed {
     void  *raw, *normed;                   /* the same without qk_norm */
     float *stats;                          /* [rows, 2] */
 };
 
 /* What one block computes. In a model that only infers, all blocks share one; in one that
  * recomputes, all but `x2`. */
-struct next_block_acts {
+struct nextdit_block_acts {
     float *in;                             /* [M, C]; `x2` of the block before is the same */
     float *mod;                            /* [B, 4, C]: see enum in nextdit_block.c */
     void  *h1, *yn;                        /* [M, C], [T, E] */
     float *h1_rstd, *y_rstd;               /* [M], [T] */
-    struct next_normed q, k, ky;           /* [M, C], [M, G], [T, G] */
+    struct nextdit_normed q, k, ky;        /* [M, C], [M, G], [T, G] */
     void  *v, *vy;                         /* [M, G], [T, G] */
     void  *self, *cross, *both, *attn_out; /* [M, C] */
     float *self_kept, *cross_kept;         /* see attend() */
@@ -50,7 +51,7 @@ struct next_block_acts {
     float *x2;
 };
 
-struct next_top_acts {
+struct nextdit_top_acts {
     float *real, *imag;                    /* [tokens, C / heads / 2]: the turns of the grid in hand */
     int    rows, cols;                     /* of that grid */
     void  *tok;                            /* [M, channels p p] */
@@ -65,7 +66,7 @@ struct next_top_acts {
 };
 
 /* Gradients on their way back; one set for all blocks. */
-struct next_back_acts {
+struct nextdit_back_acts {
     float *dx, *dh, *dy, *dcs;             /* [M, C] x 2, [T, E], [B, A] */
     void  *dxn, *dhn, *dyn, *dcn, *de;     /* narrow twins; [B, A] */
     void  *a, *b, *c;                      /* [M, C] */
@@ -77,40 +78,40 @@ struct next_back_acts {
     float *dimage;                         /* [B, O / p / p, H, W] */
 };
 
-struct next {
-    struct next_top_weights    w;
-    struct next_block_weights *bw;         /* [depth] */
-    struct next_top_acts       top;
-    struct next_block_acts    *ba;         /* [depth] */
-    struct next_back_acts      back;
+struct nextdit {
+    struct nextdit_top_weights    w;
+    struct nextdit_block_weights *bw;      /* [depth] */
+    struct nextdit_top_acts       top;
+    struct nextdit_block_acts    *ba;      /* [depth] */
+    struct nextdit_back_acts      back;
 };
 
 struct err;
-struct knife;
+struct arena;
 struct model;
 struct model_config;
 struct model_start;
 struct tensor;
 
 /* Channels of what a block is told of time and caption; of keys and values; numbers of a token at the end. */
-int next_cond(const struct model_config *c);
-int next_groups(const struct model_config *c);
-int next_out_width(const struct model_config *c);
+int nextdit_cond(const struct model_config *c);
+int nextdit_groups(const struct model_config *c);
+int nextdit_out_width(const struct model_config *c);
 
 /* nextdit_config.c */
-int next_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
-int next_config_check(const struct model_config *c, struct err *err);
-double next_flops(const struct model_config *c, int batch, int height, int width, int text);
+int nextdit_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
+int nextdit_config_check(const struct model_config *c, struct err *err);
+double nextdit_flops(const struct model_config *c, int batch, int height, int width, int text);
 /* nextdit_layout.c: the table of tensors, with the authors' names, and how each starts. */
-int next_declare(struct model *m, struct err *err);
-struct model_start next_start(const struct model_config *c, const struct tensor *t);
+int nextdit_declare(struct model *m, struct err *err);
+struct model_start nextdit_start(const struct model_config *c, const struct tensor *t);
 /* nextdit_acts.c: where every activation lives. */
-void next_carve(struct model *m, struct knife *k);
-void next_carve_back(struct model *m, struct knife *k);
+void nextdit_carve(struct model *m, struct arena *k);
+void nextdit_carve_back(struct model *m, struct arena *k);
 
 /* nextdit_block.c. Backward begins and ends with the gradient of the residual stream in back.dx,
  * and adds to that of the condition, back.dcs. */
-void next_block_forward(struct model *m, int i);
-void next_block_backward(struct model *m, int i);
+void nextdit_block_forward(struct model *m, int i);
+void nextdit_block_backward(struct model *m, int i);
 
 #endif

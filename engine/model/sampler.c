@@ -138,12 +138,12 @@ static int euler(struct sampler *s, float *x, struct model_input *in, int i, str
     const bool to_data = model_goes_to_data(s->model);
     for (int b = 0; b < in->batch; b++)
         s->time[b] = to_data ? (float)(1 - sigma) : (float)(int)t;
-    if (model_forward_here(s->model, in, s->v, err) < 0)
+    if (model_forward_host(s->model, in, s->v, err) < 0)
         return -1;
     if (s->cfg.cfg != 1) {
         struct model_input unguided = *in;
         unguided.y = s->null;
-        if (model_forward_here(s->model, &unguided, s->v_null, err) < 0)
+        if (model_forward_host(s->model, &unguided, s->v_null, err) < 0)
             return -1;
         float c = (float)s->cfg.cfg;
         for (size_t k = 0; k < count; k++)

@@ -25,103 +25,103 @@ static struct sizes sizes_of(const struct model *m)
     };
 }
 
-static void cut_top(struct sana_top_acts *t, struct knife *k, struct sizes z, bool y_norm)
+static void cut_top(struct sana_top_acts *t, struct arena *k, struct sizes z, bool y_norm)
 {
-    t->tok = knife_narrow(k, z.M, z.P);
-    t->x0 = knife_cut(k, z.M, z.C);
-    t->emb = knife_narrow(k, z.B, 2 * TIMESTEP_FREQS);
-    t->e1 = knife_cut(k, z.B, z.C);
-    t->e1s = knife_narrow(k, z.B, z.C);
-    t->t = knife_cut(k, z.B, z.C);
-    t->ts = knife_narrow(k, z.B, z.C);
-    t->t0 = knife_cut(k, z.B, 6 * z.C);
-    t->yn = knife_twin(k, NULL, z.T, z.D);
-    t->y1 = knife_narrow(k, z.T, z.C);
-    t->y1g = knife_narrow(k, z.T, z.C);
-    t->y2 = knife_narrow(k, z.T, z.C);
-    t->y = y_norm ? knife_narrow(k, z.T, z.C) : t->y2;
-    t->y_rstd = knife_cut(k, z.T, 1);
-    t->mod = knife_cut(k, z.B, 2 * z.C);
-    t->stats = knife_cut(k, z.M, 2);
-    t->h = knife_narrow(k, z.M, z.C);
-    t->out = knife_cut(k, z.M, z.P);
+    t->tok = arena_narrow(k, z.M, z.P);
+    t->x0 = arena_cut(k, z.M, z.C);
+    t->emb = arena_narrow(k, z.B, 2 * TIMESTEP_FREQS);
+    t->e1 = arena_cut(k, z.B, z.C);
+    t->e1s = arena_narrow(k, z.B, z.C);
+    t->t = arena_cut(k, z.B, z.C);
+    t->ts = arena_narrow(k, z.B, z.C);
+    t->t0 = arena_cut(k, z.B, 6 * z.C);
+    t->yn = arena_twin(k, NULL, z.T, z.D);
+    t->y1 = arena_narrow(k, z.T, z.C);
+    t->y1g = arena_narrow(k, z.T, z.C);
+    t->y2 = arena_narrow(k, z.T, z.C);
+    t->y = y_norm ? arena_narrow(k, z.T, z.C) : t->y2;
+    t->y_rstd = arena_cut(k, z.T, 1);
+    t->mod = arena_cut(k, z.B, 2 * z.C);
+    t->stats = arena_cut(k, z.M, 2);
+    t->h = arena_narrow(k, z.M, z.C);
+    t->out = arena_cut(k, z.M, z.P);
 }
 
-static void cut_attention(struct sana_block_acts *a, struct knife *k, struct sizes z,
+static void cut_attention(struct sana_block_acts *a, struct arena *k, struct sizes z,
                           const struct model_config *c)
 {
     const size_t hd = (size_t)c->linear_head_dim;
-    a->stats1 = knife_cut(k, z.M, 2);
-    a->h1 = knife_narrow(k, z.M, z.C);
-    a->qkv = knife_narrow(k, z.M, 3 * z.C);
+    a->stats1 = arena_cut(k, z.M, 2);
+    a->h1 = arena_narrow(k, z.M, z.C);
+    a->qkv = arena_narrow(k, z.M, 3 * z.C);
     if (c->qk_norm) {
-        a->qk = knife_narrow(k, z.M, 2 * z.C);
-        a->q_rstd = knife_cut(k, z.M, 1);
-        a->k_rstd = knife_cut(k, z.M, 1);
+        a->qk = arena_narrow(k, z.M, 2 * z.C);
+        a->q_rstd = arena_cut(k, z.M, 1);
+        a->k_rstd = arena_cut(k, z.M, 1);
     }
-    a->lin.vk = knife_cut(k, z.B * (z.C / hd), (hd + 1) * hd);
-    a->lin.den = k->keeps ? knife_cut(k, z.M, z.C / hd) : NULL;
-    a->attn = knife_narrow(k, z.M, z.C);
-    a->attn_out = knife_narrow(k, z.M, z.C);
-    a->x1 = knife_cut(k, z.M, z.C);
-    a->x1n = knife_twin(k, a->x1, z.M, z.C);
-    a->cq = knife_narrow(k, z.M, z.C);
-    a->ckv = knife_narrow(k, z.T, 2 * z.C);
+    a->lin.vk = arena_cut(k, z.B * (z.C / hd), (hd + 1) * hd);
+    a->lin.den = k->keeps ? arena_cut(k, z.M, z.C / hd) : NULL;
+    a->attn = arena_narrow(k, z.M, z.C);
+    a->attn_out = arena_narrow(k, z.M, z.C);
+    a->x1 = arena_cut(k, z.M, z.C);
+    a->x1n = arena_twin(k, a->x1, z.M, z.C);
+    a->cq = arena_narrow(k, z.M, z.C);
+    a->ckv = arena_narrow(k, z.T, 2 * z.C);
     if (c->cross_norm) {
-        a->cqn = knife_narrow(k, z.M, z.C);
-        a->cq_rstd = knife_cut(k, z.M, 1);
-        a->ckn = knife_narrow(k, z.T, z.C);
-        a->ck_rstd = knife_cut(k, z.T, 1);
+        a->cqn = arena_narrow(k, z.M, z.C);
+        a->cq_rstd = arena_cut(k, z.M, 1);
+        a->ckn = arena_narrow(k, z.T, z.C);
+        a->ck_rstd = arena_cut(k, z.T, 1);
     }
-    a->prob = knife_cut(k, 1, z.prob);
-    a->cross = knife_narrow(k, z.M, z.C);
-    a->cross_out = knife_narrow(k, z.M, z.C);
+    a->prob = arena_cut(k, 1, z.prob);
+    a->cross = arena_narrow(k, z.M, z.C);
+    a->cross_out = arena_narrow(k, z.M, z.C);
 }
 
 /* All but the modulation and the output. */
-static void cut_block(struct sana_block_acts *a, struct knife *k, struct sizes z,
+static void cut_block(struct sana_block_acts *a, struct arena *k, struct sizes z,
                       const struct model_config *c)
 {
     cut_attention(a, k, z, c);
-    a->x2 = knife_cut(k, z.M, z.C);
-    a->stats2 = knife_cut(k, z.M, 2);
-    a->h2 = knife_narrow(k, z.M, z.C);
-    a->u = knife_narrow(k, z.M, 2 * z.F);
+    a->x2 = arena_cut(k, z.M, z.C);
+    a->stats2 = arena_cut(k, z.M, 2);
+    a->h2 = arena_narrow(k, z.M, z.C);
+    a->u = arena_narrow(k, z.M, 2 * z.F);
     if (k->keeps) {
-        a->mix.s = knife_narrow(k, z.M, 2 * z.F);
-        a->mix.d = knife_narrow(k, z.M, 2 * z.F);
+        a->glumbconv.s = arena_narrow(k, z.M, 2 * z.F);
+        a->glumbconv.d = arena_narrow(k, z.M, 2 * z.F);
     }
-    a->g = knife_narrow(k, z.M, z.F);
-    a->mlp_out = knife_narrow(k, z.M, z.C);
+    a->g = arena_narrow(k, z.M, z.F);
+    a->mlp_out = arena_narrow(k, z.M, z.C);
 }
 
-static void cut_back(struct sana_back_acts *b, struct knife *k, struct sizes z)
+static void cut_back(struct sana_back_acts *b, struct arena *k, struct sizes z)
 {
-    b->dx = knife_cut(k, z.M, z.C);
-    b->dxn = knife_twin(k, b->dx, z.M, z.C);
-    b->a = knife_narrow(k, z.M, z.C);
-    b->b = knife_narrow(k, z.M, z.C);
-    b->dqkv = knife_narrow(k, z.M, 3 * z.C);
-    b->dkv = knife_narrow(k, z.T, 2 * z.C);
-    b->dy = knife_cut(k, z.T, z.C);
-    b->dyn = knife_twin(k, b->dy, z.T, z.C);
-    b->ya = knife_narrow(k, z.T, z.C);
-    b->work = knife_cut(k, 1, z.prob);
-    b->du = knife_narrow(k, z.M, 2 * z.F);
-    b->dd = k->keeps ? knife_narrow(k, z.M, 2 * z.F) : NULL;
-    b->dg = knife_narrow(k, z.M, z.F);
-    b->dmod[0] = knife_cut(k, z.B, 6 * z.C);
-    b->dmod[1] = knife_cut(k, z.B, 6 * z.C);
-    b->dtop = knife_cut(k, z.B, 2 * z.C);
-    b->dt0 = knife_cut(k, z.B, 6 * z.C);
-    b->dt0n = knife_twin(k, b->dt0, z.B, 6 * z.C);
-    b->dt = knife_cut(k, z.B, z.C);
-    b->dtn = knife_twin(k, b->dt, z.B, z.C);
-    b->ta = knife_narrow(k, z.B, z.C);
-    b->dout = knife_narrow(k, z.M, z.P);
+    b->dx = arena_cut(k, z.M, z.C);
+    b->dxn = arena_twin(k, b->dx, z.M, z.C);
+    b->a = arena_narrow(k, z.M, z.C);
+    b->b = arena_narrow(k, z.M, z.C);
+    b->dqkv = arena_narrow(k, z.M, 3 * z.C);
+    b->dkv = arena_narrow(k, z.T, 2 * z.C);
+    b->dy = arena_cut(k, z.T, z.C);
+    b->dyn = arena_twin(k, b->dy, z.T, z.C);
+    b->ya = arena_narrow(k, z.T, z.C);
+    b->work = arena_cut(k, 1, z.prob);
+    b->du = arena_narrow(k, z.M, 2 * z.F);
+    b->dd = k->keeps ? arena_narrow(k, z.M, 2 * z.F) : NULL;
+    b->dg = arena_narrow(k, z.M, z.F);
+    b->dmod[0] = arena_cut(k, z.B, 6 * z.C);
+    b->dmod[1] = arena_cut(k, z.B, 6 * z.C);
+    b->dtop = arena_cut(k, z.B, 2 * z.C);
+    b->dt0 = arena_cut(k, z.B, 6 * z.C);
+    b->dt0n = arena_twin(k, b->dt0, z.B, 6 * z.C);
+    b->dt = arena_cut(k, z.B, z.C);
+    b->dtn = arena_twin(k, b->dt, z.B, z.C);
+    b->ta = arena_narrow(k, z.B, z.C);
+    b->dout = arena_narrow(k, z.M, z.P);
 }
 
-void sana_carve(struct model *m, struct knife *k)
+void sana_carve(struct model *m, struct arena *k)
 {
     const struct sizes z = sizes_of(m);
     struct sana *s = &m->sana;
@@ -133,9 +133,9 @@ void sana_carve(struct model *m, struct knife *k)
             *a = s->ba[0];
         else
             cut_block(a, k, z, &m->cfg);
-        a->mod = knife_cut(k, z.B, 6 * z.C); /* of two blocks at a time */
+        a->mod = arena_cut(k, z.B, 6 * z.C); /* of two blocks at a time */
         if (i == 0 || m->train)
-            a->x3 = knife_cut(k, z.M, z.C);
+            a->x3 = arena_cut(k, z.M, z.C);
         /* What infers has one residual stream: nobody needs it as it was. */
         a->in = !m->train ? a->x3 : i == 0 ? s->top.x0 : s->ba[i - 1].x3;
     }
@@ -143,7 +143,7 @@ void sana_carve(struct model *m, struct knife *k)
         s->top.x0 = s->ba[0].x3;
 }
 
-void sana_carve_back(struct model *m, struct knife *k)
+void sana_carve_back(struct model *m, struct arena *k)
 {
     cut_back(&m->sana.back, k, sizes_of(m));
 }

@@ -111,7 +111,8 @@ static void mlp_forward(struct model *m, const struct sana_block_weights *w, str
     k->gate_norm(a->x2, a->h2, a->stats2, a->x1, NULL, 0, a->cross_out, a->mod + SHIFT2 * C,
                  a->mod + SCALE2 * C, MOD_ROWS * C, m->batch, m->tokens, C, LN_EPS);
     k->linear(a->u, a->h2, model_wn(m, w->inv), model_wn(m, w->inv_b), M, C, 2 * F);
-    k->mix(a->g, a->mix, a->u, model_w(m, w->depth), model_w(m, w->depth_b), mlp_image(m));
+    k->glumbconv(a->g, a->glumbconv, a->u, model_w(m, w->depth), model_w(m, w->depth_b),
+                 mlp_image(m));
     k->linear(a->mlp_out, a->g, model_wn(m, w->point), NULL, M, F, C);
 }
 
@@ -170,8 +171,9 @@ static void mlp_backward(struct model *m, const struct sana_block_weights *w, co
     struct sana_back_acts *d = &m->sana.back;
     const int C = m->cfg.hidden, F = m->cfg.mlp_hidden, M = m->batch * m->tokens;
     k->linear_back(d->dg, model_g(m, w->point), NULL, d->a, a->g, model_wn(m, w->point), M, F, C);
-    k->mix_back(d->du, model_g(m, w->depth), model_g(m, w->depth_b), d->dd, d->dg, a->u, a->mix,
-                model_w(m, w->depth), model_w(m, w->depth_b), mlp_image(m));
+    k->glumbconv_back(d->du, model_g(m, w->depth), model_g(m, w->depth_b), d->dd, d->dg, a->u,
+                      a->glumbconv,
+                      model_w(m, w->depth), model_w(m, w->depth_b), mlp_image(m));
     k->linear_back(d->a, model_g(m, w->inv), model_g(m, w->inv_b), d->du, a->h2,
                    model_wn(m, w->inv), M, C, 2 * F);
     k->gate_norm_back(d->dx, d->dxn, NULL, dmod + SHIFT2 * C, dmod + SCALE2 * C, d->a, a->x2,

@@ -19,9 +19,9 @@ static const struct {
     {"SanaMS_4800M_P1_D60", 60, 2240, 20},
 };
 
-static int parse_name(struct model_config *c, struct section *s)
+static int parse_name(struct model_config *c, struct config_reader *s)
 {
-    const char *name = json_string_value(section_get(s, "model"));
+    const char *name = json_string_value(config_reader_get(s, "model"));
     if (!name)
         return err_set(s->err, ERR_USAGE, "model.model is missing; \"SanaMS\" can be built");
     if (strcmp(name, "SanaMS") == 0 || strcmp(name, "Sana") == 0)
@@ -40,9 +40,9 @@ static int parse_name(struct model_config *c, struct section *s)
 }
 
 /* The gated activations of the mix-FFN: only the published choice. */
-static void check_acts(struct section *s)
+static void check_acts(struct config_reader *s)
 {
-    const json_t *v = section_get(s, "mlp_acts");
+    const json_t *v = config_reader_get(s, "mlp_acts");
     if (!v)
         return;
     const char *a = json_string_value(json_array_get(v, 0));
@@ -56,26 +56,26 @@ static void check_acts(struct section *s)
 
 static int parse_model(struct model_config *c, const json_t *config, struct err *err)
 {
-    struct section s = section_open(config, "model", err);
+    struct config_reader s = config_reader_open(config, "model", err);
     double ratio = 2.5, dropout = 0.1;
     bool use_pe = false;
     if (!s.json)
         return err_set(err, ERR_USAGE, "the configuration has no \"model\" section");
     if (s.failed || parse_name(c, &s) < 0)
         return -1;
-    section_int(&s, "depth", &c->depth);
-    section_int(&s, "hidden_size", &c->hidden);
-    section_int(&s, "num_heads", &c->heads);
-    section_int(&s, "patch_size", &c->patch);
-    section_int(&s, "linear_head_dim", &c->linear_head_dim);
-    section_number(&s, "mlp_ratio", &ratio);
-    section_number(&s, "class_dropout_prob", &dropout);
-    section_bool(&s, "qk_norm", &c->qk_norm);
-    section_bool(&s, "cross_norm", &c->cross_norm);
-    section_bool(&s, "use_pe", &use_pe);
-    section_must_be(&s, "attn_type", "linear");
-    section_must_be(&s, "cross_attn_type", "flash|vanilla");
-    section_must_be(&s, "ffn_type", "glumbconv");
+    config_reader_int(&s, "depth", &c->depth);
+    config_reader_int(&s, "hidden_size", &c->hidden);
+    config_reader_int(&s, "num_heads", &c->heads);
+    config_reader_int(&s, "patch_size", &c->patch);
+    config_reader_int(&s, "linear_head_dim", &c->linear_head_dim);
+    config_reader_number(&s, "mlp_ratio", &ratio);
+    config_reader_number(&s, "class_dropout_prob", &dropout);
+    config_reader_bool(&s, "qk_norm", &c->qk_norm);
+    config_reader_bool(&s, "cross_norm", &c->cross_norm);
+    config_reader_bool(&s, "use_pe", &use_pe);
+    config_reader_must_be(&s, "attn_type", "linear");
+    config_reader_must_be(&s, "cross_attn_type", "flash|vanilla");
+    config_reader_must_be(&s, "ffn_type", "glumbconv");
     check_acts(&s);
     if (s.failed)
         return -1;
@@ -97,14 +97,14 @@ int sana_config_parse(struct model_config *cfg, const json_t *config, struct err
     double scale = 1.0, eps = 1e-5;
     if (parse_model(&c, config, err) < 0)
         return -1;
-    struct section vae = section_open(config, "vae", err);
-    section_int(&vae, "vae_latent_dim", &c.latent_channels);
-    struct section text = section_open(config, "text_encoder", err);
-    section_int(&text, "caption_channels", &c.caption_channels);
-    section_int(&text, "model_max_length", &c.caption_len);
-    section_bool(&text, "y_norm", &c.y_norm);
-    section_number(&text, "y_norm_scale_factor", &scale);
-    section_number(&text, "norm_eps", &eps);
+    struct config_reader vae = config_reader_open(config, "vae", err);
+    config_reader_int(&vae, "vae_latent_dim", &c.latent_channels);
+    struct config_reader text = config_reader_open(config, "text_encoder", err);
+    config_reader_int(&text, "caption_channels", &c.caption_channels);
+    config_reader_int(&text, "model_max_length", &c.caption_len);
+    config_reader_bool(&text, "y_norm", &c.y_norm);
+    config_reader_number(&text, "y_norm_scale_factor", &scale);
+    config_reader_number(&text, "norm_eps", &eps);
     if (vae.failed || text.failed)
         return -1;
     c.y_norm_scale = (float)scale;

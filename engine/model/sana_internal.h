@@ -44,7 +44,7 @@ struct sana_block_acts {
     void  *cross, *cross_out;              /* [M, C] */
     float *x2, *stats2;                    /* [M, C], [M, 2] */
     void  *h2, *u;                         /* [M, C], [M, 2F] */
-    struct kern_mix mix;
+    struct kern_glumbconv glumbconv;
     void  *g, *mlp_out;                    /* [M, F], [M, C] */
     float *x3;                             /* written by who comes next: see sana_block.c */
 };
@@ -86,7 +86,7 @@ struct sana {
 };
 
 struct err;
-struct knife;
+struct arena;
 struct model;
 struct model_config;
 struct model_start;
@@ -99,8 +99,8 @@ int sana_config_check(const struct model_config *c, struct err *err);
 int sana_declare(struct model *m, struct err *err);
 struct model_start sana_start(const struct model_config *c, const struct tensor *t);
 /* sana_acts.c: where every activation lives. */
-void sana_carve(struct model *m, struct knife *k);
-void sana_carve_back(struct model *m, struct knife *k);
+void sana_carve(struct model *m, struct arena *k);
+void sana_carve_back(struct model *m, struct arena *k);
 
 /* sana_block.c: y is narrow. After the last block block_leave() sums the stream up and norms it
  * with `mod`, shift and scale of C each, for the final layer. */

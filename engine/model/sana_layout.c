@@ -14,58 +14,62 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-static void declare_block(struct declare *d, struct sana_block_weights *w, const struct model_config *c)
+static void declare_block(struct layout_builder *d, struct sana_block_weights *w,
+                          const struct model_config *c)
 {
     const int C = c->hidden, F = c->mlp_hidden;
-    w->table = declare_param(d, "scale_shift_table", 6, C);
-    w->qkv = declare_param(d, "attn.qkv.weight", 3 * C, C);
-    w->proj = declare_param(d, "attn.proj.weight", C, C);
-    w->proj_b = declare_param(d, "attn.proj.bias", C, 0);
-    w->q_norm = c->qk_norm ? declare_param(d, "attn.q_norm.weight", C, 0) : NO_WEIGHT;
-    w->k_norm = c->qk_norm ? declare_param(d, "attn.k_norm.weight", C, 0) : NO_WEIGHT;
-    w->cross_q = declare_param(d, "cross_attn.q_linear.weight", C, C);
-    w->cross_q_b = declare_param(d, "cross_attn.q_linear.bias", C, 0);
-    w->cross_kv = declare_param(d, "cross_attn.kv_linear.weight", 2 * C, C);
-    w->cross_kv_b = declare_param(d, "cross_attn.kv_linear.bias", 2 * C, 0);
-    w->cross_proj = declare_param(d, "cross_attn.proj.weight", C, C);
-    w->cross_proj_b = declare_param(d, "cross_attn.proj.bias", C, 0);
-    w->cross_q_norm = c->cross_norm ? declare_param(d, "cross_attn.q_norm.weight", C, 0) : NO_WEIGHT;
-    w->cross_k_norm = c->cross_norm ? declare_param(d, "cross_attn.k_norm.weight", C, 0) : NO_WEIGHT;
-    w->inv = declare_conv(d, "mlp.inverted_conv.conv.weight", 2 * F, C, 1);
-    w->inv_b = declare_param(d, "mlp.inverted_conv.conv.bias", 2 * F, 0);
-    w->depth = declare_conv(d, "mlp.depth_conv.conv.weight", 2 * F, 1, 3);
-    w->depth_b = declare_param(d, "mlp.depth_conv.conv.bias", 2 * F, 0);
-    w->point = declare_conv(d, "mlp.point_conv.conv.weight", C, F, 1);
+    w->table = layout_builder_param(d, "scale_shift_table", 6, C);
+    w->qkv = layout_builder_param(d, "attn.qkv.weight", 3 * C, C);
+    w->proj = layout_builder_param(d, "attn.proj.weight", C, C);
+    w->proj_b = layout_builder_param(d, "attn.proj.bias", C, 0);
+    w->q_norm = c->qk_norm ? layout_builder_param(d, "attn.q_norm.weight", C, 0) : NO_WEIGHT;
+    w->k_norm = c->qk_norm ? layout_builder_param(d, "attn.k_norm.weight", C, 0) : NO_WEIGHT;
+    w->cross_q = layout_builder_param(d, "cross_attn.q_linear.weight", C, C);
+    w->cross_q_b = layout_builder_param(d, "cross_attn.q_linear.bias", C, 0);
+    w->cross_kv = layout_builder_param(d, "cross_attn.kv_linear.weight", 2 * C, C);
+    w->cross_kv_b = layout_builder_param(d, "cross_attn.kv_linear.bias", 2 * C, 0);
+    w->cross_proj = layout_builder_param(d, "cross_attn.proj.weight", C, C);
+    w->cross_proj_b = layout_builder_param(d, "cross_attn.proj.bias", C, 0);
+    w->cross_q_norm = c->cross_norm ? layout_builder_param(d, "cross_attn.q_norm.weight", C,
+                                                           0) : NO_WEIGHT;
+    w->cross_k_norm = c->cross_norm ? layout_builder_param(d, "cross_attn.k_norm.weight", C,
+                                                           0) : NO_WEIGHT;
+    w->inv = layout_builder_conv(d, "mlp.inverted_conv.conv.weight", 2 * F, C, 1);
+    w->inv_b = layout_builder_param(d, "mlp.inverted_conv.conv.bias", 2 * F, 0);
+    w->depth = layout_builder_conv(d, "mlp.depth_conv.conv.weight", 2 * F, 1, 3);
+    w->depth_b = layout_builder_param(d, "mlp.depth_conv.conv.bias", 2 * F, 0);
+    w->point = layout_builder_conv(d, "mlp.point_conv.conv.weight", C, F, 1);
 }
 
 int sana_declare(struct model *m, struct err *err)
 {
     const struct model_config *c = &m->cfg;
     const int C = c->hidden, patch = c->latent_channels * c->patch * c->patch;
-    struct declare d = {.layout = m->layout, .err = err};
+    struct layout_builder d = {.layout = m->layout, .err = err};
     struct sana_top_weights *w = &m->sana.w;
-    w->x = declare_conv(&d, "x_embedder.proj.weight", C, c->latent_channels, c->patch);
-    w->x_b = declare_param(&d, "x_embedder.proj.bias", C, 0);
-    w->t0 = declare_param(&d, "t_embedder.mlp.0.weight", C, 2 * TIMESTEP_FREQS);
-    w->t0_b = declare_param(&d, "t_embedder.mlp.0.bias", C, 0);
-    w->t2 = declare_param(&d, "t_embedder.mlp.2.weight", C, C);
-    w->t2_b = declare_param(&d, "t_embedder.mlp.2.bias", C, 0);
-    w->tb = declare_param(&d, "t_block.1.weight", 6 * C, C);
-    w->tb_b = declare_param(&d, "t_block.1.bias", 6 * C, 0);
-    w->y1 = declare_param(&d, "y_embedder.y_proj.fc1.weight", C, c->caption_channels);
-    w->y1_b = declare_param(&d, "y_embedder.y_proj.fc1.bias", C, 0);
-    w->y2 = declare_param(&d, "y_embedder.y_proj.fc2.weight", C, C);
-    w->y2_b = declare_param(&d, "y_embedder.y_proj.fc2.bias", C, 0);
-    w->y_norm = c->y_norm ? declare_param(&d, "attention_y_norm.weight", C, 0) : NO_WEIGHT;
+    w->x = layout_builder_conv(&d, "x_embedder.proj.weight", C, c->latent_channels, c->patch);
+    w->x_b = layout_builder_param(&d, "x_embedder.proj.bias", C, 0);
+    w->t0 = layout_builder_param(&d, "t_embedder.mlp.0.weight", C, 2 * TIMESTEP_FREQS);
+    w->t0_b = layout_builder_param(&d, "t_embedder.mlp.0.bias", C, 0);
+    w->t2 = layout_builder_param(&d, "t_embedder.mlp.2.weight", C, C);
+    w->t2_b = layout_builder_param(&d, "t_embedder.mlp.2.bias", C, 0);
+    w->tb = layout_builder_param(&d, "t_block.1.weight", 6 * C, C);
+    w->tb_b = layout_builder_param(&d, "t_block.1.bias", 6 * C, 0);
+    w->y1 = layout_builder_param(&d, "y_embedder.y_proj.fc1.weight", C, c->caption_channels);
+    w->y1_b = layout_builder_param(&d, "y_embedder.y_proj.fc1.bias", C, 0);
+    w->y2 = layout_builder_param(&d, "y_embedder.y_proj.fc2.weight", C, C);
+    w->y2_b = layout_builder_param(&d, "y_embedder.y_proj.fc2.bias", C, 0);
+    w->y_norm = c->y_norm ? layout_builder_param(&d, "attention_y_norm.weight", C, 0) : NO_WEIGHT;
     for (int i = 0; i < c->depth; i++) {
-        declare_unit(&d, "blocks", i);
+        layout_builder_unit(&d, "blocks", i);
         declare_block(&d, &m->sana.bw[i], c);
     }
-    declare_unit(&d, NULL, 0);
-    w->table = declare_param(&d, "final_layer.scale_shift_table", 2, C);
-    w->out = declare_param(&d, "final_layer.linear.weight", patch, C);
-    w->out_b = declare_param(&d, "final_layer.linear.bias", patch, 0);
-    w->null_caption = declare_buffer(&d, "y_embedder.y_embedding", c->caption_len, c->caption_channels);
+    layout_builder_unit(&d, NULL, 0);
+    w->table = layout_builder_param(&d, "final_layer.scale_shift_table", 2, C);
+    w->out = layout_builder_param(&d, "final_layer.linear.weight", patch, C);
+    w->out_b = layout_builder_param(&d, "final_layer.linear.bias", patch, 0);
+    w->null_caption = layout_builder_buffer(&d, "y_embedder.y_embedding", c->caption_len,
+                                            c->caption_channels);
     return d.failed ? -1 : 0;
 }
 

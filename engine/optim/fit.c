@@ -29,7 +29,8 @@ static struct choice begin(struct fit *out, const struct fit_ask *ask, struct er
             .batch = c.most, .height = ask->height, .width = ask->width, .text = ask->text,
             .recompute = s->recompute == RECOMPUTE_ON,
         },
-        .optim = s->optim, .device = ask->device, .bf16 = ask->bf16, .exact = s->reproducible,
+        .optim =
+            s->optim, .device = ask->device, .bf16 = ask->bf16, .reproducible = s->reproducible,
         .pictures = !s->sample_before && !s->sample_after ? 0
                     : s->sample_count < SAMPLER_BATCH     ? s->sample_count
                                                           : SAMPLER_BATCH,

@@ -31,7 +31,7 @@ struct fit_ask {
     int                      ranks;  /* of the job */
     enum sharing             sharing;
     bool                     device, bf16;
-    struct memory_room       room;   /* of the device; on the CPU all ranks share it; 0: unknown */
+    struct device_memory     room;   /* of the device; on the CPU all ranks share it; 0: unknown */
     int                      micro_most; /* it was too much before: no more than this; 0 = no limit */
     int64_t                  pixels_most; /* likewise, in latent pixels of all its samples, whatever
                                              their size (memory_micro()); 0 = no limit */

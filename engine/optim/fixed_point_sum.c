@@ -13,7 +13,7 @@
 #include "kernels/fixed.h"
 #include "kernels/kernels.h"
 
-struct exact {
+struct fixed_point_sum {
     const struct kern_ops *ops;
     const struct layout   *layout;
     size_t                 floats;   /* of sum */
@@ -31,7 +31,7 @@ struct exact {
 };
 
 /* [tensors + 1] of 8 bytes: of the device, and the same here. */
-static int alloc_pair(struct exact *e, void **there, void **here, struct err *err)
+static int alloc_pair(struct fixed_point_sum *e, void **there, void **here, struct err *err)
 {
     const size_t n = (size_t)e->tensors + 1;
     if (backend_alloc(e->ops, there, n * sizeof(int64_t), USE_GRADIENTS, err) < 0)
@@ -40,7 +40,7 @@ static int alloc_pair(struct exact *e, void **there, void **here, struct err *er
     return *here ? 0 : err_set(err, ERR_MEMORY, "no memory for reproducible sums");
 }
 
-static int alloc_all(struct exact *e, struct err *err)
+static int alloc_all(struct fixed_point_sum *e, struct err *err)
 {
     const size_t n = (size_t)e->tensors + 1;
     void *sum = NULL, *most = NULL, *kernel_most = NULL, *squares = NULL, *kernel_squares = NULL;
@@ -61,9 +61,10 @@ static int alloc_all(struct exact *e, struct err *err)
     return r;
 }
 
-int exact_create(struct exact **out, const struct layout *l, size_t floats, struct err *err)
+int fixed_point_sum_create(struct fixed_point_sum **out, const struct layout *l, size_t floats,
+                           struct err *err)
 {
-    struct exact *e = calloc(1, sizeof(*e));
+    struct fixed_point_sum *e = calloc(1, sizeof(*e));
     if (!e)
         return err_set(err, ERR_MEMORY, "no memory for reproducible sums");
     e->ops = backend_ops();
@@ -71,16 +72,16 @@ int exact_create(struct exact **out, const struct layout *l, size_t floats, stru
     e->floats = floats;
     e->tensors = layout_len(l);
     if (alloc_all(e, err) < 0) {
-        exact_destroy(e);
+        fixed_point_sum_destroy(e);
         return -1;
     }
     for (int i = 0; i <= e->tensors; i++)
-        e->exponent[i] = EXACT_FIRST;
+        e->exponent[i] = FIXED_POINT_SUM_FIRST;
     *out = e;
     return 0;
 }
 
-void exact_destroy(struct exact *e)
+void fixed_point_sum_destroy(struct fixed_point_sum *e)
 {
     if (!e)
         return;
@@ -96,19 +97,19 @@ void exact_destroy(struct exact *e)
     free(e);
 }
 
-int32_t *exact_exponents(struct exact *e, size_t *n)
+int32_t *fixed_point_sum_exponents(struct fixed_point_sum *e, size_t *n)
 {
     *n = (size_t)e->tensors + 1;
     return e->exponent;
 }
 
 /* Integers are zeroed as pairs of floats. */
-static void zero_integers(const struct exact *e, int64_t *x, size_t n)
+static void zero_integers(const struct fixed_point_sum *e, int64_t *x, size_t n)
 {
     e->ops->zero((float *)(void *)x, 2 * n);
 }
 
-void exact_begin(struct exact *e)
+void fixed_point_sum_begin(struct fixed_point_sum *e)
 {
     zero_integers(e, e->sum, e->floats);
     e->ops->zero(e->kernel_most, (size_t)e->tensors + 1);
@@ -127,7 +128,8 @@ static bool meet(const struct tensor *t, size_t *from, size_t *to)
     return *from < *to;
 }
 
-void exact_round(struct exact *e, int64_t *sum, const float *grads, size_t from, size_t to)
+void fixed_point_sum_round(struct fixed_point_sum *e, int64_t *sum, const float *grads, size_t from,
+                           size_t to)
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
@@ -137,7 +139,7 @@ void exact_round(struct exact *e, int64_t *sum, const float *grads, size_t from,
     }
 }
 
-void exact_add_loss(struct exact *e, double loss)
+void fixed_point_sum_add_loss(struct fixed_point_sum *e, double loss)
 {
     float size = (float)fabs(loss);
     if (isnan(size) || size > e->most[e->tensors])
@@ -145,24 +147,24 @@ void exact_add_loss(struct exact *e, double loss)
     e->loss = fixed_plus(e->loss, fixed_of(ldexp(loss, e->exponent[e->tensors])));
 }
 
-void exact_add(struct exact *e, const float *grads, double loss)
+void fixed_point_sum_add(struct fixed_point_sum *e, const float *grads, double loss)
 {
-    exact_round(e, e->sum, grads, 0, e->floats);
-    exact_add_loss(e, loss);
+    fixed_point_sum_round(e, e->sum, grads, 0, e->floats);
+    fixed_point_sum_add_loss(e, loss);
 }
 
-int64_t *exact_sums(struct exact *e, size_t *n)
+int64_t *fixed_point_sum_sums(struct fixed_point_sum *e, size_t *n)
 {
     *n = e->floats;
     return e->sum;
 }
 
-int64_t *exact_loss(struct exact *e)
+int64_t *fixed_point_sum_loss(struct fixed_point_sum *e)
 {
     return &e->loss;
 }
 
-float *exact_maxima(struct exact *e, size_t *n)
+float *fixed_point_sum_maxima(struct fixed_point_sum *e, size_t *n)
 {
     *n = (size_t)e->tensors + 1;
     if (!e->most_here)
@@ -181,38 +183,38 @@ static int magnitude(float x)
     return power;
 }
 
-static bool is_known(const struct exact *e, int i)
+static bool is_known(const struct fixed_point_sum *e, int i)
 {
     return e->most[i] > 0 && isfinite(e->most[i]);
 }
 
 /* Do the numbers of this step fit their exponents? */
-static bool fits(const struct exact *e)
+static bool fits(const struct fixed_point_sum *e)
 {
     for (int i = 0; i <= e->tensors; i++) {
-        int bits = is_known(e, i) ? magnitude(e->most[i]) + e->exponent[i] : EXACT_BITS;
-        if (bits < EXACT_LEAST || bits > EXACT_MOST)
+        int bits = is_known(e, i) ? magnitude(e->most[i]) + e->exponent[i] : FIXED_POINT_SUM_BITS;
+        if (bits < FIXED_POINT_SUM_LEAST || bits > FIXED_POINT_SUM_MOST)
             return false;
     }
     return true;
 }
 
-static void learn(struct exact *e)
+static void learn(struct fixed_point_sum *e)
 {
     for (int i = 0; i <= e->tensors; i++)
         if (is_known(e, i))
-            e->exponent[i] = EXACT_BITS - magnitude(e->most[i]);
+            e->exponent[i] = FIXED_POINT_SUM_BITS - magnitude(e->most[i]);
 }
 
-static double unit_of(const struct exact *e, int i)
+static double unit_of(const struct fixed_point_sum *e, int i)
 {
     return isfinite(e->most[i]) ? ldexp(1, -e->exponent[i]) : (double)NAN;
 }
 
-int exact_settle(struct exact *e, double *loss)
+int fixed_point_sum_settle(struct fixed_point_sum *e, double *loss)
 {
     size_t n;
-    exact_maxima(e, &n);
+    fixed_point_sum_maxima(e, &n);
     if (!fits(e)) {
         learn(e);
         return 0;
@@ -226,7 +228,8 @@ int exact_settle(struct exact *e, double *loss)
     return 1;
 }
 
-void exact_result(const struct exact *e, float *grads, const int64_t *sum, size_t from, size_t to)
+void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum,
+                            size_t from, size_t to)
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
@@ -235,11 +238,11 @@ void exact_result(const struct exact *e, float *grads, const int64_t *sum, size_
     }
 }
 
-int exact_end(struct exact *e, float *grads, double *loss)
+int fixed_point_sum_end(struct fixed_point_sum *e, float *grads, double *loss)
 {
-    if (!exact_settle(e, loss))
+    if (!fixed_point_sum_settle(e, loss))
         return 0;
-    exact_result(e, grads, e->sum, 0, e->floats);
+    fixed_point_sum_result(e, grads, e->sum, 0, e->floats);
     return 1;
 }
 
@@ -247,7 +250,7 @@ int exact_end(struct exact *e, float *grads, double *loss)
 
 /* Squares are added in groups (fixed.h) in double, and groups as integers. The
  * largest number of a micro-batch is known, so the scale that 62 bits allow follows. */
-static int square_exponent(const struct exact *e, int i, int addends)
+static int square_exponent(const struct fixed_point_sum *e, int i, int addends)
 {
     int most, bits = 4, many;
     frexp((double)addends, &many);
@@ -259,7 +262,7 @@ static int square_exponent(const struct exact *e, int i, int addends)
     return 61 - bits - 2 * (most + many);
 }
 
-int64_t *exact_squares(struct exact *e, size_t *n)
+int64_t *fixed_point_sum_squares(struct fixed_point_sum *e, size_t *n)
 {
     *n = (size_t)e->tensors;
     if (!e->squares_here)
@@ -268,7 +271,8 @@ int64_t *exact_squares(struct exact *e, size_t *n)
     return e->squares;
 }
 
-void exact_add_squares(struct exact *e, const float *grads, size_t from, size_t to, int addends)
+void fixed_point_sum_add_squares(struct fixed_point_sum *e, const float *grads, size_t from,
+                                 size_t to, int addends)
 {
     for (int i = 0; i < e->tensors; i++) {
         size_t lo = from, hi = to;
@@ -278,11 +282,11 @@ void exact_add_squares(struct exact *e, const float *grads, size_t from, size_t 
     }
 }
 
-double exact_norm(struct exact *e, int addends)
+double fixed_point_sum_norm(struct fixed_point_sum *e, int addends)
 {
     double total = 0;
     size_t n;
-    exact_squares(e, &n);
+    fixed_point_sum_squares(e, &n);
     for (int i = 0; i < e->tensors; i++) {
         if (!isfinite(e->most[i]))
             return (double)NAN;

@@ -32,7 +32,8 @@ static int64_t device_workspace(const struct memory_ask *a)
     const int64_t B = z->batch, C = c->hidden, F = c->mlp_hidden;
     const int height = z->height / c->patch, width = z->width / c->patch;
     const int64_t M = model_limits_pixels(z) / (c->patch * c->patch), T = B * z->text;
-    const struct mix_tile tile = mix_back_tile(height, width, a->bf16 ? 2 : 4, TILE_ROOM);
+    const struct glumbconv_tile tile = glumbconv_back_tile(height, width, a->bf16 ? 2 : 4,
+                                                           TILE_SMEM);
     const int64_t bands = tile.rows > 0 ? (height + tile.rows - 1) / tile.rows : height;
     const int64_t rows = (M + T) / SUM_ROWS + B + 1; /* chunks of rows */
     const int64_t parts = max2(max2(rows * 3 * C, rows * 2 * F), B * bands * 10 * 2 * F);
@@ -74,7 +75,7 @@ static void divide(struct memory_plan *p, const struct memory_ask *a, const stru
     p->bytes[USE_GRADIENTS] = share_of(p->bytes[USE_GRADIENTS], a->ranks);
     /* The block in hand, and between GPUs the next one: gathered, and its gradients, as integers too. */
     const int64_t block = largest_block(l, a->model.depth);
-    const int64_t each = 2 * block + (a->bf16 ? block / 2 : 0) + (a->exact ? 2 * block : 0);
+    const int64_t each = 2 * block + (a->bf16 ? block / 2 : 0) + (a->reproducible ? 2 * block : 0);
     p->bytes[USE_EXCHANGE] += a->device ? 2 * each : each;
 }
 
@@ -106,7 +107,7 @@ static int add_pictures(struct memory_plan *p, const struct memory_ask *a, struc
     model_destroy(m);
     backend_count_end();
     for (int i = 0; i < USES; i++)
-        p->bytes[i == USE_HERE ? USE_HERE : USE_PICTURES] += count.bytes[i];
+        p->bytes[i == USE_HOST ? USE_HOST : USE_PICTURES] += count.bytes[i];
     return r;
 }
 
@@ -149,13 +150,13 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *asked, struct 
     if (r == 0) {
         for (int i = 0; i < USES; i++)
             p.bytes[i] += count.bytes[i];
-        if (ask->exact) /* sums in 64 bits (fixed_point_sum.h) */
+        if (ask->reproducible) /* sums in 64 bits (fixed_point_sum.h) */
             p.bytes[USE_GRADIENTS] += 2 * p.bytes[USE_GRADIENTS];
         if (ask->device)
             p.bytes[USE_WORKSPACE] = device_workspace(ask);
         divide(&p, ask, model_layout(step_model(step)));
         for (int i = 0; i < USES; i++)
-            p.total += i == USE_HERE ? 0 : p.bytes[i];
+            p.total += i == USE_HOST ? 0 : p.bytes[i];
         p.again = work_again(ask);
         measure_state(&p, step);
         *out = p;

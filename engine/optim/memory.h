@@ -28,7 +28,7 @@ struct memory_ask {
     struct optim_config optim;
     bool                device;  /* a GPU, whose memory is not this process's */
     bool                bf16;
-    bool                exact;   /* reproducible: true */
+    bool                reproducible; /* reproducible: true */
     int                 pictures; /* drawn at once, before or after training; 0 = none */
     int                 ranks;
     enum sharing        sharing;
@@ -36,8 +36,8 @@ struct memory_ask {
 
 struct memory_plan {
     struct model_limits limits; /* what arrays are made for */
-    int64_t bytes[USES];  /* of one rank; USE_HERE is not the device's */
-    int64_t total;        /* of the device: all but USE_HERE; on the CPU all */
+    int64_t bytes[USES];  /* of one rank; USE_HOST is not the device's */
+    int64_t total;        /* of the device: all but USE_HOST; on the CPU all */
     int64_t params;       /* trained numbers */
     int64_t checkpoint;   /* bytes of one on disk: weights and state */
     double  again;        /* work of computing blocks again, as a share of the step without */

@@ -55,7 +55,7 @@ static int alloc_block(struct optim *o, struct block *b, size_t count, enum back
     *b = (struct block){.at = at, .here = at, .count = count};
     if (o->ops->host)
         return 0;
-    const int r = backend_here(&here, bytes, err);
+    const int r = backend_host(&here, bytes, err);
     b->here = here;
     return r;
 }
@@ -65,7 +65,7 @@ static void free_block(struct optim *o, struct block *b)
     if (!b->guest)
         o->ops->release(b->at);
     if (!o->ops->host)
-        backend_here_free(b->here);
+        backend_host_free(b->here);
 }
 
 static int make_ranges(struct optim *o, struct err *err)
@@ -120,7 +120,8 @@ static struct optim_state *add_state(struct optim *o, const char *prefix, const 
 }
 
 /* State that is a number per weight, in a block like `base`. */
-static void add_alike(struct optim *o, const char *prefix, const struct tensor *t, float *base)
+static void add_consistency(struct optim *o, const char *prefix, const struct tensor *t,
+                            float *base)
 {
     size_t from, to, at;
     shard_of_tensor(o->share.shard, t, o->share.rank, &from, &to, &at);
@@ -201,11 +202,11 @@ static int name_states(struct optim *o, struct err *err)
         if (o->cfg.type == OPTIM_CAME) {
             name_came(o, t, &here[i]);
         } else {
-            add_alike(o, "adamw.m", t, o->m.here);
-            add_alike(o, "adamw.v", t, o->v.here);
+            add_consistency(o, "adamw.m", t, o->m.here);
+            add_consistency(o, "adamw.v", t, o->v.here);
         }
         if (o->ema.at)
-            add_alike(o, "ema", t, o->ema.here);
+            add_consistency(o, "ema", t, o->ema.here);
     }
     free(here);
     return 0;

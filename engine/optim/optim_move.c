@@ -108,7 +108,7 @@ static float *copy(float *to, const float *from, size_t n)
 {
     const struct copying c = {to, from};
     if (from)
-        team_range(n, 1, 1, copy_range, &c);
+        thread_pool_range(n, 1, 1, copy_range, &c);
     return from ? to : NULL;
 }
 

@@ -24,7 +24,7 @@ struct step {
     struct shard          *shard;
     float                 *packed_weights, *packed_grads; /* with SHARING_FSDP */
     void                  *packed_narrow;                /* the weights where that is fp32 */
-    float                 *packed_here;                  /* view of the weights */
+    float                 *packed_host;                  /* view of the weights */
     bool                   guest;                        /* the weights are in somebody else's memory */
     const float           *null_caption; /* [L, D] among the weights, or ... */
     float                 *null_own;     /* ... of its own, where it is no weight */
@@ -36,12 +36,12 @@ struct step {
     float                 *alpha, *sigma, *timestep; /* [B] */
     float                 *x0, *noise;       /* copies of an input; NULL on the CPU */
     /* here */
-    double                *here_losses;      /* [B] */
-    float                 *here_times;       /* [B]: what goes to alpha, sigma, timestep */
-    float                 *here_mask;        /* [rows] */
-    int                   *here_first;       /* [B + 1] */
+    double                *host_losses;      /* [B] */
+    float                 *host_times;       /* [B]: what goes to alpha, sigma, timestep */
+    float                 *host_mask;        /* [rows] */
+    int                   *host_first;       /* [B + 1] */
     int                    row_step;         /* captions are packed to a multiple of so many rows */
-    float                 *here_out;         /* the output last asked for */
+    float                 *host_out;         /* the output last asked for */
     size_t                 out_count;        /* its numbers */
     step_backward_fn       on_backward;
     void                  *on_backward_arg;
@@ -59,7 +59,7 @@ static int add(struct step *s, float **to, size_t count, struct err *err)
 /* Next-DiT: no row of padding, which it does not mask; and no weight for a caption that is dropped. */
 static bool captions_are_exact(const struct step *s)
 {
-    return model_config(s->model)->family == MODEL_NEXT;
+    return model_config(s->model)->family == MODEL_NEXTDIT;
 }
 
 static const float *find_null(struct step *s);
@@ -88,13 +88,13 @@ static int alloc_scratch(struct step *s, struct err *err)
     s->null_caption = find_null(s);
     if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0))
         return -1;
-    s->here_losses = calloc(B, sizeof(*s->here_losses));
-    s->here_times = calloc(B, sizeof(*s->here_times));
-    s->here_mask = calloc(text, sizeof(*s->here_mask));
-    s->here_first = calloc(B + 1, sizeof(*s->here_first));
-    s->here_out = s->ops->host ? NULL : calloc(latent, sizeof(*s->here_out));
-    if (s->here_losses && s->here_times && s->here_mask && s->here_first &&
-        (s->here_out || s->ops->host))
+    s->host_losses = calloc(B, sizeof(*s->host_losses));
+    s->host_times = calloc(B, sizeof(*s->host_times));
+    s->host_mask = calloc(text, sizeof(*s->host_mask));
+    s->host_first = calloc(B + 1, sizeof(*s->host_first));
+    s->host_out = s->ops->host ? NULL : calloc(latent, sizeof(*s->host_out));
+    if (s->host_losses && s->host_times && s->host_mask && s->host_first &&
+        (s->host_out || s->ops->host))
         return 0;
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }
@@ -114,11 +114,11 @@ static int alloc_packed(struct step *s, struct err *err)
     if (r == 0 && s->ops->narrow < sizeof(float))
         r = backend_alloc(s->ops, &narrow, floats * s->ops->narrow, USE_WEIGHTS, err);
     if (r == 0 && !s->ops->host)
-        r = backend_here(&here, bytes, err);
+        r = backend_host(&here, bytes, err);
     s->packed_weights = weights;
     s->packed_grads = grads;
     s->packed_narrow = narrow ? narrow : weights;
-    s->packed_here = here ? here : weights;
+    s->packed_host = here ? here : weights;
     return r;
 }
 
@@ -199,8 +199,8 @@ void step_destroy(struct step *s)
     optim_destroy(s->optim);
     model_destroy(s->model);
     shard_destroy(s->shard);
-    if (s->packed_here != s->packed_weights)
-        backend_here_free(s->packed_here);
+    if (s->packed_host != s->packed_weights)
+        backend_host_free(s->packed_host);
     if (s->packed_narrow != s->packed_weights)
         s->ops->release(s->packed_narrow);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
@@ -208,11 +208,11 @@ void step_destroy(struct step *s)
                             s->guest ? NULL : s->packed_weights, s->packed_grads};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
-    free(s->here_losses);
-    free(s->here_times);
-    free(s->here_mask);
-    free(s->here_first);
-    free(s->here_out);
+    free(s->host_losses);
+    free(s->host_times);
+    free(s->host_mask);
+    free(s->host_first);
+    free(s->host_out);
     free(s);
 }
 
@@ -238,7 +238,7 @@ enum sharing step_sharing(const struct step *s)
 
 float *step_weights(struct step *s)
 {
-    return is_packed(s) ? s->packed_here : model_weights(s->model);
+    return is_packed(s) ? s->packed_host : model_weights(s->model);
 }
 
 float *step_kernel_weights(struct step *s)
@@ -253,7 +253,7 @@ int step_push(struct step *s, struct err *err)
     if (s->ops->host)
         return 0;
     const size_t floats = shard_floats(s->shard, s->share.rank);
-    s->ops->upload(s->packed_weights, s->packed_here, floats * sizeof(float));
+    s->ops->upload(s->packed_weights, s->packed_host, floats * sizeof(float));
     s->ops->round(s->packed_narrow, s->packed_weights, floats);
     return backend_check(s->ops, err);
 }
@@ -264,7 +264,7 @@ int step_pull(struct step *s, struct err *err)
         return model_pull(s->model, err);
     if (s->ops->host)
         return 0;
-    s->ops->download(s->packed_here, s->packed_weights,
+    s->ops->download(s->packed_host, s->packed_weights,
                      shard_floats(s->shard, s->share.rank) * sizeof(float));
     return backend_check(s->ops, err);
 }
@@ -321,7 +321,7 @@ void step_place(struct step *s, float *image)
     if (is_packed(s)) {
         if (!s->guest)
             s->ops->release(s->packed_weights);
-        s->packed_weights = s->packed_here = image;
+        s->packed_weights = s->packed_host = image;
         s->packed_narrow = image;
     } else {
         model_place(s->model, image);
@@ -391,8 +391,8 @@ static const float *stage(const struct step *s, float *to, const float *from, si
 static void stage_times(struct step *s, float *to, const float *table, const struct step_input *in)
 {
     for (int b = 0; b < in->batch; b++)
-        s->here_times[b] = table[in->t_index[b]];
-    s->ops->upload(to, s->here_times, (size_t)in->batch * sizeof(float));
+        s->host_times[b] = table[in->t_index[b]];
+    s->ops->upload(to, s->host_times, (size_t)in->batch * sizeof(float));
 }
 
 /* The captions without their padding, or the null embedding where one is dropped; the mask stays.
@@ -402,7 +402,7 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
     enum { TILE = 64 };
     const size_t D = (size_t)model_config(s->model)->caption_channels, text = (size_t)in->text;
     const int most = (in->text + TILE - 1) / TILE * TILE;
-    int *first = s->here_first;
+    int *first = s->host_first;
     to->rows = text_rows_find(first, in->mask, in->batch, in->text, s->row_step);
     for (size_t b = 0; b < (size_t)in->batch; b++) {
         const size_t n = (size_t)(first[b + 1] - first[b]), at = (size_t)first[b];
@@ -410,9 +410,9 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
             s->ops->copy(s->y + at * D, s->null_caption, n * D);
         else
             s->ops->upload(s->y + at * D, in->y + b * text * D, n * D * sizeof(float));
-        memcpy(s->here_mask + at, in->mask + b * text, n * sizeof(float));
+        memcpy(s->host_mask + at, in->mask + b * text, n * sizeof(float));
     }
-    s->ops->upload(s->mask, s->here_mask, (size_t)to->rows * sizeof(float));
+    s->ops->upload(s->mask, s->host_mask, (size_t)to->rows * sizeof(float));
     s->ops->upload(s->first, first, ((size_t)in->batch + 1) * sizeof(*first));
     to->text = most < s->max.text ? most : s->max.text;
     to->y = s->y;
@@ -424,11 +424,11 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
 static double take_losses(struct step *s, int batch, float *per_sample)
 {
     double total = 0;
-    s->ops->download(s->here_losses, s->per_sample, (size_t)batch * sizeof(*s->per_sample));
+    s->ops->download(s->host_losses, s->per_sample, (size_t)batch * sizeof(*s->per_sample));
     for (int b = 0; b < batch; b++) {
-        total += s->here_losses[b];
+        total += s->host_losses[b];
         if (per_sample)
-            per_sample[b] = (float)s->here_losses[b];
+            per_sample[b] = (float)s->host_losses[b];
     }
     return total / batch;
 }
@@ -523,8 +523,8 @@ const float *step_output(struct step *s)
 {
     if (s->ops->host)
         return s->out;
-    s->ops->download(s->here_out, s->out, s->out_count * sizeof(float));
-    return s->here_out;
+    s->ops->download(s->host_out, s->out, s->out_count * sizeof(float));
+    return s->host_out;
 }
 
 int step_squares(struct step *s, double *squares, struct err *err)

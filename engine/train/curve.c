@@ -27,7 +27,7 @@ static double scaled(const struct axes *a, double loss)
     return a->logarithmic ? log10(fmax(loss, 1e-30)) : loss;
 }
 
-static struct axes axes_make(const struct metrics_point *p, int n)
+static struct axes axes_make(const struct loss_log_point *p, int n)
 {
     double low = p[0].loss, high = p[0].loss;
     for (int i = 1; i < n; i++) {
@@ -129,7 +129,7 @@ static void draw_axes(struct image *im, const struct axes *a)
 }
 
 /* Mean over the points within half a window of point i. */
-static double mean_at(const struct metrics_point *p, int n, int i, int half)
+static double mean_at(const struct loss_log_point *p, int n, int i, int half)
 {
     int lo = i - half < 0 ? 0 : i - half, hi = i + half >= n ? n - 1 : i + half;
     double sum = 0;
@@ -138,7 +138,7 @@ static double mean_at(const struct metrics_point *p, int n, int i, int half)
     return sum / (hi - lo + 1);
 }
 
-int curve_png(const struct metrics_point *points, int n, const char *path, struct err *err)
+int curve_png(const struct loss_log_point *points, int n, const char *path, struct err *err)
 {
     struct image im;
     struct axes a = axes_make(points, n);
@@ -162,7 +162,7 @@ int curve_png(const struct metrics_point *points, int n, const char *path, struc
 }
 
 /* One point per column that has any: their mean. Returns how many. */
-static int bin_columns(struct metrics_point *bins, int columns, const struct metrics_point *p,
+static int bin_columns(struct loss_log_point *bins, int columns, const struct loss_log_point *p,
                        int n)
 {
     double first = (double)p[0].step, span = fmax((double)p[n - 1].step - first, 1);
@@ -170,7 +170,7 @@ static int bin_columns(struct metrics_point *bins, int columns, const struct met
     for (int i = 0; i < n; i++) {
         int c = (int)fmin(((double)p[i].step - first) / span * columns, columns - 1);
         if (c != before) {
-            bins[len++] = (struct metrics_point){p[i].step, 0};
+            bins[len++] = (struct loss_log_point){p[i].step, 0};
             count = 0;
             before = c;
         }
@@ -182,7 +182,7 @@ static int bin_columns(struct metrics_point *bins, int columns, const struct met
 
 /* The row of dots of each column, row 0 at the top; a column without a point repeats. */
 static void rows_of_dots(int *row, int columns, int rows, const struct axes *a,
-                         const struct metrics_point *bins, int len)
+                         const struct loss_log_point *bins, int len)
 {
     for (int c = 0, i = 0; c < columns; c++) {
         while (i + 1 < len && x_of(a, (double)bins[i + 1].step) * columns < c + 1)
@@ -214,7 +214,7 @@ static void label(FILE *to, const struct axes *a, int r, int height)
     fprintf(to, "%8.3g ", a->logarithmic ? pow(10, y) : y);
 }
 
-void curve_print(FILE *to, const struct metrics_point *points, int n, int width, int height,
+void curve_print(FILE *to, const struct loss_log_point *points, int n, int width, int height,
                  bool utf8)
 {
     static const unsigned char bits[4][2] = {
@@ -222,7 +222,7 @@ void curve_print(FILE *to, const struct metrics_point *points, int n, int width,
     int cells = width - 11 < 10 ? 10 : width - 11 > CELLS ? CELLS : width - 11;
     int row[2 * CELLS];
     int across = utf8 ? 2 : 1, down = utf8 ? 4 : 1;
-    struct metrics_point bins[2 * CELLS];
+    struct loss_log_point bins[2 * CELLS];
     int len = bin_columns(bins, cells * across, points, n);
     struct axes a = axes_make(bins, len);
     rows_of_dots(row, cells * across, height * down, &a, bins, len);

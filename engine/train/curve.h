@@ -11,13 +11,13 @@
 #include <stdio.h>
 
 struct err;
-struct metrics_point;
+struct loss_log_point;
 
 /* 960 x 540, every loss in light grey, a running mean over it. */
-int curve_png(const struct metrics_point *points, int n, const char *path, struct err *err);
+int curve_png(const struct loss_log_point *points, int n, const char *path, struct err *err);
 
 /* width x height cells, axis labels included; Braille dots, or '*' without UTF-8. */
-void curve_print(FILE *to, const struct metrics_point *points, int n, int width, int height,
+void curve_print(FILE *to, const struct loss_log_point *points, int n, int width, int height,
                  bool utf8);
 
 #endif

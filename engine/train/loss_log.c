@@ -13,7 +13,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 
-struct metrics {
+struct loss_log {
     FILE   *file;
     int64_t every, steps;
 };
@@ -50,14 +50,14 @@ static int cut(const char *path, int64_t last, struct err *err)
     return rc;
 }
 
-int metrics_open(struct metrics **out, const char *path, int64_t resume_step, int64_t steps,
-                 struct err *err)
+int loss_log_open(struct loss_log **out, const char *path, int64_t resume_step, int64_t steps,
+                  struct err *err)
 {
-    struct metrics *m = calloc(1, sizeof(*m));
+    struct loss_log *m = calloc(1, sizeof(*m));
     if (!m)
         return err_set(err, ERR_MEMORY, "out of memory for metrics");
     m->steps = steps;
-    m->every = (steps + METRICS_LINES - 1) / METRICS_LINES;
+    m->every = (steps + LOSS_LOG_LINES - 1) / LOSS_LOG_LINES;
     if (cut(path, resume_step, err) < 0) {
         free(m);
         return -1;
@@ -71,7 +71,7 @@ int metrics_open(struct metrics **out, const char *path, int64_t resume_step, in
     return 0;
 }
 
-void metrics_close(struct metrics *m)
+void loss_log_close(struct loss_log *m)
 {
     if (!m)
         return;
@@ -79,8 +79,8 @@ void metrics_close(struct metrics *m)
     free(m);
 }
 
-void metrics_add(struct metrics *m, int64_t step, double loss, double grad_norm, double lr,
-                 double samples_per_s)
+void loss_log_add(struct loss_log *m, int64_t step, double loss, double grad_norm, double lr,
+                  double samples_per_s)
 {
     if (step % m->every != 0 && step != m->steps)
         return;
@@ -90,9 +90,9 @@ void metrics_add(struct metrics *m, int64_t step, double loss, double grad_norm,
     fflush(m->file);
 }
 
-int metrics_read(struct metrics_point **points, int *len, const char *path, struct err *err)
+int loss_log_read(struct loss_log_point **points, int *len, const char *path, struct err *err)
 {
-    struct metrics_point *all = NULL;
+    struct loss_log_point *all = NULL;
     char *line = NULL;
     size_t room = 0;
     int n = 0, rc = 0;
@@ -103,15 +103,15 @@ int metrics_read(struct metrics_point **points, int *len, const char *path, stru
         json_t *o = json_loads(line, 0, NULL);
         const json_t *step = json_object_get(o, "step"), *loss = json_object_get(o, "loss");
         if (json_is_integer(step) && json_is_number(loss) && isfinite(json_number_value(loss))) {
-            struct metrics_point *more = all;
+            struct loss_log_point *more = all;
             if ((n & (n - 1)) == 0)
                 more = realloc(all, sizeof(*all) * (size_t)(n ? 2 * n : 1));
             if (!more)
                 rc = err_set(err, ERR_MEMORY, "out of memory to read %s", path);
             else {
                 all = more;
-                all[n++] = (struct metrics_point){json_integer_value(step),
-                                                  json_number_value(loss)};
+                all[n++] = (struct loss_log_point){json_integer_value(step),
+                                                   json_number_value(loss)};
             }
         }
         json_decref(o);

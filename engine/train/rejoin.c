@@ -16,7 +16,7 @@
 
 enum { LIST = 2048 };
 
-bool rebuild_offered(const struct progress *p)
+bool rejoin_offered(const struct progress *p)
 {
     const char *word = getenv("JOBCTL_REBUILD");
     return progress_has_agent(p) && word && strcmp(word, "1") == 0;
@@ -78,12 +78,12 @@ static void take(const json_t *word)
     json_decref(one);
 }
 
-bool rebuild_wait(struct progress *p, int timeout_ms, struct err *err)
+bool rejoin_wait(struct progress *p, int timeout_ms, struct err *err)
 {
     const int64_t until = clock_ms() + timeout_ms;
     for (;;) {
         const bool stop = progress_poll(p) == CMD_STOP;
-        json_t *word = progress_rebuild(p);
+        json_t *word = progress_rejoin(p);
         if (word && !stop) {
             take(word);
             json_decref(word);

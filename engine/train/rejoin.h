@@ -4,7 +4,7 @@
  * When a collective fails because another rank is gone, or the way to it was, nothing is wrong
  * with this process: its device is open, its libraries are loaded, its products are chosen.  It
  * lets go of the communicator and of the run, says {"ev":"parted"} (engine/contract/progress.h),
- * and waits REBUILD_MS for the agent's
+ * and waits REJOIN_MS for the agent's
  *
  *   {"cmd":"rebuild", "env":{NAME: value}, "snapshot":"/proc/PID/fd/N", "old":["/proc/PID/fd/N"]}
  *
@@ -20,13 +20,13 @@
 struct err;
 struct progress;
 
-enum { REBUILD_MS = 5000 };
+enum { REJOIN_MS = 5000 };
 
 /* Does the agent know the word (JOBCTL_REBUILD=1)? */
-bool rebuild_offered(const struct progress *p);
+bool rejoin_offered(const struct progress *p);
 
 /* True: the environment is that of the next generation. False, with *err set: nobody asked in time,
  * or it was asked to stop. */
-bool rebuild_wait(struct progress *p, int timeout_ms, struct err *err);
+bool rejoin_wait(struct progress *p, int timeout_ms, struct err *err);
 
 #endif

@@ -24,7 +24,7 @@ struct plan {
     int block_w, block_h;      /* a row with its caption */
 };
 
-static struct plan plan_make(const struct subjects *s, const struct gallery_pictures *all,
+static struct plan plan_make(const struct sample_prompts *s, const struct sample_grid_pictures *all,
                              const struct image *largest)
 {
     struct plan p = {0};
@@ -58,7 +58,8 @@ static int draw_picture(struct image *to, const struct dataset *d, const float *
     return 0;
 }
 
-static int draw_row(struct image *to, const struct dataset *d, const struct gallery_pictures *all,
+static int draw_row(struct image *to, const struct dataset *d,
+                    const struct sample_grid_pictures *all,
                     const struct subject *s, int x, int y, const struct plan *p, struct err *err)
 {
     const float *shown[] = {all->original, all->before, all->after};
@@ -79,7 +80,8 @@ static int draw_row(struct image *to, const struct dataset *d, const struct gall
     return 0;
 }
 
-static void draw_heads(struct image *to, const struct gallery_pictures *all, const struct plan *p)
+static void draw_heads(struct image *to, const struct sample_grid_pictures *all,
+                       const struct plan *p)
 {
     const float *shown[] = {all->original, all->before, all->after};
     static const char *const heads[] = {"original", "before", "after"};
@@ -95,7 +97,7 @@ static void draw_heads(struct image *to, const struct gallery_pictures *all, con
 }
 
 /* The edges of the largest of them, with no pixels. */
-static int measure(struct image *out, const struct dataset *d, const struct subjects *s,
+static int measure(struct image *out, const struct dataset *d, const struct sample_prompts *s,
                    const float *any, struct err *err)
 {
     *out = (struct image){0};
@@ -113,8 +115,8 @@ static int measure(struct image *out, const struct dataset *d, const struct subj
     return 0;
 }
 
-int gallery_write(const struct dataset *d, const struct subjects *s,
-                  const struct gallery_pictures *all, const char *path, struct err *err)
+int sample_grid_write(const struct dataset *d, const struct sample_prompts *s,
+                      const struct sample_grid_pictures *all, const char *path, struct err *err)
 {
     struct image largest, im;
     const float *any = all->after ? all->after : all->before ? all->before : all->original;
@@ -165,7 +167,8 @@ static int originals(struct image **out, const struct dataset *d, struct err *er
 }
 
 /* One drawn picture against all originals of its shape. */
-static int score_one(struct gallery_score *out, const struct dataset *d, const struct image *all,
+static int score_one(struct sample_grid_score *out, const struct dataset *d,
+                     const struct image *all,
                      const struct subject *s, const float *latents, struct err *err)
 {
     struct dataset_bucket b = dataset_bucket_of(d, s->sample);
@@ -182,12 +185,13 @@ static int score_one(struct gallery_score *out, const struct dataset *d, const s
     return 0;
 }
 
-int gallery_score(struct gallery_score *out, const struct dataset *d, const struct subjects *s,
-                  const float *latents, struct err *err)
+int sample_grid_score(struct sample_grid_score *out, const struct dataset *d,
+                      const struct sample_prompts *s,
+                      const float *latents, struct err *err)
 {
     struct image *all = NULL;
     int rc = originals(&all, d, err);
-    *out = (struct gallery_score){.samples = s->n};
+    *out = (struct sample_grid_score){.samples = s->n};
     for (int i = 0; i < s->n && rc == 0; i++)
         rc = score_one(out, d, all, &s->of[i], latents, err);
     for (int64_t i = 0; all && i < dataset_shape(d).samples; i++)

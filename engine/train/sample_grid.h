@@ -9,26 +9,27 @@
 
 struct dataset;
 struct err;
-struct subjects;
+struct sample_prompts;
 
 /* Latents of all subjects; NULL = not shown. */
-struct gallery_pictures {
+struct sample_grid_pictures {
     const float *original, *before, *after;
 };
 
 /* A PNG, rows in as many columns as make it about square, pictures enlarged to about 96 pixels. */
-int gallery_write(const struct dataset *d, const struct subjects *s,
-                  const struct gallery_pictures *p, const char *path, struct err *err);
+int sample_grid_write(const struct dataset *d, const struct sample_prompts *s,
+                      const struct sample_grid_pictures *p, const char *path, struct err *err);
 
 /* How near drawn pictures of samples are to the originals, on 8-bit pixels. */
-struct gallery_score {
+struct sample_grid_score {
     int    samples;
     int    nearest_own; /* nearer to their own original than to any other of its shape */
     double psnr;        /* dB to their own, mean over samples */
 };
 
 /* `latents` were drawn for subjects that are samples of the data. */
-int gallery_score(struct gallery_score *out, const struct dataset *d, const struct subjects *s,
-                  const float *latents, struct err *err);
+int sample_grid_score(struct sample_grid_score *out, const struct dataset *d,
+                      const struct sample_prompts *s,
+                      const float *latents, struct err *err);
 
 #endif

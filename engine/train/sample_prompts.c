@@ -10,13 +10,13 @@
 #include "engine/data/caption.h"
 #include "engine/data/dataset.h"
 
-void subjects_free(struct subjects *s)
+void sample_prompts_free(struct sample_prompts *s)
 {
     free(s->of);
     free(s->captions);
     free(s->masks);
     free(s->original);
-    *s = (struct subjects){0};
+    *s = (struct sample_prompts){0};
 }
 
 static size_t row_of(const struct dataset_shape *shape)
@@ -24,9 +24,9 @@ static size_t row_of(const struct dataset_shape *shape)
     return (size_t)shape->words * (size_t)shape->caption_channels;
 }
 
-static int make(struct subjects *s, const struct dataset_shape *shape, int n, struct err *err)
+static int make(struct sample_prompts *s, const struct dataset_shape *shape, int n, struct err *err)
 {
-    *s = (struct subjects){.n = n};
+    *s = (struct sample_prompts){.n = n};
     s->of = calloc((size_t)n, sizeof(*s->of));
     s->captions = calloc((size_t)n * row_of(shape), sizeof(float));
     s->masks = calloc((size_t)n * (size_t)shape->words, sizeof(float));
@@ -35,7 +35,7 @@ static int make(struct subjects *s, const struct dataset_shape *shape, int n, st
     return err_set(err, ERR_MEMORY, "out of memory for %d pictures", n);
 }
 
-static void place(struct subjects *s, int i, int channels, int height, int width)
+static void place(struct sample_prompts *s, int i, int channels, int height, int width)
 {
     s->of[i].height = height;
     s->of[i].width = width;
@@ -43,10 +43,11 @@ static void place(struct subjects *s, int i, int channels, int height, int width
     s->floats += (size_t)channels * (size_t)height * (size_t)width;
 }
 
-int subjects_of_data(struct subjects *out, const struct dataset *d, int most, struct err *err)
+int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most,
+                           struct err *err)
 {
     struct dataset_shape shape = dataset_shape(d);
-    struct subjects s;
+    struct sample_prompts s;
     int n = most < shape.samples ? most : (int)shape.samples;
     if (make(&s, &shape, n, err) < 0)
         goto fail;
@@ -70,16 +71,16 @@ int subjects_of_data(struct subjects *out, const struct dataset *d, int most, st
     *out = s;
     return 0;
 fail:
-    subjects_free(&s);
+    sample_prompts_free(&s);
     return -1;
 }
 
-int subjects_of_captions(struct subjects *out, const struct dataset *d,
-                         const char *const *captions, int n, struct err *err)
+int sample_prompts_of_captions(struct sample_prompts *out, const struct dataset *d,
+                               const char *const *captions, int n, struct err *err)
 {
     struct dataset_shape shape = dataset_shape(d);
     if (make(out, &shape, n, err) < 0) {
-        subjects_free(out);
+        sample_prompts_free(out);
         return -1;
     }
     for (int i = 0; i < n; i++) {
@@ -94,7 +95,7 @@ int subjects_of_captions(struct subjects *out, const struct dataset *d,
     return 0;
 }
 
-struct model_limits subjects_limits(const struct subjects *s, const struct dataset *d)
+struct model_limits sample_prompts_limits(const struct sample_prompts *s, const struct dataset *d)
 {
     struct dataset_shape shape = dataset_shape(d);
     return (struct model_limits){.batch = s->n < SAMPLER_BATCH ? s->n : SAMPLER_BATCH,
@@ -116,8 +117,8 @@ static void tick_part(void *arg, double share)
 }
 
 /* Neighbours of one shape are drawn together. */
-int subjects_draw(const struct subjects *s, struct sampler *sampler, float *latents,
-                  sampler_tick_fn tick, void *arg, struct err *err)
+int sample_prompts_draw(const struct sample_prompts *s, struct sampler *sampler, float *latents,
+                        sampler_tick_fn tick, void *arg, struct err *err)
 {
     struct model_limits limits = sampler_limits(sampler);
     size_t words = (size_t)limits.text;

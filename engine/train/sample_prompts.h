@@ -23,7 +23,7 @@ struct subject {
     size_t      at;      /* of its latent, in floats */
 };
 
-struct subjects {
+struct sample_prompts {
     int             n;
     struct subject *of;
     size_t          floats;   /* of all latents */
@@ -32,17 +32,18 @@ struct subjects {
 };
 
 /* The first `most` samples of one bucket; with several buckets as many, evenly spread over them. */
-int subjects_of_data(struct subjects *out, const struct dataset *d, int most, struct err *err);
+int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most,
+                           struct err *err);
 /* Drawn in the shape of the data. Keeps `captions`. */
-int subjects_of_captions(struct subjects *out, const struct dataset *d,
-                         const char *const *captions, int n, struct err *err);
-void subjects_free(struct subjects *s);
+int sample_prompts_of_captions(struct sample_prompts *out, const struct dataset *d,
+                               const char *const *captions, int n, struct err *err);
+void sample_prompts_free(struct sample_prompts *s);
 
 /* What a sampler needs to draw them, some at once. */
-struct model_limits subjects_limits(const struct subjects *s, const struct dataset *d);
+struct model_limits sample_prompts_limits(const struct sample_prompts *s, const struct dataset *d);
 
 /* Latents [floats] of all of them; `tick` may be NULL. */
-int subjects_draw(const struct subjects *s, struct sampler *sampler, float *latents,
-                  sampler_tick_fn tick, void *arg, struct err *err);
+int sample_prompts_draw(const struct sample_prompts *s, struct sampler *sampler, float *latents,
+                        sampler_tick_fn tick, void *arg, struct err *err);
 
 #endif

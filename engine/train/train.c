@@ -47,7 +47,7 @@ static void report(struct train *t, double grad_norm, double lr, double took)
     double speed = t->spec.batch_global / t->step_s;
     if (!train_is_first(t))
         return;
-    metrics_add(t->metrics, t->at, t->loss, grad_norm, lr, speed);
+    loss_log_add(t->metrics, t->at, t->loss, grad_norm, lr, speed);
     if (edge || now - t->told_s >= 0.02) {
         progress_step(t->progress, t->at, t->spec.steps, t->loss, grad_norm, lr, speed,
                       1000 * took);
@@ -87,7 +87,7 @@ static int leave_out(struct train *t)
 static int find_norm(struct train *t, double *norm)
 {
     if (t->exact)
-        return train_exact_norm(t, norm);
+        return train_reproducible_norm(t, norm);
     if (step_squares(t->step, norm, &t->err) < 0 ||
         (step_sharing(t->step) != SHARING_DDP && train_ranks_sum(t, norm) < 0))
         return -1;
@@ -101,7 +101,7 @@ static int one_step(struct train *t)
         return leave_out(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    if ((t->exact ? train_exact_accumulate(t) : train_accumulate(t)) < 0)
+    if ((t->exact ? train_reproducible_accumulate(t) : train_accumulate(t)) < 0)
         return -1;
     if (!isfinite(t->loss))
         return not_finite(t, "the loss", t->loss);
@@ -129,8 +129,8 @@ static int one_step(struct train *t)
 /* At a step boundary: what was asked, and what is due. */
 static int boundary(struct train *t)
 {
-    struct accord_orders orders = {.asked = progress_poll(t->progress),
-                                   .due = t->at > t->saved && t->at > 0 && save_is_due(t)};
+    struct step_sync_orders orders = {.asked = progress_poll(t->progress),
+                                      .due = t->at > t->saved && t->at > 0 && save_is_due(t)};
     if (train_save_look(t, &orders.stage) < 0 || train_ranks_agree(t, &orders) < 0)
         return -1;
     train_save_go_on(t, orders.stage);
@@ -226,10 +226,10 @@ static _Noreturn void leave_now(int code)
 }
 
 /* Nothing is wrong with this rank: the others are gone, or the way to them. */
-static bool only_parted(const struct train *t, int rc)
+static bool only_detached(const struct train *t, int rc)
 {
     return rc < 0 && t->code == EXIT_COLLECTIVE && t->env->world_size > 1 && !t->env->until &&
-           rebuild_offered(t->progress);
+           rejoin_offered(t->progress);
 }
 
 static void close_ranks(struct train *t)
@@ -244,8 +244,8 @@ static void close_rest(struct train *t)
     train_save_close(t);
     train_snapshot_close(t);
     train_units_close(t);
-    exact_destroy(t->exact);
-    metrics_close(t->metrics);
+    fixed_point_sum_destroy(t->exact);
+    loss_log_close(t->metrics);
     sample_log_close(t->samples);
     step_destroy(t->step);
     loader_destroy(t->loader);
@@ -261,8 +261,8 @@ static bool joins_again(struct train *t)
 {
     struct err why = {0};
     printf("ranks: %s\n", t->err.text);
-    progress_parted(t->progress, cause_of(t->code), t->err.text, t->at);
-    if (rebuild_wait(t->progress, REBUILD_MS, &why))
+    progress_detached(t->progress, cause_of(t->code), t->err.text, t->at);
+    if (rejoin_wait(t->progress, REJOIN_MS, &why))
         return true;
     fprintf(stderr, "jobctl-train: not joined to other ranks again: %s\n", why.text);
     return false;
@@ -283,14 +283,14 @@ static int run_once(struct train *t, bool *again)
     if (t->flight)
         flight_enter(t->flight, (uint64_t)t->at, PHASE_IDLE);
     const bool idle = train_save_end(t);
-    const bool parted = idle && only_parted(t, rc);
-    int code = parted ? EXIT_DONE : tell_end(t, rc);
+    const bool detached = idle && only_detached(t, rc);
+    int code = detached ? EXIT_DONE : tell_end(t, rc);
     close_ranks(t);
     if (!idle || dist_is_stuck())
-        leave_now(parted ? tell_end(t, rc) : code);
+        leave_now(detached ? tell_end(t, rc) : code);
     close_rest(t);
-    *again = parted && joins_again(t);
-    return parted && !*again ? tell_end(t, rc) : code;
+    *again = detached && joins_again(t);
+    return detached && !*again ? tell_end(t, rc) : code;
 }
 
 int train_run(const json_t *job, const struct train_env *env, struct progress *progress)

@@ -57,10 +57,10 @@ struct train {
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
     struct step     *step;
-    struct metrics  *metrics;
+    struct loss_log *metrics;
     struct sample_log *samples; /* data.sample_log: true, else NULL */
-    struct exact    *exact; /* reproducible: true, else NULL */
-    struct fit       fit;   /* of a batch into memory */
+    struct fixed_point_sum *exact; /* reproducible: true, else NULL */
+    struct fit              fit;   /* of a batch into memory */
     struct train_lowered lowered;
     struct {
         int height, width, samples;
@@ -101,12 +101,12 @@ int train_ranks_barrier(struct train *t);
 /* What rank 0 has in data, for all. */
 int train_ranks_tell(struct train *t, void *data, size_t bytes);
 /* Is this the first rank of its node; and how many are on it? */
-bool train_ranks_first_here(const struct train *t);
-int train_ranks_here(const struct train *t);
+bool train_ranks_first_local(const struct train *t);
+int train_ranks_local(const struct train *t);
 /* This rank's part of a global batch: samples [*from, *to). */
 void train_ranks_slice(const struct train *t, int *from, int *to);
 /* At a step boundary, from what this rank would do to what all do; and all are about to take the same step. */
-int train_ranks_agree(struct train *t, struct accord_orders *orders);
+int train_ranks_agree(struct train *t, struct step_sync_orders *orders);
 /* The least of a number of each rank, where some may be waiting for a disk. */
 int train_ranks_least(struct train *t, int *value);
 int train_ranks_same_weights(struct train *t);
@@ -162,7 +162,7 @@ int train_snapshot_settle(struct train *t);
 bool train_snapshot_hold(struct train *t, int64_t *bytes);
 void train_snapshot_release(struct train *t);
 /* A quarter of what this machine has left, for all of its ranks, and no more. */
-bool train_has_room(const struct train *t, int64_t bytes);
+bool train_has_memory(const struct train *t, int64_t bytes);
 
 /* train_sums.c: gradients, added up over all ranks. */
 /* How a block of the layout, of numbers of `type`, goes to the ranks that need its sum. */
@@ -183,14 +183,14 @@ int train_micro(struct train *t, int from, int n, int index, double *loss);
 int train_accumulate(struct train *t);
 
 /* train_reproducible.c: reproducible: true. Notes are for a checkpoint to keep. */
-int train_exact_open(struct train *t);
+int train_reproducible_open(struct train *t);
 /* Before the backend is opened: not those faster ways that choose by the clock. */
-void train_exact_ways(const struct train *t);
-json_t *train_exact_notes(struct train *t);
-int train_exact_resume(struct train *t, const char *dir);
+void train_reproducible_ways(const struct train *t);
+json_t *train_reproducible_notes(struct train *t);
+int train_reproducible_resume(struct train *t, const char *dir);
 /* The gradients and the loss of a step, of all ranks; and the norm of those. */
-int train_exact_accumulate(struct train *t);
-int train_exact_norm(struct train *t, double *norm);
+int train_reproducible_accumulate(struct train *t);
+int train_reproducible_norm(struct train *t, double *norm);
 
 /* train_save.c: rank 0 decides, all write, and steps go on meanwhile. */
 int train_save_open(struct train *t);

@@ -88,7 +88,7 @@ static void tell(const struct train *t)
     char size[MEMORY_TEXT];
     printf("memory: %s", memory_text(f->plan.total, size));
     for (int i = 0; i < USES; i++)
-        if (f->plan.bytes[i] > 0 && i != USE_HERE)
+        if (f->plan.bytes[i] > 0 && i != USE_HOST)
             printf("%s %s %s", i == 0 ? ":" : ",", backend_use_name((enum backend_use)i),
                    memory_text(f->plan.bytes[i], size));
     if (t->env->world_size > 1)
@@ -132,7 +132,7 @@ int train_memory_choose(struct train *t)
         const struct fit_ask ask = {
             .spec = &t->spec, .height = s.height, .width = s.width, .text = s.words,
             .ranks = t->env->world_size, .device = !backend_ops()->host,
-            .bf16 = backend_is_bf16(), .room = memory_room(), .micro_most = t->lowered.micro,
+            .bf16 = backend_is_bf16(), .room = device_memory(), .micro_most = t->lowered.micro,
             .recompute = t->lowered.recompute, .pixels_most = pixels_most(&t->lowered),
             .pixels_least = pixels_least(t),
         };

@@ -68,11 +68,11 @@ static int last_weights(struct train *t, struct model *m, struct err *err)
 }
 
 /* Latents for all subjects; the caller frees. `first`: the weights a run begins with. */
-static float *draw(struct train *t, const struct subjects *s, bool first, struct err *err)
+static float *draw(struct train *t, const struct sample_prompts *s, bool first, struct err *err)
 {
     struct sampler_config cfg = {
         .model = t->spec.model,
-        .limits = subjects_limits(s, t->data),
+        .limits = sample_prompts_limits(s, t->data),
         .flow_shift = t->spec.flow_shift,
         .steps = t->spec.sample_steps,
         .cfg = t->spec.sample_cfg,
@@ -87,7 +87,7 @@ static float *draw(struct train *t, const struct subjects *s, bool first, struct
         if ((first ? first_weights(t, m, err) : last_weights(t, m, err)) == 0 &&
             model_push(m, err) == 0 &&
             (!sampler_null(sampler) || dataset_null(t->data, sampler_null(sampler), err) == 0))
-            subjects_draw(s, sampler, latents, tick, t, err);
+            sample_prompts_draw(s, sampler, latents, tick, t, err);
     }
     sampler_destroy(sampler);
     if (err->code != ERR_NONE) {
@@ -97,16 +97,17 @@ static float *draw(struct train *t, const struct subjects *s, bool first, struct
     return latents;
 }
 
-static int show(struct train *t, const struct subjects *s, const float *before, const float *after,
+static int show(struct train *t, const struct sample_prompts *s, const float *before,
+                const float *after,
                 const char *name, struct err *err)
 {
     char dir[CHECKPOINT_PATH + 16], path[CHECKPOINT_PATH + 64];
-    const struct gallery_pictures all = {s->original, before, after};
+    const struct sample_grid_pictures all = {s->original, before, after};
     snprintf(dir, sizeof(dir), "%s/samples", t->dir);
     snprintf(path, sizeof(path), "%s/%s.png", dir, name);
     int rc = scratch_mkdirs(dir, err);
     if (rc == 0)
-        rc = gallery_write(t->data, s, &all, path, err);
+        rc = sample_grid_write(t->data, s, &all, path, err);
     if (rc == 0) {
         progress_sample(t->progress, t->at, path);
         printf("pictures: %s\n", path);
@@ -125,21 +126,22 @@ static int warn(struct train *t, const struct err *err)
 
 int train_pictures_before(struct train *t)
 {
-    struct subjects s = {0};
+    struct sample_prompts s = {0};
     struct err err = {0};
     if (!t->spec.sample_before || !t->fresh)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_VALIDATE);
-    if (subjects_of_data(&s, t->data, t->spec.sample_count, &err) == 0 && (t->before = draw(t, &s, true, &err)))
+    if (sample_prompts_of_data(&s, t->data, t->spec.sample_count, &err) == 0 &&
+        (t->before = draw(t, &s, true, &err)))
         show(t, &s, t->before, NULL, "before", &err);
-    subjects_free(&s);
+    sample_prompts_free(&s);
     return warn(t, &err);
 }
 
 int train_pictures_after(struct train *t)
 {
-    struct subjects s = {0};
-    struct gallery_score score;
+    struct sample_prompts s = {0};
+    struct sample_grid_score score;
     struct err err = {0};
     char name[32];
     float *after = NULL;
@@ -147,17 +149,17 @@ int train_pictures_after(struct train *t)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_VALIDATE);
     snprintf(name, sizeof(name), "step-%08lld", (long long)t->at);
-    if (subjects_of_data(&s, t->data, t->spec.sample_count, &err) < 0)
+    if (sample_prompts_of_data(&s, t->data, t->spec.sample_count, &err) < 0)
         goto out;
     if (t->spec.sample_before && !t->before) /* a run that was resumed */
         t->before = draw(t, &s, true, &err);
     if (err.code == ERR_NONE && (after = draw(t, &s, false, &err)) &&
         show(t, &s, t->before, after, name, &err) == 0 &&
-        gallery_score(&score, t->data, &s, after, &err) == 0)
+        sample_grid_score(&score, t->data, &s, after, &err) == 0)
         printf("pictures: %d of %d are nearest to their own original, %.1f dB on average\n",
                score.nearest_own, score.samples, score.psnr);
 out:
     free(after);
-    subjects_free(&s);
+    sample_prompts_free(&s);
     return warn(t, &err);
 }

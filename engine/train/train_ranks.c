@@ -138,7 +138,7 @@ int train_ranks_open(struct train *t)
         return -1;
     struct dist_config c = {.rank = e->rank, .world = e->world_size, .name = name,
                             .init_ms = MEET_MS, .wait_ms = WAIT_MS, .flight = t->flight,
-                            .meet = rendezvous_meet(t->rendezvous)};
+                            .bootstrap = rendezvous_exchange(t->rendezvous)};
     if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
         if (e->world_size > 1)
             printf("ranks: this is %d of %d\n", e->rank, e->world_size);
@@ -171,21 +171,21 @@ int train_ranks_tell(struct train *t, void *data, size_t bytes)
 /* The node of this rank. */
 static int node_of(const struct train *t)
 {
-    const struct dist_meet *meet = rendezvous_meet(t->rendezvous);
+    const struct dist_bootstrap *bootstrap = rendezvous_exchange(t->rendezvous);
     int node = 0;
-    while (node + 1 < meet->nodes && t->env->rank >= meet->first[node + 1])
+    while (node + 1 < bootstrap->nodes && t->env->rank >= bootstrap->first[node + 1])
         node++;
     return node;
 }
 
-bool train_ranks_first_here(const struct train *t)
+bool train_ranks_first_local(const struct train *t)
 {
-    return rendezvous_meet(t->rendezvous)->first[node_of(t)] == t->env->rank;
+    return rendezvous_exchange(t->rendezvous)->first[node_of(t)] == t->env->rank;
 }
 
-int train_ranks_here(const struct train *t)
+int train_ranks_local(const struct train *t)
 {
-    const int *first = rendezvous_meet(t->rendezvous)->first + node_of(t);
+    const int *first = rendezvous_exchange(t->rendezvous)->first + node_of(t);
     return first[1] - first[0];
 }
 
@@ -199,7 +199,7 @@ void train_ranks_slice(const struct train *t, int *from, int *to)
 /* --- agreeing ---------------------------------------------------------------------------- */
 
 /* This rank's words of the coming step. */
-static int describe(struct train *t, struct accord_words *words)
+static int describe(struct train *t, struct step_sync_words *words)
 {
     const size_t n = (size_t)t->spec.batch_global;
     const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
@@ -208,66 +208,68 @@ static int describe(struct train *t, struct accord_words *words)
     if (!slots)
         return err_set(&t->err, ERR_MEMORY, "out of memory for a plan of %zu samples", n);
     batch_plan_slots(loader_plan(t->loader), slots, train_plan_step(t), 0, t->spec.batch_global);
-    *words = accord_words(&(struct accord_step){.step = t->at, .height = b.height, .width = b.width,
-                                                .lr = schedule_lr(&t->spec.schedule, t->at),
-                                                .slots = slots, .samples = n,
-                                                .job = t->spec_digest, .data = t->data_digest});
+    *words = step_sync_words(&(struct step_sync_step){.step = t->at, .height = b.height,
+                                                      .width = b.width,
+                                                      .lr = schedule_lr(&t->spec.schedule, t->at),
+                                                      .slots = slots, .samples = n,
+                                                      .job =
+                                                          t->spec_digest, .data = t->data_digest});
     free(slots);
     return 0;
 }
 
 /* A rank that is silent for so long is stuck. */
-static int64_t patience_ms(const struct train *t)
+static int64_t timeout_ms(const struct train *t)
 {
-    return accord_patience_ms(&(struct accord_pace){.step_s = t->step_s,
-                                                    .hang_first_s = t->spec.hang_first_s,
-                                                    .hang_step_s = t->spec.hang_step_s,
-                                                    .watched = t->env->flight != NULL});
+    return step_sync_patience_ms(&(struct step_sync_pace){.step_s = t->step_s,
+                                                          .hang_first_s = t->spec.hang_first_s,
+                                                          .hang_step_s = t->spec.hang_step_s,
+                                                          .watched = t->env->flight != NULL});
 }
 
 /* The words of all ranks, which the caller frees; NULL: it failed. */
-static struct accord_words *exchange(struct train *t, const struct accord_words *mine,
-                                     int64_t wait_ms)
+static struct step_sync_words *exchange(struct train *t, const struct step_sync_words *mine,
+                                        int64_t wait_ms)
 {
-    struct accord_words *all = calloc((size_t)t->env->world_size, sizeof(*all));
+    struct step_sync_words *all = calloc((size_t)t->env->world_size, sizeof(*all));
     if (!all) {
         err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", t->env->world_size);
         return NULL;
     }
     all[t->env->rank] = *mine;
-    if (accord_exchange(t->dist, all, wait_ms, &t->err) == 0)
+    if (step_sync_exchange(t->dist, all, wait_ms, &t->err) == 0)
         return all;
     train_ranks_failed(t);
     free(all);
     return NULL;
 }
 
-static int check(struct train *t, const struct accord_words *all, const char *what)
+static int check(struct train *t, const struct step_sync_words *all, const char *what)
 {
-    if (accord_check(all, t->env->world_size, what, &t->err) == 0)
+    if (step_sync_check(all, t->env->world_size, what, &t->err) == 0)
         return 0;
     t->code = EXIT_DESYNC;
     return -1;
 }
 
-int train_ranks_agree(struct train *t, struct accord_orders *orders)
+int train_ranks_agree(struct train *t, struct step_sync_orders *orders)
 {
     const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    struct accord_words mine;
+    struct step_sync_words mine;
     if (describe(t, &mine) < 0)
         return -1;
     mine.asked = (int32_t)orders->asked;
     mine.due = orders->due;
     mine.stage = orders->stage;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    struct accord_words *all = exchange(t, &mine, patience_ms(t));
+    struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));
     if (!all)
         return -1;
     int rc = check(t, all, "samples, learning rate, job or data");
     if (rc == 0)
-        *orders = accord_orders(all, world);
+        *orders = step_sync_orders(all, world);
     free(all);
     return rc;
 }
@@ -277,11 +279,11 @@ int train_ranks_least(struct train *t, int *value)
     const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    const struct accord_words mine = {.step = t->at, .least = *value};
-    struct accord_words *all = exchange(t, &mine, ALONE_MS);
+    const struct step_sync_words mine = {.step = t->at, .least = *value};
+    struct step_sync_words *all = exchange(t, &mine, ALONE_MS);
     if (!all)
         return -1;
-    *value = accord_least(all, world);
+    *value = step_sync_least(all, world);
     free(all);
     return 0;
 }
@@ -308,7 +310,7 @@ static int digest_numbers(struct train *t, const float *numbers, size_t len, uin
     const struct digesting d = {numbers, len, calloc(pieces + 1, sizeof(uint64_t))};
     if (!d.digest)
         return err_set(&t->err, ERR_MEMORY, "no memory to compare the weights of ranks");
-    team_range(pieces, 1, PIECE, digest_pieces, &d);
+    thread_pool_range(pieces, 1, PIECE, digest_pieces, &d);
     *digest = digest_word(d.digest, pieces * sizeof(uint64_t), 0);
     free(d.digest);
     return 0;
@@ -320,12 +322,12 @@ int train_ranks_same_weights(struct train *t)
     if (world == 1 || step_sharing(t->step) == SHARING_FSDP) /* each has other weights */
         return 0;
     struct model *m = step_model(t->step);
-    struct accord_words mine;
+    struct step_sync_words mine;
     if (describe(t, &mine) < 0 || model_pull(m, &t->err) < 0 ||
         digest_numbers(t, model_weights(m), layout_floats(model_layout(m)), &mine.hash[0]) < 0)
         return -1;
     mine.hash[1] = 0; /* it is of the weights alone */
-    struct accord_words *all = exchange(t, &mine, patience_ms(t));
+    struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));
     int rc = all ? check(t, all, "weights") : -1;
     free(all);
     return rc;
@@ -333,15 +335,15 @@ int train_ranks_same_weights(struct train *t)
 
 int train_ranks_wait(struct train *t)
 {
-    if (dist_wait_for(t->dist, patience_ms(t), &t->err) < 0 ||
-        (t->gpus && dist_wait_for(t->gpus, patience_ms(t), &t->err) < 0))
+    if (dist_wait_for(t->dist, timeout_ms(t), &t->err) < 0 ||
+        (t->gpus && dist_wait_for(t->gpus, timeout_ms(t), &t->err) < 0))
         return train_ranks_failed(t);
     return 0;
 }
 
 int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls)
 {
-    return dist_wait_call(d, calls, patience_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
+    return dist_wait_call(d, calls, timeout_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
 }
 
 /* --- what it took ------------------------------------------------------------------------ */
@@ -364,7 +366,7 @@ void train_ranks_summary(const struct train *t, const struct train_talk *before)
            "others",
            100 * (now.wait_s - before->wait_s) / (now.at_s - before->at_s),
            (double)(now.moved - before->moved) / mib);
-    const struct dist_meet *m = rendezvous_meet(t->rendezvous);
+    const struct dist_bootstrap *m = rendezvous_exchange(t->rendezvous);
     double here = (double)m->first[1] / t->env->world_size; /* of the sums are made on this node */
     if (m->nodes > 1 && !t->gpus)
         printf(", %.2f MiB of it to other nodes (gradients need %.2f)",
@@ -379,11 +381,11 @@ int train_ranks_sum(struct train *t, double *value)
     const int world = t->env->world_size;
     if (world == 1)
         return 0;
-    const struct accord_words mine = {.step = t->at, .value = *value};
-    struct accord_words *all = exchange(t, &mine, patience_ms(t));
+    const struct step_sync_words mine = {.step = t->at, .value = *value};
+    struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));
     if (!all)
         return -1;
-    *value = accord_sum(all, world);
+    *value = step_sync_sum(all, world);
     free(all);
     return 0;
 }

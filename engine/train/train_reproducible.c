@@ -33,7 +33,7 @@ static void name_kernels(char *text, size_t size)
                  backend_is_bf16() ? ", bf16" : "");
 }
 
-void train_exact_ways(const struct train *t)
+void train_reproducible_ways(const struct train *t)
 {
     if (t->spec.reproducible && !getenv("JOBCTL_CUDA_WAYS"))
         setenv("JOBCTL_CUDA_WAYS", "graph tensor bgrad", 1); /* all but tune */
@@ -44,27 +44,28 @@ static int micro_batches(const struct train *t)
     return (t->spec.batch_global + t->spec.batch_micro - 1) / t->spec.batch_micro;
 }
 
-int train_exact_open(struct train *t)
+int train_reproducible_open(struct train *t)
 {
-    if (micro_batches(t) > EXACT_ADDENDS)
+    if (micro_batches(t) > FIXED_POINT_SUM_ADDENDS)
         return err_set(&t->err, ERR_USAGE,
                        "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
                        "allows %d at most",
-                       t->spec.batch_micro, micro_batches(t), EXACT_ADDENDS);
+                       t->spec.batch_micro, micro_batches(t), FIXED_POINT_SUM_ADDENDS);
     const struct layout *l = model_layout(step_model(t->step));
     const bool packed = step_sharing(t->step) == SHARING_FSDP;
-    return exact_create(&t->exact, l,
-                        packed ? shard_floats(step_shard(t->step), t->env->rank) : layout_floats(l),
-                        &t->err);
+    return fixed_point_sum_create(&t->exact, l,
+                                  packed ? shard_floats(step_shard(t->step),
+                                                        t->env->rank) : layout_floats(l),
+                                  &t->err);
 }
 
-json_t *train_exact_notes(struct train *t)
+json_t *train_reproducible_notes(struct train *t)
 {
     char kernels[128];
     size_t n;
     if (!t->exact)
         return NULL;
-    const int32_t *exponent = exact_exponents(t->exact, &n);
+    const int32_t *exponent = fixed_point_sum_exponents(t->exact, &n);
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++)
         json_array_append_new(list, json_integer(exponent[i]));
@@ -73,11 +74,11 @@ json_t *train_exact_notes(struct train *t)
                      "exponents", list);
 }
 
-int train_exact_resume(struct train *t, const char *dir)
+int train_reproducible_resume(struct train *t, const char *dir)
 {
     char kernels[128];
     size_t n;
-    int32_t *exponent = exact_exponents(t->exact, &n);
+    int32_t *exponent = fixed_point_sum_exponents(t->exact, &n);
     json_t *state = checkpoint_notes(dir, &t->err);
     json_t *notes = json_object_get(state, "exact");
     const char *was = json_string_value(json_object_get(notes, "kernels"));
@@ -119,7 +120,7 @@ static int add_all(struct train *t)
     int world = t->env->world_size, most = (all + world - 1) / world;
     int first = (int)((int64_t)all * t->env->rank / world);
     int end = (int)((int64_t)all * (t->env->rank + 1) / world);
-    exact_begin(t->exact);
+    fixed_point_sum_begin(t->exact);
     sample_log_begin(t->samples);
     train_units_begin_step(t);
     for (int k = first; k < end; k++) {
@@ -130,9 +131,9 @@ static int add_all(struct train *t)
             return -1;
         loss *= (double)n / global;
         if (step_sharing(t->step) == SHARING_FSDP)
-            exact_add_loss(t->exact, loss);
+            fixed_point_sum_add_loss(t->exact, loss);
         else
-            exact_add(t->exact, step_kernel_grads(t->step), loss);
+            fixed_point_sum_add(t->exact, step_kernel_grads(t->step), loss);
     }
     return train_units_idle(t, most - (end - first));
 }
@@ -152,15 +153,16 @@ static int combine(struct train *t)
     size_t n, k;
     if (train_snapshot_settle(t) < 0)
         return -1;
-    int64_t *sums = exact_sums(t->exact, &n);
+    int64_t *sums = fixed_point_sum_sums(t->exact, &n);
     if (t->env->world_size == 1)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    if (add_up(t, exact_loss(t->exact), 1) < 0 ||
+    if (add_up(t, fixed_point_sum_loss(t->exact), 1) < 0 ||
         (step_sharing(t->step) != SHARING_FSDP &&
          train_sums_hand_over(t, &plan, 0, sums, DIST_I64) < 0))
         return -1;
-    float *maxima = exact_maxima(t->exact, &k); /* waits for this rank's kernels, not for others */
+    /* waits for this rank's kernels, not for others */
+    float *maxima = fixed_point_sum_maxima(t->exact, &k);
     if (dist_all_reduce(t->dist, maxima, k, DIST_F32, DIST_MAX, &t->err) < 0)
         return train_ranks_failed(t);
     return train_ranks_wait(t);
@@ -174,7 +176,7 @@ static void for_parts(struct train *t, part_fn fn)
     const struct shard *s = step_shard(t->step);
     const enum sharing how = step_sharing(t->step);
     size_t n;
-    const int64_t *sums = exact_sums(t->exact, &n);
+    const int64_t *sums = fixed_point_sum_sums(t->exact, &n);
     float *grads = step_kernel_grads(t->step);
     if (how == SHARING_DDP) {
         fn(t, grads, sums, 0, n);
@@ -189,15 +191,15 @@ static void for_parts(struct train *t, part_fn fn)
 
 static void take_result(struct train *t, float *grads, const int64_t *sums, size_t from, size_t to)
 {
-    exact_result(t->exact, grads, sums, from, to);
+    fixed_point_sum_result(t->exact, grads, sums, from, to);
 }
 
-int train_exact_accumulate(struct train *t)
+int train_reproducible_accumulate(struct train *t)
 {
     for (int i = 0; i < TRIES; i++) {
         if (add_all(t) < 0 || combine(t) < 0)
             return -1;
-        if (exact_settle(t->exact, &t->loss)) {
+        if (fixed_point_sum_settle(t->exact, &t->loss)) {
             for_parts(t, take_result);
             return backend_check(backend_ops(), &t->err);
         }
@@ -210,17 +212,17 @@ static void take_squares(struct train *t, float *grads, const int64_t *sums, siz
                          size_t to)
 {
     (void)sums;
-    exact_add_squares(t->exact, grads, from, to, micro_batches(t));
+    fixed_point_sum_add_squares(t->exact, grads, from, to, micro_batches(t));
 }
 
-int train_exact_norm(struct train *t, double *norm)
+int train_reproducible_norm(struct train *t, double *norm)
 {
     size_t n;
     for_parts(t, take_squares);
-    int64_t *squares = exact_squares(t->exact, &n);
+    int64_t *squares = fixed_point_sum_squares(t->exact, &n);
     if (step_sharing(t->step) != SHARING_DDP && t->env->world_size > 1 &&
         (add_up(t, squares, n) < 0 || train_ranks_wait(t) < 0))
         return -1;
-    *norm = exact_norm(t->exact, micro_batches(t));
+    *norm = fixed_point_sum_norm(t->exact, micro_batches(t));
     return 0;
 }

@@ -251,7 +251,7 @@ static void describe(struct train *t)
     struct train_saving *x = t->saving;
     json_decref(x->exact);
     json_decref(x->left_out);
-    x->exact = train_exact_notes(t);
+    x->exact = train_reproducible_notes(t);
     x->left_out = t->left_out.n > 0 ? json_array() : NULL;
     for (int i = 0; i < t->left_out.n; i++)
         json_array_append_new(x->left_out, json_integer(t->left_out.step[i]));

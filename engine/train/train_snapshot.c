@@ -43,13 +43,13 @@ struct notes {
 };
 
 struct train_snapshot {
-    int                  fd, old[SNAPSHOT_RANKS], n_old;
-    struct turns        *turns; /* of the CPU */
-    struct snapshot_set *set;   /* what the last generation left, until this one has its own */
-    char                *notes; /* SNAPSHOT_NOTES */
-    size_t               notes_size;
-    bool                 keeps; /* each step */
-    int64_t              first; /* the step that this generation began at, or -1 */
+    int                   fd, old[SNAPSHOT_RANKS], n_old;
+    struct double_buffer *double_buffer; /* of the CPU */
+    struct snapshot_set  *set; /* what the last generation left, until this one has its own */
+    char                 *notes;         /* SNAPSHOT_NOTES */
+    size_t                notes_size;
+    bool                  keeps;         /* each step */
+    int64_t               first;         /* the step that this generation began at, or -1 */
     /* Of a GPU: */
     struct state         state;
     struct snapshot     *writer;
@@ -72,20 +72,20 @@ static void read_env(struct train_snapshot *s)
     }
 }
 
-bool train_has_room(const struct train *t, int64_t bytes)
+bool train_has_memory(const struct train *t, int64_t bytes)
 {
-    const struct memory_room room = memory_room_here();
-    return room.free == 0 || bytes * train_ranks_here(t) <= room.free / 4;
+    const struct device_memory room = device_memory_host();
+    return room.free == 0 || bytes * train_ranks_local(t) <= room.free / 4;
 }
 
-static void tell_no_room(struct train *t, int64_t bytes)
+static void report_no_memory(struct train *t, int64_t bytes)
 {
-    if (train_ranks_first_here(t))
+    if (train_ranks_first_local(t))
         progress_warning(t->progress,
                          "no snapshots in memory: they would take %.1f GiB of the %.1f GiB that "
                          "are free; a rank that dies costs the steps since the last checkpoint",
-                         (double)bytes * train_ranks_here(t) / 0x1p30,
-                         (double)memory_room_here().free / 0x1p30);
+                         (double)bytes * train_ranks_local(t) / 0x1p30,
+                         (double)device_memory_host().free / 0x1p30);
 }
 
 /* Copies to memory that is not pinned hold up who asks for them. */
@@ -110,21 +110,21 @@ static struct snapshot_run run_of(const struct train *t)
 }
 
 /* Where there is room for two images; else, and without an agent, one in a file of its own. */
-static int open_turns(struct train *t, struct train_snapshot *s)
+static int open_double_buffer(struct train *t, struct train_snapshot *s)
 {
     const struct snapshot_run run = run_of(t);
     struct state state;
     if (step_state(t->step, &state, &t->err) < 0)
         return -1;
     const int64_t more = (int64_t)(state_saves(&state) * sizeof(float));
-    const bool room = train_has_room(t, more);
+    const bool room = train_has_memory(t, more);
     state_free(&state);
     if (s->fd >= 0 && !room)
-        tell_no_room(t, more);
+        report_no_memory(t, more);
     s->keeps = s->fd >= 0 && room;
-    if (turns_create(&s->turns, s->keeps ? s->fd : -1, &run, t->step, &t->err) < 0)
+    if (double_buffer_create(&s->double_buffer, s->keeps ? s->fd : -1, &run, t->step, &t->err) < 0)
         return -1;
-    turns_keep(s->turns, s->keeps);
+    double_buffer_keep(s->double_buffer, s->keeps);
     return 0;
 }
 
@@ -134,8 +134,8 @@ static int open_writer(struct train *t, struct train_snapshot *s)
     struct err why = {0};
     if (step_kernel_state(t->step, &s->state, &t->err) < 0)
         return -1;
-    if (!train_has_room(t, snapshot_bytes(&s->state))) {
-        tell_no_room(t, snapshot_bytes(&s->state));
+    if (!train_has_memory(t, snapshot_bytes(&s->state))) {
+        report_no_memory(t, snapshot_bytes(&s->state));
         return 0;
     }
     if (snapshot_create(&s->writer, s->fd, &run, &s->state, &why) < 0)
@@ -152,7 +152,7 @@ int train_snapshot_open(struct train *t)
     t->snapshot = s;
     s->first = s->coming = -1;
     read_env(s);
-    if ((backend_ops()->host ? open_turns(t, s) : s->fd >= 0 ? open_writer(t, s) : 0) < 0)
+    if ((backend_ops()->host ? open_double_buffer(t, s) : s->fd >= 0 ? open_writer(t, s) : 0) < 0)
         return -1;
     if (s->fd < 0)
         return 0;
@@ -196,7 +196,7 @@ void train_snapshot_close(struct train *t)
     close_stream(s);
     snapshot_set_close(s->set);
     snapshot_destroy(s->writer);
-    turns_destroy(s->turns);
+    double_buffer_destroy(s->double_buffer);
     state_free(&s->state);
     free(s->notes);
     free(s);
@@ -205,7 +205,8 @@ void train_snapshot_close(struct train *t)
 int train_snapshot_step(struct train *t, int64_t *step)
 {
     const uint64_t layout = layout_digest(model_layout(step_model(t->step)));
-    if (snapshot_share_step(t->dist, t->snapshot->set, layout, train_ranks_first_here(t), READ_MS, step,
+    if (snapshot_share_step(t->dist, t->snapshot->set, layout, train_ranks_first_local(t), READ_MS,
+                            step,
                             &t->err) < 0)
         return train_ranks_failed(t);
     return 0;
@@ -219,7 +220,7 @@ int train_snapshot_load(struct train *t, int64_t step)
     size_t size, exponents = 0;
     uint64_t came;
     const char *text = s->set ? snapshot_set_notes(s->set, step, &size) : NULL;
-    int32_t *exponent = t->exact ? exact_exponents(t->exact, &exponents) : NULL;
+    int32_t *exponent = t->exact ? fixed_point_sum_exponents(t->exact, &exponents) : NULL;
     if (!text || size != sizeof(n) + exponents * sizeof(*exponent))
         return err_set(&t->err, ERR_BUG, "the snapshot of step %lld is not of this run",
                        (long long)step);
@@ -240,7 +241,7 @@ int train_snapshot_load(struct train *t, int64_t step)
         return -1;
     if (train_is_first(t))
         printf("resumed: step %lld from memory\n", (long long)step);
-    if (train_ranks_first_here(t) && came > 0)
+    if (train_ranks_first_local(t) && came > 0)
         printf("memory: %.1f MiB of it came from other nodes\n", (double)came / 0x1p20);
     return 0;
 }
@@ -251,7 +252,7 @@ static void forget_old(struct train *t, struct train_snapshot *s)
 {
     snapshot_set_close(s->set);
     s->set = NULL;
-    if (!train_ranks_first_here(t))
+    if (!train_ranks_first_local(t))
         return;
     for (int i = 0; i < s->n_old; i++)
         if (ftruncate(s->old[i], 0) < 0)
@@ -304,39 +305,39 @@ void train_snapshot_save(struct train *t)
     if (s->n_old > 0 && t->at > s->first + 1)
         forget_old(t, s);
     memcpy(s->notes, &n, sizeof(n));
-    const int32_t *exponent = t->exact ? exact_exponents(t->exact, &exponents) : NULL;
+    const int32_t *exponent = t->exact ? fixed_point_sum_exponents(t->exact, &exponents) : NULL;
     if (sizeof(n) + exponents * sizeof(*exponent) > SNAPSHOT_NOTES)
         return;
     if (exponent)
         memcpy(s->notes + sizeof(n), exponent, exponents * sizeof(*exponent));
     s->notes_size = sizeof(n) + exponents * sizeof(*exponent);
-    if (s->turns)
-        turns_seal(s->turns, t->at, s->notes, s->notes_size);
+    if (s->double_buffer)
+        double_buffer_seal(s->double_buffer, t->at, s->notes, s->notes_size);
     else
         begin_copy(t, s);
 }
 
 int train_snapshot_update(struct train *t, double lr, double grad_norm)
 {
-    struct turns *turns = t->snapshot->turns;
-    return turns ? turns_update(turns, lr, grad_norm, &t->err)
+    struct double_buffer *double_buffer = t->snapshot->double_buffer;
+    return double_buffer ? double_buffer_update(double_buffer, lr, grad_norm, &t->err)
                  : step_update(t->step, lr, grad_norm, &t->err);
 }
 
 bool train_snapshot_hold(struct train *t, int64_t *bytes)
 {
-    struct turns *turns = t->snapshot->turns;
-    *bytes = turns ? turns_image_bytes(turns) : 0;
-    if (!turns) /* steps change the device's memory */
+    struct double_buffer *double_buffer = t->snapshot->double_buffer;
+    *bytes = double_buffer ? double_buffer_image_bytes(double_buffer) : 0;
+    if (!double_buffer) /* steps change the device's memory */
         return true;
-    if (!train_has_room(t, *bytes))
+    if (!train_has_memory(t, *bytes))
         return false;
-    turns_hold(turns);
+    double_buffer_hold(double_buffer);
     return true;
 }
 
 void train_snapshot_release(struct train *t)
 {
-    if (t->snapshot->turns)
-        turns_release(t->snapshot->turns);
+    if (t->snapshot->double_buffer)
+        double_buffer_release(t->snapshot->double_buffer);
 }

@@ -284,7 +284,7 @@ static int load(struct train *t, const char *dir)
         return -1;
     }
     if (step_push(t->step, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0 ||
-        read_left_out(t, dir) < 0 || (t->exact && train_exact_resume(t, dir) < 0))
+        read_left_out(t, dir) < 0 || (t->exact && train_reproducible_resume(t, dir) < 0))
         return -1;
     t->at = s.step;
     t->loss = s.loss;
@@ -405,7 +405,7 @@ static int open_logs(struct train *t)
     if (!train_is_first(t))
         return 0;
     snprintf(path, sizeof(path), "%s/metrics.jsonl", t->dir);
-    return metrics_open(&t->metrics, path, t->at, t->spec.steps, &t->err);
+    return loss_log_open(&t->metrics, path, t->at, t->spec.steps, &t->err);
 }
 
 int train_start(struct train *t)
@@ -413,7 +413,7 @@ int train_start(struct train *t)
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
         return -1;
     digest_spec(t);
-    train_exact_ways(t);
+    train_reproducible_ways(t);
     if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
         return -1;
     if (train_is_first(t))
@@ -422,7 +422,7 @@ int train_start(struct train *t)
         return -1;
     remember_products(t);
     if (open_data(t) < 0 || create_step(t) < 0 ||
-        (t->spec.reproducible && train_exact_open(t) < 0) || train_snapshot_open(t) < 0 ||
+        (t->spec.reproducible && train_reproducible_open(t) < 0) || train_snapshot_open(t) < 0 ||
         train_save_open(t) < 0 || resume_or_start(t) < 0)
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);

@@ -48,7 +48,7 @@ struct leaving {
 };
 
 struct train_units {
-    struct unit_turns turns;
+    struct prefetch   turns;
     struct gathered   gathered[UNIT_SLOTS];
     struct leaving    leaving[UNIT_SLOTS];
 };
@@ -125,7 +125,7 @@ static void need(void *arg, int unit, float **weights, void **narrow, float **gr
     const struct shard_part u = shard_unit(step_shard(t->step), unit);
     const int next = grads ? unit - 1 : unit + 1 < shard_units(step_shard(t->step)) ? unit + 1 : -1;
     struct unit_fetch fetch[UNIT_SLOTS];
-    const int fetches = unit_turns_take(&x->turns, unit, next, fetch);
+    const int fetches = prefetch_take(&x->turns, unit, next, fetch);
     struct gathered *g = &x->gathered[x->turns.now];
     for (int i = 0; i < fetches && t->err.code == ERR_NONE; i++)
         begin_gather(t, fetch[i]);
@@ -150,7 +150,7 @@ static void arrive(struct train *t, struct leaving *l)
     const struct shard_part u = shard_unit(step_shard(t->step), l->unit), p = mine_of(t, l->unit);
     const size_t at = p.from - u.from, own = p.to - p.from;
     if (t->exact)
-        ops->fixed_join(exact_sums(t->exact, &floats) + p.at, l->sums + at, own);
+        ops->fixed_join(fixed_point_sum_sums(t->exact, &floats) + p.at, l->sums + at, own);
     else
         ops->ema(step_kernel_grads(t->step) + p.at, l->grads + at, 1, 1, own); /* their sum */
     l->unit = -1;
@@ -167,7 +167,7 @@ static void done(void *arg, int unit)
         return;
     if (t->exact) {
         backend_ops()->zero((float *)(void *)l->sums, 2 * (u.to - u.from));
-        exact_round(t->exact, l->sums, l->grads, u.from, u.to);
+        fixed_point_sum_round(t->exact, l->sums, l->grads, u.from, u.to);
     }
     if (train_units_reduce(t, unit, t->exact ? (void *)l->sums : l->grads,
                            t->exact ? DIST_I64 : DIST_F32) < 0) {
@@ -207,7 +207,7 @@ static int alloc_units(struct train *t, struct train_units *x, size_t floats)
 
 static void forget_units(struct train_units *x)
 {
-    x->turns = unit_turns_begin(x->turns.slots);
+    x->turns = prefetch_begin(x->turns.slots);
     for (int i = 0; i < UNIT_SLOTS; i++)
         x->leaving[i].unit = -1;
 }

@@ -31,17 +31,17 @@ struct layer {
 };
 
 struct bench {
-    struct bench_spec spec;
-    struct step      *step;
-    struct turns     *turns;  /* NULL: it updates in place */
-    double            update_ms;
-    struct step_input in;
-    float            *x0, *noise, *y, *mask, *abc;
-    int              *t_index;
-    struct layer      layer[LAYERS_MAX];
-    int               layers;
-    size_t            abc_floats;
-    double           *ms, *sgemm;
+    struct bench_spec     spec;
+    struct step          *step;
+    struct double_buffer *double_buffer; /* NULL: it updates in place */
+    double                update_ms;
+    struct step_input     in;
+    float                *x0, *noise, *y, *mask, *abc;
+    int                  *t_index;
+    struct layer          layer[LAYERS_MAX];
+    int                   layers;
+    size_t                abc_floats;
+    double               *ms, *sgemm;
 };
 
 static double clock_ms(clockid_t clock)
@@ -190,9 +190,9 @@ static int snapshot_step(struct bench *b, struct err *err)
     if (step_squares(b->step, &norm, err) < 0)
         return -1;
     const double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
-    if (turns_update(b->turns, b->spec.lr, sqrt(norm), err) < 0)
+    if (double_buffer_update(b->double_buffer, b->spec.lr, sqrt(norm), err) < 0)
         return -1;
-    turns_seal(b->turns, optim_count(step_optim(b->step)), &norm, sizeof(norm));
+    double_buffer_seal(b->double_buffer, optim_count(step_optim(b->step)), &norm, sizeof(norm));
     b->update_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start;
     return 0;
 }
@@ -205,7 +205,8 @@ static int one_step(struct bench *b, double *ms, double *loss, struct err *err)
     for (int i = 0; i < b->spec.micros; i++)
         if (step_micro(b->step, &b->in, 1.0 / b->spec.micros, loss, NULL, err) < 0)
             return -1;
-    if ((b->turns ? snapshot_step(b, err) : step_end(b->step, b->spec.lr, &norm, err)) < 0 ||
+    if ((b->double_buffer ? snapshot_step(b, err)
+         : step_end(b->step, b->spec.lr, &norm, err)) < 0 ||
         backend_check(backend_ops(), err) < 0)
         return -1;
     *ms = now_ms() - start;
@@ -269,7 +270,7 @@ static int measure_snapshots(struct bench *b, struct bench_result *r, struct err
     for (int i = -2 * b->spec.warmup; i < 2 * n; i++) {
         const int with = i & 1, at = i / 2;
         double took;
-        turns_keep(b->turns, with);
+        double_buffer_keep(b->double_buffer, with);
         if (one_step(b, &took, &r->loss, err) < 0)
             goto out;
         if (i >= 0) {
@@ -288,7 +289,7 @@ out:
 }
 
 /* Before the first weights: what was is not kept. */
-static int open_turns(struct bench *b, struct err *err)
+static int open_double_buffer(struct bench *b, struct err *err)
 {
     const struct snapshot_run run = {layout_digest(model_layout(step_model(b->step))), 0, 1};
     if (!b->spec.snapshots)
@@ -296,7 +297,7 @@ static int open_turns(struct bench *b, struct err *err)
     if (!backend_ops()->host)
         return err_set(err, ERR_USAGE, "snapshots are measured on the CPU; on a GPU they are copied beside "
                                        "the next step");
-    return turns_create(&b->turns, -1, &run, b->step, err);
+    return double_buffer_create(&b->double_buffer, -1, &run, b->step, err);
 }
 
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err)
@@ -309,12 +310,12 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     if (backend_ops()->host) /* BLAS of the CPU is no measure of a GPU */
         list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, err) < 0 ||
-        make_batch(&b, err) < 0 || open_turns(&b, err) < 0)
+        make_batch(&b, err) < 0 || open_double_buffer(&b, err) < 0)
         goto out;
     model_init_weights(step_model(b.step), 1);
     if (model_push(step_model(b.step), err) < 0)
         goto out;
-    if (measure(&b, &r, err) < 0 || (b.turns && measure_snapshots(&b, &r, err) < 0))
+    if (measure(&b, &r, err) < 0 || (b.double_buffer && measure_snapshots(&b, &r, err) < 0))
         goto out;
     r.params = layout_params(model_layout(step_model(b.step)));
     const double samples = (double)spec->batch.batch * spec->micros;
@@ -328,7 +329,7 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     *out = r;
     rc = 0;
 out:
-    turns_destroy(b.turns);
+    double_buffer_destroy(b.double_buffer);
     step_destroy(b.step);
     free(b.x0);
     free(b.noise);

@@ -63,7 +63,7 @@ static int verify_forward(struct verify_result *result, const struct verify_case
     }
     const struct model_input in = {.batch = z.batch, .height = z.height, .width = z.width,
                                    .text = z.text, .x = x, .timestep = t, .y = y, .mask = mask};
-    if (model_forward_here(m, &in, out, err) < 0 ||
+    if (model_forward_host(m, &in, out, err) < 0 ||
         verify_check(result, f, "out.model", VERIFY_OUTPUT, out, latent, 0, err) < 0)
         goto out;
     r = check_activations(result, f, m, err);
@@ -218,7 +218,7 @@ int verify_case(struct verify_result *result, const char *json_path, FILE *each,
     int r = -1;
     *result = (struct verify_result){.measure = ""};
     if (open_files(&f, err) == 0 && model_config_parse(&cfg, f.config, err) == 0)
-        r = st_find(f.golden, "in.x1.0") ? verify_next(result, &f, &cfg, err)
+        r = st_find(f.golden, "in.x1.0") ? verify_nextdit(result, &f, &cfg, err)
                                          : verify_sana(result, &f, &cfg, err);
     json_decref(f.config);
     st_close(f.golden);

@@ -80,10 +80,10 @@ float *verify_floats(const struct verify_case_files *files, const char *name, si
                      struct err *err);
 
 /* verify_nextdit.c: a case of Next-DiT. verify_nextdit_train.c: its runs of the optimizer */
-int verify_next(struct verify_result *result, const struct verify_case_files *files,
-                const struct model_config *cfg, struct err *err);
-int verify_next_train(struct verify_result *result, const struct verify_case_files *files,
-                      const struct model_config *cfg, struct err *err);
+int verify_nextdit(struct verify_result *result, const struct verify_case_files *files,
+                   const struct model_config *cfg, struct err *err);
+int verify_nextdit_train(struct verify_result *result, const struct verify_case_files *files,
+                         const struct model_config *cfg, struct err *err);
 
 /* verify_rule.c: a case without weights says how they are drawn */
 int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,

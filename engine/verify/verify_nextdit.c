@@ -19,7 +19,7 @@
 #include "engine/verify/verify_pictures.h"
 
 /* A case in hand, and its pictures. */
-struct next_case {
+struct nextdit_case {
     struct verify_result           *result;
     const struct verify_case_files *files;
     struct verify_pictures         *pictures;
@@ -63,7 +63,7 @@ static int check_names(const struct st_file *golden, struct err *err)
 }
 
 /* Of "act.*": [B, width], or [B, tokens, width] with padding after those that this picture has. */
-static int check_activation(struct next_case *x, const struct st_tensor *t, int i, size_t tokens,
+static int check_activation(struct nextdit_case *x, const struct st_tensor *t, int i, size_t tokens,
                             struct err *err)
 {
     char label[ST_NAME + 32];
@@ -87,7 +87,7 @@ static int check_activation(struct next_case *x, const struct st_tensor *t, int 
     return 0;
 }
 
-static int check_picture(struct next_case *x, int i, double *loss, struct err *err)
+static int check_picture(struct nextdit_case *x, int i, double *loss, struct err *err)
 {
     char x_t[32], out[32];
     struct verify_picture seen;
@@ -107,7 +107,7 @@ static int check_picture(struct next_case *x, int i, double *loss, struct err *e
 }
 
 /* Of all pictures, and what they were made of. */
-static int check_losses(struct next_case *x, struct err *err)
+static int check_losses(struct nextdit_case *x, struct err *err)
 {
     const int n = verify_pictures_len(x->pictures);
     float *per_sample = calloc((size_t)n, sizeof(*per_sample));
@@ -129,13 +129,13 @@ static int check_losses(struct next_case *x, struct err *err)
 }
 
 /* What the JSON tells of a tensor's gradient in double precision; NULL: nothing. */
-static const json_t *gradient_told(const struct next_case *x, const char *tensor)
+static const json_t *gradient_told(const struct nextdit_case *x, const char *tensor)
 {
     const json_t *all = json_object_get(x->files->config, "grads");
     return json_object_get(json_object_get(all, tensor), "norm");
 }
 
-static enum verify_kind gradient_kind(const struct next_case *x, const char *tensor)
+static enum verify_kind gradient_kind(const struct nextdit_case *x, const char *tensor)
 {
     size_t i;
     const json_t *norm = gradient_told(x, tensor), *name;
@@ -147,7 +147,7 @@ static enum verify_kind gradient_kind(const struct next_case *x, const char *ten
 }
 
 /* A norm against what the JSON tells of it. */
-static void check_norm(struct next_case *x, const char *name, double norm, const json_t *told)
+static void check_norm(struct nextdit_case *x, const char *name, double norm, const json_t *told)
 {
     const float ours = (float)norm;
     const double want = json_number_value(told);
@@ -165,7 +165,7 @@ static double norm_of(const float *x, size_t n)
 }
 
 /* Of a tensor that the case has only some numbers of: those, and the norm. */
-static int check_sample(struct next_case *x, const struct tensor *t, const float *grad,
+static int check_sample(struct nextdit_case *x, const struct tensor *t, const float *grad,
                         struct err *err)
 {
     char name[TENSOR_NAME + 16];
@@ -183,7 +183,7 @@ static int check_sample(struct next_case *x, const struct tensor *t, const float
     return 0;
 }
 
-static int check_gradients(struct next_case *x, struct err *err)
+static int check_gradients(struct nextdit_case *x, struct err *err)
 {
     struct model *m = verify_pictures_model(x->pictures);
     const struct layout *l = model_layout(m);
@@ -206,10 +206,10 @@ static int check_gradients(struct next_case *x, struct err *err)
     return 0;
 }
 
-int verify_next(struct verify_result *result, const struct verify_case_files *files,
-                const struct model_config *cfg, struct err *err)
+int verify_nextdit(struct verify_result *result, const struct verify_case_files *files,
+                   const struct model_config *cfg, struct err *err)
 {
-    struct next_case x = {.result = result, .files = files};
+    struct nextdit_case x = {.result = result, .files = files};
     int r = -1;
     if (check_settings(files->config, err) < 0 || check_names(files->golden, err) < 0 ||
         verify_pictures_create(&x.pictures, cfg, files, err) < 0 ||
@@ -219,5 +219,5 @@ int verify_next(struct verify_result *result, const struct verify_case_files *fi
     r = check_gradients(&x, err);
 out:
     verify_pictures_destroy(x.pictures);
-    return r < 0 ? -1 : verify_next_train(result, files, cfg, err);
+    return r < 0 ? -1 : verify_nextdit_train(result, files, cfg, err);
 }

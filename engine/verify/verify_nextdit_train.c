@@ -254,8 +254,8 @@ static int verify_run(struct run *r, const struct verify_case_files *begun,
     return rc < 0 ? err_prefix(err, "run %s: ", r->files.run) : 0;
 }
 
-int verify_next_train(struct verify_result *result, const struct verify_case_files *files,
-                      const struct model_config *cfg, struct err *err)
+int verify_nextdit_train(struct verify_result *result, const struct verify_case_files *files,
+                         const struct model_config *cfg, struct err *err)
 {
     const char *name;
     json_t *told;

@@ -43,7 +43,7 @@ static void must(int rc, const struct err *err)
     }
 }
 
-static void meet(struct dist *d)
+static void bootstrap(struct dist *d)
 {
     struct err err = {0};
     must(dist_barrier(d, &err), &err);
@@ -97,17 +97,17 @@ static void measure(struct dist *d, size_t bytes, int nodes)
     memset(to, 1, more);
     uint64_t wire = 0, wired = 0;
     for (int i = -2; i < times; i++) {
-        meet(d);
+        bootstrap(d);
         wired = dist_stats(d)->wire;
         double start = now();
         must(dist_all_reduce(d, x, n, DIST_F32, DIST_SUM, &err), &err);
         must(dist_wait(d, &err), &err);
         double mid = now();
         wire = dist_stats(d)->wire - wired;
-        meet(d);
+        bootstrap(d);
         double again = now();
         memcpy(to, from, more);
-        meet(d);
+        bootstrap(d);
         if (i >= 0) {
             reduce[i] = mid - start;
             copy[i] = now() - again;
@@ -140,10 +140,10 @@ static _Noreturn void be(int rank, int nodes, int each, const char *name)
     for (int i = 0; i <= nodes; i++)
         first[i] = i * each;
     my_node = rank / each;
-    struct dist_meet meeting = {.nodes = nodes, .first = first, .interface = "lo", .put = put,
-                                .get = get};
+    struct dist_bootstrap meeting = {.nodes = nodes, .first = first, .interface = "lo", .put = put,
+                                     .get = get};
     struct dist_config c = {.rank = rank, .world = world, .name = name, .init_ms = 30000,
-                            .wait_ms = 30000, .meet = nodes > 1 ? &meeting : NULL};
+                            .wait_ms = 30000, .bootstrap = nodes > 1 ? &meeting : NULL};
     must(dist_connect(&d, &c, NULL, &err), &err);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         measure(d, sizes[i], nodes);

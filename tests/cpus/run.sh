@@ -44,8 +44,8 @@ try() {
         printf '%-8s ok: %s\n' "$name:" "$(sed -n 's/^processor: //p' "$log" | head -n 1)"
     else
         printf '%-8s FAILED (exit %d)\n%s\n' "$name:" $code "$(tail -n 25 "$log")"
-        bad=1
     fi
+    return $code
 }
 kernels=("$@")
 
@@ -55,17 +55,18 @@ JOBCTL_HOME=$dir/home "$bin/jobctl" submit --dry-run --json templates/sana-icons
     >"$dir/spec.json" || { cat "$dir/spec.json"; exit 1; }
 
 if command -v qemu-x86_64 >/dev/null; then
-    try base play Nehalem
-    try avx2 play Haswell
-    # The widest table that the machine has is run by the machine itself.
+    try base play Nehalem &
+    emulated=$!
+    try avx2 play Haswell || bad=1
+    wait $emulated || bad=1
 else
     echo 'base, avx2: not run: qemu-x86_64 is missing (package qemu-user)'
 fi
 if JOBCTL_CPU=avx512 "$bin/jobctl-train" version >/dev/null 2>&1; then
-    try avx512
+    try avx512 || bad=1
 else
     echo "avx512: not run: $(JOBCTL_CPU=avx512 "$bin/jobctl-train" version 2>&1)"
-    try here
+    try here || bad=1
 fi
 first=
 for numbers in "$dir"/*.numbers; do

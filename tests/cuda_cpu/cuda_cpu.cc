@@ -358,7 +358,7 @@ struct thread {
     long   until;   /* ... has come to this */
 };
 
-struct warp_desk {
+struct warp_scratch {
     uint64_t bits[2][WARP_SIZE]; /* two calls in turn: who is late still reads the one before */
     long     calls[WARP_SIZE];
     int      came;
@@ -368,7 +368,7 @@ struct warp_desk {
 static struct fiber     fibers[THREADS_MAX], launcher;
 static struct fiber    *idle;
 static struct thread    thread[THREADS_MAX];
-static struct warp_desk desks[THREADS_MAX / WARP_SIZE];
+static struct warp_scratch desks[THREADS_MAX / WARP_SIZE];
 static int              current, threads, left, turn, block_came; /* turn: to which side */
 static long             block_passed;
 alignas(128) static char shared_memory[SHARED_MAX];
@@ -511,7 +511,7 @@ static int warp_threads(void)
 
 void __syncwarp(void)
 {
-    struct warp_desk *d = &desks[current / WARP_SIZE];
+    struct warp_scratch *d = &desks[current / WARP_SIZE];
     const long until = d->passed + 1;
     if (++d->came == warp_threads()) {
         d->came = 0;
@@ -523,7 +523,7 @@ void __syncwarp(void)
 
 uint64_t cuda_cpu_exchange(uint64_t bits, int mask)
 {
-    struct warp_desk *d = &desks[current / WARP_SIZE];
+    struct warp_scratch *d = &desks[current / WARP_SIZE];
     const int lane = cuda_cpu_lane(), from = lane ^ mask;
     const long turn = d->calls[lane]++ & 1;
     d->bits[turn][lane] = bits;

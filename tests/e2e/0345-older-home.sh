@@ -24,7 +24,7 @@ def exit_code(one): return one["exit_code"]
 def retry_of(one): return one["retry_of"]
 def causes(job): return [g["cause"] for a in o("show %d" % job)["attempts"] for g in a["generations"]]
 def ledger(job): return dict(o("show %d" % job)["ledger"])
-def ledger_sum(job): return sum(v for k, v in ledger(job).items() if k != "rank_s")
+def goodput_rows_sum(job): return sum(v for k, v in ledger(job).items() if k != "rank_s")
 def ledger_all(job): return ledger(job)["rank_s"]
 def checkpoints(job): return [c["step"] for c in o("show %d" % job)["checkpoints"]]
 def drained(node): return {n["name"]: n.get("drained") for n in o("nodes")["nodes"]}[node]
@@ -108,7 +108,7 @@ check_jobs() { # as they were left: three are in the middle, and may be over by 
         "not any(unknown(job) or len(events(job)) < 9 for job in (1, 2, 3, 5, 6))" \
         "unsaid('$fixture') == []" \
         "causes(1)[0] == 'hang_step' and causes(2) == ['user_exit'] and len(causes(1)) == 2" \
-        "abs(ledger_sum(1) - ledger_all(1)) < 0.01 and ledger_all(1) > 0.5" \
+        "abs(goodput_rows_sum(1) - ledger_all(1)) < 0.01 and ledger_all(1) > 0.5" \
         "exit_code(row(2)) == 93 and retry_of(row(3)) == 2 and step(row(5)) == $mirrored" \
         "after(row(9)) == [8] and held(row(10)) and priority(row(10)) == 7"
 }

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    static const enum wire_direction of[] = {TO_CONTROLLER, TO_AGENT, TO_HEAD, TO_MEMBER};
+    static const enum wire_direction of[] = {TO_CONTROLLER, TO_AGENT, TO_LEADER, TO_FOLLOWER};
     enum wire_direction direction = of[(data[0] & 1) + (data[0] & 0x80 ? 2 : 0)];
     int broken, broken_pieces;
     json_t *whole = read_all(direction, data + 1, size - 1, size, &broken);

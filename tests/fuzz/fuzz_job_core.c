@@ -52,9 +52,9 @@ static void check_step(const struct job_core *before, const struct job_core *aft
     check_same(&replayed, after);
     PROMISE(before->state != JOB_DONE);
     PROMISE(is_text(after->reason) && is_text(after->node) && is_text(after->fingerprint));
-    struct spending spent;
+    struct goodput spent;
     job_core_spent(&spent, after, in->at_ms);
-    PROMISE(spending_adds_up(&spent));
+    PROMISE(goodput_adds_up(&spent));
     if (in->kind == CORE_AGENT_EVENT) {
         PROMISE(in->attempt == before->attempt && before->live);
         PROMISE(after->attempt == before->attempt);

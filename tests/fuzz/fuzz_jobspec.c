@@ -51,19 +51,19 @@ static void check_finding(const char *text, const struct finding *one)
 }
 
 /* Each mistake has a sentence and a place, the places are in order, and an answer carries them all. */
-static void check_refused(const char *text, const struct findings *found)
+static void check_refused(const char *text, const struct diagnostics *found)
 {
-    struct findings again;
-    PROMISE(found->count > 0 && found->count <= FINDINGS_MAX && found->more >= 0);
-    PROMISE(found->more == 0 || found->count == FINDINGS_MAX);
+    struct diagnostics again;
+    PROMISE(found->count > 0 && found->count <= DIAGNOSTICS_MAX && found->more >= 0);
+    PROMISE(found->more == 0 || found->count == DIAGNOSTICS_MAX);
     for (int i = 0; i < found->count; i++) {
         const struct finding *one = &found->list[i];
         check_finding(text, one);
         if (i > 0 && one->line)
             PROMISE(one[-1].line && one[-1].line <= one->line);
     }
-    json_t *answer = findings_to_json(found, "spec.yaml");
-    findings_from_json(&again, answer);
+    json_t *answer = diagnostics_to_json(found, "spec.yaml");
+    diagnostics_from_json(&again, answer);
     json_decref(answer);
     PROMISE(again.count == found->count && again.more == found->more);
 }
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int nset = read_sets(text, set);
 
     json_t *spec, *again;
-    struct findings found, found2;
+    struct diagnostics found, found2;
     struct err err = {0}, err2 = {0};
     const char *const *sets = (const char *const *)set;
     int r = jobspec_parse(&spec, text, "spec.yaml", "/", sets, nset, &found, &err);

@@ -333,9 +333,9 @@ static void mix_arrays(struct want *w, const int *z)
 static void mix_run(const struct kern_ops *k, float *const *a, const int *z)
 {
     const struct kern_image s = {z[0], z[1], z[2], 2 * z[3]};
-    const struct kern_mix kept = {a[8], a[9]};
-    k->mix(a[0], kept, a[1], a[2], a[3], s);
-    k->mix_back(a[4], a[5], a[6], a[10], a[7], a[1], kept, a[2], a[3], s);
+    const struct kern_glumbconv kept = {a[8], a[9]};
+    k->glumbconv(a[0], kept, a[1], a[2], a[3], s);
+    k->glumbconv_back(a[4], a[5], a[6], a[10], a[7], a[1], kept, a[2], a[3], s);
 }
 
 static void flow_arrays(struct want *w, const int *z)

@@ -43,7 +43,7 @@ static void link_open(struct world *w, int job, bool may_start, int64_t in_ms)
     plan(w, in_ms, HUB_LOOK, job, (int)b->core.attempt, w->life);
 }
 
-static void link_close(struct world *w, int job)
+static void remote_link_close(struct world *w, int job)
 {
     struct hub_job *b = &w->hub[job];
     struct agent *a = &w->agents[job][b->core.attempt];
@@ -56,7 +56,7 @@ static void link_close(struct world *w, int job)
 /* The agent repeats what is not acknowledged. */
 static void start_over(struct world *w, int job)
 {
-    link_close(w, job);
+    remote_link_close(w, job);
     link_open(w, job, false, AGAIN_MS);
 }
 
@@ -104,7 +104,7 @@ static void perform(struct world *w, int job, enum job_effect effect)
         broke(w, "job %d: '%s' begins, and that it is %s is not committed", job,
               job_effect_name(effect), job_state_name(b->core.state));
     if (!b->core.live && b->link != LINK_NONE)
-        link_close(w, job);
+        remote_link_close(w, job);
     if (effect == DO_START)
         link_open(w, job, true, 1);
     else if (effect == DO_ATTACH && b->core.live)
@@ -321,7 +321,7 @@ static void hears(struct world *w, const struct happening *h)
     } else if (b->greeted) {
         hear_event(w, h->job, m);
     } else {                            /* it does not begin with hello */
-        link_close(w, h->job);
+        remote_link_close(w, h->job);
         link_open(w, h->job, false, 20);
     }
 }
@@ -390,7 +390,7 @@ static void cut(struct world *w, const struct happening *h)
     struct hub_job *b = &w->hub[h->job];
     if (b->known && b->link == LINK_UP && b->conn == h->a) {
         w->cover.harms[HARM_CUT]++;
-        link_close(w, h->job);
+        remote_link_close(w, h->job);
         link_open(w, h->job, false, 20);
     }
 }

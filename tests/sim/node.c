@@ -88,7 +88,7 @@ static void signal_ranks(struct world *w, int job, int attempt, int signo)
     } else if (a->deaf) {
         return;                 /* stuck in a driver, say */
     } else if (w->truth[job].engine) {
-        if (!a->parted[0])      /* else there is no run to save */
+        if (!a->detached[0])    /* else there is no run to save */
             write_checkpoint(w, job, a);
         each_rank_ends(w, 10, 300, job, attempt, HEEDS);
     } else {
@@ -155,9 +155,9 @@ static void perform(struct world *w, int job, int attempt, const struct agent_ef
         if (chance(w) % 4)              /* else it never comes */
             plan(w, between(w, 1, 4000), AGENT_REPORTS, job, attempt, a->life)->a = e->generation;
         return;
-    case DO_SWEEP:
+    case DO_CLEANUP:
         ranks_kill(w, job, attempt);
-        plan(w, between(w, 1, 30), SWEEP_ENDS, job, attempt, a->life);
+        plan(w, between(w, 1, 30), CLEANUP_ENDS, job, attempt, a->life);
         node_may_fall(w, job, attempt, 60, 0);
         return;
     case DO_TIMER:
@@ -269,7 +269,7 @@ static void launched(struct world *w, int job, int attempt, const struct message
     struct agent_input in = { .kind = INPUT_LAUNCH };
     in.launch = (struct agent_launch){
         .np = a->np, .engine = t->engine, .has_setup = t->has_setup,
-        .rebuild = t->rebuild && a->np > 1, .plan = plan, .facts = facts,
+        .rejoin = t->rejoin && a->np > 1, .plan = plan, .facts = facts,
         .budget = { .restarts = m->budget.max, .backoff_min_ms = m->budget.backoff_min_ms,
                     .backoff_max_ms = m->budget.backoff_max_ms,
                     .no_progress = m->budget.no_progress },
@@ -437,7 +437,7 @@ static void tick(struct world *w, int job, int attempt, int generation)
         plan(w, between(w, 1000, 9000), RANK_STANDS, job, attempt, a->life)->a = generation;
         return;
     }
-    if (t->rebuild && a->np > 1 && fault(w, 150, HARM_PARTED)) {
+    if (t->rejoin && a->np > 1 && fault(w, 150, HARM_PARTED)) {
         parting_begins(w, job, attempt);    /* should all be stuck, the vigil sees that */
         plan(w, between(w, 6000, 15000), RANK_STANDS, job, attempt, a->life)->a = generation;
         return;
@@ -503,10 +503,10 @@ static void to_core(struct world *w, const struct happening *h)
     } else if (h->what == AGENT_TIMER && a->timer_at && a->timer_at <= w->now) {
         in.kind = INPUT_TIMER;
         feed(w, h->job, h->attempt, &in);
-    } else if (h->what == SWEEP_ENDS) {
-        in.kind = INPUT_SWEPT;
-        in.swept.clean = !fault(w, 100, HARM_SWEEP);
-        in.swept.left = in.swept.clean ? "" : "pid 7 (x)";
+    } else if (h->what == CLEANUP_ENDS) {
+        in.kind = INPUT_CLEANED;
+        in.cleaned.clean = !fault(w, 100, HARM_SWEEP);
+        in.cleaned.left = in.cleaned.clean ? "" : "pid 7 (x)";
         feed(w, h->job, h->attempt, &in);
     } else if (h->what == RANK_STANDS) {
         in.kind = INPUT_HANG;

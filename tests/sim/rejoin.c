@@ -11,7 +11,7 @@ enum { PATIENCE_MS = 5000 };    /* engine/train/rejoin.h */
 void parting_begins(struct world *w, int job, int attempt)
 {
     struct agent *a = &w->agents[job][attempt];
-    if (!w->truth[job].rebuild)
+    if (!w->truth[job].rejoin)
         return;
     for (int r = 0; r < a->np; r++)
         if (a->rank[r] && !fault(w, 20, HARM_RANK_DEAF))  /* else it is stuck */
@@ -21,9 +21,9 @@ void parting_begins(struct world *w, int job, int attempt)
 bool parting_happens(struct world *w, const struct happening *h)
 {
     struct agent *a = &w->agents[h->job][h->attempt];
-    if ((uint64_t)a->generation != h->life || !a->rank[h->a] || a->parted[h->a])
+    if ((uint64_t)a->generation != h->life || !a->rank[h->a] || a->detached[h->a])
         return false;
-    a->parted[h->a] = true;
+    a->detached[h->a] = true;
     /* Unless the next generation has it by then. */
     struct happening *end = plan(w, PATIENCE_MS, RANK_ENDS, h->job, h->attempt, h->life);
     end->a = h->a;
@@ -39,10 +39,10 @@ void parting_ends(struct world *w, int job, int attempt, bool keep)
         if (a->rank[r] && !keep)
             broke(w, "job %d.%d: ranks are started while rank %d of generation %d lives", job,
                   attempt, r, a->generation);
-        if (a->rank[r] && keep && !a->parted[r])
+        if (a->rank[r] && keep && !a->detached[r])
             broke(w, "job %d.%d: rank %d is to go on in another generation, and has not parted from "
                   "this one", job, attempt, r);
         w->cover.kept += a->rank[r] && keep;
-        a->parted[r] = false;
+        a->detached[r] = false;
     }
 }

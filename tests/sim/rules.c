@@ -102,14 +102,14 @@ static void lost_commit(struct world *w, int job)
 static void ledger_commit(struct world *w, int job, const struct core_event *e)
 {
     const struct job_core *c = &w->hub[job].core;
-    const struct account *a = &c->account;
-    struct spending told;
-    if (!spending_adds_up(&a->spent))
+    const struct job_goodput *a = &c->goodput;
+    struct goodput told;
+    if (!goodput_adds_up(&a->spent))
         broke(w, "job %d: the buckets do not sum to %lld rank-ms", job,
               (long long)a->spent.rank_ms);
     const json_t *spent = json_object_get(e->body, "spent");
     const int np = w->agents[job][e->attempt].np;
-    if (spent && (spending_parse(&told, spent) < 0 || told.rank_ms % np))
+    if (spent && (goodput_parse(&told, spent) < 0 || told.rank_ms % np))
         broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job,
               np);
     if (strcmp(e->kind, "generation_ended") == 0 && !spent && a->ranks_since_ms)

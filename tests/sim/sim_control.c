@@ -42,7 +42,7 @@ static void submit(struct world *w, int job)
                          .cursed = chance(w) % 10 == 0,
                          .rules = some_rules(w) };
     t->gpus = chance(w) % 2;
-    t->rebuild = t->engine && (w->seed + (uint64_t)job) % 3 == 1;
+    t->rejoin = t->engine && (w->seed + (uint64_t)job) % 3 == 1;
     t->two_nodes = (w->seed + (uint64_t)job) % 3 == 0;
     t->bad_gpu = t->gpus && chance(w) % 3 == 0 ? (int)between(w, 0, t->np - 1) : -1;
     w->after[job] = job > 0 && chance(w) % 4 == 0 ? (int)between(w, 0, job - 1) : -1;

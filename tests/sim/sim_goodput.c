@@ -123,7 +123,7 @@ static void feed(struct run *r, struct agent_input in)
     for (int i = 0; i < out.n; i++) {
         const struct agent_effect *e = &out.list[i];
         r->spawn |= e->kind == DO_SPAWN;
-        r->sweep |= e->kind == DO_SWEEP;
+        r->sweep |= e->kind == DO_CLEANUP;
         r->report |= e->kind == DO_INCIDENT;
         r->stop |= e->kind == DO_SIGNAL || e->kind == DO_CONTROL;
         r->over |= e->kind == DO_FINISH;
@@ -314,7 +314,8 @@ static bool obey(struct run *r, int64_t *pids)
     } else if (r->sweep) {
         r->sweep = false;
         r->now += 100;
-        feed(r, (struct agent_input){ .kind = INPUT_SWEPT, .swept = { .clean = true, .left = "" } });
+        feed(r,
+             (struct agent_input){ .kind = INPUT_CLEANED, .cleaned = { .clean = true, .left = "" } });
     } else if (r->timer_at) {
         r->now = r->timer_at > r->now ? r->timer_at : r->now;
         feed(r, (struct agent_input){ .kind = INPUT_TIMER });
@@ -379,7 +380,7 @@ static void attempt(struct run *r, int64_t *pids)
 
 struct outcome {
     double   effective;         /* steps that were kept, of those that a machine without faults makes */
-    struct spending spent;
+    struct goodput spent;
     int64_t  attempts;
     bool     gave_up;
 };
@@ -406,7 +407,7 @@ static void play(struct outcome *out, const struct machine *m, const struct poli
     out->effective = (double)r->best * (double)m->step / (double)m->length;
     out->attempts = r->job.attempt;
     out->gave_up = r->job.state == JOB_DONE;
-    if (!spending_adds_up(&out->spent))
+    if (!goodput_adds_up(&out->spent))
         exit(fprintf(stderr, "sim_goodput: the ledger does not add up\n") > 0);
     free(gone);
     free(pids);
@@ -423,7 +424,7 @@ static double judge(const struct machine *m, const struct policy *p, bool print)
         sum.effective += one.effective / (double)m->seeds;
         sum.attempts += one.attempts;
         gave_up += one.gave_up;
-        spending_add(&sum.spent, &one.spent);
+        goodput_add(&sum.spent, &one.spent);
     }
     if (!print)
         return sum.effective;

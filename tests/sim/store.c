@@ -106,9 +106,9 @@ static void compare(struct world *w, int job)
         { "checkpoint", x->checkpoint, y->checkpoint },
         { "best", x->best, y->best },
         { "cpus", x->cpus, y->cpus },
-        { "rank_ms", x->account.spent.rank_ms, y->account.spent.rank_ms },
-        { "wall_ms", x->account.wall_ms, y->account.wall_ms },
-        { "mark_ms", x->account.mark_ms, y->account.mark_ms },
+        { "rank_ms", x->goodput.spent.rank_ms, y->goodput.spent.rank_ms },
+        { "wall_ms", x->goodput.wall_ms, y->goodput.wall_ms },
+        { "mark_ms", x->goodput.mark_ms, y->goodput.mark_ms },
         { "attempt_best", x->attempt_best, y->attempt_best },
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -116,10 +116,10 @@ static void compare(struct world *w, int job)
             broke(w, "job %d after a restart: %s is %lld and was %lld", job, fields[i].what,
                   (long long)fields[i].now, (long long)fields[i].before);
     for (int i = 0; i < BUCKETS; i++)
-        if (x->account.spent.ms[i] != y->account.spent.ms[i])
+        if (x->goodput.spent.ms[i] != y->goodput.spent.ms[i])
             broke(w, "job %d after a restart: %lld ms were %s, not %lld", job,
-                  (long long)x->account.spent.ms[i], bucket_name((enum bucket)i),
-                  (long long)y->account.spent.ms[i]);
+                  (long long)x->goodput.spent.ms[i], bucket_name((enum bucket)i),
+                  (long long)y->goodput.spent.ms[i]);
     if (strcmp(x->reason, y->reason) != 0 || strcmp(x->fingerprint, y->fingerprint) != 0)
         broke(w, "job %d after a restart: its reason is '%s' and was '%s'", job, x->reason,
               y->reason);

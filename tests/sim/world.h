@@ -38,7 +38,7 @@ enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 90 * 60 * 1000 };
 enum what {
     HUB_START, HUB_CRASH, HUB_PASS, HUB_LOOK, HUB_BURY, HUB_HEARS, PERSON,
     AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
-    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_PARTS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, SWEEP_ENDS, LINK_CUT,
+    RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_PARTS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, CLEANUP_ENDS, LINK_CUT,
     CLOCK_JUMPS, DISK_FULL, DISK_FREE, WHATS
 };
 
@@ -86,7 +86,7 @@ struct truth {
     bool    doomed;             /* its ranks always fail at once */
     bool    cursed;             /* its agents often die as soon as ranks live */
     bool    engine, has_setup, completed, asked_to_stop;
-    bool    rebuild;            /* its ranks wait when they have lost another one */
+    bool    rejoin;             /* its ranks wait when they have lost another one */
     int     np;                 /* ranks, while nothing is left out */
     bool    gpus;               /* each on a GPU of its own ... */
     int     bad_gpu;            /* ... of which this one is broken, -1: none */
@@ -116,7 +116,7 @@ struct agent {
     int      gpu[RANKS];    /* of each rank, -1: none */
     unsigned excluded;      /* what the controller told it to leave out */
     bool     rank[RANKS];
-    bool     parted[RANKS]; /* waits for the next generation */
+    bool     detached[RANKS]; /* waits for the next generation */
     bool     deaf;
     bool     fallen, lost;  /* its other node is gone; the core has said so */
     int64_t  step;

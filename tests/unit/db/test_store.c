@@ -306,14 +306,14 @@ static void smaller_tables(void **state)
     assert_int_equal(checkpoints_each(s, 1, 5, last_checkpoint, text, &err), 1);
     assert_string_equal(text, "9 /c/9 quarantined");
 
-    const int64_t gap[LEDGER_BUCKETS] = { 0, 0, 3, 0, 0, 0, 0, 7, 0 };
-    const int64_t ran[LEDGER_BUCKETS] = { 80, 10, 2, 1, 4, 2, 1, 0, 0 };
-    assert_int_equal(ledger_add(s, 1, 1, 1, 10, gap, &err), 0);
-    assert_int_equal(ledger_add(s, 1, 1, 1, 100, ran, &err), 0);
-    assert_int_equal(ledger_add(s, 1, 1, 2, 100, ran, &err), 0);
-    assert_int_equal(ledger_add(s, 1, 1, 2, 99, ran, &err), -1);    /* it does not add up */
-    int64_t all = 0, ms[LEDGER_BUCKETS];
-    assert_int_equal(ledger_sum(&all, ms, s, 1, &err), 0);
+    const int64_t gap[GOODPUT_ROWS_BUCKETS] = { 0, 0, 3, 0, 0, 0, 0, 7, 0 };
+    const int64_t ran[GOODPUT_ROWS_BUCKETS] = { 80, 10, 2, 1, 4, 2, 1, 0, 0 };
+    assert_int_equal(goodput_rows_add(s, 1, 1, 1, 10, gap, &err), 0);
+    assert_int_equal(goodput_rows_add(s, 1, 1, 1, 100, ran, &err), 0);
+    assert_int_equal(goodput_rows_add(s, 1, 1, 2, 100, ran, &err), 0);
+    assert_int_equal(goodput_rows_add(s, 1, 1, 2, 99, ran, &err), -1); /* it does not add up */
+    int64_t all = 0, ms[GOODPUT_ROWS_BUCKETS];
+    assert_int_equal(goodput_rows_sum(&all, ms, s, 1, &err), 0);
     assert_int_equal(all, 210);
     assert_int_equal(ms[0], 160);
     assert_int_equal(ms[2], 7);

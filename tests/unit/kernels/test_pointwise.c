@@ -103,8 +103,8 @@ static void exp_keeps_its_promise(void **state)
         float in[LANES], out[LANES], sig[LANES];
         for (int i = 0; i < LANES; i++)
             in[i] = (float)(at + i * 0.00107);
-        lane_store(out, lane_exp(lane_load(in)));
-        lane_store(sig, lane_sigmoid(lane_load(in)));
+        simd_store(out, simd_exp(simd_load(in)));
+        simd_store(sig, simd_sigmoid(simd_load(in)));
         for (int i = 0; i < LANES; i++) {
             double e = exp((double)in[i]), s = sigmoid((double)in[i]);
             worst_exp = fmax(worst_exp, fabs((double)out[i] - e) / ldexp(1, ilogb(e) - 23));
@@ -117,7 +117,7 @@ static void exp_keeps_its_promise(void **state)
     assert_true(worst_sigmoid <= 2.5);
     static const float edges[LANES] = {-INFINITY, -1e30f, -88, 0, 89, 1e30f, INFINITY, NAN};
     float out[LANES];
-    lane_store(out, lane_exp(lane_load(edges)));
+    simd_store(out, simd_exp(simd_load(edges)));
     assert_true(out[0] == 0 && out[1] == 0 && out[2] == 0 && out[3] == 1);
     assert_true(out[4] > 1e38f && out[5] > 1e38f && out[6] > 1e38f);
     assert_true(isnan(out[7]));
@@ -132,7 +132,7 @@ static void tanh_keeps_its_promise(void **state)
         float in[LANES], out[LANES];
         for (int i = 0; i < LANES; i++)
             in[i] = (float)(at * (1 + i * 1e-5)) * (i % 2 ? 1 : -1);
-        lane_store(out, lane_tanh(lane_load(in)));
+        simd_store(out, simd_tanh(simd_load(in)));
         for (int i = 0; i < LANES; i++) {
             const double t = tanh((double)in[i]);
             worst = fmax(worst, fabs((double)out[i] - t) / ldexp(1, ilogb(t) - 23));
@@ -142,7 +142,7 @@ static void tanh_keeps_its_promise(void **state)
     assert_true(worst <= 3.5);
     static const float edges[LANES] = {-INFINITY, -1e30f, -40, 0, 40, 1e30f, INFINITY, NAN};
     float out[LANES];
-    lane_store(out, lane_tanh(lane_load(edges)));
+    simd_store(out, simd_tanh(simd_load(edges)));
     assert_true(out[0] == -1 && out[1] == -1 && out[2] == -1 && out[3] == 0);
     assert_true(out[4] == 1 && out[5] == 1 && out[6] == 1);
     assert_true(isnan(out[7]));

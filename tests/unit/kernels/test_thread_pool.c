@@ -53,7 +53,7 @@ static void every_part_runs_once(void **state)
             if (parts[i] == N && round % 20)
                 continue;
             memset(hit, 0, N * sizeof(*hit));
-            team_run(parts[i], count_part, &c);
+            thread_pool_run(parts[i], count_part, &c);
             assert_true(all_hit(hit, parts[i], 1));
         }
     free(hit);
@@ -68,14 +68,14 @@ static void ranges_cover_and_keep_to_units(void **state)
         for (size_t unit = 1; unit <= 64; unit *= 4)
             for (size_t work = 1; work <= 100000; work *= 100) {
                 memset(hit, 0, N * sizeof(*hit));
-                team_range(n, unit, work, count_range, &c);
+                thread_pool_range(n, unit, work, count_range, &c);
                 assert_true(all_hit(hit, (int)n, 1));
             }
     for (int parts = 1; parts < 9; parts++) {
         size_t at = 0;
         for (int p = 0; p < parts; p++) {
             size_t from, to;
-            team_slice(&from, &to, 100, 16, p, parts);
+            thread_pool_slice(&from, &to, 100, 16, p, parts);
             assert_int_equal(from, at);
             assert_true(from % 16 == 0 || from == 100);
             at = to;
@@ -92,14 +92,14 @@ static void loops_run_side_by_side(void **state)
     const struct counts a = {hit}, b = {other};
     for (size_t work = 1; work <= 100000; work *= 10)
         for (size_t n = 1; n < N; n += 619) {
-            const struct team_loop loops[] = {
+            const struct thread_pool_loop loops[] = {
                 {n, work, count_range, &a},
                 {N - n, work, count_range, &b},
                 {n / 2, work, count_range, &a},
             };
             memset(hit, 0, N * sizeof(*hit));
             memset(other, 0, N * sizeof(*other));
-            team_loops(loops, 3);
+            thread_pool_loops(loops, 3);
             for (size_t i = 0; i < n; i++)
                 assert_int_equal(hit[i], i < n / 2 ? 2 : 1);
             assert_true(all_hit(other, (int)(N - n), 1));
@@ -116,7 +116,7 @@ static void lists_merge_evenly(void **state)
             const int parts[2] = {a, b};
             int seen[2] = {0}, index;
             for (int p = 0; p < a + b; p++) {
-                const int which = team_merge(p, parts, 2, &index);
+                const int which = thread_pool_merge(p, parts, 2, &index);
                 assert_int_equal(index, seen[which]);
                 seen[which]++;
                 if (p + 1 == (a + b) / 2)
@@ -130,7 +130,7 @@ static void lists_merge_evenly(void **state)
 static void nested_part(const void *arg, int part)
 {
     (void)part;
-    team_run(10, count_part, arg);
+    thread_pool_run(10, count_part, arg);
 }
 
 static void a_loop_in_a_loop_runs_alone(void **state)
@@ -138,7 +138,7 @@ static void a_loop_in_a_loop_runs_alone(void **state)
     (void)state;
     atomic_int *hit = calloc(N, sizeof(*hit));
     const struct counts c = {hit};
-    team_run(20, nested_part, &c);
+    thread_pool_run(20, nested_part, &c);
     assert_true(all_hit(hit, 10, 20));
     free(hit);
 }
@@ -146,7 +146,7 @@ static void a_loop_in_a_loop_runs_alone(void **state)
 static void *many_loops(void *arg)
 {
     for (int i = 0; i < 500; i++)
-        team_run(9, count_part, arg);
+        thread_pool_run(9, count_part, arg);
     return NULL;
 }
 
@@ -170,14 +170,14 @@ static void a_child_has_no_workers_and_manages(void **state)
     (void)state;
     atomic_int *hit = calloc(N, sizeof(*hit));
     const struct counts c = {hit};
-    team_run(64, count_part, &c);
+    thread_pool_run(64, count_part, &c);
     memset(hit, 0, N * sizeof(*hit));
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         alarm(20);
         for (int i = 0; i < 50; i++)
-            team_run(64, count_part, &c);
+            thread_pool_run(64, count_part, &c);
         _exit(all_hit(hit, 64, 50) ? 0 : 1);
     }
     int status;

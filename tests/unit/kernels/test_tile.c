@@ -12,17 +12,18 @@
 static const size_t rooms[] = {(size_t)64 << 10, (size_t)99 << 10, (size_t)163 << 10, (size_t)227 << 10};
 
 /* Bands cover the image once, the tile fits, and it is not smaller than it must be. */
-static void check(struct mix_tile z, int height, int width, int channels, int planes, int halo,
+static void check(struct glumbconv_tile z, int height, int width, int channels, int planes,
+                  int halo,
                   size_t number, size_t room)
 {
     const int bands = (height + z.rows - 1) / z.rows;
     assert_true(z.rows >= 1 && z.rows <= height);
     assert_true(z.channels >= 4 && z.channels <= channels);
     assert_true((bands - 1) * z.rows < height && bands * z.rows >= height);
-    assert_true(mix_bytes(z, width, planes, halo, number) <= room);
-    const struct mix_tile wider = {2 * z.channels, height < 8 ? height : 8};
+    assert_true(glumbconv_bytes(z, width, planes, halo, number) <= room);
+    const struct glumbconv_tile wider = {2 * z.channels, height < 8 ? height : 8};
     if (z.channels < channels)
-        assert_true(mix_bytes(wider, width, planes, halo, number) > room);
+        assert_true(glumbconv_bytes(wider, width, planes, halo, number) > room);
 }
 
 static void tiles_fit_and_cover(void **state)
@@ -32,10 +33,11 @@ static void tiles_fit_and_cover(void **state)
         for (size_t number = 2; number <= 4; number += 2)
             for (int height = 1; height <= 130; height += height < 40 ? 1 : 7)
                 for (int width = 1; width <= 130; width += width < 40 ? 1 : 7) {
-                    check(mix_tile(height, width, 32, 1, 2, number, rooms[r]), height, width, 32,
+                    check(glumbconv_tile(height, width, 32, 1, 2, number, rooms[r]), height, width,
+                          32,
                           1, 2, number, rooms[r]);
-                    check(mix_back_tile(height, width, number, rooms[r]), height, width,
-                          MIX_BACK_SLICE, 2, MIX_BACK_HALO, number, rooms[r] - MIX_DESK);
+                    check(glumbconv_back_tile(height, width, number, rooms[r]), height, width,
+                          MIX_BACK_SLICE, 2, MIX_BACK_HALO, number, rooms[r] - GLUMBCONV_SCRATCH);
                 }
 }
 
@@ -43,8 +45,8 @@ static void tiles_fit_and_cover(void **state)
 static void a_whole_image_of_1024_px_fits(void **state)
 {
     (void)state;
-    const struct mix_tile forward = mix_tile(32, 32, 32, 1, 2, 2, rooms[2]);
-    const struct mix_tile back = mix_back_tile(32, 32, 2, rooms[2]);
+    const struct glumbconv_tile forward = glumbconv_tile(32, 32, 32, 1, 2, 2, rooms[2]);
+    const struct glumbconv_tile back = glumbconv_back_tile(32, 32, 2, rooms[2]);
     assert_int_equal(forward.rows, 32);
     assert_int_equal(forward.channels, 32);
     assert_int_equal(back.rows, 32);
@@ -54,7 +56,7 @@ static void a_whole_image_of_1024_px_fits(void **state)
 static void too_wide_is_said(void **state)
 {
     (void)state;
-    assert_int_equal(mix_back_tile(8, 100000, 4, rooms[0]).rows, 0);
+    assert_int_equal(glumbconv_back_tile(8, 100000, 4, rooms[0]).rows, 0);
 }
 
 int main(void)

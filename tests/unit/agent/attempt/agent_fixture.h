@@ -127,10 +127,10 @@ static inline int down(void **state)
     int64_t pid = agent_pid();
     if (pid > 0)
         kill((pid_t)pid, SIGKILL);
-    struct sweep s = {.nonce = nonce, .kill = true};
+    struct cleanup_pass s = {.nonce = nonce, .kill = true};
     int left = 1;
     for (int i = 0; i < 1000 && (left || agent_pid()); i++) {
-        left = sweep_run(&s, NULL, 0);
+        left = cleanup_pass_run(&s, NULL, 0);
         poll(NULL, 0, 2);
     }
     static char log[1 << 20];
@@ -246,10 +246,10 @@ static inline void launch_spec(struct peer *p, json_t *spec, int64_t acked)
 }
 
 /* One of several nodes. */
-static inline void launch_crew(struct peer *p, json_t *spec, json_t *crew)
+static inline void launch_group(struct peer *p, json_t *spec, json_t *group)
 {
     json_t *body = launch_body(spec, 0);
-    json_object_set_new(body, "crew", crew);
+    json_object_set_new(body, "crew", group);
     send_to(p, WIRE_LAUNCH, body);
 }
 

@@ -80,7 +80,7 @@ static void it_is_heard_while_it_has_nothing_to_say(void **state)
     dial(&p);
     for (int i = 0; i < 2; i++) {
         json_decref(receive(&p, &number));
-        assert_int_equal(number, WIRE_ALIVE);
+        assert_int_equal(number, WIRE_KEEPALIVE);
     }
     hang_up(&p);
 }
@@ -170,7 +170,7 @@ static void stop_leaves_nothing(void **state)
 {
     (void)state;
     struct peer p;
-    struct sweep look = {.nonce = nonce};
+    struct cleanup_pass look = {.nonce = nonce};
     dial(&p);
     /* one that ignores SIGTERM, with a child in a session of its own that does too */
     launch(&p,
@@ -178,7 +178,7 @@ static void stop_leaves_nothing(void **state)
            "echo '{\"ev\":\"sample\",\"step\":1,\"path\":\"up\"}' >&3; while :; do sleep 1; done",
            1);
     await(&p, "sample");
-    assert_true(sweep_run(&look, NULL, 0) >= 2);
+    assert_true(cleanup_pass_run(&look, NULL, 0) >= 2);
     int64_t before = now_ms();
     send_to(&p, WIRE_STOP,
             json_pack("{s:s, s:i, s:b}", "reason", "cancelled by a test", "grace_ms", 200,
@@ -192,7 +192,7 @@ static void stop_leaves_nothing(void **state)
      * tests are busy, a look over all of /proc may well take a second. */
     assert_true(took >= 200 && took < 8000);
     char left[300];
-    assert_int_equal(sweep_run(&look, left, sizeof(left)), 0);
+    assert_int_equal(cleanup_pass_run(&look, left, sizeof(left)), 0);
     ack(&p);
     expect_gone();
     hang_up(&p);

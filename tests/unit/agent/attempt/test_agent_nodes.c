@@ -58,12 +58,13 @@ static int down_both(void **state)
     return left;
 }
 
-static json_t *crew_of(int node, const json_t *door)
+static json_t *group_of(int node, const json_t *door)
 {
-    json_t *crew = json_pack("{s:i, s:i, s:[s, s]}", "node", node, "nodes", NODES, "names", "n0", "n1");
+    json_t *group = json_pack("{s:i, s:i, s:[s, s]}", "node", node, "nodes", NODES, "names", "n0",
+                              "n1");
     if (door)
-        json_object_set_new(crew, "door", json_deep_copy(door));
-    return crew;
+        json_object_set_new(group, "door", json_deep_copy(door));
+    return group;
 }
 
 static void launch_node(int node, const char *run, const char *setup, const json_t *door)
@@ -72,7 +73,7 @@ static void launch_node(int node, const char *run, const char *setup, const json
                              "ranks", 2, "gpus", 0, "setup", setup);
     at(node);
     dial(&peers[node]);
-    launch_crew(&peers[node], spec, crew_of(node, door));
+    launch_group(&peers[node], spec, group_of(node, door));
 }
 
 /* The door that the first node shows, for json_decref(). */
@@ -84,7 +85,7 @@ static json_t *door_of(struct peer *p)
         assert_non_null(body);
         if (number == WIRE_EVENT)
             p->seq = integer(body, "seq");
-        if (number == WIRE_DOOR) {
+        if (number == WIRE_LISTENING) {
             json_t *door = json_incref(json_object_get(body, "door"));
             json_decref(body);
             return door;
@@ -213,8 +214,8 @@ static void who_is_told_to_be_gone_is_not_waited_for(void **state)
     (void)state;
     launch_node(0, "sleep 1000", NULL, NULL);
     json_decref(door_of(&peers[0]));
-    send_to(&peers[0], WIRE_GONE, json_pack("{s:i, s:s}", "node", 1, "text",
-                                            "cannot be used: it has another key"));
+    send_to(&peers[0], WIRE_NODE_GONE, json_pack("{s:i, s:s}", "node", 1, "text",
+                                                 "cannot be used: it has another key"));
     const json_t *lost = await(&peers[0], "node_lost");
     assert_string_equal(text(lost, "name"), "n1");
     assert_string_equal(text(lost, "text"), "n1 cannot be used: it has another key");

@@ -9,14 +9,14 @@
 #include "agent/wire/log_feed.h"
 #include "controller/remote/log_copy.h"
 
-static char hosted[300];
+static char host_cache[300];
 
 
 static int up_place(void **state)
 {
     (void)state;
     make_place();
-    snprintf(hosted, sizeof(hosted), "%s/jobctl/hosted/5-7/1", dir);
+    snprintf(host_cache, sizeof(host_cache), "%s/jobctl/hosted/5-7/1", dir);
     return setenv("XDG_STATE_HOME", dir, 1);
 }
 
@@ -27,8 +27,8 @@ static int down_place(void **state)
     snprintf(home, sizeof(home), "%s", dir);
     struct identity id;
     for (int i = 1; i <= 2; i++) {
-        snprintf(hosted + strlen(hosted) - 1, 2, "%d", i);
-        if (identity_read(&id, hosted, NULL) == 0 && identity_alive(&id))
+        snprintf(host_cache + strlen(host_cache) - 1, 2, "%d", i);
+        if (identity_read(&id, host_cache, NULL) == 0 && identity_alive(&id))
             kill((pid_t)id.pid, SIGKILL);
     }
     snprintf(command, sizeof(command), "rm -rf '%s'", home);
@@ -132,7 +132,7 @@ static void starts_once(void **state)
     /* A newer hand takes over, and the older one ends by itself, in peace. */
     reach(&second, 1, true, 0, 0);
     assert_int_equal(whose(next_message(&second, WIRE_HELLO)), pid);
-    assert_null(next_message(&first, WIRE_LOST));
+    assert_null(next_message(&first, WIRE_AGENT_GONE));
     assert_int_equal(leave(&first), 0);
     assert_int_equal(leave(&second), 0);
 }
@@ -149,7 +149,7 @@ static void logs_travel(void **state)
     reach(&h, 1, true, 0, 4);
     whose(next_message(&h, WIRE_HELLO));
     struct capture *c;
-    snprintf(path, sizeof(path), "%s/rank0.log", hosted);
+    snprintf(path, sizeof(path), "%s/rank0.log", host_cache);
     assert_int_equal(capture_open(&c, path, 1 << 20, NULL), 0);
     capture_write(c, bytes, sizeof(bytes));
     capture_close(c);
@@ -177,16 +177,16 @@ static void buries(void **state)
     struct hand h;
     reach(&h, 1, true, 0, 0);
     kill((pid_t)whose(next_message(&h, WIRE_HELLO)), SIGKILL);
-    json_t *lost = next_message(&h, WIRE_LOST);
+    json_t *lost = next_message(&h, WIRE_AGENT_GONE);
     assert_non_null(lost);
     assert_string_equal(json_string_value(json_object_get(lost, "text")),
                         "the agent of attempt 1 died");
     json_decref(lost);
     assert_int_equal(leave(&h), 0);
     /* It never starts again, even if asked to. */
-    assert_true(run_dir_fenced(hosted));
+    assert_true(run_dir_fenced(host_cache));
     reach(&h, 1, true, 0, 0);
-    lost = next_message(&h, WIRE_LOST);
+    lost = next_message(&h, WIRE_AGENT_GONE);
     assert_non_null(lost);
     json_decref(lost);
     assert_int_equal(leave(&h), 0);
@@ -198,16 +198,16 @@ static void waits_for_one_that_comes_up(void **state)
     (void)state;
     struct hand h;
     char command[PATH_MAX + 320];
-    snprintf(command, sizeof(command), "umask 077; mkdir -p '%s'", hosted);
+    snprintf(command, sizeof(command), "umask 077; mkdir -p '%s'", host_cache);
     assert_int_equal(system(command), 0);
-    int lock = run_dir_lock(hosted, NULL);
+    int lock = run_dir_lock(host_cache, NULL);
     assert_true(lock >= 0);
     reach(&h, 1, true, 0, 0);
     poll(NULL, 0, 400); /* so long it could believe that none will come */
     close(lock);
     assert_true(whose(next_message(&h, WIRE_HELLO)) > 0);
     assert_int_equal(leave(&h), 0);
-    assert_false(run_dir_fenced(hosted));
+    assert_false(run_dir_fenced(host_cache));
 }
 
 /* Without leave to start one, none is started. */
@@ -216,7 +216,7 @@ static void finds_nobody(void **state)
     (void)state;
     struct hand h;
     reach(&h, 1, false, 0, 0);
-    json_t *lost = next_message(&h, WIRE_LOST);
+    json_t *lost = next_message(&h, WIRE_AGENT_GONE);
     assert_non_null(lost);
     assert_string_equal(json_string_value(json_object_get(lost, "text")),
                         "the agent of attempt 1 never started");
@@ -232,11 +232,11 @@ static void succeeds_alone(void **state)
     struct identity older;
     reach(&first, 1, true, 0, 0);
     whose(next_message(&first, WIRE_HELLO));
-    assert_int_equal(identity_read(&older, hosted, NULL), 0);
+    assert_int_equal(identity_read(&older, host_cache, NULL), 0);
     reach(&second, 2, true, 0, 0);
     whose(next_message(&second, WIRE_HELLO));
     assert_false(identity_alive(&older));
-    assert_true(run_dir_fenced(hosted));
+    assert_true(run_dir_fenced(host_cache));
     leave(&first);
     assert_int_equal(leave(&second), 0);
 }
@@ -249,15 +249,15 @@ static void dismisses(void **state)
     struct identity who;
     reach(&first, 1, true, 0, 0);
     whose(next_message(&first, WIRE_HELLO));
-    assert_int_equal(identity_read(&who, hosted, NULL), 0);
+    assert_int_equal(identity_read(&who, host_cache, NULL), 0);
     dismiss = true;
     reach(&second, 1, false, 0, 0);
     dismiss = false;
-    json_t *lost = next_message(&second, WIRE_LOST);
+    json_t *lost = next_message(&second, WIRE_AGENT_GONE);
     assert_non_null(lost);
     json_decref(lost);
     assert_false(identity_alive(&who));
-    assert_true(run_dir_fenced(hosted));
+    assert_true(run_dir_fenced(host_cache));
     leave(&first);
     assert_int_equal(leave(&second), 0);
 }

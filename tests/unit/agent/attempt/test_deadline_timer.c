@@ -27,7 +27,7 @@ static void a_session_has_an_end(void **state)
     for (size_t i = 0; i < ARRAY_LEN(sessions); i++) {
         json_t *facts = json_pack("{s:o}", "session",
                                   json_loads(sessions[i].session, JSON_DECODE_ANY, NULL));
-        assert_int_equal(deadline_of(facts, sessions[i].now), sessions[i].ends);
+        assert_int_equal(deadline_timer_of(facts, sessions[i].now), sessions[i].ends);
         json_decref(facts);
     }
 }
@@ -47,21 +47,21 @@ static const struct {
 
 static void saved_three_times_before_it(void **state)
 {
-    char text[DEADLINE_TEXT];
+    char text[DEADLINE_TIMER_TEXT];
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(moments); i++) {
-        assert_int_equal(deadline_next(moments[i].ends, moments[i].now), moments[i].next);
+        assert_int_equal(deadline_timer_next(moments[i].ends, moments[i].now), moments[i].next);
         if (moments[i].text)
-            assert_string_equal(deadline_text(text, NULL, moments[i].ends, moments[i].now),
+            assert_string_equal(deadline_timer_text(text, NULL, moments[i].ends, moments[i].now),
                                 moments[i].text);
     }
 }
 
 static void another_machine_is_named(void **state)
 {
-    char text[DEADLINE_TEXT];
+    char text[DEADLINE_TIMER_TEXT];
     (void)state;
-    assert_string_equal(deadline_text(text, "gpu2", 10000, 9940),
+    assert_string_equal(deadline_timer_text(text, "gpu2", 10000, 9940),
                         "gpu2 is taken away in 60 s: a checkpoint is asked for");
 }
 

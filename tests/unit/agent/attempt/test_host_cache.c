@@ -28,7 +28,7 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define DAY          (24 * 3600)
 
-static char root[256], cache[300], hosted[300];
+static char root[256], cache[300], host_cache[300];
 static int64_t now_s;
 
 /* Valid until PATHS more were asked for. */
@@ -74,8 +74,8 @@ static int up(void **state)
     if (!mkdtemp(root))
         return -1;
     snprintf(cache, sizeof(cache), "%s/cache", root);
-    snprintf(hosted, sizeof(hosted), "%s/hosted", root);
-    return mkdir(cache, 0700) | mkdir(hosted, 0700);
+    snprintf(host_cache, sizeof(host_cache), "%s/hosted", root);
+    return mkdir(cache, 0700) | mkdir(host_cache, 0700);
 }
 
 static int down(void **state)
@@ -122,8 +122,8 @@ static void old_versions_go(void **state)
     }
     make_version("fedcba9876543210fedcba9876543210.part", 50); /* never finished */
     make_version("somebody-else", 90);
-    hosted_use(own);
-    hosted_tidy(own, hosted, "", now_s);
+    host_cache_use(own);
+    host_cache_tidy(own, host_cache, "", now_s);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         digest(name, (int)i);
         if (there(in(cache, name)) != rows[i].stays)
@@ -142,7 +142,7 @@ static void what_was_used_lately_stays(void **state)
         digest(name, i);
         snprintf(own, sizeof(own), "%s", make_version(name, i < 7 ? i : 8));
     }
-    hosted_tidy(own, hosted, "", now_s); /* not a use: it is the oldest itself */
+    host_cache_tidy(own, host_cache, "", now_s); /* not a use: it is the oldest itself */
     for (int i = 0; i < 8; i++) {
         digest(name, i);
         assert_int_equal(there(in(cache, name)), i < 7);
@@ -174,13 +174,13 @@ static void what_runs_stays(void **state)
         ssize_t n = readlink(exe, seen, sizeof(seen) - 1);
         seen[n > 0 ? n : 0] = '\0';
     }
-    hosted_tidy(own, hosted, "", now_s);
+    host_cache_tidy(own, host_cache, "", now_s);
     assert_true(there(own));
     digest(name, 3);
     assert_false(there(in(cache, name)));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    hosted_tidy(own, hosted, "", now_s);
+    host_cache_tidy(own, host_cache, "", now_s);
     assert_false(there(own));
 }
 
@@ -189,8 +189,8 @@ static void other_programs_are_left_alone(void **state)
 {
     (void)state;
     make_version("bin", 100);
-    hosted_use(in(cache, "bin/bin/jobctl-agent"));
-    hosted_tidy(in(cache, "bin/bin/jobctl-agent"), hosted, "", now_s);
+    host_cache_use(in(cache, "bin/bin/jobctl-agent"));
+    host_cache_tidy(in(cache, "bin/bin/jobctl-agent"), host_cache, "", now_s);
     assert_true(there(in(cache, "bin")));
 }
 
@@ -204,7 +204,7 @@ static const char *make_attempt(const char *key, const char *attempt, int days, 
 {
     struct err err = {0};
     struct spool *spool;
-    const char *key_dir = in(hosted, key), *dir = in(key_dir, attempt);
+    const char *key_dir = in(host_cache, key), *dir = in(key_dir, attempt);
     mkdir(key_dir, 0700);
     assert_int_equal(mkdir(dir, 0700), 0);
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
@@ -232,18 +232,18 @@ static void old_attempts_go(void **state)
     make_attempt("a-2", "1", 6, true);
     make_attempt("a-3", "1", 80, false); /* the controller does not have its events */
     write_file(in(make_attempt("a-5", "1", 80, false), RUN_DIR_FENCED)); /* it died, and was buried */
-    set_days(in(hosted, "a-5/1/" RUN_DIR_FENCED), 80);
-    set_days(in(hosted, "a-5/1"), 80);
+    set_days(in(host_cache, "a-5/1/" RUN_DIR_FENCED), 80);
+    set_days(in(host_cache, "a-5/1"), 80);
     char ours[PATH_MAX];
     snprintf(ours, sizeof(ours), "%s", make_attempt("a-4", "2", 80, true));
     make_attempt("a-4", "1", 80, true);
-    hosted_tidy("", hosted, ours, now_s);
-    assert_false(there(in(hosted, "a-1")));
-    assert_true(there(in(hosted, "a-2/1/rank0.log")));
-    assert_true(there(in(hosted, "a-3/1/rank0.log")));
+    host_cache_tidy("", host_cache, ours, now_s);
+    assert_false(there(in(host_cache, "a-1")));
+    assert_true(there(in(host_cache, "a-2/1/rank0.log")));
+    assert_true(there(in(host_cache, "a-3/1/rank0.log")));
     assert_true(there(in(ours, "rank0.log")));
-    assert_false(there(in(hosted, "a-4/1")));
-    assert_false(there(in(hosted, "a-5")));
+    assert_false(there(in(host_cache, "a-4/1")));
+    assert_false(there(in(host_cache, "a-5")));
 }
 
 static void what_is_not_ours_stays(void **state)
@@ -255,15 +255,15 @@ static void what_is_not_ours_stays(void **state)
     set_days(in(dir, "result.txt"), 80);
     set_days(in(dir, "incident-1.txt"), 80);
     set_days(dir, 80);
-    assert_int_equal(mkdir(in(hosted, "a-1/checkpoints"), 0700), 0);
-    write_file(in(hosted, "a-1/checkpoints/rank0.log"));
-    set_days(in(hosted, "a-1/checkpoints/rank0.log"), 80);
-    hosted_tidy("", hosted, "", now_s);
-    assert_true(there(in(hosted, "a-1/1/result.txt")));
-    assert_true(there(in(hosted, "a-1/1/incident-1.txt")));
-    assert_true(there(in(hosted, "a-1/checkpoints/rank0.log")));
-    assert_false(there(in(hosted, "a-1/1/rank0.log")));
-    assert_false(there(in(hosted, "a-1/1/" RUN_DIR_SPOOL)));
+    assert_int_equal(mkdir(in(host_cache, "a-1/checkpoints"), 0700), 0);
+    write_file(in(host_cache, "a-1/checkpoints/rank0.log"));
+    set_days(in(host_cache, "a-1/checkpoints/rank0.log"), 80);
+    host_cache_tidy("", host_cache, "", now_s);
+    assert_true(there(in(host_cache, "a-1/1/result.txt")));
+    assert_true(there(in(host_cache, "a-1/1/incident-1.txt")));
+    assert_true(there(in(host_cache, "a-1/checkpoints/rank0.log")));
+    assert_false(there(in(host_cache, "a-1/1/rank0.log")));
+    assert_false(there(in(host_cache, "a-1/1/" RUN_DIR_SPOOL)));
 }
 
 static void what_lives_stays(void **state)
@@ -274,11 +274,11 @@ static void what_lives_stays(void **state)
     snprintf(dir, sizeof(dir), "%s", make_attempt("a-1", "1", 80, true));
     int lock = run_dir_lock(dir, &err);
     assert_true(lock >= 0);
-    hosted_tidy("", hosted, "", now_s);
+    host_cache_tidy("", host_cache, "", now_s);
     assert_true(there(in(dir, "rank0.log")));
     close(lock);
     set_days(in(dir, "rank0.log"), 1); /* somebody on another machine still writes */
-    hosted_tidy("", hosted, "", now_s);
+    host_cache_tidy("", host_cache, "", now_s);
     assert_true(there(in(dir, "rank0.log")));
 }
 

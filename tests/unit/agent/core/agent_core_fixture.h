@@ -59,8 +59,8 @@ static inline void say(const struct agent_effect *e)
         buf_print(&said, "SPAWN(%d,%d)", e->generation, (int)e->resume_step);
         if (e->skip_step >= 0)
             buf_print(&said, " without %d%s", (int)e->skip_step, e->forget ? ", from disk" : "");
-        if (e->remedies)
-            buf_print(&said, " remedies %d", e->remedies);
+        if (e->fallbacks)
+            buf_print(&said, " remedies %d", e->fallbacks);
         if (e->keep)
             buf_print(&said, " kept");
         break;
@@ -73,7 +73,7 @@ static inline void say(const struct agent_effect *e)
     case DO_INCIDENT:
         buf_print(&said, "REPORT(%d)", e->generation);
         break;
-    case DO_SWEEP:
+    case DO_CLEANUP:
         buf_print(&said, "SWEEP(%d)", e->generation);
         break;
     case DO_TIMER:
@@ -131,11 +131,11 @@ static inline const char *killed(int generation, int rank, int signo)
         .exited = {.generation = generation, .rank = rank, .signalled = true, .signo = signo}});
 }
 
-static inline const char *swept(bool clean)
+static inline const char *cleaned(bool clean)
 {
-    return feed((struct agent_input){.kind = INPUT_SWEPT,
+    return feed((struct agent_input){.kind = INPUT_CLEANED,
                                      .jitter = 0,
-                                     .swept = {.clean = clean, .left = clean ? NULL : "9 (x)"}});
+                                     .cleaned = {.clean = clean, .left = clean ? NULL : "9 (x)"}});
 }
 
 static inline const char *line(int generation, int rank, const char *text)

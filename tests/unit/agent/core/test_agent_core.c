@@ -23,13 +23,13 @@ static void a_plain_life(void **state)
     now += 500;
     expect(exited(1, 0, 0), "rank_exited generation_ended SWEEP(1)");
     expect(field("cause"), "\"none\"");
-    expect(swept(true), "SWEEP(0)");
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"succeeded\"");
     expect(field("productive_ms"), "500");
     expect(field("clean"), "true");
     expect(stop(10, false), "");
-    expect(swept(true), "");
+    expect(cleaned(true), "");
 }
 
 static void what_cannot_run_here_ends_at_once(void **state)
@@ -37,7 +37,7 @@ static void what_cannot_run_here_ends_at_once(void **state)
     (void)state;
     expect(feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = {.refusal = "2 > 1"}}),
            "SWEEP(0)");
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("cause"), "\"config_error\"");
     expect(field("text"), "\"2 > 1\"");
 }
@@ -63,8 +63,8 @@ static void stop_is_a_ladder(void **state)
     expect(timer(now + 4000), "SIGNAL(9) TIMER(1000)");
     expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
     expect(field("text"), "\"stopped by SIGKILL: SIGTERM was not enough\"");
-    expect(swept(true), "SWEEP(0)");
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"stopped\"");
     expect(field("text"), "\"cancelled by a person\"");
     expect(field("failures_without_progress"), "0");
@@ -78,8 +78,8 @@ static void a_stop_from_outside_is_a_preemption(void **state)
     feed((struct agent_input){.kind = INPUT_STOP,
                               .stop = {"the agent got SIGTERM", 100, true, true}});
     exited(1, 0, 0);
-    swept(true);
-    swept(true);
+    cleaned(true);
+    cleaned(true);
     expect(field("result"), "\"stopped\"");
     expect(field("cause"), "\"preempted\"");
 }
@@ -94,8 +94,8 @@ static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
     expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)");
     expect(exited(1, 0, 1), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
     expect(field("text"), "\"stopped as asked\"");
-    swept(true);
-    swept(true);
+    cleaned(true);
+    cleaned(true);
     expect(field("result"), "\"stopped\"");
     expect(field("failures_without_progress"), "0");
 }
@@ -104,7 +104,7 @@ static void stop_in_every_phase(void **state)
 {
     (void)state;
     expect(stop(5, false), "stop_asked SWEEP(0)"); /* idle */
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(true), "attempt_ended FINISH");
     down(NULL);
     up(NULL);
     launch(1, false, true);
@@ -123,14 +123,14 @@ static void stop_in_every_phase(void **state)
     launch(1, false, false);
     one_generation_fails(1, 3);
     expect(stop(50, false), "stop_asked"); /* sweeping */
-    expect(swept(true), "SWEEP(0)");
+    expect(cleaned(true), "SWEEP(0)");
     down(NULL);
     up(NULL);
     launch(1, false, false);
     one_generation_fails(1, 3);
-    swept(true);
+    cleaned(true);
     one_generation_fails(2, 4);
-    expect(swept(true), "restart_scheduled TIMER(5000)");
+    expect(cleaned(true), "restart_scheduled TIMER(5000)");
     expect(stop(50, false), "stop_asked TIMER(-1) SWEEP(0)"); /* back-off */
 }
 
@@ -142,8 +142,8 @@ static void a_run_that_finished_just_then_succeeded(void **state)
     line(1, 0, "{\"ev\":\"done\",\"step\":40}");
     stop(5000, true);
     exited(1, 0, 0);
-    swept(true);
-    swept(true);
+    cleaned(true);
+    cleaned(true);
     expect(field("result"), "\"succeeded\"");
 }
 
@@ -152,8 +152,8 @@ static void what_will_not_die_is_named_and_nothing_is_started(void **state)
     (void)state;
     launch(1, false, false);
     one_generation_fails(1, 3);
-    expect(swept(false), "warning SWEEP(0)");
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(false), "warning SWEEP(0)");
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("clean"), "false");
     expect(field("retry_helps"), "true");
 }

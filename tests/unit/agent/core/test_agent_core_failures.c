@@ -26,7 +26,7 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(field("rank"), "1");
     expect(field("step"), "2");
     expect(field("gained"), "2");
-    expect(swept(true), "restart_scheduled SPAWN(2,2)");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,2)");
     expect(field("text"),
            "\"rank 1 was killed by SIGKILL (9); the checkpoint of step 2 is resumed\"");
     expect(spawned(2), "generation_started");
@@ -35,8 +35,8 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     line(2, 0, "{\"ev\":\"done\",\"step\":40}");
     exited(2, 0, 0);
     exited(2, 1, 0);
-    swept(true);
-    expect(swept(true), "attempt_ended FINISH");
+    cleaned(true);
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"succeeded\"");
     expect(field("generations"), "2");
     expect(field("step"), "40");
@@ -133,7 +133,7 @@ static void a_gpu_that_failed_is_left_out(void **state)
         int g = 1;
         for (; g <= 2 && g != rows[i].generations + 1; g++) {
             one_of_two_fails(g, rows[i].rank[g - 1], *rows[i].exit);
-            swept(true);
+            cleaned(true);
             if (g == 2 && !rows[i].generations)
                 timer(now + 10000);
         }
@@ -144,7 +144,7 @@ static void a_gpu_that_failed_is_left_out(void **state)
             assert_string_equal(field("gpu"), rows[i].gpu);
         assert_int_equal(strstr(said.data, "excluded") != NULL, rows[i].gpu != NULL);
         if (over)
-            swept(true);
+            cleaned(true);
         if (rows[i].gpu)
             assert_non_null(strstr(field("text"), "is left out from now on"));
         down(NULL);
@@ -174,7 +174,7 @@ static void a_gpu_is_left_out_while_its_rank_waits(void **state)
     assert_null(strstr(said.data, "gpu_fault"));
     killed(1, 0, 9);
     killed(1, 1, 9);
-    swept(true);
+    cleaned(true);
     assert_string_equal(field("gpu"), "\"GPU-b\""); /* as the line says, whoever's rank was named */
 }
 
@@ -183,14 +183,14 @@ static void the_same_failure_three_times_is_enough(void **state)
     (void)state;
     launch(1, false, false);
     one_generation_fails(1, 3);
-    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
     one_generation_fails(2, 3);
-    expect(swept(true), "restart_scheduled TIMER(5000)");
+    expect(cleaned(true), "restart_scheduled TIMER(5000)");
     expect(field("delay_ms"), "5000");
     expect(timer(now + 5000), "SPAWN(3,-1)");
     one_generation_fails(3, 3);
-    expect(swept(true), "SWEEP(0)");
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(true), "SWEEP(0)");
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"failed\"");
     expect(field("gave_up"), "true");
     expect(field("retry_helps"), "false");
@@ -215,14 +215,14 @@ static void a_hang_before_the_first_step_gets_a_remedy(void **state)
     reported(1);
     killed(1, 0, 15);
     killed(1, 1, 15);
-    expect(swept(true), "restart_scheduled SPAWN(2,-1) remedies 1");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1) remedies 1");
     expect(field("text"), "\"rank 1 stands still; the next start adds A=1: w (f)\"");
     spawned(2);
     hang(2, 1, true);
     reported(2);
     killed(2, 0, 15);
     killed(2, 1, 15);
-    swept(true);
+    cleaned(true);
     expect(timer(now + 10), "SPAWN(3,-1) remedies 2");
     spawned(3);
     line(3, 0, "{\"ev\":\"step\",\"step\":1}"); /* so that was it */
@@ -230,7 +230,7 @@ static void a_hang_before_the_first_step_gets_a_remedy(void **state)
     reported(3);
     killed(3, 0, 15);
     killed(3, 1, 15);
-    expect(swept(true), "restart_scheduled SPAWN(4,-1) remedies 2");
+    expect(cleaned(true), "restart_scheduled SPAWN(4,-1) remedies 2");
 }
 
 static void what_helped_before_is_set_from_the_start(void **state)
@@ -251,11 +251,11 @@ static void history_counts(void **state)
         .kind = INPUT_LAUNCH,
         .launch = {.np = 1, .budget = {4, 100, 250, 0}, .history = {3, 1, 50, "x"}}});
     one_generation_fails(1, 3);
-    expect(swept(true), "restart_scheduled TIMER(250)"); /* 100 * 2^2, capped */
+    expect(cleaned(true), "restart_scheduled TIMER(250)"); /* 100 * 2^2, capped */
     timer(now + 250);
     one_generation_fails(2, 4);
-    swept(true);
-    swept(true);
+    cleaned(true);
+    cleaned(true);
     expect(field("text"), "\"all 4 restarts without progress are used up, the last failure: "
                           "rank 0 exited with code 4: b\"");
     expect(field("failures_without_progress"), "5");
@@ -269,21 +269,21 @@ static void only_new_steps_are_progress(void **state)
     line(1, 0, "{\"ev\":\"step\",\"step\":10}");
     killed(1, 0, 11);
     expect(field("gained"), "10");
-    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
     spawned(2);
     line(2, 0, "{\"ev\":\"step\",\"step\":10}");
     killed(2, 0, 11);
     expect(field("gained"), "0");
-    expect(swept(true), "restart_scheduled SPAWN(3,-1)"); /* the first without progress */
+    expect(cleaned(true), "restart_scheduled SPAWN(3,-1)"); /* the first without progress */
     spawned(3);
     line(3, 0, "{\"ev\":\"step\",\"step\":9}");
     killed(3, 0, 11);
-    expect(swept(true), "restart_scheduled TIMER(5000)");
+    expect(cleaned(true), "restart_scheduled TIMER(5000)");
     timer(now + 5000);
     spawned(4);
     line(4, 0, "{\"ev\":\"step\",\"step\":11}");
     killed(4, 0, 11);
-    expect(swept(true), "restart_scheduled SPAWN(5,-1)"); /* progress: patience is new */
+    expect(cleaned(true), "restart_scheduled SPAWN(5,-1)"); /* progress: patience is new */
 }
 
 static void a_hang_is_reported_before_anything_is_stopped(void **state)
@@ -304,7 +304,7 @@ static void a_hang_is_reported_before_anything_is_stopped(void **state)
     expect(field("cause"), "\"hang_step\"");
     expect(field("text"), "\"rank 1 stands still\"");
     expect(field("exit_code"), "-");
-    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
 }
 
 static void a_report_that_takes_too_long_is_not_waited_for(void **state)
@@ -331,19 +331,19 @@ static void one_batch_with_nan_is_left_out_once(void **state)
     spawned(1);
     line(1, 0, nan);
     exited(1, 0, 76);
-    expect(swept(true), "restart_scheduled SPAWN(2,-1) without 7, from disk");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1) without 7, from disk");
     expect(field("text"), "\"rank 0 exited with code 76: the loss is nan; the batch of step 8 will "
                           "be left out\"");
     spawned(2);
     line(2, 0, "{\"ev\":\"step\",\"step\":9}");
     killed(2, 0, 9); /* something else: the step stays left out */
-    expect(swept(true), "restart_scheduled SPAWN(3,-1) without 7");
+    expect(cleaned(true), "restart_scheduled SPAWN(3,-1) without 7");
     spawned(3);
     line(3, 0, "{\"ev\":\"step\",\"step\":99}");
     line(3, 0, nan);
     exited(3, 0, 76);
-    expect(swept(true), "SWEEP(0)");
-    swept(true);
+    expect(cleaned(true), "SWEEP(0)");
+    cleaned(true);
     expect(field("cause"), "\"nan_loss\"");
     expect(field("retry_helps"), "false");
     expect(field("text"), "\"rank 0 exited with code 76: the loss is nan; this was so once before, "
@@ -358,8 +358,8 @@ static void some_causes_end_it(void **state)
     line(1, 0,
          "{\"ev\":\"failed\",\"cause\":\"data_error\",\"exit_code\":65,\"text\":\"no images\"}");
     expect(exited(1, 0, 65), "rank_exited generation_ended SWEEP(1)");
-    expect(swept(true), "SWEEP(0)");
-    swept(true);
+    expect(cleaned(true), "SWEEP(0)");
+    cleaned(true);
     expect(field("cause"), "\"data_error\"");
     expect(field("text"), "\"rank 0 exited with code 65: no images\"");
     expect(field("gave_up"), "false");
@@ -378,7 +378,7 @@ static void smaller_and_smaller_is_not_the_same_failure(void **state)
         spawned(i);
         line(i, 0, text);
         exited(i, 0, 72);
-        assert_memory_equal(swept(true), "restart_scheduled", 17);
+        assert_memory_equal(cleaned(true), "restart_scheduled", 17);
         now += 300000;
         if (i > 1)
             timer(now);
@@ -386,8 +386,8 @@ static void smaller_and_smaller_is_not_the_same_failure(void **state)
     spawned(5);
     line(5, 0, text);
     exited(5, 0, 72);
-    swept(true);
-    swept(true);
+    cleaned(true);
+    cleaned(true);
     expect(field("same_fingerprint"), "3"); /* 4, 4 and 4 */
     expect(field("gave_up"), "true");
 }
@@ -397,8 +397,8 @@ static void a_gpu_fault_is_for_the_controller(void **state)
     (void)state;
     launch(1, true, false);
     one_generation_fails(1, 73);
-    expect(swept(true), "SWEEP(0)");
-    swept(true);
+    expect(cleaned(true), "SWEEP(0)");
+    cleaned(true);
     expect(field("retry_helps"), "true");
 }
 
@@ -409,7 +409,7 @@ static void a_start_that_fails_is_a_failure(void **state)
     expect(feed((struct agent_input){.kind = INPUT_SPAWN_FAILED,
                                      .spawn = {.generation = 1, .text = "cannot fork: no"}}),
            "generation_ended SWEEP(1)");
-    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
 }
 
 static void a_failing_setup_is_retried_within_the_budget(void **state)
@@ -421,7 +421,7 @@ static void a_failing_setup_is_retried_within_the_budget(void **state)
     expect(feed(in), "setup_done restart_scheduled TIMER(5000)");
     timer(now + 5000);
     expect(feed(in), "setup_done SWEEP(0)");
-    swept(true);
+    cleaned(true);
     expect(field("text"),
            "\"the same failure 3 times without progress: the setup exited with code 1\"");
 }
@@ -431,12 +431,12 @@ static void patience_doubles_up_to_its_limit(void **state)
     (void)state;
     static const int64_t want[] = {0, 0, 5000, 10000, 20000, 40000, 60000, 60000};
     for (int i = 0; i < 8; i++) {
-        struct patience p = {.backoff_min_ms = 5000, .backoff_max_ms = 60000, .failures = i};
-        assert_int_equal(patience_wait_ms(&p, 0), want[i]);
-        assert_true(patience_wait_ms(&p, 0.999) <= 60000);
+        struct restart_policy p = {.backoff_min_ms = 5000, .backoff_max_ms = 60000, .failures = i};
+        assert_int_equal(restart_policy_wait_ms(&p, 0), want[i]);
+        assert_true(restart_policy_wait_ms(&p, 0.999) <= 60000);
     }
-    struct patience p = {.backoff_min_ms = 5000, .backoff_max_ms = 60000, .failures = 2};
-    assert_int_equal(patience_wait_ms(&p, 0.8), 6000);
+    struct restart_policy p = {.backoff_min_ms = 5000, .backoff_max_ms = 60000, .failures = 2};
+    assert_int_equal(restart_policy_wait_ms(&p, 0.8), 6000);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 
 static void over(const char *cause, const char *result)
 {
-    expect(swept(true), "attempt_ended FINISH");
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("cause"), cause);
     expect(field("result"), result);
 }
@@ -36,7 +36,8 @@ static void its_ranks_go_with_it_and_the_others_are_stopped(void **state)
     expect(field("cause"), "\"node_lost\"");
     expect(field("rank"), "2");
     expect(field("text"), "\"n1 was not heard of for 22 s\"");
-    expect(swept(true), "SWEEP(0)"); /* not again here: the nodes are not for this agent to choose */
+    /* not again here: the nodes are not for this agent to choose */
+    expect(cleaned(true), "SWEEP(0)");
     over("\"node_lost\"", "\"failed\"");
     expect(field("retry_helps"), "true");
     expect(field("gave_up"), "false");
@@ -53,7 +54,7 @@ static void what_others_say_before_is_an_echo(void **state)
     expect(timer(now + 3000), "SIGNAL(9) TIMER(1000)"); /* two that nobody hears of */
     expect(lost(), "node_lost generation_ended TIMER(-1) SWEEP(1)");
     expect(field("cause"), "\"node_lost\"");
-    swept(true);
+    cleaned(true);
     over("\"node_lost\"", "\"failed\"");
 }
 
@@ -65,7 +66,7 @@ static void a_rank_that_crashed_before_stays_the_cause_of_the_generation(void **
     exited(1, 0, EXIT_ABORTED);
     expect(lost(), "node_lost generation_ended TIMER(-1) SWEEP(1)");
     expect(field("cause"), "\"rank_crash\"");
-    swept(true);
+    cleaned(true);
     over("\"node_lost\"", "\"failed\""); /* but the attempt ends, for want of the node */
 }
 
@@ -88,7 +89,7 @@ static void nobody_is_waited_for_when_all_ranks_are_gone(void **state)
         exited(1, r, EXIT_COLLECTIVE);
     expect(field("cause"), "\"nccl_error\"");
     expect(lost(), "node_lost");
-    expect(swept(true), "SWEEP(0)");
+    expect(cleaned(true), "SWEEP(0)");
     over("\"node_lost\"", "\"failed\"");
 }
 
@@ -101,7 +102,7 @@ static void a_complete_run_has_lost_nothing(void **state)
     exited(1, 1, 0);
     expect(lost(), "node_lost generation_ended SWEEP(1)");
     expect(field("cause"), "\"none\"");
-    swept(true);
+    cleaned(true);
     over("\"none\"", "\"succeeded\"");
 }
 
@@ -113,7 +114,7 @@ static void asked_to_stop_it_stops(void **state)
     lost();
     exited(1, 0, EXIT_ABORTED);
     expect(exited(1, 1, EXIT_ABORTED), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
-    swept(true);
+    cleaned(true);
     over("\"node_lost\"", "\"stopped\"");
 }
 
@@ -124,7 +125,7 @@ static void while_ranks_are_being_started(void **state)
     expect(lost(), "node_lost generation_ended SWEEP(1)");
     expect(spawned(1), "");
     expect(exited(1, 0, 1), "");
-    expect(swept(true), "SWEEP(0)");
+    expect(cleaned(true), "SWEEP(0)");
     over("\"node_lost\"", "\"failed\"");
 }
 
@@ -145,7 +146,7 @@ static void during_a_back_off(void **state)
         spawned(g);
         for (int r = 0; r < 4; r++)
             exited(g, r, g + 2);
-        swept(true);
+        cleaned(true);
     }
     expect(lost(), "node_lost TIMER(-1) SWEEP(0)");
     over("\"node_lost\"", "\"failed\"");
@@ -158,7 +159,7 @@ static void the_setup_of_a_node_is_named(void **state)
     feed((struct agent_input){
         .kind = INPUT_SETUP_EXITED,
         .exited = {.rank = 1, .exit_code = 4, .node = "n1", .last_lines = "no such module\n"}});
-    swept(true);
+    cleaned(true);
     expect(field("text"), "\"the setup on n1 exited with code 4: no such module\"");
 }
 

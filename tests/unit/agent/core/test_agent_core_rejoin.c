@@ -19,7 +19,7 @@ static int up_and_running(void **state)
     feed((struct agent_input){.kind = INPUT_LAUNCH,
                               .launch = {.np = 3,
                                          .engine = true,
-                                         .rebuild = true,
+                                         .rejoin = true,
                                          .budget = {10, 5000, 300000, 3},
                                          .history = {0, 0, 0, ""}}});
     spawned(1);
@@ -73,7 +73,7 @@ static void who_does_not_part_is_stopped_with_the_others(void **state)
     expect(timer(now + 3000), "SIGNAL(9) TIMER(1000)");
     expect(killed(1, 2, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
     expect(field("cause"), "\"rank_crash\"");
-    expect(swept(true), "restart_scheduled SPAWN(2,-1)");
+    expect(cleaned(true), "restart_scheduled SPAWN(2,-1)");
 }
 
 static void one_alone_has_parted(void **state)
@@ -101,7 +101,7 @@ static void a_back_off_ends_the_processes(void **state)
     expect(line(2, 2, PARTED), "generation_ended SIGNAL(15) TIMER(3000)");
     exited(2, 0, 74);
     expect(exited(2, 2, 74), "rank_exited TIMER(-1) SWEEP(2)"); /* it is not told twice */
-    expect(swept(true), "restart_scheduled TIMER(5000)");
+    expect(cleaned(true), "restart_scheduled TIMER(5000)");
 }
 
 /* It takes ranks along, and on which nodes the job goes on is not decided here. */
@@ -113,8 +113,8 @@ static void a_lost_node_ends_the_wait(void **state)
     expect(lost(), "node_lost SIGNAL(15) TIMER(3000)");
     expect(exited(1, 0, 74), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
     expect(field("cause"), "\"rank_crash\"");
-    swept(true);
-    expect(swept(true), "attempt_ended FINISH");
+    cleaned(true);
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("cause"), "\"node_lost\"");
 }
 
@@ -126,8 +126,8 @@ static void a_stop_ends_the_wait(void **state)
     expect(stop(2000, true), "stop_asked CONTROL(stop) SIGNAL(15) TIMER(2000)");
     exited(1, 0, 74);
     exited(1, 2, 75);
-    swept(true);
-    expect(swept(true), "attempt_ended FINISH");
+    cleaned(true);
+    expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"stopped\"");
 }
 

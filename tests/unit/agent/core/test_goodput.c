@@ -42,8 +42,8 @@ static void table(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct spending s = { 0 };
-        spending_rank(&s, &cases[i].spell, &cases[i].rank);
+        struct goodput s = { 0 };
+        goodput_rank(&s, &cases[i].spell, &cases[i].rank);
         const int64_t want[BUCKETS] = { cases[i].productive, cases[i].replayed, cases[i].init,
                                         cases[i].data, cases[i].checkpoint, cases[i].hang,
                                         cases[i].restart, 0, 0 };
@@ -51,7 +51,7 @@ static void table(void **state)
             if (s.ms[b] != want[b])
                 fail_msg("%s: %lld ms %s, expected %lld", cases[i].what, (long long)s.ms[b],
                          bucket_name((enum bucket)b), (long long)want[b]);
-        assert_true(spending_adds_up(&s));
+        assert_true(goodput_adds_up(&s));
     }
 }
 
@@ -60,22 +60,22 @@ static void anything(void **state)
     (void)state;
     srand(7);
     for (int i = 0; i < 20000; i++) {
-        struct spending s = { 0 };
+        struct goodput s = { 0 };
         int64_t v[10];
         for (int j = 0; j < 10; j++)
             v[j] = rand() % 1200 - 100;
         const struct spell spell = { v[0], v[1], v[2], v[3], v[4] < 300 ? -1 : v[4], v[5] > 500 };
         const struct spell_rank rank = { v[6], v[7], v[8], v[9] };
-        spending_rank(&s, &spell, &rank);
-        spending_rank(&s, &spell, &rank);
-        assert_true(spending_adds_up(&s));
+        goodput_rank(&s, &spell, &rank);
+        goodput_rank(&s, &spell, &rank);
+        assert_true(goodput_adds_up(&s));
         assert_int_equal(s.rank_ms, v[0] > 0 ? 2 * v[0] : 0);
-        struct spending back;
-        json_t *body = spending_print(&s);
-        assert_int_equal(spending_parse(&back, body), 0);
+        struct goodput back;
+        json_t *body = goodput_print(&s);
+        assert_int_equal(goodput_parse(&back, body), 0);
         assert_memory_equal(&back, &s, sizeof(s));
         json_object_set_new(body, "hang", json_integer(s.ms[BUCKET_HANG] + 1));
-        assert_int_equal(spending_parse(&back, body), -1);
+        assert_int_equal(goodput_parse(&back, body), -1);
         json_decref(body);
     }
 }

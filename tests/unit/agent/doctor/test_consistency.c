@@ -47,7 +47,7 @@ static json_t *list_of(const char *node, const char *spec)
     assert_int_equal(chdir(root), 0);
     assert_int_equal(chdir(node), 0);
     snprintf(text, sizeof(text), "%s", spec);
-    json_t *s = json_loads(text, 0, NULL), *list = alike_list(s);
+    json_t *s = json_loads(text, 0, NULL), *list = consistency_list(s);
     assert_non_null(list);
     json_decref(s);
     assert_int_equal(chdir("/"), 0);
@@ -91,10 +91,10 @@ static void what_differs_is_told_with_both_values(void **state)
         if (rows[i].a && strstr(rows[i].name, "more/"))
             put("a/d/three.png", "");
         json_t *ours = list_of("a", rows[i].spec), *theirs = list_of("b", rows[i].spec);
-        int rc = alike_compare(ours, theirs, "gpu1", "gpu2", &err);
+        int rc = consistency_compare(ours, theirs, "gpu1", "gpu2", &err);
         if (rows[i].says ? rc == 0 || !strstr(err.text, rows[i].says) : rc < 0)
             fail_msg("row %zu: %s", i, rc < 0 ? err.text : "alike");
-        assert_int_equal(alike_compare(ours, ours, "gpu1", "gpu1", NULL), 0);
+        assert_int_equal(consistency_compare(ours, ours, "gpu1", "gpu1", NULL), 0);
         json_decref(ours);
         json_decref(theirs);
         if (rows[i].a && strstr(rows[i].name, "more/"))
@@ -115,8 +115,8 @@ static void too_many_are_not_compared(void **state)
                               "\"cut\":false}}";
     json_t *a = json_loads(cut, 0, NULL), *b = json_loads(all, 0, NULL), *big;
     (void)state;
-    assert_int_equal(alike_compare(a, b, "gpu1", "gpu2", NULL), 0);
-    assert_int_equal(alike_compare(b, a, "gpu1", "gpu2", NULL), 0);
+    assert_int_equal(consistency_compare(a, b, "gpu1", "gpu2", NULL), 0);
+    assert_int_equal(consistency_compare(b, a, "gpu1", "gpu2", NULL), 0);
     char *text = malloc((1 << 20) + 1);
     memset(text, 'x', 1 << 20);
     text[1 << 20] = '\0';
@@ -145,14 +145,14 @@ static void a_directory_that_is_not_there_is_told(void **state)
     struct err err = {0};
     (void)state;
     json_t *ours = list_of("a", run_spec), *theirs = list_of("nothing", run_spec);
-    assert_int_equal(alike_compare(ours, theirs, "gpu1", "gpu2", &err), -1);
+    assert_int_equal(consistency_compare(ours, theirs, "gpu1", "gpu2", &err), -1);
     assert_non_null(strstr(err.text, "workdir 'd' is on gpu1 and not on gpu2"));
     json_decref(ours);
     json_decref(theirs);
     err = (struct err){0};
     ours = list_of("nothing", data_spec);
     theirs = list_of("a", data_spec);
-    assert_int_equal(alike_compare(ours, theirs, "gpu1", "gpu2", &err), -1);
+    assert_int_equal(consistency_compare(ours, theirs, "gpu1", "gpu2", &err), -1);
     assert_non_null(strstr(err.text, "gpu1 has nothing, gpu2 1 file of 3 bytes"));
     json_decref(ours);
     json_decref(theirs);

@@ -42,7 +42,7 @@ static void only_the_word_counts(void **state)
 {
     struct err err = {0};
     (void)state;
-    json_t *door = knock_listen(&err);
+    json_t *door = reachability_listen(&err);
     assert_non_null(door);
     const int port = (int)json_integer_value(json_object_get(door, "port"));
     const char *word = json_string_value(json_object_get(door, "word"));
@@ -51,7 +51,7 @@ static void only_the_word_counts(void **state)
         "[o, o, o, o]", door_at("good", "127.0.0.1", port, word),
         door_at("other", "127.0.0.1", port, "00000000000000000000000000000000"),
         door_at("closed", "127.0.0.1", closed_port(), word), door_at("odd", "::1", port, word));
-    json_t *reached = knock_at(doors);
+    json_t *reached = reachability_at(doors);
     assert_int_equal(json_array_size(reached), 4);
     assert_string_equal(field(reached, 0, "address"), "127.0.0.1");
     assert_string_equal(field(reached, 0, "host"), "good");
@@ -61,14 +61,14 @@ static void only_the_word_counts(void **state)
     json_decref(reached);
 
     /* Closed, nobody answers there; opened again, another word counts. */
-    knock_close();
-    reached = knock_at(doors);
+    reachability_close();
+    reached = reachability_at(doors);
     assert_non_null(strstr(field(reached, 0, "error"), "Connection refused"));
     json_decref(reached);
-    json_t *again = knock_listen(&err);
+    json_t *again = reachability_listen(&err);
     assert_string_not_equal(json_string_value(json_object_get(again, "word")), word);
-    knock_close();
-    knock_close();
+    reachability_close();
+    reachability_close();
     json_decref(again);
     json_decref(doors);
     json_decref(door);

@@ -15,32 +15,32 @@
 
 enum { RANKS = 3, LOOK_MS = 200 };
 
-static struct hang *h;
+static struct hang_detector *h;
 static struct flight_page page[RANKS];
-static struct hang_rank ranks[RANKS];
+static struct hang_detector_rank ranks[RANKS];
 static int64_t now;
-static struct hang_verdict verdict;
+static struct hang_detector_verdict verdict;
 
 /* --- a world of ranks ------------------------------------------------------------------- */
 
-static void begin(const struct hang_rules *rules, const json_t *learned, int n)
+static void begin(const struct hang_detector_rules *rules, const json_t *learned, int n)
 {
-    assert_int_equal(hang_create(&h, n, rules, learned, NULL), 0);
+    assert_int_equal(hang_detector_create(&h, n, rules, learned, NULL), 0);
     memset(page, 0, sizeof(page));
     now = 1000000;
     for (int i = 0; i < RANKS; i++) {
         page[i].pid = (uint64_t)(100 + i);
         page[i].ring_next = 1;
         page[i].phase_start_ns = (uint64_t)now * 1000000;
-        ranks[i] = (struct hang_rank){.alive = true, .state = 'S', .page = &page[i]};
+        ranks[i] = (struct hang_detector_rank){.alive = true, .state = 'S', .page = &page[i]};
     }
-    hang_begin(h, now);
+    hang_detector_begin(h, now);
 }
 
 static int down(void **state)
 {
     (void)state;
-    hang_destroy(h);
+    hang_detector_destroy(h);
     h = NULL;
     return 0;
 }
@@ -68,7 +68,7 @@ static bool look_for(int64_t ms)
 {
     for (int64_t end = now + ms; now < end;) {
         now += LOOK_MS;
-        if (hang_look(h, ranks, now, &verdict))
+        if (hang_detector_look(h, ranks, now, &verdict))
             return true;
     }
     return false;
@@ -89,13 +89,13 @@ static void steps(int ranks_n, uint64_t from, uint64_t to, int64_t forward_ms)
             page[r].step_phase = (step + 1) << 8 | PHASE_OPTIMIZER;
         }
         now += forward_ms + 4;
-        assert_false(hang_look(h, ranks, now, &verdict));
+        assert_false(hang_detector_look(h, ranks, now, &verdict));
     }
     for (int r = 0; r < ranks_n; r++)
         enter(r, to, PHASE_DATA);
 }
 
-static const struct hang_rules automatic = {.engine = true};
+static const struct hang_detector_rules automatic = {.engine = true};
 
 /* --- the tests -------------------------------------------------------------------------- */
 
@@ -143,8 +143,8 @@ static void work_that_grows_is_no_hang(void **state)
         assert_false(look_for(60 * 1000));
     }
     int64_t since = now;
-    assert_true(look_for(HANG_FIRST_STEP_MS + 1000)); /* and then none */
-    assert_in_range(now - since, HANG_FIRST_STEP_MS - 61000, HANG_FIRST_STEP_MS);
+    assert_true(look_for(HANG_DETECTOR_FIRST_STEP_MS + 1000)); /* and then none */
+    assert_in_range(now - since, HANG_DETECTOR_FIRST_STEP_MS - 61000, HANG_DETECTOR_FIRST_STEP_MS);
     assert_int_equal(verdict.rank, 0);
     assert_true(verdict.init);
 }
@@ -152,7 +152,7 @@ static void work_that_grows_is_no_hang(void **state)
 static void reading_a_large_checkpoint_is_no_hang(void **state)
 {
     (void)state;
-    begin(&(struct hang_rules){.engine = true, .first_step_ms = 20000}, NULL, 1);
+    begin(&(struct hang_detector_rules){.engine = true, .first_step_ms = 20000}, NULL, 1);
     for (int i = 0; i < 60; i++) { /* ten minutes of a slow disk */
         ranks[0].io_mib++;
         assert_false(look_for(10000));
@@ -170,7 +170,7 @@ static void reading_a_large_checkpoint_is_no_hang(void **state)
 static void the_first_step_may_take_long(void **state)
 {
     (void)state;
-    begin(&(struct hang_rules){.engine = true, .first_step_ms = 60000}, NULL, 1);
+    begin(&(struct hang_detector_rules){.engine = true, .first_step_ms = 60000}, NULL, 1);
     enter(0, 7, PHASE_DATA); /* resumed at step 7: nothing is done yet */
     enter(0, 7, PHASE_FORWARD);
     assert_false(look_for(59000));
@@ -195,7 +195,7 @@ static void what_an_earlier_attempt_learned_counts(void **state)
     begin(&automatic, NULL, 1);
     page[0].bucket = (uint64_t)32 << 32 | 26;
     steps(1, 0, 40, 3000);
-    json_t *learned = hang_learned(h);
+    json_t *learned = hang_detector_learned(h);
     assert_true(json_number_value(json_object_get(learned, "forward")) >= 3000);
     assert_true(json_number_value(json_object_get(json_object_get(learned, "32x26"), "forward")) >=
                 3000);
@@ -283,7 +283,7 @@ static void all_in_one_collective_blame_nobody(void **state)
 static void the_spec_may_set_the_deadline(void **state)
 {
     (void)state;
-    begin(&(struct hang_rules){.engine = true, .step_ms = 30000}, NULL, 1);
+    begin(&(struct hang_detector_rules){.engine = true, .step_ms = 30000}, NULL, 1);
     steps(1, 0, 10, 40);
     enter(0, 10, PHASE_BACKWARD);
     assert_false(look_for(29000));
@@ -295,20 +295,20 @@ static void an_agent_put_aside_blames_nobody(void **state)
     (void)state;
     begin(&automatic, NULL, RANKS);
     steps(RANKS, 0, 20, 40);
-    hang_look(h, ranks, now, &verdict);
+    hang_detector_look(h, ranks, now, &verdict);
     now += 3600 * 1000; /* the machine slept */
-    assert_false(hang_look(h, ranks, now, &verdict));
+    assert_false(hang_detector_look(h, ranks, now, &verdict));
     assert_false(look_for(3000));
 }
 
 static void commands_are_given_more_time_and_need_no_page(void **state)
 {
     (void)state;
-    begin(&(struct hang_rules){.engine = false}, NULL, 2);
+    begin(&(struct hang_detector_rules){.engine = false}, NULL, 2);
     page[0].pid = 0; /* writes nothing: nothing is known of it */
     enter(1, 0, PHASE_FORWARD);
     now += 1000;
-    hang_look(h, ranks, now, &verdict);
+    hang_detector_look(h, ranks, now, &verdict);
     enter(1, 1, PHASE_FORWARD);
     enter_at(1, 2, PHASE_FORWARD, now + 50);
     enter_at(1, 3, PHASE_FORWARD, now + 100);
@@ -320,14 +320,14 @@ static void commands_are_given_more_time_and_need_no_page(void **state)
 static void collectives_count_where_there_are_no_steps(void **state)
 {
     (void)state;
-    begin(&(struct hang_rules){.engine = false, .step_ms = 10000}, NULL, 2);
+    begin(&(struct hang_detector_rules){.engine = false, .step_ms = 10000}, NULL, 2);
     for (int r = 0; r < 2; r++)
         enter(r, 0, PHASE_FORWARD); /* as NCCL's plugin does, once */
     for (int i = 1; i < 200; i++) {
         page[0].coll_seq = page[0].coll_done_seq = page[1].coll_seq = page[1].coll_done_seq =
             (uint64_t)i;
         now += 50;
-        assert_false(hang_look(h, ranks, now, &verdict));
+        assert_false(hang_detector_look(h, ranks, now, &verdict));
     }
     page[0].coll_seq++; /* rank 1 does not come */
     assert_false(look_for(9000));
@@ -339,7 +339,7 @@ static void collectives_count_where_there_are_no_steps(void **state)
 static void ranks_that_never_come_up_are_named(void **state)
 {
     (void)state;
-    begin(&(struct hang_rules){.engine = true, .first_step_ms = 20000}, NULL, 2);
+    begin(&(struct hang_detector_rules){.engine = true, .first_step_ms = 20000}, NULL, 2);
     page[1].pid = 0;
     page[0].coll_seq = 1;
     assert_false(look_for(19000));
@@ -352,12 +352,12 @@ static void ranks_that_never_come_up_are_named(void **state)
 
 enum { SOAK_RANKS = 3, SOAK_HOURS = 4 };
 
-static uint64_t dice_state;
+static uint64_t jitter_state;
 
 /* 0 .. n - 1 (splitmix64) */
 static int64_t dice(int64_t n)
 {
-    uint64_t z = (dice_state += 0x9e3779b97f4a7c15u);
+    uint64_t z = (jitter_state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return (int64_t)((z ^ (z >> 31)) % (uint64_t)n);
@@ -368,7 +368,7 @@ static void pass(int64_t until)
 {
     while (now + LOOK_MS <= until) {
         now += dice(5000) == 0 ? dice(600000) : LOOK_MS;
-        if (hang_look(h, ranks, now, &verdict))
+        if (hang_detector_look(h, ranks, now, &verdict))
             fail_msg("a false alarm: %s", verdict.text);
     }
 }
@@ -450,7 +450,7 @@ static void hours_of_slow_phases_are_no_hang(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         uint64_t step = 0;
-        dice_state = seed;
+        jitter_state = seed;
         begin(&automatic, NULL, SOAK_RANKS);
         const int64_t end = now + SOAK_HOURS * 3600000LL;
         for (int r = 0; r < SOAK_RANKS; r++)
@@ -467,7 +467,7 @@ static void hours_of_slow_phases_are_no_hang(void **state)
         assert_true(look_for(60000));
         assert_int_equal(verdict.rank, 2);
         assert_true(step > 4000);
-        hang_destroy(h);
+        hang_detector_destroy(h);
         h = NULL;
     }
 }

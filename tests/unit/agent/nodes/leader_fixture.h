@@ -18,15 +18,15 @@
 
 enum { NODES = 3, EACH = 2, RANKS = 1 + 2 * EACH, LINES = 64 };
 
-static struct crew *crew;
+static struct leader *leader;
 static struct proxy wires[NODES];
-static pid_t members[NODES];
+static pid_t followers[NODES];
 static char places[NODES][160], self[4096];
 
 /* What the hooks have told. */
 static struct told {
     int kept, kept_before, kept_sets;
-    int gathered, prepared, spawned, exits, lines, relays, outputs, swept, inspections, losses;
+    int gathered, prepared, spawned, exits, lines, relays, outputs, cleaned, inspections, losses;
     char refusal[700], spawn_text[700], left[700], lost[700], inspected[8192], order[40];
     bool clean;
     int lost_node, generation, wrong; /* wrong: of another generation, or too many */
@@ -50,7 +50,8 @@ static inline void on_gathered(void *arg)
     mark('g');
 }
 
-static inline void on_kept(void *arg, int generation, const struct keepsake_claim *common, int n)
+static inline void on_kept(void *arg, int generation, const struct snapshot_memfds_claim *common,
+                           int n)
 {
     (void)arg;
     (void)common;
@@ -120,7 +121,7 @@ static inline void on_output(void *arg, int rank, const char *bytes, size_t size
 static inline void on_swept(void *arg, bool clean, const char *left)
 {
     (void)arg;
-    t.swept++;
+    t.cleaned++;
     t.clean = clean;
     snprintf(t.left, sizeof(t.left), "%s", left);
 }
@@ -142,22 +143,22 @@ static inline void on_lost(void *arg, int node, const char *text)
     mark('L');
 }
 
-static const struct crew_hooks hooks = {
+static const struct leader_hooks hooks = {
     .gathered = on_gathered, .prepared = on_prepared, .kept = on_kept, .spawned = on_spawned,
-    .exited = on_exited, .line = on_line, .relay = on_relay, .output = on_output,
-    .swept = on_swept, .inspected = on_inspected, .lost = on_lost};
+    .exited = on_exited, .line = on_line, .broadcast = on_relay, .output = on_output,
+    .cleaned = on_swept, .inspected = on_inspected, .lost = on_lost};
 
 /* --- the loop ------------------------------------------------------------------------------- */
 
 #define AWAIT(what, least) assert_true(run_until(&t.what, least, PATIENCE_MS))
 
 /* The exit status of a member, while the head goes on. */
-static inline int await_member(int node)
+static inline int await_follower(int node)
 {
     int status;
     for (int i = 0; i < PATIENCE_MS / 20; i++) {
-        if (waitpid(members[node], &status, WNOHANG) == members[node]) {
-            members[node] = 0;
+        if (waitpid(followers[node], &status, WNOHANG) == followers[node]) {
+            followers[node] = 0;
             return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
         }
         run_until(NULL, 0, 20);
@@ -168,8 +169,8 @@ static inline int await_member(int node)
 /* How many processes of a node there are. */
 static inline int living(int node)
 {
-    const struct sweep s = {.nonce = nonce, .run_dir = places[node]};
-    return sweep_run(&s, NULL, 0);
+    const struct cleanup_pass s = {.nonce = nonce, .run_dir = places[node]};
+    return cleanup_pass_run(&s, NULL, 0);
 }
 
 static inline void await_nobody(int node)
@@ -183,8 +184,8 @@ static inline void await_nobody(int node)
 
 static inline void on_over(void *arg)
 {
-    struct member **m = arg;
-    member_close(*m);
+    struct follower **m = arg;
+    follower_close(*m);
 }
 
 static inline json_t *crew_of(int node, json_t *door)
@@ -193,37 +194,37 @@ static inline json_t *crew_of(int node, json_t *door)
                      "n1", "n2", "door", door);
 }
 
-static inline _Noreturn void be_member(int node, json_t *door)
+static inline _Noreturn void be_follower(int node, json_t *door)
 {
     uv_loop_t mine;
-    struct member *m = NULL;
+    struct follower *m = NULL;
     struct err err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&mine);
     json_t *launch = json_pack("{s:o}", "crew", crew_of(node, door));
-    const struct member_options o = {.job = 7, .attempt = 1, .nonce = nonce,
-                                     .run_dir = places[node], .train = "/bin/false",
-                                     .version = "1", .tag = "7.1", .launch = launch,
-                                     .facts = json_pack("{s:s}", "hostname", places[node])};
-    if (member_open(&m, &mine, &o, on_over, &m, &err) < 0)
+    const struct follower_options o = {.job = 7, .attempt = 1, .nonce = nonce,
+                                       .run_dir = places[node], .train = "/bin/false",
+                                       .version = "1", .tag = "7.1", .launch = launch,
+                                       .facts = json_pack("{s:s}", "hostname", places[node])};
+    if (follower_open(&m, &mine, &o, on_over, &m, &err) < 0)
         _exit(3);
     uv_run(&mine, UV_RUN_DEFAULT);
-    member_destroy(m);
+    follower_destroy(m);
     _exit(uv_loop_close(&mine) == 0 ? 0 : 4);
 }
 
-static inline void start_member(int node)
+static inline void start_follower(int node)
 {
-    json_t *door = crew_door(crew), *at = proxy_door(&wires[node], door);
-    members[node] = fork();
-    if (members[node] == 0)
-        be_member(node, at);
+    json_t *door = leader_endpoint(leader), *at = proxy_door(&wires[node], door);
+    followers[node] = fork();
+    if (followers[node] == 0)
+        be_follower(node, at);
     json_decref(at);
     json_decref(door);
 }
 
-static inline int crew_up(void **state)
+static inline int leader_up(void **state)
 {
     struct err err = {0};
     (void)state;
@@ -237,12 +238,12 @@ static inline int crew_up(void **state)
     }
     uv_loop_init(&loop);
     json_t *names = json_pack("[s, s, s]", "n0", "n1", "n2");
-    const struct crew_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = NODES,
-                                   .names = names, .version = "1", .join_ms = PATIENCE_MS};
-    if (crew_open(&crew, &loop, &o, &hooks, &err) < 0)
+    const struct leader_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = NODES,
+                                     .names = names, .version = "1", .join_ms = PATIENCE_MS};
+    if (leader_open(&leader, &loop, &o, &hooks, &err) < 0)
         fail_msg("%s", err.text);
     json_decref(names);
-    json_t *door = crew_door(crew);
+    json_t *door = leader_endpoint(leader);
     for (int i = 1; i < NODES; i++)
         proxy_open(&wires[i], &loop, (int)json_integer_value(json_object_get(door, "port")));
     json_decref(door);
@@ -252,30 +253,30 @@ static inline int crew_up(void **state)
 static inline int quick_up(void **state)
 {
     setenv("JOBCTL_NODE_LOST_S", "2", 1);
-    int rc = crew_up(state);
+    int rc = leader_up(state);
     unsetenv("JOBCTL_NODE_LOST_S");
     return rc;
 }
 
-static inline int crew_down(void **state)
+static inline int leader_down(void **state)
 {
     (void)state;
-    crew_close(crew);
+    leader_close(leader);
     for (int i = 1; i < NODES; i++) {
         proxy_close(&wires[i]);
-        if (members[i] > 0) {
-            kill(members[i], SIGKILL);
-            waitpid(members[i], NULL, 0);
-            members[i] = 0;
+        if (followers[i] > 0) {
+            kill(followers[i], SIGKILL);
+            waitpid(followers[i], NULL, 0);
+            followers[i] = 0;
         }
     }
     uv_run(&loop, UV_RUN_DEFAULT);
-    crew_destroy(crew);
-    crew = NULL;
+    leader_destroy(leader);
+    leader = NULL;
     int rc = uv_loop_close(&loop), left = 1;
-    const struct sweep s = {.nonce = nonce, .kill = true};
+    const struct cleanup_pass s = {.nonce = nonce, .kill = true};
     for (int i = 0; i < 1000 && left; i++) {
-        left = sweep_run(&s, NULL, 0);
+        left = cleanup_pass_run(&s, NULL, 0);
         poll(NULL, 0, left ? 2 : 0);
     }
     for (int i = 0; i < NODES; i++) {
@@ -294,7 +295,7 @@ static inline int crew_down(void **state)
 static inline void gather(void)
 {
     for (int i = 1; i < NODES; i++)
-        start_member(i);
+        start_follower(i);
     AWAIT(gathered, 1);
 }
 
@@ -312,7 +313,7 @@ static inline void prepare(const char *run, const char *setup)
     struct err err = {0};
     for (int i = 1; i < NODES; i++) {
         json_t *body = prepare_body(i, run, setup);
-        if (crew_prepare(crew, i, body, &err) < 0)
+        if (leader_prepare(leader, i, body, &err) < 0)
             fail_msg("%s", err.text);
         json_decref(body);
     }
@@ -322,13 +323,13 @@ static inline void prepare(const char *run, const char *setup)
 
 static inline void spawn_some(int generation)
 {
-    static const struct crew_spawn where[] = {{1, 1, EACH}, {2, 1 + EACH, EACH}};
+    static const struct leader_spawn where[] = {{1, 1, EACH}, {2, 1 + EACH, EACH}};
     const struct launch_env e = {.generation = generation, .world_size = RANKS,
-                                 .node_ranks = "1,2,2", .master_addr = crew_address(crew, 0),
+                                 .node_ranks = "1,2,2", .master_addr = leader_address(leader, 0),
                                  .master_port = 4321, .restarts = 3, .resume_step = -1,
                                  .skip_step = -1};
     int before = t.spawned;
-    crew_spawn(crew, &e, where, NODES - 1);
+    leader_spawn(leader, &e, where, NODES - 1);
     AWAIT(spawned, before + 1);
 }
 
@@ -347,7 +348,7 @@ static inline void put_log(int node, int rank, char *out, size_t size)
     read_file(name, out, size);
 }
 
-#define CREW(test)  cmocka_unit_test_setup_teardown(test, crew_up, crew_down)
-#define QUICK(test) cmocka_unit_test_setup_teardown(test, quick_up, crew_down)
+#define CREW(test)  cmocka_unit_test_setup_teardown(test, leader_up, leader_down)
+#define QUICK(test) cmocka_unit_test_setup_teardown(test, quick_up, leader_down)
 
 #endif

@@ -22,9 +22,9 @@ static const char meet_and_end[] =
 static void doors_of_members_are(bool open)
 {
     for (int i = 1; i < NODES; i++) {
-        json_t *door = json_deep_copy(crew_member_door(crew, i));
+        json_t *door = json_deep_copy(leader_follower_endpoint(leader, i));
         json_object_set_new(door, "host", json_string(places[i]));
-        json_t *doors = json_pack("[o]", door), *reached = knock_at(doors);
+        json_t *doors = json_pack("[o]", door), *reached = reachability_at(doors);
         const json_t *first = json_array_get(reached, 0);
         assert_int_equal(json_object_get(first, "address") != NULL, open);
         json_decref(reached);
@@ -37,20 +37,20 @@ static void a_generation_on_all_nodes(void **state)
     char log[400];
     (void)state;
     gather();
-    assert_string_equal(json_string_value(json_object_get(crew_facts(crew, 2), "hostname")),
+    assert_string_equal(json_string_value(json_object_get(leader_facts(leader, 2), "hostname")),
                         places[2]);
-    assert_string_equal(crew_name(crew, 1), "n1");
-    assert_string_equal(crew_address(crew, 1), "127.0.0.1");
-    assert_string_equal(crew_address(crew, 0), "127.0.0.1");
+    assert_string_equal(leader_name(leader, 1), "n1");
+    assert_string_equal(leader_address(leader, 1), "127.0.0.1");
+    assert_string_equal(leader_address(leader, 0), "127.0.0.1");
     doors_of_members_are(true);
     prepare(meet_and_end, NULL);
     spawn_some(1);
     doors_of_members_are(false);
     assert_string_equal(t.spawn_text, "");
     for (int i = 1; i < RANKS; i++)
-        assert_true(crew_pid(crew, i) > 0);
+        assert_true(leader_pid(leader, i) > 0);
     json_t *line = json_pack("{s:s, s:s, s:s}", "ev", "rendezvous", "key", "tcp.0", "value", "v");
-    crew_relay(crew, line);
+    leader_broadcast(leader, line);
     json_decref(line);
     AWAIT(exits, RANKS - 1);
     assert_int_equal(t.relays, RANKS - 1);
@@ -61,7 +61,7 @@ static void a_generation_on_all_nodes(void **state)
         const struct agent_exit *e = &t.exited[i];
         assert_int_equal(e->exit_code, e->rank);
         assert_int_equal(e->generation, 1);
-        assert_int_equal(e->pid, crew_pid(crew, e->rank));
+        assert_int_equal(e->pid, leader_pid(leader, e->rank));
         seen |= 1 << e->rank;
     }
     assert_int_equal(seen, 0x1e);
@@ -70,16 +70,16 @@ static void a_generation_on_all_nodes(void **state)
     assert_non_null(strstr(t.output, "1,2,2")); /* the rules of watch: see it, too */
     assert_non_null(strstr(t.last_lines[0], " 1,2,2 s3cret")); /* evidence comes along */
 
-    crew_sweep(crew, 1);
-    AWAIT(swept, 1);
+    leader_cleanup(leader, 1);
+    AWAIT(cleaned, 1);
     assert_true(t.clean);
-    crew_ask_kept(crew, 2);
+    leader_ask_snapshots(leader, 2);
     AWAIT(kept, 1);
     assert_int_equal(t.kept_before, 2);
     assert_int_equal(t.kept_sets, 0); /* these ranks are not the engine's */
-    crew_bye(crew);
-    assert_int_equal(await_member(1), 0);
-    assert_int_equal(await_member(2), 0);
+    leader_shutdown(leader);
+    assert_int_equal(await_follower(1), 0);
+    assert_int_equal(await_follower(2), 0);
     assert_int_equal(t.losses, 0);
 }
 
@@ -91,16 +91,16 @@ static void commands_signals_and_what_is_left(void **state)
           "read -r l <&$JOBCTL_CONTROL_FD; echo $l >&$JOBCTL_EVENT_FD\n"
           "while :; do sleep 0.02; done\n");
     AWAIT(lines, 4);
-    crew_control(crew, "checkpoint");
+    leader_control(leader, "checkpoint");
     AWAIT(lines, 8);
     assert_string_equal(t.line[7], "{\"cmd\":\"checkpoint\"}");
-    crew_signal(crew, SIGTERM);
+    leader_signal(leader, SIGTERM);
     AWAIT(exits, 4);
     for (int i = 0; i < 4; i++)
         assert_int_equal(t.exited[i].exit_code, 7);
     assert_true(living(1) > 0); /* it has a session of its own */
-    crew_sweep(crew, 1);
-    AWAIT(swept, 1);
+    leader_cleanup(leader, 1);
+    AWAIT(cleaned, 1);
     assert_true(t.clean);
     assert_string_equal(t.left, "");
     assert_int_equal(living(1) + living(2), 0);
@@ -108,7 +108,7 @@ static void commands_signals_and_what_is_left(void **state)
     spawn_some(2); /* the next generation */
     assert_string_equal(t.spawn_text, "");
     AWAIT(lines, 12);
-    crew_signal(crew, SIGKILL);
+    leader_signal(leader, SIGKILL);
     AWAIT(exits, 8);
     assert_int_equal(t.exited[7].generation, 2);
     assert_int_equal(t.exited[7].signo, SIGKILL);
@@ -141,7 +141,7 @@ static void who_cannot_is_named(void **state)
             json_object_set_new(json_object_get(body, "launch"), "proof",
                                 json_pack("{s:s, s:s}", "path", "/nowhere/at all/.proof", "text",
                                           "x"));
-        assert_int_equal(crew_prepare(crew, i, body, NULL), 0);
+        assert_int_equal(leader_prepare(leader, i, body, NULL), 0);
         json_decref(body);
     }
     AWAIT(prepared, 1);
@@ -157,18 +157,18 @@ static void who_does_not_reach_another_says_so(void **state)
     for (int i = 1; i < NODES; i++) {
         json_t *body = prepare_body(i, "exit 0", NULL), *door;
         const bool own = i == 2;
-        door = own ? json_deep_copy(crew_member_door(crew, 1))
+        door = own ? json_deep_copy(leader_follower_endpoint(leader, 1))
                    : json_pack("{s:[s], s:i, s:s}", "addresses", "127.0.0.1", "port", 1, "word", "x");
         assert_non_null(door);
         json_object_set_new(door, "host", json_string(own ? "n1" : "n2"));
         json_object_set_new(json_object_get(body, "launch"), "doors", json_pack("[o]", door));
-        assert_int_equal(crew_prepare(crew, i, body, NULL), 0);
+        assert_int_equal(leader_prepare(leader, i, body, NULL), 0);
         json_decref(body);
     }
     AWAIT(prepared, 1);
     assert_string_equal(t.refusal, ""); /* a command may do without */
     for (int i = 1; i < NODES; i++) {
-        const json_t *rows = json_object_get(crew_preflight(crew, i), "rows"), *row;
+        const json_t *rows = json_object_get(leader_preflight(leader, i), "rows"), *row;
         const char *seen = NULL;
         size_t k;
         json_array_foreach(rows, k, row)
@@ -194,7 +194,7 @@ static void a_generation_that_cannot_begin_leaves_nothing(void **state)
         if (i == 2)
             json_object_set_new(json_object_get(body, "spec"), "workdir",
                                 json_string("/nowhere/at all"));
-        assert_int_equal(crew_prepare(crew, i, body, NULL), 0);
+        assert_int_equal(leader_prepare(leader, i, body, NULL), 0);
         json_decref(body);
     }
     AWAIT(prepared, 1);
@@ -238,47 +238,48 @@ static void pages_travel(void **state)
     int64_t pid = 0;
     for (int i = 0; i < PATIENCE_MS / 20 && !page.pid; i++) {
         run_until(NULL, 0, 20);
-        pid = crew_look(crew, 3, &page, &state_letter, &io);
+        pid = leader_look(leader, 3, &page, &state_letter, &io);
     }
-    assert_int_equal(pid, crew_pid(crew, 3));
+    assert_int_equal(pid, leader_pid(leader, 3));
     assert_int_equal(page.pid, pid);
     assert_int_equal(page.rank, 3);
     assert_int_equal(page.steps_total, 9);
     assert_int_equal(flight_step(&page), 0);
     int64_t age_ms = (int64_t)(uv_hrtime() - page.phase_start_ns) / 1000000;
     assert_true(age_ms > -2000 && age_ms < PATIENCE_MS); /* on our clock */
-    for (int i = 0; i < PATIENCE_MS / 20 && strcmp(crew_last_lines(crew, 3), "flying\n") != 0; i++)
+    for (int i = 0; i < PATIENCE_MS / 20 && strcmp(leader_last_lines(leader, 3), "flying\n") != 0;
+         i++)
         run_until(NULL, 0, 20);
-    assert_string_equal(crew_last_lines(crew, 3), "flying\n");
+    assert_string_equal(leader_last_lines(leader, 3), "flying\n");
 
     /* One that stands still looks so: no time in it moves. */
-    crew_look(crew, 3, &page, NULL, NULL);
+    leader_look(leader, 3, &page, NULL, NULL);
     run_until(NULL, 0, 1500);
-    crew_look(crew, 3, &again, &state_letter, NULL);
+    leader_look(leader, 3, &again, &state_letter, NULL);
     assert_memory_equal(&page, &again, sizeof(page));
     assert_int_equal(state_letter, 'S');
 
     wires[2].cut = true; /* what was said meanwhile is said again */
-    kill((pid_t)crew_pid(crew, 4), SIGUSR1);
+    kill((pid_t)leader_pid(leader, 4), SIGUSR1);
     run_until(NULL, 0, 1000);
     proxy_break(&wires[2]);
     wires[2].cut = false;
     for (int i = 0; i < PATIENCE_MS / 20 && flight_step(&again) < 1; i++) {
         run_until(NULL, 0, 20);
-        crew_look(crew, 4, &again, NULL, NULL);
+        leader_look(leader, 4, &again, NULL, NULL);
     }
     assert_int_equal(flight_step(&again), 1);
     assert_int_equal(again.rank, 4);
-    crew_signal(crew, SIGKILL);
+    leader_signal(leader, SIGKILL);
     AWAIT(exits, 4);
-    assert_int_equal(crew_look(crew, 3, &page, NULL, NULL), 0);
+    assert_int_equal(leader_look(leader, 3, &page, NULL, NULL), 0);
 }
 
 static void stacks_are_looked_at(void **state)
 {
     (void)state;
     begin("exec sleep 1000");
-    crew_inspect(crew, 1);
+    leader_inspect(leader, 1);
     AWAIT(inspections, 2);
     assert_non_null(strstr(t.inspected, "process"));
 }
@@ -318,13 +319,13 @@ static void an_agent_becomes_a_member(void **state)
     char top[sizeof(dir)];
     struct peer p;
     (void)state;
-    start_member(2);
+    start_follower(2);
     memcpy(top, dir, sizeof(top));
     strncat(dir, "/node1", sizeof(dir) - strlen(dir) - 1);
     assert_int_equal(start_agent(), 0);
     int64_t pid = agent_pid();
     dial(&p);
-    json_t *door = crew_door(crew);
+    json_t *door = leader_endpoint(leader);
     const char *key = json_string_value(json_object_get(door, "key"));
     send_to(&p, WIRE_LAUNCH,
             json_pack("{s:s, s:{}, s:s, s:s, s:s, s:s, s:i, s:{}, s:{s:i, s:i, s:i, s:i},"

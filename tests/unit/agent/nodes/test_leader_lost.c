@@ -10,9 +10,9 @@ static void a_member_that_dies_is_lost(void **state)
     (void)state;
     begin(forever);
     AWAIT(lines, 4);
-    kill(members[2], SIGKILL);
-    crew_sweep(crew, 1); /* nothing waits for it */
-    AWAIT(swept, 1);
+    kill(followers[2], SIGKILL);
+    leader_cleanup(leader, 1); /* nothing waits for it */
+    AWAIT(cleaned, 1);
     assert_int_equal(t.losses, 1);
     assert_int_equal(t.lost_node, 2);
     assert_non_null(strstr(t.lost, "n2 was not heard of for 3 s"));
@@ -28,18 +28,18 @@ static void a_member_that_is_proven_gone_is_lost_at_once(void **state)
     (void)state;
     begin(forever);
     AWAIT(lines, 4);
-    kill(members[2], SIGKILL);
+    kill(followers[2], SIGKILL);
     const uint64_t since = uv_now(&loop);
-    crew_gone(crew, 2, "is gone: its agent died");
+    leader_node_gone(leader, 2, "is gone: its agent died");
     assert_int_equal(t.losses, 0); /* from the loop only */
     AWAIT(losses, 1);
     assert_in_range(uv_now(&loop) - since, 0, 1000); /* 4.5 s without it */
     assert_string_equal(t.lost, "n2 is gone: its agent died");
-    crew_gone(crew, 2, "is gone: its agent died");
-    crew_gone(crew, 0, "is nobody's business");
-    crew_gone(crew, 3, "is not there");
-    crew_sweep(crew, 1);
-    AWAIT(swept, 1);
+    leader_node_gone(leader, 2, "is gone: its agent died");
+    leader_node_gone(leader, 0, "is nobody's business");
+    leader_node_gone(leader, 3, "is not there");
+    leader_cleanup(leader, 1);
+    AWAIT(cleaned, 1);
     assert_int_equal(t.losses, 1);
 }
 
@@ -48,12 +48,12 @@ static void a_member_that_stood_still_ends_what_it_has(void **state)
     (void)state;
     begin(forever);
     AWAIT(lines, 4);
-    kill(members[2], SIGSTOP);
+    kill(followers[2], SIGSTOP);
     AWAIT(losses, 1);
     assert_int_equal(t.lost_node, 2);
     assert_int_equal(living(2), EACH);
-    kill(members[2], SIGCONT);
-    assert_int_equal(await_member(2), 0);
+    kill(followers[2], SIGCONT);
+    assert_int_equal(await_follower(2), 0);
     assert_int_equal(living(2), 0);
     assert_int_equal(living(1), EACH); /* the other node's go on */
 }
@@ -63,11 +63,11 @@ static void members_without_a_head_end_what_they_have(void **state)
     (void)state;
     begin("trap '' TERM; echo '{\"ev\":\"up\"}' >&$JOBCTL_EVENT_FD; while :; do sleep 1; done");
     AWAIT(lines, 4);
-    crew_close(crew);
+    leader_close(leader);
     proxy_break(&wires[1]);
     proxy_break(&wires[2]);
-    assert_int_equal(await_member(1), 0);
-    assert_int_equal(await_member(2), 0);
+    assert_int_equal(await_follower(1), 0);
+    assert_int_equal(await_follower(2), 0);
     assert_int_equal(living(1) + living(2), 0);
 }
 
@@ -78,7 +78,7 @@ static void three_seconds_without_a_wire_are_no_loss(void **state)
           "while :; do sleep 0.02; done\n");
     AWAIT(lines, 4);
     wires[1].cut = wires[2].cut = true;
-    crew_signal(crew, SIGTERM);
+    leader_signal(leader, SIGTERM);
     run_until(NULL, 0, 3000);
     assert_int_equal(t.exits, 0);
     wires[1].cut = wires[2].cut = false;
@@ -95,7 +95,7 @@ static void a_wire_cut_for_ever_is_a_loss_on_both_sides(void **state)
     begin(forever);
     AWAIT(lines, 4);
     wires[1].cut = true;
-    assert_int_equal(await_member(1), 0);
+    assert_int_equal(await_follower(1), 0);
     assert_int_equal(living(1), 0);
     assert_int_equal(living(2), EACH);
     AWAIT(losses, 1);
@@ -106,13 +106,13 @@ static void who_never_comes_is_named(void **state)
 {
     struct err err = {0};
     (void)state;
-    crew_close(crew);
+    leader_close(leader);
     uv_run(&loop, UV_RUN_NOWAIT);
-    crew_destroy(crew);
+    leader_destroy(leader);
     json_t *names = json_pack("[s, s]", "n0", "n1");
-    const struct crew_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = 2,
-                                   .names = names, .version = "1", .join_ms = 500};
-    assert_int_equal(crew_open(&crew, &loop, &o, &hooks, &err), 0);
+    const struct leader_options o = {.job = 7, .attempt = 1, .nonce = nonce, .nodes = 2,
+                                     .names = names, .version = "1", .join_ms = 500};
+    assert_int_equal(leader_open(&leader, &loop, &o, &hooks, &err), 0);
     json_decref(names);
     AWAIT(gathered, 1);
     assert_string_equal(t.order, "Lg");

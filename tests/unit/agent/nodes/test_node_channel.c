@@ -22,13 +22,13 @@ enum { PATIENCE_MS = 30000, LOST_MS = 15000, MANY = 1000 };
 
 /* One end, and what came to it. */
 struct end {
-    struct crew_link *link;
+    struct node_channel *link;
     int ups, next, wrong; /* next: number of the message that must come */
     char lost[400];
 };
 
 static struct end head, member;
-static struct crew_door *door;
+static struct leader_listener *door;
 static struct proxy proxy;
 static int calls, refusals;
 
@@ -40,7 +40,7 @@ static void on_up(void *arg)
 static void on_message(void *arg, const struct wire_row *row, const json_t *body)
 {
     struct end *e = arg;
-    const char *key = row->number == CREW_SIGNAL ? "signo" : "generation";
+    const char *key = row->number == NODE_SIGNAL ? "signo" : "generation";
     if (json_integer_value(json_object_get(body, key)) == e->next)
         e->next++;
     else
@@ -54,16 +54,16 @@ static void on_lost(void *arg, const char *text)
     snprintf(e->lost, sizeof(e->lost), "%s", text);
 }
 
-static const struct crew_link_hooks head_hooks = {on_up, on_message, on_lost, &head};
-static const struct crew_link_hooks member_hooks = {on_up, on_message, on_lost, &member};
+static const struct node_channel_hooks leader_hooks_of_test = {on_up, on_message, on_lost, &head};
+static const struct node_channel_hooks follower_hooks = {on_up, on_message, on_lost, &member};
 
-static const char *on_called(void *arg, struct secure *s, struct frame_reader *reader,
+static const char *on_called(void *arg, struct tls_psk *s, struct frame_reader *reader,
                              const json_t *call)
 {
     const struct wire_id ours = {7, 1, NONCE}, said = wire_id_of(call);
     (void)arg;
     calls++;
-    const char *text = wire_id_same(&ours, &said) ? crew_link_take(head.link, s, reader, call)
+    const char *text = wire_id_same(&ours, &said) ? node_channel_take(head.link, s, reader, call)
                                                   : "it is of another attempt";
     refusals += text != NULL;
     return text;
@@ -78,13 +78,13 @@ static bool run_until_lost(const struct end *e, int ms)
     return e->lost[0] != '\0';
 }
 
-static struct crew_link *dial(const json_t *at, const char *nonce, int join_ms)
+static struct node_channel *dial(const json_t *at, const char *nonce, int join_ms)
 {
-    struct crew_link *l = NULL;
+    struct node_channel *l = NULL;
     struct err err = {0};
-    const struct crew_link_call call = {
+    const struct node_channel_call call = {
         .id = {7, 1, nonce}, .node = 1, .door = at, .join_ms = join_ms};
-    if (crew_link_dial(&l, &loop, &call, &member_hooks, &err) < 0)
+    if (node_channel_dial(&l, &loop, &call, &follower_hooks, &err) < 0)
         fail_msg("%s", err.text);
     return l;
 }
@@ -97,10 +97,11 @@ static int up(void **state)
     calls = refusals = 0;
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&loop);
-    if (crew_door_open(&door, &loop, on_called, NULL, &err) < 0 ||
-        crew_link_await(&head.link, &loop, PATIENCE_MS, LOST_MS, &head_hooks, &err) < 0)
+    if (leader_listener_open(&door, &loop, on_called, NULL, &err) < 0 ||
+        node_channel_await(&head.link, &loop, PATIENCE_MS, LOST_MS, &leader_hooks_of_test,
+                           &err) < 0)
         fail_msg("%s", err.text);
-    json_t *said = crew_door_say(door);
+    json_t *said = leader_listener_say(door);
     proxy_open(&proxy, &loop, (int)json_integer_value(json_object_get(said, "port")));
     json_decref(said);
     return 0;
@@ -109,9 +110,9 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
-    crew_link_close(member.link);
-    crew_link_close(head.link);
-    crew_door_close(door);
+    node_channel_close(member.link);
+    node_channel_close(head.link);
+    leader_listener_close(door);
     proxy_close(&proxy);
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop);
@@ -119,12 +120,12 @@ static int down(void **state)
 
 static json_t *door_behind_proxy(void)
 {
-    json_t *said = crew_door_say(door), *at = proxy_door(&proxy, said);
+    json_t *said = leader_listener_say(door), *at = proxy_door(&proxy, said);
     json_decref(said);
     return at;
 }
 
-static void meet(void)
+static void bootstrap(void)
 {
     json_t *at = door_behind_proxy();
     member.link = dial(at, NONCE, PATIENCE_MS);
@@ -135,10 +136,11 @@ static void meet(void)
 
 static void send_both(int i)
 {
-    assert_int_equal(crew_link_send(member.link, CREW_SWEPT,
-                                    json_pack("{s:i, s:b, s:s}", "generation", i, "clean", 1,
-                                              "left", ""), NULL), 0);
-    assert_int_equal(crew_link_send(head.link, CREW_SIGNAL, json_pack("{s:i}", "signo", i), NULL),
+    assert_int_equal(node_channel_send(member.link, NODE_CLEANED,
+                                       json_pack("{s:i, s:b, s:s}", "generation", i, "clean", 1,
+                                                 "left", ""), NULL), 0);
+    assert_int_equal(node_channel_send(head.link, NODE_SIGNAL, json_pack("{s:i}", "signo", i),
+                                       NULL),
                      0);
 }
 
@@ -147,7 +149,7 @@ static void send_both(int i)
 static void nothing_is_lost_or_doubled_over_broken_connections(void **state)
 {
     (void)state;
-    meet();
+    bootstrap();
     for (int i = 0; i < MANY; i++) {
         send_both(i);
         if (i % 50 == 7)
@@ -168,7 +170,7 @@ static void nothing_is_lost_or_doubled_over_broken_connections(void **state)
 static void a_wire_cut_for_three_seconds_is_no_loss(void **state)
 {
     (void)state;
-    meet();
+    bootstrap();
     send_both(0);
     proxy.cut = true;
     for (int i = 1; i < 10; i++)
@@ -187,9 +189,10 @@ static void a_wire_cut_for_ever_is_lost_on_both_sides(void **state)
 {
     struct err err = {0};
     (void)state;
-    crew_link_close(head.link);
-    assert_int_equal(crew_link_await(&head.link, &loop, PATIENCE_MS, 2000, &head_hooks, &err), 0);
-    meet();
+    node_channel_close(head.link);
+    assert_int_equal(node_channel_await(&head.link, &loop, PATIENCE_MS, 2000, &leader_hooks_of_test,
+                                        &err), 0);
+    bootstrap();
     proxy.cut = true;
     assert_true(run_until_lost(&member, PATIENCE_MS));
     assert_non_null(strstr(member.lost, "was not heard of for 2 s"));
@@ -201,8 +204,9 @@ static void who_was_given_up_is_told_so(void **state)
 {
     (void)state;
     struct err err = {0};
-    crew_link_close(head.link);
-    assert_int_equal(crew_link_await(&head.link, &loop, 300, 2000, &head_hooks, &err), 0);
+    node_channel_close(head.link);
+    assert_int_equal(node_channel_await(&head.link, &loop, 300, 2000, &leader_hooks_of_test, &err),
+                     0);
     assert_true(run_until_lost(&head, PATIENCE_MS));
     assert_non_null(strstr(head.lost, "did not come within"));
     json_t *at = door_behind_proxy();
@@ -216,17 +220,17 @@ static void who_does_not_know_the_key_is_not_let_in(void **state)
 {
     (void)state;
     json_t *at = door_behind_proxy();
-    char key[2 * SECURE_KEY + 1];
-    assert_int_equal(secure_key_draw(key), 0);
+    char key[2 * TLS_PSK_KEY + 1];
+    assert_int_equal(tls_psk_key_draw(key), 0);
     json_object_set_new(at, "key", json_string(key));
     member.link = dial(at, NONCE, 1500);
     json_decref(at);
     assert_true(run_until_lost(&member, PATIENCE_MS));
     assert_non_null(strstr(member.lost, "does not know the key"));
     assert_int_equal(calls, 0);
-    crew_link_close(member.link);
+    node_channel_close(member.link);
     member = (struct end){.next = 0};
-    meet(); /* the others do not notice */
+    bootstrap(); /* the others do not notice */
 }
 
 /* Whoever sits on the wire reads nothing; what is changed on the way ends the connection, and what was
@@ -235,7 +239,7 @@ static void what_passes_can_be_neither_read_nor_changed(void **state)
 {
     (void)state;
     proxy.look_for = NONCE;
-    meet();
+    bootstrap();
     assert_int_equal(proxy.found, 0);
     proxy.look_for = "generation";
     send_both(0);
@@ -266,17 +270,18 @@ static void who_is_of_another_attempt_is_refused(void **state)
 static void another_process_does_not_take_the_place_of_a_member(void **state)
 {
     (void)state;
-    meet();
-    struct crew_link *first = member.link;
+    bootstrap();
+    struct node_channel *first = member.link;
     json_t *at = door_behind_proxy();
     member.link = dial(at, NONCE, PATIENCE_MS);
     json_decref(at);
     assert_true(run_until_lost(&member, PATIENCE_MS));
     assert_non_null(strstr(member.lost, "another process"));
-    assert_int_equal(crew_link_send(head.link, CREW_SIGNAL, json_pack("{s:i}", "signo", 0), NULL),
+    assert_int_equal(node_channel_send(head.link, NODE_SIGNAL, json_pack("{s:i}", "signo", 0),
+                                       NULL),
                      0);
     assert_true(run_until(&member.next, 1, PATIENCE_MS));
-    crew_link_close(first);
+    node_channel_close(first);
 }
 
 /* --- strangers -------------------------------------------------------------------------------- */
@@ -314,7 +319,7 @@ static void strangers_do_not_disturb(void **state)
     int http = call_raw();
     assert_int_equal(send(http, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 18);
     assert_true(is_closed(http));
-    meet();
+    bootstrap();
     assert_true(is_closed(silent[0]));
     assert_true(is_closed(silent[99])); /* within some seconds */
     for (int i = 0; i < 100; i++)
@@ -324,7 +329,7 @@ static void strangers_do_not_disturb(void **state)
 }
 
 struct talker {
-    struct secure *s;
+    struct tls_psk *s;
     int ready, ended;
 };
 
@@ -354,25 +359,26 @@ static void what_is_too_long_or_nonsense_ends_the_connection(void **state)
         unsigned number;
         const char *body;
     } said[] = {
-        {100 * 1024 * 1024, CREW_JOIN, ""},
-        {2000, CREW_CALL, ""},
-        {2, CREW_CALL, "{}"},
+        {100 * 1024 * 1024, NODE_JOIN, ""},
+        {2000, NODE_CONNECT, ""},
+        {2, NODE_CONNECT, "{}"},
         {2, WIRE_HELLO, "{}"},
-        {2, CREW_SPAWN, "{}"},
-        {0, CREW_RELAY, "{\"seq\":1,\"generation\":1,\"line\":{}}"},
+        {2, NODE_SPAWN, "{}"},
+        {0, NODE_BROADCAST, "{\"seq\":1,\"generation\":1,\"line\":{}}"},
     };
-    unsigned char key[SECURE_KEY];
+    unsigned char key[TLS_PSK_KEY];
     struct sockaddr_in a;
     (void)state;
-    json_t *at = crew_door_say(door);
-    assert_int_equal(secure_key_parse(key, json_string_value(json_object_get(at, "key"))), 0);
+    json_t *at = leader_listener_say(door);
+    assert_int_equal(tls_psk_key_parse(key, json_string_value(json_object_get(at, "key"))), 0);
     json_decref(at);
     uv_ip4_addr("127.0.0.1", proxy.to, &a);
     for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
         struct talker t = {.ready = 0};
-        const struct secure_hooks hooks = {talker_ready, talker_data, talker_ended, &t};
-        assert_int_equal(secure_dial(&t.s, &loop, (const struct sockaddr *)&a, CREW_DOOR_NAME, key,
-                                     &hooks, NULL), 0);
+        const struct tls_psk_hooks hooks = {talker_ready, talker_data, talker_ended, &t};
+        assert_int_equal(tls_psk_dial(&t.s, &loop, (const struct sockaddr *)&a,
+                                      LEADER_LISTENER_NAME, key,
+                                      &hooks, NULL), 0);
         assert_true(run_until(&t.ready, 1, PATIENCE_MS));
         char frame[200] = {0};
         uint32_t size = said[i].size == 0 ? (uint32_t)strlen(said[i].body) : said[i].size;
@@ -381,12 +387,12 @@ static void what_is_too_long_or_nonsense_ends_the_connection(void **state)
         frame[4] = WIRE_VERSION;
         frame[6] = (char)said[i].number;
         strcpy(frame + FRAME_HEADER, said[i].body);
-        assert_int_equal(secure_write(t.s, frame, FRAME_HEADER + strlen(said[i].body)), 0);
+        assert_int_equal(tls_psk_write(t.s, frame, FRAME_HEADER + strlen(said[i].body)), 0);
         assert_true(run_until(&t.ended, 1, PATIENCE_MS));
-        secure_close(t.s);
+        tls_psk_close(t.s);
     }
     assert_int_equal(calls, 0);
-    meet();
+    bootstrap();
 }
 
 static void a_bad_door_is_refused(void **state)
@@ -401,11 +407,11 @@ static void a_bad_door_is_refused(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct crew_link *l = NULL;
+        struct node_channel *l = NULL;
         json_t *at = json_loads(bad[i], 0, NULL);
-        const struct crew_link_call call = {
+        const struct node_channel_call call = {
             .id = {7, 1, NONCE}, .node = 1, .door = at, .join_ms = 1000};
-        assert_int_equal(crew_link_dial(&l, &loop, &call, &member_hooks, NULL), -1);
+        assert_int_equal(node_channel_dial(&l, &loop, &call, &follower_hooks, NULL), -1);
         json_decref(at);
     }
 }
@@ -415,10 +421,10 @@ static void the_clocks_of_both_are_compared(void **state)
 {
     (void)state;
     int64_t add = INT64_MAX;
-    meet();
-    for (int i = 0; i < PATIENCE_MS / 50 && !crew_link_clock(head.link, &add); i++)
+    bootstrap();
+    for (int i = 0; i < PATIENCE_MS / 50 && !node_channel_clock(head.link, &add); i++)
         run_until(NULL, 0, 50);
-    assert_true(crew_link_clock(head.link, &add));
+    assert_true(node_channel_clock(head.link, &add));
     assert_true(add > -2000000000 && add < 2000000000);
 }
 

@@ -28,49 +28,50 @@
 
 /* --- the stand-in ---------------------------------------------------------------------------- */
 
-struct crew {
-    struct crew_hooks hooks;
+struct leader {
+    struct leader_hooks hooks;
 };
 
-static struct crew crew;
+static struct leader leader;
 static struct buf asked; /* what the crew was asked, a word each */
-static struct flight_page far_page;
+static struct flight_page remote_page;
 static int silent_ms;
 
-int crew_open(struct crew **out, uv_loop_t *loop, const struct crew_options *o,
-              const struct crew_hooks *hooks, struct err *err)
+int leader_open(struct leader **out, uv_loop_t *loop, const struct leader_options *o,
+                const struct leader_hooks *hooks, struct err *err)
 {
     (void)loop;
     (void)o;
     (void)err;
-    crew.hooks = *hooks;
-    *out = &crew;
+    leader.hooks = *hooks;
+    *out = &leader;
     return 0;
 }
 
-void crew_close(struct crew *c)
+void leader_close(struct leader *c)
 {
     (void)c;
 }
 
-void crew_destroy(struct crew *c)
+void leader_destroy(struct leader *c)
 {
     (void)c;
 }
 
-const char *crew_name(const struct crew *c, int node)
+const char *leader_name(const struct leader *c, int node)
 {
     (void)c;
     return node ? "n1" : "n0";
 }
 
-const char *crew_address(const struct crew *c, int node)
+const char *leader_address(const struct leader *c, int node)
 {
     (void)c;
     return node ? "10.0.0.2" : "10.0.0.1";
 }
 
-void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_spawn *where, int n)
+void leader_spawn(struct leader *c, const struct launch_env *e, const struct leader_spawn *where,
+                  int n)
 {
     (void)c;
     assert_int_equal(n, 1);
@@ -78,60 +79,60 @@ void crew_spawn(struct crew *c, const struct launch_env *e, const struct crew_sp
               where[0].first_rank, where[0].ranks, e->node_ranks);
 }
 
-void crew_ask_kept(struct crew *c, int generation)
+void leader_ask_snapshots(struct leader *c, int generation)
 {
     (void)c;
     buf_print(&asked, "kept before %d ", generation);
 }
 
-void crew_phases(const struct crew *c, int rank, struct agent_exit *e)
+void leader_phases(const struct leader *c, int rank, struct agent_exit *e)
 {
     (void)c;
     (void)rank;
     (void)e;
 }
 
-int64_t crew_pid(const struct crew *c, int rank)
+int64_t leader_pid(const struct leader *c, int rank)
 {
     (void)c;
     return 1000 + rank;
 }
 
-void crew_control(struct crew *c, const char *command)
+void leader_control(struct leader *c, const char *command)
 {
     (void)c;
     buf_print(&asked, "%s ", command);
 }
 
-void crew_relay(struct crew *c, const json_t *line)
+void leader_broadcast(struct leader *c, const json_t *line)
 {
     (void)c;
     buf_print(&asked, "relay %s ", json_string_value(json_object_get(line, "key")));
 }
 
-void crew_signal(struct crew *c, int signo)
+void leader_signal(struct leader *c, int signo)
 {
     (void)c;
     buf_print(&asked, "signal %d ", signo);
 }
 
-void crew_sweep(struct crew *c, int generation)
+void leader_cleanup(struct leader *c, int generation)
 {
     (void)c;
     buf_print(&asked, "sweep %d ", generation);
 }
 
-void crew_inspect(struct crew *c, int generation)
+void leader_inspect(struct leader *c, int generation)
 {
     (void)c;
     buf_print(&asked, "inspect %d ", generation);
 }
 
-int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char *state,
-                  uint64_t *io_mib)
+int64_t leader_look(const struct leader *c, int rank, struct flight_page *page, char *state,
+                    uint64_t *io_mib)
 {
     (void)c;
-    *page = far_page;
+    *page = remote_page;
     if (state)
         *state = 'S';
     if (io_mib)
@@ -139,19 +140,19 @@ int64_t crew_look(const struct crew *c, int rank, struct flight_page *page, char
     return 1000 + rank;
 }
 
-int crew_silent_ms(const struct crew *c, int node)
+int leader_silent_ms(const struct leader *c, int node)
 {
     (void)c;
     return node ? silent_ms : 0;
 }
 
-const char *crew_last_lines(const struct crew *c, int rank)
+const char *leader_last_lines(const struct leader *c, int rank)
 {
     (void)c;
     return rank == 3 ? "far away\n" : "";
 }
 
-void crew_bye(struct crew *c)
+void leader_shutdown(struct leader *c)
 {
     (void)c;
     buf_print(&asked, "bye ");
@@ -160,14 +161,14 @@ void crew_bye(struct crew *c)
 /* --- what the world tells ------------------------------------------------------------------- */
 
 static uv_loop_t loop;
-static struct world *world;
+static struct rank_set *rank_set;
 static struct buf told;
 static char dir[100];
 static char nonce[33]; /* drawn: two runs of this test must not end each other's processes */
 static int exits;
 static bool keeps; /* memory that outlives ranks */
 
-static void on_started(void *arg, const struct world_started *s)
+static void on_started(void *arg, const struct rank_set_started *s)
 {
     (void)arg;
     buf_print(&told, "started %d%s%s ", s->generation, s->text ? ": " : "", s->text ? s->text : "");
@@ -253,9 +254,9 @@ static void prepare(const char *script)
     job = (struct ranks_job){.snapshots = keeps, .run_dir = dir, .workdir = dir, .argv = argv, .setup_argv = argv};
     json_t *plan = json_pack("{s:i, s:[{s:i},{s:i},{s:i},{s:i}]}", "np", 4, "ranks", "node", 0,
                              "node", 0, "node", 1, "node", 1);
-    const struct crew_options o = {.nodes = 2};
-    assert_int_equal(world_gather(world, &o, &err), 0);
-    if (world_prepare(world, &job, plan, &err) < 0)
+    const struct leader_options o = {.nodes = 2};
+    assert_int_equal(rank_set_gather(rank_set, &o, &err), 0);
+    if (rank_set_prepare(rank_set, &job, plan, &err) < 0)
         fail_msg("%s", err.text);
     json_decref(plan);
 }
@@ -271,32 +272,32 @@ static void start(int generation)
                            .ckpt_dir = dir,
                            .resume_step = -1,
                            .skip_step = -1};
-    world_start(world, &e);
+    rank_set_start(rank_set, &e);
 }
 
 static int up(void **state)
 {
     (void)state;
     const char *tmp = getenv("TMPDIR");
-    const struct world_hooks hooks = {.started = on_started,
-                                      .exited = on_exited,
-                                      .line = on_line,
-                                      .output = on_output,
-                                      .swept = on_swept,
-                                      .lost = on_lost};
+    const struct rank_set_hooks hooks = {.started = on_started,
+                                         .exited = on_exited,
+                                         .line = on_line,
+                                         .output = on_output,
+                                         .cleaned = on_swept,
+                                         .lost = on_lost};
     exits = 0;
     snprintf(dir, sizeof(dir), "%.60s/world.XXXXXX", tmp ? tmp : "/tmp");
     uv_loop_init(&loop);
-    return mkdtemp(dir) && world_create(&world, &loop, nonce, &hooks, NULL) == 0 ? 0 : -1;
+    return mkdtemp(dir) && rank_set_create(&rank_set, &loop, nonce, &hooks, NULL) == 0 ? 0 : -1;
 }
 
 static int down(void **state)
 {
     (void)state;
     char rm[140];
-    world_close(world);
+    rank_set_close(rank_set);
     uv_run(&loop, UV_RUN_DEFAULT);
-    world_destroy(world);
+    rank_set_destroy(rank_set);
     uv_loop_close(&loop);
     buf_fini(&told);
     buf_fini(&asked);
@@ -314,12 +315,12 @@ static void nothing_is_told_before_all_are_there(void **state)
     run_for(300); /* the ranks here are long gone */
     assert_string_equal(said(), "");
     assert_string_equal(heard(), "spawn 1 on 1: 2+2 of 2,2 ");
-    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    leader.hooks.spawned(leader.hooks.arg, 1, NULL);
     run_until("exit 1.1 on n0: 5");
     assert_true(strncmp(said(), "started 1 line 1.", 17) == 0);
     assert_non_null(strstr(said(), "exit 1.0 on n0: 4"));
-    const struct agent_exit far_exit = {.generation = 1, .rank = 3, .exit_code = 9};
-    crew.hooks.exited(crew.hooks.arg, &far_exit);
+    const struct agent_exit remote_exit = {.generation = 1, .rank = 3, .exit_code = 9};
+    leader.hooks.exited(leader.hooks.arg, &remote_exit);
     assert_non_null(strstr(said(), "exit 1.3 on n1: 9"));
 }
 
@@ -329,13 +330,13 @@ static void who_could_not_start_leaves_nothing_to_tell(void **state)
     prepare("exit 3");
     start(1);
     run_for(100);
-    crew.hooks.spawned(crew.hooks.arg, 1, "n1: cannot fork");
+    leader.hooks.spawned(leader.hooks.arg, 1, "n1: cannot fork");
     run_for(50);
     assert_string_equal(said(), "started 1: n1: cannot fork ");
-    world_sweep(world, 1);
+    rank_set_cleanup(rank_set, 1);
     run_for(50);
     assert_string_equal(said(), "started 1: n1: cannot fork "); /* n1 has not answered yet */
-    crew.hooks.swept(crew.hooks.arg, false, "n1: 77 (python3)");
+    leader.hooks.cleaned(leader.hooks.arg, false, "n1: 77 (python3)");
     assert_non_null(strstr(said(), "swept 0 n1: 77 (python3)"));
 }
 
@@ -346,27 +347,27 @@ static void memory_is_what_all_have(void **state)
     keeps = true;
     prepare("sleep 1000");
     start(1);
-    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    leader.hooks.spawned(leader.hooks.arg, 1, NULL);
     run_until("started 1");
-    world_signal(world, SIGKILL);
+    rank_set_signal(rank_set, SIGKILL);
     run_until("exit 1.1");
     buf_clear(&asked);
     start(2);
     run_for(50);
     assert_string_equal(heard(), "kept before 2 ");
-    const struct keepsake_claim theirs = {1, 12};
-    crew.hooks.kept(crew.hooks.arg, 3, &theirs, 1); /* not what was asked */
+    const struct snapshot_memfds_claim theirs = {1, 12};
+    leader.hooks.kept(leader.hooks.arg, 3, &theirs, 1); /* not what was asked */
     assert_string_equal(heard(), "kept before 2 ");
-    crew.hooks.kept(crew.hooks.arg, 2, &theirs, 1);
+    leader.hooks.kept(leader.hooks.arg, 2, &theirs, 1);
     assert_string_equal(heard(), "kept before 2 spawn 2 on 1: 2+2 of 2,2 "); /* here they have left nothing */
-    crew.hooks.kept(crew.hooks.arg, 2, &theirs, 1);
-    crew.hooks.spawned(crew.hooks.arg, 2, NULL);
+    leader.hooks.kept(leader.hooks.arg, 2, &theirs, 1);
+    leader.hooks.spawned(leader.hooks.arg, 2, NULL);
     run_until("started 2");
-    world_sweep(world, 2);
+    rank_set_cleanup(rank_set, 2);
     run_until("exit 2.1");
     start(3);
-    world_sweep(world, 3); /* given up while it was asked */
-    crew.hooks.kept(crew.hooks.arg, 3, &theirs, 1);
+    rank_set_cleanup(rank_set, 3); /* given up while it was asked */
+    leader.hooks.kept(leader.hooks.arg, 3, &theirs, 1);
     run_for(50);
     assert_null(strstr(heard(), "spawn 3"));
     keeps = false;
@@ -378,7 +379,7 @@ static void the_newest_memory_counts_if_no_checkpoint_is_newer(void **state)
     static const struct {
         int64_t resume_step;
         bool    forget;
-        struct keepsake_claim claims[KEEPSAKE_SETS];
+        struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
         int     n, from;
         int64_t step;
     } rows[] = {
@@ -400,9 +401,9 @@ static void a_sweep_ends_the_start(void **state)
     (void)state;
     prepare("sleep 1000");
     start(1);
-    world_sweep(world, 1);
-    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
-    crew.hooks.swept(crew.hooks.arg, true, "");
+    rank_set_cleanup(rank_set, 1);
+    leader.hooks.spawned(leader.hooks.arg, 1, NULL);
+    leader.hooks.cleaned(leader.hooks.arg, true, "");
     run_until("swept 1");
     assert_null(strstr(said(), "started"));
 }
@@ -412,11 +413,11 @@ static void the_setup_is_over_when_it_is_everywhere(void **state)
     (void)state;
     prepare("exit 0");
     start(0);
-    crew.hooks.spawned(crew.hooks.arg, 0, NULL);
+    leader.hooks.spawned(leader.hooks.arg, 0, NULL);
     run_for(200);
     assert_int_equal(exits, 0);
     const struct agent_exit e = {.generation = 0, .rank = 1};
-    crew.hooks.exited(crew.hooks.arg, &e);
+    leader.hooks.exited(leader.hooks.arg, &e);
     assert_int_equal(exits, 1);
     assert_non_null(strstr(said(), "exit 0.1 on n1: 0"));
 }
@@ -426,9 +427,9 @@ static void the_first_setup_that_fails_is_told_and_ends_the_others(void **state)
     (void)state;
     prepare("sleep 1000");
     start(0);
-    crew.hooks.spawned(crew.hooks.arg, 0, NULL);
+    leader.hooks.spawned(leader.hooks.arg, 0, NULL);
     const struct agent_exit e = {.rank = 1, .exit_code = 6, .last_lines = "no such module"};
-    crew.hooks.exited(crew.hooks.arg, &e);
+    leader.hooks.exited(leader.hooks.arg, &e);
     run_until("exit 0.1 on n1: 6 no such module");
     assert_int_equal(exits, 1);
 }
@@ -438,12 +439,12 @@ static void all_get_signals_and_words(void **state)
     (void)state;
     prepare("echo '{\"ev\":\"rendezvous\",\"key\":\"k\",\"value\":\"v\"}' >&$JOBCTL_EVENT_FD; sleep 1000");
     start(1);
-    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
+    leader.hooks.spawned(leader.hooks.arg, 1, NULL);
     run_for(200);
-    world_control(world, "stop");
-    world_signal(world, 9);
+    rank_set_control(rank_set, "stop");
+    rank_set_signal(rank_set, 9);
     run_until("exit 1.1 on n0: -9");
-    world_dismiss(world);
+    rank_set_dismiss(rank_set);
     assert_non_null(strstr(heard(), "relay k relay k stop signal 9 bye "));
 }
 
@@ -455,27 +456,27 @@ static void ranks_elsewhere_are_looked_at_as_those_here(void **state)
     uint64_t mib;
     prepare("sleep 1000");
     start(1);
-    crew.hooks.spawned(crew.hooks.arg, 1, NULL);
-    assert_string_equal(world_where(world, 1), "n0");
-    assert_string_equal(world_where(world, 2), "n1");
-    assert_true(world_is_here(world, 1) && !world_is_here(world, 2));
-    far_page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
-    assert_int_equal(world_look(world, 3, &page, &letter, &mib), 1003);
+    leader.hooks.spawned(leader.hooks.arg, 1, NULL);
+    assert_string_equal(rank_set_where(rank_set, 1), "n0");
+    assert_string_equal(rank_set_where(rank_set, 2), "n1");
+    assert_true(rank_set_is_here(rank_set, 1) && !rank_set_is_here(rank_set, 2));
+    remote_page = (struct flight_page){.pid = 44, .step_phase = 40 << 8 | PHASE_FORWARD};
+    assert_int_equal(rank_set_look(rank_set, 3, &page, &letter, &mib), 1003);
     assert_int_equal(page.pid, 44);
     assert_int_equal(letter, 'S');
     assert_int_equal(mib, 7);
     silent_ms = 4000; /* nobody can tell what it does, so nobody says that it hangs */
-    world_look(world, 3, &page, &letter, &mib);
+    rank_set_look(rank_set, 3, &page, &letter, &mib);
     assert_int_equal(letter, 't');
     silent_ms = 0;
-    assert_true(world_look(world, 0, &page, &letter, NULL) > 0);
-    assert_string_equal(world_last_lines(world, 3), "far away\n");
-    assert_int_equal(world_inspect(world, 1), 1);
-    crew.hooks.lost(crew.hooks.arg, 1, "n1 was not heard of for 22 s");
+    assert_true(rank_set_look(rank_set, 0, &page, &letter, NULL) > 0);
+    assert_string_equal(rank_set_last_lines(rank_set, 3), "far away\n");
+    assert_int_equal(rank_set_inspect(rank_set, 1), 1);
+    leader.hooks.lost(leader.hooks.arg, 1, "n1 was not heard of for 22 s");
     assert_non_null(strstr(said(), "lost n1 2+2: n1 was not heard of for 22 s; rank 2 there was "
                                    "last seen in forward of step 41"));
-    assert_int_equal(world_inspect(world, 1), 0);
-    world_signal(world, 9);
+    assert_int_equal(rank_set_inspect(rank_set, 1), 0);
+    rank_set_signal(rank_set, 9);
     run_until("exit 1.1 on n0: -9");
 }
 

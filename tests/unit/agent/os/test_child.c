@@ -179,12 +179,12 @@ static void sweep_finds_those_who_hide(void **state)
     close(out);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     /* until all three have become what they will be */
-    struct sweep all = {.nonce = nonce + 13, .adopted = true};
+    struct cleanup_pass all = {.nonce = nonce + 13, .adopted = true};
     char names[300] = "";
     for (int i = 0; i < 1000 && strcmp(names, "sleep sleep sleep ") != 0; i++) {
         char found[300];
         names[0] = '\0';
-        sweep_run(&all, found, sizeof(found));
+        cleanup_pass_run(&all, found, sizeof(found));
         for (char *p = found; (p = strchr(p, '(')); p++)
             snprintf(names + strlen(names), sizeof(names) - strlen(names), "%.*s ",
                      (int)strcspn(p + 1, ")"), p + 1);
@@ -193,31 +193,31 @@ static void sweep_finds_those_who_hide(void **state)
     assert_string_equal(names, "sleep sleep sleep ");
 
     char left[300];
-    struct sweep look = {.nonce = nonce + 13, .generation = 1, .adopted = false};
-    assert_int_equal(sweep_run(&look, left, sizeof(left)), 0); /* another generation */
+    struct cleanup_pass look = {.nonce = nonce + 13, .generation = 1, .adopted = false};
+    assert_int_equal(cleanup_pass_run(&look, left, sizeof(left)), 0); /* another generation */
     look.generation = 2;
-    assert_int_equal(sweep_run(&look, left, sizeof(left)), 2); /* the marked ones */
+    assert_int_equal(cleanup_pass_run(&look, left, sizeof(left)), 2); /* the marked ones */
     assert_non_null(strstr(left, "(sleep), "));
     look.run_dir = "/run/her";
-    assert_int_equal(sweep_run(&look, NULL, 0), 0); /* of another node on this machine */
+    assert_int_equal(cleanup_pass_run(&look, NULL, 0), 0); /* of another node on this machine */
     look.run_dir = "/run/here";
-    assert_int_equal(sweep_run(&look, NULL, 0), 2);
-    look = (struct sweep){.nonce = nonce + 13, .generation = 1, .adopted = true};
-    assert_int_equal(sweep_run(&look, NULL, 0), 1); /* only the one that hides */
+    assert_int_equal(cleanup_pass_run(&look, NULL, 0), 2);
+    look = (struct cleanup_pass){.nonce = nonce + 13, .generation = 1, .adopted = true};
+    assert_int_equal(cleanup_pass_run(&look, NULL, 0), 1); /* only the one that hides */
     look.generation = 0;
     look.adopted = true;
-    assert_int_equal(sweep_run(&look, NULL, 0), 3);
+    assert_int_equal(cleanup_pass_run(&look, NULL, 0), 3);
     look.kill = true;
-    assert_int_equal(sweep_run(&look, NULL, 0), 3);
+    assert_int_equal(cleanup_pass_run(&look, NULL, 0), 3);
     reap_all();
-    assert_int_equal(sweep_run(&look, left, sizeof(left)), 0);
+    assert_int_equal(cleanup_pass_run(&look, left, sizeof(left)), 0);
     assert_string_equal(left, "");
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 static void sweep_leaves_what_another_has_marked(void **state)
 {
-    char *marks[] = {(char[]){SWEEP_DAEMON}, (char[]){"JOBCTL_NONCE=of another job"}};
+    char *marks[] = {(char[]){CLEANUP_PASS_DAEMON}, (char[]){"JOBCTL_NONCE=of another job"}};
     (void)state;
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
         char *env[] = {marks[i], (char[]){"PATH=/usr/bin:/bin"}, NULL};
@@ -225,8 +225,8 @@ static void sweep_leaves_what_another_has_marked(void **state)
         int out;
         pid_t pid = shell("exec sleep 60", env, &out);
         close(out);
-        struct sweep s = {.nonce = "mine", .adopted = true, .kill = true};
-        assert_int_equal(sweep_run(&s, left, sizeof(left)), 0);
+        struct cleanup_pass s = {.nonce = "mine", .adopted = true, .kill = true};
+        assert_int_equal(cleanup_pass_run(&s, left, sizeof(left)), 0);
         assert_string_equal(left, "");
         assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
         assert_int_equal(kill(pid, SIGKILL), 0);

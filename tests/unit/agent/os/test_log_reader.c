@@ -46,9 +46,9 @@ static int down(void **state)
 static const char *read_at(int64_t offset, size_t limit, int64_t *next)
 {
     static char text[ALL + 1];
-    struct captured c = {.offset = offset};
+    struct log_reader c = {.offset = offset};
     struct err err = {0};
-    assert_int_equal(captured_read(&c, path, limit, &err), 0);
+    assert_int_equal(log_reader_read(&c, path, limit, &err), 0);
     assert_true(c.got <= limit && c.got <= ALL);
     memcpy(text, c.data, c.got);
     text[c.got] = '\0';
@@ -60,8 +60,8 @@ static const char *read_at(int64_t offset, size_t limit, int64_t *next)
 static void nothing_yet(void **state)
 {
     (void)state;
-    struct captured c = {.offset = -10};
-    assert_int_equal(captured_read(&c, path, 10, NULL), 0);
+    struct log_reader c = {.offset = -10};
+    assert_int_equal(log_reader_read(&c, path, 10, NULL), 0);
     assert_int_equal(c.size, -1);
     assert_int_equal(c.offset, 0);
     assert_int_equal(c.got, 0);
@@ -87,7 +87,7 @@ static void a_follower_misses_nothing(void **state)
         }
         capture_close(c);
         assert_string_equal(seen, written);
-        assert_int_equal(captured_base(path) > 0, 1);
+        assert_int_equal(log_reader_base(path) > 0, 1);
         down(NULL);
         up(NULL);
     }

@@ -413,13 +413,13 @@ static void what_is_known_holds_for_this_state_alone(void **state)
     json_object_set(same, "hostname", json_object_get(tried, "hostname"));
     json_object_set(other, "hostname", json_object_get(tried, "hostname"));
     json_object_set_new(other, "driver", json_string("1.2.3"));
-    known_keep(tried, dir);
+    probe_cache_keep(tried, dir);
     snprintf(path, sizeof(path), "%s/gpus-a____b.json", dir);
     assert_int_not_equal(access(path, F_OK), 0); /* nothing was tried */
     json_object_set_new(pair, "sum", json_string("hangs"));
-    known_keep(tried, dir);
-    known_recall(same, dir);
-    known_recall(other, dir);
+    probe_cache_keep(tried, dir);
+    probe_cache_recall(same, dir);
+    probe_cache_recall(other, dir);
     assert_true(json_equal(json_object_get(same, "pairs"), json_object_get(tried, "pairs")));
     assert_null(json_object_get(json_array_get(json_object_get(other, "pairs"), 0), "sum"));
     assert_int_equal(unlink(path), 0);

@@ -307,7 +307,7 @@ static void ranks_of_several_nodes_know_where_they_are(void **state)
                                  .ckpt_dir = "/ck",
                                  .world_size = 7,
                                  .first_rank = 4,
-                                 .local_world = 3,
+                                 .local_ranks = 3,
                                  .node_rank = 2,
                                  .nodes = 3,
                                  .node_ranks = "2,2,3",

@@ -38,8 +38,8 @@ enum { PATIENCE_MS = 20000, MANY = 4 * 1024 * 1024 };
 static char dir[64];
 static int listener;    /* the agent's session */
 static int calls, fd;   /* how often it came, and the newest conversation */
-static struct dial *agent;
-static struct guest *guest;
+static struct call_home *agent;
+static struct expected_agent *guest;
 static pid_t impostor; /* a process; 0: none */
 
 static void came(void *arg, int ours, const char *address)
@@ -62,13 +62,13 @@ static const char *path_of(const char *name)
 static void expect(const char *name)
 {
     struct err err = { 0 };
-    if (reception_expect(&guest, &loop, dir, name, came, NULL, &err) < 0)
+    if (agent_listener_expect(&guest, &loop, dir, name, came, NULL, &err) < 0)
         fail_msg("%s", err.text);
 }
 
 static void call(void)
 {
-    assert_int_equal(dial_open(&agent, &loop, dir, path_of("agent.sock"), NULL), 0);
+    assert_int_equal(call_home_open(&agent, &loop, dir, path_of("agent.sock"), NULL), 0);
 }
 
 /* The other end of the tunnel in the agent, as its session would have it. */
@@ -109,8 +109,8 @@ static int down(void **state)
         waitpid(impostor, NULL, 0);
         impostor = 0;
     }
-    dial_close(agent);
-    reception_forget(guest);
+    call_home_close(agent);
+    agent_listener_forget(guest);
     close(listener);
     if (fd >= 0)
         close(fd);
@@ -122,11 +122,11 @@ static int down(void **state)
 
 static void has_trouble(const char *text)
 {
-    for (int i = 0; i < PATIENCE_MS / 20 && !dial_trouble(agent); i++)
+    for (int i = 0; i < PATIENCE_MS / 20 && !call_home_trouble(agent); i++)
         run_until(NULL, 0, 20);
-    assert_non_null(dial_trouble(agent));
-    if (!strstr(dial_trouble(agent), text))
-        fail_msg("'%s' is not in '%s'", text, dial_trouble(agent));
+    assert_non_null(call_home_trouble(agent));
+    if (!strstr(call_home_trouble(agent), text))
+        fail_msg("'%s' is not in '%s'", text, call_home_trouble(agent));
 }
 
 /* What is written at one end comes out at the other, all of it, and after that its end. */
@@ -169,7 +169,7 @@ static void what_an_agent_says_arrives_before_its_end(void **state)
     expect("7.1.0");
     call();
     assert_true(run_until(&calls, 1, PATIENCE_MS));
-    assert_null(dial_trouble(agent));
+    assert_null(call_home_trouble(agent));
     int s = session();
     carry(s, fd);
     close(s);
@@ -193,7 +193,7 @@ static void the_key_is_for_nobody_else_and_goes_with_the_attempt(void **state)
     expect("7.1.0");
     assert_int_equal(stat(path_of("call.json"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    reception_forget(guest);
+    agent_listener_forget(guest);
     guest = NULL;
     assert_int_equal(access(path_of("call.json"), F_OK), -1);
 }
@@ -203,27 +203,27 @@ static void where_others_may_enter_no_key_is_left(void **state)
     struct err err = { 0 };
     (void)state;
     assert_int_equal(chmod(dir, 0750), 0);
-    assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
     assert_non_null(strstr(err.text, "others may enter"));
     assert_int_equal(access(path_of("call.json"), F_OK), -1);
 }
 
-static void read_key(char out[2 * SECURE_KEY + 1])
+static void read_key(char out[2 * TLS_PSK_KEY + 1])
 {
     json_t *said = json_load_file(path_of("call.json"), 0, NULL);
     const char *key = json_string_value(json_object_get(said, "key"));
     assert_non_null(key);
-    snprintf(out, 2 * SECURE_KEY + 1, "%s", key);
+    snprintf(out, 2 * TLS_PSK_KEY + 1, "%s", key);
     json_decref(said);
 }
 
 static void a_controller_that_comes_again_draws_another_key(void **state)
 {
-    char before[2 * SECURE_KEY + 1], after[sizeof(before)];
+    char before[2 * TLS_PSK_KEY + 1], after[sizeof(before)];
     (void)state;
     expect("7.1.0");
     read_key(before);
-    reception_forget(guest);
+    agent_listener_forget(guest);
     guest = NULL;
     expect("7.1.0");
     read_key(after);
@@ -258,10 +258,10 @@ static void rewrite(const char *key, const char *name, int port)
 
 static void who_does_not_know_the_key_is_not_let_in(void **state)
 {
-    char key[2 * SECURE_KEY + 1];
+    char key[2 * TLS_PSK_KEY + 1];
     (void)state;
     expect("7.1.0");
-    assert_int_equal(secure_key_draw(key), 0);
+    assert_int_equal(tls_psk_key_draw(key), 0);
     rewrite(key, NULL, 0);
     call();
     has_trouble("does not know the key of this attempt");
@@ -354,7 +354,7 @@ static void a_controller_that_comes_again_is_found(void **state)
     expect("7.1.0");
     call();
     assert_true(run_until(&calls, 1, PATIENCE_MS));
-    reception_forget(guest);
+    agent_listener_forget(guest);
     close(fd);
     fd = -1;
     guest = NULL;
@@ -362,7 +362,7 @@ static void a_controller_that_comes_again_is_found(void **state)
     assert_int_equal(calls, 1);
     expect("7.1.0");
     assert_true(run_until(&calls, 2, PATIENCE_MS));
-    assert_null(dial_trouble(agent));
+    assert_null(call_home_trouble(agent));
 }
 
 static void addresses_are_those_that_were_named(void **state)
@@ -376,14 +376,14 @@ static void addresses_are_those_that_were_named(void **state)
     assert_true(strncmp(text, "[\"10.1.2.3\",\"127.0.0.1\"", 23) == 0);
     free(text);
     json_decref(said);
-    reception_forget(guest);
+    agent_listener_forget(guest);
     guest = NULL;
     setenv("JOBCTL_CALL_ADDRESS", "nowhere9", 1);
-    assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
     assert_non_null(strstr(err.text, "no interface \"nowhere9\""));
     setenv("JOBCTL_CALL_ADDRESS", "none", 1);
     err = (struct err){ 0 };
-    assert_int_equal(reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
+    assert_int_equal(agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err), -1);
     assert_string_equal(err.text, "JOBCTL_CALL_ADDRESS is none");
 }
 
@@ -400,7 +400,7 @@ static void addresses_may_be_settled_in_a_file(void **state)
     assert_non_null(f);
     fputs("call_address: none\n", f);
     fclose(f);
-    int rc = reception_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err);
+    int rc = agent_listener_expect(&guest, &loop, dir, "7.1.0", came, NULL, &err);
     unlink(path_of("jobctl/config.yaml"));
     rmdir(path);
     unsetenv("XDG_CONFIG_HOME");

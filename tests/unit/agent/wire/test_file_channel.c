@@ -25,9 +25,9 @@
 #include "engine/contract/err.h"
 
 struct post {
-    char         dir[64], socket[96];
-    int          listener;
-    struct mail *mail;
+    char                 dir[64], socket[96];
+    int                  listener;
+    struct file_channel *mail;
 };
 
 static int set_up(void **state)
@@ -40,7 +40,7 @@ static int set_up(void **state)
     snprintf(p->socket, sizeof(p->socket), "%s/agent.sock", p->dir);
     p->listener = unix_socket_listen(p->socket, &err);
     assert_true(p->listener >= 0);
-    assert_int_equal(mail_open(&p->mail, p->dir, p->socket, &err), 0);
+    assert_int_equal(file_channel_open(&p->mail, p->dir, p->socket, &err), 0);
     *state = p;
     return 0;
 }
@@ -49,7 +49,7 @@ static int tear_down(void **state)
 {
     struct post *p = *state;
     static const char *const names[] = { "agent.sock", "mail.down", "mail.up", "mail.down.new" };
-    mail_close(p->mail);
+    file_channel_close(p->mail);
     close(p->listener);
     for (size_t i = 0; i < 4; i++) {
         char path[160];
@@ -66,7 +66,7 @@ struct call {
     pthread_t   thread;
     const char *dir;
     int         ours, theirs;
-    int         patience_ms;
+    int         wait_ms;
     int         rc;
     struct err  err;
 };
@@ -74,17 +74,17 @@ struct call {
 static void *make_call(void *arg)
 {
     struct call *c = arg;
-    c->rc = mail_call(c->dir, c->theirs, c->patience_ms, &c->err);
+    c->rc = file_channel_call(c->dir, c->theirs, c->wait_ms, &c->err);
     close(c->theirs);
     return NULL;
 }
 
-static void call(struct call *c, const struct post *p, int patience_ms)
+static void call(struct call *c, const struct post *p, int wait_ms)
 {
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     *c = (struct call){ .dir = p->dir, .ours = ends[0], .theirs = ends[1],
-                        .patience_ms = patience_ms };
+                        .wait_ms = wait_ms };
     assert_int_equal(pthread_create(&c->thread, NULL, make_call, c), 0);
 }
 
@@ -183,7 +183,7 @@ static void test_nobody_answers(void **state)
 {
     struct post *p = *state;
     struct call c;
-    mail_close(p->mail);
+    file_channel_close(p->mail);
     p->mail = NULL;
     call(&c, p, 50);
     pthread_join(c.thread, NULL);
@@ -222,10 +222,10 @@ static void test_files_stay_small(void **state)
         }
         heard += m > 0 ? (uint64_t)m : 0;
     }
-    assert_true(heard >= MAIL_LIMIT);
+    assert_true(heard >= FILE_CHANNEL_LIMIT);
     snprintf(path, sizeof(path), "%s/mail.up", p->dir);
     assert_int_equal(stat(path, &st), 0);
-    assert_true(st.st_size < MAIL_LIMIT + 256 * 1024);
+    assert_true(st.st_size < FILE_CHANNEL_LIMIT + 256 * 1024);
     hang_up(&c);
     assert_int_equal(c.rc, 0);
     close(agent);

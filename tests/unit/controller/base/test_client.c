@@ -143,7 +143,7 @@ static void test_answers(void **state)
         assert_true((answer != NULL) == (rc == 0));
         if (rows[i].text)
             assert_non_null(strstr(err.text, rows[i].text));
-        assert_int_equal(client_findings(c)->list[0].line, rows[i].line);
+        assert_int_equal(client_diagnostics(c)->list[0].line, rows[i].line);
         assert_non_null(strstr(one.asked[0], "GET /v1/jobs/9 HTTP/1.1"));
         json_decref(answer);
         client_close(c);

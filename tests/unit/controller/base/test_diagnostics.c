@@ -13,17 +13,17 @@
 
 #include "controller/base/diagnostics.h"
 
-static void add(struct findings *f, int line, int column, const char *text)
+static void add(struct diagnostics *f, int line, int column, const char *text)
 {
     struct err err = {.code = ERR_NONE};
     err_set(&err, ERR_USAGE, "%s", text);
-    findings_add(f, line, column, &err);
+    diagnostics_add(f, line, column, &err);
 }
 
 /* The sentences, joined. */
-static const char *all(const struct findings *f)
+static const char *all(const struct diagnostics *f)
 {
-    static char text[FINDINGS_MAX * 8];
+    static char text[DIAGNOSTICS_MAX * 8];
     text[0] = '\0';
     for (int i = 0; i < f->count; i++)
         strncat(text, f->list[i].err.text, 7);
@@ -33,9 +33,9 @@ static const char *all(const struct findings *f)
 static void lines_are_in_order_and_the_command_line_is_last(void **state)
 {
     (void)state;
-    struct findings f = {.count = 0};
+    struct diagnostics f = {.count = 0};
     struct err first = {.code = ERR_NONE};
-    assert_int_equal(findings_first(&f, &first), 0);
+    assert_int_equal(diagnostics_first(&f, &first), 0);
     add(&f, 0, 0, "x");
     add(&f, 7, 2, "c");
     add(&f, 2, 9, "b");
@@ -43,14 +43,14 @@ static void lines_are_in_order_and_the_command_line_is_last(void **state)
     add(&f, 2, 1, "a");
     add(&f, 0, 0, "y");
     assert_string_equal(all(&f), "abcdxy");
-    assert_int_equal(findings_first(&f, &first), -1);
+    assert_int_equal(diagnostics_first(&f, &first), -1);
     assert_string_equal(first.text, "a");
 }
 
 static void one_sentence_about_one_place_is_told_once(void **state)
 {
     (void)state;
-    struct findings f = {.count = 0};
+    struct diagnostics f = {.count = 0};
     add(&f, 3, 1, "a");
     add(&f, 3, 1, "a");
     add(&f, 3, 2, "a");
@@ -60,12 +60,12 @@ static void one_sentence_about_one_place_is_told_once(void **state)
 static void of_very_many_the_first_lines_are_kept(void **state)
 {
     (void)state;
-    struct findings f = {.count = 0};
+    struct diagnostics f = {.count = 0};
     for (int line = 30; line >= 1; line--)
         add(&f, line, 1, line == 1 ? "first" : "a");
     add(&f, 99, 1, "last");
-    assert_int_equal(f.count, FINDINGS_MAX);
-    assert_int_equal(f.more, 31 - FINDINGS_MAX);
+    assert_int_equal(f.count, DIAGNOSTICS_MAX);
+    assert_int_equal(f.more, 31 - DIAGNOSTICS_MAX);
     for (int i = 0; i < f.count; i++)
         assert_int_equal(f.list[i].line, i + 1);
 }
@@ -73,15 +73,15 @@ static void of_very_many_the_first_lines_are_kept(void **state)
 static void an_answer_carries_them(void **state)
 {
     (void)state;
-    struct findings f = {.count = 0}, back;
+    struct diagnostics f = {.count = 0}, back;
     for (int line = 1; line <= 22; line++)
         add(&f, line, 4, "wrong");
-    json_t *answer = findings_to_json(&f, "x.yaml");
+    json_t *answer = diagnostics_to_json(&f, "x.yaml");
     const json_t *error = json_object_get(answer, "error");
     assert_string_equal(json_string_value(json_object_get(error, "file")), "x.yaml");
     assert_int_equal(json_integer_value(json_object_get(error, "line")), 1);
     assert_int_equal(json_integer_value(json_object_get(answer, "more")), 2);
-    findings_from_json(&back, answer);
+    diagnostics_from_json(&back, answer);
     json_decref(answer);
     assert_int_equal(back.count, f.count);
     assert_int_equal(back.more, f.more);
@@ -89,7 +89,7 @@ static void an_answer_carries_them(void **state)
     assert_int_equal(back.list[19].column, 4);
 
     f.count = f.more = 0;
-    answer = findings_to_json(&f, "x.yaml");
+    answer = diagnostics_to_json(&f, "x.yaml");
     assert_int_equal(json_object_size(answer), 0);
     json_decref(answer);
 }

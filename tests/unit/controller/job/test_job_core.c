@@ -208,8 +208,8 @@ static void lives_of_jobs(void **state)
         again.best = core.best;
         assert_int_equal(again.state, core.state);
         assert_int_equal(again.failures, core.failures);
-        assert_memory_equal(&again.account, &core.account, sizeof(core.account));
-        assert_true(spending_adds_up(&core.account.spent));
+        assert_memory_equal(&again.goodput, &core.goodput, sizeof(core.goodput));
+        assert_true(goodput_adds_up(&core.goodput.spent));
         assert_string_equal(again.reason, core.reason);
         assert_string_equal(again.fingerprint, core.fingerprint);
         assert_int_equal(again.ended_ms, core.ended_ms);
@@ -227,7 +227,7 @@ static void goodput(void **state)
         { 'E', "checkpoint", CKPT, JOB_RUNNING, DO_NOTHING, "checkpoint " },
         { 'E', "generation_ended", DIED, JOB_RECOVERING, DO_NOTHING, "generation_ended " },
     };
-    struct spending spent;
+    struct goodput spent;
     for (int i = 0; i < 4; i++)
         play(&core, &again, &lines[i], 1000 * (i + 1), "goodput");
     job_core_spent(&spent, &core, 5000);
@@ -241,7 +241,7 @@ static void goodput(void **state)
     assert_int_equal(spent.rank_ms, 2 * 19000);
     assert_int_equal(spent.ms[BUCKET_PRODUCTIVE], 2 * 9000);    /* 40 steps, all of them new */
     assert_int_equal(spent.ms[BUCKET_RESTART], 2 * 7000);
-    assert_true(spending_adds_up(&spent));
+    assert_true(goodput_adds_up(&spent));
 }
 
 /* Slots of ours that an attempt holds before its agent is there are its start; without any it waits
@@ -254,7 +254,7 @@ static void another_queue(void **state)
     };
     for (int i = 0; i < 2; i++) {
         struct job_core core, again;
-        struct spending spent;
+        struct goodput spent;
         const struct line lines[] = {
             { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
             { 'P', 0, bodies[i], JOB_STARTING, DO_START, "placed " },
@@ -268,7 +268,7 @@ static void another_queue(void **state)
         job_core_spent(&spent, &core, 9000);
         assert_int_equal(spent.ms[BUCKET_QUEUED], i ? 6000 : 1000);
         assert_int_equal(spent.ms[BUCKET_INIT], i ? 2000 : 7000);
-        assert_true(spending_adds_up(&spent));
+        assert_true(goodput_adds_up(&spent));
     }
 }
 

@@ -10,21 +10,21 @@
 
 enum { LOOK_MS = 50, SILENT_S = 2 };
 
-static struct link *wire;
-static struct hearing hearing;
+static struct remote_link *wire;
+static struct agent_channel channel;
 static struct proxy proxy;
 static uv_timer_t looking;
 static int hellos, alives, ends;
 
-static void on_message(struct link *link, enum wire_message number, const json_t *body)
+static void on_message(struct remote_link *link, enum wire_message number, const json_t *body)
 {
     (void)link;
     (void)body;
     hellos += number == WIRE_HELLO;
-    alives += number == WIRE_ALIVE;
+    alives += number == WIRE_KEEPALIVE;
 }
 
-static void on_ended(struct link *link)
+static void on_ended(struct remote_link *link)
 {
     (void)link;
     ends++;
@@ -33,7 +33,7 @@ static void on_ended(struct link *link)
 static void on_look(uv_timer_t *timer)
 {
     (void)timer;
-    hearing_look(&hearing);
+    agent_channel_look(&channel);
 }
 
 /* Its agent is told another port than that of the controller: that of a proxy. */
@@ -75,13 +75,13 @@ static int up_between(void **state)
     setenv("JOBCTL_CALL_ADDRESS", "127.0.0.1", 1);
     setenv("JOBCTL_CALL_SILENT_S", silent, 1);
     uv_loop_init(&loop);
-    const struct link_spec spec = {.job = 7, .attempt = 1, .nonce = nonce, .run_dir = dir};
-    const struct link_hooks hooks = {.arg = NULL};
-    wire = link_create(sizeof(*wire), &loop, &spec, &hooks, &err);
+    const struct remote_link_spec spec = {.job = 7, .attempt = 1, .nonce = nonce, .run_dir = dir};
+    const struct remote_link_hooks hooks = {.arg = NULL};
+    wire = remote_link_create(sizeof(*wire), &loop, &spec, &hooks, &err);
     assert_non_null(wire);
-    hearing = (struct hearing){.message = on_message, .ended = on_ended};
-    hearing_open(&hearing, wire, 0);
-    assert_non_null(hearing.guest);
+    channel = (struct agent_channel){.message = on_message, .ended = on_ended};
+    agent_channel_open(&channel, wire, 0);
+    assert_non_null(channel.expected);
     go_between();
     start_away();
     uv_timer_init(&loop, &looking);
@@ -91,8 +91,8 @@ static int up_between(void **state)
 
 static int down_between(void **state)
 {
-    link_close(wire);
-    hearing_close(&hearing);
+    remote_link_close(wire);
+    agent_channel_close(&channel);
     proxy_close(&proxy);
     uv_close((uv_handle_t *)&looking, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -108,12 +108,12 @@ static void a_wire_that_falls_silent_is_given_up_and_another_one_taken(void **st
     char path[300];
     (void)state;
     assert_true(run_until(&hellos, 1, PATIENCE_MS));
-    assert_true(hearing.calls);
+    assert_true(channel.calls);
     assert_true(run_until(&alives, 2 * SILENT_S, PATIENCE_MS)); /* who has nothing to say is no loss */
     assert_int_equal(ends, 0);
     proxy.cut = true;
     assert_true(run_until(&ends, 1, PATIENCE_MS));
-    assert_false(hearing.calls);
+    assert_false(channel.calls);
     assert_null(wire->stream);
     /* The agent heard no end.  Who comes by another way, as `jobctl-agent mail` does, makes it call. */
     proxy.cut = false;
@@ -121,7 +121,7 @@ static void a_wire_that_falls_silent_is_given_up_and_another_one_taken(void **st
     int other = unix_socket_connect(path, true, &err);
     assert_true(other >= 0);
     assert_true(run_until(&hellos, 2, PATIENCE_MS));
-    assert_true(hearing.calls);
+    assert_true(channel.calls);
     close(other);
 }
 
@@ -177,7 +177,8 @@ static void only_this_attempt_is_heard(void **state)
     } rows[] = {
         {WIRE_HELLO, {7, 1, nonce}, {7, 1, nonce}, 2}, {WIRE_HELLO, {7, 1, other}, {7, 1, nonce}, 0},
         {WIRE_HELLO, {7, 2, nonce}, {7, 1, nonce}, 0}, {WIRE_HELLO, {8, 1, nonce}, {7, 1, nonce}, 0},
-        {WIRE_HELLO, {7, 1, nonce}, {7, 1, other}, 1}, {WIRE_ALIVE, {7, 1, nonce}, {7, 1, nonce}, 0},
+        {WIRE_HELLO, {7, 1, nonce}, {7, 1, other}, 1}, {WIRE_KEEPALIVE, {7, 1, nonce},
+                                                        {7, 1, nonce}, 0},
     };
     const struct wire_id ours = {7, 1, nonce};
     const struct agent_stream_hooks hooks = {on_said, on_stream_ended, NULL};
@@ -190,7 +191,7 @@ static void only_this_attempt_is_heard(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         assert_int_equal(agent_stream_open(&s, &loop, pair[0], &ours, &hooks, NULL), 0);
         say(pair[1], rows[i].number, rows[i].first);
-        say(pair[1], WIRE_ALIVE, rows[i].second);
+        say(pair[1], WIRE_KEEPALIVE, rows[i].second);
         assert_true(run_until(rows[i].said == 2 ? &said : &ended, rows[i].said == 2 ? 2 : 1, PATIENCE_MS));
         assert_int_equal(said, rows[i].said);
         if (!ended)
@@ -235,8 +236,9 @@ static void what_a_dead_agent_has_spooled_is_heard(void **state)
 {
     struct spool *spool;
     char path[300];
-    const struct link_spec spec = {.job = 7, .attempt = 1, .nonce = nonce, .run_dir = dir};
-    const struct link_hooks hooks = {.message = on_event, .lost = on_lost, .acked = two_are_known};
+    const struct remote_link_spec spec = {.job = 7, .attempt = 1, .nonce = nonce, .run_dir = dir};
+    const struct remote_link_hooks hooks = {.message = on_event, .lost = on_lost,
+                                            .acked = two_are_known};
     (void)state;
     make_place();
     in_dir(path, RUN_DIR_SPOOL);
@@ -249,13 +251,13 @@ static void what_a_dead_agent_has_spooled_is_heard(void **state)
     }
     spool_close(spool);
     uv_loop_init(&loop);
-    struct link *link = link_create(sizeof(*link), &loop, &spec, &hooks, NULL);
+    struct remote_link *link = remote_link_create(sizeof(*link), &loop, &spec, &hooks, NULL);
     snprintf(link->text, sizeof(link->text), "it died");
-    link_read_spool(link);
+    remote_link_read_spool(link);
     assert_int_equal(events, 3);
     assert_int_equal(last_seq, 5);
     assert_int_equal(lost, 1);
-    link_close(link);
+    remote_link_close(link);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
     assert_int_equal(down(state), 0);

@@ -122,13 +122,13 @@ static void the_version_before(void **state)
                                           .at_ms = 2000 + 1000 * i, .event = told[i].kind,
                                           .body = json_object_get(event, "body") }, NULL);
         assert_int_equal(core.state, told[i].state);
-        assert_true(spending_adds_up(&core.account.spent));
+        assert_true(goodput_adds_up(&core.goodput.spent));
         json_decref(event);
     }
     assert_int_equal(core.result, RESULT_SUCCEEDED);
     /* It did not say how it spent its time: what it was for is known all the same. */
-    assert_int_equal(core.account.spent.ms[BUCKET_REPLAYED], 2 * 3000);
-    assert_int_equal(core.account.spent.ms[BUCKET_PRODUCTIVE], 2 * 3000);
+    assert_int_equal(core.goodput.spent.ms[BUCKET_REPLAYED], 2 * 3000);
+    assert_int_equal(core.goodput.spent.ms[BUCKET_PRODUCTIVE], 2 * 3000);
     json_decref(hello);
 }
 

@@ -80,7 +80,7 @@ static int read_sets(char *text, const char **set)
 }
 
 /* All that was found, a line each, as the command line tells it. */
-static char *told(const char *name, const struct findings *found)
+static char *told(const char *name, const struct diagnostics *found)
 {
     char *text = NULL;
     size_t size;
@@ -109,7 +109,7 @@ static char *actual(const char *name, const char **ending)
     const char *set[SETS];
     int nset = read_sets(text, set);
     json_t *spec;
-    struct findings found;
+    struct diagnostics found;
     struct err err = {0};
     if (jobspec_parse(&spec, text, path, getcwd(line, sizeof(line)), set, nset, &found, &err) < 0) {
         assert_null(spec);
@@ -217,7 +217,7 @@ static void test_damaged_text(void **state)
         else
             damaged[(i - n) % n] = "\t:{}[]*&!|\"'%\xff"[i % 15];
         json_t *spec;
-        struct findings found;
+        struct diagnostics found;
         struct err err = {0};
         int rc = jobspec_parse(&spec, damaged, FOLDER "/x.yaml", folder, NULL, 0, &found, &err);
         assert_true(rc == 0 ? spec != NULL : err.code == ERR_USAGE && err.text[0]);
@@ -235,7 +235,7 @@ static void test_caps(void **state)
     memset(text, ' ', size);
     text[size] = '\0';
     json_t *spec;
-    struct findings found;
+    struct diagnostics found;
     struct err err = {0};
     assert_int_equal(jobspec_parse(&spec, text, "x", "/", NULL, 0, &found, &err), -1);
     assert_non_null(strstr(err.text, "larger than 1 MiB"));

@@ -34,9 +34,9 @@ static const struct optim_config came = {
     .clip = 1, .clip_threshold = 1};
 
 struct rank {
-    struct step  *step;
-    struct turns *turns; /* NULL: it updates in place */
-    int           fd;
+    struct step          *step;
+    struct double_buffer *double_buffer; /* NULL: it updates in place */
+    int                   fd;
 };
 
 static struct state state_of(struct step *s)
@@ -59,19 +59,20 @@ static void begin(struct step *s)
     optim_ema_reset(step_optim(s), step_weights(s));
 }
 
-static struct rank make(const struct optim_config *opt, enum sharing how, int rank, int world, bool turns)
+static struct rank make(const struct optim_config *opt, enum sharing how, int rank, int world,
+                        bool double_buffer)
 {
     const struct step_share share = {how, rank, world};
     struct rank r = {.fd = -1};
     struct err err = {0};
     if (step_create_shared(&r.step, &config, &limits, opt, 3, &share, &err) < 0)
         fail_msg("%s", err.text);
-    if (turns) {
+    if (double_buffer) {
         const struct snapshot_run run = {LAYOUT, rank, world};
         r.fd = snapshot_make(&err);
-        if (turns_create(&r.turns, r.fd, &run, r.step, &err) < 0)
+        if (double_buffer_create(&r.double_buffer, r.fd, &run, r.step, &err) < 0)
             fail_msg("%s", err.text);
-        turns_keep(r.turns, true);
+        double_buffer_keep(r.double_buffer, true);
     }
     begin(r.step);
     return r;
@@ -79,7 +80,7 @@ static struct rank make(const struct optim_config *opt, enum sharing how, int ra
 
 static void drop(struct rank *r)
 {
-    turns_destroy(r->turns);
+    double_buffer_destroy(r->double_buffer);
     step_destroy(r->step);
     if (r->fd >= 0)
         close(r->fd);
@@ -108,10 +109,11 @@ static void update(struct rank *r, int64_t step)
 {
     struct err err = {0};
     fill_grads(r->step, step);
-    if ((r->turns ? turns_update(r->turns, 1e-2, 3.5, &err) : step_update(r->step, 1e-2, 3.5, &err)) < 0)
+    if ((r->double_buffer ? double_buffer_update(r->double_buffer, 1e-2, 3.5, &err)
+         : step_update(r->step, 1e-2, 3.5, &err)) < 0)
         fail_msg("%s", err.text);
-    if (r->turns)
-        turns_seal(r->turns, step, &step, sizeof(step));
+    if (r->double_buffer)
+        double_buffer_seal(r->double_buffer, step, &step, sizeof(step));
 }
 
 /* What a rank has, or of `saved`: what it saves, as the one that has everything has it. */
@@ -204,9 +206,9 @@ static void the_update_is_the_snapshot(void **state)
             read_back(ranks, world, step, alone.step);
             for (int r = 0; r < world; r++) /* a checkpoint is on its way from step 2 to step 5 */
                 if (step == 2)
-                    turns_hold(ranks[r].turns);
+                    double_buffer_hold(ranks[r].double_buffer);
                 else if (step == 5)
-                    turns_release(ranks[r].turns);
+                    double_buffer_release(ranks[r].double_buffer);
         }
         for (int r = 0; r < world; r++)
             drop(&ranks[r]);
@@ -225,7 +227,7 @@ static void half_an_update_is_no_step(void **state)
         update(&r, step);
     }
     fill_grads(r.step, 4);
-    assert_int_equal(turns_update(r.turns, 1e-2, 3.5, &err), 0); /* not sealed */
+    assert_int_equal(double_buffer_update(r.double_buffer, 1e-2, 3.5, &err), 0); /* not sealed */
     read_back(&r, 1, 3, alone.step);
     drop(&r);
     drop(&alone);
@@ -245,23 +247,23 @@ static void a_held_image_stays(void **state)
     for (int keep = 0; keep < 2; keep++) {
         struct rank r = make(&adamw, SHARING_DDP, 0, 1, true), then = make(&adamw, SHARING_DDP, 0, 1, false);
         int64_t step = 0, rest;
-        turns_keep(r.turns, keep);
+        double_buffer_keep(r.double_buffer, keep);
         while (step < 3) {
             update(&r, ++step);
             update(&then, step);
         }
         rest = memory_of(&r);
-        const int64_t image = turns_image_bytes(r.turns);
+        const int64_t image = double_buffer_image_bytes(r.double_buffer);
         assert_true(rest > (keep + 1) * image && rest < (keep + 1) * image + image / 2);
         struct state held = state_of(r.step);
-        turns_hold(r.turns);
+        double_buffer_hold(r.double_buffer);
         while (step < 7) {
             update(&r, ++step);
             compare(&held, then.step, true);
             if (step > 4)
                 assert_true(memory_of(&r) > (keep + 2) * image);
         }
-        turns_release(r.turns);
+        double_buffer_release(r.double_buffer);
         state_free(&held);
         assert_true(memory_of(&r) <= rest);
         for (int64_t k = 4; k <= step; k++)
@@ -274,8 +276,8 @@ static void a_held_image_stays(void **state)
         compare(&held, then.step, true);
         state_free(&held);
         assert_true(memory_of(&r) <= rest);
-        turns_hold(r.turns); /* let go before the next step: nothing to give back */
-        turns_release(r.turns);
+        double_buffer_hold(r.double_buffer); /* let go before the next step: nothing to give back */
+        double_buffer_release(r.double_buffer);
         update(&r, ++step);
         update(&then, step);
         held = state_of(r.step);
@@ -295,7 +297,8 @@ static void what_is_not_saved_is_there_once(void **state)
         update(&one, step);
         update(&r, step);
     }
-    const int64_t all = turns_image_bytes(one.turns), third = turns_image_bytes(r.turns);
+    const int64_t all =
+        double_buffer_image_bytes(one.double_buffer), third = double_buffer_image_bytes(r.double_buffer);
     assert_true(third > all / 4 && third < all / 2);
     assert_true(memory_of(&one) > 2 * all);
     assert_true(memory_of(&r) > all + third && memory_of(&r) < all + third + all / 3);

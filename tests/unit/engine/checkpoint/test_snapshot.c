@@ -191,7 +191,7 @@ static void a_node_has_a_part(void **state)
         drop_rank(&ranks[r]);
 }
 
-static void write_kept(const struct keepsake *k, int world, int first, int64_t step)
+static void write_kept(const struct snapshot_memfds *k, int world, int first, int64_t step)
 {
     for (int i = 0; i < k->now.n; i++) {
         const struct snapshot_run run = {LAYOUT, first + i, world};
@@ -211,40 +211,42 @@ static void drop_written(int n)
 static void the_agent_keeps_what_is_of_use(void **state)
 {
     (void)state;
-    struct keepsake k = {0};
-    struct keepsake_claim claims[KEEPSAKE_SETS];
-    assert_int_equal(keepsake_claims(&k, claims), 0);
-    assert_int_equal(keepsake_begin(&k, 1, 0, 2, 2, NULL), 0);
+    struct snapshot_memfds k = {0};
+    struct snapshot_memfds_claim claims[SNAPSHOT_MEMFDS_SETS];
+    assert_int_equal(snapshot_memfds_claims(&k, claims), 0);
+    assert_int_equal(snapshot_memfds_begin(&k, 1, 0, 2, 2, NULL), 0);
     assert_int_equal(k.now.n, 2);
     assert_int_equal(k.last.n, 0);
     write_kept(&k, 2, 0, 9);
     save_all(1, 10); /* the other one died */
     const int of_use = k.now.fd[0];
-    assert_int_equal(keepsake_claims(&k, claims), 1);
+    assert_int_equal(snapshot_memfds_claims(&k, claims), 1);
     assert_int_equal(claims[0].generation, 1);
     assert_int_equal(claims[0].step, 9); /* heads alone: what all say they have */
     drop_written(2);
 
-    assert_int_equal(keepsake_begin(&k, 2, 1, 2, 2, NULL), 0);
+    assert_int_equal(snapshot_memfds_begin(&k, 2, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(keepsake_claims(&k, claims), 1); /* generation 2 died at its start */
+    assert_int_equal(snapshot_memfds_claims(&k, claims), 1); /* generation 2 died at its start */
     assert_int_equal(claims[0].generation, 1);
-    assert_int_equal(keepsake_begin(&k, 3, 1, 2, 2, NULL), 0);
+    assert_int_equal(snapshot_memfds_begin(&k, 3, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
     write_kept(&k, 2, 0, 11);
-    assert_int_equal(keepsake_claims(&k, claims), 2);
+    assert_int_equal(snapshot_memfds_claims(&k, claims), 2);
     assert_int_equal(claims[0].generation, 3);
     assert_int_equal(claims[0].step, 11);
     assert_int_equal(claims[1].step, 9);
     drop_written(2);
 
-    assert_int_equal(keepsake_begin(&k, 4, 1, 2, 2, NULL), 0); /* another node has nothing of 3 */
+    /* another node has nothing of 3 */
+    assert_int_equal(snapshot_memfds_begin(&k, 4, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(keepsake_begin(&k, 5, 1, SNAPSHOT_RANKS + 1, SNAPSHOT_RANKS + 1, NULL), -1);
+    assert_int_equal(snapshot_memfds_begin(&k, 5, 1, SNAPSHOT_RANKS + 1, SNAPSHOT_RANKS + 1, NULL),
+                     -1);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(keepsake_begin(&k, 6, 0, 2, 2, NULL), 0); /* nothing is wanted of it */
+    assert_int_equal(snapshot_memfds_begin(&k, 6, 0, 2, 2, NULL), 0); /* nothing is wanted of it */
     assert_int_equal(k.last.n, 0);
-    keepsake_fini(&k);
+    snapshot_memfds_fini(&k);
 }
 
 /* What nodes say they have, and what all of them can go on from. */
@@ -253,9 +255,9 @@ static void nodes_choose_the_same(void **state)
     (void)state;
     static const struct {
         const char *what;
-        struct keepsake_claim node[3][KEEPSAKE_SETS];
+        struct snapshot_memfds_claim node[3][SNAPSHOT_MEMFDS_SETS];
         int         n[3], nodes;
-        struct keepsake_claim choice;
+        struct snapshot_memfds_claim choice;
     } rows[] = {
         {"one node", {{{2, 30}, {1, 20}}}, {2}, 1, {2, 30}},
         {"nothing", {{{0, 0}}}, {0}, 1, {0, -1}},
@@ -267,12 +269,12 @@ static void nodes_choose_the_same(void **state)
         {"one has none", {{{3, 30}, {2, 25}}, {{0, 0}}}, {2, 0}, 2, {0, -1}},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct keepsake_claim common[KEEPSAKE_SETS];
+        struct snapshot_memfds_claim common[SNAPSHOT_MEMFDS_SETS];
         int n = rows[i].n[0];
         memcpy(common, rows[i].node[0], sizeof(common));
         for (int k = 1; k < rows[i].nodes; k++)
-            n = keepsake_common(common, n, rows[i].node[k], rows[i].n[k]);
-        const struct keepsake_claim got = keepsake_newest(common, n);
+            n = snapshot_memfds_common(common, n, rows[i].node[k], rows[i].n[k]);
+        const struct snapshot_memfds_claim got = snapshot_memfds_newest(common, n);
         if (got.generation != rows[i].choice.generation || got.step != rows[i].choice.step)
             fail_msg("%s: generation %d, step %lld", rows[i].what, got.generation, (long long)got.step);
     }

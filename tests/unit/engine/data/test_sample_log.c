@@ -101,12 +101,12 @@ static void on_bad(void *arg, const char *where, const char *what)
     snprintf(told + n, sizeof(told) - n, "%s: %s\n", where, what);
 }
 
-static struct accounting account(void)
+static struct sample_audit account(void)
 {
-    struct accounting a;
+    struct sample_audit a;
     struct err err = {0};
     told[0] = '\0';
-    if (accounting_make(&a, logs, data, BATCH, on_bad, NULL, &err) < 0)
+    if (sample_audit_make(&a, logs, data, BATCH, on_bad, NULL, &err) < 0)
         fail_msg("%s", err.text);
     return a;
 }
@@ -124,7 +124,7 @@ static void steps_that_were_lost_do_not_count(void **state)
     run(6, 14, 1);
     run(11, 20, 4);
     run(18, 30, 2);
-    struct accounting a = account();
+    struct sample_audit a = account();
     assert_string_equal(told, "");
     assert_int_equal(a.wrong, 0);
     assert_int_equal(a.first, 1);
@@ -169,9 +169,9 @@ static void what_does_not_add_up_is_named(void **state)
     append(0, "{\"step\":13,\"rank\":0,\"wor");
     assert_int_equal(account().wrong, 0);
     append(0, "\n");
-    struct accounting a;
+    struct sample_audit a;
     struct err err = {0};
-    assert_int_equal(accounting_make(&a, logs, data, BATCH, on_bad, NULL, &err), -1);
+    assert_int_equal(sample_audit_make(&a, logs, data, BATCH, on_bad, NULL, &err), -1);
     assert_non_null(strstr(err.text, "rank-00000.jsonl:13 is no line of a sample log"));
     run(12, 13, 2); /* and is cut by the next start */
     assert_int_equal(account().wrong, 0);
@@ -183,7 +183,7 @@ static void a_log_may_begin_late(void **state)
     (void)state;
     assert_int_equal(scratch_remove(logs, NULL), 0);
     run(7, 19, 2);
-    struct accounting a = account();
+    struct sample_audit a = account();
     assert_int_equal(a.wrong, 0);
     assert_int_equal(a.first, 8);
 }

@@ -45,7 +45,7 @@ static struct board *board;
 static int world;
 static enum spread layout;
 static int node_first[RANKS + 1];
-static struct dist_meet meet_by_board;
+static struct dist_bootstrap meet_by_board;
 static int64_t init_ms, wait_ms;
 static char name[64];
 
@@ -85,15 +85,15 @@ static const char *get(void *arg, const char *key)
 }
 
 /* Ranks 0 to 2 on the first of two nodes, if there are as many. */
-static inline const struct dist_meet *meeting(int n)
+static inline const struct dist_bootstrap *meeting(int n)
 {
     if (layout == ONE_NODE || n == 1)
         return NULL;
     int nodes = layout == EACH_ALONE ? n : 2;
     for (int i = 0; i <= nodes; i++)
         node_first[i] = layout == EACH_ALONE ? i : i == 0 ? 0 : i == nodes ? n : n < 4 ? 1 : 3;
-    meet_by_board = (struct dist_meet){.nodes = nodes, .first = node_first, .interface = "lo",
-                                       .put = put, .get = get};
+    meet_by_board = (struct dist_bootstrap){.nodes = nodes, .first = node_first, .interface = "lo",
+                                            .put = put, .get = get};
     return &meet_by_board;
 }
 
@@ -103,7 +103,7 @@ typedef int (*body_fn)(struct dist *d, int rank, struct err *err);
 static _Noreturn void be(int rank, body_fn body)
 {
     struct dist_config c = {.rank = rank, .world = world, .name = name, .init_ms = init_ms,
-                            .wait_ms = wait_ms, .meet = meeting(world)};
+                            .wait_ms = wait_ms, .bootstrap = meeting(world)};
     struct err err = {0};
     struct dist *d = NULL;
     struct dist_fault f = {0};

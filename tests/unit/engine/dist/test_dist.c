@@ -16,7 +16,7 @@ static float number(int rank, size_t i)
 /* In the order of ranks: on each node, then of nodes. */
 static float sum_in_order(size_t i)
 {
-    const struct dist_meet *m = meeting(world);
+    const struct dist_bootstrap *m = meeting(world);
     float all = 0;
     for (int k = 0; k < (m ? m->nodes : 1); k++) {
         int from = m ? node_first[k] : 0, to = m ? node_first[k + 1] : world;
@@ -164,7 +164,7 @@ static void a_step_sends_no_more_than_it_must(void **state)
     (void)state;
     for (int n = 1; n <= RANKS; n += n < 4 ? 1 : 2) {
         run(n, step);
-        const struct dist_meet *m = meeting(n);
+        const struct dist_bootstrap *m = meeting(n);
         uint64_t all = 0;
         for (int node = 0; m && node < m->nodes; node++) {
             const double here = (double)(node_first[node + 1] - node_first[node]) / n;
@@ -187,7 +187,7 @@ static void a_step_sends_no_more_than_it_must(void **state)
 }
 
 /* Nobody is through a barrier before all have come. */
-static int meet(struct dist *d, int rank, struct err *err)
+static int bootstrap(struct dist *d, int rank, struct err *err)
 {
     for (int k = 1; k <= 50; k++) {
         board->rank[rank].ms = k;
@@ -202,8 +202,8 @@ static int meet(struct dist *d, int rank, struct err *err)
 static void barriers(void **state)
 {
     (void)state;
-    run(2, meet);
-    run(5, meet);
+    run(2, bootstrap);
+    run(5, bootstrap);
 }
 
 static void slices(void **state)

@@ -241,7 +241,7 @@ static void who_does_not_come_from_another_node_is_named(void **state)
     world = 4;
     snprintf(name, sizeof(name), "test.absent.%d.%d", (int)getpid(), (int)layout);
     struct dist_config c = {.rank = 0, .world = 4, .name = name, .init_ms = 100,
-                            .meet = meeting(4)};
+                            .bootstrap = meeting(4)};
     assert_int_equal(dist_connect(&d, &c, &f, &err), -1);
     assert_int_equal(f.kind, DIST_ABSENT);
     assert_int_equal(f.rank, 1);

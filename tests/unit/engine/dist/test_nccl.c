@@ -103,12 +103,12 @@ typedef int (*body_fn)(struct dist *d, struct err *err);
 
 static _Noreturn void be(int rank, int world, int init_ms, int wait_ms, body_fn body)
 {
-    struct dist_meet meet = {.put = put, .get = get};
+    struct dist_bootstrap bootstrap = {.put = put, .get = get};
     struct dist_device device = {kern_cpu(), &streams, shared};
     char name[40];
     snprintf(name, sizeof(name), "nccl.%d", (int)getppid());
     struct dist_config c = {.rank = rank, .world = world, .name = name, .init_ms = init_ms,
-                            .wait_ms = wait_ms, .meet = &meet, .device = &device};
+                            .wait_ms = wait_ms, .bootstrap = &bootstrap, .device = &device};
     struct err err = {0};
     struct dist *d = NULL;
     int64_t start = now_ms();

@@ -17,10 +17,10 @@ static int fetched[4 * MOST], fetches; /* units, in their order */
 static int holds[UNIT_SLOTS];          /* what a slot really has */
 
 /* A unit's turn; true when it was there, or on its way, before. */
-static bool take(struct unit_turns *t, int unit, int next)
+static bool take(struct prefetch *t, int unit, int next)
 {
     struct unit_fetch fetch[UNIT_SLOTS];
-    const int n = unit_turns_take(t, unit, next, fetch);
+    const int n = prefetch_take(t, unit, next, fetch);
     bool ahead = true;
     assert_true(t->now >= 0 && t->now < t->slots);
     for (int i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ static bool take(struct unit_turns *t, int unit, int next)
  * beginning. */
 static int take_step(int slots, int units, int passes)
 {
-    struct unit_turns t = unit_turns_begin(slots);
+    struct prefetch t = prefetch_begin(slots);
     int late = 0;
     fetches = 0;
     holds[0] = holds[1] = -1;

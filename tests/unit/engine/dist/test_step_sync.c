@@ -12,10 +12,11 @@ enum { PATIENCE = 60 * SECOND, STEPS = 200, NEVER = 1 << 30 };
 
 /* --- words -------------------------------------------------------------------------------- */
 
-static const struct accord_words usual = {.hash = {17, 4}, .step = 41207, .height = 32, .width = 32,
-                                          .stage = 3, .least = 9};
+static const struct step_sync_words usual = {.hash = {17, 4}, .step = 41207, .height = 32,
+                                             .width = 32,
+                                             .stage = 3, .least = 9};
 
-static void fill(struct accord_words *all, int world)
+static void fill(struct step_sync_words *all, int world)
 {
     for (int r = 0; r < world; r++)
         all[r] = usual;
@@ -26,28 +27,28 @@ static void all_do_what_one_was_asked(void **state)
     (void)state;
     for (int world = 1; world <= RANKS; world++)
         for (int who = 0; who < world; who++) {
-            struct accord_words all[RANKS];
+            struct step_sync_words all[RANKS];
             fill(all, world);
-            struct accord_orders o = accord_orders(all, world);
+            struct step_sync_orders o = step_sync_orders(all, world);
             assert_true(o.asked == CMD_NONE && !o.due && o.stage == 3);
             all[who].asked = CMD_CHECKPOINT;
             all[who].stage = 1;
             all[who].due = true; /* the clocks of ranks differ: that of rank 0 counts */
-            o = accord_orders(all, world);
+            o = step_sync_orders(all, world);
             assert_true(o.asked == CMD_CHECKPOINT && o.due == (who == 0) && o.stage == 1);
             all[(who + 3) % world].asked = CMD_STOP;
-            assert_int_equal(accord_orders(all, world).asked, CMD_STOP);
+            assert_int_equal(step_sync_orders(all, world).asked, CMD_STOP);
             all[who].least = -2;
-            assert_int_equal(accord_least(all, world), -2);
+            assert_int_equal(step_sync_least(all, world), -2);
         }
 }
 
 static void a_sum_is_in_the_order_of_ranks(void **state)
 {
     (void)state;
-    struct accord_words all[RANKS] = {{.value = 1}, {.value = 1e16}, {.value = -1e16}};
-    assert_true(accord_sum(all, 3) == 0); /* the 1 is lost in 1e16 */
-    assert_true(accord_sum(all, 1) == 1);
+    struct step_sync_words all[RANKS] = {{.value = 1}, {.value = 1e16}, {.value = -1e16}};
+    assert_true(step_sync_sum(all, 3) == 0); /* the 1 is lost in 1e16 */
+    assert_true(step_sync_sum(all, 1) == 1);
 }
 
 /* --- the hash of a step -------------------------------------------------------------------- */
@@ -60,12 +61,14 @@ static void a_step_is_all_that_decides_it(void **state)
 {
     (void)state;
     enum { CHANGES = 9 };
-    const struct accord_step usual_step = {.step = 5, .height = 26, .width = 36, .lr = 1e-4, .slots = three,
-                                           .samples = 3, .job = "xxh3:ab", .data = "xxh3:cd"};
-    const struct accord_words w = accord_words(&usual_step), again = accord_words(&usual_step);
+    const struct step_sync_step usual_step = {.step = 5, .height = 26, .width = 36, .lr = 1e-4,
+                                              .slots = three,
+                                              .samples = 3, .job = "xxh3:ab", .data = "xxh3:cd"};
+    const struct step_sync_words w =
+        step_sync_words(&usual_step), again = step_sync_words(&usual_step);
     assert_memory_equal(&w, &again, sizeof(w));
     assert_true(w.step == 5 && w.height == 26 && w.width == 36 && w.asked == CMD_NONE && !w.due);
-    struct accord_step s[CHANGES];
+    struct step_sync_step s[CHANGES];
     for (int i = 0; i < CHANGES; i++)
         s[i] = usual_step;
     s[0].step = 6;
@@ -78,7 +81,7 @@ static void a_step_is_all_that_decides_it(void **state)
     s[7].job = "xxh3:ac";
     s[8].data = "xxh3:ce";
     for (int i = 0; i < CHANGES; i++) {
-        const struct accord_words other = accord_words(&s[i]);
+        const struct step_sync_words other = step_sync_words(&s[i]);
         if (other.hash[0] == w.hash[0] || other.hash[1] == w.hash[1])
             fail_msg("change %d is not seen", i);
     }
@@ -87,9 +90,9 @@ static void a_step_is_all_that_decides_it(void **state)
 /* --- desync ------------------------------------------------------------------------------- */
 
 static const struct {
-    const char         *what;
-    struct accord_words words; /* of the one that is apart */
-    const char         *is, *others_are, *other_is; /* "rank N" is put between */
+    const char            *what;
+    struct step_sync_words words; /* of the one that is apart */
+    const char            *is, *others_are, *other_is; /* "rank N" is put between */
 } apart[] = {
     {"another bucket", {.hash = {1, 1}, .step = 41207, .height = 26, .width = 36},
      " is at step 41207 bucket 26x36, ", "the others 32x32", " 32x32"},
@@ -107,13 +110,13 @@ static void who_is_apart_is_named(void **state)
     for (int world = 3; world <= RANKS; world++)
         for (int odd = 0; odd < world; odd++)
             for (size_t i = 0; i < ARRAY_LEN(apart); i++) {
-                struct accord_words all[RANKS];
+                struct step_sync_words all[RANKS];
                 struct err err = {0};
                 char want[160];
                 fill(all, world);
-                assert_int_equal(accord_check(all, world, "samples", &err), 0);
+                assert_int_equal(step_sync_check(all, world, "samples", &err), 0);
                 all[odd] = apart[i].words;
-                assert_int_equal(accord_check(all, world, "samples", &err), -1);
+                assert_int_equal(step_sync_check(all, world, "samples", &err), -1);
                 snprintf(want, sizeof(want), "desync: rank %d%s%s", odd, apart[i].is, apart[i].others_are);
                 assert_string_equal(err.text, want);
                 assert_int_equal(err.code, ERR_CONFLICT);
@@ -124,10 +127,10 @@ static void of_two_it_is_the_second(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(apart); i++) {
-        struct accord_words all[2] = {usual, apart[i].words};
+        struct step_sync_words all[2] = {usual, apart[i].words};
         struct err err = {0};
         char want[160];
-        assert_int_equal(accord_check(all, 2, "samples", &err), -1);
+        assert_int_equal(step_sync_check(all, 2, "samples", &err), -1);
         snprintf(want, sizeof(want), "desync: rank 1%srank 0%s", apart[i].is, apart[i].other_is);
         assert_string_equal(err.text, want);
     }
@@ -137,9 +140,9 @@ static void of_two_it_is_the_second(void **state)
 static void halves_that_are_apart(void **state)
 {
     (void)state;
-    struct accord_words all[4] = {apart[1].words, usual, usual, apart[1].words};
+    struct step_sync_words all[4] = {apart[1].words, usual, usual, apart[1].words};
     struct err err = {0};
-    assert_int_equal(accord_check(all, 4, "samples", &err), -1);
+    assert_int_equal(step_sync_check(all, 4, "samples", &err), -1);
     assert_string_equal(err.text, "desync: rank 3 is at step 41208 bucket 32x32, the others at step 41207");
 }
 
@@ -164,12 +167,12 @@ static void others_end(int world, int64_t after, const char *sentence)
 
 static int come_late(struct dist *d, int rank, struct err *err)
 {
-    struct accord_words all[RANKS] = {{.step = 0}};
+    struct step_sync_words all[RANKS] = {{.step = 0}};
     all[rank] = usual;
     all[rank].value = rank;
     if (rank == who)
         spend(rank, trouble);
-    if (accord_exchange(d, all, PATIENCE, err) < 0)
+    if (step_sync_exchange(d, all, PATIENCE, err) < 0)
         return -1;
     for (int r = 0; r < dist_world(d); r++)
         if (all[r].value != r || all[r].step != usual.step)
@@ -200,20 +203,20 @@ static void who_is_late_is_waited_for_so_long(void **state)
 
 static int give_up(struct dist *d, int rank, struct err *err)
 {
-    struct accord_words all[RANKS] = {{.step = 0}};
+    struct step_sync_words all[RANKS] = {{.step = 0}};
     if (rank == who) {
         spend(rank, trouble);
         dist_abort(d);
         spend(rank, HOUR); /* as if stuck in something else */
     }
-    return accord_exchange(d, all, PATIENCE, err);
+    return step_sync_exchange(d, all, PATIENCE, err);
 }
 
 static int leave(struct dist *d, int rank, struct err *err)
 {
-    struct accord_words all[RANKS] = {{.step = 0}};
+    struct step_sync_words all[RANKS] = {{.step = 0}};
     if (rank != who)
-        return accord_exchange(d, all, PATIENCE, err);
+        return step_sync_exchange(d, all, PATIENCE, err);
     spend(rank, trouble);
     return 0;
 }
@@ -254,15 +257,17 @@ static int take_steps(struct dist *d, int rank, struct err *err)
     bool asked = false;
     memset(&ends[rank], 0, sizeof(ends[rank]));
     for (int step = 0; step < STEPS; step++) {
-        struct accord_words all[RANKS] = {{.step = 0}};
+        struct step_sync_words all[RANKS] = {{.step = 0}};
         asked |= rank == plan.rank && step >= plan.at;
-        all[rank] = (struct accord_words){.hash = {(uint64_t)step}, .step = step, .height = 32, .width = 32,
-                                          .asked = asked ? CMD_STOP : CMD_NONE,
-                                          .due = now - saved_ms >= 90 * SECOND};
+        all[rank] = (struct step_sync_words){.hash = {(uint64_t)step}, .step = step, .height = 32,
+                                             .width = 32,
+                                             .asked = asked ? CMD_STOP : CMD_NONE,
+                                             .due = now - saved_ms >= 90 * SECOND};
         all[rank].hash[1] = rank == plan.rank && step >= plan.apart;
-        if (accord_exchange(d, all, PATIENCE, err) < 0 || accord_check(all, world, "samples", err) < 0)
+        if (step_sync_exchange(d, all, PATIENCE, err) < 0 ||
+            step_sync_check(all, world, "samples", err) < 0)
             return -1;
-        const struct accord_orders o = accord_orders(all, world);
+        const struct step_sync_orders o = step_sync_orders(all, world);
         ends[rank].stopped = step;
         if (o.due || o.asked == CMD_STOP) {
             ends[rank].saves++;
@@ -318,8 +323,8 @@ static void a_rank_may_be_silent_for_so_long(void **state)
 {
     (void)state;
     static const struct {
-        struct accord_pace pace;
-        int64_t            ms;
+        struct step_sync_pace pace;
+        int64_t               ms;
     } rows[] = {
         {{0}, 10 * MINUTE}, /* the first step */
         {{.hang_first_s = 20}, 20 * SECOND},
@@ -334,7 +339,7 @@ static void a_rank_may_be_silent_for_so_long(void **state)
         {{.watched = true}, 20 * MINUTE},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        assert_int_equal(accord_patience_ms(&rows[i].pace), rows[i].ms);
+        assert_int_equal(step_sync_patience_ms(&rows[i].pace), rows[i].ms);
 }
 
 int main(void)

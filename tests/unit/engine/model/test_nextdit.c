@@ -24,7 +24,7 @@
 enum { BATCH = 3, SIDE = 6, TEXT = 5, CHANNELS = 4, WORDS = 7 };
 
 static const struct model_config config = {
-    .family = MODEL_NEXT, .depth = 3, .hidden = 24, .heads = 6, .kv_heads = 2, .patch = 2,
+    .family = MODEL_NEXTDIT, .depth = 3, .hidden = 24, .heads = 6, .kv_heads = 2, .patch = 2,
     .mlp_hidden = 40, .qk_norm = true, .latent_channels = CHANNELS, .caption_channels = WORDS,
     .caption_len = TEXT, .norm_eps = 1e-5f, .learn_sigma = true};
 static const int first[BATCH + 1] = {0, 4, 5, 10};
@@ -252,7 +252,7 @@ static void its_work_is_known(void **state)
     if (model_config_parse(&c, j, &err) < 0)
         fail_msg("%s", err.text);
     json_decref(j);
-    assert_int_equal(c.family, MODEL_NEXT);
+    assert_int_equal(c.family, MODEL_NEXTDIT);
     assert_int_equal(c.mlp_hidden, 6144);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const double f = model_forward_flops(&c, 1, rows[i].side, rows[i].side, rows[i].text) / 1e12;

@@ -133,7 +133,7 @@ static void draw_padded(float *out, uint64_t seed)
     }
     const struct model_input in = {.batch = N, .height = 4, .width = 4, .text = L, .x = out,
                                    .timestep = time, .y = y, .mask = mask};
-    assert_int_equal(model_forward_here(sampler_model(s), &in, v, &err), 0);
+    assert_int_equal(model_forward_host(sampler_model(s), &in, v, &err), 0);
     for (int i = 0; i < N * LATENT; i++)
         out[i] -= v[i];
     sampler_destroy(s);
@@ -186,7 +186,7 @@ static void the_score_tells_own_from_other(void **state)
     char dir[256], path[400];
     struct err err = {0};
     struct dataset *d;
-    struct gallery_score score;
+    struct sample_grid_score score;
     const char *tmp = getenv("TMPDIR");
     snprintf(dir, sizeof(dir), "%s/gallery.XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(dir));
@@ -207,31 +207,31 @@ static void the_score_tells_own_from_other(void **state)
     snprintf(s.data_path, sizeof(s.data_path), "%s", dir);
     snprintf(path, sizeof(path), "%s/cache", dir);
     assert_int_equal(dataset_open(&d, &s, path, NULL, NULL, &err), 0);
-    struct subjects who;
-    assert_int_equal(subjects_of_data(&who, d, 3, &err), 0);
+    struct sample_prompts who;
+    assert_int_equal(sample_prompts_of_data(&who, d, 3, &err), 0);
     assert_int_equal(who.floats, 3 * 192);
     float *latents = who.original;
-    assert_int_equal(gallery_score(&score, d, &who, latents, &err), 0);
+    assert_int_equal(sample_grid_score(&score, d, &who, latents, &err), 0);
     assert_int_equal(score.nearest_own, 3);
     assert_true(score.psnr > 98);
     float swap[192];
     memcpy(swap, latents, sizeof(swap));
     memcpy(latents, latents + 192, sizeof(swap));
     memcpy(latents + 192, swap, sizeof(swap));
-    assert_int_equal(gallery_score(&score, d, &who, latents, &err), 0);
+    assert_int_equal(sample_grid_score(&score, d, &who, latents, &err), 0);
     assert_int_equal(score.nearest_own, 1);
     assert_true(score.psnr < 60);
-    struct gallery_pictures all = {latents, latents, latents};
+    struct sample_grid_pictures all = {latents, latents, latents};
     who.of[1].caption = "a caption that is longer than a row is wide, by far";
     struct image im;
     snprintf(path, sizeof(path), "%s/grid.png", dir);
     for (int n = 1; n <= 3; n++) {
         who.n = n;
-        assert_int_equal(gallery_write(d, &who, &all, path, &err), 0);
+        assert_int_equal(sample_grid_write(d, &who, &all, path, &err), 0);
         assert_int_equal(image_read(&im, path, &err), 0);
         image_free(&im);
     }
-    subjects_free(&who);
+    sample_prompts_free(&who);
     dataset_close(d);
     assert_int_equal(scratch_remove(dir, &err), 0);
 }

@@ -222,7 +222,7 @@ static void a_reproducible_run(void **state)
     assert_int_equal(f.micro, 4);
     ask.device = true;
     spec.parallel = PARALLEL_AUTO;
-    ask.room = (struct memory_room){1000, 1000};
+    ask.room = (struct device_memory){1000, 1000};
     assert_int_equal(fit_choose_sharing(&f, &ask, NULL), 0);
     assert_int_equal(f.sharing, SHARING_FSDP);
 }

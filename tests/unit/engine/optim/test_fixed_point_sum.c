@@ -60,22 +60,22 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct exact *make(void)
+static struct fixed_point_sum *make(void)
 {
-    struct exact *e;
+    struct fixed_point_sum *e;
     struct err err = {0};
-    assert_int_equal(exact_create(&e, layout, layout_floats(layout), &err), 0);
+    assert_int_equal(fixed_point_sum_create(&e, layout, layout_floats(layout), &err), 0);
     return e;
 }
 
 /* A step of one rank; returns how often it had to begin. */
-static int step(struct exact *e, const int *order, int n, float *to, double *loss)
+static int step(struct fixed_point_sum *e, const int *order, int n, float *to, double *loss)
 {
     for (int tries = 1; tries < 5; tries++) {
-        exact_begin(e);
+        fixed_point_sum_begin(e);
         for (int k = 0; k < n; k++)
-            exact_add(e, grad[order[k]], 0.25 * order[k]);
-        if (exact_end(e, to, loss))
+            fixed_point_sum_add(e, grad[order[k]], 0.25 * order[k]);
+        if (fixed_point_sum_end(e, to, loss))
             return tries;
     }
     return 0;
@@ -85,30 +85,31 @@ static void order_and_grouping_do_not_matter(void **state)
 {
     (void)state;
     static const int up[] = {0, 1, 2, 3, 4, 5}, mixed[] = {4, 0, 5, 3, 1, 2};
-    struct exact *a = make(), *b = make(), *c = make();
+    struct fixed_point_sum *a = make(), *b = make(), *c = make();
     double x, y;
     size_t bytes = sizeof(float) * layout_floats(layout), n, m;
     assert_int_equal(step(a, up, MICRO, result, &x), 1); /* 40 bits of numbers near 1 */
     assert_int_equal(step(b, mixed, MICRO, other, &y), 1);
     assert_memory_equal(result, other, bytes);
     assert_true(x == y && x == 0.25 * 15);
-    const int32_t *learned = exact_exponents(a, &n), *same = exact_exponents(b, &m);
+    const int32_t *learned = fixed_point_sum_exponents(a, &n), *same = fixed_point_sum_exponents(b,
+                                                                                                 &m);
     assert_true(n == 4 && m == 4);
     assert_memory_equal(learned, same, n * sizeof(int32_t));
     /* Two ranks: sums added, maxima compared. */
-    struct exact *d = make();
-    exact_begin(c);
-    exact_begin(d);
+    struct fixed_point_sum *d = make();
+    fixed_point_sum_begin(c);
+    fixed_point_sum_begin(d);
     for (int k = 0; k < MICRO; k++)
-        exact_add(k < 2 ? c : d, grad[mixed[k]], 0.25 * mixed[k]);
-    int64_t *sums = exact_sums(c, &n), *more = exact_sums(d, &n);
+        fixed_point_sum_add(k < 2 ? c : d, grad[mixed[k]], 0.25 * mixed[k]);
+    int64_t *sums = fixed_point_sum_sums(c, &n), *more = fixed_point_sum_sums(d, &n);
     for (size_t i = 0; i < n; i++)
         sums[i] += more[i];
-    *exact_loss(c) += *exact_loss(d);
-    float *most = exact_maxima(c, &n), *also = exact_maxima(d, &n);
+    *fixed_point_sum_loss(c) += *fixed_point_sum_loss(d);
+    float *most = fixed_point_sum_maxima(c, &n), *also = fixed_point_sum_maxima(d, &n);
     for (size_t i = 0; i < n; i++)
         most[i] = most[i] > also[i] ? most[i] : also[i];
-    assert_int_equal(exact_end(c, other, &y), 1);
+    assert_int_equal(fixed_point_sum_end(c, other, &y), 1);
     assert_memory_equal(result, other, bytes);
     assert_true(x == y);
     /* And it is the sum, as far as floats go. */
@@ -118,10 +119,10 @@ static void order_and_grouping_do_not_matter(void **state)
             sum += (double)grad[k][i];
         assert_true(fabs((double)result[i] - sum) <= 1e-7 * fabs(sum) + 1e-10);
     }
-    exact_destroy(a);
-    exact_destroy(b);
-    exact_destroy(c);
-    exact_destroy(d);
+    fixed_point_sum_destroy(a);
+    fixed_point_sum_destroy(b);
+    fixed_point_sum_destroy(c);
+    fixed_point_sum_destroy(d);
 }
 
 static void a_scale_that_does_not_fit_is_changed(void **state)
@@ -133,7 +134,7 @@ static void a_scale_that_does_not_fit_is_changed(void **state)
         int   tries;
     } rows[] = {{1, 1}, {100, 1}, {1e6f, 2}, {1e6f, 1}, {1e-3f, 2}, {0.03f, 1}, {1e30f, 2},
                 {1e-38f, 2}, {0, 1}, {1e-38f, 1}, {1, 2}};
-    struct exact *e = make();
+    struct fixed_point_sum *e = make();
     double loss;
     size_t n = layout_floats(layout);
     float *before[3];
@@ -153,14 +154,14 @@ static void a_scale_that_does_not_fit_is_changed(void **state)
             double sum = (double)grad[0][i] + (double)grad[1][i] + (double)grad[2][i];
             double scale = 7 * (double)rows[r].factor; /* of the largest number of a tensor */
             assert_true(fabs((double)result[i] - sum) <=
-                        1e-7 * fabs(sum) + 2 * ldexp(scale, -EXACT_LEAST) + 1e-45);
+                        1e-7 * fabs(sum) + 2 * ldexp(scale, -FIXED_POINT_SUM_LEAST) + 1e-45);
         }
     }
     for (int k = 0; k < 3; k++) {
         memcpy(grad[k], before[k], n * sizeof(float));
         free(before[k]);
     }
-    exact_destroy(e);
+    fixed_point_sum_destroy(e);
 }
 
 static void what_is_not_finite_stays_so(void **state)
@@ -172,21 +173,21 @@ static void what_is_not_finite_stays_so(void **state)
     size_t at = layout_at(layout, 1)->offset + 3;
     float was = grad[1][at];
     for (int i = 0; i < 3; i++) {
-        struct exact *e = make();
+        struct fixed_point_sum *e = make();
         grad[1][at] = bad[i];
         assert_int_equal(step(e, up, 2, result, &loss), 1);
         assert_true(isnan(result[at]));
         assert_true(isfinite(result[0]) && isfinite(loss));
-        exact_destroy(e);
+        fixed_point_sum_destroy(e);
     }
     grad[1][at] = was;
-    struct exact *e = make();
-    exact_begin(e);
-    exact_add(e, grad[0], (double)NAN);
-    exact_add(e, grad[0], 1);
-    assert_int_equal(exact_end(e, result, &loss), 1);
+    struct fixed_point_sum *e = make();
+    fixed_point_sum_begin(e);
+    fixed_point_sum_add(e, grad[0], (double)NAN);
+    fixed_point_sum_add(e, grad[0], 1);
+    assert_int_equal(fixed_point_sum_end(e, result, &loss), 1);
     assert_true(isnan(loss));
-    exact_destroy(e);
+    fixed_point_sum_destroy(e);
 }
 
 /* The norm, added up by one rank, and by five that cut it anywhere at a multiple of 16. */
@@ -194,22 +195,22 @@ static void the_norm_has_one_value(void **state)
 {
     (void)state;
     static const int up[] = {0, 1, 2, 3, 4, 5};
-    struct exact *a = make();
+    struct fixed_point_sum *a = make();
     double loss, plain = 0;
     size_t floats = layout_floats(layout), n;
     assert_true(step(a, up, MICRO, result, &loss) > 0);
-    exact_add_squares(a, result, 0, floats, MICRO);
-    double norm = exact_norm(a, MICRO);
+    fixed_point_sum_add_squares(a, result, 0, floats, MICRO);
+    double norm = fixed_point_sum_norm(a, MICRO);
     for (size_t i = 0; i < floats; i++)
         plain += (double)result[i] * (double)result[i];
     assert_true(fabs(norm - sqrt(plain)) < 1e-6 * norm);
-    int64_t *squares = exact_squares(a, &n);
+    int64_t *squares = fixed_point_sum_squares(a, &n);
     memset(squares, 0, n * sizeof(*squares));
     const size_t cuts[] = {0, 16, 4112, 11152, 11168, floats};
     for (int k = 4; k >= 0; k--)
-        exact_add_squares(a, result + cuts[k], cuts[k], cuts[k + 1], MICRO);
-    assert_true(exact_norm(a, MICRO) == norm);
-    exact_destroy(a);
+        fixed_point_sum_add_squares(a, result + cuts[k], cuts[k], cuts[k + 1], MICRO);
+    assert_true(fixed_point_sum_norm(a, MICRO) == norm);
+    fixed_point_sum_destroy(a);
 }
 
 int main(void)

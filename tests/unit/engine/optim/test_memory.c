@@ -95,7 +95,7 @@ static void the_plan_is_what_a_step_takes(void **state)
         const int64_t real = taken;
         const struct memory_plan p = plan_of(&ask);
         assert_int_equal(p.total, real);
-        assert_int_equal(p.bytes[USE_HERE], 0);
+        assert_int_equal(p.bytes[USE_HOST], 0);
         assert_int_equal(p.bytes[USE_WEIGHTS],
                          layout_floats(model_layout(step_model(s))) * sizeof(float));
         assert_int_equal(p.bytes[USE_GRADIENTS], p.bytes[USE_WEIGHTS]);
@@ -128,7 +128,7 @@ static void a_model_that_draws_is_planned_for(void **state)
 static int64_t used(const struct kern_ops *ops)
 {
     size_t left, all;
-    assert_true(ops->room(&left, &all));
+    assert_true(ops->free_memory(&left, &all));
     return (int64_t)(all - left);
 }
 
@@ -169,7 +169,7 @@ static void the_plan_is_what_a_device_gives(void **state)
         const int64_t before = used(ops);
         struct step *s = step_of(&ask);
         assert_int_equal(used(ops) - before, p.total - p.bytes[USE_WORKSPACE]);
-        assert_true(p.bytes[USE_HERE] > 0);
+        assert_true(p.bytes[USE_HOST] > 0);
         one_step(s, &ask);
         step_destroy(s);
         if (p.bytes[USE_WORKSPACE] > workspace)
@@ -239,7 +239,7 @@ static void the_largest_micro_batch_fits_and_the_next_does_not(void **state)
 static void a_machine_has_some_memory(void **state)
 {
     (void)state;
-    const struct memory_room r = memory_room();
+    const struct device_memory r = device_memory();
     assert_true(r.free > 0 && r.total >= r.free);
 }
 

@@ -42,18 +42,18 @@ static int remove_dir(void **state)
 
 static void run(int64_t from, int64_t to, int64_t steps, double scale)
 {
-    struct metrics *m;
+    struct loss_log *m;
     struct err err = {0};
-    assert_int_equal(metrics_open(&m, path, from, steps, &err), 0);
+    assert_int_equal(loss_log_open(&m, path, from, steps, &err), 0);
     for (int64_t k = from + 1; k <= to; k++)
-        metrics_add(m, k, k == 5 ? NAN : scale * (double)k, 1, 1, 1);
-    metrics_close(m);
+        loss_log_add(m, k, k == 5 ? NAN : scale * (double)k, 1, 1, 1);
+    loss_log_close(m);
 }
 
 static void what_a_crash_undid_is_cut(void **state)
 {
     (void)state;
-    struct metrics_point *p;
+    struct loss_log_point *p;
     struct err err = {0};
     int n;
     run(0, 23, 40, 1);
@@ -61,7 +61,7 @@ static void what_a_crash_undid_is_cut(void **state)
     fputs("{\"step\":24,\"lo", f);
     fclose(f);
     run(17, 40, 40, 2);
-    assert_int_equal(metrics_read(&p, &n, path, &err), 0);
+    assert_int_equal(loss_log_read(&p, &n, path, &err), 0);
     assert_int_equal(n, 39); /* without the NaN of step 5 */
     for (int i = 0; i < n; i++) {
         int64_t step = i < 4 ? i + 1 : i + 2;
@@ -70,18 +70,18 @@ static void what_a_crash_undid_is_cut(void **state)
     }
     free(p);
     unlink(path);
-    assert_int_equal(metrics_read(&p, &n, path, &err), -1);
+    assert_int_equal(loss_log_read(&p, &n, path, &err), -1);
 }
 
 static void a_long_run_is_thinned(void **state)
 {
     (void)state;
-    struct metrics_point *p;
+    struct loss_log_point *p;
     struct err err = {0};
     int n;
     run(0, 9001, 9001, 1);
-    assert_int_equal(metrics_read(&p, &n, path, &err), 0);
-    assert_in_range(n, 2900, METRICS_LINES);
+    assert_int_equal(loss_log_read(&p, &n, path, &err), 0);
+    assert_in_range(n, 2900, LOSS_LOG_LINES);
     assert_int_equal(p[n - 1].step, 9001);
     free(p);
 }
@@ -90,11 +90,11 @@ static void a_long_run_is_thinned(void **state)
 static void a_falling_loss_falls_on_the_screen(void **state)
 {
     (void)state;
-    struct metrics_point p[500];
+    struct loss_log_point p[500];
     char *text = NULL;
     size_t size = 0;
     for (int i = 0; i < 500; i++)
-        p[i] = (struct metrics_point){i + 1, exp(-i / 100.0)};
+        p[i] = (struct loss_log_point){i + 1, exp(-i / 100.0)};
     FILE *f = open_memstream(&text, &size);
     curve_print(f, p, 500, 60, 10, false);
     fclose(f);

@@ -78,7 +78,7 @@ static void the_next_generation_is_taken_over(void **state)
     unsetenv("JOBCTL_SNAPSHOT_OLD");
     say(line);
     say("{\"cmd\":\"rendezvous\",\"key\":\"tcp.2\",\"value\":\"new\"}\n");
-    assert_true(rebuild_wait(rank, 10000, &err));
+    assert_true(rejoin_wait(rank, 10000, &err));
     assert_string_equal(getenv("JOBCTL_GENERATION"), "2");
     assert_null(getenv("JOBCTL_SKIP_STEP"));
     int first, second;
@@ -97,7 +97,7 @@ static void the_next_generation_is_taken_over(void **state)
 
     /* Again: the descriptors of this time are closed, memory that is not there is left out. */
     say("{\"cmd\":\"rebuild\",\"env\":{\"JOBCTL_GENERATION\":\"3\"},\"old\":[\"/no/such/file\"]}\n");
-    assert_true(rebuild_wait(rank, 10000, &err));
+    assert_true(rejoin_wait(rank, 10000, &err));
     assert_string_equal(getenv("JOBCTL_GENERATION"), "3");
     assert_null(getenv("JOBCTL_SNAPSHOT_OLD"));
     assert_null(getenv("JOBCTL_SNAPSHOT_FD"));
@@ -140,11 +140,12 @@ static const struct {
     int64_t     after;       /* ms */
 } waits[] = {
     {"asked at once", {{0, JOIN}, {-1, NULL}}, NULL, 0},
-    {"asked in the last moment", {{REBUILD_MS - 1, JOIN}, {-1, NULL}}, NULL, REBUILD_MS - 1},
-    {"asked too late", {{REBUILD_MS + 1, JOIN}, {-1, NULL}}, nobody, REBUILD_MS},
-    {"never asked", {{-1, NULL}}, nobody, REBUILD_MS},
+    {"asked in the last moment", {{REJOIN_MS - 1, JOIN}, {-1, NULL}}, NULL, REJOIN_MS - 1},
+    {"asked too late", {{REJOIN_MS + 1, JOIN}, {-1, NULL}}, nobody, REJOIN_MS},
+    {"never asked", {{-1, NULL}}, nobody, REJOIN_MS},
     {"other words give it no more time",
-     {{1000, KEY}, {3000, KEY}, {4900, KEY}, {REBUILD_MS + 500, JOIN}, {-1, NULL}}, nobody, REBUILD_MS},
+     {{1000, KEY}, {3000, KEY}, {4900, KEY}, {REJOIN_MS + 500, JOIN},
+      {-1, NULL}}, nobody, REJOIN_MS},
     {"a word in two parts", {{100, "{\"cmd\":\"rebu"}, {300, "ild\",\"env\":{}}\n"}, {-1, NULL}}, NULL, 300},
     {"a checkpoint is asked for, too", {{50, "{\"cmd\":\"checkpoint\"}\n"}, {70, JOIN}, {-1, NULL}}, NULL, 70},
     {"a stop", {{2000, STOP}, {2001, JOIN}, {-1, NULL}}, stopped, 2000},
@@ -164,7 +165,7 @@ static void it_waits_so_long(void **state)
                                     waits[i].says[k].line};
         script = says;
         happen = agent_says;
-        const bool goes_on = rebuild_wait(rank, REBUILD_MS, &err);
+        const bool goes_on = rejoin_wait(rank, REJOIN_MS, &err);
         if (goes_on != !waits[i].why || now - began != waits[i].after ||
             (waits[i].why && strcmp(err.text, waits[i].why) != 0))
             fail_msg("%s: %s after %lld ms: %s", waits[i].what, goes_on ? "goes on" : "ends",
@@ -178,16 +179,16 @@ static void an_agent_offers_it(void **state)
 {
     (void)state;
     unsetenv("JOBCTL_REBUILD");
-    assert_false(rebuild_offered(rank));
+    assert_false(rejoin_offered(rank));
     setenv("JOBCTL_REBUILD", "1", 1);
-    assert_true(rebuild_offered(rank));
+    assert_true(rejoin_offered(rank));
 }
 
 static void what_is_said(void **state)
 {
     (void)state;
     char text[PROGRESS_LINE];
-    progress_parted(rank, "nccl_error", "rank 1 is gone", 17);
+    progress_detached(rank, "nccl_error", "rank 1 is gone", 17);
     ssize_t n = read(events[0], text, sizeof(text) - 1);
     assert_true(n > 0);
     text[n] = '\0';
