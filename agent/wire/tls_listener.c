@@ -131,7 +131,7 @@ static bool add_named(json_t *list, const char *name, const uv_interface_address
         json_array_append_new(list, json_string(name));
     for (int i = 0; i < n; i++)
         if (strcmp(all[i].name, name) == 0 &&
-            uv_ip_name((const struct sockaddr *)&all[i].address, text, sizeof(text)) == 0) {
+            tls_psk_ip((const struct sockaddr *)&all[i].address, text) == 0) {
             json_array_append_new(list, json_string(text));
             found = true;
         }
