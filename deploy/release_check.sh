@@ -47,10 +47,10 @@ why_not() {
     [ "$(id -u)" = 0 ] || { echo "needs root, for debootstrap and chroot"; return; }
     [ ! -d "$roots/$1" ] || return 0
     command -v debootstrap >/dev/null || { echo "no debootstrap found: apt-get install debootstrap"; return; }
-    [ -s "/usr/share/keyrings/$distro-archive-keyring.gpg" ] ||
-        { echo "no keyring found: apt-get install $([ "$distro" = debian ] && echo debian-archive || echo ubuntu)-keyring"; return; }
     [ -n "$(mirror_of "${distro^}")" ] ||
-        echo "apt of this machine has no mirror of ${distro^}: run apt-get update, or set ${distro^^}_MIRROR"
+        { echo "apt of this machine has no mirror of ${distro^}: run apt-get update, or set ${distro^^}_MIRROR"; return; }
+    [ -s "/usr/share/keyrings/$distro-archive-keyring.gpg" ] ||
+        echo "no /usr/share/keyrings/$distro-archive-keyring.gpg, the keys that its packages are signed with"
 }
 
 # bare_root NAME SUITE - make the root once; one that is not whole has another name
