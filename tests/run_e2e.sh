@@ -6,7 +6,8 @@
 # After each, nothing of it may be left: no process with its home in the
 # environment, no file.  E2E_LANES (2) run at once, for most of them wait most of
 # the time; those that say "# alone: why" come at the end, one by one.  The last
-# line is what a log reader counts.
+# line is what a log reader counts.  A kernel that the caller chose for OpenBLAS would be the choice
+# here and not on a host reached over SSH: their losses would differ.
 set -u
 bin=$(cd "$1" && pwd)
 shift
@@ -22,7 +23,7 @@ run() {
     name=$(basename "$t" .sh)
     home=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-e2e.XXXXXX")
     start=$(date +%s.%N)
-    env -u DISPLAY HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
+    env -u DISPLAY -u OPENBLAS_CORETYPE -u JOBCTL_CPU HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
         TOP="$PWD" WORK="$home" timeout -k 5 "${E2E_TIMEOUT:-240}" bash -eu "$t" >"$home/log" 2>&1
     rc=$?
     took=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN{printf "%.1f", b-a}')

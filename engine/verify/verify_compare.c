@@ -68,6 +68,17 @@ double verify_change(const double *want, const float *start, size_t count)
     return sqrt(sum);
 }
 
+/* Fewer units in the last place than this are the rounding of weights that are stored as floats. */
+#define ROUNDING (8 * 0x1p-24)
+/* What rounding makes of a full step of AdamW where a gradient nearly cancels; in one element. */
+#define NOISY_STEP 0.1
+
+double verify_update_scale(const double *want, size_t count, double change, double step)
+{
+    const double noise = ROUNDING * verify_norm(want, count) + NOISY_STEP * step;
+    return change + noise / verify_tolerance(VERIFY_ADAMW);
+}
+
 static double norm_of_difference(const struct verify_row *r)
 {
     double sum = 0;

@@ -64,6 +64,9 @@ void verify_compare(struct verify_result *result, const struct verify_case_files
 /* What differs by more than this fails, unless the case has a tolerance of its own. */
 double verify_tolerance(enum verify_kind kind);
 double verify_norm(const double *x, size_t count); /* L2 */
+/* The scale of VERIFY_ADAMW: the update's norm `change`, and what noise is worth at the tolerance: the
+ * rounding of stored weights, and one element whose gradient nearly cancels. `step`: a full step. */
+double verify_update_scale(const double *want, size_t count, double change, double step);
 /* L2 norm of what the steps changed, from `start` to `want`: the scale of VERIFY_ADAMW and _CAME. */
 double verify_change(const double *want, const float *start, size_t count);
 /* verify_compare() with the tensor `name` of the case. */

@@ -160,20 +160,8 @@ static bool is_noise(const struct run *r, const char *tensor)
     return false;
 }
 
-/* Fewer than this many units in the last place are the rounding of weights that are stored as floats. */
-#define ROUNDING (8 * 0x1p-24)
-/* What rounding makes of a full step of AdamW where a gradient nearly cancels; in one element. */
-#define NOISY_STEP 0.1
 /* An update that is this much shorter than AdamW's full steps came of gradients as small as eps. */
 #define SHORT_STEP 0.1
-
-/* What a difference is measured against: the update, and what noise is worth at the tolerance. `full`:
- * the size of a full step as it arrives here. */
-static double scale_of(const double *want, size_t count, double change, double full)
-{
-    const double noise = ROUNDING * verify_norm(want, count) + NOISY_STEP * full;
-    return change + noise / verify_tolerance(VERIFY_ADAMW);
-}
 
 /* One tensor after the steps: its update as a whole, and no element far off. `share`: how much of the
  * weights' full steps arrives here. */
@@ -186,7 +174,7 @@ static int check_tensor(struct run *r, const char *name, const struct tensor *t,
     char full[ST_NAME + 32];
     snprintf(full, sizeof(full), "%s.%s", r->files.run, name);
     const double change = verify_change(want, r->start + t->offset, t->count);
-    const double step = r->lr * share, scale = scale_of(want, t->count, change, step);
+    const double step = r->lr * share, scale = verify_update_scale(want, t->count, change, step);
     const struct verify_row update = {full, VERIFY_ADAMW, ours + t->offset, want, t->count, scale};
     const struct verify_row each = {full, VERIFY_RATES, ours + t->offset, want, t->count, r->lr};
     if (change > SHORT_STEP * step * sqrt((double)t->count))

@@ -26,6 +26,7 @@ struct run {
     bool                            lr_known; /* the configuration gives the rates */
     struct step                    *step;
     float                          *losses, *norms;
+    double                          rate; /* of the last step */
     int                             steps;
 };
 
@@ -96,6 +97,7 @@ static int run_step(struct run *r, int k, struct err *err)
     if (rc == 0)
         rc = step_end(r->step, lr, &norm, err);
     if (rc == 0) {
+        r->rate = lr;
         r->losses[k] = (float)loss;
         r->norms[k] = (float)norm;
         /* After the first update the weights differ by rounding, and so do losses. */
@@ -130,9 +132,11 @@ static int check_final(struct run *r, const struct tensor *t, struct err *err)
         return -1;
     }
     const double change = verify_change(want + skip, start + skip, n);
+    const bool came = r->opt.type == OPTIM_CAME;
+    const double scale = came ? change : verify_update_scale(want + skip, n, change, r->rate);
     const struct verify_row row = {
-        name, r->opt.type == OPTIM_CAME ? VERIFY_CAME : VERIFY_ADAMW,
-        model_weights(step_model(r->step)) + t->offset + skip, want + skip, n, change};
+        name, came ? VERIFY_CAME : VERIFY_ADAMW,
+        model_weights(step_model(r->step)) + t->offset + skip, want + skip, n, scale};
     verify_compare(r->result, r->files, &row);
     free(want);
     free(start);
