@@ -185,8 +185,9 @@ check-gpu: $(BIN)/jobctl-train $(KERNELS) $(if $(NVCC),$(CUDA))  ## where there 
 e2e: $(PROGRAMS) $(if $(have_cxx),$(CUDA_CPU))  ## end-to-end tests through the command line
 	@tests/run_e2e.sh $(BIN)
 
-house:  ## is docs/HOUSE.md still true?
+house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.md and all that documents name still true?
 	@tests/check_house.sh
+	@tests/check_docs.sh . $(BIN)
 
 test: NEEDS = --tests
 test: bootstrap  ## everything: units, golden numbers, simulation, end to end, sanitizers

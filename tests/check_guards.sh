@@ -62,7 +62,7 @@ column agent
 pure verdict verdict_part
 borrows err_set
 ROOMS
-    printf '# House\n<!-- rooms -->\n<!-- end -->\n' >docs/HOUSE.md
+    printf '# House\n<!-- rooms -->\n<!-- end -->\n' | tee docs/HOUSE.md >README.md
     compile $(find . -name '*.c' ! -name main.c | sed 's|^\./||')
 }
 
@@ -72,6 +72,7 @@ circles() { "$here/check_circles.sh" . obj $(find obj -name '*.o'); }
 prefixes() { "$here/check_prefixes.sh" . obj $(find obj -name '*.o'); }
 pure() { "$here/check_pure.sh" . obj; }
 house() { "$here/check_house.sh" .; }
+docs() { "$here/check_docs.sh" . bin; }
 
 # refuses GUARD SENTENCE: in the copy that this case has broken; then the copy goes.
 refuses() {
@@ -202,8 +203,46 @@ broken; file agent/os/tree.h 'processes'
 refuses house 'docs/HOUSE.md is not what the files say'
 broken; sed -i 's/^room agent\/os .*/room agent\/os files/' tests/rooms.txt
 refuses house 'docs/rooms.svg is not what the files say'
+broken; sed -i 's/\[core\]/[other]/' README.md
+refuses house 'README.md is not what the files say'
 broken; sed -i 's/log.h - /lag.h - /' agent/os/log.h
 refuses house 'agent/os/log.h: its second line says that it is lag.h'
+
+# What the documents name.  Three programs that know one command each are all that it takes.
+broken
+mkdir bin
+for name in jobctl jobctl-agent jobctl-train; do
+    printf '#!/bin/sh\necho "  go  "\necho "%s go --now"\n' $name >bin/$name
+    chmod +x bin/$name
+done
+printf 'all:\n' >Makefile
+cat >docs/HOUSE.md <<'PAGE'
+# House
+`agent/os/log.h` [up](../README.md) [here](#house) `make all`
+
+    jobctl go --now
+    jobctl-train go --now
+PAGE
+echo '[page](docs/HOUSE.md#house)' >README.md
+docs || { echo "check_docs.sh refuses documents that are right" >&2; exit 1; }
+cd "$work" && mv broken documents
+# wrong LINE SENTENCE: this line in a document is refused.
+wrong() {
+    cd "$work" && cp -R documents broken && cd broken
+    printf '\n%s\n' "$1" >>docs/HOUSE.md
+    refuses docs "$2"
+}
+wrong '`agent/os/lag.h`' 'docs/HOUSE.md: there is no agent/os/lag.h'
+wrong '`test_lag.c`' 'there is no unit test test_lag.c'
+wrong '[away](AWAY.md)' 'docs/HOUSE.md: the link to AWAY.md leads nowhere'
+wrong '[away](#away)' 'docs/HOUSE.md: no heading of docs/HOUSE.md is #away'
+wrong '    jobctl went --now' 'there is no command jobctl went'
+wrong '    true; jobctl go --later' 'jobctl go has no option --later'
+wrong '`jobctl-train went`' 'there is no command jobctl-train went'
+wrong '`make none`' 'the Makefile has no target none'
+cd "$work" && cp -R documents broken && cd broken
+echo '# House' >docs/HOUSE.md
+refuses docs 'found no paths: nothing was checked'
 
 [ $bad = 0 ] || exit 1
 [ $cases -gt 40 ] || { echo "check_guards.sh: only $cases cases were tried" >&2; exit 1; }

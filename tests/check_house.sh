@@ -3,8 +3,8 @@
 # check_house.sh [--write] [ROOT] - docs/HOUSE.md lists every file of every room, docs/rooms.svg draws the rooms
 #
 # Between "<!-- rooms -->" and "<!-- end -->" stands, per room of tests/rooms.txt, what it is for and each noun
-# with the line that its first comment gives it.  With --write page and picture are drawn anew, without it a
-# difference fails.
+# with the line that its first comment gives it; in README.md one row per top-level folder, with its rooms.  With
+# --write pages and picture are drawn anew, without it a difference fails.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 write=
@@ -54,6 +54,23 @@ function line_of(path,   line, name) {
     sub(/^\/\* [^ ]* - /, "", line); sub(/ *\*\/$/, "", line)
     return line
 }' "$work/files" "$page" >"$work/page"
+awk "$(cat "$here/rooms.awk")"'
+BEGIN { read_rooms("tests/rooms.txt"); printf "" }
+$0 == "<!-- rooms -->" { print; map(); skip = 1; drawn = 1 }
+$0 == "<!-- end -->" { skip = 0 }
+!skip { print }
+END { if (!drawn) fail("README.md has no line <!-- rooms -->"); exit bad }
+# A row per top-level folder: its sentence, then its rooms from below.
+function map(   i, top, list, name) {
+    for (i = 1; i <= rooms; i++) {
+        top = top_of(room[i]); name = substr(room[i], length(top) + 2)
+        if (name != "") list[top] = list[top] (list[top] == "" ? "" : ", ") "[" name "](" room[i] ")"
+    }
+    print "\n| folder | contents | rooms, bottom to top |\n|---|---|---|"
+    for (i = 1; i <= rooms; i++) if (room[i] == top_of(room[i]))
+        print "| [" room[i] "/](" room[i] ") | " says[room[i]] " | " list[room[i]] " |"
+    print ""
+}' README.md >"$work/map"
 "$here/draw_rooms.sh" . >"$work/picture"
 
 bad=0
@@ -66,5 +83,6 @@ compare() {
     fi
 }
 compare "$work/page" "$page"
+compare "$work/map" README.md
 compare "$work/picture" "$picture"
 exit $bad
