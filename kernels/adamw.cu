@@ -2,7 +2,7 @@
 /* adamw.cu - AdamW and the moving average of weights, one pass over memory each */
 #include "kernels/device.cuh"
 
-/* n packs of V numbers. `also` is NULL where the weights are their own narrow copy. */
+/* n packs of V numbers. `also` is NULL if the weights are their own narrow copy. */
 template <typename T, int V>
 __global__ void adamw_kernel(float *p, T *also, float *m, float *v, const float *g,
                              struct kern_adamw c, size_t n)
@@ -43,7 +43,7 @@ static void cuda_adamw(float *p, void *also, float *m, float *v, const float *g,
         if (packs > 0)
             launch("adamw", adamw_kernel<T, 4>, grid_for(packs), dim3(BLOCK), 0, p, narrow, m, v,
                    g, c, packs);
-        if (n > done) /* a tail, or all where it does not lie as packs must */
+        if (n > done) /* the tail, or the whole array if it is not aligned for packs */
             launch("adamw", adamw_kernel<T, 1>, grid_for(n - done), dim3(BLOCK), 0, p + done,
                    narrow ? narrow + done : NULL, m + done, v + done, g + done, c, n - done);
     });

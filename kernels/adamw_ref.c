@@ -14,7 +14,7 @@ struct adamw_args {
     struct kern_adamw      c;
 };
 
-/* New and old may be the same. */
+/* Input and output arrays may be the same. */
 static void adamw_range(const void *arg, size_t from, size_t to)
 {
     const struct adamw_args *k = arg;

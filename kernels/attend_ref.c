@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attend_ref.c - softmax attention of tokens to tokens, without an array of all probabilities
+/* attend_ref.c - softmax self-attention without a full array of probabilities
  *
- * A block of queries meets the keys a block at a time: products, exponentials,
- * and what they take of v is added to the output, which shrinks when a larger
- * score turns up.  The log of each row's sum is kept, so that the backward pass
- * makes any block of probabilities again from q and k.
+ * A block of queries is multiplied with the keys block by block; the output is a
+ * running sum that is rescaled when a larger score appears (online softmax).
+ * The log of each row's sum is kept, so that the backward pass
+ * recomputes any block of probabilities from q and k.
  *
- * Forward, queries are shared among threads; backward, heads of the keys, to
- * whose gradients then nobody else adds.  Each product is one sgemm of a size
- * that no number of threads changes, and so are its bits.
+ * Forward, threads share queries; backward, they share key heads, so that
+ * only one thread adds to a head's gradients.  Each product is one sgemm of a size
+ * that does not depend on the number of threads, so neither do its bits.
  */
 #include <cblas.h>
 #include <float.h>
@@ -20,7 +20,7 @@
 #include "kernels/thread_pool.h"
 #include "kernels/tile.h"
 
-/* A block of scores is 128 KiB: it stays in the second cache. */
+/* A block of scores is 128 KiB: it stays in the L2 cache. */
 enum { QUERIES = 128, KEYS = 256 };
 
 struct attend_args {
@@ -32,10 +32,10 @@ struct attend_args {
     struct kern_heads s;
 };
 
-/* Queries of one head, and all keys that they meet. */
+/* Queries of one head, and all keys that they attend to. */
 struct block {
-    size_t q, kept;   /* where they begin, in q as in out and in what is kept */
-    size_t k, v, dkv; /* where the keys do */
+    size_t q, kept;   /* offset of the queries in q, in out and in what is kept */
+    size_t k, v, dkv; /* offset of the keys */
     int    ld, rows, keys;
 };
 
@@ -91,12 +91,13 @@ static void scale_row(float *y, float by, int n)
         simd_store_at(y, i, n, simd_load_at(y, i, n) * by);
 }
 
-/* The largest score and the sum of exponentials of what a row has met so far. */
+/* The largest score and the sum of exponentials of a row so far. */
 struct softmax {
     float top, sum;
 };
 
-/* p = exp(p - top) with these scores met too; by how much all before shrinks. */
+/* p = exp(p - top), with the maximum updated by these scores; returns the factor for earlier sums.
+ *  */
 static float meet(struct softmax *row, float *p, int n)
 {
     v16 tops = simd_all(row->top), sum = {0};
@@ -162,7 +163,8 @@ static void attend(void *out, float *kept, const void *q, const void *k, int ldk
                       attend_blocks, &a);
 }
 
-/* delta[r] = dout out of a row, which is what softmax takes from the gradient of each score. */
+/* delta[r] = dout . out of a row, the term that softmax subtracts from the gradient of each score.
+ *  */
 static void output_sums(float *delta, const struct attend_args *a, const struct block *b)
 {
     const int D = a->s.dim;
@@ -175,7 +177,7 @@ static void output_sums(float *delta, const struct attend_args *a, const struct 
     }
 }
 
-/* keep: 0 for the first queries that these keys meet, later 1 */
+/* keep: 0 for the first block of queries of these keys, then 1 */
 static void back_block(const struct attend_args *a, struct block b, float keep)
 {
     const int D = a->s.dim;
@@ -204,7 +206,7 @@ static void back_block(const struct attend_args *a, struct block b, float keep)
     }
 }
 
-/* Item i is a sample and a head of the keys, with all heads of queries that it serves. */
+/* Item i is a sample and a key head, with all query heads that share it. */
 static void attend_back_heads(const void *arg, size_t from, size_t to)
 {
     const struct attend_args *a = arg;

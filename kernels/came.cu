@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* came.cu - CAME; the formulas stand in came_ref.c
+/* came.cu - CAME; came_ref.c has the formulas
  *
- * Nothing comes back to the host: means and the limit of the update stay in
+ * Nothing is copied to the host: means and the limit of the update stay in
  * scalars on the device.
  */
 #include "kernels/device.cuh"
@@ -60,7 +60,7 @@ __global__ void came_plain_kernel(float *u, float *v, const float *g, struct ker
     }
 }
 
-/* u is limited by its mean square, m follows it, and u becomes u - m. */
+/* Clips u by its mean square, moves m toward u, and replaces u by u - m. */
 __global__ void came_momentum_kernel(float *u, float *m, const double *square, struct kern_came c,
                                      size_t n)
 {
@@ -73,7 +73,7 @@ __global__ void came_momentum_kernel(float *u, float *m, const double *square, s
     }
 }
 
-/* `also` is NULL where the weights are their own narrow copy. */
+/* `also` is NULL if the weights are their own narrow copy. */
 template <typename T>
 __global__ void came_update_kernel(float *p, T *also, const float *step, float decay, float lr,
                                    size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* came_ref.c - CAME: second moments kept as one row and one column of a matrix
+/* came_ref.c - CAME: second moments of a matrix factored into one row and one column
  *
  * U = g^2 + eps1.  Factored:  row = b2 row + (1-b2) mean of U along the row, col
  * likewise;  u = g * rsqrt(row / mean(row)) * rsqrt(col).  Else v = b2 v + (1-b2) U,
@@ -16,7 +16,7 @@
 
 enum { LINE = 1024, CHUNKS = 256, CHUNK_MIN = 4096 };
 
-/* A matrix x, its rows and columns; y where there is an output. */
+/* A matrix x, its rows and columns; y is the output, if there is one. */
 struct factor_args {
     float       *row, *col, *y;
     const float *x, *row_in, *col_in;
@@ -157,7 +157,7 @@ static void plain_range(const void *arg, size_t from, size_t to)
     }
 }
 
-/* u is limited, m follows it, and u becomes u - m. */
+/* Clips u, moves m toward u, and replaces u by u - m. */
 static void momentum_range(const void *arg, size_t from, size_t to)
 {
     const struct came_args *k = arg;

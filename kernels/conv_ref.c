@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv_ref.c - depthwise 3x3 convolution on channels-last images
  *
- * Channels lie next to each other, so the inner loop runs along them: some
+ * Channels are contiguous, so the inner loop runs along them: a few
  * pixels at a time, each channel's nine weights loaded once for all of them.
- * Above, below and beside the image lies a row of zeros.  A channel's sums stay
- * with one thread, in one order.
+ * A row of zeros pads the image on every side.  One thread computes all sums of a
+ * channel, in one order.
  */
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
@@ -12,9 +12,9 @@
 #include "kernels/thread_pool.h"
 
 enum {
-    TILE = 320,  /* channels of a task at most: its weights stay in the first cache */
+    TILE = 320,  /* channels per task at most: its weights stay in the L1 cache */
     PAIR = 2,    /* pixels at once, forward ... */
-    QUAD = 4     /* ... and for the sums of the weights' gradient */
+    QUAD = 4     /* ... and for the gradient of the weights */
 };
 
 static const float zeros[TILE];
@@ -23,7 +23,7 @@ static const float zeros[TILE];
 struct plane {
     const float *x;
     int          height, width;
-    size_t       step; /* from pixel to pixel */
+    size_t       step; /* stride from pixel to pixel */
 };
 
 SIMD_FN struct plane plane_at(const float *x, struct kern_image s, int b, int c)
@@ -40,7 +40,7 @@ SIMD_FN const float *pixel(const struct plane *p, int h, int w)
     return p->x + ((size_t)h * (size_t)p->width + (size_t)w) * p->step;
 }
 
-/* w[c][9] as nine rows of channels; `flip` turns the window round. */
+/* w[c][9] as nine rows of channels; `flip` reverses the window. */
 static void load_weights(float to[9][TILE], const float *w, int channels, int flip)
 {
     for (int c = 0; c < channels; c++)
@@ -87,7 +87,7 @@ static void conv_pair(float *const out[PAIR], const float *const in[3][PAIR + 2]
 static void conv_plane(float *y, struct plane p, const float w[9][TILE], const float *bias,
                        int channels)
 {
-    float spare[TILE]; /* for the pixel that a row of odd length does not have */
+    float spare[TILE]; /* output for the missing pixel of a row of odd length */
     for (int h = 0; h < p.height; h++)
         for (int x = 0; x < p.width; x += PAIR) {
             const float *in[3][PAIR + 2];
@@ -186,7 +186,7 @@ static void weight_items(const void *arg, size_t from, size_t to)
     }
 }
 
-/* Tiles as wide as they may be, and enough of them for everybody. */
+/* The widest tiles that still give every thread one. */
 static void choose_tiles(struct conv_args *a, int samples)
 {
     const int wanted = (2 * thread_pool_size() + samples - 1) / samples;

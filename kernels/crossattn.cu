@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crossattn.cu - softmax attention of image tokens to caption tokens
  *
- * A block has some queries of a head, or some keys on the way back, and all it
- * needs of the other side passes by in shared memory; probabilities never leave
- * it.  What padding a caption has behind its last token is not computed: its
+ * A block owns some queries of a head (forward) or some keys (backward) and streams
+ * the other side through shared memory; probabilities stay in shared
+ * memory.  The padding after a caption's last token is skipped: its
  * probabilities are exactly zero.  Products are 16 x 16 x 16 on tensor cores in
  * bf16, plain in fp32; softmax and sums are fp32.
  */
@@ -16,22 +16,22 @@
 enum {
     ATT_BLOCK = 256, ATT_WARPS = ATT_BLOCK / WARP,
     ATT_TILE = 16,
-    ATT_QUERIES = 32,  /* of a block */
+    ATT_QUERIES = 32,  /* per block */
     ATT_DIM = 128,     /* the most channels of a head */
-    ATT_PAD = 8        /* numbers between rows of a tile, against bank conflicts */
+    ATT_PAD = 8        /* padding of a tile's rows, in numbers, against bank conflicts */
 };
 #define ATT_MASKED 10000.0f
 
-/* Keys at a time: in fp32 few, so that heads of 112 channels fit into the 64 KB of an sm_75. */
+/* Keys at a time: few in fp32, so that heads of 112 channels fit into the 64 KB of an sm_75. */
 template <typename T> struct att_keys {
     enum { COUNT = sizeof(T) == 2 ? 64 : 16 };
 };
 
-/* c[16, 16] += a b of a warp; TA: a is stored [k][m], TB: b is stored [n][k]. */
+/* c[16, 16] += a b by one warp; TA: a is stored [k][m], TB: b is stored [n][k]. */
 template <typename T> struct att_sum;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-/* No bf16 in tensor cores: ops_cuda.cu opens such a GPU for fp32 only, and nobody comes here. */
+/* Tensor cores without bf16: never called, since ops_cuda.cu opens such a GPU for fp32 only. */
 template <> struct att_sum<bf16> {
     template <bool TA, bool TB> __device__ void add(const bf16 *, int, const bf16 *, int)
     {
@@ -68,7 +68,7 @@ template <> struct att_sum<bf16> {
 
 #endif
 
-/* A lane has half a row. */
+/* A lane holds half a row. */
 template <> struct att_sum<float> {
     enum { EACH = ATT_TILE / 2 };
     float c[EACH];
@@ -97,17 +97,17 @@ template <> struct att_sum<float> {
 
 struct att_args {
     void             *out, *dq, *dk, *dv;
-    float            *kept, *delta; /* top and 1 / sum of each row; sum of p dp of each */
+    float            *kept, *delta; /* maximum and 1 / sum of each row; sum of p dp of each row */
     const void       *q, *k, *v, *dout;
     int               ldk, ldv, lddkv;
     struct kern_text  t;
     struct kern_heads s;
 };
 
-/* Sizes in numbers; the same for all blocks. */
+/* Sizes in numbers, equal for all blocks. */
 struct att_shape {
-    int    dim, ldd, lds; /* whole tiles of a head, rows of q and k here, rows of scores */
-    size_t queries, keys; /* numbers of such tiles */
+    int    dim, ldd, lds; /* head padded to tiles; row lengths of q and k, of scores */
+    size_t queries, keys; /* numbers per tile */
 };
 
 __host__ __device__ static inline struct att_shape att_shape(int dim, int text, int keys)
@@ -118,10 +118,10 @@ __host__ __device__ static inline struct att_shape att_shape(int dim, int text, 
             (size_t)keys * (whole + ATT_PAD)};
 }
 
-/* Where a block's sample and head begin, and the sample's caption. */
+/* Offsets of a block's sample and head, and of the sample's caption. */
 struct att_head {
     int    h, text;        /* text: rows of the caption */
-    int    first;          /* row of it in k, v and the mask */
+    int    first;          /* its first row in k, v and the mask */
     size_t q, rows;        /* in q and out; in kept and delta */
     __device__ att_head(const struct att_args &a)
     {
@@ -138,7 +138,7 @@ struct att_head {
     }
 };
 
-/* Rows of `dim` numbers into rows of whole tiles; zeros behind what there is. */
+/* Rows of `dim` numbers into rows of whole tiles, zero-padded. */
 template <int V, typename T>
 __device__ static inline void att_load(T *to, int ldd, int rows, const T *from, size_t ld, int have,
                                        int dim)
@@ -153,7 +153,7 @@ __device__ static inline void att_load(T *to, int ldd, int rows, const T *from, 
     }
 }
 
-/* Keys up to the last that is not masked; all where there is none. */
+/* Keys up to the last valid one; all if every key is masked. */
 __device__ static inline int att_last(const float *mask, int text)
 {
     __shared__ float most[ATT_WARPS];
@@ -169,7 +169,7 @@ __device__ static inline int att_last(const float *mask, int text)
     return last > 0 ? (int)last : text;
 }
 
-/* to[queries, keys] = a b^T of two tiles in shared memory, tile by tile among the warps. */
+/* to[queries, keys] = a b^T of two tiles in shared memory; warps share the result tile by tile. */
 template <typename T>
 __device__ static inline void att_scores(float *to, int ld, const T *a, const T *b,
                                          const struct att_shape &z)
@@ -184,7 +184,7 @@ __device__ static inline void att_scores(float *to, int ld, const T *a, const T 
     }
 }
 
-/* Softmax of a row of scores by a warp, in place: fp32 becomes T from the row's beginning on. */
+/* Softmax of a row of scores by one warp, in place: T overwrites fp32 from the row's start. */
 template <typename T>
 __device__ static inline void att_softmax(float *row, float kept[2], const float *mask, float scale,
                                           int keys, int width)
@@ -204,7 +204,7 @@ __device__ static inline void att_softmax(float *row, float kept[2], const float
     for (int l0 = 0; l0 < width; l0 += WARP) {
         const int l = l0 + lane;
         const float p = l < keys ? row[l] * share : 0.0f;
-        __syncwarp(); /* all have read what the narrower numbers now overwrite */
+        __syncwarp(); /* every lane has read what the narrow numbers now overwrite */
         if (l < width)
             ((T *)row)[l] = narrow<T>(p);
     }
@@ -214,7 +214,7 @@ __device__ static inline void att_softmax(float *row, float kept[2], const float
     }
 }
 
-/* Numbers of [rows, dim] in shared memory to where they belong. */
+/* Copies [rows, dim] from shared memory to global memory. */
 template <int V, typename T>
 __device__ static inline void att_write(T *to, size_t ld, const float *from, int ldf, int rows,
                                         int dim)
@@ -280,10 +280,10 @@ att_kernel(struct att_args a, struct att_shape z)
     att_write<V>((T *)a.out + at.q + (size_t)first * C, (size_t)C, scores, z.ldd, have, a.s.dim);
 }
 
-/* What a block has of one tile of queries and one of keys on the way back. */
+/* Backward: a block's tile of queries and tile of keys. */
 template <typename T> struct att_scratch {
     float *s, *dp;          /* [queries][lds] */
-    T     *p, *ds;          /* the same as T, lds apart */
+    T     *p, *ds;          /* the same as T, with row length lds */
     T     *q, *dout, *k, *v;
     int    lds;
 };
@@ -311,7 +311,7 @@ template <typename T> static size_t att_desk_bytes(const struct att_shape &z)
     return tile * 2 * (sizeof(float) + sizeof(T)) + 2 * (z.queries + z.keys) * sizeof(T);
 }
 
-/* Scores of the queries and keys that are loaded, and the gradients of their probabilities. */
+/* Scores of the loaded queries and keys, and the gradients of their probabilities. */
 template <typename T>
 __device__ static inline void att_both(const struct att_scratch<T> &d, const struct att_shape &z)
 {
@@ -329,8 +329,8 @@ __device__ static inline float att_prob(float score, const struct att_args &a, s
     return expf(s - a.kept[2 * row]) * a.kept[2 * row + 1];
 }
 
-/* delta[row] += sum over these keys of p dp: a warp per row. The sum over the keys of what is left,
- * p (dp - delta), is zero but for rounding, which dout . out, of rounded numbers, would not give. */
+/* delta[row] += sum over these keys of p dp: a warp per row. The sum over keys of
+ * p (dp - delta) is then zero up to rounding; dout . out of rounded numbers would not give that. */
 template <typename T>
 __device__ static inline void att_delta(float *delta, const struct att_scratch<T> &d,
                                         const struct att_args &a, const struct att_head &at,
@@ -396,7 +396,7 @@ __device__ static inline void att_load_keys(const struct att_scratch<T> &d,
                 a.s.dim);
 }
 
-/* dq = ds k: a block has queries, keys pass by, twice: the first time for delta. */
+/* dq = ds k: a block owns queries and streams the keys twice, the first time for delta. */
 template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_query_back_kernel(struct att_args a, struct att_shape z)
 {
@@ -436,7 +436,7 @@ att_query_back_kernel(struct att_args a, struct att_shape z)
     __syncthreads();
     if ((int)threadIdx.x < have)
         a.delta[at.rows + first + threadIdx.x] = delta[threadIdx.x];
-    float *to = (float *)d.q; /* queries and keys are used up: fp32 rows over them */
+    float *to = (float *)d.q; /* queries and keys are no longer needed: fp32 rows overwrite them */
     for (int i = 0; i < ATT_EACH; i++) {
         const int tile = warp + i * ATT_WARPS, r = tile / across * ATT_TILE;
         if (r < ATT_QUERIES)
@@ -462,7 +462,7 @@ __device__ static inline void att_put_keys(T *to, int ld, float *smem, const att
     att_write<V>(to, (size_t)ld, smem, z.ldd, have, dim);
 }
 
-/* dv = p^T dout, dk = ds^T q: a block has keys, queries pass by. */
+/* dv = p^T dout, dk = ds^T q: a block owns keys and streams the queries. */
 template <typename T, int V> __global__ void __launch_bounds__(ATT_BLOCK, 2)
 att_key_back_kernel(struct att_args a, struct att_shape z)
 {
@@ -498,7 +498,7 @@ att_key_back_kernel(struct att_args a, struct att_shape z)
     att_put_keys<T, V, EACH>((T *)a.dk + to, a.lddkv, (float *)d.q, dk, z, have, a.s.dim);
 }
 
-/* `bytes` beside what kernels have of fixed size. */
+/* `bytes` of dynamic shared memory beside the kernel's fixed arrays. */
 static bool att_fits(size_t bytes, int text)
 {
     bytes += 512;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* crossattn_ref.c - softmax attention of image tokens to caption tokens
  *
- * The mask is added, (mask - 1) * 10000, as the authors do: exp() of a masked
- * score is exactly 0 as long as one token of the sample is valid, and a sample
- * without any attends to its padding.
+ * The mask is added, (mask - 1) * 10000, as in the authors' code: exp() of a masked
+ * score is exactly 0 if at least one token of the sample is valid; a sample
+ * without valid tokens attends to its padding.
  */
 #include <cblas.h>
 #include <float.h>
@@ -50,7 +50,7 @@ static void softmax_back_row(float *dp, const float *p, float scale, int n)
 }
 
 struct head {
-    size_t q, k, v, prob, row; /* where sample and head begin; row: of the captions */
+    size_t q, k, v, prob, row; /* offsets of sample and head; row: the same among captions */
     int    ld, text;           /* tokens of its caption */
 };
 
@@ -133,7 +133,7 @@ static void cross_heads_back(const void *arg, size_t from, size_t to)
     }
 }
 
-/* The probabilities are at hand: no need of the mask. */
+/* The probabilities are kept, so the mask is not needed. */
 static void cross_attn_back(void *dq, void *dk, void *dv, int lddkv, float *work, const void *dout,
                             const float *prob, const void *q, const void *k, int ldk,
                             const void *v, int ldv, struct kern_text t, struct kern_heads s)

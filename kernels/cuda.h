@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda.h - the one door into libjobctl_cuda.so, which is loaded when it is wanted
+/* cuda.h - interface of libjobctl_cuda.so, the CUDA plugin, which is loaded on demand
  *
- * The plugin holds the CUDA kernels with their runtime, so that the program
- * itself starts on any machine.  Program and plugin are built from one source:
- * `ops_size` says whether they were.
+ * The plugin holds the CUDA kernels and links the CUDA runtime, so that the program
+ * itself starts on any machine.  Program and plugin are built from one source;
+ * `ops_size` detects a mismatch.
  */
 #ifndef KERNELS_CUDA_H
 #define KERNELS_CUDA_H
@@ -14,58 +14,58 @@
 struct kern_ops;
 
 enum kern_precision {
-    KERN_FP32, /* for comparison with the CPU and the authors' numbers */
-    KERN_BF16  /* inputs of matrix products rounded to bf16; sums, weights, all else fp32 */
+    KERN_FP32, /* for comparison with the CPU and with the authors' results */
+    KERN_BF16  /* inputs of matrix products rounded to bf16; sums, weights and the rest fp32 */
 };
 
 enum kern_cuda_result {
     KERN_CUDA_READY,
-    KERN_CUDA_OTHER_BUILD,  /* plugin and program do not fit */
+    KERN_CUDA_OTHER_BUILD,  /* plugin and program have different versions */
     KERN_CUDA_NO_DRIVER,    /* no NVIDIA driver is loaded */
-    KERN_CUDA_OLD_DRIVER,   /* there is one, older than this plugin needs */
-    KERN_CUDA_NO_DEVICE,    /* a driver, and no GPU it shows to this process */
+    KERN_CUDA_OLD_DRIVER,   /* the driver is older than this plugin needs */
+    KERN_CUDA_NO_DEVICE,    /* the driver shows this process no GPU */
     KERN_CUDA_NO_LIBRARY,   /* cuBLASLt is missing or lacks a function */
-    KERN_CUDA_UNUSABLE,     /* the GPU refuses: too old, exclusive, broken */
-    KERN_CUDA_NO_BF16       /* the GPU computes in fp32 only: ask for that */
+    KERN_CUDA_UNUSABLE,     /* the GPU refuses: too old, in exclusive use, or faulty */
+    KERN_CUDA_NO_BF16       /* the GPU computes in fp32 only: request fp32 */
 };
 
-/* What collectives between GPUs need besides memory: a stream of their own beside the kernels', and
- * marks that say how far a stream has come.  Nothing here waits.  A failure is told by
- * kern_ops.state(). */
+/* What collectives between GPUs need besides memory: a stream of their own beside that of the
+ * kernels, and events that show how far a stream has run.  No call here waits.  kern_ops.state()
+ * reports a failure. */
 struct kern_streams {
-    void *(*open)(void);                      /* NULL: it failed */
+    void *(*open)(void);                      /* NULL: failure */
     void (*close)(void *stream);
-    void *(*mark)(void *stream);              /* after all asked of it so far; NULL: the kernels' */
-    int (*reached)(void *mark);               /* 1; 0: not yet; -1: the device failed */
-    int (*follow)(void *stream, void *mark);  /* what is asked of it from now on waits for the mark */
+    void *(*mark)(void *stream);              /* after all calls so far; NULL: kernels' stream */
+    int (*reached)(void *mark);               /* 1: reached; 0: not yet; -1: the device failed */
+    int (*follow)(void *stream, void *mark);  /* calls queued from now on wait for the event */
     void (*drop)(void *mark);
-    /* An array's bytes to this process's memory, in the stream's order; -1. Into memory that is not
-     * pinned the call may wait for them. */
+    /* Copy device memory to host memory, in stream order; -1: failure. The call may block if the
+     * host memory is not pinned. */
     int (*fetch)(void *stream, void *to, const void *from, size_t bytes);
-    int (*pin)(void *at, size_t bytes);       /* -1: the system does not permit so much */
+    int (*pin)(void *at, size_t bytes);       /* -1: the system's limit is reached */
     void (*unpin)(void *at);
 };
 
-/* Calls of kernels written down once, to be asked for at once: a CUDA graph. What is written down
- * are addresses and numbers, so it is good only for the same of both, and until `moves` changes. */
+/* A CUDA graph: kernel calls recorded once and replayed with one call. A recording holds addresses
+ * and sizes; it is valid only for the same ones, and until `moves` changes. */
 struct kern_graphs {
-    int (*begin)(void);        /* from here on calls are written down, not run; -1: they cannot be */
-    void *(*end)(void);        /* NULL: they could not; nothing has run, and all is well */
-    void (*run)(void *graph);  /* in the kernels' stream, after all before */
+    int (*begin)(void);        /* record calls from here on, do not run them; -1: impossible */
+    void *(*end)(void);        /* NULL: recording failed; nothing ran, the device is usable */
+    void (*run)(void *graph);  /* in the kernels' stream, after all earlier calls */
     void (*drop)(void *graph);
     unsigned (*moves)(void);
 };
 
-/* The first block is filled by the caller, the second by kern_cuda_open(). */
+/* The caller fills the first block, kern_cuda_open() the second. */
 struct kern_cuda {
-    size_t              ops_size;   /* KERN_CUDA_SIZE: of the tables both must know */
-    int                 device;     /* number among those CUDA shows */
+    size_t              ops_size;   /* KERN_CUDA_SIZE: size of the tables that both sides share */
+    int                 device;     /* device number among those that CUDA shows */
     enum kern_precision precision;
 
     const struct kern_streams *streams;
-    const struct kern_graphs *graphs; /* NULL: not wanted */
-    /* From now on algorithms of matrix products are taken from this file, and what is found by
-     * trying is added to it: who goes on with a run then has its bits. NULL: forget the file. */
+    const struct kern_graphs *graphs; /* NULL: not needed */
+    /* Read the algorithm choices for matrix products from this file, and append new choices to it:
+     * a resumed run then computes the same bits. NULL: stop using a file. */
     void (*remember)(const char *file);
     const struct kern_ops *ops;     /* constant; lives until the process ends */
     char name[128];                 /* "NVIDIA H200" */
@@ -76,8 +76,8 @@ struct kern_cuda {
     (sizeof(struct kern_ops) + sizeof(struct kern_streams) + sizeof(struct kern_graphs) + \
      sizeof(struct kern_cuda))
 
-/* One device per process: the first call decides, later ones get the same table if they ask for
- * the same. Returns an enum kern_cuda_result. */
+/* One device per process: the first call decides, a later call gets the same table if its request
+ * is the same. Returns an enum kern_cuda_result. */
 #ifdef __cplusplus
 extern "C"
 #endif
@@ -85,17 +85,17 @@ int kern_cuda_open(struct kern_cuda *c);
 
 typedef int (*kern_cuda_open_fn)(struct kern_cuda *c);
 
-/* Two GPUs by their numbers, and what about a second of copies between them has shown. */
+/* Two GPUs by number, and the results of about one second of copies between them. */
 struct kern_peer {
     int     a, b;
-    int     direct;       /* the driver permits it; else nothing was tried */
-    int64_t words, wrong; /* sent, of 8 bytes; those that arrived as others */
-    double  bytes_per_s;  /* the best */
+    int     direct;       /* the driver permits peer access; if not, no copy was tried */
+    int64_t words, wrong; /* 8-byte numbers sent, and those that arrived changed */
+    double  bytes_per_s;  /* the best rate */
     char    why[256];     /* after -1: a sentence without full stop */
 };
 
-/* 0, or -1. Where the way is broken it may never return: call it in a process of its own, which has
- * not called kern_cuda_open(). */
+/* 0, or -1. On a broken path the call may hang: call it in a process of its own that has not
+ * called kern_cuda_open(). */
 #ifdef __cplusplus
 extern "C"
 #endif

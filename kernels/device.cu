@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.cu - the GPU's memory, and what went wrong on it */
+/* device.cu - the GPU's memory and error state */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static bool device_ok(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
         return device.state == KERN_OK;
-    if (device.recording) { /* nothing has run: graph.cu gives up, and the device is well */
+    if (device.recording) { /* nothing has run: graph.cu drops the recording, the device is well */
         device.record_lost = true;
         return false;
     }
@@ -28,7 +28,7 @@ static bool device_way(const char *way)
     const size_t n = strlen(way);
     for (const char *at = list; at && *at; at += strcspn(at, " ,")) {
         at += strspn(at, " ,");
-        if (strncmp(at, way, n) == 0 && strchr(" ,", at[n])) /* the end, too */
+        if (strncmp(at, way, n) == 0 && strchr(" ,", at[n])) /* at end of file too */
             return true;
     }
     return !list;
@@ -40,7 +40,7 @@ static void *device_scratch(enum scratch which, size_t bytes)
         return NULL;
     if (device.scratch_bytes[which] >= bytes)
         return device.scratch[which];
-    if (device.recording) { /* memory cannot be had now */
+    if (device.recording) { /* no memory may be allocated now */
         device.record_lost = true;
         return NULL;
     }
@@ -64,7 +64,7 @@ static void *device_alloc(size_t bytes)
         return NULL;
     const cudaError_t e = cudaMalloc(&p, bytes ? bytes : 64);
     if (e == cudaErrorMemoryAllocation) {
-        cudaGetLastError(); /* told to the caller by NULL; it is not sticky */
+        cudaGetLastError(); /* NULL tells the caller; the error is not sticky */
         return NULL;
     }
     if (!device_ok(e, "memory") ||
@@ -84,8 +84,8 @@ static void device_upload(void *to, const void *from, size_t bytes)
     if (device.state == KERN_OK)
         device_ok(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device.stream),
                   "upload");
-    /* From ordinary memory the call returns when `from` has been read; from page-locked memory it
-     * would not, and none is used. */
+    /* From pageable memory the call returns after `from` was read. From page-locked memory it
+     * would not; none is used. */
 }
 
 static void device_download(void *to, const void *from, size_t bytes)
@@ -95,7 +95,7 @@ static void device_download(void *to, const void *from, size_t bytes)
                   "download") &&
         device_ok(cudaStreamSynchronize(device.stream), "kernels"))
         return;
-    memset(to, 0xff, bytes); /* NaNs: nobody shall take it for a result */
+    memset(to, 0xff, bytes); /* NaNs, so that no caller mistakes them for a result */
 }
 
 static enum kern_state device_state(char *why, size_t size)

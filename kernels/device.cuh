@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.cuh - what every CUDA kernel file uses: launches, errors, sums over warps and blocks
+/* device.cuh - shared by all CUDA kernel files: launches, errors, sums over warps and blocks
  *
  * All .cu files here are one translation unit (ops_cuda.cu): nvcc reads CUDA's
  * headers once per unit and target.  They also compile with an ordinary C++
  * compiler against tests/cuda_cpu/, which runs kernels on the CPU: hence launch()
- * instead of three angle brackets, and DYNAMIC_SHARED.
+ * instead of <<< >>>, and DYNAMIC_SHARED.
  *
  * One stream, in order.  No atomics: every sum has one order, so the same call
  * gives the same bits.
@@ -24,7 +24,7 @@
 
 enum { WARP = 32, BLOCK = 256, GRID_MAX = 8192, SHARED_FREE = 48 * 1024 };
 
-/* Blocks of memory that grow when first needed and are reused in stream order. */
+/* Scratch buffers, grown on demand and reused in stream order. */
 enum scratch {
     SCRATCH_PARTS,   /* sums of chunks */
     SCRATCH_SCALARS, /* sums of sums */
@@ -35,24 +35,24 @@ enum scratch {
 struct device {
     enum kern_precision precision;
     cudaStream_t        stream;
-    size_t              shared_most; /* bytes of shared memory that a block may ask for */
-    enum kern_state     state;    /* of the first failure; nothing runs after it */
+    size_t              shared_most; /* bytes of shared memory available to a block */
+    enum kern_state     state;    /* the first failure; nothing runs after it */
     char                why[200];
     void               *scratch[SCRATCHES];
     size_t              scratch_bytes[SCRATCHES];
-    unsigned            moves;     /* how often scratch has moved: recordings from before are void */
-    bool                recording; /* calls are written down, not run (graph.cu) */
-    bool                record_lost; /* one of them could not be: the recording is of no use */
+    unsigned            moves;     /* count of scratch reallocations: each voids all recordings */
+    bool                recording; /* calls are recorded, not run (graph.cu) */
+    bool                record_lost; /* a call could not be recorded: discard the recording */
 };
 
 static struct device device;
 
-/* device.cu: notes the first failure; true when all is well */
+/* device.cu: records the first failure; true: no failure */
 static bool device_ok(cudaError_t e, const char *what);
-/* At least `bytes`, or NULL with the failure noted. */
+/* At least `bytes`, or NULL with the failure recorded. */
 static void *device_scratch(enum scratch which, size_t bytes);
-/* Whether one of the faster ways to do the same is wanted: all are, unless $JOBCTL_CUDA_WAYS lists
- * those that are ("tune graph tensor bgrad"; empty: none). */
+/* Whether an optional optimization is enabled: all are, unless $JOBCTL_CUDA_WAYS lists
+ * the enabled ones ("tune graph tensor bgrad"; empty: none). */
 static bool device_way(const char *way);
 
 #ifdef CUDA_ON_CPU
@@ -63,7 +63,7 @@ static bool device_way(const char *way);
     type *name = reinterpret_cast<type *>(name##_bytes)
 #endif
 
-/* Before a loop that shall stay one: its turns side by side would not fit into registers. */
+/* Prevents unrolling of a loop whose unrolled iterations would not fit into registers. */
 #ifdef CUDA_ON_CPU
 #define ONE_BY_ONE
 #else
@@ -95,7 +95,7 @@ static void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
 #endif
 }
 
-/* One thread per number, in a loop where there are more numbers than threads. */
+/* One thread per number, in a loop if there are more numbers than threads. */
 static inline dim3 grid_for(size_t n)
 {
     const size_t blocks = (n + BLOCK - 1) / BLOCK;
@@ -149,7 +149,7 @@ template <int V, typename T> __device__ static inline void store(T *to, const fl
     *reinterpret_cast<pack<T, V> *>(to) = p;
 }
 
-/* Whether packs of four fit: sizes and distances in numbers, and where the arrays begin. */
+/* Whether packs of four fit: sizes and strides in numbers, and the alignment of the arrays. */
 template <typename... P>
 static bool by_four(std::initializer_list<size_t> sizes, const P *... arrays)
 {
@@ -161,7 +161,7 @@ static bool by_four(std::initializer_list<size_t> sizes, const P *... arrays)
     return fit;
 }
 
-/* fn(T(), V): T is what narrow arrays are made of, V (a constant) how many numbers make a pack. */
+/* fn(T(), V): T is the type of narrow arrays, V (a constant) the numbers per pack. */
 template <typename F> static void for_kind(bool fours, F fn)
 {
     const std::integral_constant<int, 4> four;
@@ -208,7 +208,7 @@ template <typename T> __device__ static inline T block_sum(T x)
 
 /* --- sums over rows, one per column ------------------------------------------------------- */
 
-/* What is summed: F::SUMS numbers for a row and a column, by get(out, row, col). The rows of a
+/* What is summed: F::SUMS numbers per row and column, from get(out, row, col). The rows of a
  * group (a sample) are summed together: chunks of rows first, then the chunks in order. */
 enum { COL_TILE = 32, COL_LANES = 8, COL_CHUNK = 128 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digest_ref.c - XXH3 as wide as the processor's vectors are: the same number from all of them */
+/* digest_ref.c - XXH3 in the widest vectors of the instruction set; all widths agree */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

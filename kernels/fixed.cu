@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed.cu - sums of numbers as integers; see fixed.h.  Blocks leave what they found, one block folds it. */
+/* fixed.cu - fixed-point sums on the GPU (fixed.h): a partial result per block, then one fold */
 #include "kernels/device.cuh"
 #include "kernels/fixed.h"
 
-enum { FIXED_BLOCKS = SQUARE_BLOCKS }; /* what SCRATCH_SCALARS has room for */
+enum { FIXED_BLOCKS = SQUARE_BLOCKS }; /* capacity of SCRATCH_SCALARS */
 
 __device__ static inline uint32_t fixed_larger(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
 }
 
-/* The largest of a block, in every thread. */
+/* The maximum over a block, in every thread. */
 __device__ static inline uint32_t fixed_block_most(uint32_t x)
 {
     __shared__ uint32_t part[BLOCK / WARP];
@@ -85,7 +85,7 @@ __global__ void fixed_total_kernel(int64_t *total, const int64_t *part, int part
         *total += all;
 }
 
-/* A number of 8 bytes for each block; NULL when something failed. */
+/* 8 bytes per block; NULL: failure. */
 static void *fixed_parts(size_t n, unsigned *blocks)
 {
     const unsigned most = tiles(n, BLOCK);

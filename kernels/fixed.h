@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed.h - numbers as integers, so that no order of adding changes a sum: what CPU and GPU compute alike
+/* fixed.h - numbers as fixed-point integers: sums independent of order, equal on CPU and GPU
  *
  * Rounding is done in double: x + 1.5 2^52 has the nearest integer to x in its low bits (ties to
- * even) as long as that is below 2^51; what is larger shows in the largest number (fixed_size()),
- * and the sum is thrown away.  A scale is a power of two, so that x * scale is exact and a fused
+ * even) as long as |x| is below 2^51; a larger value shows in the maximum (fixed_size()), and
+ * the caller discards the sum.  A scale is a power of two, so that x * scale is exact and a fused
  * multiply-add gives the same bits as two operations.
  */
 #ifndef KERNELS_FIXED_H
@@ -18,9 +18,9 @@
 #define FIXED_FN static inline __attribute__((unused))
 #endif
 
-enum { FIXED_GROUP = 16 }; /* squares are added in double in groups of so many, which no cut divides */
+enum { FIXED_GROUP = 16 }; /* squares are added in double in groups of this size, never split */
 
-/* Unsigned inside: a number that does not fit wraps around. */
+/* Unsigned inside: overflow wraps around. */
 FIXED_FN int64_t fixed_of(double x)
 {
     const double magic = 6755399441055744.0; /* 1.5 2^52 */
@@ -41,7 +41,7 @@ FIXED_FN float fixed_back(int64_t sum, double unit)
     return (float)((double)sum * unit);
 }
 
-/* A float without its sign as its bits, which have its order, NaN last. */
+/* The bits of |x|: as integers they have the order of the floats, NaN last. */
 FIXED_FN uint32_t fixed_size(float x)
 {
     uint32_t bits;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed_ref.c - sums of numbers as integers; see fixed.h.  Elementwise, so threads change nothing. */
+/* fixed_ref.c - fixed-point sums on the CPU (fixed.h), elementwise: threads do not matter */
 #include <math.h>
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_ref.c - operations that another device fuses, as what they are: the plain ones in a row */
+/* fused_ref.c - the fused operations on the CPU, as sequences of plain ones */
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 
-static const struct kern_ops *own; /* the table that these functions are in */
+static const struct kern_ops *own; /* the table that holds these functions */
 
 static void gate_norm(float *y, void *h, float *stats, const float *x, const float *gate, int ldg,
                       const void *a, const float *shift, const float *scale, int ldm, int batch,

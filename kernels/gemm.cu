@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.cu - see gemm.cuh
+/* gemm.cu - matrix products by cuBLASLt; see gemm.cuh
  *
- * cuBLASLt counts columns first: it is asked for c^T = op(b)^T op(a)^T.  What it
- * needs to know about a product (descriptors, algorithm) is found once and kept;
- * which of the algorithms it offers is the fastest, gemm_tune.cuh finds out.
- * A product that it has no algorithm for (odd shapes, bad alignment) runs in a
+ * cuBLASLt is column-major: it computes c^T = op(b)^T op(a)^T.  The
+ * descriptors and the algorithm of a product are looked up once and kept;
+ * gemm_tune.cuh times the algorithms that it offers and picks the fastest.
+ * A product without an algorithm (odd shapes, bad alignment) runs in a
  * plain kernel of our own.
  */
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ enum { PLANS_MAX = 4096, PLANS_FULL = 3072, OFFERS = 8, TILE = 16 };
 #define TEXT2(x)       #x
 #define TEXT(x)        TEXT2(x)
 
-/* The functions we use; pointers of their declared types. */
+/* The functions we use, as pointers of their declared types. */
 #define CUBLASLT(X)                                                                       \
     X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic)                 \
     X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescSetAttribute)                         \
@@ -29,7 +29,7 @@ enum { PLANS_MAX = 4096, PLANS_FULL = 3072, OFFERS = 8, TILE = 16 };
     X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceSetAttribute)             \
     X(cublasLtMatmulPreferenceDestroy)
 
-/* What makes two products one to cuBLASLt. */
+/* The key of a product: products with equal keys share a plan. */
 struct gemm_key {
     int      m, n, k, lda, ldb, ldc, batch;
     int64_t  stride_a, stride_b, stride_c;
@@ -40,11 +40,11 @@ struct gemm_key {
 struct gemm_plan {
     struct gemm_key        key;
     cublasLtMatmulDesc_t   desc;
-    cublasLtMatrixLayout_t a, b, c; /* in cuBLASLt's order: a is our b */
+    cublasLtMatrixLayout_t a, b, c; /* in cuBLASLt's order: its a is our b */
     cublasLtMatmulAlgo_t   offer[OFFERS]; /* the first is used */
     int                    offers;  /* 0: our own kernel */
-    bool                   used;    /* this place of the table */
-    bool                   chosen;  /* the first is the fastest, or none other was to be tried */
+    bool                   used;    /* this slot of the table is used */
+    bool                   chosen;  /* the first algorithm is the fastest, or the only one */
 };
 
 static struct {
@@ -52,7 +52,7 @@ static struct {
     CUBLASLT(X)
 #undef X
     cublasLtHandle_t  handle;
-    struct gemm_plan *plan; /* [PLANS_MAX], each at its hash or behind it */
+    struct gemm_plan *plan; /* [PLANS_MAX], each at its hash or the next free slot */
     int               plans;
     bool              tune, sums;
     char              gpu[128];
@@ -90,7 +90,7 @@ static bool gemm_open(const char *gpu, char *why, size_t size)
     }
 #define X(name)                                                              \
     if (!(lt.name = (decltype(lt.name))dlsym(lib, #name))) {                 \
-        snprintf(why, size, "the cuBLASLt found has no %s", #name);          \
+        snprintf(why, size, "the loaded cuBLASLt has no function %s", #name);          \
         return false;                                                        \
     }
     CUBLASLT(X)
@@ -154,7 +154,7 @@ static void plain_gemm(const char *name, const struct gemm *g)
 
 /* --- cuBLASLt ------------------------------------------------------------------------------ */
 
-/* The largest power of two up to 256 that the address and all its strides are multiples of. */
+/* The largest power of two up to 256 that divides the address and all its strides. */
 static unsigned alignment(const void *at, int64_t stride, int batch, size_t size)
 {
     uintptr_t bits = (uintptr_t)at | 256;
@@ -176,7 +176,7 @@ static size_t size_of(cudaDataType_t kind)
 static struct gemm_key key_of(const struct gemm *g)
 {
     struct gemm_key k;
-    memset(&k, 0, sizeof(k)); /* the gaps too: keys are compared as bytes */
+    memset(&k, 0, sizeof(k)); /* zero the padding too: keys are compared as bytes */
     k.m = g->m, k.n = g->n, k.k = g->k;
     k.lda = g->lda, k.ldb = g->ldb, k.ldc = g->ldc;
     k.batch = g->batch;
@@ -202,7 +202,7 @@ static bool plan_matrix(cublasLtMatrixLayout_t *out, cudaDataType_t type, int ro
                  "stride");
 }
 
-/* Where the bias is, or its gradient goes. */
+/* Address of the bias, or of its gradient. */
 static bool plan_bias(const struct gemm_plan *p, const struct gemm *g, const char *name)
 {
     const void *at = g->bias ? g->bias : g->row_sums;
@@ -225,7 +225,7 @@ static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
                                                    sizeof(op_b)), "transpose") &&
            lt_ok(lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &end,
                                                    sizeof(end)), "epilogue") &&
-           plan_bias(p, g, "bias") && /* offers depend on how it is aligned */
+           plan_bias(p, g, "bias") && /* the choice depends on alignment */
            plan_matrix(&p->a, type, g->tb ? g->k : g->n, g->tb ? g->n : g->k, g->ldb, g->batch,
                        g->stride_b) &&
            plan_matrix(&p->b, type, g->ta ? g->m : g->k, g->ta ? g->k : g->m, g->lda, g->batch,
@@ -233,7 +233,7 @@ static bool plan_shapes(struct gemm_plan *p, const struct gemm *g)
            plan_matrix(&p->c, kind_of(g->wide), g->n, g->m, g->ldc, g->batch, g->stride_c);
 }
 
-/* Algorithms for these sizes and alignments, the likeliest first. Sums of parts of k are made in
+/* Algorithms for these sizes and alignments, the most promising first. Split-k sums are made in
  * fp32 and in one order, or not at all. */
 static bool plan_offers(struct gemm_plan *p, const struct gemm_key *k)
 {
@@ -280,7 +280,7 @@ static void plan_free(struct gemm_plan *p)
     memset(p, 0, sizeof(*p));
 }
 
-/* The place of a product, or the one where it would be: there is always a free one. */
+/* The slot of a product, or a free one: the table always has a free slot. */
 static struct gemm_plan *plan_place(const struct gemm_key *key)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -292,14 +292,14 @@ static struct gemm_plan *plan_place(const struct gemm_key *key)
     return &lt.plan[at];
 }
 
-/* NULL: something failed. */
+/* NULL: failure. */
 static struct gemm_plan *plan_for(const struct gemm *g)
 {
     const struct gemm_key key = key_of(g);
     struct gemm_plan *p = plan_place(&key);
     if (p->used)
         return p;
-    if (lt.plans >= PLANS_FULL) { /* a run of very many shapes: begin anew */
+    if (lt.plans >= PLANS_FULL) { /* too many shapes in one run: clear the table */
         for (int i = 0; i < PLANS_MAX; i++)
             plan_free(&lt.plan[i]);
         lt.plans = 0;
@@ -315,7 +315,7 @@ static struct gemm_plan *plan_for(const struct gemm *g)
     return p;
 }
 
-/* One of a plan's algorithms; the result goes to `to`, which is where g's is, or another place. */
+/* Runs one of a plan's algorithms; the result goes to `to`: g's c, or another buffer. */
 static cublasStatus_t plan_run(const struct gemm_plan *p, const struct gemm *g,
                                const cublasLtMatmulAlgo_t *algo, void *to, void *room)
 {
@@ -326,8 +326,8 @@ static cublasStatus_t plan_run(const struct gemm_plan *p, const struct gemm *g,
 
 #include "kernels/gemm_tune.cuh"
 
-/* With the algorithm that was chosen; where nothing could be tried out, the first one that does it
- * (one that does not has not begun). */
+/* With the chosen algorithm; without timings, the first that accepts the product
+ * (one that refuses has not started). */
 static cublasStatus_t plan_do(struct gemm_plan *p, const struct gemm *g, void *room)
 {
     cublasStatus_t rc = plan_run(p, g, &p->offer[0], g->c, room);
@@ -357,7 +357,7 @@ static bool gemm_run(const char *name, const struct gemm *g)
         tune_choose(p, g, room);
     const cublasStatus_t rc = p->offers > 0 ? plan_do(p, g, room) : CUBLAS_STATUS_NOT_SUPPORTED;
     if (rc == CUBLAS_STATUS_NOT_SUPPORTED && g->row_sums) {
-        p->offers = 0; /* not asked for again */
+        p->offers = 0; /* do not request them again */
         return gemm_run_plain(name, g);
     }
     if (p->offers > 0)

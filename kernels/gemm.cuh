@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.cuh - row-major matrix products by cuBLASLt, loaded when the backend is opened
+/* gemm.cuh - row-major matrix products by cuBLASLt, which is loaded when the backend is opened
  *
  * c[m, n] = op(a)[m, k] op(b)[k, n] + beta c + bias[n], `batch` times with strides.
- * a and b are narrow (kernels.h), c narrow or fp32, bias as c (cuBLASLt
- * wants it so), sums fp32.  In the gradient of a weight the sums of op(a)'s rows
- * are that of its bias: cuBLASLt can make them while it has op(a) at hand.
+ * a and b are narrow (kernels.h), c narrow or fp32, bias of the same type as c (required by
+ * cuBLASLt), sums fp32.  In a product for the gradient of a weight the row sums of op(a)
+ * are the gradient of the bias: cuBLASLt can compute them in the same pass.
  */
 #ifndef KERNELS_GEMM_CUH
 #define KERNELS_GEMM_CUH
@@ -26,12 +26,12 @@ struct gemm {
     int64_t        stride_a, stride_b, stride_c; /* in numbers */
 };
 
-/* The library; on failure `why` has a sentence. */
+/* Loads the library; on failure `why` gets a sentence. */
 static bool gemm_open(const char *gpu, char *why, size_t size);
 static void gemm_remember(const char *file); /* see cuda.h */
-/* false: row_sums were asked for and are not made. */
+/* false: row_sums were requested but not computed. */
 static bool gemm_run(const char *name, const struct gemm *g);
-/* Whether row_sums are worth asking for: the way `bgrad` of $JOBCTL_CUDA_WAYS. */
+/* Whether to request row_sums: the option `bgrad` of $JOBCTL_CUDA_WAYS. */
 static bool gemm_sums(void);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_tune.cuh - the fastest of the algorithms that cuBLASLt offers for a product; part of gemm.cu
+/* gemm_tune.cuh - time the algorithms that cuBLASLt offers and pick the fastest; part of gemm.cu
  *
- * Each is run some times, once in the life of a process; with gemm_remember()
- * once in the life of a run, since which one is the fastest by a hair depends on
- * the moment, and another algorithm gives other last bits.  The one that cuBLASLt
- * names first stays where no other is clearly faster.
+ * Each algorithm is timed once per process, or with gemm_remember()
+ * once per training run: the fastest of nearly equal algorithms varies between
+ * measurements, and another algorithm gives other last bits.  cuBLASLt's
+ * first choice stays unless another is clearly faster.
  */
 #define TUNE_GAIN 0.98f
 
 enum { TUNE_RUNS = 3 };
 
-/* A line of the file: what was chosen for a product. The head tells for which machine. */
+/* A line of the file: the choice for one product. The head identifies the machine. */
 struct tune_head {
     char     what[16];
     char     gpu[128];
@@ -43,8 +43,8 @@ static struct tune_head tune_head_now(void)
     return h;
 }
 
-/* What a file of this machine knows; a line that was cut off is ignored, and so is another
- * machine's file: the first choice made here begins it anew. */
+/* Reads the file of choices. A truncated line is ignored, and so is another
+ * machine's file: the first choice made here then overwrites it. */
 static void gemm_remember(const char *file)
 {
     const struct tune_head ours = tune_head_now();
@@ -72,7 +72,7 @@ static void gemm_remember(const char *file)
         remove(tune.file);
 }
 
-/* As far as it goes: a choice that cannot be written is made again by the next process. */
+/* Best effort: the next process repeats a choice that could not be written. */
 static void tune_write(const struct gemm_plan *p)
 {
     FILE *f = tune.file[0] ? fopen(tune.file, "ae") : NULL;
@@ -99,7 +99,7 @@ static bool tune_known(struct gemm_plan *p)
     return false;
 }
 
-/* Milliseconds of some runs; below 0: this algorithm does not do it. */
+/* Milliseconds of some runs; below 0: the algorithm does not support this product. */
 static float tune_time(const struct gemm_plan *p, const struct gemm *g,
                        const cublasLtMatmulAlgo_t *algo, void *to, void *room)
 {
@@ -118,8 +118,8 @@ static float tune_time(const struct gemm_plan *p, const struct gemm *g,
     return ms;
 }
 
-/* Puts the fastest one first. A product that adds to its result must not do so many times: its
- * results go to memory that is had for the moment; without it, the first algorithm stays. */
+/* Moves the fastest algorithm to the front. A product that adds to its result must not be repeated:
+ * its results go to a temporary buffer; without memory for one, the first algorithm stays. */
 static void tune_choose(struct gemm_plan *p, const struct gemm *g, void *room)
 {
     void *to = g->c;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* glumbconv.cu - SiLU, depthwise 3x3 and gated SiLU in one pass, forward and backward
  *
- * A block has a slice of the channels of either half, and of the image all rows
+ * A block holds a slice of the channels of each half, and all rows of the image
  * or a band of them (tile.h), in shared memory; u is read once from memory and g
  * written once.  A thread walks along a row with P channels, its window of 3x3
- * pixels in registers.  Backward makes s and d again, the gradient of d beside
+ * pixels in registers.  The backward pass recomputes s and d, holds the gradient of d beside
  * them, and reads u a second time, from cache.
  */
 #include "kernels/device.cuh"
@@ -12,8 +12,8 @@
 
 enum {
     GLUMBCONV_BLOCK = MIX_WARPS * WARP,
-    GLUMBCONV_SLICE = 32, /* channels of a half, forward */
-    GLUMBCONV_HALO = 2 /* rows above and below a band together */
+    GLUMBCONV_SLICE = 32, /* channels per half, forward */
+    GLUMBCONV_HALO = 2 /* halo rows above and below a band together */
 };
 
 struct glumbconv_args {
@@ -26,10 +26,10 @@ struct glumbconv_args {
     struct glumbconv_tile z;
 };
 
-/* Where a block and a thread work. Rows of a tile begin `halo` rows above the band. */
+/* The work of a block and of a thread. Rows of a tile begin `halo` rows above the band. */
 template <int P> struct glumbconv_place {
-    int half, slice, top, end, b; /* channels of a half; first of ours; rows [top, end); sample */
-    int c, unit, units;           /* this thread: channel in the slice, which row of each `units` */
+    int half, slice, top, end, b; /* channels per half; its first; rows [top, end); sample */
+    int c, unit, units;           /* this thread: channel in the slice, its row of every `units` */
     __device__ glumbconv_place(const struct glumbconv_args &m)
     {
         const int each = m.z.channels / P;
@@ -48,7 +48,7 @@ template <int P> struct glumbconv_place {
     }
 };
 
-/* P numbers of a row in memory, those past `have` zero. */
+/* P numbers of a row in memory; zero past `have`. */
 template <int P, typename T>
 __device__ static inline void glumbconv_load(float *to, const T *from, int have)
 {
@@ -91,7 +91,7 @@ __device__ static inline void glumbconv_fill(T *tile, const struct glumbconv_arg
 
 /* Three columns of three pixels, P channels each; moves along a row of a tile. */
 template <int P, typename T> struct glumbconv_window {
-    const T *row;      /* of the pixel above left, x = 0, this thread's channel */
+    const T *row;      /* address of the pixel above left at x = 0, this thread's channel */
     int      step, width;
     float    at[3][3][P];
     __device__ glumbconv_window(const T *tile, int line, int w, int channels, int offset)
@@ -207,7 +207,7 @@ __device__ static inline void mix_slopes(T *dd, const T *s, const struct glumbco
     }
 }
 
-/* du of one half, and what its pixels add to the sums. */
+/* du of one half, and the share of its pixels in the sums. */
 template <int P, typename T>
 __device__ static inline void mix_turn(float sums[GLUMBCONV_SUMS][P], const T *dd, const T *s,
                                        const struct glumbconv_args &m, const struct glumbconv_place<P> &p,

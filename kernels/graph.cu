@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.cu - calls of kernels written down once and asked for at once; see cuda.h
+/* graph.cu - CUDA graphs: record kernel calls once, replay them with one call; see cuda.h
  *
- * What goes wrong while calls are written down is no fault of the device: the
- * recording is thrown away, and who asked for it runs the calls one by one.
+ * A failure while recording is not a device failure: the
+ * recording is discarded, and the caller runs the calls one by one.
  */
 #include "kernels/device.cuh"
 
@@ -42,7 +42,7 @@ static void graph_run(void *graph)
 
 static void graph_drop(void *graph)
 {
-    cudaStreamSynchronize(device.stream); /* it may be running; what failed is told by the next call */
+    cudaStreamSynchronize(device.stream); /* it may be running; the next call reports a failure */
     cudaGraphExecDestroy((cudaGraphExec_t)graph);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa_table.h - how the CPU kernels of one instruction set get into a table
+/* isa_table.h - how the CPU kernels of one instruction set fill a table
  *
  * Each *_ref.c but ops_ref.c is compiled once per instruction set with another
- * KERN_SUFFIX, holds only static functions, and offers one fill function that
+ * KERN_SUFFIX, holds only static functions, and exports one fill function that
  * writes its rows: kern_fill_norm_avx2() and so on.
  */
 #ifndef KERNELS_ISA_TABLE_H

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.h - every operation of the engine once: formula, shapes, what may alias
+/* kernels.h - table of the engine's operations: formula, shapes and aliasing of each
  *
- * Numbers in, numbers out: no file, no log, no failure.  The model calls only
- * through a table, so that another device is another table.  Arrays come from
+ * Pure arithmetic: no file, no log, no error return.  The model calls only
+ * through a table; each device has its own.  Arrays come from
  * the table's own alloc() and live where its functions run; only upload() and
- * download() know this process's memory.  Calls run in order, but one may
- * return before it has run: download() and sum_squares() wait.  What failed on
- * the way is told by state(), and from then on results mean nothing.
+ * download() access host memory.  Calls run in order, but a call may
+ * return before it has run: download() and sum_squares() wait.  state() reports
+ * a failure; results after a failure are undefined.
  *
  * Arrays are row-major and of two kinds.  `float *` is fp32: the residual stream
- * and its gradient, what belongs to a sample, sums, statistics, weights and all
- * that an optimizer touches.  `void *` is narrow: what enters and leaves matrix
- * products, `narrow` bytes a number, fp32 or bf16 as the table has it; sums over
- * narrow numbers are fp32.  Sizes are at least 1 unless said; outputs may not
- * overlap inputs unless said; "+=" adds to what is there, "=" overwrites it.
+ * and its gradient, per-sample values, sums, statistics, weights and the state
+ * of the optimizer.  `void *` is narrow: inputs and outputs of matrix
+ * products, `narrow` bytes per number, fp32 or bf16 as the table defines; sums over
+ * narrow numbers are fp32.  Sizes are at least 1 unless stated; outputs may not
+ * overlap inputs unless stated; "+=" adds to the output, "=" overwrites it.
  *
  * Rows: an activation is [rows, cols] with a leading dimension `ld` where it can
- * be part of a wider one.  Tokens of a batch are rows b * tokens + n.
+ * be part of a wider array.  Tokens of a batch are rows b * tokens + n.
  *
- * Sums run in a fixed order: the same call with the same number of threads gives
- * the same bits, always.  The CPU functions are compiled once per instruction
+ * Sums run in a fixed order: the same call with the same number of threads always
+ * gives the same bits.  The CPU functions are compiled once per instruction
  * set from the same source (kern_cpu_isa()).
  */
 #ifndef KERNELS_KERNELS_H
@@ -29,8 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An image batch [batch, height, width, channels] in depthwise(), and the same
- * sizes of [batch, channels, height, width] in the patch functions. */
+/* An image batch [batch, height, width, channels] in depthwise(); in the patch functions the same
+ * sizes mean [batch, channels, height, width]. */
 struct kern_image {
     int batch, height, width, channels;
 };
@@ -40,28 +40,28 @@ struct kern_heads {
     int batch, tokens, heads, dim;
 };
 
-/* Caption tokens of a batch: those of sample b are rows first[b] to first[b + 1], at most `most` of
- * them and at least one; first NULL: each sample has `most`. mask: of each row, 1 = real token. */
+/* Caption tokens of a batch: those of sample b are rows first[b] to first[b + 1] - 1, at least one
+ * and at most `most`; first NULL: each sample has `most`. mask: per row, 1 = real token. */
 struct kern_text {
     const float *mask;
     const int   *first; /* [batch + 1], an array of the table */
     int          most;
 };
 
-/* Keys of a batch, for `heads` heads: those of sample b are rows first[b] to first[b + 1], at most
- * `most` of them and at least one; first NULL: each sample has `most`. */
+/* Keys of a batch, for `heads` heads: those of sample b are rows first[b] to first[b + 1] - 1, at
+ * least one and at most `most`; first NULL: each sample has `most`. */
 struct kern_keys {
     const int *first; /* [batch + 1], an array of the table */
     int        most, heads;
 };
 
-/* What is kept for the backward pass of linear attention ... */
+/* Kept for the backward pass of linear attention ... */
 struct kern_lin_attn {
     float *vk;   /* [batch, heads, dim + 1, dim]: sum over tokens of (v, 1)^T k */
-    float *den;  /* [batch, tokens, heads]: the divisor, eps included; where the table keeps */
+    float *den;  /* [batch, heads, tokens]: the divisor, eps included; if the table keeps */
 };
 
-/* ... and of glumbconv(), both [batch*tokens, 2F]; not used by a table that does not keep. */
+/* ... and of glumbconv(), both [batch*tokens, 2F]; unused by a table that does not keep. */
 struct kern_glumbconv {
     void *s, *d; /* after SiLU, after the convolution */
 };
@@ -88,31 +88,31 @@ struct kern_came_state {
     float *m, *v, *row, *col, *res_row, *res_col, *work;
 };
 
-/* An update of AdamW whose results go elsewhere. */
+/* An AdamW update that writes its results to other arrays. */
 struct kern_adamw_move {
-    float       *p, *m, *v;                /* new */
+    float       *p, *m, *v;                /* output */
     const float *old_p, *old_m, *old_v, *g;
 };
 
-/* What a table has met since it was opened. */
+/* Failure state of a table since it was opened. */
 enum kern_state { KERN_OK, KERN_NO_MEMORY, KERN_FAULT };
 
 struct kern_ops {
     const char *name; /* "cpu-avx512", "cuda-bf16", ... */
 
     /* --- memory ------------------------------------------------------------------- */
-    bool host; /* arrays are this process's memory: it may read and write them in place */
-    size_t narrow; /* bytes of a number in a narrow array: 4 (fp32) or 2 (bf16) */
-    /* Whether fused operations keep what their backward pass could compute again. If not, arrays
-     * that are said to be kept may be NULL. */
+    bool host; /* arrays are host memory: the process may read and write them in place */
+    size_t narrow; /* bytes per number of a narrow array: 4 (fp32) or 2 (bf16) */
+    /* Whether fused operations keep intermediate results for the backward pass instead of
+     * recomputing them. If not, arrays documented as kept may be NULL. */
     bool keeps;
-    void *(*alloc)(size_t bytes);   /* zeroed, 64-byte aligned; NULL: no room */
-    void (*release)(void *p);       /* NULL too */
-    void (*upload)(void *to, const void *from, size_t bytes);   /* `from` is free at once */
-    void (*download)(void *to, const void *from, size_t bytes); /* waits for all calls before */
-    /* Waits as well. `why` gets a sentence (without full stop) unless KERN_OK. */
+    void *(*alloc)(size_t bytes);   /* zeroed, 64-byte aligned; NULL: out of memory */
+    void (*release)(void *p);       /* accepts NULL */
+    void (*upload)(void *to, const void *from, size_t bytes);   /* `from` may be reused on return */
+    void (*download)(void *to, const void *from, size_t bytes); /* waits for all earlier calls */
+    /* Waits too. `why` gets a sentence (without full stop) unless KERN_OK. */
     enum kern_state (*state)(char *why, size_t size);
-    /* Bytes free and in all; false: not known. NULL where arrays are this process's memory. */
+    /* Free and total bytes; false: unknown. NULL if arrays are host memory. */
     bool (*free_memory)(size_t *free_bytes, size_t *all);
     void (*zero)(float *y, size_t n);
     void (*copy)(float *y, const float *x, size_t n);
@@ -189,36 +189,36 @@ struct kern_ops {
 
     /* --- attention ---------------------------------------------------------------- */
     int lin_attn_dim, cross_attn_dim; /* the most channels that a head may have */
-    /* q = relu(q), k = relu(k);  out = (v k^T q) / (1 k^T q + 1e-8). The arrays q and k may be
-     * changed to what relu made of them, or not. */
+    /* q = relu(q), k = relu(k);  out = (v k^T q) / (1 k^T q + 1e-8). The call may overwrite q and k
+     * with relu(q) and relu(k). */
     void (*lin_attn)(void *out, int ldo, struct kern_lin_attn keep, void *q, void *k, int ldqk,
                      const void *v, int ldv, struct kern_heads s);
-    /* dq, dk, dv, with 0 where relu made q or k 0. Uses up dout and what lin_attn() kept. */
+    /* dq, dk, dv, with 0 where relu made q or k 0. Overwrites dout and what lin_attn() kept. */
     void (*lin_attn_back)(void *dq, void *dk, void *dv, int ldd, void *dout, int ldo,
                           const void *out, struct kern_lin_attn keep, const void *q, const void *k,
                           int ldqk, const void *v, int ldv, struct kern_heads s);
     /* prob[b,h,n,l] = softmax over l of (q k^T / sqrt(dim) + (mask[b,l] - 1) * 10000);
      * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: rows of t, ldk, ldv.
-     * kept: prob [heads, tokens, tokens of the caption] of each sample where the table keeps, else
-     * two numbers of each row of it, [batch, heads, tokens, 2]. */
+     * kept: prob [heads, tokens, caption tokens] of each sample if the table keeps, else
+     * two numbers per row of prob, [batch, heads, tokens, 2]. */
     void (*cross_attn)(void *out, float *kept, const void *q, const void *k, int ldk,
                        const void *v, int ldv, struct kern_text t, struct kern_heads s);
-    /* work: as large as what was kept */
+    /* work: the size of the kept array */
     void (*cross_attn_back)(void *dq, void *dk, void *dv, int lddkv, float *work, const void *dout,
                             const float *kept, const void *q, const void *k, int ldk,
                             const void *v, int ldv, struct kern_text t, struct kern_heads s);
 
-    /* --- the image's part of the Mix-FFN -------------------------------------------- */
+    /* --- the depthwise convolution and gate of the Mix-FFN -------------------------- */
     /* s = silu(u), d = depthwise(s), g = glu(d);  u: an image of 2F channels, g: of F */
     void (*glumbconv)(void *g, struct kern_glumbconv kept, const void *u, const float *w,
                       const float *b,
                       struct kern_image s);
-    /* du =;  dw +=, db +=.  work: as u; used where the table keeps */
+    /* du =;  dw +=, db +=.  work: the size of u; used if the table keeps */
     void (*glumbconv_back)(void *du, float *dw, float *db, void *work, const void *dg,
                            const void *u,
                            struct kern_glumbconv kept, const float *w, const float *b, struct kern_image s);
 
-    /* --- parts: what fused operations are made of; on the CPU, NULL elsewhere --------- */
+    /* --- building blocks of fused operations; on the CPU, NULL elsewhere --------------- */
     /* 3x3 per channel, zero padding 1, w[c][3][3], on channels-last images */
     void (*depthwise)(float *y, const float *x, const float *w, const float *b,
                       struct kern_image s);
@@ -248,8 +248,8 @@ struct kern_ops {
     /* y = x + tanh(gate[b*ldg + c]) * (a rstd w), rstd of a's row; y may be x */
     void (*rms_gate)(float *y, float *rstd, const float *x, const void *a, const float *w,
                      const float *gate, int ldg, int batch, int tokens, int cols, float eps);
-    /* of dy: da = ; dw += ; dgate[b*ldg + c] = (the gradient of x is dy itself). da may be dy's
-     * narrow twin, not a. */
+    /* from dy: da = ; dw += ; dgate[b*ldg + c] = (the gradient of x is dy itself). da may be the
+     * narrow copy of dy, not a. */
     void (*rms_gate_back)(void *da, float *dw, float *dgate, const float *dy, const void *a,
                           const float *rstd, const float *w, const float *gate, int ldg, int batch,
                           int tokens, int cols);
@@ -263,8 +263,8 @@ struct kern_ops {
      * kept: [batch, heads, tokens], the log of the sum of exponentials of a row */
     void (*attend)(void *out, float *kept, const void *q, const void *k, int ldk, const void *v,
                    int ldv, struct kern_keys t, struct kern_heads s);
-    /* dq +=;  dk =, dv = (rows of t, lddkv). No array of probabilities is kept: they are computed
-     * again, block by block. */
+    /* dq +=;  dk =, dv = (rows of t, lddkv). The probabilities are not stored: they are recomputed
+     * block by block. */
     void (*attend_back)(void *dq, void *dk, void *dv, int lddkv, const void *dout, const void *out,
                         const float *kept, const void *q, const void *k, int ldk, const void *v,
                         int ldv, struct kern_keys t, struct kern_heads s);
@@ -275,12 +275,12 @@ struct kern_ops {
      * be c */
     void (*head_gate_back)(void *dc, float *dgate, const void *dy, const void *c,
                            const float *gate, int rows, int heads, int dim);
-    /* y = silu(a) b; da, db of dy (da may be a, db may be b) */
+    /* y = silu(a) b; da, db from dy (da may be a, db may be b) */
     void (*swiglu)(void *y, const void *a, const void *b, size_t n);
     void (*swiglu_back)(void *da, void *db, const void *dy, const void *a, const void *b, size_t n);
     /* y[b][c] = mean of rows first[b] to first[b+1] of x (first NULL: `most` each) */
     void (*pool)(float *y, const float *x, const int *first, int most, int batch, int cols);
-    /* time_embed() of t as it is */
+    /* time_embed() without truncating t */
     void (*time_embed_exact)(void *emb, const float *t, const float *freqs, int batch, int half);
 
     /* --- rectified flow ------------------------------------------------------------- */
@@ -288,19 +288,19 @@ struct kern_ops {
     void (*flow_noise)(float *x_t, const float *x0, const float *noise, const float *alpha,
                        const float *sigma, int batch, size_t n);
     /* e = (noise - x0) - out; per_sample[b] = mean e^2; dout = -2 e * weight / (batch n).
-     * per_sample is an array of the table, too. */
+     * per_sample is an array of the table too. */
     void (*flow_loss)(double *per_sample, float *dout, const float *out, const float *x0,
                       const float *noise, double weight, int batch, size_t n);
 
-    /* --- sums that no order changes: numbers as integers (fixed.h) --------------------- */
-    /* sum[i] += x[i] * scale, to the nearest integer; scale is a power of two. *most = the largest of
-     * itself and all |x[i]|, a NaN being larger than any. most and total are arrays of the table. */
+    /* --- fixed-point sums, independent of order (fixed.h) ------------------------------- */
+    /* sum[i] += x[i] * scale, to the nearest integer; scale is a power of two. *most = max of *most
+     * and all |x[i]|; NaN counts as larger than any. most and total are arrays of the table. */
     void (*fixed_add)(int64_t *sum, float *most, const float *x, double scale, size_t n);
     /* to[i] += from[i] */
     void (*fixed_join)(int64_t *to, const int64_t *from, size_t n);
     /* y[i] = sum[i] * unit */
     void (*fixed_result)(float *y, const int64_t *sum, double unit, size_t n);
-    /* *total += (sum over a group of x^2) * scale, to the nearest integer, for all groups */
+    /* *total += (sum of x^2 over a group) * scale, to the nearest integer, for all groups */
     void (*fixed_squares)(int64_t *total, const float *x, double scale, size_t n);
 
     /* --- optimizer ------------------------------------------------------------------ */
@@ -313,15 +313,16 @@ struct kern_ops {
     /* ema = rate * ema + rest * p, rest = 1 - rate computed in double */
     void (*ema)(float *ema, const float *p, float rate, float rest, size_t n);
 
-    /* --- of the CPU alone ------------------------------------------------------------- */
+    /* --- CPU only ------------------------------------------------------------------------ */
     void (*adamw_move)(struct kern_adamw_move a, struct kern_adamw c, size_t n);
     uint64_t (*digest)(const void *bytes, size_t n, uint64_t seed); /* XXH3, 64 bits */
 };
 
 enum kern_isa { KERN_BASE, KERN_AVX2, KERN_AVX512, KERN_ISAS };
 
-/* The table that $JOBCTL_CPU names, or the widest that this processor runs (kernels/processor.h); and
- * that of one instruction set, NULL where it does not run. Both are constant and need no release. */
+/* The table that $JOBCTL_CPU names, by default the widest that this processor runs
+ * (kernels/processor.h); and the table of one instruction set, NULL if it does not run here. Both
+ * are constant and need no release. */
 const struct kern_ops *kern_cpu(void);
 const struct kern_ops *kern_cpu_isa(enum kern_isa isa);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linattn.cu - ReLU linear attention; the formulas stand in linattn_ref.c
+/* linattn.cu - ReLU linear attention; linattn_ref.c has the formulas
  *
- * A block has a head: it sums over all tokens, which pass by in shared memory,
- * and then goes over them again with the sums at hand, a warp per token.
- * Backward makes numerator and divisor of a token again instead of reading what
- * was rounded.  All arithmetic is fp32, as the authors have it; heads of 32
+ * A block owns a head: it sums over all tokens, which stream through shared memory,
+ * and then visits them again with the sums, one warp per token.
+ * The backward pass recomputes numerator and divisor of a token instead of reading
+ * rounded results.  All arithmetic is fp32, as in the authors' code; heads of 32
  * channels in bf16 go to linattn_mma.cu.
  */
 #include "kernels/device.cuh"
@@ -21,8 +21,8 @@ struct lin_args {
     struct kern_heads s;
 };
 
-/* A block's head, and its shared memory: the sums with rows dim + 1 apart, so that a warp can walk
- * columns; two tiles of tokens, dim + 1 and dim wide. DIM 0: known when it runs. */
+/* A block's head, and its shared memory: the sums with row length dim + 1, so that a warp can walk
+ * columns; two tiles of tokens, dim + 1 and dim wide. DIM 0: the size is known at run time. */
 template <int DIM> struct lin_head {
     int    dim, b, h, tokens, heads;
     float *sums, *left, *right;
@@ -58,7 +58,7 @@ __device__ static inline float relu(float x)
     return x < 0.0f ? 0.0f : x;
 }
 
-/* Tokens from t0 on as rows `step` wide; `last` is the number behind each row, if step has room. */
+/* Tokens from t0 on as rows `step` wide; `last` is appended to each row if step has room. */
 template <bool RELU, typename T, int DIM>
 __device__ static inline void lin_take(float *to, int step, const T *from, int ld, float last,
                                        const struct lin_head<DIM> &f, int t0)
@@ -70,8 +70,8 @@ __device__ static inline void lin_take(float *to, int step, const T *from, int l
     }
 }
 
-/* Some of sums[d][j] += left[t][d] right[t][j], (dim + 1) x dim in all; a thread has EACH of a
- * turn. */
+/* A part of sums[d][j] += left[t][d] right[t][j], (dim + 1) x dim in all; a thread has EACH of them
+ * per iteration. */
 template <int DIM> struct lin_sum {
     enum { EACH = DIM == 32 ? 5 : 8 };
     float at[EACH];
@@ -168,8 +168,8 @@ lin_kernel(struct lin_args a)
     }
 }
 
-/* A token on its way back, by a warp: dout in f.left becomes dnum = dout / den with
- * dden = -dnum . out behind it, and dq = dnum vk + dden ksum where relu let q through. */
+/* Backward for one token, by one warp: replaces dout in f.left by dnum = dout / den, appends
+ * dden = -dnum . out, and computes dq = dnum vk + dden ksum where q > 0. */
 template <typename T, int DIM>
 __device__ static inline void lin_query_back(const struct lin_head<DIM> &f, T *dq, int t, int lane)
 {
@@ -182,14 +182,14 @@ __device__ static inline void lin_query_back(const struct lin_head<DIM> &f, T *d
     w = warp_sum(w);
     if (lane == 0)
         dnum[f.dim] = w;
-    __syncwarp(); /* all of dnum is there */
+    __syncwarp(); /* all of dnum is written */
     for (int j = lane; j < f.dim; j += WARP) {
         const float d = w * f.sums[f.dim * (f.dim + 1) + j] + lin_across(f, dnum, j);
         dq[j] = narrow<T>(q[j] > 0.0f ? d : 0.0f);
     }
 }
 
-/* With dvk and dksum for sums: dk = v dvk + dksum where relu let k through, dv = k dvk^T. */
+/* With dvk and dksum as sums: dk = v dvk + dksum where k > 0, dv = k dvk^T. */
 template <typename T, int DIM>
 __device__ static inline void lin_key_back(const struct lin_head<DIM> &f, T *dk, T *dv, int t,
                                            int lane)
@@ -221,7 +221,7 @@ lin_back_kernel(struct lin_args a)
             __syncthreads();
             sum.add(f, f.some(t0));
         }
-        sum.store(f.own(a.vk)); /* the sums they replace are in shared memory */
+        sum.store(f.own(a.vk)); /* shared memory still holds the sums that they replace */
     }
     lin_load(f, f.own(a.vk));
     for (int t0 = 0; t0 < f.tokens; t0 += LIN_TOKENS) {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linattn_mma.cu - ReLU linear attention of bf16 numbers and heads of 32 on tensor cores
+/* linattn_mma.cu - ReLU linear attention on tensor cores, for bf16 and heads of 32 channels
  *
  * The kernels of linattn.cu with their sums as products of 16 x 16 x 16.  Tensor
- * cores add in fp32, and products of two bf16 numbers are exact there; what is
- * not bf16 to begin with (sums over tokens, gradients over the divisor) enters
- * as two of them, the number rounded and what was cut off, so that 16 bits of
- * it count.  A block has a head, 128 tokens at a time, a warp 16 of those.
+ * cores add in fp32, and a product of two bf16 numbers is exact there; a value
+ * that is not bf16 (sums over tokens, gradients over the divisor) is split into
+ * two bf16 numbers, the rounded value and the remainder, so that 16 bits of
+ * it count.  A block owns a head and 128 tokens at a time, a warp 16 of those.
  */
 #include "kernels/device.cuh"
 
 enum {
     MMA_DIM = 32,
     MMA_TOKENS = 128,
-    MMA_ROWS = 48,  /* of the sums: 32, the divisor's, and zeros */
-    /* Distances between rows: packs of 16 bytes, and not all in the same banks. */
+    MMA_ROWS = 48,  /* rows of the sums: 32, the divisor's row, zero padding */
+    /* Row lengths: multiples of 16 bytes, and not all in the same banks. */
     MMA_LEFT = 56, MMA_RIGHT = 40, MMA_SUMS = 36, MMA_SCRATCH = 52
 };
 
 /* A block's shared memory. */
 struct mma_smem {
-    bf16  *left, *low; /* tokens with MMA_ROWS numbers, the second half of each in `low` */
+    bf16  *left, *low; /* tokens with MMA_ROWS numbers, the remainder of each in `low` */
     bf16  *right;      /* tokens with MMA_DIM numbers */
-    bf16  *hi, *lo;    /* the sums in two halves */
+    bf16  *hi, *lo;    /* the sums, each split in two */
     float *sums;
-    float *scratch;    /* of this warp: 16 tokens with MMA_ROWS numbers */
+    float *scratch;    /* this warp's scratch: 16 tokens with MMA_ROWS numbers */
     __device__ mma_smem(float *smem)
     {
         left = (bf16 *)smem;
@@ -42,7 +42,7 @@ static size_t mma_bytes(void)
            sizeof(float) * (MMA_ROWS * MMA_SUMS + LIN_WARPS * 16 * MMA_SCRATCH);
 }
 
-/* Tokens from t0 on as rows of 32 numbers, `step` apart; zeros behind the last token. */
+/* Tokens from t0 on as rows of 32 numbers, row length `step`; zeros after the last token. */
 template <bool RELU>
 __device__ static inline void mma_take(bf16 *to, int step, const void *from, int ld,
                                        const struct lin_head<MMA_DIM> &f, int t0)
@@ -75,7 +75,7 @@ __device__ static inline void mma_halves(bf16 *hi, bf16 *lo, float x)
     *lo = narrow<bf16>(x - widen(*hi));
 }
 
-/* The sums in two halves; the block waits before and behind. */
+/* Splits the sums in two; the block synchronizes before and after. */
 __device__ static inline void mma_split(const struct mma_smem &m)
 {
     __syncthreads();
@@ -86,7 +86,7 @@ __device__ static inline void mma_split(const struct mma_smem &m)
     __syncthreads();
 }
 
-/* The part of a warp in the sums: 16 x 16 of them, for the first six warps. */
+/* A warp's part of the sums: a tile of 16 x 16, for the first six warps. */
 struct mma_part {
     struct att_sum<bf16> sum;
     int                  row, col;
@@ -97,7 +97,7 @@ struct mma_part {
         row = warp / 2 * 16, col = warp % 2 * 16;
         mine = row < MMA_ROWS;
     }
-    /* += left^T right over the tokens at hand */
+    /* += left^T right over the loaded tokens */
     __device__ void add(const bf16 *left, const bf16 *right)
     {
         ONE_BY_ONE
@@ -112,7 +112,7 @@ struct mma_part {
     }
 };
 
-/* desk[16 tokens][16 n ..] = right sums^T: n = 3 with the divisor, 2 without. */
+/* scratch[16 tokens][16 n ..] = right sums^T: n = 3 with the divisor, 2 without. */
 __device__ static inline void mma_across(const struct mma_smem &m, int t, int n)
 {
     ONE_BY_ONE
@@ -129,7 +129,7 @@ __device__ static inline void mma_across(const struct mma_smem &m, int t, int n)
     __syncwarp();
 }
 
-/* desk[16 tokens][32] = left sums; with LOW, left is in two halves. */
+/* scratch[16 tokens][32] = left sums; with LOW, left is split in two. */
 template <bool LOW> __device__ static inline void mma_down(const struct mma_smem &m, int t)
 {
     ONE_BY_ONE
@@ -147,7 +147,7 @@ template <bool LOW> __device__ static inline void mma_down(const struct mma_smem
     __syncwarp();
 }
 
-/* Sums of all tokens to memory, as the other kernels have them. */
+/* Writes the sums of all tokens to memory, in the layout of the other kernels. */
 __device__ static inline void mma_keep(const struct mma_smem &m, float *vk)
 {
     for (int i = (int)threadIdx.x; i < (MMA_DIM + 1) * MMA_DIM; i += BLOCK)
@@ -163,7 +163,7 @@ struct mma_lane {
     }
 };
 
-/* The desk times `share` to memory; with `gate`, only where it is above 0. */
+/* Writes scratch times `share` to memory; with `gate`, only where the gate is above 0. */
 __device__ static inline void mma_give(bf16 *to, const float *scratch, float share,
                                        const bf16 *gate)
 {
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
     const struct lin_head<MMA_DIM> f(a, smem);
     const struct mma_smem m(smem);
     const struct mma_lane l;
-    const int t = (int)threadIdx.x / WARP * 16; /* this warp's tokens of those at hand */
+    const int t = (int)threadIdx.x / WARP * 16; /* this warp's share of the loaded tokens */
     struct mma_part part;
     for (int t0 = 0; t0 < f.tokens; t0 += MMA_TOKENS) {
         __syncthreads();
@@ -206,8 +206,8 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_kernel(struct lin_args a)
     }
 }
 
-/* From dout in `left` and the numerator on the desk: (dnum, dden) in two halves, as
- * lin_query_back() of linattn.cu makes them. */
+/* From dout in `left` and the numerator in scratch: (dnum, dden), each split in two, as in
+ * lin_query_back() of linattn.cu. */
 __device__ static inline void mma_query_back(const struct mma_smem &m, int t)
 {
     const struct mma_lane l;
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(BLOCK, 2) lin_mma_back_kernel(struct lin_args 
     }
 }
 
-/* Whether these kernels can do it, and shall. */
+/* Whether these kernels support this call and are enabled. */
 static bool mma_fits(const struct lin_args *a, std::initializer_list<size_t> distances)
 {
     return device.precision == KERN_BF16 && a->s.dim == MMA_DIM && device_way("tensor") &&

@@ -4,7 +4,7 @@
  * Per sample and head, with q, k >= 0 and v as [tokens, dim]:
  *   vk = v^T k [dim, dim],  ksum = column sums of k,
  *   den = q ksum + 1e-8,  out = q vk^T / den.
- * The authors write ksum as one more row of vk: it is kept there.
+ * ksum is stored as one more row of vk, as in the authors' code.
  */
 #include <cblas.h>
 
@@ -15,7 +15,7 @@
 
 #define EPS 1e-8f
 
-/* Where sample b's and head h's numbers begin. */
+/* Offsets of the numbers of sample b and head h. */
 SIMD_FN size_t head_at(struct kern_heads s, int b, int h, int ld)
 {
     return (size_t)b * (size_t)s.tokens * (size_t)ld + (size_t)h * (size_t)s.dim;
@@ -113,7 +113,7 @@ struct lin_args {
     struct kern_heads    s;
 };
 
-/* In place. A NaN stays one. */
+/* In place. A NaN stays NaN. */
 static void relu_rows(float *x, int ld, int tokens, int dim)
 {
     for (int t = 0; t < tokens; t++, x += ld)
@@ -147,8 +147,8 @@ static void lin_attn(void *out, int ldo, struct kern_lin_attn keep, void *q, voi
                       &a);
 }
 
-/* dq[t] = dnum[t] vk + dden[t] ksum, where relu let q through. On the way dout
- * becomes dnum = dout / den and den becomes dden = - dnum . out. */
+/* dq[t] = dnum[t] vk + dden[t] ksum where q > 0. Replaces dout by
+ * dnum = dout / den, and den by dden = - dnum . out. */
 static void query_back(float *dq, int ldd, float *dout, const float *out, int ldo, const float *vk,
                        float *den, int ldden, const float *q, int ld, int tokens, int dim)
 {
@@ -165,7 +165,7 @@ static void query_back(float *dq, int ldd, float *dout, const float *out, int ld
 }
 
 /* With dvk = dnum^T q and dksum = sum dden q in place of vk:
- * dk[t] = v[t] dvk + dksum where relu let k through, dv[t] = k[t] dvk^T. */
+ * dk[t] = v[t] dvk + dksum where k > 0, dv[t] = k[t] dvk^T. */
 static void key_value_back(float *dk, float *dv, int ldd, const float *dvk, const float *k,
                            int ld, const float *v, int ldv, int tokens, int dim)
 {

@@ -37,7 +37,7 @@ static void flow_noise(float *x_t, const float *x0, const float *noise, const fl
     thread_pool_range((size_t)batch, 1, 2 * n, noise_samples, &k);
 }
 
-/* The squares of a block are summed in float, blocks in double. */
+/* Squares are summed in float within a block, in double over blocks. */
 static double loss_of(float *dout, const float *out, const float *x0, const float *noise,
                       float factor, size_t n)
 {

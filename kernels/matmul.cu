@@ -49,8 +49,8 @@ __global__ void bias_kernel(float *db, const float *sums, int n)
         db[i] += sums[i];
 }
 
-/* The sums of dy's columns come with dy^T x, or in a pass of their own. They are added apart, as
- * cuBLASLt overwrites what it makes of them. */
+/* The column sums of dy come with dy^T x, or from a pass of their own. They are added separately,
+ * because cuBLASLt overwrites its output. */
 static void weight_back(float *dw, float *db, const void *dy, const void *x, int m, int k, int n)
 {
     const struct column_to to = {db, 0, 1, 1, 0};

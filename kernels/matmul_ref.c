@@ -2,9 +2,9 @@
 /* matmul_ref.c - linear layers: OpenBLAS inside our own threads
  *
  * A product is cut into a grid of parts, each a single-threaded sgemm.  The grid
- * depends on the sizes alone, never on the number of threads, because sgemm
- * rounds an element according to where in its matrix it lies: so any number of
- * threads gives the same bits.  Measured: kernels/dev/SPEED.md.
+ * depends only on the sizes, not on the number of threads, because sgemm
+ * rounds an element according to its position in the matrix: any number of
+ * threads gives the same bits.  Measurements: kernels/dev/SPEED.md.
  */
 #include <cblas.h>
 
@@ -15,12 +15,12 @@
 
 enum { SPLIT_UNIT = 16, SUM_ROWS = 32 };
 
-/* A result of rows x cols in pieces: `down` times `across`. */
+/* A result of rows x cols cut into `down` times `across` pieces. */
 struct grid {
     int rows, cols, down, across;
 };
 
-/* Small products are not worth a second thread; large ones are cut for many. */
+/* Small products do not gain from a second thread; large ones are cut for many. */
 static struct grid grid_for(int rows, int cols, int depth)
 {
     const double flops = 2.0 * rows * cols * depth;
@@ -61,7 +61,7 @@ struct linear_args {
     struct grid  grid;
 };
 
-/* y starts as the bias, or as nothing, and the product is added to it. */
+/* y starts as the bias, or as zero, and the product is added to it. */
 static void linear_part(const void *arg, int part)
 {
     const struct linear_args *a = arg;
@@ -90,7 +90,7 @@ static void linear(void *y, const void *x, const void *w, const void *b, int m, 
     linear_wide(y, x, w, b, m, k, n);
 }
 
-/* sum[j] += column sums; blocks of rows first, so that long sums stay accurate. */
+/* sum[j] += column sums; by blocks of rows first, which keeps long sums accurate. */
 static void column_sums(float *sum, const float *x, int ld, int rows, int cols)
 {
     for (int c = 0; c < cols; c += LANES) {
@@ -129,7 +129,7 @@ static void input_part(const struct back_args *a, int part)
                 a->dx + p.top * (size_t)a->k + p.left, a->k);
 }
 
-/* The leftmost piece of some rows of dw also sums their bias. */
+/* The leftmost piece of each band of dw also sums its part of the bias gradient. */
 static void weight_part(const struct back_args *a, int part)
 {
     const struct piece p = grid_piece(a->weight, part);
@@ -142,7 +142,8 @@ static void weight_part(const struct back_args *a, int part)
                 a->dw + p.top * (size_t)a->k + p.left, a->k);
 }
 
-/* Parts of dx and of dw, shuffled: who has the first rows of the one has those of the other. */
+/* Parts of dx and of dw, interleaved: a thread with the first rows of dx has the first rows of dw.
+ *  */
 static void back_part(const void *arg, int part)
 {
     const struct back_args *a = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_ref.c - the CPU's arrays are ordinary memory, and nothing there fails later */
+/* memory_ref.c - the CPU's arrays: ordinary memory, which cannot fail later */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* norm_ref.c - layer norm with modulation or weights, and RMS norm
  *
- * A row is a token.  Backward does two things: rows (the gradient of the input)
+ * A row is a token.  The backward pass has two parts: rows (the gradient of the input)
  * and columns (sums over tokens, each by one thread in one order).
  */
 #include <math.h>
@@ -13,7 +13,7 @@
 
 enum { SUM_ROWS = 32 };
 
-/* Ones in the lanes that exist: a sum of differences must not count the others. */
+/* Ones in the valid lanes: a sum of differences must not count the others. */
 SIMD_FN v16 keep_at(v16 x, int c, int cols)
 {
     if (cols - c < LANES)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_cuda.cu - libjobctl_cuda.so: all CUDA kernels, and the door to them
+/* ops_cuda.cu - libjobctl_cuda.so: all CUDA kernels, and the entry point of the plugin
  *
  * One translation unit; see device.cuh.
  */
@@ -49,8 +49,8 @@ static void write_version(char text[32], int v)
     snprintf(text, 32, "%d.%d", v / 1000, v % 1000 / 10);
 }
 
-/* Without a driver, with one that is too old, and with no device, cudaGetDeviceCount() fails in
- * two ways for three reasons: the driver's version tells the first two apart. */
+/* cudaGetDeviceCount() fails for a missing driver, a driver that is too old, and a missing device,
+ * with only two error codes: the driver's version tells the first two apart. */
 static int find_device(struct kern_cuda *c)
 {
     int driver = 0, runtime = 0, count = 0;
@@ -68,11 +68,11 @@ static int find_device(struct kern_cuda *c)
         return KERN_CUDA_OLD_DRIVER;
     }
     if (e == cudaErrorNoDevice || (e == cudaSuccess && count == 0))
-        return refuse(c, KERN_CUDA_NO_DEVICE, "the driver shows none to this process", cudaSuccess);
+        return refuse(c, KERN_CUDA_NO_DEVICE, "the driver shows this process no GPU", cudaSuccess);
     if (e != cudaSuccess)
         return refuse(c, KERN_CUDA_UNUSABLE, "its driver does not start", e);
     if (c->device < 0 || c->device >= count)
-        return refuse(c, KERN_CUDA_NO_DEVICE, "there is none of that number", cudaSuccess);
+        return refuse(c, KERN_CUDA_NO_DEVICE, "there is no GPU of that number", cudaSuccess);
     return KERN_CUDA_READY;
 }
 
@@ -81,13 +81,13 @@ static int start_device(struct kern_cuda *c)
     cudaDeviceProp about;
     cudaError_t e = cudaGetDeviceProperties(&about, c->device);
     if (e != cudaSuccess)
-        return refuse(c, KERN_CUDA_UNUSABLE, "it does not answer", e);
+        return refuse(c, KERN_CUDA_UNUSABLE, "the GPU does not answer", e);
     snprintf(c->name, sizeof(c->name), "%.127s", about.name);
     const bool old = about.major < 7 || (about.major == 7 && about.minor < 5);
     if (old || (about.major < 8 && c->precision == KERN_BF16)) {
         snprintf(c->why, sizeof(c->why), "%.100s has compute capability %d.%d, and %s", about.name,
                  about.major, about.minor,
-                 old ? "these kernels need 7.5" : "bf16 in tensor cores begins with 8.0");
+                 old ? "these kernels need 7.5" : "bf16 needs 8.0");
         return old ? KERN_CUDA_UNUSABLE : KERN_CUDA_NO_BF16;
     }
     if ((e = cudaSetDevice(c->device)) != cudaSuccess ||
@@ -124,7 +124,7 @@ extern "C" __attribute__((visibility("default"))) int kern_cuda_open(struct kern
     c->ops = NULL;
     c->why[0] = c->name[0] = '\0';
     if (c->ops_size != KERN_CUDA_SIZE)
-        return refuse(c, KERN_CUDA_OTHER_BUILD, "they are of another version; build both together",
+        return refuse(c, KERN_CUDA_OTHER_BUILD, "built for another version; build both together",
                       cudaSuccess);
     if (is_open && (opened.device != c->device || opened.precision != c->precision))
         return refuse(c, KERN_CUDA_UNUSABLE,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_ref.c - the tables of CPU functions, and which one this processor gets */
+/* ops_ref.c - the tables of CPU functions, and the choice for this processor */
 #include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static struct kern_ops tables[KERN_ISAS];
 static const struct kern_ops *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The main program refuses a wish that cannot be met; a library has to have some table. */
+/* The main program refuses an impossible choice; a library must have some table. */
 static void choose(void)
 {
     char why[PROCESSOR_WHY];
@@ -45,11 +45,11 @@ static void choose(void)
     chosen = &tables[isa];
 }
 
-/* A fill function is compiled for its own instruction set, as everything in its file: it may only be
- * called where that set runs. */
+/* A fill function, like its whole file, is compiled for its instruction set: call it only where
+ * that set runs. */
 static void fill_tables(void)
 {
-    openblas_set_num_threads(1); /* BLAS works inside our own threads; its pool would only fight them */
+    openblas_set_num_threads(1); /* BLAS runs inside our threads; its own would compete */
     tables[KERN_BASE].name = "cpu";
     FILL(&tables[KERN_BASE], base);
 #ifdef KERN_X86

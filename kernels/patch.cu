@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* patch.cu - images to tokens and back: a thread per pixel of a channel */
+/* patch.cu - images to tokens and back: one thread per pixel and channel */
 #include "kernels/device.cuh"
 
-/* Orders inside a token: (channel, row, column) or (row, column, channel); which way. */
+/* Order inside a token: (channel, row, column) or (row, column, channel); and the direction. */
 enum patch_way { PATCH_EMBED, PATCH_IN, PATCH_OUT };
 
 template <typename To, typename From>

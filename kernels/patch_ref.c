@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* patch_ref.c - images to tokens and back
  *
- * Two orders inside a token, both the authors': the embedding is a convolution,
- * so its weights ask for (channel, row, column); the output is (row, column,
+ * The order inside a token follows the authors' code: the embedding is a convolution,
+ * so its weights have the order (channel, row, column); the output has (row, column,
  * channel).
  */
 #include "kernels/isa_table.h"
@@ -16,7 +16,7 @@ struct patch_args {
     int               p;
 };
 
-/* Calls body for every pixel of rows of patches [from, to): `px` is its place in the image, `at`
+/* Calls body for every pixel in rows of patches [from, to): `px` is its index in the image, `at`
  * that of its token, (i, j) and c its row, column and channel in the token. */
 #define EACH_PIXEL(arg, from, to, body)                                                       \
     do {                                                                                      \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.cu - do two GPUs copy to each other rightly?  See cuda.h
+/* peer.cu - test whether two GPUs copy to each other correctly; see cuda.h
  *
- * Numbers that are new in every round are sent from one GPU to the other, in turn in both
- * directions: a kernel of the receiver reads them out of the sender's memory, as NCCL's do, then the
- * copy engine brings them.  What has arrived is compared on the host, where it was made.
+ * Each round sends new numbers between the two GPUs, in both
+ * directions by turns: first a kernel of the receiver reads the sender's memory, as NCCL's kernels
+ * do, then the copy engine copies it.  The host, which made the numbers, compares what arrived.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static bool peer_ok(struct kern_peer *p, cudaError_t e, const char *what)
     return e == cudaSuccess;
 }
 
-/* A device's memory; the stream of the other one, on which all copies to it run, comes with it. */
+/* A device's memory, and the stream of the other device, which runs all copies to this memory. */
 static bool peer_open(struct kern_peer *p, struct peer_side *s, int other)
 {
     void *memory = NULL;
@@ -104,7 +104,7 @@ static int peer_try(struct kern_peer *p)
     const double end = peer_now_s() + 1e-3 * PEER_MS;
     if (!peer_open(p, &a, p->b) || !peer_open(p, &b, p->a))
         return -1;
-    /* Each direction by each way at least once. */
+    /* Each direction by each method at least once. */
     for (uint64_t round = 0; round < 4 || peer_now_s() < end; round++) {
         for (size_t i = 0; i < PEER_WORDS; i++)
             sent[i] = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ (round + 1) * UINT64_C(0xd1b54a32d192ed03);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pointwise.cu - activations, sums, modulation: each number on its own */
+/* pointwise.cu - elementwise operations: activations, sums, modulation */
 #include "kernels/device.cuh"
 
 __device__ static inline float sigmoid(float x)
@@ -78,7 +78,7 @@ __global__ void mod_add_kernel(float *mod, const float *table, const float *t, i
     }
 }
 
-/* A thread has a column of dt: all rows that share it, and all samples for dtable. */
+/* A thread owns a column of dt: all rows that share it, and all samples for dtable. */
 __global__ void mod_add_back_kernel(float *dtable, float *dt, int ldt, int row, const float *dmod,
                                     int batch, int rows, int cols)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pointwise_ref.c - activations, gates, modulation: each number on its own
+/* pointwise_ref.c - elementwise operations: activations, gates, modulation
  *
- * Long arrays are cut into blocks that threads share; what a block computes
- * does not depend on who computes it.
+ * Threads share long arrays block by block; the result of a block
+ * does not depend on the thread.
  */
 #include <math.h>
 

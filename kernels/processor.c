@@ -27,10 +27,11 @@ enum { EAX, EBX, ECX, EDX, REGISTERS };
 enum { LEAF_1 = 1, LEAF_7 = 7, LEAF_EXT = (int)0x80000001, LEAF_NAME = (int)0x80000002 };
 enum { OS_AVX = 0x6, OS_AVX512 = 0xe6 }; /* parts of XCR0 */
 
-/* What -march=x86-64-v3 and -v4 may use beyond the baseline, by the leaf of CPUID that tells. */
+/* Features that -march=x86-64-v3 and -v4 add to the baseline, by the CPUID leaf that reports them.
+ *  */
 static const struct {
     const char   *name;
-    enum kern_isa isa; /* the narrowest that needs it */
+    enum kern_isa isa; /* the narrowest set that needs it */
     int           leaf, reg, bit;
 } extensions[] = {
     {"ssse3", KERN_AVX2, LEAF_1, ECX, 9},       {"fma", KERN_AVX2, LEAF_1, ECX, 12},
@@ -51,11 +52,11 @@ static bool has(int leaf, int reg, int bit)
            (r[reg] >> bit & 1);
 }
 
-/* The states of registers that the operating system saves; 0: it saves none of the wide ones. */
+/* The register states that the operating system saves; 0: none of the wide ones. */
 static unsigned saved_states(void)
 {
     unsigned low = 0, high = 0;
-    if (has(LEAF_1, ECX, 27)) /* osxsave: the instruction is there */
+    if (has(LEAF_1, ECX, 27)) /* osxsave: XGETBV exists */
         __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
 }
@@ -141,13 +142,13 @@ int processor_choose(const char *wish, char why[PROCESSOR_WHY])
     while (isa < KERN_ISAS && strcmp(isa_names[isa], wish) != 0)
         isa++;
     if (isa == KERN_ISAS) {
-        snprintf(why, PROCESSOR_WHY, "JOBCTL_CPU is \"%.40s\"; there are base, avx2 and avx512", wish);
+        snprintf(why, PROCESSOR_WHY, "JOBCTL_CPU is \"%.40s\"; choose base, avx2 or avx512", wish);
         return -1;
     }
     const char *lacks = processor_lacks((enum kern_isa)isa);
     if (!lacks)
         return isa;
     snprintf(why, PROCESSOR_WHY, "JOBCTL_CPU asks for %s, which needs %s; this machine (%s) does not "
-             "have it: unset JOBCTL_CPU, or take %s", wish, lacks, here.model, isa_names[widest()]);
+             "have it: unset JOBCTL_CPU, or use %s", wish, lacks, here.model, isa_names[widest()]);
     return -1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.cu - sums of squares whose order depends on the length alone */
+/* reduce.cu - sums of squares whose order depends only on the length */
 #include <math.h>
 
 #include "kernels/device.cuh"
@@ -27,7 +27,7 @@ __global__ void parts_kernel(double *total, const double *part, int parts, doubl
         *total = sum * scale;
 }
 
-/* A double on the device: scale * sum of squares; NULL when something failed. */
+/* A double on the device: scale * sum of squares; NULL: failure. */
 static double *device_squares(const float *x, size_t n, double scale)
 {
     const unsigned most = tiles(n, BLOCK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce_ref.c - sums whose order depends on the length alone
+/* reduce_ref.c - sums whose order depends only on the length
  *
- * Of squares: the array is cut into at most 1024 chunks, each summed in sixteen double
- * lanes; the chunks are added in order.  Any number of threads, same bits.
+ * Sums of squares: the array is cut into at most 1024 chunks, each summed in sixteen double
+ * lanes; the chunks are added in order.  Any number of threads gives the same bits.
  */
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"

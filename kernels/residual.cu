@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* residual.cu - one pass over the residual stream: add, gate, norm, modulate, and all of it back
+/* residual.cu - the residual stream in one pass: add, gate, norm, modulate; forward and backward
  *
- * A block has a row (forward) or some rows of a sample (backward), a thread some
- * columns of each: it sees its own earlier writes, so a row is read from memory
- * once and from cache after that.  gate(), norm_mod() and gate_norm() are one
- * kernel with more or less to do, and so are their backward passes.
+ * A block owns a row (forward) or some rows of a sample (backward), a thread some
+ * columns of each and so sees its own earlier writes: a row is read from memory
+ * once, and from cache after that.  gate(), norm_mod() and gate_norm() are one
+ * kernel with options, and so are their backward passes.
  */
 #include "kernels/device.cuh"
 
 enum { RESIDUAL_ROWS = 32, RESIDUAL_SUMS = 3 };
 
 struct residual {
-    float       *y;     /* x + gate * a; NULL: x is taken as it is */
+    float       *y;     /* x + gate * a; NULL: x itself */
     void        *also;  /* y narrow, or NULL */
     void        *h;     /* the norm, or NULL */
     float       *stats;
@@ -77,11 +77,11 @@ static void residual_forward(const char *name, struct residual r, int batch)
     });
 }
 
-/* dx is the gradient of y on entry, with what h adds to it on leaving. */
+/* dx is the gradient of y on entry; on return it includes the gradient through h. */
 struct residual_back {
     float       *dx;
-    void        *da;    /* gate * dx, or with gate NULL dx; NULL: nobody asks */
-    const void  *dh, *a; /* dh NULL: there is no norm; a NULL: no gradient of the gate */
+    void        *da;    /* gate * dx, or with gate NULL dx; NULL: not wanted */
+    const void  *dh, *a; /* dh NULL: no norm; a NULL: no gradient of the gate */
     const float *y, *stats, *scale, *gate;
     float       *part;  /* [blocks][RESIDUAL_SUMS][cols]: shift, scale, gate */
     int          ldg, ldm, tokens, cols, chunks;
@@ -111,7 +111,7 @@ __device__ static inline void residual_means(float mean[2], const struct residua
     mean[1] = block_sum(sum_gn) / (float)r.cols;
 }
 
-/* Columns c.. of a row: dx and da, and what they add to the sums. */
+/* Columns from c on of a row: dx and da, and their share in the sums. */
 template <typename T, int V>
 __device__ static inline void residual_columns(float *sums, const struct residual_back &r,
                                                const float mean[2], size_t row, size_t b, int c)
@@ -160,7 +160,7 @@ template <typename T, int V> __global__ void residual_back_kernel(struct residua
     const int t1 = t0 + RESIDUAL_ROWS < r.tokens ? t0 + RESIDUAL_ROWS : r.tokens;
     float *part = r.part + (size_t)blockIdx.x * RESIDUAL_SUMS * r.cols;
     DYNAMIC_SHARED(float, here);
-    float *sums = r.shared ? here : part; /* a column belongs to one thread, wherever it is */
+    float *sums = r.shared ? here : part; /* the same thread handles a column in every row */
     for (int k = 0; k < RESIDUAL_SUMS; k++)
         for (int c = (int)threadIdx.x * V; c < r.cols; c += BLOCK * V) {
             const float none[V] = {0};
@@ -182,7 +182,8 @@ template <typename T, int V> __global__ void residual_back_kernel(struct residua
         }
 }
 
-/* to[k]: where the sums of shift, scale and gate go, [batch] rows `ld` apart; NULL: nowhere. */
+/* to[k]: output for the sums of shift, scale and gate, [batch] rows `ld` apart; NULL: not wanted.
+ *  */
 static void residual_backward(const char *name, struct residual_back r, int batch,
                               float *const to[RESIDUAL_SUMS])
 {

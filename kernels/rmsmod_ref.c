@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rmsmod_ref.c - RMS norm times a factor of sample and column, as Next-DiT has it around its layers
+/* rmsmod_ref.c - RMS norm times a factor per sample and column, around the layers of Next-DiT
  *
- * Before a layer the factor is f = 1 + scale, behind it f = tanh(gate) and the
- * result is added to the stream:  out = base + x rstd w f.  Both have one
+ * Before a layer the factor is f = 1 + scale, after it f = tanh(gate) and the
+ * result is added to the residual stream:  out = base + x rstd w f.  Both share one
  * backward pass: with S = sum over the tokens of a sample of dy x rstd,
  *
  *     df = w S;  dw += f S;  dx = base + through the norm of (dy w f).
  *
- * A block of rows is done a slice of columns at a time, so that w f is made
- * once for all of them and what is read stays together.
+ * A block of rows is processed one slice of columns at a time, so that w f is computed
+ * once per block and the data stays in cache.
  */
 #include <math.h>
 
@@ -21,7 +21,7 @@ enum { BLOCK_ROWS = 32, SLICE = 16 }; /* SLICE: groups of LANES columns */
 
 struct rms_args {
     float       *out, *rstd_out, *dw, *dmod;
-    const float *base; /* NULL: nothing is added to */
+    const float *base; /* NULL: nothing is added */
     const float *x, *dy, *rstd, *w, *mod;
     bool         gated; /* mod is the gate, not the scale */
     size_t       ldm;
@@ -29,9 +29,9 @@ struct rms_args {
     float        eps;
 };
 
-/* Some rows of one sample, whose factors are at `mod`. */
+/* Some rows of one sample; their factors are at `mod`. */
 struct block {
-    size_t       at; /* of its first number */
+    size_t       at; /* offset of their first number */
     size_t       row;
     int          rows;
     const float *mod;
@@ -178,7 +178,7 @@ SIMD_FN v16 sample_sum(const struct rms_args *k, size_t sample, int c)
     return total;
 }
 
-/* Item i is a group of columns, of all samples: dw has one order. */
+/* Item i is a group of columns, over all samples: dw has one order. */
 static void back_sums(const void *arg, size_t from, size_t to)
 {
     const struct rms_args *k = arg;
@@ -196,7 +196,7 @@ static void back_sums(const void *arg, size_t from, size_t to)
     }
 }
 
-/* Columns first, and all of them: the result may lie where dy is. */
+/* Columns first, and all of them: dx may overlap dy. */
 static void back(const struct rms_args *k)
 {
     const size_t rows = (size_t)k->batch * (size_t)k->tokens;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng_ref.c - see rng.h
+/* rng_ref.c - Philox, uniform and normal numbers; see rng.h
  *
  * Philox: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
  * Normals: Box-Muller, z = sqrt(-2 ln u) cos(2 pi v), one z per pair so that
- * number i needs no neighbour.  ln and cos are polynomials in double, good to
- * about 1e-15: far below what a float keeps.
+ * number i is independent of its neighbours.  ln and cos are polynomials in double, accurate to
+ * about 1e-15: far more than a float holds.
  */
 #include "kernels/rng.h"
 

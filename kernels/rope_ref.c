@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rope_ref.c - what Next-DiT does to heads beside attention: turns by place, a gate for each */
+/* rope_ref.c - rotary position embedding, and the per-head gate of Next-DiT */
 #include <math.h>
 
 #include "kernels/isa_table.h"
@@ -12,7 +12,7 @@ enum { SUM_ROWS = 32 };
 struct rope_args {
     float            *x;
     const float      *real, *imag;
-    float             sign; /* of the imaginary part: -1 is the conjugate */
+    float             sign; /* sign of the imaginary part: -1 is the conjugate */
     size_t            ld;
     struct kern_heads s;
 };
@@ -52,7 +52,7 @@ struct gate_args {
     int          dim;
 };
 
-/* A head at a time: its gate is made once. */
+/* One head at a time: its gate is computed once. */
 static void head_gate_rows(const void *arg, size_t from, size_t to)
 {
     const struct gate_args *k = arg;
@@ -78,7 +78,7 @@ static void head_gate(void *y, const void *a, const void *c, const float *gate, 
     thread_pool_range(k.rows, 1, 2 * (size_t)(heads * dim), head_gate_rows, &k);
 }
 
-/* dc = t a, and the sum of a c as it was; a: dy */
+/* dc = t a, and the sum of a times the old c; a: dy */
 static float head_back(const struct gate_args *k, size_t h, float t)
 {
     v16 total = {0};

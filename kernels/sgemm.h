@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sgemm.h - one matrix product and nothing else, for measuring
+/* sgemm.h - bare matrix products, for benchmarks
  *
- * What BLAS alone reaches is the measure of a training step: this runs the
- * three products of a linear layer bare, in either way to use all cores.
+ * BLAS alone is the reference speed of a training step: this runs the
+ * three products of a linear layer, with either way of using all cores.
  */
 #ifndef KERNELS_SGEMM_H
 #define KERNELS_SGEMM_H
@@ -14,14 +14,14 @@ enum sgemm_kind {
 };
 
 enum sgemm_threads {
-    SGEMM_SPLIT, /* cut among our threads, as the kernels do */
-    SGEMM_BLAS   /* one call, BLAS's own threads; afterwards BLAS has one thread again */
+    SGEMM_SPLIT, /* split among our threads, as the kernels do */
+    SGEMM_BLAS   /* one call with the threads of BLAS; afterwards BLAS has one thread again */
 };
 
 void sgemm_run(enum sgemm_kind kind, enum sgemm_threads threads, float *c, const float *a,
                const float *b, int m, int k, int n);
 
-/* Threads a step uses. */
+/* Threads that a step uses. */
 int sgemm_thread_count(void);
 
 #endif

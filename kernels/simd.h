@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd.h - sixteen floats at a time, and the functions that -lm would do one by one
+/* simd.h - vectors of sixteen floats, and the math functions of -lm on them
  *
  * The compiler turns a v16 into one AVX-512 register, two of AVX2 or four of
- * SSE.  The lanes are fixed, so sums have one order whatever the registers are.
+ * SSE.  The lanes are fixed, so sums have one order for every register size.
  *
  * Accuracy, against double, over the range where the result is normal (measured
  * by tests/unit/kernels/test_pointwise.c): simd_exp 1 ulp, simd_sigmoid 2.2 ulp, simd_tanh 3 ulp.
@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-/* All of this is inlined: no v16 ever crosses a call, whatever its ABI. */
+/* All functions are inlined: no v16 crosses a call, whatever its ABI. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 enum { LANES = 16 };
@@ -39,7 +39,7 @@ SIMD_FN void simd_store(float *p, v16 x)
     *(v16_any *)p = x;
 }
 
-/* The first n < LANES floats; the other lanes are zero, or stay in memory as they are. */
+/* The first n < LANES floats; a load zeroes the other lanes, a store leaves their memory alone. */
 #if defined(__AVX512F__)
 SIMD_FN v16 simd_load_n(const float *p, size_t n)
 {
@@ -51,8 +51,8 @@ SIMD_FN void simd_store_n(float *p, v16 x, size_t n)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)x);
 }
 #elif defined(__AVX2__)
-/* By masks, not by memcpy(): faster, and gcc 11 and older get a vector wrong whose memory was written
- * by a memcpy() of n bytes. */
+/* By masks, not by memcpy(): faster, and gcc 11 and older miscompile a vector whose memory was
+ * written by a memcpy() of n bytes. */
 SIMD_FN __m256i simd_mask(size_t n, int from)
 {
     const __m256i at = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
@@ -118,7 +118,7 @@ SIMD_FN v16 simd_pick(v16i take, v16 yes, v16 no)
     return (v16)((take & (v16i)yes) | (~take & (v16i)no));
 }
 
-/* The limit of a NaN is a NaN. */
+/* A NaN stays NaN. */
 SIMD_FN v16 simd_max(v16 a, v16 limit)
 {
     return simd_pick(a < limit, limit, a);
@@ -146,7 +146,7 @@ SIMD_FN float simd_top(v16 x)
     return a[0];
 }
 
-/* Columns c.. of a row of `cols`: all lanes, or as many as are left (the others zero). */
+/* Columns from c on of a row of `cols`: all lanes, or the remaining columns (other lanes zero). */
 SIMD_FN v16 simd_load_at(const float *p, int c, int cols)
 {
     return cols - c >= LANES ? simd_load(p + c) : simd_load_n(p + c, (size_t)(cols - c));
@@ -161,7 +161,7 @@ SIMD_FN void simd_store_at(float *p, int c, int cols, v16 x)
 }
 
 /* e^x: x = n ln2 + r with |r| <= ln2/2, a polynomial in r, and n into the exponent.
- * Below -87.33, where the result is no normal float, it is 0; above 88.37 it stays
+ * Below -87.33 the result, no longer a normal float, is 0; above 88.37 it stays
  * at e^88.37. */
 SIMD_FN v16 simd_exp(v16 x)
 {
@@ -170,8 +170,8 @@ SIMD_FN v16 simd_exp(v16 x)
     x = simd_min(simd_max(x, simd_all(-87.33f)), simd_all(88.37f));
     v16 n = x * 1.44269504f + magic;
     n = n - magic;
-    v16 r = x - n * 0x1.62ep-1f;         /* ln2, its upper bits: exact times n */
-    r = r - n * 0x1.0bfbe8p-15f;         /* and the rest */
+    v16 r = x - n * 0x1.62ep-1f;         /* upper bits of ln2: exact times n */
+    r = r - n * 0x1.0bfbe8p-15f;         /* remaining bits of ln2 */
     v16 p = simd_all(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -189,7 +189,7 @@ SIMD_FN v16 simd_sigmoid(v16 x)
     return 1.0f / (1.0f + simd_exp(-x));
 }
 
-/* Near 0 a polynomial, x + x^3 p(x^2), as exact there as elsewhere: gates begin at 0. */
+/* Near 0 a polynomial, x + x^3 p(x^2), keeps the relative accuracy: gates start at 0. */
 SIMD_FN v16 simd_tanh(v16 x)
 {
     const v16 z = x * x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.cu - streams beside that of the kernels, and marks in them; see cuda.h */
+/* stream.cu - streams beside that of the kernels, and events in them; see cuda.h */
 #include "kernels/device.cuh"
 
 static void *stream_open(void)
@@ -11,16 +11,16 @@ static void *stream_open(void)
 
 static void stream_close(void *stream)
 {
-    cudaStreamDestroy((cudaStream_t)stream); /* what failed on it has been told */
+    cudaStreamDestroy((cudaStream_t)stream); /* a failure on it was reported before */
 }
 
 static void *stream_mark(void *stream)
 {
     cudaEvent_t mark = NULL;
     if (device.state != KERN_OK ||
-        !device_ok(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming), "a mark"))
+        !device_ok(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming), "an event"))
         return NULL;
-    device_ok(cudaEventRecord(mark, stream ? (cudaStream_t)stream : device.stream), "a mark");
+    device_ok(cudaEventRecord(mark, stream ? (cudaStream_t)stream : device.stream), "an event");
     return (void *)mark;
 }
 
@@ -54,7 +54,7 @@ static int stream_pin(void *at, size_t bytes)
 {
     if (cudaHostRegister(at, bytes, cudaHostRegisterDefault) == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* it is no failure of the device */
+    cudaGetLastError(); /* not a device failure */
     return -1;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* thread_pool.c - see thread_pool.h
+/* thread_pool.c - run one loop on all cores; see thread_pool.h
  *
- * Each thread has a slot: one word that says which loop it is (a count), which
- * part is next, and where the thread's parts end.  A part is taken by exchanging
- * the word for the same with next + 1, so a worker that was asleep through a
- * whole loop and wakes in a later one takes nothing that is not there: its
- * exchange fails.  A thread takes its own parts first and then those of others.
- * So the same rows go to the same core from loop to loop, and are still in its
- * cache, unless that core is kept from us.
+ * Each thread has a slot: one word that holds the number of the loop, the
+ * next part, and the end of the thread's parts.  A thread takes a part by a
+ * compare-and-exchange to next + 1: a worker that slept through a
+ * whole loop and wakes in a later one cannot take a stale part, because its
+ * exchange fails.  A thread takes its own parts first, then those of others.
+ * So the same rows go to the same core from loop to loop and are still in its
+ * cache, unless that core is busy with another process.
  */
 #include "kernels/thread_pool.h"
 
@@ -25,11 +25,11 @@
 
 enum {
     THREADS_MAX = 1024,
-    LOOKS = 64,         /* looks between two looks at the clock */
-    SPIN_NS = 20000,    /* after this a waiting thread offers its processor at each look */
-    WATCH_NS = 400000,  /* after this a worker sleeps: a step has no longer gaps, a pause has */
-    RANGE_WORK = 8192,  /* least numbers worth a part */
-    RANGE_PARTS = 4     /* parts per thread: the last to finish holds little */
+    LOOKS = 64,         /* polls between two reads of the clock */
+    SPIN_NS = 20000,    /* after this time a waiting thread yields its processor at each poll */
+    WATCH_NS = 400000,  /* then a worker sleeps: longer than a gap in a step */
+    RANGE_WORK = 8192,  /* least numbers per part */
+    RANGE_PARTS = 4     /* parts per thread: the last one to finish delays the loop little */
 };
 
 struct slot {
@@ -39,9 +39,9 @@ struct slot {
 static struct {
     int              size;      /* threads, the caller included: it is thread 0 */
     atomic_flag      busy;
-    uint32_t         loop;      /* count of loops, the caller's */
+    uint32_t         loop;      /* number of loops so far, written by the caller */
     _Atomic uint32_t done;      /* parts of this loop */
-    _Atomic uint32_t bell;      /* rung once per loop; workers sleep on it */
+    _Atomic uint32_t bell;      /* increased once per loop; workers sleep on it (futex) */
     _Atomic uint32_t asleep;
     _Atomic(thread_pool_part_fn) fn;
     _Atomic(const void *) arg;
@@ -57,7 +57,7 @@ static void relax(void)
 #endif
 }
 
-/* Takes and does one part of a slot; false when it has none. */
+/* Takes and runs one part of a slot; false when none is left. */
 static bool take_part(struct slot *slot)
 {
     uint64_t w = atomic_load_explicit(&slot->word, memory_order_acquire);
@@ -76,7 +76,7 @@ static bool take_part(struct slot *slot)
     }
 }
 
-/* All that is left of the loop, beginning with one's own. */
+/* All parts left in the loop, its own first. */
 static void take_parts(int self)
 {
     for (int i = 0; i < pool.size; i++)
@@ -91,7 +91,7 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Looks until *value is, or is no longer, `other`; gives up after `limit` nanoseconds. */
+/* Polls until *value equals, or no longer equals, `other`; gives up after `limit` nanoseconds. */
 static bool await_value(const _Atomic uint32_t *value, uint32_t other, bool equal, int64_t limit)
 {
     int64_t start = 0;
@@ -107,11 +107,11 @@ static bool await_value(const _Atomic uint32_t *value, uint32_t other, bool equa
         if (waited > limit)
             return false;
         if (waited > SPIN_NS)
-            sched_yield(); /* who holds us up may need this processor */
+            sched_yield(); /* the thread that we wait for may need this processor */
     }
 }
 
-/* Until the bell has been rung since it read `heard`. */
+/* Until the bell differs from the value `heard` that the worker read before. */
 static void await_bell(uint32_t heard)
 {
     if (await_value(&pool.bell, heard, false, WATCH_NS))
@@ -145,7 +145,7 @@ static int threads_wanted(void)
     return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (int)n;
 }
 
-/* Workers take no signals: those belong to the program's own threads. */
+/* Workers block all signals: those belong to the program's own threads. */
 static void start(void)
 {
     sigset_t all, was;
@@ -158,7 +158,7 @@ static void start(void)
     for (int i = 1; i < pool.size; i++) {
         pthread_t t;
         if (pthread_create(&t, &attr, work, (void *)(intptr_t)i) != 0)
-            break; /* fewer hands; the parts are the same */
+            break; /* fewer threads; the parts are the same */
     }
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
@@ -170,7 +170,8 @@ int thread_pool_size(void)
     return pool.size;
 }
 
-/* Neighbouring parts go to one thread; fewer parts than threads to the first ones. */
+/* Neighbouring parts go to one thread; if parts are fewer than threads, the first threads get them.
+ *  */
 static void publish(int parts, thread_pool_part_fn fn, const void *arg)
 {
     const int active = parts < pool.size ? parts : pool.size;
@@ -281,6 +282,6 @@ void thread_pool_loops(const struct thread_pool_loop *loops, int count)
         thread_pool_run(parts, ranges_part, &all);
         return;
     }
-    for (int i = 0; i < parts; i++) /* too little work for anybody else */
+    for (int i = 0; i < parts; i++) /* too little work for a second thread */
         ranges_part(&all, i);
 }

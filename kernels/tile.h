@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile.h - how CUDA kernels cut their work: sizes that a host can check at every shape */
+/* tile.h - tile sizes of CUDA kernels, as pure functions that the host can test at every shape */
 #ifndef KERNELS_TILE_H
 #define KERNELS_TILE_H
 
@@ -11,14 +11,14 @@
 #define TILE_FN static inline __attribute__((unused))
 #endif
 
-/* Where the caption of a sample begins; of b = batch, where the last one ends. */
+/* Row where the caption of a sample begins; for b = batch, the end of the last one. */
 TILE_FN int text_first(const int *first, int most, int b)
 {
     return first ? first[b] : b * most;
 }
 
-/* An image as a block has it in shared memory: `rows` rows of results (all rows of the image where
- * they fit), and of each half of the channels a slice. rows == 0: not even one row fits. */
+/* The part of an image that a block holds in shared memory: `rows` rows of results (the whole image
+ * if it fits), and a slice of each half of the channels. rows == 0: not even one row fits. */
 struct glumbconv_tile {
     int channels, rows;
 };
@@ -32,7 +32,7 @@ TILE_FN size_t glumbconv_bytes(struct glumbconv_tile z, int width, int planes, i
 }
 
 /* The widest slice of at most `channels` (a power of two, halved down to 4) that leaves room for
- * the image or for eight rows of it. */
+ * the image or for eight of its rows. */
 TILE_FN struct glumbconv_tile glumbconv_tile(int height, int width, int channels, int planes,
                                              int halo,
                                              size_t number, size_t room)
@@ -53,8 +53,8 @@ TILE_FN struct glumbconv_tile glumbconv_tile(int height, int width, int channels
     return z;
 }
 
-/* glumbconv_back(): planes of s and of the gradient of d, with four and two rows around; beside
- * them the sums of ten numbers per channel and warp. */
+/* glumbconv_back(): planes of s and of the gradient of d, with halos of four and two rows; beside
+ * them ten sums per channel and warp. */
 enum { MIX_BACK_SLICE = 16, MIX_BACK_HALO = 6, MIX_WARPS = 16, GLUMBCONV_SUMS = 10 };
 #define GLUMBCONV_SCRATCH (sizeof(float) * MIX_WARPS * GLUMBCONV_SUMS * MIX_BACK_SLICE)
 
@@ -64,7 +64,7 @@ TILE_FN struct glumbconv_tile glumbconv_back_tile(int height, int width, size_t 
                           room - GLUMBCONV_SCRATCH);
 }
 
-/* Shared memory that every GPU since sm_75 grants a block. */
+/* Shared memory that every GPU from sm_75 on grants a block. */
 #define TILE_SMEM ((size_t)64 << 10)
 
 #endif

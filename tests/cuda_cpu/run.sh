@@ -351,7 +351,7 @@ PEER
 no_bf16() {
     spec old
     sed -i 's/"precision":"fp32",//' "$work/old.json"
-    ends 0 'computing in fp32: .* has compute capability 7.5, and bf16 in tensor cores begins with 8.0' \
+    ends 0 'computing in fp32: .* has compute capability 7.5, and bf16 needs 8.0' \
         $t4 "$bin/jobctl-train" train --backend cuda --spec "$work/old.json"
     ends 0 'precision   fp32 on .*; computing in fp32: .* compute capability 7.5' \
         $t4 "$bin/jobctl-train" plan --spec "$work/old.json"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kern_test.h - what the kernel tests share: every instruction set, random arrays, comparison
+/* kern_test.h - helpers of the kernel tests: every instruction set, random arrays, comparison
  *
  * A test is a function of (table of kernels, one row of sizes).  The reference
  * is naive and in double.  Arrays have a guard behind them: a kernel that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_attention.c - linear and softmax attention against double, gradients by differences; that in
- * blocks against the whole */
+/* test_attention.c - linear and softmax attention against double, gradients by differences;
+ * blockwise attention against the plain one */
 #include "tests/unit/kernels/kern_test.h"
 
 /* q, k, v and the output of one sample and head, in double, for both attentions. */
@@ -57,7 +57,7 @@ static void head_slopes(double *slopes, double *x, int n, const double *dout,
     free(out);
 }
 
-/* Columns of head `h` out of rows of width ld, and back. */
+/* Copies columns of head `h` out of rows of width ld, and back. */
 static void gather(double *to, const float *from, int rows, int ld, int col, int dim)
 {
     for (int r = 0; r < rows; r++)
@@ -123,7 +123,7 @@ static void reference_free(struct reference *r)
     free(r->dv);
 }
 
-/* The columns 0..C of rows of width ld, tightly, to compare with the reference. */
+/* Columns 0..C of rows of width ld, packed, to compare with the reference. */
 static float *columns(const float *from, int rows, int ld, int C)
 {
     float *to = array_new((size_t)(rows * C), 0);
@@ -195,7 +195,7 @@ static void check_cross_attention(const struct kern_ops *k, struct kern_heads s,
     arrays_end("cross_attn");
 }
 
-/* A batch of captions without padding is what its samples are one by one. */
+/* A batch of packed captions gives the results of its samples one by one. */
 static void check_packed_captions(const struct kern_ops *k)
 {
     enum { B = 3, N = 5, HEADS = 2, DIM = 8, C = HEADS * DIM, LD = 2 * C, ROWS = 12, MOST = 7 };
@@ -227,7 +227,7 @@ static void check_packed_captions(const struct kern_ops *k)
     arrays_end("packed captions");
 }
 
-/* Each head of keys as often as heads of queries share it. */
+/* Repeats each key head for every query head that shares it. */
 static float *spread(const float *from, int ld, int rows, struct kern_heads s, int key_heads)
 {
     const int C = s.heads * s.dim, serves = s.heads / key_heads;
@@ -259,8 +259,8 @@ static double *doubles_of(const float *from, size_t n)
     return to;
 }
 
-/* Attention without an array of probabilities is what cross_attn() makes with one, all keys valid
- * and each head with keys of its own. first NULL: `most` keys for each sample. */
+/* Attention without stored probabilities equals cross_attn(), with all keys valid
+ * and each head with keys of its own. first NULL: `most` keys per sample. */
 static void check_attend(const struct kern_ops *k, struct kern_heads s, const int *first, int most,
                          int key_heads, double size)
 {
@@ -311,7 +311,7 @@ static void attends(const struct kern_ops *k)
     check_attend(k, (struct kern_heads){2, 5, 3, 4}, NULL, 5, 3, 2);
     check_attend(k, (struct kern_heads){3, 7, 4, 6}, first, 7, 2, 2);
     check_attend(k, (struct kern_heads){2, 270, 4, 8}, far, 313, 2, 2);
-    /* three queries and one key over; one key takes nearly all */
+    /* three queries and one key past the block; one key takes nearly all the weight */
     check_attend(k, (struct kern_heads){1, 131, 2, 17}, NULL, 257, 1, 2);
     check_attend(k, (struct kern_heads){1, 60, 2, 24}, NULL, 520, 2, 40);
 }
@@ -344,7 +344,7 @@ static void attention_test(void **state)
     each_isa(attentions);
 }
 
-/* A sample without a valid token attends to its padding, as the authors' does. */
+/* A sample without a valid token attends to its padding, as in the authors' code. */
 static void no_valid_token_is_no_nan(void **state)
 {
     (void)state;

@@ -57,7 +57,7 @@ static void check_linear_back(const struct kern_ops *k, int m, int K, int n, int
     near("linear_back dx", k->name, dx, wx, mk, 1e-6);
     near("linear_back dw", k->name, dw, ww, nk, 1e-6);
     near("linear_back db", k->name, db, wb, (size_t)n, 1e-6);
-    /* Without dx and db: dw gets its share again. */
+    /* Without dx and db: dw is added to again. */
     for (size_t i = 0; i < nk; i++)
         ww[i] = 2 * ww[i] - (double)before[i];
     k->linear_back(NULL, dw, NULL, dy, x, w, m, K, n);
@@ -83,7 +83,7 @@ static void linear_is_right(void **state)
     each_isa(linear_at_odd_sizes);
 }
 
-/* The same call gives the same bits, whatever the number of threads did before. */
+/* The same call gives the same bits, whatever the threads ran before. */
 static void bits_repeat(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_norm.c - layer norm with modulation and with weights, RMS norm, against double and its differences */
+/* test_norm.c - layer norm with modulation and with weights, and RMS norm, against double */
 #include "tests/unit/kernels/kern_test.h"
 
 static const struct {
@@ -94,7 +94,7 @@ static void check_rms(const struct kern_ops *k, int rows, int C, double eps)
     double *want = doubles_new(ny), *wx = doubles_new(nx), *ww = doubles_new((size_t)C);
     double *row = doubles_new((size_t)C), *tmp = doubles_new((size_t)C);
     for (size_t i = 0; i < ny; i++)
-        want[i] = (double)y[i]; /* what lies between the rows stays */
+        want[i] = (double)y[i]; /* the gaps between rows stay unchanged */
     for (size_t i = 0; i < nx; i++)
         wx[i] = (double)dx[i];
     for (int c = 0; c < C; c++)
@@ -125,7 +125,7 @@ static void check_rms(const struct kern_ops *k, int rows, int C, double eps)
     arrays_end("rms_norm");
 }
 
-/* Weights are 1 + scale: the reference is that of the modulated norm. */
+/* Weights are 1 + scale, so the reference of the modulated norm serves here too. */
 static void check_layer_norm(const struct kern_ops *k, int rows, int C, double eps)
 {
     const int ldx = C + 3, ldy = C + 5;
@@ -143,7 +143,7 @@ static void check_layer_norm(const struct kern_ops *k, int rows, int C, double e
         wb[c] = (double)db[c];
     }
     for (size_t i = 0; i < ny; i++)
-        want[i] = (double)y[i]; /* what lies between the rows stays */
+        want[i] = (double)y[i]; /* the gaps between rows stay unchanged */
     for (size_t i = 0; i < nx; i++)
         wx[i] = (double)dx[i];
     for (int r = 0; r < rows; r++) {

@@ -94,8 +94,8 @@ static void activations(const struct kern_ops *k)
             check_activation(k, &rows[r], lengths[i]);
 }
 
-/* All of exp's and sigmoid's range, in units in the last place of the result. */
-static void exp_keeps_its_promise(void **state)
+/* The whole range of exp and sigmoid, in units in the last place of the result. */
+static void exp_and_sigmoid_are_accurate(void **state)
 {
     (void)state;
     double worst_exp = 0, worst_sigmoid = 0;
@@ -123,8 +123,8 @@ static void exp_keeps_its_promise(void **state)
     assert_true(isnan(out[7]));
 }
 
-/* On both sides of 0.6, where its two ways meet, and far out. */
-static void tanh_keeps_its_promise(void **state)
+/* On both sides of 0.6, where tanh switches formulas, and far out. */
+static void tanh_is_accurate(void **state)
 {
     (void)state;
     double worst = 0;
@@ -244,7 +244,7 @@ static void gates(const struct kern_ops *k)
     }
 }
 
-/* `row` cols: t has a row of its own for each; 0: one row serves all. */
+/* `row` cols: each modulation row has its own t; 0: all rows share one. */
 static void check_mod(const struct kern_ops *k, int B, int R, int C, int shared)
 {
     const int row = shared ? 0 : C, ldt = shared ? C : R * C;
@@ -320,7 +320,7 @@ static void small_ones(const struct kern_ops *k)
     arrays_end("relu");
 }
 
-/* Rows of samples next to each other: 4, 1 and 7 of them, or 4 of each. */
+/* Rows of samples one after another: 4, 1 and 7 of them, or 4 of each. */
 static void check_pool(const struct kern_ops *k, const int *first, int most, int C)
 {
     enum { B = 3, ROWS = 12 };
@@ -393,10 +393,10 @@ ON_EACH_ISA(pools)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(activations_test), cmocka_unit_test(exp_keeps_its_promise),
+        cmocka_unit_test(activations_test), cmocka_unit_test(exp_and_sigmoid_are_accurate),
         cmocka_unit_test(gates_test),       cmocka_unit_test(modulation_test),
         cmocka_unit_test(small_ones_test),  cmocka_unit_test(patches_test),
-        cmocka_unit_test(pools_test),       cmocka_unit_test(tanh_keeps_its_promise),
+        cmocka_unit_test(pools_test),       cmocka_unit_test(tanh_is_accurate),
     };
     return cmocka_run_group_tests_name("pointwise", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_processor.c - which kernels are taken on which processor, and what is refused */
+/* test_processor.c - choice of the kernel table per processor, and what is refused */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void the_baseline_runs_everywhere(void **state)
     assert_true(processor_model()[0]);
 }
 
-/* Each set runs where the narrower one does not: never. */
+/* No set runs where a narrower one does not. */
 static void wider_sets_need_the_narrower_ones(void **state)
 {
     (void)state;
@@ -27,7 +27,7 @@ static void wider_sets_need_the_narrower_ones(void **state)
         assert_non_null(processor_lacks(KERN_AVX512));
 }
 
-static void a_table_is_given_where_it_runs(void **state)
+static void each_table_runs_or_is_null(void **state)
 {
     (void)state;
     for (int isa = 0; isa < KERN_ISAS; isa++) {
@@ -39,7 +39,7 @@ static void a_table_is_given_where_it_runs(void **state)
     assert_null(kern_cpu_isa(KERN_ISAS));
 }
 
-static void the_widest_is_taken_unasked(void **state)
+static void the_default_is_the_widest(void **state)
 {
     (void)state;
     char why[PROCESSOR_WHY] = "";
@@ -50,7 +50,7 @@ static void the_widest_is_taken_unasked(void **state)
         assert_non_null(processor_lacks((enum kern_isa)(taken + 1)));
 }
 
-static void a_wish_is_met_or_refused_with_a_sentence(void **state)
+static void a_choice_is_taken_or_refused_with_a_sentence(void **state)
 {
     (void)state;
     for (int isa = 0; isa < KERN_ISAS; isa++) {
@@ -70,7 +70,7 @@ static void an_unknown_name_is_refused(void **state)
         char why[PROCESSOR_WHY] = "";
         assert_int_equal(processor_choose(wrong[i], why), -1);
         assert_non_null(strstr(why, wrong[i]));
-        assert_non_null(strstr(why, "there are base, avx2 and avx512"));
+        assert_non_null(strstr(why, "choose base, avx2 or avx512"));
     }
 }
 
@@ -79,9 +79,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_baseline_runs_everywhere),
         cmocka_unit_test(wider_sets_need_the_narrower_ones),
-        cmocka_unit_test(a_table_is_given_where_it_runs),
-        cmocka_unit_test(the_widest_is_taken_unasked),
-        cmocka_unit_test(a_wish_is_met_or_refused_with_a_sentence),
+        cmocka_unit_test(each_table_runs_or_is_null),
+        cmocka_unit_test(the_default_is_the_widest),
+        cmocka_unit_test(a_choice_is_taken_or_refused_with_a_sentence),
         cmocka_unit_test(an_unknown_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

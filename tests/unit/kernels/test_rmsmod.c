@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rmsmod.c - RMS norm with scale and with gate, against double and its differences */
+/* test_rmsmod.c - RMS norm with scale and with gate, against double and central differences */
 #include "tests/unit/kernels/kern_test.h"
 
 #define EPS 1e-5
@@ -9,7 +9,7 @@ static const struct shape {
     int batch, tokens, cols;
 } shapes[] = {{1, 1, 2}, {2, 3, 5}, {1, 33, 16}, {3, 40, 130}, {2, 70, 47}, {2, 5, 521}};
 
-/* What both kernels are, in double: out = base + x rstd w f(mod). */
+/* Reference of both kernels, in double: out = base + x rstd w f(mod). */
 struct sandwich {
     struct shape s;
     bool         gated;
@@ -47,7 +47,7 @@ struct results {
     double *out, *dx, *dw, *dmod;
 };
 
-/* dx alone of what is differentiated; dw and dmod on top of what is there. */
+/* dx is overwritten, dw and dmod are added to. */
 static void reference(struct results *to, const struct sandwich *k)
 {
     const int C = k->s.cols;
@@ -76,7 +76,7 @@ static void reference(struct results *to, const struct sandwich *k)
     free(x);
 }
 
-/* `dx` is added to where it is not NULL. */
+/* Adds to `dx` unless it is NULL. */
 static struct results reference_of(const struct sandwich *k, const float *dx, const float *dw,
                                    const float *dmod)
 {
@@ -87,7 +87,7 @@ static struct results reference_of(const struct sandwich *k, const float *dx, co
         to.dx[i] = (double)dx[i];
     for (size_t c = 0; c < C; c++)
         to.dw[c] = (double)dw[c];
-    for (size_t i = 0; i < mods; i++) /* ours is the second of three; the others stay */
+    for (size_t i = 0; i < mods; i++) /* ours is the second of three rows; the others stay */
         to.dmod[i] = i % (size_t)k->ld / C == 1 ? 0 : (double)dmod[i];
     struct results ours = to;
     ours.dmod += C;
@@ -152,11 +152,11 @@ static void sandwiches(const struct kern_ops *k)
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
         check_rms_mod(k, shapes[i]);
         check_rms_gate(k, shapes[i], 2);
-        check_rms_gate(k, shapes[i], 0); /* as a model begins */
+        check_rms_gate(k, shapes[i], 0); /* as at the start of training */
     }
 }
 
-static void sandwiches_test(void **state)
+static void rms_mod_and_gate_test(void **state)
 {
     (void)state;
     each_isa(sandwiches);
@@ -164,6 +164,6 @@ static void sandwiches_test(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sandwiches_test)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rms_mod_and_gate_test)};
     return cmocka_run_group_tests_name("rmsmod", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rng.c - known answers, streams that never meet, and the shape of the numbers */
+/* test_rng.c - known answers, disjoint streams, and the distribution of the numbers */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void philox_gives_the_published_answers(void **state)
     }
 }
 
-static void any_window_of_a_stream_is_the_same(void **state)
+static void any_window_of_a_stream_agrees(void **state)
 {
     (void)state;
     struct rng r = rng_make(1, 2, 3, RNG_NOISE);
@@ -57,7 +57,7 @@ static void any_window_of_a_stream_is_the_same(void **state)
     assert_true((float)rng_normal_at(&r, 17) == normal[17]);
 }
 
-static void each_argument_makes_another_stream(void **state)
+static void each_argument_changes_the_stream(void **state)
 {
     (void)state;
     static const struct {
@@ -111,7 +111,7 @@ static void moments_are_those_of_the_distribution(void **state)
     free(x);
 }
 
-/* The same formula with the C library: our series are as good. */
+/* The same formula with the C library: our series are as accurate. */
 static void normals_agree_with_libm(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void normals_agree_with_libm(void **state)
     }
 }
 
-static void below_stays_below_and_reaches_all(void **state)
+static void below_covers_exactly_its_range(void **state)
 {
     (void)state;
     struct rng r = rng_make(5, 0, 0, RNG_SHUFFLE);
@@ -151,11 +151,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_answers),
-        cmocka_unit_test(any_window_of_a_stream_is_the_same),
-        cmocka_unit_test(each_argument_makes_another_stream),
+        cmocka_unit_test(any_window_of_a_stream_agrees),
+        cmocka_unit_test(each_argument_changes_the_stream),
         cmocka_unit_test(moments_are_those_of_the_distribution),
         cmocka_unit_test(normals_agree_with_libm),
-        cmocka_unit_test(below_stays_below_and_reaches_all),
+        cmocka_unit_test(below_covers_exactly_its_range),
     };
     return cmocka_run_group_tests_name("rng", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rope.c - turns of heads by place and their gates, against double */
+/* test_rope.c - rotary embedding of heads and their gates, against double */
 #include "tests/unit/kernels/kern_test.h"
 
 static void check_rope(const struct kern_ops *k, struct kern_heads s)
@@ -15,7 +15,7 @@ static void check_rope(const struct kern_ops *k, struct kern_heads s)
         imag[i] = (float)sin(angle);
     }
     for (size_t i = 0; i < n; i++)
-        want[i] = back[i] = (double)x[i]; /* what lies between the rows stays */
+        want[i] = back[i] = (double)x[i]; /* the gaps between rows stay unchanged */
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < C; i += 2) {
             const int at = r * ld + i, m = r % s.tokens * pairs + i % s.dim / 2;

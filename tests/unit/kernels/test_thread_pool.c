@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_thread_pool.c - every part once, from one caller or many, in a child too */
+/* test_thread_pool.c - each part runs once: from one caller, from many, in a forked child */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static void count_range(const void *arg, size_t from, size_t to)
         count_part(arg, (int)i);
 }
 
-/* 1 if each of the first n was hit `times` times and no other. */
+/* 1 if each of the first n was hit `times` times and no other was hit. */
 static int all_hit(atomic_int *hit, int n, int times)
 {
     for (int i = 0; i < N; i++)
@@ -150,7 +150,7 @@ static void *many_loops(void *arg)
     return NULL;
 }
 
-static void callers_may_meet(void **state)
+static void concurrent_callers_both_finish(void **state)
 {
     (void)state;
     enum { CALLERS = 4 };
@@ -165,7 +165,7 @@ static void callers_may_meet(void **state)
     free(hit);
 }
 
-static void a_child_has_no_workers_and_manages(void **state)
+static void a_forked_child_runs_its_loops_alone(void **state)
 {
     (void)state;
     atomic_int *hit = calloc(N, sizeof(*hit));
@@ -188,7 +188,7 @@ static void a_child_has_no_workers_and_manages(void **state)
 
 int main(void)
 {
-    /* More threads than this machine may have: the races must be there to be seen. */
+    /* More threads than this machine may have, so that races can show. */
     setenv("OMP_NUM_THREADS", "5", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_runs_once),
@@ -196,8 +196,8 @@ int main(void)
         cmocka_unit_test(loops_run_side_by_side),
         cmocka_unit_test(lists_merge_evenly),
         cmocka_unit_test(a_loop_in_a_loop_runs_alone),
-        cmocka_unit_test(callers_may_meet),
-        cmocka_unit_test(a_child_has_no_workers_and_manages),
+        cmocka_unit_test(concurrent_callers_both_finish),
+        cmocka_unit_test(a_forked_child_runs_its_loops_alone),
     };
     return cmocka_run_group_tests_name("team", tests, NULL, NULL);
 }

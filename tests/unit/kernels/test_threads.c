@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_threads.c - the kernels of Next-DiT give the same bits with any number of threads
  *
- * A process keeps the number of threads it began with, so this program runs
- * itself, as `test_threads digest`, once for each number.
+ * The number of threads is fixed when a process starts, so this program runs
+ * itself, as `test_threads digest`, once per number.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ static void heads(const struct kern_ops *k)
     arrays_end("heads");
 }
 
-/* More keys and queries than a block has, and two heads of queries to a head of keys. */
+/* More keys and queries than one block, and two query heads per key head. */
 static void attention(const struct kern_ops *k)
 {
     enum { K = C / 2 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tile.c - the tiles of CUDA kernels cover what they must and fit where they must */
+/* test_tile.c - tiles of CUDA kernels cover the image and fit into shared memory */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 static const size_t rooms[] = {(size_t)64 << 10, (size_t)99 << 10, (size_t)163 << 10, (size_t)227 << 10};
 
-/* Bands cover the image once, the tile fits, and it is not smaller than it must be. */
+/* Bands cover the image once, the tile fits, and it is not smaller than necessary. */
 static void check(struct glumbconv_tile z, int height, int width, int channels, int planes,
                   int halo,
                   size_t number, size_t room)
@@ -41,7 +41,8 @@ static void tiles_fit_and_cover(void **state)
                 }
 }
 
-/* What the kernels were drawn for: a 32 x 32 image of 32 + 32 channels in bf16 is one tile. */
+/* The case that the kernels were designed for: a 32 x 32 image of 32 + 32 channels in bf16 is one
+ * tile. */
 static void a_whole_image_of_1024_px_fits(void **state)
 {
     (void)state;
@@ -53,7 +54,7 @@ static void a_whole_image_of_1024_px_fits(void **state)
     assert_int_equal(back.channels, 16);
 }
 
-static void too_wide_is_said(void **state)
+static void too_wide_is_reported(void **state)
 {
     (void)state;
     assert_int_equal(glumbconv_back_tile(8, 100000, 4, rooms[0]).rows, 0);
@@ -64,7 +65,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_fit_and_cover),
         cmocka_unit_test(a_whole_image_of_1024_px_fits),
-        cmocka_unit_test(too_wide_is_said),
+        cmocka_unit_test(too_wide_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

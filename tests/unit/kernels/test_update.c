@@ -177,7 +177,7 @@ static void updates_test(void **state)
     each_isa(updates);
 }
 
-/* A long sum: more chunks than one, and the same bits again. */
+/* A long sum: several chunks, and the same bits on repetition. */
 static void long_sums_repeat(void **state)
 {
     (void)state;
