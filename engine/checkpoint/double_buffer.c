@@ -8,8 +8,8 @@
 #include "engine/checkpoint/snapshot.h"
 #include "engine/contract/err.h"
 #include "engine/model/layout.h"
+#include "engine/optim/params.h"
 #include "engine/optim/state.h"
-#include "engine/optim/step.h"
 #include "kernels/thread_pool.h"
 
 enum { NONE = -1 };
@@ -23,7 +23,7 @@ struct piece {
 };
 
 struct double_buffer {
-    struct step     *step;
+    struct params   *params;
     struct snapshot *file;
     struct state     state;
     int              own_fd;  /* or -1 */
@@ -54,7 +54,7 @@ static void cut(struct double_buffer *t, int tensor, size_t from, size_t to, boo
 /* A tensor's pieces end where what is saved of it begins and ends. */
 static int list_pieces(struct double_buffer *t, struct err *err)
 {
-    const struct optim *o = step_optim(t->step);
+    const struct optim *o = params_optim(t->params);
     const bool whole = !optim_is_elementwise(o);
     size_t most = 1, from, to;
     for (int i = 0; i < t->state.weights; i++) {
@@ -85,7 +85,7 @@ static struct piece *maker(const struct double_buffer *t, size_t chunk)
     const struct snapshot_chunk c = snapshot_chunk(t->file, chunk);
     const int tensor = t->state.part[c.part].tensor;
     size_t lo = t->first[tensor], hi = t->first[tensor + 1];
-    const bool whole = !optim_is_elementwise(step_optim(t->step));
+    const bool whole = !optim_is_elementwise(params_optim(t->params));
     if (lo == hi)
         return NULL;
     while (!whole && hi - lo > 1) {
@@ -125,25 +125,24 @@ static int list_chunks(struct double_buffer *t, struct err *err)
 
 static int move_in(struct double_buffer *t, int fd, const struct snapshot_run *run, struct err *err)
 {
-    if (step_state(t->step, &t->state, err) < 0 ||
-        snapshot_images(&t->file, fd, run, &t->state, step_image(t->step), err) < 0)
+    if (params_state(t->params, &t->state, err) < 0 ||
+        snapshot_images(&t->file, fd, run, &t->state, params_image(t->params), err) < 0)
         return -1;
-    step_place(t->step, snapshot_image(t->file, t->now));
+    params_place(t->params, snapshot_image(t->file, t->now));
     state_free(&t->state);
-    if (step_state(t->step, &t->state, err) < 0)
+    if (params_state(t->params, &t->state, err) < 0)
         return -1;
     snapshot_settle(t->file, &t->state);
     return list_pieces(t, err) < 0 ? -1 : list_chunks(t, err);
 }
 
 int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
-                         struct step *s,
-                         struct err *err)
+                         struct params *p, struct err *err)
 {
     struct double_buffer *t = calloc(1, sizeof(*t));
     if (!t)
         return err_set(err, ERR_MEMORY, "no memory for a snapshot");
-    t->step = s;
+    t->params = p;
     t->held = t->own_fd = NONE;
     t->used[t->now] = true;
     if ((fd < 0 && (fd = t->own_fd = snapshot_make(err)) < 0) || move_in(t, fd, run, err) < 0) {
@@ -196,7 +195,7 @@ static int next_image(const struct double_buffer *t)
 static void furnish(struct double_buffer *t, int image)
 {
     t->used[image] = true;
-    step_carry(t->step, snapshot_image(t->file, image));
+    params_carry(t->params, snapshot_image(t->file, image));
     for (size_t i = 0; i < snapshot_chunks(t->file); i++)
         if (!maker(t, i))
             snapshot_look_in(t->file, image, i);
@@ -228,7 +227,7 @@ static void move_pieces(const void *arg, size_t from, size_t to)
         const struct piece *p = &t->piece[i];
         struct looking l = {m, t->chunk + p->first};
         const struct optim_look see = {look, &l};
-        optim_move(step_optim(t->step), &m->move, p->tensor, p->from, p->to,
+        optim_move(params_optim(t->params), &m->move, p->tensor, p->from, p->to,
                    t->keep && p->chunks ? &see : NULL);
     }
 }
@@ -244,13 +243,13 @@ static void look_at_chunks(const void *arg, size_t from, size_t to)
 static void move_all(const struct moving *m)
 {
     const struct double_buffer *t = m->turns;
-    if (optim_is_elementwise(step_optim(t->step))) {
+    if (optim_is_elementwise(params_optim(t->params))) {
         thread_pool_range(t->pieces, 1, OPTIM_PIECE, move_pieces, m);
         return;
     }
     for (size_t i = 0; i < t->pieces; i++) {
         const struct piece *p = &t->piece[i];
-        optim_move(step_optim(t->step), &m->move, p->tensor, p->from, p->to, NULL);
+        optim_move(params_optim(t->params), &m->move, p->tensor, p->from, p->to, NULL);
         if (t->keep)
             thread_pool_range(p->chunks, 1, OPTIM_PIECE, look_at_chunks,
                               &(struct looking){m, t->chunk + p->first});
@@ -262,15 +261,15 @@ int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, s
     struct moving m = {.turns = t, .image = next_image(t)};
     t->fresh = false;
     if (m.image == t->now)
-        return step_update(t->step, lr, grad_norm, err);
+        return params_update(t->params, lr, grad_norm, err);
     float *image = snapshot_image(t->file, m.image);
-    if (step_move_begin(t->step, &m.move, image, lr, grad_norm, err) < 0)
+    if (params_move_begin(t->params, &m.move, image, lr, grad_norm, err) < 0)
         return -1;
     snapshot_open(t->file, m.image);
     if (!t->used[m.image])
         furnish(t, m.image);
     move_all(&m);
-    step_place(t->step, image);
+    params_place(t->params, image);
     t->now = m.image;
     t->fresh = true;
     return 0;

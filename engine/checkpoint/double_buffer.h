@@ -18,21 +18,20 @@
 #include <stdint.h>
 
 struct err;
+struct params;
 struct snapshot_run;
-struct step;
 struct double_buffer;
 
-/* Moves the state of `s`, of which nothing is kept, into `fd` (not owned), or into a file of its own
- * where that is -1. `s` outlives it, and is of no use afterwards. */
+/* Moves the state of `p`, of which nothing is kept, into `fd` (not owned), or into a file of its own
+ * where that is -1. `p` outlives it, and is of no use afterwards. */
 int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
-                         struct step *s,
-                         struct err *err);
+                         struct params *p, struct err *err);
 void double_buffer_destroy(struct double_buffer *t);
 
 /* Whether each update goes to another image than the last, to be sealed; at first it does not. */
 void double_buffer_keep(struct double_buffer *t, bool keep);
 
-/* step_update(), and the image that it has made is step `step`. Unless they are kept, sealing does nothing. */
+/* params_update(), and the image that it has made is step `step`. Unless they are kept, sealing does nothing. */
 int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, struct err *err);
 void double_buffer_seal(struct double_buffer *t, int64_t step, const void *notes, size_t size);
 

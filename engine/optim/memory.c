@@ -114,7 +114,7 @@ static int add_pictures(struct memory_plan *p, const struct memory_ask *a, struc
 static void measure_state(struct memory_plan *p, struct step *step)
 {
     const struct layout *l = model_layout(step_model(step));
-    struct optim *o = step_optim(step);
+    struct optim *o = params_optim(step_params(step));
     p->params = layout_params(l);
     for (int i = 0; i < layout_len(l); i++)
         p->checkpoint += (int64_t)(layout_at(l, i)->count * sizeof(float));

@@ -11,23 +11,15 @@
 #include "engine/model/graph.h"
 #include "engine/model/layout.h"
 #include "engine/model/text_rows.h"
-#include "engine/optim/state.h"
 #include "kernels/kernels.h"
 
 struct step {
     struct model          *model;
-    struct optim          *optim;
+    struct params         *params;
     const struct kern_ops *ops;
     struct flow            flow;
     struct model_limits    max;
-    struct step_share      share;
-    struct shard          *shard;
-    float                 *packed_weights, *packed_grads; /* with SHARING_FSDP */
-    void                  *packed_narrow;                /* the weights where that is fp32 */
-    float                 *packed_host;                  /* view of the weights */
-    bool                   guest;                        /* the weights are in somebody else's memory */
-    const float           *null_caption; /* [L, D] among the weights, or ... */
-    float                 *null_own;     /* ... of its own, where it is no weight */
+    float                 *null_own;     /* [L, D]: the null embedding where it is no weight */
     /* kernel arrays */
     float                 *x_t, *out, *dout; /* [B, channels, H, W] */
     float                 *y, *mask;         /* [rows, D], [rows]: packed, with captions dropped */
@@ -62,8 +54,6 @@ static bool captions_are_exact(const struct step *s)
     return model_config(s->model)->family == MODEL_NEXTDIT;
 }
 
-static const float *find_null(struct step *s);
-
 static int alloc_scratch(struct step *s, struct err *err)
 {
     const struct model_config *c = model_config(s->model);
@@ -85,7 +75,6 @@ static int alloc_scratch(struct step *s, struct err *err)
     if (captions_are_exact(s) &&
         add(s, &s->null_own, (size_t)c->caption_len * (size_t)c->caption_channels, err) < 0)
         return -1;
-    s->null_caption = find_null(s);
     if (!s->ops->host && (add(s, &s->x0, latent, err) < 0 || add(s, &s->noise, latent, err) < 0))
         return -1;
     s->host_losses = calloc(B, sizeof(*s->host_losses));
@@ -99,43 +88,11 @@ static int alloc_scratch(struct step *s, struct err *err)
     return err_set(err, ERR_MEMORY, "no memory for a batch of %d", s->max.batch);
 }
 
-static bool is_packed(const struct step *s)
-{
-    return s->share.sharing == SHARING_FSDP;
-}
-
-static int alloc_packed(struct step *s, struct err *err)
-{
-    const size_t floats = shard_floats(s->shard, s->share.rank), bytes = sizeof(float) * floats;
-    void *weights = NULL, *grads = NULL, *narrow = NULL, *here = NULL;
-    int r = backend_alloc(s->ops, &weights, bytes, USE_WEIGHTS, err);
-    if (r == 0)
-        r = backend_alloc(s->ops, &grads, bytes, USE_GRADIENTS, err);
-    if (r == 0 && s->ops->narrow < sizeof(float))
-        r = backend_alloc(s->ops, &narrow, floats * s->ops->narrow, USE_WEIGHTS, err);
-    if (r == 0 && !s->ops->host)
-        r = backend_host(&here, bytes, err);
-    s->packed_weights = weights;
-    s->packed_grads = grads;
-    s->packed_narrow = narrow ? narrow : weights;
-    s->packed_host = here ? here : weights;
-    return r;
-}
-
-/* The first number of a tensor that this rank has all of. */
-static float *find_whole(const struct step *s, float *weights, const struct tensor *t)
-{
-    size_t from, to, at = t->offset;
-    if (is_packed(s))
-        shard_of_tensor(s->shard, t, s->share.rank, &from, &to, &at);
-    return weights + at;
-}
-
-static const float *find_null(struct step *s)
+static const float *null_caption(const struct step *s)
 {
     const struct layout *l = model_layout(s->model);
     const int i = layout_find(l, "y_embedder.y_embedding");
-    return i < 0 ? s->null_own : find_whole(s, step_kernel_weights(s), layout_at(l, i));
+    return i < 0 ? s->null_own : params_tensor(s->params, layout_at(l, i));
 }
 
 float *step_null(struct step *s)
@@ -143,35 +100,16 @@ float *step_null(struct step *s)
     return s->null_own;
 }
 
-/* Model, optimizer, and who has what of them. */
-static int build(struct step *s, const struct model_config *cfg, const struct optim_config *opt,
-                 struct err *err)
-{
-    struct model_limits max = s->max;
-    const enum shard_cut cut = opt->type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
-    max.by_unit = is_packed(s);
-    if (model_create(&s->model, cfg, &max, true, err) < 0)
-        return -1;
-    const struct layout *l = model_layout(s->model);
-    if (shard_create(&s->shard, l, s->share.world, cut, err) < 0 ||
-        (is_packed(s) && alloc_packed(s, err) < 0))
-        return -1;
-    const struct optim_share share = {s->shard, s->share.rank, is_packed(s)};
-    const bool whole = s->share.sharing == SHARING_DDP;
-    if (optim_create(&s->optim, opt, l, whole ? NULL : &share, err) < 0)
-        return -1;
-    return 0;
-}
-
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
                 const struct optim_config *opt, double flow_shift, struct err *err)
 {
-    return step_create_shared(out, cfg, max, opt, flow_shift, NULL, err);
+    const struct params_share alone = {SHARING_DDP, 0, 1};
+    return step_create_shared(out, cfg, max, opt, flow_shift, &alone, err);
 }
 
 int step_create_shared(struct step **out, const struct model_config *cfg,
                        const struct model_limits *max, const struct optim_config *opt,
-                       double flow_shift, const struct step_share *share, struct err *err)
+                       double flow_shift, const struct params_share *share, struct err *err)
 {
     if (!(flow_shift > 0))
         return err_set(err, ERR_USAGE, "flow_shift is %g; it must be above 0", flow_shift);
@@ -181,9 +119,10 @@ int step_create_shared(struct step **out, const struct model_config *cfg,
     s->ops = backend_ops();
     s->max = *max;
     s->graphs = graphs_create(backend_graphs());
-    s->share = share ? *share : (struct step_share){SHARING_DDP, 0, 1};
+    s->max.by_unit = share->sharing == SHARING_FSDP;
     flow_init(&s->flow, flow_shift);
-    if (build(s, cfg, opt, err) < 0 || alloc_scratch(s, err) < 0) {
+    if (model_create(&s->model, cfg, &s->max, true, err) < 0 ||
+        params_create(&s->params, s->model, opt, share, err) < 0 || alloc_scratch(s, err) < 0) {
         step_destroy(s);
         return -1;
     }
@@ -196,16 +135,10 @@ void step_destroy(struct step *s)
     if (!s)
         return;
     graphs_destroy(s->graphs);
-    optim_destroy(s->optim);
+    params_destroy(s->params);
     model_destroy(s->model);
-    shard_destroy(s->shard);
-    if (s->packed_host != s->packed_weights)
-        backend_host_free(s->packed_host);
-    if (s->packed_narrow != s->packed_weights)
-        s->ops->release(s->packed_narrow);
     void *const arrays[] = {s->x_t,   s->out, s->dout,  s->y,    s->per_sample, s->alpha,
-                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first, s->null_own,
-                            s->guest ? NULL : s->packed_weights, s->packed_grads};
+                            s->sigma, s->timestep, s->x0, s->noise, s->mask,  s->first, s->null_own};
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
         s->ops->release(arrays[i]);
     free(s->host_losses);
@@ -221,144 +154,14 @@ struct model *step_model(struct step *s)
     return s->model;
 }
 
-struct optim *step_optim(struct step *s)
+struct params *step_params(struct step *s)
 {
-    return s->optim;
-}
-
-const struct shard *step_shard(const struct step *s)
-{
-    return s->shard;
-}
-
-enum sharing step_sharing(const struct step *s)
-{
-    return s->share.sharing;
-}
-
-float *step_weights(struct step *s)
-{
-    return is_packed(s) ? s->packed_host : model_weights(s->model);
-}
-
-float *step_kernel_weights(struct step *s)
-{
-    return is_packed(s) ? s->packed_weights : model_kernel_weights(s->model);
-}
-
-int step_push(struct step *s, struct err *err)
-{
-    if (!is_packed(s))
-        return model_push(s->model, err);
-    if (s->ops->host)
-        return 0;
-    const size_t floats = shard_floats(s->shard, s->share.rank);
-    s->ops->upload(s->packed_weights, s->packed_host, floats * sizeof(float));
-    s->ops->round(s->packed_narrow, s->packed_weights, floats);
-    return backend_check(s->ops, err);
-}
-
-int step_pull(struct step *s, struct err *err)
-{
-    if (!is_packed(s))
-        return model_pull(s->model, err);
-    if (s->ops->host)
-        return 0;
-    s->ops->download(s->packed_host, s->packed_weights,
-                     shard_floats(s->shard, s->share.rank) * sizeof(float));
-    return backend_check(s->ops, err);
-}
-
-float *step_grads(struct step *s)
-{
-    return is_packed(s) ? s->packed_grads : model_grads(s->model);
-}
-
-int step_state(struct step *s, struct state *out, struct err *err)
-{
-    const struct state_source source = {.layout = model_layout(s->model),
-                                        .weights = step_weights(s),
-                                        .packed = is_packed(s),
-                                        .optim = s->optim,
-                                        .shard = s->shard,
-                                        .rank = s->share.rank};
-    return state_make(out, &source, err);
-}
-
-int step_kernel_state(struct step *s, struct state *out, struct err *err)
-{
-    if (step_state(s, out, err) < 0)
-        return -1;
-    for (int i = 0; i < out->len; i++) {
-        struct state_part *p = &out->part[i];
-        p->data = i < out->weights ? step_kernel_weights(s) + (p->data - step_weights(s))
-                                   : optim_kernel(s->optim, p->data);
-    }
-    return 0;
-}
-
-/* Numbers of a block of weights or gradients. */
-static size_t block_floats(const struct step *s)
-{
-    return is_packed(s) ? shard_floats(s->shard, s->share.rank)
-                        : layout_floats(model_layout(s->model));
-}
-
-/* Blocks begin at pages. */
-static size_t weights_image(const struct step *s)
-{
-    enum { PAGE = 1024 };
-    return (block_floats(s) + PAGE - 1) / PAGE * PAGE;
-}
-
-size_t step_image(const struct step *s)
-{
-    return weights_image(s) + optim_image(s->optim);
-}
-
-void step_place(struct step *s, float *image)
-{
-    if (is_packed(s)) {
-        if (!s->guest)
-            s->ops->release(s->packed_weights);
-        s->packed_weights = s->packed_host = image;
-        s->packed_narrow = image;
-    } else {
-        model_place(s->model, image);
-    }
-    s->guest = true;
-    optim_place(s->optim, image + weights_image(s));
-    s->null_caption = find_null(s);
-}
-
-void step_carry(const struct step *s, float *image)
-{
-    const struct layout *l = model_layout(s->model);
-    float *weights = is_packed(s) ? s->packed_weights : model_kernel_weights(s->model);
-    for (int i = 0; i < layout_len(l); i++) {
-        const struct tensor *t = layout_at(l, i);
-        if (t->kind != TENSOR_PARAM)
-            memcpy(find_whole(s, image, t), find_whole(s, weights, t), t->count * sizeof(float));
-    }
-    optim_carry(s->optim, image + weights_image(s));
-}
-
-int64_t step_bytes(struct step *s)
-{
-    size_t floats = 2 * block_floats(s);
-    for (int i = 0; i < optim_state_len(s->optim); i++)
-        floats += optim_state_at(s->optim, i)->to - optim_state_at(s->optim, i)->from;
-    return (int64_t)(floats * sizeof(float));
-}
-
-float *step_kernel_grads(struct step *s)
-{
-    return is_packed(s) ? s->packed_grads : model_kernel_grads(s->model);
+    return s->params;
 }
 
 void step_begin(struct step *s)
 {
-    s->ops->zero(step_kernel_grads(s), block_floats(s));
+    s->ops->zero(params_grads(s->params), params_floats(s->params));
 }
 
 static int check_input(const struct step *s, const struct step_input *in, struct err *err)
@@ -407,7 +210,7 @@ static void pack_captions(struct step *s, struct model_input *to, const struct s
     for (size_t b = 0; b < (size_t)in->batch; b++) {
         const size_t n = (size_t)(first[b + 1] - first[b]), at = (size_t)first[b];
         if (in->drop && in->drop[b])
-            s->ops->copy(s->y + at * D, s->null_caption, n * D);
+            s->ops->copy(s->y + at * D, null_caption(s), n * D);
         else
             s->ops->upload(s->y + at * D, in->y + b * text * D, n * D * sizeof(float));
         memcpy(s->host_mask + at, in->mask + b * text, n * sizeof(float));
@@ -473,7 +276,7 @@ static int run(struct pass *p, int part, struct err *err)
         .part = part, .batch = in->batch, .height = in->height, .width = in->width,
         .text = in->text, .rows = in->rows, .weight = p->weight,
     };
-    const bool apart = model_has_on_ready(s->model) || is_packed(s);
+    const bool apart = model_has_on_ready(s->model) || !params_has_all(s->params);
     return graphs_run(apart ? NULL : s->graphs, &key,
                       part == FORWARD ? forward : backward, p, err);
 }
@@ -527,45 +330,10 @@ const float *step_output(struct step *s)
     return s->host_out;
 }
 
-int step_squares(struct step *s, double *squares, struct err *err)
-{
-    *squares = optim_share_squares(s->optim, step_kernel_grads(s));
-    return backend_check(s->ops, err);
-}
-
-static int check_norm(double grad_norm, struct err *err)
-{
-    if (isfinite(grad_norm))
-        return 0;
-    return err_set(err, ERR_DATA, "the norm of the gradients is %g; nothing was updated", grad_norm);
-}
-
-int step_move_begin(struct step *s, struct optim_move *m, float *image, double lr, double grad_norm,
-                    struct err *err)
-{
-    if (check_norm(grad_norm, err) < 0)
-        return -1;
-    m->weights = step_kernel_weights(s);
-    m->grads = step_kernel_grads(s);
-    m->to = image;
-    m->image = image + weights_image(s);
-    optim_move_begin(s->optim, m, grad_norm, lr);
-    return 0;
-}
-
-int step_update(struct step *s, double lr, double grad_norm, struct err *err)
-{
-    if (check_norm(grad_norm, err) < 0)
-        return -1;
-    void *narrow = is_packed(s) ? s->packed_narrow : model_kernel_narrow(s->model);
-    optim_step(s->optim, step_kernel_weights(s), narrow, step_kernel_grads(s), grad_norm, lr);
-    return backend_check(s->ops, err);
-}
-
 int step_end(struct step *s, double lr, double *grad_norm, struct err *err)
 {
-    *grad_norm = optim_grad_norm(s->ops, model_layout(s->model), step_kernel_grads(s));
-    if (backend_check(s->ops, err) < 0)
+    if (params_squares(s->params, grad_norm, err) < 0)
         return -1;
-    return step_update(s, lr, *grad_norm, err);
+    *grad_norm = sqrt(*grad_norm);
+    return params_update(s->params, lr, *grad_norm, err);
 }

@@ -88,8 +88,8 @@ static int find_norm(struct train *t, double *norm)
 {
     if (t->exact)
         return train_reproducible_norm(t, norm);
-    if (step_squares(t->step, norm, &t->err) < 0 ||
-        (step_sharing(t->step) != SHARING_DDP && train_ranks_sum(t, norm) < 0))
+    if (params_squares(t->params, norm, &t->err) < 0 ||
+        (!params_updates_all(t->params) && train_ranks_sum(t, norm) < 0))
         return -1;
     *norm = sqrt(*norm);
     return 0;

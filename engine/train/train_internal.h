@@ -57,6 +57,7 @@ struct train {
     json_t          *codec; /* of the data, or NULL */
     struct loader   *loader;
     struct step     *step;
+    struct params   *params; /* of the step */
     struct loss_log *metrics;
     struct sample_log *samples; /* data.sample_log: true, else NULL */
     struct fixed_point_sum *exact; /* reproducible: true, else NULL */
@@ -109,6 +110,7 @@ void train_ranks_slice(const struct train *t, int *from, int *to);
 int train_ranks_agree(struct train *t, struct step_sync_orders *orders);
 /* The least of a number of each rank, where some may be waiting for a disk. */
 int train_ranks_least(struct train *t, int *value);
+/* After params_pull(). */
 int train_ranks_same_weights(struct train *t);
 /* A number of each rank, added up in the order of ranks. */
 int train_ranks_sum(struct train *t, double *value);

@@ -49,16 +49,15 @@ static int first_weights(struct train *t, struct model *m, struct err *err)
 static int last_weights(struct train *t, struct model *m, struct err *err)
 {
     const struct layout *l = model_layout(m);
-    const float *ema = optim_ema(step_optim(t->step));
+    const float *ema = optim_ema(params_optim(t->params));
     char path[CHECKPOINT_PATH + 32];
     struct checkpoint_state state;
     snprintf(path, sizeof(path), "%s/step-%08lld", t->dir, (long long)t->at);
-    if (step_sharing(t->step) != SHARING_DDP)
+    if (!params_updates_all(t->params))
         return checkpoint_load(&state, path, l, model_weights(m), NULL, t->spec.optim.ema > 0, err);
-    struct model *trained = step_model(t->step);
-    if (model_pull(trained, err) < 0 || optim_pull(step_optim(t->step), err) < 0)
+    if (params_pull(t->params, err) < 0)
         return -1;
-    memcpy(model_weights(m), model_weights(trained), sizeof(float) * layout_floats(l));
+    memcpy(model_weights(m), params_view(t->params), sizeof(float) * params_floats(t->params));
     for (int i = 0; ema && i < layout_len(l); i++) {
         const struct tensor *at = layout_at(l, i);
         if (at->kind == TENSOR_PARAM)

@@ -319,12 +319,11 @@ static int digest_numbers(struct train *t, const float *numbers, size_t len, uin
 int train_ranks_same_weights(struct train *t)
 {
     const int world = t->env->world_size;
-    if (world == 1 || step_sharing(t->step) == SHARING_FSDP) /* each has other weights */
+    if (world == 1 || !params_has_all(t->params)) /* each has other weights */
         return 0;
-    struct model *m = step_model(t->step);
     struct step_sync_words mine;
-    if (describe(t, &mine) < 0 || model_pull(m, &t->err) < 0 ||
-        digest_numbers(t, model_weights(m), layout_floats(model_layout(m)), &mine.hash[0]) < 0)
+    if (describe(t, &mine) < 0 ||
+        digest_numbers(t, params_view(t->params), params_floats(t->params), &mine.hash[0]) < 0)
         return -1;
     mine.hash[1] = 0; /* it is of the weights alone */
     struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));

@@ -51,11 +51,7 @@ int train_reproducible_open(struct train *t)
                        "train.batch.micro: %d makes %d micro-batches of a step; reproducible: true "
                        "allows %d at most",
                        t->spec.batch_micro, micro_batches(t), FIXED_POINT_SUM_ADDENDS);
-    const struct layout *l = model_layout(step_model(t->step));
-    const bool packed = step_sharing(t->step) == SHARING_FSDP;
-    return fixed_point_sum_create(&t->exact, l,
-                                  packed ? shard_floats(step_shard(t->step),
-                                                        t->env->rank) : layout_floats(l),
+    return fixed_point_sum_create(&t->exact, model_layout(step_model(t->step)), params_floats(t->params),
                                   &t->err);
 }
 
@@ -130,10 +126,10 @@ static int add_all(struct train *t)
         if (train_micro(t, from, n, k - first, &loss) < 0)
             return -1;
         loss *= (double)n / global;
-        if (step_sharing(t->step) == SHARING_FSDP)
+        if (!params_has_all(t->params))
             fixed_point_sum_add_loss(t->exact, loss);
         else
-            fixed_point_sum_add(t->exact, step_kernel_grads(t->step), loss);
+            fixed_point_sum_add(t->exact, params_grads(t->params), loss);
     }
     return train_units_idle(t, most - (end - first));
 }
@@ -158,7 +154,7 @@ static int combine(struct train *t)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
     if (add_up(t, fixed_point_sum_loss(t->exact), 1) < 0 ||
-        (step_sharing(t->step) != SHARING_FSDP &&
+        (params_has_all(t->params) &&
          train_sums_hand_over(t, &plan, 0, sums, DIST_I64) < 0))
         return -1;
     /* waits for this rank's kernels, not for others */
@@ -173,19 +169,11 @@ typedef void (*part_fn)(struct train *t, float *grads, const int64_t *sums, size
 
 static void for_parts(struct train *t, part_fn fn)
 {
-    const struct shard *s = step_shard(t->step);
-    const enum sharing how = step_sharing(t->step);
     size_t n;
     const int64_t *sums = fixed_point_sum_sums(t->exact, &n);
-    float *grads = step_kernel_grads(t->step);
-    if (how == SHARING_DDP) {
-        fn(t, grads, sums, 0, n);
-        return;
-    }
-    for (int u = 0; u < shard_units(s); u++) {
-        const struct shard_part p = shard_part(s, u, t->env->rank);
-        const size_t at = how == SHARING_FSDP ? p.at : p.from;
-        fn(t, grads + at, sums + at, p.from, p.to);
+    for (int u = 0; u < shard_units(params_shard(t->params)); u++) {
+        const struct shard_part p = params_part(t->params, u);
+        fn(t, params_grads(t->params) + p.at, sums + p.at, p.from, p.to);
     }
 }
 
@@ -220,7 +208,7 @@ int train_reproducible_norm(struct train *t, double *norm)
     size_t n;
     for_parts(t, take_squares);
     int64_t *squares = fixed_point_sum_squares(t->exact, &n);
-    if (step_sharing(t->step) != SHARING_DDP && t->env->world_size > 1 &&
+    if (!params_updates_all(t->params) && t->env->world_size > 1 &&
         (add_up(t, squares, n) < 0 || train_ranks_wait(t) < 0))
         return -1;
     *norm = fixed_point_sum_norm(t->exact, micro_batches(t));

@@ -256,7 +256,7 @@ static void describe(struct train *t)
     for (int i = 0; i < t->left_out.n; i++)
         json_array_append_new(x->left_out, json_integer(t->left_out.step[i]));
     x->state = (struct checkpoint_state){.step = t->at,
-                                         .optim_count = optim_count(step_optim(t->step)),
+                                         .optim_count = optim_count(params_optim(t->params)),
                                          .seed = t->spec.seed,
                                          .loss = t->loss,
                                          .job = t->job,
@@ -279,8 +279,8 @@ static int prepare(struct train *t, int *held)
 {
     struct train_saving *x = t->saving;
     state_free(&x->from);
-    if (train_ranks_same_weights(t) < 0 || step_pull(t->step, &t->err) < 0 ||
-        optim_pull(step_optim(t->step), &t->err) < 0 || step_state(t->step, &x->from, &t->err) < 0)
+    if (params_pull(t->params, &t->err) < 0 || train_ranks_same_weights(t) < 0 ||
+        params_state(t->params, &x->from, &t->err) < 0)
         return -1;
     describe(t);
     if ((train_is_first(t) && checkpoint_name(&x->w, t->dir, t->at, &t->err) < 0) ||

@@ -114,7 +114,7 @@ static int open_double_buffer(struct train *t, struct train_snapshot *s)
 {
     const struct snapshot_run run = run_of(t);
     struct state state;
-    if (step_state(t->step, &state, &t->err) < 0)
+    if (params_state(t->params, &state, &t->err) < 0)
         return -1;
     const int64_t more = (int64_t)(state_saves(&state) * sizeof(float));
     const bool room = train_has_memory(t, more);
@@ -122,7 +122,7 @@ static int open_double_buffer(struct train *t, struct train_snapshot *s)
     if (s->fd >= 0 && !room)
         report_no_memory(t, more);
     s->keeps = s->fd >= 0 && room;
-    if (double_buffer_create(&s->double_buffer, s->keeps ? s->fd : -1, &run, t->step, &t->err) < 0)
+    if (double_buffer_create(&s->double_buffer, s->keeps ? s->fd : -1, &run, t->params, &t->err) < 0)
         return -1;
     double_buffer_keep(s->double_buffer, s->keeps);
     return 0;
@@ -132,7 +132,7 @@ static int open_writer(struct train *t, struct train_snapshot *s)
 {
     const struct snapshot_run run = run_of(t);
     struct err why = {0};
-    if (step_kernel_state(t->step, &s->state, &t->err) < 0)
+    if (params_kernel_state(t->params, &s->state, &t->err) < 0)
         return -1;
     if (!train_has_memory(t, snapshot_bytes(&s->state))) {
         report_no_memory(t, snapshot_bytes(&s->state));
@@ -227,17 +227,17 @@ int train_snapshot_load(struct train *t, int64_t step)
     memcpy(&n, text, sizeof(n));
     if (exponent)
         memcpy(exponent, text + sizeof(n), exponents * sizeof(*exponent));
-    if (step_state(t->step, &state, &t->err) < 0)
+    if (params_state(t->params, &state, &t->err) < 0)
         return -1;
     int rc = snapshot_share_load(t->dist, s->set, step, &state, READ_MS, &came, &t->err);
     state_free(&state);
     if (rc < 0)
         return train_ranks_failed(t);
-    optim_set_count(step_optim(t->step), n.optim_count);
+    optim_set_count(params_optim(t->params), n.optim_count);
     t->at = step;
     t->loss = n.loss;
     t->left_out = n.left_out;
-    if (step_push(t->step, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0)
+    if (params_push(t->params, &t->err) < 0)
         return -1;
     if (train_is_first(t))
         printf("resumed: step %lld from memory\n", (long long)step);
@@ -295,7 +295,7 @@ int train_snapshot_settle(struct train *t)
 void train_snapshot_save(struct train *t)
 {
     struct train_snapshot *s = t->snapshot;
-    const struct notes n = {.optim_count = optim_count(step_optim(t->step)), .loss = t->loss,
+    const struct notes n = {.optim_count = optim_count(params_optim(t->params)), .loss = t->loss,
                             .left_out = t->left_out};
     size_t exponents = 0;
     if (!s->keeps)
@@ -321,7 +321,7 @@ int train_snapshot_update(struct train *t, double lr, double grad_norm)
 {
     struct double_buffer *double_buffer = t->snapshot->double_buffer;
     return double_buffer ? double_buffer_update(double_buffer, lr, grad_norm, &t->err)
-                 : step_update(t->step, lr, grad_norm, &t->err);
+                 : params_update(t->params, lr, grad_norm, &t->err);
 }
 
 bool train_snapshot_hold(struct train *t, int64_t *bytes)

@@ -180,11 +180,13 @@ static void on_ready(void *arg, size_t from)
 static int create_step(struct train *t)
 {
     const struct model_limits max = t->fit.plan.limits;
-    const struct step_share share = {t->fit.sharing, t->env->rank, t->env->world_size};
+    const struct params_share share = {t->fit.sharing, t->env->rank, t->env->world_size};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
         step_create_shared(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
-                           &share, &t->err) < 0 ||
-        train_units_open(t) < 0)
+                           &share, &t->err) < 0)
+        return -1;
+    t->params = step_params(t->step);
+    if (train_units_open(t) < 0)
         return -1;
     if (step_null(t->step) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
         return -1;
@@ -220,7 +222,7 @@ static int start_fresh(struct train *t)
     struct model *m = step_model(t->step);
     const int null = layout_find(model_layout(m), "y_embedder.y_embedding");
     struct state s;
-    if (step_state(t->step, &s, &t->err) < 0)
+    if (params_state(t->params, &s, &t->err) < 0)
         return -1;
     for (int i = 0; i < s.weights; i++)
         model_init_range(m, i, s.part[i].from, s.part[i].to, t->spec.seed, s.part[i].data);
@@ -230,9 +232,9 @@ static int start_fresh(struct train *t)
     state_free(&s);
     if (rc < 0)
         return -1;
-    optim_ema_reset(step_optim(t->step), step_weights(t->step));
+    optim_ema_reset(params_optim(t->params), params_view(t->params));
     t->fresh = true;
-    return step_push(t->step, &t->err);
+    return params_push(t->params, &t->err);
 }
 
 static void on_bad(void *arg, const char *path, const char *reason)
@@ -274,17 +276,16 @@ static int load(struct train *t, const char *dir)
     struct checkpoint_state s;
     struct model *m = step_model(t->step);
     struct state into;
-    if (step_state(t->step, &into, &t->err) < 0)
+    if (params_state(t->params, &into, &t->err) < 0)
         return -1;
     int rc = checkpoint_load_parts(&s, dir, model_layout(m), &into, false, &t->err);
     state_free(&into);
-    optim_set_count(step_optim(t->step), s.optim_count);
+    optim_set_count(params_optim(t->params), s.optim_count);
     if (rc < 0) {
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
-    if (step_push(t->step, &t->err) < 0 || optim_push(step_optim(t->step), &t->err) < 0 ||
-        read_left_out(t, dir) < 0 || (t->exact && train_reproducible_resume(t, dir) < 0))
+    if (params_push(t->params, &t->err) < 0 || read_left_out(t, dir) < 0 || (t->exact && train_reproducible_resume(t, dir) < 0))
         return -1;
     t->at = s.step;
     t->loss = s.loss;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_sums.c - gradients of all ranks added up, bucket by bucket, while the backward pass goes on */
 #include "engine/contract/flight.h"
-#include "engine/model/layout.h"
 #include "engine/optim/step.h"
 #include "engine/train/train_internal.h"
 
@@ -12,9 +11,9 @@ static size_t bytes_of(enum dist_type type)
 
 struct bucket_plan train_sums_buckets(const struct train *t, enum dist_type type)
 {
-    if (step_sharing(t->step) == SHARING_ZERO1)
-        return bucket_plan_units(step_shard(t->step));
-    return bucket_plan_even(layout_floats(model_layout(step_model(t->step))), bytes_of(type));
+    if (!params_updates_all(t->params))
+        return bucket_plan_units(params_shard(t->params));
+    return bucket_plan_even(params_floats(t->params), bytes_of(type));
 }
 
 int train_sums_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
@@ -39,9 +38,9 @@ void train_sums_begin_step(struct train *t)
 
 int train_sums_ready(struct train *t, size_t from)
 {
-    if (t->env->world_size == 1 || step_sharing(t->step) == SHARING_FSDP)
+    if (t->env->world_size == 1 || !params_has_all(t->params))
         return 0;
-    return train_sums_hand_over(t, &t->buckets, from, step_kernel_grads(t->step), DIST_F32);
+    return train_sums_hand_over(t, &t->buckets, from, params_grads(t->params), DIST_F32);
 }
 
 int train_sums_finish(struct train *t)

@@ -53,16 +53,6 @@ struct train_units {
     struct leaving    leaving[UNIT_SLOTS];
 };
 
-static bool is_shared(const struct train *t, enum sharing how)
-{
-    return step_sharing(t->step) == how;
-}
-
-static struct shard_part mine_of(const struct train *t, int unit)
-{
-    return shard_part(step_shard(t->step), unit, t->env->rank);
-}
-
 /* Between those whose kernels have the numbers. */
 static struct dist *numbers(const struct train *t)
 {
@@ -72,7 +62,7 @@ static struct dist *numbers(const struct train *t)
 /* All of a unit to `block`, where this rank's part is in its place. */
 static int gather(struct train *t, int unit, float *block)
 {
-    const struct shard *s = step_shard(t->step);
+    const struct shard *s = params_shard(t->params);
     const struct shard_part u = shard_unit(s, unit);
     struct dist *d = numbers(t);
     if (shard_cut(s) == SHARD_EVEN)
@@ -88,7 +78,7 @@ static int gather(struct train *t, int unit, float *block)
 
 int train_units_reduce(struct train *t, int unit, void *block, enum dist_type type)
 {
-    const struct shard *s = step_shard(t->step);
+    const struct shard *s = params_shard(t->params);
     const struct shard_part u = shard_unit(s, unit);
     struct dist *d = numbers(t);
     if (shard_cut(s) == SHARD_EVEN)
@@ -100,9 +90,9 @@ int train_units_reduce(struct train *t, int unit, void *block, enum dist_type ty
 
 static void begin_gather(struct train *t, struct unit_fetch f)
 {
-    const struct shard_part u = shard_unit(step_shard(t->step), f.unit), p = mine_of(t, f.unit);
+    const struct shard_part u = shard_unit(params_shard(t->params), f.unit), p = params_part(t->params, f.unit);
     struct gathered *g = &t->units->gathered[f.slot];
-    backend_ops()->copy(g->weights + (p.from - u.from), step_kernel_weights(t->step) + p.at,
+    backend_ops()->copy(g->weights + (p.from - u.from), params_weights(t->params) + p.at,
                         p.to - p.from);
     if (gather(t, f.unit, g->weights) < 0)
         train_ranks_failed(t);
@@ -122,8 +112,8 @@ static void need(void *arg, int unit, float **weights, void **narrow, float **gr
 {
     struct train *t = arg;
     struct train_units *x = t->units;
-    const struct shard_part u = shard_unit(step_shard(t->step), unit);
-    const int next = grads ? unit - 1 : unit + 1 < shard_units(step_shard(t->step)) ? unit + 1 : -1;
+    const struct shard_part u = shard_unit(params_shard(t->params), unit);
+    const int next = grads ? unit - 1 : unit + 1 < shard_units(params_shard(t->params)) ? unit + 1 : -1;
     struct unit_fetch fetch[UNIT_SLOTS];
     const int fetches = prefetch_take(&x->turns, unit, next, fetch);
     struct gathered *g = &x->gathered[x->turns.now];
@@ -147,12 +137,12 @@ static void arrive(struct train *t, struct leaving *l)
     size_t floats;
     if (l->unit < 0 || t->err.code != ERR_NONE || train_ranks_wait_call(t, numbers(t), l->call) < 0)
         return;
-    const struct shard_part u = shard_unit(step_shard(t->step), l->unit), p = mine_of(t, l->unit);
+    const struct shard_part u = shard_unit(params_shard(t->params), l->unit), p = params_part(t->params, l->unit);
     const size_t at = p.from - u.from, own = p.to - p.from;
     if (t->exact)
         ops->fixed_join(fixed_point_sum_sums(t->exact, &floats) + p.at, l->sums + at, own);
     else
-        ops->ema(step_kernel_grads(t->step) + p.at, l->grads + at, 1, 1, own); /* their sum */
+        ops->ema(params_grads(t->params) + p.at, l->grads + at, 1, 1, own); /* their sum */
     l->unit = -1;
 }
 
@@ -162,7 +152,7 @@ static void done(void *arg, int unit)
     struct train *t = arg;
     struct train_units *x = t->units;
     struct leaving *l = &x->leaving[unit % x->turns.slots];
-    const struct shard_part u = shard_unit(step_shard(t->step), unit);
+    const struct shard_part u = shard_unit(params_shard(t->params), unit);
     if (t->err.code != ERR_NONE)
         return;
     if (t->exact) {
@@ -214,14 +204,14 @@ static void forget_units(struct train_units *x)
 
 int train_units_open(struct train *t)
 {
-    const size_t widest = shard_widest(step_shard(t->step));
+    const size_t widest = shard_widest(params_shard(t->params));
     struct train_units *x = calloc(1, sizeof(*x));
     if (!x)
         return err_set(&t->err, ERR_MEMORY, "no memory for units of the model");
     t->units = x;
     x->turns.slots = t->gpus ? UNIT_SLOTS : 1;
     forget_units(x);
-    if (!is_shared(t, SHARING_FSDP))
+    if (params_has_all(t->params))
         return 0;
     if (alloc_units(t, x, widest) < 0)
         return -1;
@@ -246,7 +236,7 @@ void train_units_close(struct train *t)
 
 int train_units_idle(struct train *t, int passes)
 {
-    for (int i = 0; i < passes && is_shared(t, SHARING_FSDP); i++)
+    for (int i = 0; i < passes && !params_has_all(t->params); i++)
         model_pass_idle(step_model(t->step));
     return t->err.code == ERR_NONE ? 0 : -1;
 }
@@ -260,9 +250,9 @@ void train_units_begin_step(struct train *t)
 
 int train_units_gather(struct train *t)
 {
-    const struct shard *s = step_shard(t->step);
+    const struct shard *s = params_shard(t->params);
     struct model *m = step_model(t->step);
-    if (!is_shared(t, SHARING_ZERO1) || t->env->world_size == 1)
+    if (!params_has_all(t->params) || params_updates_all(t->params) || t->env->world_size == 1)
         return 0;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
     for (int u = 0; u < shard_units(s); u++)

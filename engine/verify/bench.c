@@ -187,12 +187,12 @@ static int make_batch(struct bench *b, struct err *err)
 static int snapshot_step(struct bench *b, struct err *err)
 {
     double norm;
-    if (step_squares(b->step, &norm, err) < 0)
+    if (params_squares(step_params(b->step), &norm, err) < 0)
         return -1;
     const double start = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
     if (double_buffer_update(b->double_buffer, b->spec.lr, sqrt(norm), err) < 0)
         return -1;
-    double_buffer_seal(b->double_buffer, optim_count(step_optim(b->step)), &norm, sizeof(norm));
+    double_buffer_seal(b->double_buffer, optim_count(params_optim(step_params(b->step))), &norm, sizeof(norm));
     b->update_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - start;
     return 0;
 }
@@ -297,7 +297,7 @@ static int open_double_buffer(struct bench *b, struct err *err)
     if (!backend_ops()->host)
         return err_set(err, ERR_USAGE, "snapshots are measured on the CPU; on a GPU they are copied beside "
                                        "the next step");
-    return double_buffer_create(&b->double_buffer, -1, &run, b->step, err);
+    return double_buffer_create(&b->double_buffer, -1, &run, step_params(b->step), err);
 }
 
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err)

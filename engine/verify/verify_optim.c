@@ -189,7 +189,7 @@ static int check_state(struct run *r, const struct optim_state *s, struct err *e
 static int check_all(struct run *r, struct err *err)
 {
     const struct layout *l = model_layout(step_model(r->step));
-    struct optim *o = step_optim(r->step);
+    struct optim *o = params_optim(step_params(r->step));
     if (model_pull(step_model(r->step), err) < 0 || optim_pull(o, err) < 0)
         return -1;
     const size_t steps = (size_t)r->steps;

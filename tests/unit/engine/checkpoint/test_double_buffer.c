@@ -42,7 +42,7 @@ struct rank {
 static struct state state_of(struct step *s)
 {
     struct state out;
-    assert_int_equal(step_state(s, &out, NULL), 0);
+    assert_int_equal(params_state(step_params(s), &out, NULL), 0);
     return out;
 }
 
@@ -56,13 +56,13 @@ static void begin(struct step *s)
     for (size_t k = 0; k < all.part[null].to; k++)
         all.part[null].data[k] = (float)k;
     state_free(&all);
-    optim_ema_reset(step_optim(s), step_weights(s));
+    optim_ema_reset(params_optim(step_params(s)), params_view(step_params(s)));
 }
 
 static struct rank make(const struct optim_config *opt, enum sharing how, int rank, int world,
                         bool double_buffer)
 {
-    const struct step_share share = {how, rank, world};
+    const struct params_share share = {how, rank, world};
     struct rank r = {.fd = -1};
     struct err err = {0};
     if (step_create_shared(&r.step, &config, &limits, opt, 3, &share, &err) < 0)
@@ -70,7 +70,7 @@ static struct rank make(const struct optim_config *opt, enum sharing how, int ra
     if (double_buffer) {
         const struct snapshot_run run = {LAYOUT, rank, world};
         r.fd = snapshot_make(&err);
-        if (double_buffer_create(&r.double_buffer, r.fd, &run, r.step, &err) < 0)
+        if (double_buffer_create(&r.double_buffer, r.fd, &run, step_params(r.step), &err) < 0)
             fail_msg("%s", err.text);
         double_buffer_keep(r.double_buffer, true);
     }
@@ -98,7 +98,7 @@ static void fill_grads(struct step *s, int64_t step)
         if (layout_at(l, i)->kind != TENSOR_PARAM)
             continue;
         rng_normal(&r, whole, 0, p->count);
-        memcpy(step_grads(s) + (p->data - step_weights(s)), whole + p->from,
+        memcpy(params_grads(step_params(s)) + (p->data - params_view(step_params(s))), whole + p->from,
                (p->to - p->from) * sizeof(float));
     }
     free(whole);
@@ -110,7 +110,7 @@ static void update(struct rank *r, int64_t step)
     struct err err = {0};
     fill_grads(r->step, step);
     if ((r->double_buffer ? double_buffer_update(r->double_buffer, 1e-2, 3.5, &err)
-         : step_update(r->step, 1e-2, 3.5, &err)) < 0)
+         : params_update(step_params(r->step), 1e-2, 3.5, &err)) < 0)
         fail_msg("%s", err.text);
     if (r->double_buffer)
         double_buffer_seal(r->double_buffer, step, &step, sizeof(step));
@@ -147,7 +147,7 @@ static void read_back(struct rank *ranks, int world, int64_t step, struct step *
     assert_int_equal(snapshot_set_step(set, LAYOUT, INT64_MAX), step);
     assert_memory_equal(snapshot_set_notes(set, step, &size), &step, sizeof(step));
     struct step *reader;
-    const struct optim_config *opt = optim_is_elementwise(step_optim(want)) ? &adamw : &came;
+    const struct optim_config *opt = optim_is_elementwise(params_optim(step_params(want))) ? &adamw : &came;
     assert_int_equal(step_create(&reader, &config, &limits, opt, 3, &err), 0);
     struct state into = state_of(reader);
     size_t *missing = calloc((size_t)into.len, sizeof(*missing));
@@ -170,7 +170,7 @@ static void gather(struct rank *ranks, int world)
         for (int r = 0; r < world; r++)
             for (int i = 0; r != from && i < has.weights; i++) {
                 const struct state_part *p = &has.part[i];
-                memcpy(step_weights(ranks[r].step) + (p->data - step_weights(ranks[from].step)) + p->save_from,
+                memcpy(params_view(step_params(ranks[r].step)) + (p->data - params_view(step_params(ranks[from].step))) + p->save_from,
                        p->data + p->save_from, (p->save_to - p->save_from) * sizeof(float));
             }
         state_free(&has);

@@ -71,7 +71,7 @@ static struct step *step_make(const struct optim_config *opt)
     if (step_create(&s, &config, &limits, opt, 3.0, &err) < 0)
         fail_msg("%s", err.text);
     model_init_weights(step_model(s), 7);
-    optim_ema_reset(step_optim(s), model_weights(step_model(s)));
+    optim_ema_reset(params_optim(step_params(s)), model_weights(step_model(s)));
     return s;
 }
 
@@ -333,7 +333,7 @@ static void a_gradient_that_is_not_finite_updates_nothing(void **state)
     assert_int_equal(err.code, ERR_DATA);
     assert_true(!isfinite(norm));
     assert_memory_equal(before, model_weights(step_model(s)), floats(s) * sizeof(float));
-    assert_int_equal(optim_count(step_optim(s)), 0);
+    assert_int_equal(optim_count(params_optim(step_params(s))), 0);
     free(before);
     step_destroy(s);
 }
@@ -412,7 +412,7 @@ static void state_has_a_row_for_every_piece(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct step *s = step_make(rows[i].opt);
-        struct optim *o = step_optim(s);
+        struct optim *o = params_optim(step_params(s));
         int64_t count = 0;
         for (int k = 0; k < optim_state_len(o); k++)
             if (strcmp(optim_state_at(o, k)->name, rows[i].name) == 0)
@@ -437,7 +437,7 @@ static void state_is_all_there_is(void **state)
         double norm;
         for (int k = 0; k < 6; k++) {
             if (k == 3) { /* b begins here */
-                struct optim *from = step_optim(a), *to = step_optim(b);
+                struct optim *from = params_optim(step_params(a)), *to = params_optim(step_params(b));
                 memcpy(model_weights(step_model(b)), model_weights(step_model(a)),
                        floats(a) * sizeof(float));
                 for (int n = 0; n < optim_state_len(from); n++)
@@ -456,8 +456,8 @@ static void state_is_all_there_is(void **state)
         }
         assert_memory_equal(model_weights(step_model(a)), model_weights(step_model(b)),
                             floats(a) * sizeof(float));
-        if (optim_ema(step_optim(a)))
-            assert_memory_equal(optim_ema(step_optim(a)), optim_ema(step_optim(b)),
+        if (optim_ema(params_optim(step_params(a))))
+            assert_memory_equal(optim_ema(params_optim(step_params(a))), optim_ema(params_optim(step_params(b))),
                                 floats(a) * sizeof(float));
         step_destroy(a);
         step_destroy(b);
@@ -473,15 +473,15 @@ static void ema_follows_the_weights_before_the_update(void **state)
     const struct layout *l = model_layout(step_model(s));
     const size_t at = layout_at(l, layout_find(l, "blocks.0.attn.qkv.weight"))->offset;
     struct err err = {0};
-    double want = (double)optim_ema(step_optim(s))[at], norm;
+    double want = (double)optim_ema(params_optim(step_params(s)))[at], norm;
     for (int k = 0; k < 4; k++) {
         want = 0.9 * want + 0.1 * (double)model_weights(step_model(s))[at];
         step_begin(s);
         run(s, &in, 1);
         assert_int_equal(step_end(s, 1e-2, &norm, &err), 0);
     }
-    assert_true(fabs((double)optim_ema(step_optim(s))[at] - want) < 1e-7);
-    assert_true(optim_ema(step_optim(s))[at] != model_weights(step_model(s))[at]);
+    assert_true(fabs((double)optim_ema(params_optim(step_params(s)))[at] - want) < 1e-7);
+    assert_true(optim_ema(params_optim(step_params(s)))[at] != model_weights(step_model(s))[at]);
     step_destroy(s);
 }
 
@@ -521,15 +521,15 @@ static void ranks_that_share_hold_less(void **state)
             struct err err = {0};
             int64_t held[SHARING_FSDP + 1] = {0};
             assert_int_equal(step_create(&ddp, &config, &limits, types[o], 3, &err), 0);
-            const int64_t whole = step_bytes(ddp);
+            const int64_t whole = params_bytes(step_params(ddp));
             const int64_t block = 4 * (int64_t)layout_floats(model_layout(step_model(ddp)));
             for (int how = SHARING_ZERO1; how <= SHARING_FSDP; how++)
                 for (int r = 0; r < world; r++) {
-                    const struct step_share share = {(enum sharing)how, r, world};
+                    const struct params_share share = {(enum sharing)how, r, world};
                     if (step_create_shared(&s, &config, &limits, types[o], 3, &share, &err) < 0)
                         fail_msg("%s", err.text);
-                    assert_true(step_bytes(s) < whole);
-                    held[how] += step_bytes(s);
+                    assert_true(params_bytes(step_params(s)) < whole);
+                    held[how] += params_bytes(step_params(s));
                     step_destroy(s);
                 }
             assert_int_equal(held[SHARING_ZERO1], whole + (world - 1) * 2 * block);
