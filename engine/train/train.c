@@ -20,6 +20,7 @@
 #include "engine/optim/schedule.h"
 #include "engine/optim/step.h"
 #include "engine/train/loss_log.h"
+#include "engine/train/reducer.h"
 #include "engine/train/rejoin.h"
 #include "engine/train/train_internal.h"
 
@@ -83,30 +84,18 @@ static int leave_out(struct train *t)
     return 0;
 }
 
-/* Of all gradients. Ranks that have only a part of them add up their squares. */
-static int find_norm(struct train *t, double *norm)
-{
-    if (t->exact)
-        return train_reproducible_norm(t, norm);
-    if (params_squares(t->params, norm, &t->err) < 0 ||
-        (!params_updates_all(t->params) && train_ranks_sum(t, norm) < 0))
-        return -1;
-    *norm = sqrt(*norm);
-    return 0;
-}
-
 static int one_step(struct train *t)
 {
     if (is_left_out(t))
         return leave_out(t);
     double start = train_clock(), grad_norm = 0;
     double lr = schedule_lr(&t->spec.schedule, t->at);
-    if ((t->exact ? train_reproducible_accumulate(t) : train_accumulate(t)) < 0)
+    if (train_accumulate(t) < 0)
         return -1;
     if (!isfinite(t->loss))
         return not_finite(t, "the loss", t->loss);
     flight_enter(t->flight, (uint64_t)t->at, PHASE_OPTIMIZER);
-    if (find_norm(t, &grad_norm) < 0)
+    if (t->reducer->norm(t, &grad_norm) < 0)
         return -1;
     if (!isfinite(grad_norm))
         return not_finite(t, "the gradient norm", grad_norm);
@@ -244,7 +233,7 @@ static void close_rest(struct train *t)
     train_save_close(t);
     train_snapshot_close(t);
     train_units_close(t);
-    fixed_point_sum_destroy(t->exact);
+    fixed_point_sum_destroy(t->fixed_sum);
     loss_log_close(t->metrics);
     sample_log_close(t->samples);
     step_destroy(t->step);

@@ -60,7 +60,8 @@ struct train {
     struct params   *params; /* of the step */
     struct loss_log *metrics;
     struct sample_log *samples; /* data.sample_log: true, else NULL */
-    struct fixed_point_sum *exact; /* reproducible: true, else NULL */
+    const struct reducer *reducer;
+    struct fixed_point_sum *fixed_sum; /* reproducible: true, else NULL */
     struct fit              fit;   /* of a batch into memory */
     struct train_lowered lowered;
     struct {
@@ -89,8 +90,8 @@ struct train {
 };
 
 /*
- * From the bottom up: ranks; memory, units and snapshot; sums; micro; exact; save; start; then pictures and
- * train.c. A file calls those below it.
+ * From the bottom up: ranks; memory, units; reducer_buckets, reducer_fixed, reducer; snapshot; micro; save; start;
+ * pictures; train. A file calls those below it.
  */
 
 /* train_ranks.c: what ranks do together; each does nothing with one rank. */
@@ -104,8 +105,6 @@ int train_ranks_tell(struct train *t, void *data, size_t bytes);
 /* Is this the first rank of its node; and how many are on it? */
 bool train_ranks_first_local(const struct train *t);
 int train_ranks_local(const struct train *t);
-/* This rank's part of a global batch: samples [*from, *to). */
-void train_ranks_slice(const struct train *t, int *from, int *to);
 /* At a step boundary, from what this rank would do to what all do; and all are about to take the same step. */
 int train_ranks_agree(struct train *t, struct step_sync_orders *orders);
 /* The least of a number of each rank, where some may be waiting for a disk. */
@@ -142,8 +141,9 @@ void train_memory_lower(struct train *t);
 int train_units_open(struct train *t);
 void train_units_close(struct train *t);
 void train_units_begin_step(struct train *t);
-/* The sum of a unit over ranks, of which this rank's part is valid; zero1: all have updated theirs. */
-int train_units_reduce(struct train *t, int unit, void *numbers, enum dist_type type);
+/* The sum of a unit over ranks, in the reducer's type; only this rank's part of it is valid. */
+int train_units_reduce(struct train *t, int unit, void *numbers);
+/* zero1: after the update of each rank's part, all weights to all ranks. */
 int train_units_gather(struct train *t);
 /* fsdp: passes without samples, so that other ranks can make theirs. */
 int train_units_idle(struct train *t, int passes);
@@ -166,33 +166,8 @@ void train_snapshot_release(struct train *t);
 /* A quarter of what this machine has left, for all of its ranks, and no more. */
 bool train_has_memory(const struct train *t, int64_t bytes);
 
-/* train_sums.c: gradients, added up over all ranks. */
-/* How a block of the layout, of numbers of `type`, goes to the ranks that need its sum. */
-struct bucket_plan train_sums_buckets(const struct train *t, enum dist_type type);
-/* Those of its buckets that are complete where the block is from number `from` on. */
-int train_sums_hand_over(struct train *t, struct bucket_plan *plan, size_t from, void *block,
-                         enum dist_type type);
-/* Gradients from `from` on are complete: hand them over, and see what has come. */
-void train_sums_begin_step(struct train *t);
-int train_sums_ready(struct train *t, size_t from);
-/* The rest of the gradients, and the loss, summed over all ranks. */
-int train_sums_finish(struct train *t);
-
-/* train_micro.c: samples [from, from + n) of the step's global batch, forward and backward; then all of this
- * rank's part, each micro-batch weighed by its share of the whole, the last maybe smaller, and the sum of all
- * ranks' gradients. */
-int train_micro(struct train *t, int from, int n, int index, double *loss);
+/* train_micro.c: this rank's samples of a step, forward and backward, and the sum of all ranks' gradients. */
 int train_accumulate(struct train *t);
-
-/* train_reproducible.c: reproducible: true. Notes are for a checkpoint to keep. */
-int train_reproducible_open(struct train *t);
-/* Before the backend is opened: not those faster ways that choose by the clock. */
-void train_reproducible_ways(const struct train *t);
-json_t *train_reproducible_notes(struct train *t);
-int train_reproducible_resume(struct train *t, const char *dir);
-/* The gradients and the loss of a step, of all ranks; and the norm of those. */
-int train_reproducible_accumulate(struct train *t);
-int train_reproducible_norm(struct train *t, double *norm);
 
 /* train_save.c: rank 0 decides, all write, and steps go on meanwhile. */
 int train_save_open(struct train *t);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_micro.c - this rank's part of a global batch, micro-batch by micro-batch */
 #include "engine/contract/flight.h"
-#include "engine/data/dataset.h"
 #include "engine/data/loader.h"
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
+#include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 
-int train_micro(struct train *t, int from, int n, int index, double *loss)
+enum { TRIES = 4 };
+
+/* Samples [from, from + n) of the global batch, forward and backward. */
+static int micro(struct train *t, int from, int n, int index, double *loss)
 {
     struct step_input in;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_DATA);
@@ -20,38 +23,36 @@ int train_micro(struct train *t, int from, int n, int index, double *loss)
     flight_enter(t->flight, (uint64_t)t->at, PHASE_FORWARD);
     if (step_micro(t->step, &in, (double)n / t->spec.batch_global, loss, NULL, &t->err) < 0)
         return -1;
-    return t->err.code == ERR_NONE ? 0 : -1; /* of what ranks did meanwhile */
+    return t->err.code == ERR_NONE ? 0 : -1; /* a callback of the backward pass may have failed */
 }
 
-/* Micro-batches of the rank that has most samples: the last one. */
-static int most_passes(const struct train *t, int micro)
+/* As reducer.finish(). A rank with fewer micro-batches than others makes up for them with idle passes (fsdp). */
+static int accumulate(struct train *t)
 {
-    const int share = (t->spec.batch_global + t->env->world_size - 1) / t->env->world_size;
-    return (share + micro - 1) / micro;
+    const struct reducer_slice s = t->reducer->slice(t);
+    int index = 0;
+    t->reducer->begin(t);
+    sample_log_begin(t->samples);
+    train_units_begin_step(t);
+    for (int from = s.from; from < s.to; from += s.micro, index++) {
+        const int n = s.to - from < s.micro ? s.to - from : s.micro;
+        double loss;
+        t->last_micro = from + n == s.to;
+        if (micro(t, from, n, index, &loss) < 0)
+            return -1;
+        t->reducer->add(t, loss, n);
+    }
+    if (train_snapshot_settle(t) < 0 || train_units_idle(t, s.passes - index) < 0)
+        return -1;
+    return t->reducer->finish(t);
 }
 
 int train_accumulate(struct train *t)
 {
-    const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
-    const struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
-    const int micro = train_memory_micro(t, b.height, b.width);
-    int first, end;
-    t->loss = 0;
-    step_begin(t->step);
-    sample_log_begin(t->samples);
-    train_sums_begin_step(t);
-    train_units_begin_step(t);
-    train_ranks_slice(t, &first, &end);
-    for (int from = first; from < end; from += micro) {
-        int n = end - from < micro ? end - from : micro;
-        double loss;
-        t->last_micro = from + n == end;
-        if (train_micro(t, from, n, (from - first) / micro, &loss) < 0)
-            return -1;
-        t->loss += loss * n / t->spec.batch_global;
-    }
-    if (t->err.code != ERR_NONE || train_snapshot_settle(t) < 0 ||
-        train_units_idle(t, most_passes(t, micro) - (end - first + micro - 1) / micro) < 0)
-        return -1;
-    return train_sums_finish(t);
+    int done = 0;
+    for (int i = 0; i < TRIES && done == 0; i++)
+        done = accumulate(t);
+    if (done == 0)
+        err_set(&t->err, ERR_BUG, "the exponents of step %lld do not settle", (long long)t->at + 1);
+    return done > 0 ? 0 : -1;
 }

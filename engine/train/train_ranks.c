@@ -189,13 +189,6 @@ int train_ranks_local(const struct train *t)
     return first[1] - first[0];
 }
 
-void train_ranks_slice(const struct train *t, int *from, int *to)
-{
-    int64_t all = t->spec.batch_global, world = t->env->world_size, rank = t->env->rank;
-    *from = (int)(all * rank / world);
-    *to = (int)(all * (rank + 1) / world);
-}
-
 /* --- agreeing ---------------------------------------------------------------------------- */
 
 /* This rank's words of the coming step. */

@@ -23,6 +23,7 @@
 #include "engine/data/dataset.h"
 #include "engine/data/sample_log.h"
 #include "engine/optim/step.h"
+#include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 
 enum work { BEGIN, FILL, COMMIT };
@@ -251,7 +252,7 @@ static void describe(struct train *t)
     struct train_saving *x = t->saving;
     json_decref(x->exact);
     json_decref(x->left_out);
-    x->exact = train_reproducible_notes(t);
+    x->exact = reducer_fixed_notes(t);
     x->left_out = t->left_out.n > 0 ? json_array() : NULL;
     for (int i = 0; i < t->left_out.n; i++)
         json_array_append_new(x->left_out, json_integer(t->left_out.step[i]));

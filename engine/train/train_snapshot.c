@@ -26,9 +26,9 @@
 #include "engine/model/backend.h"
 #include "engine/model/device_memory.h"
 #include "engine/model/layout.h"
-#include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/state.h"
 #include "engine/optim/step.h"
+#include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
@@ -217,10 +217,10 @@ int train_snapshot_load(struct train *t, int64_t step)
     struct train_snapshot *s = t->snapshot;
     struct notes n;
     struct state state;
-    size_t size, exponents = 0;
+    size_t size, exponents;
     uint64_t came;
     const char *text = s->set ? snapshot_set_notes(s->set, step, &size) : NULL;
-    int32_t *exponent = t->exact ? fixed_point_sum_exponents(t->exact, &exponents) : NULL;
+    int32_t *exponent = reducer_fixed_exponents(t, &exponents);
     if (!text || size != sizeof(n) + exponents * sizeof(*exponent))
         return err_set(&t->err, ERR_BUG, "the snapshot of step %lld is not of this run",
                        (long long)step);
@@ -297,7 +297,7 @@ void train_snapshot_save(struct train *t)
     struct train_snapshot *s = t->snapshot;
     const struct notes n = {.optim_count = optim_count(params_optim(t->params)), .loss = t->loss,
                             .left_out = t->left_out};
-    size_t exponents = 0;
+    size_t exponents;
     if (!s->keeps)
         return;
     if (s->first < 0)
@@ -305,7 +305,7 @@ void train_snapshot_save(struct train *t)
     if (s->n_old > 0 && t->at > s->first + 1)
         forget_old(t, s);
     memcpy(s->notes, &n, sizeof(n));
-    const int32_t *exponent = t->exact ? fixed_point_sum_exponents(t->exact, &exponents) : NULL;
+    const int32_t *exponent = reducer_fixed_exponents(t, &exponents);
     if (sizeof(n) + exponents * sizeof(*exponent) > SNAPSHOT_NOTES)
         return;
     if (exponent)

@@ -19,6 +19,7 @@
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
 #include "engine/train/loss_log.h"
+#include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 #include "kernels/processor.h"
@@ -169,14 +170,6 @@ static void on_backward(void *arg)
         train_snapshot_settle(t); /* a failure stays in t->err, too */
 }
 
-/* Gradients from offset `from` on are complete for this micro-batch. */
-static void on_ready(void *arg, size_t from)
-{
-    struct train *t = arg;
-    if (t->last_micro && t->err.code == ERR_NONE)
-        train_sums_ready(t, from); /* a failure stays in t->err, where accumulate() finds it */
-}
-
 static int create_step(struct train *t)
 {
     const struct model_limits max = t->fit.plan.limits;
@@ -186,13 +179,13 @@ static int create_step(struct train *t)
                            &share, &t->err) < 0)
         return -1;
     t->params = step_params(t->step);
-    if (train_units_open(t) < 0)
+    t->reducer = reducer_choose(t);
+    if (train_units_open(t) < 0 || reducer_fixed_open(t) < 0)
         return -1;
     if (step_null(t->step) && dataset_null(t->data, step_null(t->step), &t->err) < 0)
         return -1;
     step_on_backward(t->step, on_backward, t);
-    if (t->env->world_size > 1 && !t->spec.reproducible)
-        model_on_ready(step_model(t->step), on_ready, t);
+    model_on_ready(step_model(t->step), t->reducer->ready, t);
     if (train_is_first(t))
         printf("model: %lld parameters, depth %d, %d channels\n",
                (long long)layout_params(model_layout(step_model(t->step))), t->spec.model.depth,
@@ -285,7 +278,7 @@ static int load(struct train *t, const char *dir)
         t->code = t->err.code == ERR_USAGE ? EXIT_CONFIG : EXIT_CHECKPOINT;
         return -1;
     }
-    if (params_push(t->params, &t->err) < 0 || read_left_out(t, dir) < 0 || (t->exact && train_reproducible_resume(t, dir) < 0))
+    if (params_push(t->params, &t->err) < 0 || read_left_out(t, dir) < 0 || reducer_fixed_resume(t, dir) < 0)
         return -1;
     t->at = s.step;
     t->loss = s.loss;
@@ -414,7 +407,7 @@ int train_start(struct train *t)
     if (train_spec_parse(&t->spec, t->job, &t->err) < 0)
         return -1;
     digest_spec(t);
-    train_reproducible_ways(t);
+    reducer_fixed_environment(t);
     if (backend_open(t->env->backend, t->spec.precision, &t->err) < 0)
         return -1;
     if (train_is_first(t))
@@ -422,9 +415,7 @@ int train_start(struct train *t)
     if (train_ranks_open(t) < 0 || find_dir(t) < 0)
         return -1;
     remember_products(t);
-    if (open_data(t) < 0 || create_step(t) < 0 ||
-        (t->spec.reproducible && train_reproducible_open(t) < 0) || train_snapshot_open(t) < 0 ||
-        train_save_open(t) < 0 || resume_or_start(t) < 0)
+    if (open_data(t) < 0 || create_step(t) < 0 || train_snapshot_open(t) < 0 || train_save_open(t) < 0 || resume_or_start(t) < 0)
         return -1;
     flight_set_total(t->flight, (uint64_t)t->spec.steps);
     progress_started(t->progress, t->env->rank, t->env->world_size, t->at, t->spec.steps,

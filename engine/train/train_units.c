@@ -26,8 +26,8 @@
 #include "engine/dist/shard.h"
 #include "engine/model/backend.h"
 #include "engine/model/layout.h"
-#include "engine/optim/fixed_point_sum.h"
 #include "engine/optim/step.h"
+#include "engine/train/reducer.h"
 #include "engine/train/train_internal.h"
 #include "kernels/kernels.h"
 
@@ -42,7 +42,8 @@ struct gathered {
 /* Gradients of a unit: in the making, or on their way to their owners. */
 struct leaving {
     float   *grads;
-    int64_t *sums;     /* where the run is reproducible */
+    int64_t *sums;     /* where ranks add up integers */
+    void    *numbers;  /* what goes to their owners: either */
     int      unit;     /* on its way; or -1 */
     uint64_t call;
 };
@@ -76,14 +77,14 @@ static int gather(struct train *t, int unit, float *block)
     return 0;
 }
 
-int train_units_reduce(struct train *t, int unit, void *block, enum dist_type type)
+int train_units_reduce(struct train *t, int unit, void *block)
 {
     const struct shard *s = params_shard(t->params);
     const struct shard_part u = shard_unit(s, unit);
     struct dist *d = numbers(t);
     if (shard_cut(s) == SHARD_EVEN)
-        return dist_reduce_scatter(d, block, u.to - u.from, type, DIST_SUM, &t->err);
-    return dist_all_reduce(d, block, u.to - u.from, type, DIST_SUM, &t->err);
+        return dist_reduce_scatter(d, block, u.to - u.from, t->reducer->type, DIST_SUM, &t->err);
+    return dist_all_reduce(d, block, u.to - u.from, t->reducer->type, DIST_SUM, &t->err);
 }
 
 /* --- fsdp: the model asks ---------------------------------------------------------------- */
@@ -133,16 +134,10 @@ static void need(void *arg, int unit, float **weights, void **narrow, float **gr
 /* This rank's part of the sum of a unit is added to what it keeps. */
 static void arrive(struct train *t, struct leaving *l)
 {
-    const struct kern_ops *ops = backend_ops();
-    size_t floats;
     if (l->unit < 0 || t->err.code != ERR_NONE || train_ranks_wait_call(t, numbers(t), l->call) < 0)
         return;
     const struct shard_part u = shard_unit(params_shard(t->params), l->unit), p = params_part(t->params, l->unit);
-    const size_t at = p.from - u.from, own = p.to - p.from;
-    if (t->exact)
-        ops->fixed_join(fixed_point_sum_sums(t->exact, &floats) + p.at, l->sums + at, own);
-    else
-        ops->ema(params_grads(t->params) + p.at, l->grads + at, 1, 1, own); /* their sum */
+    t->reducer->unit_in(t, p, l->numbers, p.from - u.from);
     l->unit = -1;
 }
 
@@ -155,12 +150,8 @@ static void done(void *arg, int unit)
     const struct shard_part u = shard_unit(params_shard(t->params), unit);
     if (t->err.code != ERR_NONE)
         return;
-    if (t->exact) {
-        backend_ops()->zero((float *)(void *)l->sums, 2 * (u.to - u.from));
-        fixed_point_sum_round(t->exact, l->sums, l->grads, u.from, u.to);
-    }
-    if (train_units_reduce(t, unit, t->exact ? (void *)l->sums : l->grads,
-                           t->exact ? DIST_I64 : DIST_F32) < 0) {
+    l->numbers = t->reducer->unit_out(t, u, l->grads, l->sums);
+    if (train_units_reduce(t, unit, l->numbers) < 0) {
         train_ranks_failed(t);
         return;
     }
@@ -190,7 +181,7 @@ static int alloc_units(struct train *t, struct train_units *x, size_t floats)
         g->weights = array_of(t, floats * sizeof(*g->weights));
         g->narrow = narrow < sizeof(float) ? array_of(t, floats * narrow) : g->weights;
         l->grads = array_of(t, floats * sizeof(*l->grads));
-        l->sums = t->spec.reproducible ? array_of(t, floats * sizeof(*l->sums)) : NULL;
+        l->sums = t->reducer->type == DIST_I64 ? array_of(t, floats * sizeof(*l->sums)) : NULL;
     }
     return t->err.code == ERR_NONE ? 0 : -1;
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reducer.c - gradients added up as floats, on one rank or several; see reducer.h */
+#include "engine/train/reducer.h"
+
+#include <math.h>
+
+#include "engine/contract/flight.h"
+#include "engine/data/dataset.h"
+#include "engine/data/loader.h"
+#include "engine/model/backend.h"
+#include "engine/optim/step.h"
+#include "engine/train/train_internal.h"
+#include "kernels/kernels.h"
+
+/* About as many samples for each rank; the last rank has the most. */
+static struct reducer_slice slice(const struct train *t)
+{
+    const struct batch batch = batch_plan_at(loader_plan(t->loader), train_plan_step(t));
+    const struct dataset_bucket b = dataset_bucket(t->data, batch.bucket);
+    const int64_t all = t->spec.batch_global, world = t->env->world_size, rank = t->env->rank;
+    const int micro = train_memory_micro(t, b.height, b.width);
+    return (struct reducer_slice){.from = (int)(all * rank / world),
+                                  .to = (int)(all * (rank + 1) / world),
+                                  .micro = micro,
+                                  .passes = (int)(((all + world - 1) / world + micro - 1) / micro)};
+}
+
+static void begin(struct train *t)
+{
+    t->loss = 0;
+    step_begin(t->step);
+    reducer_buckets_begin(t);
+}
+
+static void add(struct train *t, double loss, int samples)
+{
+    t->loss += loss * samples / t->spec.batch_global;
+}
+
+/* The norm of a part is not enough: ranks that update parts add up their squares. */
+static int norm(struct train *t, double *out)
+{
+    if (params_squares(t->params, out, &t->err) < 0 ||
+        (!params_updates_all(t->params) && train_ranks_sum(t, out) < 0))
+        return -1;
+    *out = sqrt(*out);
+    return 0;
+}
+
+static void *unit_out(struct train *t, struct shard_part unit, float *grads, int64_t *sums)
+{
+    (void)t, (void)unit, (void)sums;
+    return grads;
+}
+
+static void unit_in(struct train *t, struct shard_part part, const void *numbers, size_t at)
+{
+    backend_ops()->ema(params_grads(t->params) + part.at, (const float *)numbers + at, 1, 1, part.to - part.from);
+}
+
+static int finish_plain(struct train *t)
+{
+    (void)t;
+    return 1;
+}
+
+static int finish_sharded(struct train *t)
+{
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
+    return train_ranks_sum(t, &t->loss) < 0 || (t->gpus && train_ranks_wait(t) < 0) ? -1 : 1;
+}
+
+/* A failure stays in t->err, where train_accumulate() finds it. */
+static void ready(void *train, size_t from)
+{
+    struct train *t = train;
+    if (t->last_micro && t->err.code == ERR_NONE)
+        reducer_buckets_send(t, from, params_grads(t->params));
+}
+
+static int finish_bucketed(struct train *t)
+{
+    flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
+    return reducer_buckets_send(t, 0, params_grads(t->params)) < 0 ? -1 : finish_sharded(t);
+}
+
+#define FLOATS .type = DIST_F32, .slice = slice, .begin = begin, .add = add, .norm = norm
+
+static const struct reducer plain = {FLOATS, .finish = finish_plain};
+static const struct reducer bucketed = {FLOATS, .ready = ready, .finish = finish_bucketed};
+static const struct reducer sharded = {FLOATS, .finish = finish_sharded, .unit_out = unit_out, .unit_in = unit_in};
+
+const struct reducer *reducer_choose(const struct train *t)
+{
+    if (t->spec.reproducible)
+        return &reducer_fixed_point;
+    if (!params_has_all(t->params))
+        return &sharded;
+    return t->env->world_size > 1 ? &bucketed : &plain;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reducer.h - the ways in which gradients of micro-batches and ranks are added up; one is chosen per run
+ *
+ *   plain         one rank: the backward pass adds to the same array
+ *   bucketed      ddp, zero1: buckets of the array go to other ranks during the last backward pass
+ *   sharded       fsdp: after each unit's backward pass, its gradients go to the ranks that own it (train_units.c)
+ *   fixed-point   reproducible: true: micro-batches are added as integers (fixed_point_sum.h), with any sharing
+ *
+ * A step (train_micro.c): begin(), add() after each micro-batch, finish(), norm().  The gradients are in
+ * params_grads() then, as far as this rank updates them, and the mean loss of the batch is in t->loss.
+ */
+#ifndef ENGINE_TRAIN_REDUCER_H
+#define ENGINE_TRAIN_REDUCER_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/dist/dist.h"
+#include "engine/dist/shard.h"
+
+struct train;
+
+/* This rank computes samples [from, to) of the global batch, `micro` at a time. `passes`: the most micro-batches
+ * that any rank has. */
+struct reducer_slice {
+    int from, to, micro, passes;
+};
+
+struct reducer {
+    enum dist_type type; /* of the numbers that ranks add up */
+    struct reducer_slice (*slice)(const struct train *t);
+    void (*begin)(struct train *t);
+    void (*add)(struct train *t, double loss, int samples);
+    /* During the last backward pass: gradients from `from` on are complete. NULL: not needed. */
+    void (*ready)(void *train, size_t from);
+    /* 1: done. 0: the step must be computed again, from begin() on. -1: failed. */
+    int (*finish)(struct train *t);
+    /* The norm of the gradients of all ranks. */
+    int (*norm)(struct train *t, double *norm);
+    /* With fsdp: `grads` of a unit as numbers of `type`, in `sums` or in place; and this rank's part of their sum,
+     * the numbers from `at` on, is added to the gradients of the step. */
+    void *(*unit_out)(struct train *t, struct shard_part unit, float *grads, int64_t *sums);
+    void (*unit_in)(struct train *t, struct shard_part part, const void *numbers, size_t at);
+};
+
+const struct reducer *reducer_choose(const struct train *t);
+
+/* reducer_buckets.c: a block of numbers of the reducer's type, bucket by bucket. Send those that are complete when
+ * numbers from `from` on are; then poll what is on its way. */
+void reducer_buckets_begin(struct train *t);
+int reducer_buckets_send(struct train *t, size_t from, void *block);
+
+/* reducer_fixed.c; without reproducible: true these do nothing. */
+extern const struct reducer reducer_fixed_point;
+/* Before the backend is opened: rules out the fast paths that are chosen by timing. */
+void reducer_fixed_environment(const struct train *t);
+int reducer_fixed_open(struct train *t);
+/* The exponents to save with a step, NULL and *n = 0 without. */
+int32_t *reducer_fixed_exponents(const struct train *t, size_t *n);
+/* A checkpoint's notes: exponents and the kind of kernels; and back. */
+json_t *reducer_fixed_notes(const struct train *t);
+int reducer_fixed_resume(struct train *t, const char *dir);
+
+#endif
