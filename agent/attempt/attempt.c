@@ -54,7 +54,7 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
     struct attempt *a = arg;
     struct agent_exit spent = {0};
     const char *ev = json_string_value(json_object_get(line, "ev"));
-    if (ev && strcmp(ev, "parted") == 0)
+    if (ev && strcmp(ev, "detached") == 0)
         rank_set_phases(a->rank_set, rank, &spent);
     struct agent_input in = {.kind = INPUT_PROGRESS,
                              .jitter = attempt_jitter(),
@@ -114,7 +114,7 @@ static void become_follower(struct attempt *a)
 
 static bool has_nodes(const struct attempt *a)
 {
-    return json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "nodes")) > 1;
+    return json_integer_value(json_object_get(json_object_get(a->launch, "group"), "nodes")) > 1;
 }
 
 static void on_planned(struct attempt *a)
@@ -134,7 +134,7 @@ static void on_launch(struct attempt *a, const json_t *body)
     }
     if (attempt_take_launch(a, body, &err) < 0)
         attempt_refuse(a, err.text, NULL);
-    else if (json_integer_value(json_object_get(json_object_get(a->launch, "crew"), "node")) > 0)
+    else if (json_integer_value(json_object_get(json_object_get(a->launch, "group"), "node")) > 0)
         become_follower(a);
     else
         attempt_begin(a, on_planned);

@@ -334,7 +334,7 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
     session_set_launched(a->session);
     if (json_object_get(a->launch, "excluded"))
         json_object_set(a->facts, "excluded", json_object_get(a->launch, "excluded"));
-    if (launch_int(a->launch, "crew", "node") > 0)
+    if (launch_int(a->launch, "group", "node") > 0)
         return 0; /* the first node speaks for all */
     a->deadline_s = deadline_timer_of(a->facts, time(NULL));
     attempt_watch_deadline(a);

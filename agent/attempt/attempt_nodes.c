@@ -24,7 +24,7 @@
 
 static const json_t *group_of(const struct attempt *a)
 {
-    return json_object_get(a->launch, "crew");
+    return json_object_get(a->launch, "group");
 }
 
 static int nodes_of(const struct attempt *a)
@@ -195,8 +195,8 @@ static json_t *prepare_body(const struct attempt *a, int k, json_t *part, json_t
                      json_object_get(l, "name"), "ckpt_dir", json_object_get(l, "ckpt_dir"),
                      "secrets", json_object_get(l, "secrets"), "restarts",
                      json_object_get(json_object_get(l, "budget"), "restarts"), "deadline_s",
-                     (json_int_t)a->deadline_s, "proof", proof, "alike", consistency_body(a, k,
-                                                                                          list), "doors",
+                     (json_int_t)a->deadline_s, "proof", proof, "consistency", consistency_body(a, k,
+                                                                                          list), "endpoints",
                      endpoints_for(a, k, nodes_of(a)));
 }
 

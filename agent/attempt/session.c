@@ -127,7 +127,7 @@ static int send_hello(struct remote_link *l, struct err *err)
                                (json_int_t)id->incarnation, "version", id->version, "launched",
                                s->launched, "first_seq", (json_int_t)(last > acked ? acked + 1 : 0),
                                "last_seq", (json_int_t)last, "facts", s->facts, "wall_ms",
-                               (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "unreached",
+                               (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "call_error",
                                trouble),
                      err);
 }
@@ -166,7 +166,7 @@ void session_heartbeat(struct session *s, json_t *body)
     }
     const char *trouble = s->hooks.trouble(s->hooks.arg);
     if (trouble)
-        json_object_set_new(body, "unreached", json_string(trouble));
+        json_object_set_new(body, "call_error", json_string(trouble));
     if (link_send(s->link, WIRE_HEARTBEAT, body, &err) < 0)
         log_error(NULL, "%s", err.text);
 }
@@ -181,12 +181,12 @@ void session_alive(struct session *s)
     s->link->said = false;
 }
 
-void session_show_listener(struct session *s, json_t *door)
+void session_show_listener(struct session *s, json_t *endpoint)
 {
     struct err err = {0};
     if (!s->link || !s->link->open)
-        json_decref(door);
-    else if (link_send(s->link, WIRE_LISTENING, json_pack("{s:o}", "door", door), &err) < 0)
+        json_decref(endpoint);
+    else if (link_send(s->link, WIRE_LISTENING, json_pack("{s:o}", "endpoint", endpoint), &err) < 0)
         log_error(NULL, "%s", err.text);
 }
 

@@ -87,11 +87,11 @@ void session_pump(struct session *s);
 /* May be dropped: fields of HEARTBEAT without job, attempt, nonce. Takes the body. */
 void session_heartbeat(struct session *s, json_t *body);
 
-/* ALIVE, where nothing was said since the last time: a connection that is dead may look alive. */
+/* KEEPALIVE, where nothing was said since the last time: a connection that is dead may look alive. */
 void session_alive(struct session *s);
 
-/* DOOR, where a controller listens that has launched us; it asks again by LAUNCH. Takes the door. */
-void session_show_listener(struct session *s, json_t *door);
+/* LISTENING, where a controller listens that has launched us; it asks again by LAUNCH. Takes the endpoint. */
+void session_show_listener(struct session *s, json_t *endpoint);
 
 bool session_connected(const struct session *s);
 

@@ -23,7 +23,7 @@
  *
  * Ranks of the engine that only lost another one may go on in their processes
  * (agent_core_rejoin.c): then the generation ends without a sweep, once all that live have
- * "parted".
+ * "detached".
  *
  * A GPU that failed (agent/core/gpu_blame.h) ends the attempt: `excluded` names it, and the
  * controller begins another one without it.
@@ -141,7 +141,7 @@ struct agent_input {
     struct {
         int           generation, rank;
         const json_t *line;
-        int64_t       init_ms, data_ms, checkpoint_ms; /* with "parted": as in struct agent_exit */
+        int64_t       init_ms, data_ms, checkpoint_ms; /* with "detached": as in struct agent_exit */
     } progress;
     struct {
         int         generation, rank; /* generation 0: the present one; rank -1: all together */

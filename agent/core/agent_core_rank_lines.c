@@ -50,7 +50,7 @@ void agent_core_hear(struct agent_core *c, const struct agent_input *in, struct 
         snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
         snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
         r->failed_step = rank_line_int(line, "step", -1);
-    } else if (strcmp(ev, "parted") == 0) {
+    } else if (strcmp(ev, "detached") == 0) {
         agent_core_hear_detached(c, in, out);
         return;
     } else if (strcmp(ev, "warning") == 0) {

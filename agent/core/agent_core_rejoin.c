@@ -2,7 +2,7 @@
 /* agent_core_rejoin.c - ranks that have lost another one go on in their processes; see agent_core.h
  *
  * Pure: no clock, no I/O.
- * A rank of the engine whose collective fails lets go of the run, says so ("parted") and waits
+ * A rank of the engine whose collective fails lets go of the run, says so ("detached") and waits
  * (engine/train/rejoin.h).  Once all that live have parted the generation is over, and the next one
  * has them and new processes for those that are gone.  Where that takes too long, or is not the
  * time to start at once, they are stopped as any other rank.

@@ -251,9 +251,9 @@ static void check_data(struct checkup *c)
         const json_t *train = json_object_get(look_of(node), "train");
         const char *theirs = plan_text(train, "data_digest");
         struct err err = {0};
-        if (consistency_compare(json_object_get(look_of(c->first), "alike"),
+        if (consistency_compare(json_object_get(look_of(c->first), "consistency"),
                                 json_object_get(look_of(node),
-                                                "alike"), name_of(c->first), name_of(node),
+                                                "consistency"), name_of(c->first), name_of(node),
                                 &err) < 0) {
             doctor_row(&c->rows, "files", ROW_FAIL, "as it says", "%s", err.text);
             return;

@@ -62,7 +62,7 @@ static json_t *look(struct visit *v, const json_t *question, struct err *err)
         json_object_set(answer, "hostname", json_object_get(facts, "hostname"));
         json_object_set(answer, "versions", json_object_get(looked, "versions"));
         json_object_set(answer, "train", json_object_get(looked, "train"));
-        json_object_set_new(answer, "alike", consistency_list(spec));
+        json_object_set_new(answer, "consistency", consistency_list(spec));
         json_object_set(answer, "facts", facts);
     } else {
         err_set(err, ERR_MEMORY, "no memory to look at this node");
@@ -127,7 +127,7 @@ static json_t *try_reach(struct visit *v, const json_t *question, struct err *er
 {
     (void)v;
     (void)err;
-    return json_pack("{s:o}", "reached", reachability_at(json_object_get(question, "doors")));
+    return json_pack("{s:o}", "reached", reachability_at(json_object_get(question, "endpoints")));
 }
 
 /* In the nearest directory above that is there: who shares that one will share what is made in it. */

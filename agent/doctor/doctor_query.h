@@ -5,13 +5,13 @@
  * JSON, and so is its answer. It ends with its input, and takes away what it has left.
  *
  *   {"ask":"look", "spec":{}}       {"hostname", "facts", "versions", "train",
-                                      "alike":agent/doctor/consistency.h,
+                                      "consistency":agent/doctor/consistency.h,
  *                                    "rows", "fail", "warn", "unknown": agent/doctor/doctor.h}
  *   {"ask":"facts"}                 {"facts"}: agent/probe/probe.h
  *   {"ask":"memory", "spec":{}, "json":false}   {"said"}: what `jobctl-train plan` says of it here
  *   {"ask":"clock"}                 {"now_ms":1234.5}: Unix time
  *   {"ask":"listen"}                a door: agent/doctor/reachability.h
- *   {"ask":"knock", "doors":[]}     {"reached":[]}
+ *   {"ask":"knock", "endpoints":[]}     {"reached":[]}
  *   {"ask":"leave", "dir":"/x"}     {"path", "text"}: a file in it, or in what of it is there
  *   {"ask":"find", "path", "text"}  {}: it is here, too
  *   {"ask":"take"}                  {}: what was left is gone

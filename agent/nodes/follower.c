@@ -203,13 +203,13 @@ static int prepare(struct follower *m, json_t **preflight, struct err *err)
     const json_t *launch = json_object_get(m->prepare, "launch");
     const char *dir = string_of(launch, "ckpt_dir");
     if (find_proof(json_object_get(launch, "proof"), err) < 0 ||
-        compare_files(json_object_get(launch, "alike"), spec, err) < 0 ||
+        compare_files(json_object_get(launch, "consistency"), spec, err) < 0 ||
         payload_make(&m->payload, spec, m->o.run_dir, m->o.train, err) < 0)
         return -1;
     *preflight = doctor_preflight(&rc, m->o.train, m->o.facts, spec,
                                   dir && dir[0] ? dir : m->o.run_dir, NULL, err);
     if (rc == 0)
-        rc = try_ways(json_object_get(launch, "doors"), spec, preflight, err);
+        rc = try_ways(json_object_get(launch, "endpoints"), spec, preflight, err);
     if (!m->nccl_watch)
         m->nccl_watch = nccl_watch_create(json_object_get(m->prepare, "plan"), m->o.facts);
     m->has_watch = json_array_size(json_object_get(spec, "watch")) > 0 ||
@@ -278,11 +278,11 @@ static int start(struct follower *m, const json_t *body, int *n, struct err *err
         .skip_step = int_of(body, "skip_step"),
         .from = (int)int_of(body, "from"),
         .snapshot_step = int_of(body, "snapshot_step"),
-        .rejoin = json_is_true(json_object_get(body, "rebuild")),
+        .rejoin = json_is_true(json_object_get(body, "rejoin")),
         .keep = json_is_true(json_object_get(body, "keep")),
         .deadline_s = int_of(body, "deadline_s"),
         .plan = json_object_get(m->prepare, "plan"),
-        .fallbacks = (int)int_of(body, "remedies"),
+        .fallbacks = (int)int_of(body, "fallbacks"),
         .secrets = json_object_get(launch, "secrets"),
     };
     *n = e.generation ? e.local_ranks : 1;
@@ -413,7 +413,7 @@ static int open_parts(struct follower *m, const json_t *group, struct err *err)
     const struct node_channel_hooks link_hooks = {on_up, on_message, on_lost, m};
     const struct node_channel_call call = {.id = {m->o.job, m->o.attempt, m->o.nonce},
                                            .node = m->node,
-                                           .door = json_object_get(group, "door"),
+                                           .door = json_object_get(group, "endpoint"),
                                            .join_ms = LEADER_JOIN_MS};
     ranks_hooks.arg = m;
     if ((size_t)snprintf(m->inspect_path, sizeof(m->inspect_path), "%s/inspect.txt",
@@ -430,7 +430,7 @@ static int open_parts(struct follower *m, const json_t *group, struct err *err)
 int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
                   follower_over_fn over, void *arg, struct err *err)
 {
-    const json_t *group = json_object_get(o->launch, "crew");
+    const json_t *group = json_object_get(o->launch, "group");
     struct follower *m = calloc(1, sizeof(*m));
     if (!m)
         return err_set(err, ERR_MEMORY, "no memory for the agent of another node");

@@ -35,7 +35,7 @@ void follower_join(struct follower *m)
 {
     struct timespec wall;
     char address[TLS_PSK_ADDRESS] = "";
-    const json_t *names = json_object_get(json_object_get(m->o.launch, "crew"), "names");
+    const json_t *names = json_object_get(json_object_get(m->o.launch, "group"), "names");
     const char *name = json_string_value(json_array_get(names, (size_t)m->node));
     clock_gettime(CLOCK_REALTIME, &wall);
     node_channel_address(m->link, false, address);
@@ -43,7 +43,7 @@ void follower_join(struct follower *m)
                  json_pack("{s:s, s:s, s:O, s:I, s:s, s:o*}", "name", name ? name : "", "version",
                            m->o.version, "facts", m->o.facts, "wall_ms",
                            (json_int_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000, "address",
-                           address, "door", reachability_listen(NULL)));
+                           address, "endpoint", reachability_listen(NULL)));
 }
 
 /* --- ranks -------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static void on_line(void *arg, int generation, int rank, const json_t *line)
     struct agent_exit e = {0};
     const char *ev = json_string_value(json_object_get(line, "ev"));
     json_t *spent = NULL;
-    if (ev && strcmp(ev, "parted") == 0) {
+    if (ev && strcmp(ev, "detached") == 0) {
         ranks_phases(m->ranks, rank, &e);
         spent = json_pack("{s:I, s:I, s:I}", "init_ms", (json_int_t)e.init_ms, "data_ms",
                           (json_int_t)e.data_ms, "checkpoint_ms", (json_int_t)e.checkpoint_ms);

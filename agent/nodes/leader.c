@@ -299,7 +299,7 @@ static json_t *spawn_body(const struct follower_state *s, const struct launch_en
                      (json_int_t)e->restarts, "deadline_s", (json_int_t)e->deadline_s,
                      "resume_step", (json_int_t)e->resume_step, "skip_step",
                      (json_int_t)e->skip_step, "from", e->from, "snapshot_step",
-                     (json_int_t)e->snapshot_step, "rebuild", e->rejoin, "keep", e->keep, "remedies",
+                     (json_int_t)e->snapshot_step, "rejoin", e->rejoin, "keep", e->keep, "fallbacks",
                      e->fallbacks);
 }
 

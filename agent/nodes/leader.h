@@ -115,7 +115,7 @@ const json_t *leader_preflight(const struct leader *c, int node);
 
 /* To one member; `prepared` comes when as many have answered as were asked. Body:
  *   {"spec":{}, "plan":{} of that node, "launch":{"name","ckpt_dir","secrets":{},"restarts",
- *    "deadline_s", "proof":{"path","text"}?, "alike":{"names":[head, member],"list":{}}, "doors":[]}}
+ *    "deadline_s", "proof":{"path","text"}?, "consistency":{"names":[head, member],"list":{}}, "endpoints":[]}}
  * proof: a file that the head has written into the checkpoints' directory, and what is in it: a member
  * that does not find it there has another directory, and says so. alike: what the head has of data and
  * programs (agent/doctor/consistency.h); a member that has other ones says so, too. doors: of other

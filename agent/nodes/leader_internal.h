@@ -59,9 +59,9 @@ struct leader {
 
     bool asked[LEADER_REQUESTS];
     char text[LEADER_TEXT];    /* why one could not: of PREPARE or SPAWN */
-    bool clean;                /* of SWEEP */
+    bool clean;                /* of CLEANUP */
     char left[LEADER_TEXT];
-    struct {                   /* of KEPT */
+    struct {                   /* of SNAPSHOTS */
         int                          generation; /* that is to start */
         struct snapshot_memfds_claim common[SNAPSHOT_MEMFDS_SETS];
         int                          n, heard;   /* claims; members */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leader_listener.h - where the members of an attempt call its head
  *
- * A door (agent/wire/tls_listener.h) with a key drawn for it. Who was let in must say CALL within a
+ * A door (agent/wire/tls_listener.h) with a key drawn for it. Who was let in must say CONNECT within a
  * few seconds.
  */
 #ifndef AGENT_NODES_LEADER_LISTENER_H
@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <uv.h>
 
-#define LEADER_LISTENER_NAME "crew" /* by which its key is known */
+#define LEADER_LISTENER_NAME "leader" /* by which its key is known */
 
 struct leader_listener;
 struct err;

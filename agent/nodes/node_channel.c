@@ -39,7 +39,7 @@ struct node_channel {
     bool                      closing, lost;
     bool                      head;    /* which end this is */
     bool                      met;     /* they have spoken once */
-    bool                      up;      /* CALL and TAKEN were exchanged on this connection */
+    bool                      up;      /* CONNECT and ACCEPTED were exchanged on this connection */
     struct tls_psk           *stream;  /* or NULL */
     struct frame_reader      *reader;
 
@@ -162,7 +162,7 @@ static void keepalive(struct node_channel *l)
     l->told = l->received;
     tell(l, l->head ? NODE_LEADER_KEEPALIVE : NODE_KEEPALIVE,
          json_pack("{s:I, s:I, s:I, s:I}", "ack", (json_int_t)l->received, "at_ns",
-                   (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "held_ns",
+                   (json_int_t)now, "echo_ns", (json_int_t)l->heard_at_ns, "echo_age_ns",
                    (json_int_t)(l->heard_at_ns ? now - l->heard_ns : 0)));
 }
 
@@ -246,7 +246,7 @@ static void take_clock(struct node_channel *l, const json_t *body)
     l->heard_ns = now;
     if (echo <= 0)
         return;
-    int64_t trip = now - echo - int_of(body, "held_ns");
+    int64_t trip = now - echo - int_of(body, "echo_age_ns");
     trip = trip > 0 ? trip : 1;
     l->best_ns += l->best_ns / 16;
     if (l->best_ns && trip > l->best_ns)
@@ -375,7 +375,7 @@ static void on_ready(void *arg)
     const struct wire_id *id = &l->call.id;
     if (!tell(l, NODE_CONNECT,
               json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
-                        (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "life",
+                        (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "process_id",
                         l->life, "received", (json_int_t)l->received)))
         break_off(l, "it cannot be sent to");
 }
@@ -464,7 +464,7 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
                               struct frame_reader *reader,
                               const json_t *call)
 {
-    const char *life = json_string_value(json_object_get(call, "life"));
+    const char *life = json_string_value(json_object_get(call, "process_id"));
     int64_t received = int_of(call, "received");
     struct tls_psk_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
     if (l->lost || l->closing)

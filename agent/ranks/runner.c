@@ -253,7 +253,7 @@ static int say_rejoin(struct runner *r, const struct runner_role *role, struct e
     json_t *old = json_array();
     for (int i = 0; i < role->n_old; i++)
         json_array_append_new(old, path_of(role->old[i]));
-    json_t *word = json_pack("{s:s, s:o, s:o, s:o}", "cmd", "rebuild", "env", changes(env), "snapshot",
+    json_t *word = json_pack("{s:s, s:o, s:o, s:o}", "cmd", "rejoin", "env", changes(env), "snapshot",
                              role->snapshot >= 0 ? path_of(role->snapshot) : json_null(), "old", old);
     size_t n = word ? json_dumpb(word, text, sizeof(text) - 1, JSON_COMPACT) : 0;
     json_decref(word);

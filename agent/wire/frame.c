@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/wire/wire_version.h"
 #include "engine/contract/err.h"
 
 struct frame_reader {
     enum wire_direction direction;
     bool broken;
     unsigned char header[FRAME_HEADER];
+    unsigned version;           /* of the newest message; 0: none yet */
     size_t have;                /* bytes of header and body so far */
     const struct wire_row *row; /* known once the header is whole */
     char *body;
@@ -53,7 +55,7 @@ static int accept_header(struct frame_reader *r, struct err *err)
     unsigned version = get_u16(r->header + 4);
     unsigned number = get_u16(r->header + 6);
 
-    if (version != WIRE_VERSION)
+    if (!wire_version_accepted(version, r->direction))
         return err_set(err, ERR_DATA,
                        "the other side speaks protocol version %u, this side %d: use the same "
                        "version of jobctl on both",
@@ -69,6 +71,7 @@ static int accept_header(struct frame_reader *r, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for a %s message of %u bytes", row->name, size);
     r->row = row;
     r->size = size;
+    r->version = version;
     return 0;
 }
 
@@ -83,7 +86,7 @@ static int finish(struct frame_reader *r, json_t **body, struct err *err)
     if (!v)
         return err_set(err, ERR_DATA, "a %s message is not JSON: %s at byte %d", r->row->name,
                        why.text, why.position);
-    if (wire_check(r->row, v, err) < 0) {
+    if (wire_version_read(r->version, r->row, v, err) < 0 || wire_check(r->row, v, err) < 0) {
         json_decref(v);
         return -1;
     }
@@ -134,7 +137,48 @@ broken:
     return -1;
 }
 
+unsigned frame_reader_version(const struct frame_reader *r)
+{
+    return r->version;
+}
+
+static void put_header(unsigned char *frame, size_t size, unsigned version, unsigned number)
+{
+    for (int i = 0; i < 4; i++)
+        frame[i] = (unsigned char)(size >> (8 * i));
+    frame[4] = (unsigned char)(version & 0xFF);
+    frame[5] = (unsigned char)(version >> 8);
+    frame[6] = (unsigned char)(number & 0xFF);
+    frame[7] = (unsigned char)(number >> 8);
+}
+
+static void *put_together(const struct wire_row *row, const json_t *body, unsigned version, size_t *size,
+                          struct err *err)
+{
+    size_t n = json_dumpb(body, NULL, 0, JSON_COMPACT);
+    if (!n || n > row->cap) {
+        err_set(err, ERR_BUG, "a %s message of %zu bytes exceeds its limit of %zu", row->name, n,
+                row->cap);
+        return NULL;
+    }
+    unsigned char *frame = malloc(FRAME_HEADER + n);
+    if (!frame) {
+        err_set(err, ERR_MEMORY, "no memory for a %s message of %zu bytes", row->name, n);
+        return NULL;
+    }
+    put_header(frame, n, version, (unsigned)row->number);
+    json_dumpb(body, (char *)frame + FRAME_HEADER, n, JSON_COMPACT);
+    *size = FRAME_HEADER + n;
+    return frame;
+}
+
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err)
+{
+    return frame_make_of_version(WIRE_VERSION, number, body, size, err);
+}
+
+void *frame_make_of_version(unsigned version, enum wire_message number, const json_t *body, size_t *size,
+                            struct err *err)
 {
     const struct wire_row *row = NULL;
     for (int d = 0; d < WIRE_DIRECTIONS && !row; d++)
@@ -147,24 +191,12 @@ void *frame_make(enum wire_message number, const json_t *body, size_t *size, str
         err_prefix(err, "refused to send: ");
         return NULL;
     }
-    size_t n = json_dumpb(body, NULL, 0, JSON_COMPACT);
-    if (!n || n > row->cap) {
-        err_set(err, ERR_BUG, "a %s message of %zu bytes exceeds its limit of %zu", row->name, n,
-                row->cap);
+    json_t *older = version < WIRE_VERSION ? wire_version_write(version, number, body) : NULL;
+    if (version < WIRE_VERSION && !older) {
+        err_set(err, ERR_MEMORY, "no memory for a %s message", row->name);
         return NULL;
     }
-    unsigned char *frame = malloc(FRAME_HEADER + n);
-    if (!frame) {
-        err_set(err, ERR_MEMORY, "no memory for a %s message of %zu bytes", row->name, n);
-        return NULL;
-    }
-    for (int i = 0; i < 4; i++)
-        frame[i] = (unsigned char)(n >> (8 * i));
-    frame[4] = WIRE_VERSION & 0xFF;
-    frame[5] = WIRE_VERSION >> 8;
-    frame[6] = (unsigned char)((unsigned)number & 0xFF);
-    frame[7] = (unsigned char)((unsigned)number >> 8);
-    json_dumpb(body, (char *)frame + FRAME_HEADER, n, JSON_COMPACT);
-    *size = FRAME_HEADER + n;
+    void *frame = put_together(row, older ? older : body, version, size, err);
+    json_decref(older);
     return frame;
 }

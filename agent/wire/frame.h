@@ -28,7 +28,14 @@ void frame_reader_destroy(struct frame_reader *r);
 int frame_read(struct frame_reader *r, const void *bytes, size_t size, const struct wire_row **row,
                json_t **body, struct err *err);
 
+/* The wire version of the newest message; 0: none has come yet. */
+unsigned frame_reader_version(const struct frame_reader *r);
+
 /* Header and body as one allocation of *size bytes; free() it. NULL on failure. */
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err);
+
+/* The same for a receiver of an earlier wire version (agent/wire/wire_version.h). `body` has today's keys. */
+void *frame_make_of_version(unsigned version, enum wire_message number, const json_t *body, size_t *size,
+                            struct err *err);
 
 #endif

@@ -15,17 +15,17 @@
 static const struct wire_row rows[] = {
     {WIRE_HELLO, "hello", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "node:s boot_id:s pid:i start_time:i incarnation:i version:s launched:b "
-             "first_seq:i last_seq:i facts:o wall_ms:i? unreached:s?"},
+             "first_seq:i last_seq:i facts:o wall_ms:i? call_error:s?"},
     {WIRE_EVENT, "event", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "incarnation:i seq:i mono_ns:i wall_ms:i kind:s body:o"},
     {WIRE_HEARTBEAT, "heartbeat", TO_CONTROLLER, 4 * 1024,
      ATTEMPT "generation:i state:s step:n steps:n phase:s loss:n lr:n samples_per_s:n "
-             "ranks_alive:i step_ms:n unreached:s?"},
+             "ranks_alive:i step_ms:n call_error:s?"},
     {WIRE_LOG, "log", TO_CONTROLLER, 256 * 1024, ATTEMPT "file:s offset:i data:s"},
-    {WIRE_AGENT_GONE, "lost", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
-    {WIRE_KEEPALIVE, "alive", TO_CONTROLLER, 1024, ATTEMPT},
-    {WIRE_LISTENING, "door", TO_CONTROLLER, 8 * 1024,
-     ATTEMPT "door:o door.addresses:a door.port:i door.key:s"},
+    {WIRE_AGENT_GONE, "agent gone", TO_CONTROLLER, 4 * 1024, ATTEMPT "text:s"},
+    {WIRE_KEEPALIVE, "keepalive", TO_CONTROLLER, 1024, ATTEMPT},
+    {WIRE_LISTENING, "listening", TO_CONTROLLER, 8 * 1024,
+     ATTEMPT "endpoint:o endpoint.addresses:a endpoint.port:i endpoint.key:s"},
     {WIRE_LAUNCH, "launch", TO_AGENT, 2 * 1024 * 1024,
      ATTEMPT "name:s spec:o spec_digest:s run_dir:s job_dir:s ckpt_dir:s acked:i secrets:o "
              "budget:o budget.restarts:i budget.backoff_min_ms:i budget.backoff_max_ms:i "
@@ -33,14 +33,14 @@ static const struct wire_row rows[] = {
              "history:o history.failures_without_progress:i history.same_fingerprint:i "
              "history.last_step:i history.fingerprint:s history.step_ms:n? "
              "learned:o? excluded:o? "
-             "crew:o? crew.node:i crew.nodes:i crew.names:a crew.lost_ms:i? crew.door:o? crew.door.addresses:a "
-             "crew.door.port:i crew.door.key:s"},
+             "group:o? group.node:i group.nodes:i group.names:a group.lost_ms:i? group.endpoint:o? group.endpoint.addresses:a "
+             "group.endpoint.port:i group.endpoint.key:s"},
     {WIRE_ACK, "ack", TO_AGENT, 1024, ATTEMPT "seq:i"},
     {WIRE_STOP, "stop", TO_AGENT, 4 * 1024, ATTEMPT "reason:s grace_ms:i checkpoint:b"},
     {WIRE_CHECKPOINT, "checkpoint", TO_AGENT, 1024, ATTEMPT},
     {WIRE_ATTACH, "attach", TO_AGENT, 64 * 1024,
      ATTEMPT "key:s may_start:b dismiss:b acked:i logs:o"},
-    {WIRE_NODE_GONE, "gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
+    {WIRE_NODE_GONE, "node gone", TO_AGENT, 4 * 1024, ATTEMPT "node:i text:s"},
 };
 
 const struct wire_row *wire_find(unsigned number, enum wire_direction direction)

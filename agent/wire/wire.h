@@ -4,7 +4,8 @@
  * A message is a frame (agent/wire/frame.h): 8 bytes, then a JSON object.
  *
  *   offset 0  u32 LE  length of the body in bytes
- *   offset 4  u16 LE  protocol version, WIRE_VERSION
+ *   offset 4  u16 LE  protocol version, WIRE_VERSION; of an older agent also an earlier one
+ *                     (agent/wire/wire_version.h)
  *   offset 6  u16 LE  message number
  *
  * A reader checks, in this order: version; number, in the table for this
@@ -21,16 +22,16 @@
  *   agent       EVENT...   everything spooled after LAUNCH.acked, then as it happens
  *   controller  ACK        highest contiguous seq that is committed; the agent then forgets it
  *   agent       HEARTBEAT  once a second while ranks live; may be dropped
- *   agent       ALIVE      where nothing else was said for a second: a wire can be cut in silence
- *   controller  STOP, CHECKPOINT, GONE
+ *   agent       KEEPALIVE  where nothing else was said for a second: a wire can be cut in silence
+ *   controller  STOP, CHECKPOINT, NODE_GONE
  *
  * On another machine `jobctl-agent attach` (agent/attempt/attach.h) stands between the two. The
  * controller's first word, ATTACH, is for it; then it hands on what both say, and adds to the
  * agent's words
  *
- *   LOG   bytes of a log of this attempt, before any event that is younger than they are
- *   ALIVE as the agent does: a machine can stand still and stay connected
- *   LOST  the agent is gone and nothing of the attempt lives; what it had spooled came before
+ *   LOG         bytes of a log of this attempt, before any event that is younger than they are
+ *   KEEPALIVE   as the agent does: a machine can stand still and stay connected
+ *   AGENT_GONE  the agent is gone and nothing of the attempt lives; what it had spooled came before
  *
  * Every body carries job, attempt and nonce; a message of another attempt is
  * refused and its sender told STOP.
@@ -38,10 +39,10 @@
  * Bodies
  *   HELLO      {job, attempt, nonce, node, boot_id, pid, start_time, incarnation, version,
  *               launched: bool, first_seq, last_seq, facts: {}, wall_ms: when it was sent,
- *               unreached: why it could not call its controller, if it was to (agent/wire/call_home.h)}
+ *               call_error: why it could not call its controller, if it was to (agent/wire/call_home.h)}
  *   EVENT      {job, attempt, nonce, incarnation, seq, mono_ns, wall_ms, kind, body: {}}
  *   HEARTBEAT  {job, attempt, nonce, generation, state, step, steps, phase, loss, lr,
- *               samples_per_s, ranks_alive, step_ms, unreached: as in HELLO}
+ *               samples_per_s, ranks_alive, step_ms, call_error: as in HELLO}
  *                                                             numbers may be null: not known
  *   LAUNCH     {job, attempt, nonce, name, spec: {}, spec_digest, run_dir, job_dir, ckpt_dir,
  *               acked, secrets: {NAME: value}, budget: {restarts, backoff_min_ms,
@@ -50,23 +51,23 @@
  *                         step_ms: of the newest step, 0 = not known},
  *               learned: the body of the job's newest `learned` event, if there is one,
  *               excluded: {UUID: why} the GPUs that failed in this job before, if any did,
- *               crew: {node, nodes, names, door, lost_ms} where the attempt has several nodes; names: of
- *               all. node 0 is the head (agent/nodes/leader.h), gets no door, and lost_ms where the user has
- *               settled how soon a silent node is lost; the others get its door}
+ *               group: {node, nodes, names, endpoint, lost_ms} where the attempt has several nodes; names: of
+ *               all. node 0 is the leader (agent/nodes/leader.h), gets no endpoint, and lost_ms where the user
+ *               has set after how long a silent node is lost; the others get its endpoint}
  *               secrets go into the ranks' environment and to no file; {} on a repeated LAUNCH
  *   ACK        {job, attempt, nonce, seq}
  *   STOP       {job, attempt, nonce, reason, grace_ms, checkpoint: bool}
  *   CHECKPOINT {job, attempt, nonce}
  *   ATTACH     {job, attempt, nonce, key, may_start, dismiss, acked, logs: {FILE: bytes that are here}}
- *               dismiss: end the attempt, its agent first, and say LOST
+ *               dismiss: end the attempt, its agent first, and say AGENT_GONE
  *               key names the job on a machine that serves several controllers
  *   LOG        {job, attempt, nonce, file, offset, data}     data: a character per byte, see attach.h
- *   LOST       {job, attempt, nonce, text}
- *   ALIVE      {job, attempt, nonce}
- *   GONE       {job, attempt, nonce, node, text}   to the head: nothing of another node's agent lives,
- *               or none will start there; text: what follows its name. Again after each DOOR
- *   DOOR       {job, attempt, nonce, door: {addresses: [], port, key}}   by the head, after each
- *               LAUNCH, for the members' LAUNCH (leader_endpoint()); key: a secret, kept in memory only
+ *   AGENT_GONE {job, attempt, nonce, text}
+ *   KEEPALIVE  {job, attempt, nonce}
+ *   NODE_GONE  {job, attempt, nonce, node, text}   to the leader: nothing of another node's agent lives,
+ *               or none will start there; text: what follows its name. Again after each LISTENING
+ *   LISTENING  {job, attempt, nonce, endpoint: {addresses: [], port, key}}   by the leader, after each
+ *               LAUNCH, for the followers' LAUNCH (leader_endpoint()); key: a secret, kept in memory only
  *
  * Kinds of EVENT and their body (the store keeps them as they are; the
  * controller's job_core acts on those marked *)
@@ -129,7 +130,7 @@
 
 struct err;
 
-enum { WIRE_VERSION = 1 };
+enum { WIRE_VERSION = 2 };
 
 enum wire_message {
     WIRE_HELLO      = 1,

@@ -46,7 +46,7 @@ static void launch(struct follower *m)
     struct followers *all = m->all;
     struct job *job = all->job;
     json_t *group = json_pack("{s:i, s:I, s:O, s:O}", "node", m->node, "nodes",
-                              (json_int_t)json_array_size(all->names), "names", all->names, "door",
+                              (json_int_t)json_array_size(all->names), "names", all->names, "endpoint",
                               all->door);
     struct err err = { 0 };
     json_t *body = launch_follower(job, m->run_dir, group, &err);

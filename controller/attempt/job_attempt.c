@@ -187,7 +187,7 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
         hear_heartbeat(job, body);
         return;
     case WIRE_LISTENING:
-        followers_endpoint(job, json_object_get(body, "door"));
+        followers_endpoint(job, json_object_get(body, "endpoint"));
         return;
     default:
         return;

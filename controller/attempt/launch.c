@@ -126,7 +126,7 @@ static int add_group(json_t *body, const struct job *job)
     const int64_t lost_ms = config_node_lost_ms(0);
     if (group && lost_ms > 0)
         json_object_set_new(group, "lost_ms", json_integer(lost_ms));
-    return json_object_set_new(body, "crew", group);
+    return json_object_set_new(body, "group", group);
 }
 
 json_t *launch_leader(const struct job *job, struct err *err)
@@ -150,7 +150,7 @@ json_t *launch_follower(const struct job *job, const char *run_dir, json_t *grou
     json_t *body = spec ? make(job, spec, run_dir, NULL) : NULL;
     if (body)
         json_object_set_new(body, "acked", json_integer(0));
-    if (body && (!group || json_object_set(body, "crew", group) < 0)) {
+    if (body && (!group || json_object_set(body, "group", group) < 0)) {
         json_decref(body);
         body = NULL;
     }

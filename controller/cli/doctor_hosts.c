@@ -76,9 +76,9 @@ static json_t *endpoints_for(const struct round *r, size_t node)
 {
     json_t *doors = json_array();
     for (size_t i = 0; i < r->n; i++) {
-        if (i == node || !answered(r, i, "door"))
+        if (i == node || !answered(r, i, "endpoint"))
             continue;
-        json_t *door = json_copy(json_object_get(json_array_get(r->nodes, i), "door"));
+        json_t *door = json_copy(json_object_get(json_array_get(r->nodes, i), "endpoint"));
         json_object_set(door, "host", json_object_get(json_array_get(r->nodes, i), "node"));
         json_array_append_new(doors, door);
     }
@@ -87,9 +87,9 @@ static json_t *endpoints_for(const struct round *r, size_t node)
 
 static void try_reach_all(struct round *r)
 {
-    ask(r, r->n, json_pack("{s:s}", "ask", "listen"), "door", MOMENT_MS);
+    ask(r, r->n, json_pack("{s:s}", "ask", "listen"), "endpoint", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++)
-        r->questions[i] = json_pack("{s:s, s:o}", "ask", "knock", "doors", endpoints_for(r, i));
+        r->questions[i] = json_pack("{s:s, s:o}", "ask", "knock", "endpoints", endpoints_for(r, i));
     host_query_ask(r->query, r->questions, r->nodes, "knock", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++) {
         json_t *node = json_array_get(r->nodes, i);

@@ -46,10 +46,10 @@ static void tell_files(struct agent_channel *h)
 static bool learn_why(struct agent_channel *h, const json_t *body)
 {
     char text[sizeof(h->why_not)];
-    const char *unreached = json_string_value(json_object_get(body, "unreached"));
-    if (!unreached || !h->expected)
+    const char *call_error = json_string_value(json_object_get(body, "call_error"));
+    if (!call_error || !h->expected)
         return false;
-    snprintf(text, sizeof(text), "%.300s", unreached);
+    snprintf(text, sizeof(text), "%.300s", call_error);
     err_make_printable(text);
     if (strcmp(text, h->why_not) == 0)
         return false;
@@ -61,9 +61,16 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
 {
     struct agent_channel *h = arg;
     h->heard_at = uv_now(h->link->loop);
+    h->link->unreadable[0] = 0;
     if (!h->calls && (learn_why(h, body) || number == WIRE_HELLO))
         tell_files(h);
     h->message(h->link, number, body);
+}
+
+static void unreadable(void *arg, const char *text)
+{
+    struct agent_channel *h = arg;
+    remote_link_unreadable(h->link, text);
 }
 
 static void stream_ended(void *arg)
@@ -80,7 +87,7 @@ static int converse(struct agent_channel *h, int fd)
     struct err err = { 0 };
     struct remote_link *link = h->link;
     const struct wire_id id = remote_link_id(link);
-    const struct agent_stream_hooks hooks = { channel_text, stream_ended, h };
+    const struct agent_stream_hooks hooks = { channel_text, unreadable, stream_ended, h };
     h->heard_at = uv_now(link->loop);
     if (agent_stream_open(&link->stream, link->loop, fd, &id, &hooks, &err) == 0)
         return 0;
@@ -181,6 +188,8 @@ void agent_channel_look(struct agent_channel *h)
     }
     if (!h->since)
         h->since = now;
+    if (now - h->since < remote_link_pause_ms(h->link, 0))
+        return;
     if (!h->expected || h->was_files ||
         now - h->since >= settled_ms("JOBCTL_CALL_WAIT_S", AGENT_CHANNEL_WAIT_MS))
         use_files(h);

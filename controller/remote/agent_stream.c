@@ -18,6 +18,7 @@ struct agent_stream {
     struct frame_reader      *reader;
     bool                      over;     /* no hook any more */
     bool                      greeted;
+    unsigned                  version;  /* of its HELLO: it is answered in that */
     int64_t                   job, attempt;
     char                      nonce[NONCE_CHARS + 1];
     char                      tag[48];
@@ -69,7 +70,7 @@ void agent_stream_send(struct agent_stream *s, enum wire_message number, const j
     struct err err = { 0 };
     size_t size = 0;
     struct parcel *p = calloc(1, sizeof(*p));
-    if (!p || !(p->bytes = frame_make(number, body, &size, &err))) {
+    if (!p || !(p->bytes = frame_make_of_version(s->version, number, body, &size, &err))) {
         log_error(s->tag, "message %d not sent: %s", (int)number, p ? err.text : "out of memory");
         free(p);
         return;
@@ -120,6 +121,8 @@ static bool message_taken(struct agent_stream *s, const struct wire_row *row, co
         return false;
     }
     s->greeted = true;
+    if (row->number == WIRE_HELLO)
+        s->version = frame_reader_version(s->reader);
     s->hooks.message(s->hooks.arg, row->number, body);
     return true;
 }
@@ -138,7 +141,7 @@ static void stream_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buf)
         json_t *body = NULL;
         int used = frame_read(s->reader, buf->base + at, (size_t)n - at, &row, &body, &err);
         if (used < 0) {
-            log_error(s->tag, "%s", err.text);
+            s->hooks.unreadable(s->hooks.arg, err.text);
             stream_ended(s);
             return;
         }
@@ -169,6 +172,7 @@ int agent_stream_open(struct agent_stream **out, uv_loop_t *loop, int fd, const 
         return err_set(err, ERR_MEMORY, "out of memory for a stream");
     }
     s->hooks = *hooks;
+    s->version = WIRE_VERSION;
     s->job = id->job;
     s->attempt = id->attempt;
     snprintf(s->nonce, sizeof(s->nonce), "%s", id->nonce);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_stream.h - what the controller and one agent say to each other, over any descriptor
  *
- * Frames in, frames out, and the fence: who does not begin with HELLO, or
- * speaks for another attempt, is told to stop and is not heard.  Every
+ * Frames in, frames out, in the wire version of the agent's HELLO, and the fence:
+ * who does not begin with HELLO, or speaks for another attempt, is told to stop
+ * and is not heard.  Every
  * launcher (remote.h) brings a connected descriptor of its own kind and
  * leaves the rest to this.
  */
@@ -20,7 +21,9 @@ struct err;
 /* A hook may close the stream. */
 struct agent_stream_hooks {
     void (*message)(void *arg, enum wire_message number, const json_t *body);
-    void (*ended)(void *arg);   /* by the other end, or for nonsense; do not close it any more */
+    /* What came is of another wire version, or nonsense; `ended` follows. */
+    void (*unreadable)(void *arg, const char *text);
+    void (*ended)(void *arg);   /* by the other end, or after unreadable; do not close it any more */
     void *arg;
 };
 

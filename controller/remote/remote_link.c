@@ -14,6 +14,8 @@
 #include "controller/remote/agent_stream.h"
 #include "engine/contract/err.h"
 
+enum { UNREADABLE_PAUSE_MS = 3000 };   /* it stays of its version, but it may end */
+
 struct remote_link *remote_link_create(size_t size, uv_loop_t *loop,
                                        const struct remote_link_spec *spec,
                                        const struct remote_link_hooks *hooks, struct err *err)
@@ -69,6 +71,23 @@ void remote_link_hang_up(struct remote_link *link)
 {
     agent_stream_close(link->stream);
     link->stream = NULL;
+}
+
+void remote_link_unreadable(struct remote_link *link, const char *text)
+{
+    char told[sizeof(link->unreadable) + 40];
+    const bool news = strncmp(link->unreadable, text, sizeof(link->unreadable) - 1) != 0;
+    snprintf(link->unreadable, sizeof(link->unreadable), "%s", text);
+    snprintf(told, sizeof(told), "its agent cannot be understood: %s", link->unreadable);
+    if (link->hooks.waiting)
+        link->hooks.waiting(link->hooks.arg, told); /* which logs what is new */
+    else if (news)
+        log_error(link->tag, "%s", told);
+}
+
+uint64_t remote_link_pause_ms(const struct remote_link *link, uint64_t ms)
+{
+    return link->unreadable[0] && ms < UNREADABLE_PAUSE_MS ? UNREADABLE_PAUSE_MS : ms;
 }
 
 static void timer_closed(uv_handle_t *handle)

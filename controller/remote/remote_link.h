@@ -31,6 +31,7 @@ struct remote_link {
     char                     nonce[NONCE_CHARS + 1];
     char                     tag[48];   /* "job.attempt", for logs */
     char                     text[400]; /* why it is lost */
+    char                     unreadable[200]; /* why its agent cannot be understood; "" = it can */
     char                    *run_dir;
 };
 
@@ -49,6 +50,12 @@ void remote_link_close(struct remote_link *link); /* frees it, later */
 void remote_link_hang_up(struct remote_link *link);
 
 struct wire_id remote_link_id(const struct remote_link *link);
+
+/* Its agent cannot be understood: says so to the job, and to the log where that is news. */
+void remote_link_unreadable(struct remote_link *link, const char *text);
+
+/* How long to wait before the next try: `ms`, longer while its agent cannot be understood. */
+uint64_t remote_link_pause_ms(const struct remote_link *link, uint64_t ms);
 
 /* Nothing of the attempt lives: gives what its agent had spooled, and says lost with link->text. */
 void remote_link_read_spool(struct remote_link *link);

@@ -71,20 +71,27 @@ static void channel_text(void *arg, enum wire_message number, const json_t *body
 {
     struct local *link = arg;
     link->looks = 0;
+    link->base.unreadable[0] = 0;
     link->base.hooks.message(link->base.hooks.arg, number, body);
+}
+
+static void unreadable(void *arg, const char *text)
+{
+    struct local *link = arg;
+    remote_link_unreadable(&link->base, text);
 }
 
 static void stream_ended(void *arg)
 {
     struct local *link = arg;
     link->base.stream = NULL;
-    remote_link_later(&link->base, LOOK_AGAIN_MS, look);
+    remote_link_later(&link->base, remote_link_pause_ms(&link->base, LOOK_AGAIN_MS), look);
 }
 
 static int stream_open(struct local *link, int fd, struct err *err)
 {
     const struct wire_id id = remote_link_id(&link->base);
-    const struct agent_stream_hooks hooks = { channel_text, stream_ended, link };
+    const struct agent_stream_hooks hooks = { channel_text, unreadable, stream_ended, link };
     return agent_stream_open(&link->base.stream, link->base.loop, fd, &id, &hooks, err);
 }
 

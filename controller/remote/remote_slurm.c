@@ -84,7 +84,7 @@ __attribute__((format(printf, 2, 3))) static void wait_for(struct slurm *link, c
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    if (link->base.hooks.waiting && !link->spoke)
+    if (link->base.hooks.waiting && !link->spoke && !link->base.unreadable[0])
         link->base.hooks.waiting(link->base.hooks.arg, text);
 }
 

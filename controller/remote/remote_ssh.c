@@ -144,6 +144,13 @@ static void helper_exited(uv_process_t *process, int64_t status, int signo)
     uv_close((uv_handle_t *)process, helper_closed);
 }
 
+static void unreadable(void *arg, const char *text)
+{
+    struct ssh *link = arg;
+    snprintf(link->why, sizeof(link->why), "its agent on %.100s cannot be understood: %.200s", link->host,
+             text);
+}
+
 static void stream_ended(void *arg)
 {
     struct ssh *link = arg;
@@ -280,7 +287,7 @@ static void reach(struct remote_link *base)
     h->link = link;
     link->helper = h;
     const struct wire_id id = remote_link_id(&link->base);
-    const struct agent_stream_hooks hooks = { channel_text, stream_ended, link };
+    const struct agent_stream_hooks hooks = { channel_text, unreadable, stream_ended, link };
     if (agent_stream_open(&link->base.stream, link->base.loop, pair[0], &id, &hooks, &err) < 0) {
         log_error(link->base.tag, "%s", err.text);   /* the helper ends with its input, and is judged */
         return;

@@ -236,7 +236,7 @@ void progress_done(struct progress *p, int64_t step, double loss)
 void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step)
 {
     send_line(p,
-              json_pack("{s:s, s:o, s:o, s:I}", "ev", "parted", "cause", words(cause), "text",
+              json_pack("{s:s, s:o, s:o, s:I}", "ev", "detached", "cause", words(cause), "text",
                         words(text), "step", (json_int_t)step),
               false);
 }
@@ -256,7 +256,7 @@ static void take_command(struct progress *p, const char *line, size_t n)
         p->said = p->said ? p->said : json_object();
         json_object_set(p->said, key, value);
     }
-    if (cmd && strcmp(cmd, "rebuild") == 0) {
+    if (cmd && strcmp(cmd, "rejoin") == 0) {
         json_decref(p->rejoin);
         json_decref(p->said);
         p->rejoin = json_incref(o);

@@ -18,7 +18,7 @@
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
- *   {"ev":"parted","cause":"nccl_error","text":"...","step":17}   a collective failed, and it can be
+ *   {"ev":"detached","cause":"nccl_error","text":"...","step":17}   a collective failed, and it can be
  *                                                asked to rebuild (engine/train/rejoin.h) or to end
  *   {"ev":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}    for all ranks of this generation
  *
@@ -27,7 +27,7 @@
  *   {"cmd":"checkpoint"}        write one at the next step boundary
  *   {"cmd":"stop"}              checkpoint at the next step boundary, then exit 75
  *   {"cmd":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}   what a rank has said
- *   {"cmd":"rebuild",...}       belong to the next generation; see engine/train/rejoin.h
+ *   {"cmd":"rejoin",...}       belong to the next generation; see engine/train/rejoin.h
  *
  * End of file on the control descriptor means that the agent is gone: the same
  * as stop.  SIGTERM means stop too.
@@ -67,7 +67,7 @@ void progress_done(struct progress *p, int64_t step, double loss);
 
 void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step);
 
-/* The newest {"cmd":"rebuild"} that has come and was not yet taken, a new reference, or NULL. What
+/* The newest {"cmd":"rejoin"} that has come and was not yet taken, a new reference, or NULL. What
  * ranks have said to each other before it is forgotten. */
 json_t *progress_rejoin(struct progress *p);
 

@@ -3,10 +3,10 @@
  *
  * When a collective fails because another rank is gone, or the way to it was, nothing is wrong
  * with this process: its device is open, its libraries are loaded, its products are chosen.  It
- * lets go of the communicator and of the run, says {"ev":"parted"} (engine/contract/progress.h),
+ * lets go of the communicator and of the run, says {"ev":"detached"} (engine/contract/progress.h),
  * and waits REJOIN_MS for the agent's
  *
- *   {"cmd":"rebuild", "env":{NAME: value}, "snapshot":"/proc/PID/fd/N", "old":["/proc/PID/fd/N"]}
+ *   {"cmd":"rejoin", "env":{NAME: value}, "snapshot":"/proc/PID/fd/N", "old":["/proc/PID/fd/N"]}
  *
  * env is what differs from the environment that it was started with; snapshot and old are the
  * memory files (engine/checkpoint/snapshot.h) that a new process would inherit.  Then the run

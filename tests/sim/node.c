@@ -541,7 +541,7 @@ void node_happens(struct world *w, const struct happening *h)
     case RANK_PARTS:
         if (parting_happens(w, h))
             progress(w, h->job, h->attempt, h->a,
-                     json_pack("{s:s, s:s, s:s}", "ev", "parted", "cause", "nccl_error", "text",
+                     json_pack("{s:s, s:s, s:s}", "ev", "detached", "cause", "nccl_error", "text",
                                "nobody answers"));
         return;
     case RANK_ENDS:

@@ -249,7 +249,7 @@ static inline void launch_spec(struct peer *p, json_t *spec, int64_t acked)
 static inline void launch_group(struct peer *p, json_t *spec, json_t *group)
 {
     json_t *body = launch_body(spec, 0);
-    json_object_set_new(body, "crew", group);
+    json_object_set_new(body, "group", group);
     send_to(p, WIRE_LAUNCH, body);
 }
 

@@ -63,7 +63,7 @@ static json_t *group_of(int node, const json_t *door)
     json_t *group = json_pack("{s:i, s:i, s:[s, s]}", "node", node, "nodes", NODES, "names", "n0",
                               "n1");
     if (door)
-        json_object_set_new(group, "door", json_deep_copy(door));
+        json_object_set_new(group, "endpoint", json_deep_copy(door));
     return group;
 }
 
@@ -86,7 +86,7 @@ static json_t *door_of(struct peer *p)
         if (number == WIRE_EVENT)
             p->seq = integer(body, "seq");
         if (number == WIRE_LISTENING) {
-            json_t *door = json_incref(json_object_get(body, "door"));
+            json_t *door = json_incref(json_object_get(body, "endpoint"));
             json_decref(body);
             return door;
         }

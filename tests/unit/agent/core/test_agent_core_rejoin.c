@@ -10,7 +10,7 @@
 
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
-#define PARTED "{\"ev\":\"parted\",\"cause\":\"nccl_error\",\"text\":\"rank 1 died\",\"step\":7}"
+#define PARTED "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"rank 1 died\",\"step\":7}"
 
 static int up_and_running(void **state)
 {

@@ -57,9 +57,9 @@ static const struct {
     {NODE("a", LOOK(V("1", "1") ",\"train\":{\"data_digest\":\"xxh3:1\"}")) ","
      NODE("b", LOOK(V("1", "1") ",\"train\":{\"data_digest\":\"xxh3:1\"}")), ONE, "all", "files", "ok",
      "all nodes read the same data, xxh3:1"},
-    {NODE("a", LOOK(V("1", "1") ",\"alike\":{\"data\":{\"path\":\"/d\",\"files\":2,\"bytes\":9,"
+    {NODE("a", LOOK(V("1", "1") ",\"consistency\":{\"data\":{\"path\":\"/d\",\"files\":2,\"bytes\":9,"
                     "\"digest\":\"x\"}}")) ","
-     NODE("b", LOOK(V("1", "1") ",\"alike\":{\"data\":{\"path\":\"/d\",\"files\":1,\"bytes\":9,"
+     NODE("b", LOOK(V("1", "1") ",\"consistency\":{\"data\":{\"path\":\"/d\",\"files\":1,\"bytes\":9,"
                     "\"digest\":\"y\"}}")), ONE, "all", "files", "fail", "a has 2 files of 9 bytes, b 1 file"},
     {NODE("a", LOOK(V("1", "1") ",\"rows\":[{\"check\":\"disk\",\"status\":\"warn\",\"seen\":\"1 GiB\"}]")),
      TWO, "a", "disk", "warn", "1 GiB"},

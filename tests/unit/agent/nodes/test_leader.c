@@ -161,7 +161,7 @@ static void who_does_not_reach_another_says_so(void **state)
                    : json_pack("{s:[s], s:i, s:s}", "addresses", "127.0.0.1", "port", 1, "word", "x");
         assert_non_null(door);
         json_object_set_new(door, "host", json_string(own ? "n1" : "n2"));
-        json_object_set_new(json_object_get(body, "launch"), "doors", json_pack("[o]", door));
+        json_object_set_new(json_object_get(body, "launch"), "endpoints", json_pack("[o]", door));
         assert_int_equal(leader_prepare(leader, i, body, NULL), 0);
         json_decref(body);
     }
@@ -334,7 +334,7 @@ static void an_agent_becomes_a_member(void **state)
                       "ckpt_dir", dir, "acked", 0, "secrets", "budget", "restarts", 5,
                       "backoff_min_ms", 100, "backoff_max_ms", 400, "no_progress", 3, "history",
                       "failures_without_progress", 0, "same_fingerprint", 0, "last_step", 0,
-                      "fingerprint", "", "crew", crew_of(1, json_incref(door))));
+                      "fingerprint", "", "group", crew_of(1, json_incref(door))));
     assert_secret(key, pid);
     /* It has the program's own version: this head wants another one. */
     AWAIT(losses, 1);
@@ -379,5 +379,5 @@ int main(int argc, char **argv)
     if (draw_nonce() < 0)
         return 1;
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests_name("crew", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("leader", tests, NULL, NULL);
 }

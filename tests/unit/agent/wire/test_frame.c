@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,17 +80,19 @@ static const struct {
     const char *body;
     const char *text;
 } bad[] = {
-    {"version", 0, 2, WIRE_ACK, "{}", "protocol version 2"},
-    {"number", 0, 1, 99, "{}", "number 99"},
-    {"direction", 0, 1, WIRE_EVENT, "{}", "number 2"},
-    {"size", 4000000, 1, WIRE_LAUNCH, "{}", "exceeds its limit"},
-    {"no JSON", 0, 1, WIRE_ACK, "{x}", "not JSON"},
-    {"duplicate", 0, 1, WIRE_ACK, "{" ID ",\"seq\":1,\"seq\":2}", "not JSON"},
-    {"no object", 0, 1, WIRE_ACK, "[1]", "must be a JSON object"},
-    {"missing", 0, 1, WIRE_ACK, "{" ID "}", "no field 'seq'"},
-    {"type", 0, 1, WIRE_ACK, "{" ID ",\"seq\":\"1\"}", "'seq' of a ack message is not an integer"},
-    {"unknown", 0, 1, WIRE_ACK, "{" ID ",\"seq\":1,\"sec\":1}", "unknown field 'sec'"},
-    {"bool", 0, 1, WIRE_STOP, "{" ID ",\"reason\":\"\",\"grace_ms\":1,\"checkpoint\":1}",
+    {"version", 0, WIRE_VERSION + 1, WIRE_ACK, "{}", "protocol version"},
+    {"older version", 0, 1, WIRE_ACK, "{}", "protocol version 1"},
+    {"number", 0, WIRE_VERSION, 99, "{}", "number 99"},
+    {"direction", 0, WIRE_VERSION, WIRE_EVENT, "{}", "number 2"},
+    {"size", 4000000, WIRE_VERSION, WIRE_LAUNCH, "{}", "exceeds its limit"},
+    {"no JSON", 0, WIRE_VERSION, WIRE_ACK, "{x}", "not JSON"},
+    {"duplicate", 0, WIRE_VERSION, WIRE_ACK, "{" ID ",\"seq\":1,\"seq\":2}", "not JSON"},
+    {"no object", 0, WIRE_VERSION, WIRE_ACK, "[1]", "must be a JSON object"},
+    {"missing", 0, WIRE_VERSION, WIRE_ACK, "{" ID "}", "no field 'seq'"},
+    {"type", 0, WIRE_VERSION, WIRE_ACK, "{" ID ",\"seq\":\"1\"}",
+     "'seq' of a ack message is not an integer"},
+    {"unknown", 0, WIRE_VERSION, WIRE_ACK, "{" ID ",\"seq\":1,\"sec\":1}", "unknown field 'sec'"},
+    {"bool", 0, WIRE_VERSION, WIRE_STOP, "{" ID ",\"reason\":\"\",\"grace_ms\":1,\"checkpoint\":1}",
      "not true or false"},
 };
 
@@ -159,6 +162,114 @@ static void a_wrong_body_is_not_sent(void **state)
     json_decref(v);
 }
 
+/* What an agent of version 1 says and understands, beside today's words for it. */
+static const struct {
+    enum wire_message number;
+    const char *then, *now;
+} older[] = {
+    {WIRE_HEARTBEAT,
+     "{" ID ",\"generation\":1,\"state\":\"s\",\"step\":1,\"steps\":2,\"phase\":\"p\",\"loss\":null,"
+     "\"lr\":null,\"samples_per_s\":null,\"ranks_alive\":1,\"step_ms\":null,\"unreached\":\"u\"}",
+     "{" ID ",\"generation\":1,\"state\":\"s\",\"step\":1,\"steps\":2,\"phase\":\"p\",\"loss\":null,"
+     "\"lr\":null,\"samples_per_s\":null,\"ranks_alive\":1,\"step_ms\":null,\"call_error\":\"u\"}"},
+    {WIRE_LISTENING,
+     "{" ID ",\"door\":{\"addresses\":[],\"port\":1,\"key\":\"k\"}}",
+     "{" ID ",\"endpoint\":{\"addresses\":[],\"port\":1,\"key\":\"k\"}}"},
+};
+
+/* The version that a frame says, and its body. */
+static json_t *opened(const unsigned char *frame, size_t size, unsigned *version)
+{
+    *version = frame[4] | (unsigned)frame[5] << 8;
+    return json_loadb((const char *)frame + FRAME_HEADER, size - FRAME_HEADER, 0, NULL);
+}
+
+static void an_older_agent_is_understood_and_answered(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(older); i++) {
+        struct err err = {0};
+        struct frame_reader *r;
+        const struct wire_row *row;
+        json_t *now = parse(older[i].now), *then = parse(older[i].then), *read, *sent;
+        size_t size;
+        unsigned version;
+        unsigned char *frame = frame_make_of_version(1, older[i].number, now, &size, &err);
+        if (!frame)
+            fail_msg("%s", err.text);
+        sent = opened(frame, size, &version);
+        assert_int_equal(version, 1);
+        assert_true(json_equal(sent, then));
+        assert_int_equal(frame_reader_create(&r, TO_CONTROLLER, NULL), 0);
+        assert_int_equal(frame_reader_version(r), 0);
+        if (frame_read(r, frame, size, &row, &read, &err) < 0)
+            fail_msg("%s", err.text);
+        assert_true(json_equal(read, now));
+        assert_int_equal(frame_reader_version(r), 1);
+        json_decref(read);
+        json_decref(sent);
+        json_decref(then);
+        json_decref(now);
+        frame_reader_destroy(r);
+        free(frame);
+    }
+}
+
+static const char old_launch[] =
+    "{" ID ",\"name\":\"n\",\"spec\":{},\"spec_digest\":\"\",\"run_dir\":\"/r\",\"job_dir\":\"/j\","
+    "\"ckpt_dir\":\"/c\",\"acked\":0,\"secrets\":{},\"budget\":{\"restarts\":1,\"backoff_min_ms\":1,"
+    "\"backoff_max_ms\":2,\"no_progress\":3},\"history\":{\"failures_without_progress\":0,"
+    "\"same_fingerprint\":0,\"last_step\":0,\"fingerprint\":\"\"},\"%s\":{\"node\":1,\"nodes\":2,"
+    "\"names\":[\"a\",\"b\"],\"%s\":{\"addresses\":[],\"port\":1,\"key\":\"k\"}}}";
+
+/* A key inside a key that has another name, too; the body that was given stays as it is. */
+static void an_older_agent_is_launched(void **state)
+{
+    (void)state;
+    char text[1024];
+    struct err err = {0};
+    size_t size;
+    unsigned version;
+    snprintf(text, sizeof(text), old_launch, "group", "endpoint");
+    json_t *now = parse(text), *kept = json_deep_copy(now);
+    snprintf(text, sizeof(text), old_launch, "crew", "door");
+    json_t *then = parse(text);
+    unsigned char *frame = frame_make_of_version(1, WIRE_LAUNCH, now, &size, &err);
+    if (!frame)
+        fail_msg("%s", err.text);
+    json_t *sent = opened(frame, size, &version);
+    assert_int_equal(version, 1);
+    assert_true(json_equal(sent, then));
+    assert_true(json_equal(now, kept));
+    json_decref(sent);
+    json_decref(then);
+    json_decref(kept);
+    json_decref(now);
+    free(frame);
+}
+
+static void each_version_has_its_own_words(void **state)
+{
+    (void)state;
+    static const struct { unsigned version; const char *key; } wrong[] = {{1, "endpoint"}, {2, "door"}};
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        unsigned char frame[256] = {0};
+        struct frame_reader *r;
+        struct err err = {0};
+        const struct wire_row *row;
+        json_t *body;
+        int n = snprintf((char *)frame + FRAME_HEADER, sizeof(frame) - FRAME_HEADER,
+                         "{" ID ",\"%s\":{\"addresses\":[],\"port\":1,\"key\":\"k\"}}", wrong[i].key);
+        frame[0] = (unsigned char)n;
+        frame[4] = (unsigned char)wrong[i].version;
+        frame[6] = WIRE_LISTENING;
+        assert_int_equal(frame_reader_create(&r, TO_CONTROLLER, NULL), 0);
+        assert_int_equal(frame_read(r, frame, FRAME_HEADER + (size_t)n, &row, &body, &err), -1);
+        assert_non_null(strstr(err.text, wrong[i].version == 1 ? "unknown field" : "no field 'endpoint'"));
+        frame_reader_destroy(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +277,9 @@ int main(void)
         cmocka_unit_test(wrong_frames_are_refused),
         cmocka_unit_test(nested_objects_are_checked_where_described),
         cmocka_unit_test(a_wrong_body_is_not_sent),
+        cmocka_unit_test(an_older_agent_is_understood_and_answered),
+        cmocka_unit_test(an_older_agent_is_launched),
+        cmocka_unit_test(each_version_has_its_own_words),
     };
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
 }

@@ -181,7 +181,7 @@ static void only_this_attempt_is_heard(void **state)
                                                         {7, 1, nonce}, 0},
     };
     const struct wire_id ours = {7, 1, nonce};
-    const struct agent_stream_hooks hooks = {on_said, on_stream_ended, NULL};
+    const struct agent_stream_hooks hooks = {on_said, NULL, on_stream_ended, NULL};
     (void)state;
     uv_loop_init(&loop);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

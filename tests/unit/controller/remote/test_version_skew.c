@@ -138,7 +138,7 @@ static void told_apart(void **state)
     struct err err = { 0 };
     json_t *body;
     assert_int_equal(hear(&body, WIRE_VERSION + 1, WIRE_HELLO, HELLO, &err), -1);
-    assert_non_null(strstr(err.text, "speaks protocol version 2, this side 1: use the same version "
+    assert_non_null(strstr(err.text, "speaks protocol version 3, this side 2: use the same version "
                                      "of jobctl on both"));
     err = (struct err){ 0 };
     assert_int_equal(hear(&body, 1, WIRE_HELLO, "{\"mood\":\"good\"," ID "}", &err), -1);

@@ -71,7 +71,7 @@ static void the_next_generation_is_taken_over(void **state)
     snprintf(path, sizeof(path), "/proc/self/fd/%d", memory);
     say("{\"cmd\":\"rendezvous\",\"key\":\"tcp.1\",\"value\":\"old\"}\n");
     snprintf(line, sizeof(line),
-             "{\"cmd\":\"rebuild\",\"env\":{\"JOBCTL_GENERATION\":\"2\",\"JOBCTL_SKIP_STEP\":null},"
+             "{\"cmd\":\"rejoin\",\"env\":{\"JOBCTL_GENERATION\":\"2\",\"JOBCTL_SKIP_STEP\":null},"
              "\"snapshot\":\"%s\",\"old\":[\"%s\",\"%s\"]}\n", path, path, path);
     setenv("JOBCTL_SKIP_STEP", "7", 1);
     unsetenv("JOBCTL_SNAPSHOT_FD");
@@ -96,7 +96,7 @@ static void the_next_generation_is_taken_over(void **state)
     assert_string_equal(progress_rendezvous_find(rank, "tcp.2"), "new");
 
     /* Again: the descriptors of this time are closed, memory that is not there is left out. */
-    say("{\"cmd\":\"rebuild\",\"env\":{\"JOBCTL_GENERATION\":\"3\"},\"old\":[\"/no/such/file\"]}\n");
+    say("{\"cmd\":\"rejoin\",\"env\":{\"JOBCTL_GENERATION\":\"3\"},\"old\":[\"/no/such/file\"]}\n");
     assert_true(rejoin_wait(rank, 10000, &err));
     assert_string_equal(getenv("JOBCTL_GENERATION"), "3");
     assert_null(getenv("JOBCTL_SNAPSHOT_OLD"));
@@ -126,7 +126,7 @@ static int64_t agent_says(int64_t until)
     return script++->at;
 }
 
-#define JOIN "{\"cmd\":\"rebuild\",\"env\":{}}\n"
+#define JOIN "{\"cmd\":\"rejoin\",\"env\":{}}\n"
 #define KEY  "{\"cmd\":\"rendezvous\",\"key\":\"tcp.1\",\"value\":\"a\"}\n"
 #define STOP "{\"cmd\":\"stop\"}\n"
 
@@ -146,7 +146,7 @@ static const struct {
     {"other words give it no more time",
      {{1000, KEY}, {3000, KEY}, {4900, KEY}, {REJOIN_MS + 500, JOIN},
       {-1, NULL}}, nobody, REJOIN_MS},
-    {"a word in two parts", {{100, "{\"cmd\":\"rebu"}, {300, "ild\",\"env\":{}}\n"}, {-1, NULL}}, NULL, 300},
+    {"a word in two parts", {{100, "{\"cmd\":\"rejo"}, {300, "in\",\"env\":{}}\n"}, {-1, NULL}}, NULL, 300},
     {"a checkpoint is asked for, too", {{50, "{\"cmd\":\"checkpoint\"}\n"}, {70, JOIN}, {-1, NULL}}, NULL, 70},
     {"a stop", {{2000, STOP}, {2001, JOIN}, {-1, NULL}}, stopped, 2000},
     {"a stop is stronger", {{40, JOIN STOP}, {-1, NULL}}, stopped, 40},
@@ -192,7 +192,7 @@ static void what_is_said(void **state)
     ssize_t n = read(events[0], text, sizeof(text) - 1);
     assert_true(n > 0);
     text[n] = '\0';
-    assert_string_equal(text, "{\"ev\":\"parted\",\"cause\":\"nccl_error\",\"text\":\"rank 1 is gone\","
+    assert_string_equal(text, "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"rank 1 is gone\","
                               "\"step\":17}\n");
 }
 
