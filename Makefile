@@ -348,7 +348,7 @@ $(KERNELS): tests/gpu/check_kernels.c $(call source,cuda.h) $(call source,kernel
 TEST_LIBS := $(call libs,$(DIRS))
 $(OBJ)/tests/unit/%: tests/unit/%.c $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  TEST $<")
-	$(Q)$(CC) $(FLAGS) -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -Wno-psabi -MMD -MP -MF $@.d -o $@ $< $(TEST_LIBS) $(TEST_LD) $(ALL_LD)
 
 $(call unit,nccl): $(FAKE_NCCL)
 $(FAKE_NCCL): tests/fake/nccl.c $(call source,nccl.h) | $(OBJ)/flags

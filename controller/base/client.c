@@ -57,6 +57,9 @@ static int stop_asked(void *user, curl_off_t a, curl_off_t b, curl_off_t x, curl
     return c->stop && *c->stop;
 }
 
+/* Its answer is read in any schema: it tells which daemon that is. */
+#define VERSION_PATH "/v1/version"
+
 static int set_socket(struct client *c, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX];
@@ -112,12 +115,17 @@ static int prepare(struct client *c, struct err *err)
 static int check_version(struct client *c, struct err *err)
 {
     json_t *answer;
-    if (client_get(c, &answer, err, "/v1/version") < 0)
+    if (client_get(c, &answer, err, VERSION_PATH) < 0)
         return -1;
     const char *theirs = json_string_value(json_object_get(answer, "version"));
     long long pid = json_integer_value(json_object_get(answer, "pid"));
+    long long schema = json_integer_value(json_object_get(answer, "schema"));
     int rc = 0;
-    if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
+    if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
+        rc = err_set(err, ERR_SYSTEM, "the daemon that runs answers in schema %lld, this jobctl reads %d; "
+                     "end it with `kill %lld` (jobs go on) and ask again: a new one starts by "
+                     "itself", schema, API_SCHEMA, pid);
+    else if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
         rc = err_set(err, ERR_SYSTEM, "the daemon that runs is version %.40s, this jobctl is %s; "
                      "end it with `kill %lld` (jobs go on) and ask again: a new one starts by "
                      "itself", theirs ? theirs : "unknown", JOBCTL_VERSION, pid);
@@ -257,7 +265,8 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
     json_t *json = json_loadb(c->answer.data ? c->answer.data : "", c->answer.size,
                                JSON_ALLOW_NUL, &why);
-    if (!json_is_object(json) || json_integer_value(json_object_get(json, "schema")) != 1) {
+    if (!json_is_object(json) || (json_integer_value(json_object_get(json, "schema")) != API_SCHEMA &&
+                                  strcmp(path, VERSION_PATH) != 0)) {
         json_decref(json);
         return err_set(err, ERR_SYSTEM, "the daemon's answer to %.100s is not one that this jobctl "
                        "knows; are both of one version? See jobctl version", path);

@@ -2,8 +2,8 @@
 /* client.h - ask the daemon: HTTP and JSON over its unix socket (docs/API.md)
  *
  * client_open() starts the daemon when nobody listens, and says nothing about
- * it.  Every answer is checked to be an object with "schema": 1; an error of the
- * daemon becomes the err of the caller, its code and its sentence.
+ * it.  Every answer is checked to be an object with "schema": API_SCHEMA; an error of
+ * the daemon becomes the err of the caller, its code and its sentence.
  */
 #ifndef CONTROLLER_BASE_CLIENT_H
 #define CONTROLLER_BASE_CLIENT_H
@@ -13,6 +13,9 @@
 
 struct err;
 struct client;
+
+/* "schema" of every answer of the daemon and of every --json: it rises when a key changes its name or meaning. */
+enum { API_SCHEMA = 2 };
 struct diagnostics;
 
 /* With `start` false a daemon that does not run is an ERR_NOT_FOUND, and any version will do. */

@@ -28,12 +28,12 @@ static void print_fields(const struct terminal *t, const json_t *row)
 {
     static const char *const names[] = {
         "phase", "progress", "loss", "samples_per_s", "eta_s", "goodput", "checkpoint", "np",
-        "heard", "attempt", "generation", "priority", "after", "retry_of", "exit_code",
+        "agent_channel", "attempt", "generation", "priority", "after", "retry_of", "exit_code",
         "submitted_at", "started_at", "ended_at", "elapsed",
     };
     static const char *const titles[] = {
         "phase", "step", "loss", "samples", "ETA", "goodput", "checkpoint", "ranks",
-        "heard", "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
+        "agent channel", "attempt", "generation", "priority", "after", "retry of", "exit code", "submitted",
         "started", "ended", "elapsed",
     };
     char value[JOB_CELL];
@@ -164,7 +164,7 @@ static void print(struct call *call, const json_t *answer)
         terminal_wrap(t, reason, 2);
     print_fields(t, row);
     if (json_is_string(json_object_get(row, "started_at")))
-        print_goodput(t, json_object_get(answer, "ledger"));
+        print_goodput(t, json_object_get(answer, "goodput"));
     print_attempts(t, json_object_get(answer, "attempts"));
     json_object_foreach (json_object_get(answer, "paths"), key, path)
         line(t, key, json_string_value(path));

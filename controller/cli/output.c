@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "controller/base/client.h"
 #include "controller/cli/command.h"
 
 void output_json(struct call *call, json_t *value)
 {
-    json_t *out = json_pack("{s:i}", "schema", 1);
+    json_t *out = json_pack("{s:i}", "schema", API_SCHEMA);
     json_object_del(value, "schema");
     json_object_update(out, value);
     json_dumpf(out, call->out.file, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -11,7 +11,7 @@
 
 struct call;
 
-/* Print `value`, an object to which "schema": 1 is added in front; takes the reference. */
+/* Print `value`, an object to which "schema": API_SCHEMA is added in front; takes the reference. */
 void output_json(struct call *call, json_t *value);
 
 /* Print call->err: to stderr as a sentence, or all that is wrong with a spec, each with its line; or

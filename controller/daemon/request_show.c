@@ -279,7 +279,7 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
     json_t *out = json_pack("{s:f}", "rank_s", (double)s.rank_ms / 1000);
     for (int i = 0; i < BUCKETS && out; i++)
         json_object_set_new(out, bucket_name((enum bucket)i), json_real((double)s.ms[i] / 1000));
-    return out ? out : (err_set(err, ERR_MEMORY, "out of memory for the ledger"), NULL);
+    return out ? out : (err_set(err, ERR_MEMORY, "out of memory for its goodput"), NULL);
 }
 
 void request_show(struct request *r)
@@ -305,7 +305,7 @@ void request_show(struct request *r)
     } else {
         request_answer(r, 200, json_pack("{s:O, s:O?, s:O, s:O, s:O, s:o, s:O*}", "job", row,
                                          "spec", spec, "attempts", attempts, "checkpoints",
-                                         checkpoints, "ledger", spent, "paths", paths(d, id, spec),
+                                         checkpoints, "goodput", spent, "paths", paths(d, id, spec),
                                          "plan", whole ? history.plan : NULL));
     }
 out:

@@ -268,8 +268,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     put_head(&text, row, &s, job && job_json_obstacle(job));
     if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
         buf_print(&text, " It waits until nothing of it is left on the node.");
-    if (body_text(row, "heard")[0])
-        buf_print(&text, " Its agent is heard %s.", body_text(row, "heard"));
+    if (body_text(row, "agent_channel")[0])
+        buf_print(&text, " Its agent is heard %s.", body_text(row, "agent_channel"));
     put_speed(&text, row);
     put_troubles(&text, &s, body_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",

@@ -12,6 +12,7 @@
 #include "agent/os/buf.h"
 #include "agent/os/log.h"
 #include "agent/os/unix_socket.h"
+#include "controller/base/client.h"
 #include "controller/base/daemon.h"
 #include "engine/contract/err.h"
 
@@ -235,15 +236,19 @@ int request_number(int64_t *out, struct request *r, const char *key, int64_t oth
     return -1;
 }
 
+_Static_assert(API_SCHEMA == 2, "the text below says it");
+static const char no_memory[] =
+    "{\"schema\":2,\"error\":{\"code\":\"system\",\"text\":\"out of memory\"}}";
+
 void request_answer(struct request *r, int status, json_t *document)
 {
     char *text = NULL;
-    if (document && json_object_set_new(document, "schema", json_integer(1)) == 0)
+    if (document && json_object_set_new(document, "schema", json_integer(API_SCHEMA)) == 0)
         text = json_dumps(document, JSON_COMPACT);
     json_decref(document);
     if (!text) {
         status = 503;
-        text = strdup("{\"schema\":1,\"error\":{\"code\":\"system\",\"text\":\"out of memory\"}}");
+        text = strdup(no_memory);
     }
     size_t size = text ? strlen(text) : 0;
     struct MHD_Response *response =

@@ -218,7 +218,7 @@ static const struct field {
     {"attempt", "ATTEMPT", format_integer, true, false, 1},
     {"generation", "GENERATION", format_integer, true, false, 1},
     {"phase", "PHASE", format_text, false, false, 1},
-    {"heard", "HEARD", format_text, false, false, 1},
+    {"agent_channel", "AGENT_CHANNEL", format_text, false, false, 1},
     {"np", "NP", format_integer, true, false, 1},
     {"checkpoint", "CHECKPOINT", format_checkpoint, false, false, 1},
     {"exit_code", "EXIT", format_integer, true, false, 1},

@@ -139,7 +139,7 @@ static void print_json(const struct verdict *v)
                                         (json_int_t)a->epochs, "sizes", a->sizes, "wrong",
                                         (json_int_t)a->wrong)
                             : json_null();
-    json_t *o = json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:O, s:o}", "schema", 1, "good",
+    json_t *o = json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:O, s:o}", "schema", 2, "good",
                           v->errors == 0, "samples", (json_int_t)v->data.samples, "bytes",
                           (json_int_t)v->data.bytes, "errors", (json_int_t)v->errors, "notices",
                           (json_int_t)v->data.notices, "problems", v->problems, "sample_log", log);

@@ -292,7 +292,7 @@ static int replay_all(struct replay *r, struct err *err)
     }
     if (!r->json)
         return 0;
-    json_t *o = json_pack("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 1, "from_step",
+    json_t *o = json_pack("{s:i, s:I, s:I, s:b, s:s, s:O}", "schema", 2, "from_step",
                           (json_int_t)r->first, "to_step", (json_int_t)r->last, "reproducible",
                           (int)r->reproducible, "weights", digest_of(&m,
                                                                      CHECKPOINT_WEIGHTS), "replays",

@@ -23,9 +23,9 @@ def priority(one): return one["priority"]
 def exit_code(one): return one["exit_code"]
 def retry_of(one): return one["retry_of"]
 def causes(job): return [g["cause"] for a in o("show %d" % job)["attempts"] for g in a["generations"]]
-def ledger(job): return dict(o("show %d" % job)["ledger"])
-def goodput_rows_sum(job): return sum(v for k, v in ledger(job).items() if k != "rank_s")
-def ledger_all(job): return ledger(job)["rank_s"]
+def goodput(job): return dict(o("show %d" % job)["goodput"])
+def goodput_sum(job): return sum(v for k, v in goodput(job).items() if k != "rank_s")
+def goodput_all(job): return goodput(job)["rank_s"]
 def checkpoints(job): return [c["step"] for c in o("show %d" % job)["checkpoints"]]
 def drained(node): return {n["name"]: n.get("drained") for n in o("nodes")["nodes"]}[node]
 def events(job): return o("events %d" % job)["events"]
@@ -108,7 +108,7 @@ check_jobs() { # as they were left: three are in the middle, and may be over by 
         "not any(unknown(job) or len(events(job)) < 9 for job in (1, 2, 3, 5, 6))" \
         "unsaid('$fixture') == []" \
         "causes(1)[0] == 'hang_step' and causes(2) == ['user_exit'] and len(causes(1)) == 2" \
-        "abs(goodput_rows_sum(1) - ledger_all(1)) < 0.01 and ledger_all(1) > 0.5" \
+        "abs(goodput_sum(1) - goodput_all(1)) < 0.01 and goodput_all(1) > 0.5" \
         "exit_code(row(2)) == 93 and retry_of(row(3)) == 2 and step(row(5)) == $mirrored" \
         "after(row(9)) == [8] and held(row(10)) and priority(row(10)) == 7"
 }
@@ -141,6 +141,8 @@ check_unknown() {
     ends 8
     wait "$agent"
     grep -q spooled said
+    ends 9
+    ends 11
 }
 check_spooled() { # its agent died with all of it untold
     ends 7

@@ -131,7 +131,7 @@ code 0 jobctl why "$refused" --json
 has 'its secrets go over TLS only, and its agent cannot call this machine (240.0.0.1 port ' out
 [ -z "$(places token)" ]
 code 0 jobctl status --json
-json "'through files' in o['jobs'][0]['heard'] and 'through files' in o['jobs'][0]['reason']"
+json "'through files' in o['jobs'][0]['agent_channel'] and 'through files' in o['jobs'][0]['reason']"
 python3 - "$call" <<'PY'
 import json, os, sys
 said = json.load(open(sys.argv[1]))
@@ -140,7 +140,7 @@ with open(os.open(sys.argv[1] + ".mine", os.O_CREAT | os.O_WRONLY, 0o600), "w") 
     json.dump(said, f)
 os.rename(sys.argv[1] + ".mine", sys.argv[1])
 PY
-until_says '"heard":"over TLS, from 127.0.0.1"' jobctl show "$id" --json
+until_says '"agent_channel":"over TLS, from 127.0.0.1"' jobctl show "$id" --json
 trains "$id"
 
 # A rank dies: its allocation is healthy, and the job goes on in it.
@@ -155,7 +155,7 @@ trains "$id"
 cluster startctl
 until_says '"state":"running"' jobctl show "$id" --json
 trains "$id"
-until_says '"heard":"over TLS, from ' jobctl show "$id" --json
+until_says '"agent_channel":"over TLS, from ' jobctl show "$id" --json
 code 0 jobctl show "$id" --json
 json "o['job']['attempt'] == 2 and o['job']['generation'] == 2"
 code 0 jobctl events "$id" --json

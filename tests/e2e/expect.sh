@@ -13,7 +13,7 @@ has() { grep -qF -- "$1" "$WORK/$2" || { echo "no '$1' in $2:"; cat "$WORK/$2"; 
 lacks() { ! grep -qF -- "$1" "$WORK/$2" || { echo "'$1' in $2:"; cat "$WORK/$2"; exit 1; }; }
 empty() { [ ! -s "$WORK/$1" ] || { echo "$1 is not empty:"; cat "$WORK/$1"; exit 1; }; }
 # json CONDITION: $WORK/out is one of our answers, `o`, and the condition holds
-json() { python3 -c "import json,sys; o = json.load(open('$WORK/out')); assert o['schema'] == 1; assert $1, o"; }
+json() { python3 -c "import json,sys; o = json.load(open('$WORK/out')); assert o['schema'] == 2; assert $1, o"; }
 daemon_pid() { jobctl version --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["daemon"]["pid"])'; }
 # await TEXT: wait until an event of job 1 has it; prints the newest such event
 await() {

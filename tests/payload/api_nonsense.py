@@ -141,7 +141,7 @@ def main():
             status, said = 0, {}
             if answer.startswith(b"HTTP/1.1 4") and (413 in allowed or 414 in allowed):
                 continue                    # refused before it was read: no body is due
-        good = status in allowed and said.get("schema") == 1
+        good = status in allowed and said.get("schema") == 2
         if good and status >= 400:
             text = said["error"]["text"]
             good = bool(text) and "\n" not in text and bool(said["error"]["code"])

@@ -213,7 +213,7 @@ def main():
         with open(f"{path}/{name}", "rb") as a, open(f"{calm_path}/{name}", "rb") as b:
             if a.read() != b.read():
                 raise SystemExit(f"chaos: {path}/{name} has other bits than {calm_path}/{name}")
-    spent = json.loads(jobctl("show", str(job.id), "--json"))["ledger"]
+    spent = json.loads(jobctl("show", str(job.id), "--json"))["goodput"]
     total = sum(v for k, v in spent.items() if k != "rank_s")
     assert abs(total - spent["rank_s"]) < 1e-3, spent
     print(f"chaos: {count} faults in {seconds:.0f} s, at work again after {worst:.2f} s at most; "

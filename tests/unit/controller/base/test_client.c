@@ -108,19 +108,19 @@ static const struct {
     const char   *text;     /* in the sentence */
     int           line;
 } rows[] = {
-    {"200 OK\n" "{\"schema\":1,\"jobs\":[]}", ERR_NONE, NULL, 0},
-    {"404 Not Found\n" "{\"schema\":1,\"error\":{\"code\":\"not_found\",\"text\":\"there is no job 9\"},\"x\":[1]}",
+    {"200 OK\n" "{\"schema\":2,\"jobs\":[]}", ERR_NONE, NULL, 0},
+    {"404 Not Found\n" "{\"schema\":2,\"error\":{\"code\":\"not_found\",\"text\":\"there is no job 9\"},\"x\":[1]}",
      ERR_NOT_FOUND, "there is no job 9", 0},
-    {"409 Conflict\n" "{\"schema\":1,\"error\":{\"code\":\"conflict\",\"text\":\"it is done\"}}",
+    {"409 Conflict\n" "{\"schema\":2,\"error\":{\"code\":\"conflict\",\"text\":\"it is done\"}}",
      ERR_CONFLICT, "it is done", 0},
-    {"400 Bad Request\n" "{\"schema\":1,\"error\":{\"code\":\"usage\",\"text\":\"no\"},"
+    {"400 Bad Request\n" "{\"schema\":2,\"error\":{\"code\":\"usage\",\"text\":\"no\"},"
      "\"errors\":[{\"text\":\"no\",\"line\":14,\"column\":3}], \"a\":1}",
      ERR_USAGE, "no", 14},
-    {"500 Oops\n" "{\"schema\":1,\"error\":{\"code\":\"bug\",\"text\":\"we broke it\"}}",
+    {"500 Oops\n" "{\"schema\":2,\"error\":{\"code\":\"bug\",\"text\":\"we broke it\"}}",
      ERR_BUG, "we broke it", 0},
-    {"503 Busy\n" "{\"schema\":1,\"error\":{\"text\":\"the disk is full\"}}", ERR_SYSTEM,
+    {"503 Busy\n" "{\"schema\":2,\"error\":{\"text\":\"the disk is full\"}}", ERR_SYSTEM,
      "the disk is full", 0},
-    {"200 OK\n" "{\"schema\":2}", ERR_SYSTEM, "are both of one version", 0},
+    {"200 OK\n" "{\"schema\":3}", ERR_SYSTEM, "are both of one version", 0},
     {"200 OK\n" "hello", ERR_SYSTEM, "are both of one version", 0},
     {"200 OK\n" "", ERR_SYSTEM, "are both of one version", 0},
 };
@@ -154,7 +154,7 @@ static void test_answers(void **state)
 static void test_post_sends_its_body(void **state)
 {
     (void)state;
-    struct script s = {.count = 1, .answers = {"201 Created\n" "{\"schema\":1}"}};
+    struct script s = {.count = 1, .answers = {"201 Created\n" "{\"schema\":2}"}};
     pthread_t thread;
     struct client *c;
     struct err err = {0};
@@ -173,16 +173,23 @@ static void test_post_sends_its_body(void **state)
 static void test_other_version(void **state)
 {
     (void)state;
-    struct script s = {.count = 1, .answers = {
-        "200 OK\n{\"schema\":1,\"version\":\"9.9\",\"pid\":77}"}};
-    pthread_t thread;
-    struct client *c;
-    struct err err = {0};
-    start(&s, &thread);
-    assert_int_equal(client_open(&c, true, &err), -1);
-    assert_null(c);
-    assert_non_null(strstr(err.text, "version 9.9") && strstr(err.text, "kill 77") ? err.text : NULL);
-    stop(&s, thread);
+    static const struct { const char *answer, *text; } others[] = {
+        {"200 OK\n{\"schema\":2,\"version\":\"9.9\",\"pid\":77}", "version 9.9"},
+        {"200 OK\n{\"schema\":1,\"version\":\"9.9\",\"pid\":77}", "version 9.9"},
+        {"200 OK\n{\"schema\":1,\"version\":\"" JOBCTL_VERSION "\",\"pid\":77}", "answers in schema 1"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct script s = {.count = 1, .answers = {others[i].answer}};
+        pthread_t thread;
+        struct client *c;
+        struct err err = {0};
+        start(&s, &thread);
+        assert_int_equal(client_open(&c, true, &err), -1);
+        assert_null(c);
+        if (!strstr(err.text, others[i].text) || !strstr(err.text, "kill 77"))
+            fail_msg("%zu: %s", i, err.text);
+        stop(&s, thread);
+    }
 }
 
 /* Hung up on: an order is not repeated. */
@@ -238,8 +245,8 @@ static void test_selection(void **state)
         /* Of one that is missing the daemon is asked why. */
         const bool missing = selections[i].text && strstr(selections[i].text, "removed");
         struct script s = {.count = missing ? 2 : selections[i].args[0][0] ? 1 : 0, .answers = {
-            "200 OK\n" "{\"schema\":1,\"jobs\":[{\"id\":6},{\"id\":5}]}    ",
-            "404 Not Found\n" "{\"schema\":1,\"error\":{\"code\":\"not_found\",\"text\":"
+            "200 OK\n" "{\"schema\":2,\"jobs\":[{\"id\":6},{\"id\":5}]}    ",
+            "404 Not Found\n" "{\"schema\":2,\"error\":{\"code\":\"not_found\",\"text\":"
             "\"job 7 (sana) was removed on 2026-11-22\"}}"}};
         pthread_t thread;
         struct client *c;

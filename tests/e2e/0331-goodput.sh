@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every second of every rank is in one bucket of the ledger: queued and held, started, trained, killed,
+# Every second of every rank is in one bucket of its goodput: queued and held, started, trained, killed,
 # made again; the buckets sum to ranks x time, in the API and in the store, and a restart of the daemon
 # changes nothing.
 . "$TOP/tests/e2e/expect.sh"
@@ -24,24 +24,24 @@ await 1 '"kind":"rank_started".*"generation":2' >/dev/null
 await 1 '"kind":"checkpoint".*"generation":2' >/dev/null
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]
-ledger() { jobctl show 1 --json >"$WORK/out"; }
-ledger
-json 'abs(sum(v for k, v in o["ledger"].items() if k != "rank_s") - o["ledger"]["rank_s"]) < 1e-6'
-json 'len(o["ledger"]) == 10 and o["ledger"]["paused"] >= 2 * 0.39'
-json 'all(o["ledger"][k] > 0 for k in "productive replayed init checkpoint restart".split())'
-json 'abs(o["job"]["goodput"] - o["ledger"]["productive"] / (o["ledger"]["rank_s"] - o["ledger"]["queued"] - o["ledger"]["paused"])) < 1e-3'
+goodput() { jobctl show 1 --json >"$WORK/out"; }
+goodput
+json 'abs(sum(v for k, v in o["goodput"].items() if k != "rank_s") - o["goodput"]["rank_s"]) < 1e-6'
+json 'len(o["goodput"]) == 10 and o["goodput"]["paused"] >= 2 * 0.39'
+json 'all(o["goodput"][k] > 0 for k in "productive replayed init checkpoint restart".split())'
+json 'abs(o["job"]["goodput"] - o["goodput"]["productive"] / (o["goodput"]["rank_s"] - o["goodput"]["queued"] - o["goodput"]["paused"])) < 1e-3'
 python3 - "$WORK/out" <<'PY'
 import json, sys
 from datetime import datetime
 o = json.load(open(sys.argv[1]))
 at = lambda k: datetime.fromisoformat(o["job"][k].replace("Z", "+00:00")).timestamp()
 wall = at("ended_at") - at("submitted_at")
-print("ledger:", o["ledger"], "wall", wall)
-assert abs(o["ledger"]["rank_s"] - 2 * wall) < 0.05, (o["ledger"]["rank_s"], wall)
+print("goodput:", o["goodput"], "wall", wall)
+assert abs(o["goodput"]["rank_s"] - 2 * wall) < 0.05, (o["goodput"]["rank_s"], wall)
 PY
 cp "$WORK/out" "$WORK/before"
 kill -9 "$(daemon_pid)"
-ledger
-python3 -c "import json; a, b = (json.load(open('$WORK/' + f))['ledger'] for f in ('before', 'out')); assert a == b, (a, b)"
+goodput
+python3 -c "import json; a, b = (json.load(open('$WORK/' + f))['goodput'] for f in ('before', 'out')); assert a == b, (a, b)"
 jobctl show 1 >"$WORK/out"
 has "productive" out
