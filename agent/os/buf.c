@@ -21,7 +21,7 @@ void buf_fini(struct buf *b)
     buf_init(b);
 }
 
-/* Room for `more` bytes and a NUL. */
+/* Makes room for `more` bytes and a NUL. */
 static int reserve(struct buf *b, size_t more)
 {
     if (more > SIZE_MAX / 2 - b->size - 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buf.h - growing bytes, overflow checked
+/* buf.h - growable byte buffer with overflow checks
  *
- * A plain struct the caller owns; zeroed is empty.  data is NUL-terminated
- * whenever size > 0, the NUL not counted, so that text can be printed as it is.
+ * A plain struct owned by the caller; zeroed means empty. data is NUL-terminated whenever size > 0
+ * (the NUL is not counted), so text can be printed directly.
  */
 #ifndef AGENT_OS_BUF_H
 #define AGENT_OS_BUF_H
@@ -19,15 +19,16 @@ struct buf {
 void buf_init(struct buf *b);
 void buf_fini(struct buf *b);
 
-/* -1: no memory (or more than SIZE_MAX); the buffer is as before. */
+/* Returns -1 when memory ran out or the size would exceed SIZE_MAX; the buffer is then
+ * unchanged. */
 int buf_append(struct buf *b, const void *bytes, size_t size);
 int buf_print(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Forget the first `size` bytes (at most all). */
+/* Drops the first `size` bytes (at most all). */
 void buf_consume(struct buf *b, size_t size);
 void buf_clear(struct buf *b);
 
-/* The text, owned by the caller now; "" where there was none; NULL: no memory. */
+/* Hands the text over to the caller; "" for an empty buffer, NULL when memory ran out. */
 char *buf_take(struct buf *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c - see child.h; between fork and exec only calls that are safe there */
+/* child.c - see child.h; only async-signal-safe calls between fork and exec */
 #include "agent/os/child.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-/* What failed in the child, sent through a pipe that exec closes. */
+/* What failed in the child; sent through a pipe that exec closes. */
 struct failure {
     int errnum;
     char step; /* 'd' chdir, 'f' descriptors, 'e' exec, 'x' parent gone */
@@ -29,7 +29,7 @@ static void fail(int to, char step)
 {
     struct failure f = {errno, step};
     if (write(to, &f, sizeof(f)) < 0) {
-        /* The parent is gone, too. */
+        /* The parent is already gone. */
     }
     _exit(127);
 }
@@ -44,7 +44,7 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Moves the descriptors to 0, 1, 2, 3, ... without one overwriting another. */
+/* Moves the descriptors to 0, 1, 2, 3, ... without overwriting one that is still needed. */
 static int place_descriptors(const struct child *c, int *report)
 {
     int high[CHILD_EXTRA + 2], n = c->n_extra + 2, least = CHILD_FIRST_FD + CHILD_EXTRA + 1;
@@ -62,7 +62,7 @@ static int place_descriptors(const struct child *c, int *report)
     for (int i = 2; i < n; i++)
         if (dup2(high[i], next++) < 0)
             return -1;
-    /* The report pipe is close-on-exec; the rest above is not ours to pass on. */
+    /* The report pipe is close-on-exec; every other descriptor above is closed here. */
     descriptors_close((unsigned)next, (unsigned)*report - 1);
     descriptors_close((unsigned)*report + 1, ~0U);
     return 0;
@@ -78,7 +78,7 @@ static void run_child(const struct child *c, const cpu_set_t *mask, int report, 
     if (place_descriptors(c, &report) < 0)
         fail(report, 'f');
     if (mask)
-        sched_setaffinity(0, CPU_LIST_BYTES, mask); /* better elsewhere than not at all */
+        sched_setaffinity(0, CPU_LIST_BYTES, mask); /* best effort: any CPU is better than none */
     if (c->cwd && chdir(c->cwd) < 0)
         fail(report, 'd');
     execve(c->argv[0], (char *const *)(const void *)c->argv, c->envp);
@@ -107,7 +107,7 @@ pid_t child_start(const struct child *c, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot make a pipe: %s", strerror(errno));
     sigset_t all, old;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &old); /* no handler of ours may run in the child */
+    sigprocmask(SIG_SETMASK, &all, &old); /* no handler of this process may run in the child */
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
         run_child(c, mask, report[1], parent);

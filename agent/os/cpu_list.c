@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One byte per processor: few, and looked at when a job starts. */
+/* One byte per CPU: there are few, and lists are read only when a job starts. */
 struct cpu_set {
     bool has[CPU_LIST_MOST];
     int  count;

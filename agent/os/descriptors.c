@@ -12,7 +12,8 @@
 #define SYS_close_range 436
 #endif
 
-/* As /proc lists them: limits can be a thousand times what is open.  opendir() would allocate. */
+/* Walks /proc/self/fd: the limit can be a thousand times the number open. opendir() would
+ * allocate. */
 static void close_listed(unsigned first, unsigned last)
 {
     _Alignas(struct dirent64) char block[4096];

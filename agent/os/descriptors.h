@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* descriptors.h - close what a process has open and must not keep
+/* descriptors.h - close a range of file descriptors
  *
- * close_range(2) is younger (Linux 5.9) than kernels that clusters run: there each is closed by itself.
- * Nothing here allocates, so that it can be called between fork() and exec().
+ * Uses close_range(2) (Linux 5.9); on older kernels each descriptor is closed by itself. Nothing
+ * here allocates, so it may be called between fork() and exec().
  */
 #ifndef AGENT_OS_DESCRIPTORS_H
 #define AGENT_OS_DESCRIPTORS_H
 
-/* From `first` to `last`, both included; ~0U: all above. Those that are not open do not matter. */
+/* From `first` to `last`, inclusive; ~0U means all above. Descriptors that are not open are
+ * ignored. */
 void descriptors_close(unsigned first, unsigned last);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_digest.h - is a file on that machine what we sent? */
+/* file_digest.h - XXH3 digest of a file's contents */
 #ifndef AGENT_OS_FILE_DIGEST_H
 #define AGENT_OS_FILE_DIGEST_H
 
@@ -7,7 +7,7 @@ struct err;
 
 enum { FILE_DIGEST = 33 };
 
-/* XXH3 (128 bits) of its bytes, as 32 hexadecimal digits. */
+/* XXH3 (128 bits) of the file's bytes, as 32 hexadecimal digits. */
 int file_digest(char out[FILE_DIGEST], const char *path, struct err *err);
 
 #endif

@@ -23,7 +23,7 @@ static int read_text(const char *path, char *out, size_t size)
     return 0;
 }
 
-/* Field 22 of /proc/PID/stat, and whether the process is more than a zombie; -1: none. */
+/* The start time of a process, field 22 of /proc/PID/stat; -1: no such process, or a zombie. */
 static int64_t start_time_of(int64_t pid)
 {
     char path[64], text[1024], state;

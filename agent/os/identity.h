@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity.h - which process an agent is: boot, pid and start time, in RUN_DIR/agent.json
+/* identity.h - identity of an agent process: boot id, pid and start time, in RUN_DIR/agent.json
  *
- * A pid alone is reused; with the boot's id and the start time (field 22 of
- * /proc/PID/stat) it names one process for ever.  The controller reads the file
- * to find its agents again.
+ * A pid alone is reused; together with the boot id and the start time (field 22 of /proc/PID/stat)
+ * it names one process for ever. The controller reads the file to find its agents again.
  */
 #ifndef AGENT_OS_IDENTITY_H
 #define AGENT_OS_IDENTITY_H
@@ -27,13 +26,13 @@ struct identity {
 /* Fills boot_id, pid and start_time for this process. */
 int identity_self(struct identity *id, struct err *err);
 
-/* Written beside, synced, renamed. */
+/* Writes a temporary file, syncs it and renames it. */
 int identity_write(const struct identity *id, const char *run_dir, struct err *err);
 
-/* ERR_NOT_FOUND: there is none; ERR_DATA: not what we write. */
+/* ERR_NOT_FOUND: no file; ERR_DATA: not an identity file. */
 int identity_read(struct identity *id, const char *run_dir, struct err *err);
 
-/* Is that very process alive on this machine? */
+/* Is this process still alive on this machine? */
 bool identity_alive(const struct identity *id);
 
 #endif

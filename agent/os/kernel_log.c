@@ -49,7 +49,7 @@ const char *kernel_log_recent(bool memory)
     for (int i = 0; i < RECORDS_MAX; i++) {
         ssize_t n = read(fd, record, sizeof(record) - 1);
         if (n < 0 && (errno == EPIPE || errno == EINTR || errno == EINVAL))
-            continue; /* written over meanwhile, or longer than a record of interest is */
+            continue; /* EPIPE: overwritten meanwhile; EINVAL: longer than any record of interest */
         if (n <= 0)
             break;
         record[n] = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_log.h - what the kernel has lately said about memory and GPUs
+/* kernel_log.h - recent kernel messages about memory and GPUs
  *
- * From /dev/kmsg, where that may be read (containers often may not: then it says nothing).
+ * Read from /dev/kmsg where permitted; containers often forbid it, and the result is then empty.
  */
 #ifndef AGENT_OS_KERNEL_LOG_H
 #define AGENT_OS_KERNEL_LOG_H
@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The lines of the last half minute about a GPU (Xid, SXid), and, with `memory`, about its
- * out-of-memory killer; valid until the next call, "" = none.  Never blocks. */
+/* GPU lines (Xid, SXid) of the last 30 s and, with `memory`, lines of the out-of-memory killer;
+ * "" = none. Valid until the next call. Never blocks. */
 const char *kernel_log_recent(bool memory);
 
-/* Is this record one of those?  Puts its text into out.  now_us: since boot, as in the record. */
+/* Is this record one of these?  Copies its text to `out`. now_us: since boot, as in the record. */
 bool kernel_log_take(char *out, size_t size, const char *record, long long now_us, bool memory);
 
 #endif

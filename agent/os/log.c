@@ -22,7 +22,7 @@ void log_open(int fd, const char *unit, enum log_level least)
     log_least = least;
 }
 
-/* Copies text so that it stays one line; returns the length written. */
+/* Copies text as one line, control characters escaped; returns the length written. */
 static size_t put_visible(char *out, size_t room, const char *text)
 {
     size_t n = 0;
@@ -58,7 +58,7 @@ void log_write(enum log_level level, const char *job, const char *fmt, ...)
     n += put_visible(line + n, sizeof(line) - n - 1, text);
     line[n++] = '\n';
     if (write(log_fd, line, n) < 0) {
-        /* Nobody is left to tell. */
+        /* a failed write to the log cannot be reported */
     }
     errno = keep;
 }

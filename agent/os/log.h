@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - one line per event: time, level, unit, job, text
+/* log.h - program log, one line per event: time, level, unit, job, text
  *
  *   2026-03-01T10:22:31.042Z info  agent 7.1 generation 2 started
  *
- * Programs log, libraries return: only a program's own files call this.  A line
- * goes out in one write, so that two processes may share a file.  Control
- * characters in the text are shown as \xNN: one event stays one line.
+ * Programs log, libraries return errors: only a program's own files call this. A line is one write,
+ * so two processes may share a file. Control characters in the text become \xNN: one event stays
+ * one line.
  */
 #ifndef AGENT_OS_LOG_H
 #define AGENT_OS_LOG_H
 
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 
-/* Before it, nothing is written.  unit: "agent", "daemon"; kept by reference.
- * Lines below `least` are dropped.  The descriptor stays the caller's. */
+/* Call it first; nothing is written before. unit: "agent" or "daemon", kept by reference. Lines
+ * below `least` are dropped. The caller keeps ownership of the descriptor. */
 void log_open(int fd, const char *unit, enum log_level least);
 
-/* job: "7.1" (id.attempt), or NULL for what belongs to no job. */
+/* job: "7.1" (id.attempt), or NULL for lines that belong to no job. */
 void log_write(enum log_level level, const char *job, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_reader.c - see log_reader.h
  *
- * NAME.base is replaced last in a rotation: when it is the same before and after a read, the two
- * files were those that it speaks of.
+ * A rotation replaces NAME.base last: when it is the same before and after a read, the bytes read
+ * belong to the offsets it states.
  */
 #include "agent/os/log_reader.h"
 
@@ -33,7 +33,7 @@ int64_t log_reader_base(const char *path)
     return base;
 }
 
-/* Open for reading; *size gets its length, or 0 when there is none. */
+/* Opens for reading; *size gets the length, or 0 if there is no file. */
 static int open_sized(const char *path, int64_t *size)
 {
     struct stat st;
@@ -44,7 +44,7 @@ static int open_sized(const char *path, int64_t *size)
     return fd;
 }
 
-/* Up to the limit, from `at` on. */
+/* Reads from `at` on, up to the limit. */
 static int fill(struct log_reader *c, int fd, int64_t at, size_t limit)
 {
     while (fd >= 0 && c->got < limit) {

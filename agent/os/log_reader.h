@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_reader.h - read what capture.c wrote: two files that look like one
+/* log_reader.h - read a rotated output log (capture.c) as one stream
  *
- * An offset counts from the first byte that was ever written, so that whoever follows the output
- * misses nothing when a file is put aside; bytes older than both files are skipped.
+ * Offsets count from the first byte ever written, so a reader that follows the output misses
+ * nothing across a rotation; bytes older than both files are skipped.
  */
 #ifndef AGENT_OS_LOG_READER_H
 #define AGENT_OS_LOG_READER_H
@@ -12,21 +12,21 @@
 
 struct err;
 
-/* Beside the file NAME: what was written before it, and how many bytes that were. */
+/* NAME.1 holds the output before NAME; NAME.base says how many bytes were written before NAME. */
 #define LOG_READER_OLDER ".1"
 #define LOG_READER_BASE ".base"
 
 struct log_reader {
     int64_t offset; /* in: -N = the last N bytes; out: where `data` begins */
-    int64_t size;   /* out: of all that was written; -1: nothing yet */
-    char   *data;   /* out: the caller frees it; NULL when there is nothing */
+    int64_t size;   /* out: bytes written in total; -1: no output yet */
+    char *data;     /* out: the caller frees it; NULL when there is none */
     size_t  got;
 };
 
-/* At most `limit` bytes. No file is not a failure. */
+/* Reads at most `limit` bytes. A missing file is not an error. */
 int log_reader_read(struct log_reader *c, const char *path, size_t limit, struct err *err);
 
-/* How many bytes were written before the file `path` was begun. */
+/* How many bytes were written before the first byte of `path`. */
 int64_t log_reader_base(const char *path);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "engine/contract/err.h"
 
-/* The spec as the engine reads it. */
+/* Writes the spec in the engine's format. */
 static int write_spec(struct payload *p, const json_t *spec, const char *run_dir, struct err *err)
 {
     char tmp[sizeof(p->spec_path) + 8];
@@ -62,6 +62,6 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
     }
     p->workdir = json_string_value(json_object_get(spec, "workdir"));
     if (p->workdir && !p->workdir[0])
-        p->workdir = NULL; /* where the agent is: on another machine nobody said */
+        p->workdir = NULL; /* default: the agent's working directory */
     return 0;
 }

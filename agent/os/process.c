@@ -17,7 +17,7 @@ char process_state(int64_t pid)
     ssize_t n = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *after = strrchr(text, ')'); /* its name may hold anything */
+    const char *after = strrchr(text, ')'); /* the name in parentheses may hold any character */
     return after && after[1] == ' ' ? after[2] : 0;
 }
 

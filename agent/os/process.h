@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.h - what /proc says of a process that is looked at */
+/* process.h - state and I/O counters of a process, from /proc */
 #ifndef AGENT_OS_PROCESS_H
 #define AGENT_OS_PROCESS_H
 
 #include <stdint.h>
 
-/* The letter of /proc/PID/stat ('R', 'D', ...), 0 when it cannot be read. */
+/* The state letter of /proc/PID/stat ('R', 'D', ...), or 0 when unreadable. */
 char process_state(int64_t pid);
 
-/* All that it has read and written, from disk or not, in MiB; 0 when it cannot be told. */
+/* MiB read and written so far, from disk or not; 0 when unreadable. */
 uint64_t process_io_mib(int64_t pid);
 
 #endif

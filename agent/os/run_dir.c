@@ -54,7 +54,7 @@ int run_dir_fence(const char *dir, const char *why, struct err *err)
     if (fd < 0)
         return err_set(err, ERR_SYSTEM, "cannot write %s: %m", path);
     if (why)
-        (void)!write(fd, why, strlen(why)); /* that it is there is what counts */
+        (void)!write(fd, why, strlen(why)); /* the file's existence is the fence */
     close(fd);
     return 0;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_dir.h - the directory of one attempt on a node: who runs there, and the fence
+/* run_dir.h - directory of one attempt on a node: the agent's lock, and the fence
  *
- * The controller makes jobs/<id>/<attempt>/ and starts an agent there (the command
- * is in agent/attempt/session.h).  The agent, in this order:
+ * The controller creates jobs/<id>/<attempt>/ and starts an agent there (command line:
+ * agent/attempt/session.h). The agent, in this order:
  *
- *   1. takes agent.lock (flock, exclusive) and keeps it until it ends; held by
- *      another, it exits 3 and has touched nothing;
- *   2. exits 3 when there is a file `fenced`: this attempt must never start again;
+ *   1. takes agent.lock (flock, exclusive) and keeps it until it ends; if another process holds it,
+ * it exits 3 without touching anything;
+ *   2. exits 3 if the file `fenced` exists: this attempt must never start again;
  *   3. writes agent.json (agent/os/identity.h), then listens;
- *   4. says that it is ready.
+ *   4. reports that it is ready.
  *
- * An agent that finds itself fenced while it runs ends its ranks at once, and leaves what it has to
- * say in its spool: on a node that was given up for lost nobody could take the lock from it.
+ * An agent that finds itself fenced while it runs kills its ranks at once and leaves its unsent
+ * events in the spool: on a node that was given up as lost, nobody could take the lock from it.
  *
- * So the lock tells whether an agent lives, whatever died meanwhile, and who
- * holds the lock and writes `fenced` has proof that no agent will come.
+ * The lock tells whether an agent is alive, even after a crash. Whoever holds the lock and writes
+ * `fenced` has proof that no agent will ever start here.
  */
 #ifndef AGENT_OS_RUN_DIR_H
 #define AGENT_OS_RUN_DIR_H
@@ -34,18 +34,20 @@ struct err;
 #define RUN_DIR_SPOOL    "spool"
 #define RUN_DIR_LOG      "agent.log"
 
-/* A descriptor that holds the lock; ERR_CONFLICT when another holds it. Close it to let go. */
+/* Returns a descriptor that holds the lock (close it to release); ERR_CONFLICT: another process
+ * has it. */
 int run_dir_lock(const char *dir, struct err *err);
-/* By the one who holds the lock, or who will wait for it. why: NULL, or for an agent that lives to tell. */
+/* Called by the holder of the lock, or before waiting for it. why: NULL, or the reason for a
+ * running agent to report. */
 int run_dir_fence(const char *dir, const char *why, struct err *err);
 bool run_dir_fenced(const char *dir);
-void run_dir_fence_why(char *out, size_t size, const char *dir); /* "": it does not say */
+void run_dir_fence_why(char *out, size_t size, const char *dir); /* "": no reason given */
 
-/* Does somebody hold the lock?  1 yes; 0 no: it was taken and let go again; -1 it cannot be told. */
+/* 1: a process holds the lock; 0: free (it was taken and released); -1: unknown. */
 int run_dir_held(const char *dir);
 
-/* Who manages the machine may leave a file `notice` with a number of milliseconds: so long after now
- * it ends everything. True, and how long, where there is one. */
+/* The machine's administrator may create a file `notice` with a number of milliseconds:
+ * everything ends that long from now. Returns true and the time if the file exists. */
 bool run_dir_notice(const char *dir, int64_t *left_ms);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Both outputs until they end, or the patience does; -1 then. */
+/* Reads both outputs to their end; -1: timed out. */
 static int read_both(const int fd[ASK_OUTPUTS], struct buf out[ASK_OUTPUTS], int wait_ms)
 {
     struct pollfd p[ASK_OUTPUTS] = {{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}};

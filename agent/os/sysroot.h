@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sysroot.h - the files in which a kernel tells of its machine, here or recorded elsewhere
+/* sysroot.h - read /proc and /sys, of this machine or of a recording
  *
- * /proc and /sys are read below $JOBCTL_SYSROOT, where that is set: so a whole
- * machine can be replayed in a test, on a machine that is nothing like it.
- * A file that is not there reads as empty, a number in it as -1: unknown.
+ * /proc and /sys are read below $JOBCTL_SYSROOT if it is set, so a test can replay any recorded
+ * machine. A missing file reads as empty, a missing number as -1 (unknown).
  */
 #ifndef AGENT_OS_SYSROOT_H
 #define AGENT_OS_SYSROOT_H
@@ -12,22 +11,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Is it a machine that was recorded?  Then nothing may be asked of the one we run on. */
+/* Is a recording in use?  Then this machine must not be queried. */
 bool sysroot_replayed(void);
 
-/* Where a file of the machine is: "/proc/version" to its path here. */
+/* The path to open for a file such as "/proc/version". */
 void sysroot_path(char *out, size_t size, const char *path);
 bool sysroot_has(const char *path);
 
-/* The first line without its newline; the value behind "key" at the start of a line, blanks and
- * colons skipped; "" where there is none. Both return out. */
+/* First line without its newline; value of the line that starts with "key", blanks and colons
+ * skipped. "" if missing. Both return out. */
 const char *sysroot_line(char *out, size_t size, const char *path);
 const char *sysroot_value(char *out, size_t size, const char *path, const char *key);
 
-/* The number that the first line begins with, or -1. */
+/* The number at the start of the first line, or -1. */
 int64_t sysroot_number(const char *path);
 
-/* Each name in a directory, sorted, without those that begin with a dot; false ends the walk. */
+/* Calls back with each name in a directory, sorted, without dot files; false ends the walk. */
 void sysroot_each(const char *path, bool (*name)(void *arg, const char *name), void *arg);
 
 #endif

@@ -18,7 +18,7 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* The directory, if it is one, not by way of a link, and on the file system `dev`. */
+/* Opens the directory; refuses links and other file systems than `dev`. */
 static DIR *open_real(int at, const char *name, dev_t dev)
 {
     struct stat st;

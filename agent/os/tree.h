@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree.h - a directory with everything in it: how much it takes, and away with it
+/* tree.h - size and removal of a directory tree
  *
- * No symbolic link is followed: of one that is found the link is counted, and
- * removed.  What is mounted inside from another file system is not ours, and
- * neither is what lies deeper than TREE_DEPTH: it stays, and so does what holds it.
+ * Symbolic links are not followed; a link itself is counted and removed. Mounts of other file
+ * systems inside, and entries deeper than TREE_DEPTH, are left alone, with the directories that
+ * hold them.
  */
 #ifndef AGENT_OS_TREE_H
 #define AGENT_OS_TREE_H
@@ -14,11 +14,11 @@ struct err;
 
 enum { TREE_DEPTH = 64 };
 
-/* Bytes that `name` in the directory `at` takes of the disk; 0 where it is not there. */
+/* Disk space in bytes used by `name` in the directory `at`; 0 if missing. */
 int64_t tree_bytes(int at, const char *name);
 
-/* Remove it. Nothing there is fine. On failure *err is the first thing that would not go, and all that
- * would is gone. */
+/* Removes the tree. A missing tree is no error. On failure *err is the first entry that could
+ * not be removed; all others are gone. */
 int tree_remove(int at, const char *name, struct err *err);
 
 #endif

@@ -13,8 +13,8 @@
 
 #include "engine/contract/err.h"
 
-/* An address for `path`.  *dir is -1, or the directory it goes through: keep it
- * open until the address has been used. */
+/* An address for `path`. *dir gets -1, or the directory the address goes through: keep it open
+ * until the address has been used. */
 static int make_address(struct sockaddr_un *addr, int *dir, const char *path, struct err *err)
 {
     *addr = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -27,7 +27,7 @@ static int make_address(struct sockaddr_un *addr, int *dir, const char *path, st
     const char *slash = strrchr(path, '/');
     char parent[4096];
     if (!slash || slash == path || (size_t)(slash - path) >= sizeof(parent))
-        return err_set(err, ERR_USAGE, "'%s' cannot be the path of a socket", path);
+        return err_set(err, ERR_USAGE, "'%s' is not a valid socket path", path);
     memcpy(parent, path, (size_t)(slash - path));
     parent[slash - path] = '\0';
     *dir = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -39,7 +39,7 @@ static int make_address(struct sockaddr_un *addr, int *dir, const char *path, st
     if (n < 0 || (size_t)n >= sizeof(addr->sun_path)) {
         close(*dir);
         *dir = -1;
-        return err_set(err, ERR_USAGE, "'%s': the name of a socket is limited to 80 bytes", path);
+        return err_set(err, ERR_USAGE, "'%s': socket names are limited to 80 bytes", path);
     }
     return 0;
 }
@@ -77,12 +77,12 @@ int unix_socket_connect(const char *path, bool nonblocking, struct err *err)
     return fd;
 }
 
-/* Removes the file of a listener that is dead. */
+/* Removes the socket file of a dead listener. */
 static int remove_stale(const struct sockaddr_un *addr, const char *path, struct err *err)
 {
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return err_set(err, ERR_CONFLICT, "'%s' exists and is no socket: remove it", path);
+        return err_set(err, ERR_CONFLICT, "'%s' exists and is not a socket; remove it", path);
     int fd = connect_to(addr, SOCK_NONBLOCK);
     if (fd >= 0 || errno == EAGAIN) {
         if (fd >= 0)
@@ -90,7 +90,7 @@ static int remove_stale(const struct sockaddr_un *addr, const char *path, struct
         return err_set(err, ERR_CONFLICT, "another process listens at '%s'", path);
     }
     if (unlink(path) < 0 && errno != ENOENT)
-        return err_set(err, ERR_SYSTEM, "cannot remove the old socket '%s': %s", path,
+        return err_set(err, ERR_SYSTEM, "cannot remove the stale socket '%s': %s", path,
                        strerror(errno));
     return 0;
 }
@@ -103,7 +103,7 @@ int unix_socket_listen(const char *path, struct err *err)
         return -1;
 
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    /* The file takes the mode of the unbound socket, so it is never open to others. */
+    /* The file takes the mode of the unbound socket, so other users never have access. */
     if (fd < 0 || fchmod(fd, 0600) < 0) {
         err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
         goto out;
@@ -131,9 +131,9 @@ int unix_socket_check_peer(int fd, struct err *err)
     struct ucred who;
     socklen_t size = sizeof(who);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot tell who is connected: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot read the peer's credentials: %s", strerror(errno));
     if (who.uid != geteuid() && who.uid != 0)
-        return err_set(err, ERR_CONFLICT, "user %u may not talk to a process of user %u",
+        return err_set(err, ERR_CONFLICT, "user %u may not connect to a process of user %u",
                        (unsigned)who.uid, (unsigned)geteuid());
     return 0;
 }

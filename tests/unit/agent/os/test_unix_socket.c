@@ -89,7 +89,7 @@ static void a_stale_file_is_replaced_a_live_one_not(void **state)
     unlink(p->path);
     fclose(fopen(p->path, "w"));
     assert_int_equal(unix_socket_listen(p->path, &err), -1);
-    assert_non_null(strstr(err.text, "is no socket"));
+    assert_non_null(strstr(err.text, "is not a socket"));
 }
 
 /* Directories keep others out; should one get in, the kernel says who it is. */
@@ -105,7 +105,7 @@ static void another_user_is_refused(void **state)
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(rc, 0);
     assert_int_equal(unix_socket_check_peer(pair[0], &err), -1);
-    assert_string_equal(err.text, "user 65534 may not talk to a process of user 0");
+    assert_string_equal(err.text, "user 65534 may not connect to a process of user 0");
     close(pair[0]);
     close(pair[1]);
 }
