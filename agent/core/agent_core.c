@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core.c - see agent_core.h; the phases below are in the order of a life */
+/* agent_core.c - see agent_core.h; the phases follow in the order of an attempt's life */
 #include "agent/core/agent_core_internal.h"
 
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include "engine/contract/err.h"
 
 enum {
-    LONGEST_GRACE_MS = 600000, /* for a checkpoint before a stop */
-    KILL_REPEAT_MS = 1000    /* SIGKILL again: a child may have been born meanwhile */
+    LONGEST_GRACE_MS = 600000, /* for the checkpoint before a stop */
+    KILL_REPEAT_MS = 1000      /* SIGKILL is repeated: a child may have forked meanwhile */
 };
 
 /* --- the end of the attempt ------------------------------------------------------------ */
@@ -95,7 +95,7 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
 
 /* --- stopping ---------------------------------------------------------------------------*/
 
-/* Time is up for the present stage: the next, harsher one. */
+/* The present stage has used up its time: go to the next, harsher one. */
 static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     if (c->stage == STAGE_FLAG && now_ms < c->kill_at) {
@@ -109,8 +109,8 @@ static void escalate(struct agent_core *c, int64_t now_ms, struct agent_effects 
     agent_core_timer(c, out, now_ms + KILL_REPEAT_MS);
 }
 
-/* The person's or the controller's wish.  The engine gets half of the grace to act on the flag;
- * a command knows SIGTERM only. */
+/* A stop by the user or the controller. The engine gets half of the grace period to act on the
+ * flag; a plain command only understands SIGTERM. */
 static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_ms, bool gently,
                            struct agent_effects *out)
 {
@@ -123,7 +123,8 @@ static void stop_processes(struct agent_core *c, int64_t now_ms, int64_t grace_m
         escalate(c, now_ms, out);
 }
 
-/* A checkpoint that takes long gets twice its time; who cannot wait that long kills us anyway. */
+/* A slow checkpoint gets twice its usual time; a caller that cannot wait that long kills the
+ * agent. */
 static int64_t enough(const struct agent_core *c, const struct agent_input *in)
 {
     const int64_t asked = in->stop.grace_ms, twice = 2 * c->tracker.checkpoint_ms;
@@ -159,24 +160,24 @@ static void on_stop(struct agent_core *c, const struct agent_input *in, struct a
                        in->stop.checkpoint && c->job.engine && c->phase != AGENT_SETUP, out);
         break;
     case AGENT_ENDING:
-        /* Asked again, or while ranks were being stopped: only ever sooner. */
+        /* A repeated stop, or one during a cascade, can only shorten the grace period. */
         if (c->stage < STAGE_KILL && in->now_ms + in->stop.grace_ms < c->kill_at)
             stop_processes(c, in->now_ms, in->stop.grace_ms, false, out);
         break;
     default:
-        c->stop_grace_ms = in->stop.grace_ms; /* SPAWNING: acted on when they are there */
+        c->stop_grace_ms = in->stop.grace_ms; /* SPAWNING: applied once the ranks exist */
         break;
     }
 }
 
-/* --- when nothing of it is left ---------------------------------------------------------*/
+/* --- when no process is left ------------------------------------------------------------*/
 
 static void on_swept(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     if (!in->cleaned.clean && (c->phase == AGENT_ENDING || c->phase == AGENT_CLOSING)) {
         c->not_clean = true;
         char text[300];
-        snprintf(text, sizeof(text), "a process would not end: %.200s",
+        snprintf(text, sizeof(text), "a process survived SIGKILL: %.200s",
                  in->cleaned.left ? in->cleaned.left : "unknown");
         agent_effects_event(out, "warning", json_pack("{s:n, s:s}", "rank", "text", text));
     }
@@ -191,13 +192,13 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
     } else if (c->blame.failed) {
         agent_core_decide(c, in, out);
     } else {
-        if (c->tracker.step < 0) /* no step lines: all of the run that ended well was of use */
+        if (c->tracker.step < 0) /* no step lines: all time of a successful run was productive */
             c->tracker.productive_ms += in->now_ms - c->generation_ms;
         agent_core_close(c, out, "succeeded", false, false, "every rank exited with code 0");
     }
 }
 
-/* What could not even start, as a failure like any other. */
+/* Reports a failed start as a failure like any other. */
 static void on_spawn_failed(struct agent_core *c, const struct agent_input *in,
                             struct agent_effects *out)
 {
@@ -305,7 +306,7 @@ void agent_core_step(struct agent_core *c, const struct agent_input *in, struct 
         return;
     }
     handlers[in->kind](c, in, out);
-    /* A stop that came while the ranks were being started. */
+    /* A stop that arrived while the ranks were being started. */
     if (c->stop_asked && c->phase == AGENT_RUNNING) {
         c->phase = AGENT_ENDING;
         stop_processes(c, in->now_ms, c->stop_grace_ms, false, out);

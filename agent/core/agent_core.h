@@ -2,31 +2,29 @@
 /* agent_core.h - what an agent decides: generations, stopping, restarts, the end
  *
  * Pure: no clock, no I/O.
- * A pure machine: one input in, a list of effects out.  Time, randomness,
- * processes and the network reach it only as inputs, so a simulator drives the
- * same code as the agent does.  The shell performs the effects of one step in
- * their order, events first (they are stored before anything happens), and
- * feeds back what came of them.  An input that has no meaning in the present
- * phase - a stale timer, a rank of an older generation - changes nothing.
+ * A state machine: one input in, a list of effects out. Time, randomness, processes and the network
+ * reach it only as inputs, so a simulator drives the same code as the agent. The shell performs the
+ * effects of one step in order, events first (they are stored before anything happens), and feeds
+ * the results back. An input that has no meaning in the present phase (a stale timer, a rank of an
+ * older generation) changes nothing.
  *
  *   IDLE -launch-> SETUP -> SPAWNING -> RUNNING -> ENDING -> SPAWNING (at once)
  *                                                        |-> BACKOFF -> SPAWNING
  *                                                        '-> CLOSING -> OVER
  *
- * The first rank that fails or hangs decides; the others are cascade and are stopped.
- * ENDING: report (after a hang), flag, SIGTERM, grace, SIGKILL, sweep; CLOSING sweeps
- * once more, for everything of the attempt.  attempt_ended is always the last event.
+ * The first rank that fails or hangs is the root cause; the others are cascade and are stopped.
+ * ENDING: report (after a hang), stop flag, SIGTERM, grace, SIGKILL, cleanup; CLOSING cleans up
+ * once more, for every process of the attempt. attempt_ended is always the last event.
  *
- * A node that is lost takes its ranks along, and the attempt ends when the others are stopped: on
- * which nodes the job goes on is the controller's choice.  Ranks elsewhere may have noticed first,
- * and what they say then only echoes it.
+ * A lost node takes its ranks with it, and the attempt ends once the other ranks are stopped: the
+ * controller chooses the nodes of the next attempt. Ranks on other nodes may have noticed the loss
+ * first; their errors are only echoes of it.
  *
- * Ranks of the engine that only lost another one may go on in their processes
- * (agent_core_rejoin.c): then the generation ends without a sweep, once all that live have
- * "detached".
+ * Engine ranks that only lost a peer may continue in their processes (agent_core_rejoin.c): the
+ * generation then ends without a cleanup, once all surviving ranks have sent "detached".
  *
- * A GPU that failed (agent/core/gpu_blame.h) ends the attempt: `excluded` names it, and the
- * controller begins another one without it.
+ * A GPU that failed (agent/core/gpu_blame.h) ends the attempt: the event `excluded` names it, and
+ * the controller starts the next attempt without it.
  *
  * A generation made progress when its last step, or its newest checkpoint, is
  * beyond anything seen before in this job (agent/core/progress_tracker.h).  Only failures without
@@ -45,13 +43,13 @@ struct err;
 struct agent_core;
 
 enum agent_phase {
-    AGENT_IDLE,      /* nothing to run yet */
-    AGENT_SETUP,     /* the job's `setup:` runs */
-    AGENT_SPAWNING,  /* ranks asked for, not yet there */
+    AGENT_IDLE,     /* no job yet */
+    AGENT_SETUP,    /* the job's `setup:` runs */
+    AGENT_SPAWNING, /* ranks requested, not yet started */
     AGENT_RUNNING,
-    AGENT_ENDING,    /* a generation is over, or is being made to end */
-    AGENT_BACKOFF,   /* waiting before the next one */
-    AGENT_CLOSING,   /* the last sweep */
+    AGENT_ENDING,  /* a generation has ended or is being stopped */
+    AGENT_BACKOFF, /* waiting before the next generation */
+    AGENT_CLOSING, /* the last cleanup */
     AGENT_OVER,
     AGENT_PHASES
 };
@@ -59,53 +57,53 @@ enum agent_phase {
 enum agent_input_kind {
     INPUT_LAUNCH,
     INPUT_SETUP_EXITED,
-    INPUT_SPAWNED,       /* answers DO_SPAWN */
-    INPUT_SPAWN_FAILED,  /* or this; nothing of the generation is left then */
+    INPUT_SPAWNED,      /* reply to DO_SPAWN */
+    INPUT_SPAWN_FAILED, /* or this; no process of the generation is left */
     INPUT_RANK_EXITED,
-    INPUT_PROGRESS,      /* a line of a rank (engine/contract/progress.h) */
-    INPUT_HANG,          /* a rank stands still (agent/monitor/hang_detector.h) */
-    INPUT_REPORTED,      /* answers DO_INCIDENT, sooner or later or never */
-    INPUT_TIMER,         /* the time of the last DO_TIMER has come */
+    INPUT_PROGRESS, /* a line of a rank (engine/contract/progress.h) */
+    INPUT_HANG,     /* a rank hangs (agent/monitor/hang_detector.h) */
+    INPUT_REPORTED, /* reply to DO_INCIDENT: soon, late or never */
+    INPUT_TIMER,    /* the time of the last DO_TIMER has passed */
     INPUT_STOP,
     INPUT_CHECKPOINT,
-    INPUT_CLEANED,       /* answers DO_CLEANUP */
-    INPUT_NODE_LOST      /* of an attempt on several nodes: one of them, with all of its ranks */
+    INPUT_CLEANED,  /* reply to DO_CLEANUP */
+    INPUT_NODE_LOST /* one node of several is lost, with all of its ranks */
 };
 
-/* A node that is gone, or never came. */
+/* A node that is lost or never connected. */
 struct agent_lost {
     int         node;
     const char *name;
-    const char *text;              /* "gpu3 was not heard of for 22 s; ...": names it */
-    int         first_rank, ranks; /* those that were there */
+    const char *text;      /* names the node: "gpu3: heartbeat timed out ..." */
+    int first_rank, ranks; /* its ranks */
 };
 
 struct agent_budget {
-    int64_t restarts;        /* without progress; 0 = never restart */
+    int64_t restarts; /* limit without progress; 0 = never restart */
     int64_t backoff_min_ms, backoff_max_ms;
-    int64_t no_progress;     /* the same failure so often ends the attempt */
+    int64_t no_progress; /* this many identical failures end the attempt */
 };
 
-/* What was counted in earlier attempts of the job. */
+/* Counters carried over from earlier attempts of the job. */
 struct agent_history {
     int64_t     failures_without_progress;
     int64_t     same_fingerprint;
-    int64_t     last_step;   /* the furthest ever */
+    int64_t last_step;       /* the highest step ever reached */
     const char *fingerprint; /* of the last failure, "" = none */
-    int         fallbacks;   /* that were in use */
+    int fallbacks;           /* number of NCCL fallbacks in use */
 };
 
 struct agent_launch {
     int                  np;
     bool                 engine;    /* `train:`, else `run:` */
     bool                 has_setup;
-    /* its ranks were told that they may wait (engine/train/rejoin.h) */
+    /* surviving ranks may wait for the next generation (engine/train/rejoin.h) */
     bool                 rejoin;
-    const char          *refusal;   /* NULL, or why it cannot run here: ends as config_error */
-    const struct agent_lost *missing; /* NULL, or who did not come: ends as node_lost */
+    const char *refusal; /* NULL, or why the job cannot run here: ends as config_error */
+    const struct agent_lost *missing; /* NULL, or a node that did not connect: node_lost */
     struct agent_budget  budget;
     struct agent_history history;
-    const json_t        *plan, *facts; /* agent/plan/plan.h; NULL: its ranks have no GPUs */
+    const json_t *plan, *facts; /* agent/plan/plan.h; NULL: ranks have no GPUs */
 };
 
 /* How a process ended. */
@@ -117,25 +115,25 @@ struct agent_exit {
     int         signo;
     int         exit_code;
     bool        oom_killed;
-    int64_t     after_ms;   /* since it was started */
-    int64_t     init_ms, data_ms, checkpoint_ms; /* of that, in these phases; 0: not known */
-    bool        none;       /* it has not ended: this stands for another kind of failure */
-    const char *last_lines; /* of its output, or NULL */
-    const char *kernel;     /* what the kernel has lately said, or NULL */
-    const char *node;       /* the name of the node where it was; NULL: there is only one */
+    int64_t after_ms;                        /* since the process started */
+    int64_t init_ms, data_ms, checkpoint_ms; /* time in these phases; 0: not known */
+    bool none;              /* no process ended: stands for another kind of failure */
+    const char *last_lines; /* tail of its output, or NULL */
+    const char *kernel;     /* recent kernel messages, or NULL */
+    const char *node;       /* name of its node; NULL: single-node job */
 };
 
 struct agent_input {
     enum agent_input_kind kind;
-    int64_t               now_ms; /* never smaller than in the input before */
+    int64_t now_ms;               /* monotonic: never smaller than in the input before */
     double                jitter; /* [0, 1) */
-    /* The one that the kind asks for.  Everything is borrowed for the call. */
+    /* Only the member for this kind is set.  Everything is borrowed for the call. */
     struct agent_launch launch;
     struct agent_exit   exited;   /* INPUT_SETUP_EXITED too */
     struct {
         int            generation;
-        const int64_t *pids;      /* np of them */
-        int64_t        snapshot_step; /* what they go on from in memory; 0: a checkpoint */
+        const int64_t *pids;      /* np entries */
+        int64_t snapshot_step;    /* step to resume from memory; 0: from a checkpoint */
         const char    *text;      /* INPUT_SPAWN_FAILED: why */
     } spawn;
     struct {
@@ -144,30 +142,30 @@ struct agent_input {
         int64_t       init_ms, data_ms, checkpoint_ms; /* with "detached": as in struct agent_exit */
     } progress;
     struct {
-        int         generation, rank; /* generation 0: the present one; rank -1: all together */
+        int generation, rank;         /* generation 0: the present one; rank -1: all ranks */
         bool        init;             /* before the first step */
-        bool        value;            /* what it computes is wrong, such as a loss of NaN */
-        const char *fault;            /* NULL, or what the driver says of its GPU (gpu_watch.h) */
+        bool value;                   /* its result is wrong, such as a NaN loss */
+        const char *fault;            /* NULL, or the driver's error for its GPU (gpu_watch.h) */
         const char *text;
     } hang;
     struct {
         int           generation;
-        const json_t *body;           /* {path, text, ...}, or NULL: there is none */
+        const json_t *body; /* {path, text, ...}, or NULL: no report */
     } reported;
     struct {
         const char *reason;
         int64_t     grace_ms;
         bool        checkpoint;
-        bool        preempted; /* nobody of ours asked: the machine wants it */
+        bool preempted; /* by the machine, not by jobctl: preempted */
     } stop;
     struct {
         bool        clean;
-        const char *left;         /* not clean: who would not die */
+        const char *left; /* not clean: the process that survived */
     } cleaned;
     struct agent_lost lost;
 };
 
-/* What a heartbeat tells; numbers are NAN or -1 where not known. */
+/* State for a heartbeat; numbers are NAN or -1 when not known. */
 struct agent_view {
     enum agent_phase phase;
     int     generation;
@@ -179,7 +177,7 @@ struct agent_view {
 int agent_core_create(struct agent_core **out, struct err *err);
 void agent_core_destroy(struct agent_core *core);
 
-/* Fills *out (what was in it is not freed: agent_effects_fini() after each step). */
+/* Fills *out. Its old content is not freed: call agent_effects_fini() after each step. */
 void agent_core_step(struct agent_core *core, const struct agent_input *in,
                      struct agent_effects *out);
 

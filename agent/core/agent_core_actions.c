@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_actions.c - what more than one phase of an agent's core does; see agent_core.h
+/* agent_core_actions.c - actions shared by several phases of an agent's core; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_generation_end.c - the account of a generation that has ended; see agent_core.h
+/* agent_core_generation_end.c - goodput and event of a generation that has ended; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */
@@ -8,7 +8,7 @@
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
 
-/* Where its time went; NULL when there were no ranks. */
+/* Where its time went; NULL when no rank ever started. */
 static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
 {
     const struct progress_tracker *p = &c->tracker;
@@ -49,10 +49,10 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     } else if (gained > 0) {
         restart_policy_progress(&c->restart_policy);
     }
-    /* What a person asked for is not success: some may even have had to be killed. */
+    /* A run stopped by a user is no success: some ranks may even have been killed. */
     const char *otherwise = !c->stop_asked || c->done_seen ? "every rank exited with code 0"
-                            : c->grace_over ? "stopped by SIGKILL: SIGTERM was not enough"
-                                            : "stopped as asked";
+                            : c->grace_over ? "stopped by SIGKILL: SIGTERM did not end it in time"
+                                            : "stopped on request";
     json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->tracker,
                                                 &c->restart_policy,
                                                 otherwise);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_nodes.c - a node of several is lost, or never came; see agent_core.h
+/* agent_core_nodes.c - one of several nodes is lost or never connected; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */
@@ -17,7 +17,7 @@ static void tell(struct agent_core *c, const struct agent_lost *l, struct agent_
                                                     l->name, "text", l->text));
 }
 
-/* Its ranks have not ended as far as anybody knows; nobody will tell. */
+/* The exit of its ranks will never be reported: count them as ended. */
 static void blame_node(struct agent_core *c, const struct agent_lost *l, int64_t now_ms)
 {
     struct verdict v = {.cause = CAUSE_NODE_LOST, .retry_helps = true};
@@ -40,8 +40,8 @@ static void forget_ranks(struct agent_core *c, const struct agent_lost *l, int64
         }
 }
 
-/* A run that is complete has lost nothing; who stood still, or says that others were gone, may have
- * waited for this node; what failed in another way did so before. */
+/* A complete run is not affected. A rank that hung or reported lost peers may have waited for
+ * this node; any other failure came before the loss. */
 static bool decides(const struct agent_core *c)
 {
     if (c->done_seen)
@@ -49,7 +49,7 @@ static bool decides(const struct agent_core *c)
     return !c->blame.failed || c->blame.verdict.echo || c->blame.exit.none;
 }
 
-/* While ranks run, or nothing but the sweep is left of them. */
+/* While ranks run, or only the cleanup is left to do. */
 static void lose_ranks(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const bool cleaned = c->phase == AGENT_ENDING && c->stage == STAGE_CLEANUP;

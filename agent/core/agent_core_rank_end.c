@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_rank_end.c - a rank has ended, or stands still: whose end decides; see agent_core.h
+/* agent_core_rank_end.c - a rank exits or hangs: is it the root cause?; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */
@@ -13,11 +13,11 @@
 #include "agent/core/cause.h"
 
 enum {
-    REPORT_MS = 2500,        /* for a report of a hang: it may use a debugger */
-    HANG_GRACE_MS = 1500     /* then; who hangs will not come to a step boundary */
+    REPORT_MS = 2500,    /* for a report of a hang, which may use a debugger */
+    HANG_GRACE_MS = 1500 /* after that; a hung rank never reaches a step boundary */
 };
 
-/* Did it end as we had asked?  A signal that we have not sent is its own. */
+/* Did it end because jobctl stopped it?  A signal that jobctl did not send is its own failure. */
 static bool by_us(const struct agent_core *c, const struct agent_exit *e)
 {
     int signo = e->signalled ? e->signo : e->exit_code > 128 ? e->exit_code - 128 : 0;
@@ -40,7 +40,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
     json_t *body = json_pack("{s:i, s:i, s:I, s:I}", "generation", e->generation, "rank", e->rank,
                              "pid", (json_int_t)r->pid, "after_ms", (json_int_t)e->after_ms);
     agent_event_add_exit(body, e);
-    if (body && c->blame.failed) /* in the wake of another's failure */
+    if (body && c->blame.failed) /* cascade of another rank's failure */
         json_object_set_new(body, "cascade", json_true());
     agent_effects_event(out, "rank_exited", body);
 
@@ -60,7 +60,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
     cause_classify(&v, &evidence, e->rank);
     if (e->node)
         snprintf(v.text, sizeof(v.text), "rank %d on %.60s %.180s", e->rank, e->node, v.detail);
-    /* What a command does when it is stopped is its own affair. */
+    /* The exit code of a command that is being stopped is no failure. */
     if (c->job.engine || !c->stop_asked)
         root_cause_consider(&c->blame, e, &v, in->now_ms);
 
@@ -68,7 +68,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in,
     agent_core_join(c, in, out);
 }
 
-/* Nothing is stopped before the report is made, or has taken too long. */
+/* Nothing is stopped before the report is written, or is late. */
 void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const int generation = in->hang.generation;
@@ -79,7 +79,7 @@ void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct 
                                  : in->hang.init  ? CAUSE_HANG_INIT
                                                   : CAUSE_HANG_STEP,
                         .retry_helps = true};
-    const char *text = in->hang.text ? in->hang.text : "a rank stands still";
+    const char *text = in->hang.text ? in->hang.text : "a rank hangs";
     snprintf(v.text, sizeof(v.text), "%s", text);
     snprintf(v.detail, sizeof(v.detail), "%s", text);
     snprintf(v.line, sizeof(v.line), "%s", in->hang.fault ? in->hang.fault : "");

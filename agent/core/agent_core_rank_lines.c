@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_rank_lines.c - what a rank says of itself; see agent_core.h
+/* agent_core_rank_lines.c - handles the progress lines of ranks; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_rejoin.c - ranks that have lost another one go on in their processes; see agent_core.h
+/* agent_core_rejoin.c - ranks that lost a peer continue in their processes; see agent_core.h
  *
  * Pure: no clock, no I/O.
- * A rank of the engine whose collective fails lets go of the run, says so ("detached") and waits
- * (engine/train/rejoin.h).  Once all that live have parted the generation is over, and the next one
- * has them and new processes for those that are gone.  Where that takes too long, or is not the
- * time to start at once, they are stopped as any other rank.
+ * An engine rank whose collective fails detaches from the run, sends "detached" and waits
+ * (engine/train/rejoin.h). Once all surviving ranks have sent it the generation is over, and the
+ * next one consists of them and new processes for the ranks that died. If that takes too long, or
+ * the next generation cannot start at once, they are stopped like any other rank.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum {
     PART_MS = 5000,
-    CASCADE_GRACE_MS = 3000 /* for ranks whose neighbour has died */
+    CASCADE_GRACE_MS = 3000 /* for ranks whose peer has died */
 };
 
 static bool all_detached(const struct agent_core *c)
@@ -27,7 +27,7 @@ static bool all_detached(const struct agent_core *c)
     return c->alive > 0;
 }
 
-/* Is it only that somebody is gone? */
+/* Is the failure only that a peer is gone? */
 static bool only_detached(const struct agent_core *c)
 {
     const enum cause cause = c->blame.verdict.cause;
@@ -57,12 +57,12 @@ void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_ef
     }
 }
 
-/* Nobody has died, and yet they have lost each other. */
+/* No rank died, and still they lost each other. */
 static void blame_the_way(struct agent_core *c, int rank, int64_t now_ms)
 {
     struct verdict v = {.cause = CAUSE_NCCL_ERROR, .retry_helps = true};
     snprintf(v.detail, sizeof(v.detail), "%s", c->ranks[rank].text);
-    snprintf(v.text, sizeof(v.text), "rank %d lost the others: %.180s", rank, c->ranks[rank].text);
+    snprintf(v.text, sizeof(v.text), "rank %d lost its peers: %.180s", rank, c->ranks[rank].text);
     root_cause_set(&c->blame,
                    &(struct agent_exit){.generation = c->generation, .rank = rank,
                                         .none = true}, &v,
@@ -108,11 +108,11 @@ void agent_core_hear_detached(struct agent_core *c, const struct agent_input *in
     r->detached = true;
     r->time = (struct spell_rank){in->now_ms - c->ranks_ms, in->progress.init_ms,
                                   in->progress.data_ms, in->progress.checkpoint_ms};
-    /* Should it end after all, this is why. */
+    /* Kept as the cause in case it exits after all. */
     snprintf(r->reported, sizeof(r->reported), "%s", cause ? cause : "");
     snprintf(r->text, sizeof(r->text), "%s", text ? text : "");
     if (c->phase == AGENT_RUNNING && !c->blame.failed) {
-        if (!all_detached(c)) { /* one has died, and that is not known yet; or it is stuck */
+        if (!all_detached(c)) { /* one died and its exit is not reported yet, or one is stuck */
             agent_core_timer(c, out, in->now_ms + PART_MS);
             return;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_restart.c - after a failure: again, with what changed, or no more; see agent_core.h
+/* agent_core_restart.c - after a failure: restart, with which changes, or give up; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */
@@ -20,7 +20,7 @@ __attribute__((format(printf, 3, 4))) static void add(char *text, size_t size, c
     va_end(ap);
 }
 
-/* A hang of ranks that have not once come as far as a step here: perhaps a path between them. */
+/* Ranks that never reached a step on these nodes hang: a network path may be broken. */
 bool agent_core_has_fallback(const struct agent_core *c)
 {
     return c->blame.verdict.cause == CAUSE_HANG_INIT && c->tracker.best <= c->job.history.last_step &&
@@ -33,18 +33,18 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     char text[800] = "", words[320];
     add(text, sizeof(text), "%s", c->blame.verdict.text);
     if (c->tracker.checkpoint >= 0)
-        add(text, sizeof(text), "; the checkpoint of step %lld is resumed",
+        add(text, sizeof(text), "; resuming from the checkpoint of step %lld",
             (long long)c->tracker.checkpoint);
     if (c->nan_policy.back)
-        add(text, sizeof(text), "; the batch of step %lld will be left out",
+        add(text, sizeof(text), "; the batch of step %lld will be skipped",
             (long long)c->nan_policy.step + 1);
     if (agent_core_has_fallback(c))
-        add(text, sizeof(text), "; the next start adds %s",
+        add(text, sizeof(text), "; the next start sets %s",
             nccl_fallback_next(&c->fallback, words, sizeof(words)));
     if (c->keep)
-        add(text, sizeof(text), "; %d of %d ranks go on in their processes", c->keep, c->job.np);
+        add(text, sizeof(text), "; %d of %d ranks keep their processes", c->keep, c->job.np);
     if (delay)
-        add(text, sizeof(text), "; it failed %lld times without progress",
+        add(text, sizeof(text), "; %lld failures without progress",
             (long long)c->restart_policy.failures);
     agent_effects_event(out, "restart_scheduled",
                         json_pack("{s:i, s:I, s:s}", "generation", c->generation + 1, "delay_ms",
@@ -57,7 +57,7 @@ static void again(struct agent_core *c, const struct agent_input *in, struct age
     agent_core_timer(c, out, in->now_ms + delay);
 }
 
-/* Not here: on another GPU, which is the controller's choice. */
+/* Restart on another GPU, which the controller chooses. */
 static void elsewhere(struct agent_core *c, struct agent_effects *out)
 {
     char text[400];
@@ -65,7 +65,7 @@ static void elsewhere(struct agent_core *c, struct agent_effects *out)
     const char *often = c->gpu_blame.proof ? "" : " twice in a row";
     int n = snprintf(text, sizeof(text), "%s", c->blame.verdict.text);
     if (gpu) {
-        snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is left out from now on", often, gpu);
+        snprintf(text + n, sizeof(text) - (size_t)n, "%s; %s is excluded from now on", often, gpu);
         agent_effects_event(out, "excluded",
                             json_pack("{s:i, s:s, s:i, s:s, s:s+}", "generation", c->generation,
                                       "gpu", gpu, "rank", c->gpu_blame.guilty, "cause",
@@ -75,7 +75,7 @@ static void elsewhere(struct agent_core *c, struct agent_effects *out)
     agent_core_close(c, out, "failed", true, false, text);
 }
 
-/* A second NaN of the engine near the first. */
+/* A second NaN of the engine within NAN_POLICY_NEAR steps of the first. */
 static bool diverges(struct agent_core *c)
 {
     const int rank = c->blame.exit.rank;
@@ -84,7 +84,7 @@ static bool diverges(struct agent_core *c)
     return !nan_policy_decide(&c->nan_policy, c->ranks[rank].failed_step);
 }
 
-/* A generation, or the setup, failed, and nothing of it is left. */
+/* A generation or the setup failed, and none of its processes is left. */
 void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     char text[400];
@@ -101,7 +101,7 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
         snprintf(text + n, sizeof(text) - n, "%s", c->blame.verdict.text);
         agent_core_close(c, out, "failed", false, true, text);
     } else if (diverges(c)) {
-        snprintf(text, sizeof(text), "%s; this was so once before, and its batch was left out then",
+        snprintf(text, sizeof(text), "%s; skipping the batch of an earlier NaN did not help",
                  c->blame.verdict.text);
         agent_core_close(c, out, "failed", false, false, text);
     } else {

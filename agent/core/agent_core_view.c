@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_core_view.c - where an agent's core stands, for a heartbeat; see agent_core.h
+/* agent_core_view.c - state of an agent's core, for a heartbeat; see agent_core.h
  *
  * Pure: no clock, no I/O.
  */

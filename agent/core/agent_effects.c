@@ -4,7 +4,7 @@
 
 struct agent_effect *agent_effects_add(struct agent_effects *out, enum agent_effect_kind kind)
 {
-    /* A step makes at most a handful; the table is sized with room to spare. */
+    /* A step makes at most a handful of effects; the array leaves spare room. */
     if (out->n == AGENT_EFFECTS)
         out->n--;
     struct agent_effect *e = &out->list[out->n++];

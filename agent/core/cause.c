@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cause.c - the rules, strongest first: kernel, rank's own word, signal, code, output */
+/* cause.c - rules for causes, strongest evidence first: kernel, rank's own report, signal, exit
+ * code, output */
 #include "agent/core/cause.h"
 
 #include <stdarg.h>
@@ -11,76 +12,58 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* One row a cause: its name, whether the same run again may end differently, and what it means. */
+/* One row per cause: name, whether the same run may succeed when tried again, and meaning. */
 static const struct {
     const char *name;
     bool retry_helps;
     const char *meaning;
 } causes[CAUSES] = {
-    [CAUSE_NONE] = {"none", false,
-        "it did not fail"},
-    [CAUSE_RANK_CRASH] = {"rank_crash", true,
-        "a signal that nobody of ours sent"},
-    [CAUSE_WRONG_PROCESSOR] = {"wrong_processor", false,
-        "built for another processor"},
-    [CAUSE_HANG_INIT] = {"hang_init", true,
-        "a rank stands still before the first step"},
-    [CAUSE_HANG_STEP] = {"hang_step", true,
-        "a rank stands still, or the output ceased"},
-    [CAUSE_DESYNC] = {"desync", true,
-        "the ranks disagree on what the step is"},
-    [CAUSE_NCCL_ERROR] = {"nccl_error", true,
-        "a collective failed: the network, or a peer"},
-    [CAUSE_DUPLICATE_GPU] = {"duplicate_gpu", false,
-        "two ranks on one GPU"},
-    [CAUSE_GPU_OOM] = {"gpu_oom", true,
-        "out of GPU memory"},
-    [CAUSE_HOST_OOM] = {"host_oom", true,
-        "out of host memory"},
-    [CAUSE_GPU_FAULT] = {"gpu_fault", true,
-        "a GPU, or its link, is broken"},
-    [CAUSE_NODE_LOST] = {"node_lost", true,
-        "the node is gone"},
-    [CAUSE_PREEMPTED] = {"preempted", true,
-        "somebody else ended it"},
-    [CAUSE_TIME_LIMIT] = {"time_limit", true,
-        "its time was over"},
-    [CAUSE_NAN_LOSS] = {"nan_loss", true,
-        "loss or gradients are NaN or infinite, or a number of `watch:` is too high"},
-    [CAUSE_DATA_ERROR] = {"data_error", false,
-        "the data is missing or damaged"},
-    [CAUSE_CHECKPOINT_ERROR] = {"checkpoint_error", true,
-        "a checkpoint cannot be written or read"},
-    [CAUSE_DISK_FULL] = {"disk_full", true,
-        "no room on a disk"},
-    [CAUSE_CONFIG_ERROR] = {"config_error", false,
-        "it can never work like this"},
-    [CAUSE_USER_EXIT] = {"user_exit", true,
-        "a command's own exit code"},
-    [CAUSE_AGENT_LOST] = {"agent_lost", true,
-        "the agent is gone"},
-    [CAUSE_UNKNOWN] = {"unknown", true,
-        "none of the above"},
+    [CAUSE_NONE] = {"none", false, "no failure"},
+    [CAUSE_RANK_CRASH] = {"rank_crash", true, "killed by a signal that jobctl did not send"},
+    [CAUSE_WRONG_PROCESSOR] = {"wrong_processor", false, "built for another processor"},
+    [CAUSE_HANG_INIT] = {"hang_init", true, "a rank hangs before the first step"},
+    [CAUSE_HANG_STEP] = {"hang_step", true, "a rank hangs, or its output stopped"},
+    [CAUSE_DESYNC] = {"desync", true, "the ranks are at different steps"},
+    [CAUSE_NCCL_ERROR] = {"nccl_error", true, "a collective failed: the network or a peer"},
+    [CAUSE_DUPLICATE_GPU] = {"duplicate_gpu", false, "two ranks on one GPU"},
+    [CAUSE_GPU_OOM] = {"gpu_oom", true, "out of GPU memory"},
+    [CAUSE_HOST_OOM] = {"host_oom", true, "out of host memory"},
+    [CAUSE_GPU_FAULT] = {"gpu_fault", true, "a GPU or its link failed"},
+    [CAUSE_NODE_LOST] = {"node_lost", true, "the node was lost"},
+    [CAUSE_PREEMPTED] = {"preempted", true, "stopped from outside jobctl"},
+    [CAUSE_TIME_LIMIT] = {"time_limit", true, "the time limit was reached"},
+    [CAUSE_NAN_LOSS] =
+        {"nan_loss", true,
+         "loss or gradients are NaN or infinite, or a value of `watch:` exceeds its limit"},
+    [CAUSE_DATA_ERROR] = {"data_error", false, "the data is missing or damaged"},
+    [CAUSE_CHECKPOINT_ERROR] = {"checkpoint_error", true, "a checkpoint cannot be written or read"},
+    [CAUSE_DISK_FULL] = {"disk_full", true, "a disk is full"},
+    [CAUSE_CONFIG_ERROR] =
+        {"config_error", false,
+         "the configuration or environment is wrong; a retry fails the same way"},
+    [CAUSE_USER_EXIT] = {"user_exit", true, "the command exited with an error code"},
+    [CAUSE_AGENT_LOST] = {"agent_lost", true, "the agent was lost"},
+    [CAUSE_UNKNOWN] = {"unknown", true, "none of the above"},
 };
 
-/* Exit codes with a meaning (engine/contract/exit_code.h), for whoever uses them. */
+/* Exit codes with a meaning (engine/contract/exit_code.h), whichever program uses them. */
 static const struct {
     int code;
     enum cause cause;
     const char *text;
 } codes[] = {
-    {EXIT_CONFIG, CAUSE_CONFIG_ERROR, "its configuration is wrong"},
+    {EXIT_CONFIG, CAUSE_CONFIG_ERROR, "its configuration is invalid"},
     {EXIT_DATA, CAUSE_DATA_ERROR, "the training data is missing or malformed"},
     {EXIT_CHECKPOINT, CAUSE_CHECKPOINT_ERROR, "a checkpoint could not be written or read"},
-    {EXIT_NO_DEVICE, CAUSE_CONFIG_ERROR, "there is no usable device"},
-    {EXIT_BUG, CAUSE_UNKNOWN, "it found a bug in itself"},
-    {EXIT_HOST_MEMORY, CAUSE_HOST_OOM, "it ran out of host memory"},
-    {EXIT_GPU_MEMORY, CAUSE_GPU_OOM, "it ran out of GPU memory"},
+    {EXIT_NO_DEVICE, CAUSE_CONFIG_ERROR, "no usable device"},
+    {EXIT_BUG, CAUSE_UNKNOWN, "internal error: a self-check failed"},
+    {EXIT_HOST_MEMORY, CAUSE_HOST_OOM, "out of host memory"},
+    {EXIT_GPU_MEMORY, CAUSE_GPU_OOM, "out of GPU memory"},
     {EXIT_GPU_FAULT, CAUSE_GPU_FAULT, "the GPU failed"},
     {EXIT_COLLECTIVE, CAUSE_NCCL_ERROR, "a collective failed or timed out"},
-    {EXIT_ABORTED, CAUSE_PREEMPTED, "it was asked to stop, though not by its agent"},
+    {EXIT_ABORTED, CAUSE_PREEMPTED, "stopped on a request that did not come from jobctl"},
     {EXIT_NAN, CAUSE_NAN_LOSS, "loss or gradients are NaN or infinite"},
-    {EXIT_DESYNC, CAUSE_DESYNC, "the ranks disagree on the step they are at"},
+    {EXIT_DESYNC, CAUSE_DESYNC, "the ranks are at different steps"},
     {EXIT_DISK_FULL, CAUSE_DISK_FULL, "the disk is full"},
 };
 
@@ -130,7 +113,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct verdict *out, const
     va_end(ap);
 }
 
-/* "exited with code 3", and the line that tells, or its last word. */
+/* "exited with code 3", and the line that tells why, or the last line. */
 static void say_exit(struct verdict *out, const struct evidence *e)
 {
     size_t len = 0;
@@ -143,7 +126,7 @@ static void say_exit(struct verdict *out, const struct evidence *e)
         say(out, "exited with code %d", e->exit_code);
 }
 
-/* What a rule proves; false: nothing. */
+/* Applies the matching rule; false: none matches. */
 static bool apply_rule(struct verdict *out, const char *lines)
 {
     size_t len = 0;
@@ -160,20 +143,21 @@ static bool apply_rule(struct verdict *out, const char *lines)
     return true;
 }
 
-/* A signal whose sender may have told why: abort() after a message, SIGKILL or SIGTERM from outside.
- * SIGBUS is what a full /dev/shm does. */
+/* A signal that the output may explain: abort() after a message, SIGKILL or SIGTERM from
+ * outside, SIGBUS from a full /dev/shm. */
 static bool may_be_explained(int signo)
 {
     return signo == 6 || signo == 7 || signo == 9 || signo == 15;
 }
 
-/* The same instruction fails again on the same machine, however often it is tried. */
+/* SIGILL: the same instruction fails on every try on the same machine. */
 static void classify_illegal(struct verdict *out, const struct evidence *e)
 {
     out->cause = CAUSE_WRONG_PROCESSOR;
-    out->advice = e->engine ? "set JOBCTL_CPU=base in env:, and report this"
-                            : "build or install it for this machine's processor, or name other hosts";
-    say(out, "was killed by SIGILL (4): it was built for another processor, or stopped itself by a trap");
+    out->advice = e->engine
+                      ? "set JOBCTL_CPU=base in env: and report this bug"
+                      : "build the program for this machine's processor, or choose other hosts";
+    say(out, "was killed by SIGILL (4): built for another processor, or a trap in the program");
 }
 
 static void classify_signal(struct verdict *out, const struct evidence *e, int signo)
@@ -197,7 +181,7 @@ static void classify_signal(struct verdict *out, const struct evidence *e, int s
     if (signo == 7)
         say(out, "was killed by SIGBUS (7): a mapped file or /dev/shm may be full or truncated");
     else if (signo == 15)
-        say(out, "was ended by SIGTERM (15), which jobctl did not send");
+        say(out, "was killed by SIGTERM (15), which jobctl did not send");
     else
         say(out, "was killed by %s (%d)", signal_name(signo), signo);
 }
@@ -219,12 +203,13 @@ static void classify_exit(struct verdict *out, const struct evidence *e)
     if (e->engine || !apply_rule(out, e->last_lines)) {
         out->cause = e->engine ? CAUSE_UNKNOWN : CAUSE_USER_EXIT;
         if (!e->engine && (e->exit_code == 126 || e->exit_code == 127))
-            out->cause = CAUSE_CONFIG_ERROR; /* the shell: not executable, not found */
+            out->cause = CAUSE_CONFIG_ERROR; /* the shell's codes: not executable, not found */
     }
     say_exit(out, e);
 }
 
-/* Its own word.  That of a collective is refined: who waited in vain, and where. */
+/* The rank's own report. For a failed collective the rules refine it: which rank was missing,
+ * and where. */
 static void take_word(struct verdict *out, const struct evidence *e, enum cause reported)
 {
     if (reported != CAUSE_NCCL_ERROR || !apply_rule(out, e->text)) {
@@ -233,7 +218,7 @@ static void take_word(struct verdict *out, const struct evidence *e, enum cause 
     }
     say(out, "exited with code %d: %.150s", e->exit_code,
         e->text && *e->text ? e->text : cause_name(reported));
-    out->line[0] = '\0'; /* the sentence has it */
+    out->line[0] = '\0'; /* the sentence already contains it */
 }
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank)
@@ -243,16 +228,16 @@ void cause_classify(struct verdict *out, const struct evidence *e, int rank)
     bool failed = e->signalled || e->exit_code != 0;
     if (e->oom_killed) {
         out->cause = CAUSE_HOST_OOM;
-        say(out, "was killed by the kernel: the machine or its memory limit is out of memory");
+        say(out, "was killed by the kernel: out of memory (machine or memory limit)");
     } else if (failed && !e->stop_asked && apply_rule(out, e->kernel)) {
-        say(out, "failed, and the kernel says: %.150s", out->line);
+        say(out, "failed; kernel log: %.150s", out->line);
     } else if (e->reported && !e->signalled && e->exit_code != 0 &&
                cause_parse(&reported, e->reported) == 0 && reported != CAUSE_NONE) {
         take_word(out, e, reported);
     } else if (e->signalled) {
         classify_signal(out, e, e->signo);
     } else if (!e->engine && e->exit_code > 128 && e->exit_code < 128 + 32) {
-        classify_signal(out, e, e->exit_code - 128); /* a shell tells of its child */
+        classify_signal(out, e, e->exit_code - 128); /* a shell reports its child's signal so */
     } else {
         classify_exit(out, e);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cause.h - why a generation, an attempt or a job ended: a closed list, each with a rule
+/* cause.h - why a generation, an attempt or a job ended: a closed list of causes
  *
  * Pure: no clock, no I/O.
- * Evidence in, cause and sentence out.  What the kernel and the rank itself say
- * counts first, then exit codes with a meaning, then its output (agent/core/rules.h); the
- * first failure in time across ranks decides (agent/core/root_cause.h), later ones are cascade.
+ * Takes evidence, gives cause and sentence. Order of precedence: the kernel and the rank's own
+ * report, exit codes with a meaning, the output (agent/core/rules.h). The first failure across
+ * ranks is the root cause (agent/core/root_cause.h); later ones are cascade.
  */
 #ifndef AGENT_CORE_CAUSE_H
 #define AGENT_CORE_CAUSE_H
@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 enum cause {
-    CAUSE_NONE,             /* it did not fail */
-    CAUSE_RANK_CRASH,       /* a signal nobody of ours sent */
-    CAUSE_WRONG_PROCESSOR,  /* an instruction that the processor does not have: SIGILL */
+    CAUSE_NONE,            /* no failure */
+    CAUSE_RANK_CRASH,      /* a signal that jobctl did not send */
+    CAUSE_WRONG_PROCESSOR, /* an instruction that the processor does not have: SIGILL */
     CAUSE_HANG_INIT,
     CAUSE_HANG_STEP,
     CAUSE_DESYNC,
@@ -32,43 +32,43 @@ enum cause {
     CAUSE_CHECKPOINT_ERROR,
     CAUSE_DISK_FULL,
     CAUSE_CONFIG_ERROR,
-    CAUSE_USER_EXIT,        /* a `run:` command's own exit code */
+    CAUSE_USER_EXIT, /* error code of a `run:` command */
     CAUSE_AGENT_LOST,
     CAUSE_UNKNOWN,
     CAUSES
 };
 
-/* What is known about the first rank that failed. */
+/* Evidence about the first rank that failed. */
 struct evidence {
     bool        engine;       /* jobctl-train, not a `run:` command */
     bool        signalled;    /* ended by a signal ... */
     int         signo;
     int         exit_code;    /* ... or with this code */
-    bool        stop_asked;   /* we had asked for it */
+    bool stop_asked;          /* jobctl had asked it to stop */
     bool        oom_killed;   /* the kernel's out-of-memory killer, by cgroup or log */
     const char *reported;     /* cause named by the rank's own `failed` line, or NULL */
     const char *text;         /* its sentence, or NULL */
     const char *last_lines;   /* tail of its output, or NULL */
-    const char *kernel;       /* what the kernel has said since it was started, or NULL */
+    const char *kernel;       /* kernel messages since it started, or NULL */
 };
 
 struct verdict {
     enum cause cause;
-    bool       retry_helps;   /* false: the same again would end the same (config_error) */
+    bool retry_helps;         /* false: a retry would fail the same way (config_error) */
     char       text[256];     /* "rank 0 was killed by SIGKILL (9)" */
     char       detail[224];   /* the same without the rank */
-    bool       echo;          /* only says that somebody else had failed before */
-    char       line[200];     /* that proves it, "" = none */
+    bool echo;                /* only reports that another rank failed before */
+    char line[200];           /* the output line that proves it, "" = none */
     const char *advice;       /* static, or NULL */
 };
 
 void cause_classify(struct verdict *out, const struct evidence *e, int rank);
 
-/* By the cause alone: is another try worth it? */
+/* By the cause alone: may a retry succeed? */
 bool cause_retry_helps(enum cause cause);
 
 const char *cause_name(enum cause cause);
-const char *cause_meaning(enum cause cause); /* in a few words */
+const char *cause_meaning(enum cause cause);          /* one short phrase */
 int cause_parse(enum cause *cause, const char *name); /* -1: no such cause */
 
 #endif

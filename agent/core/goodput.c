@@ -46,7 +46,7 @@ static int64_t within(int64_t at, int64_t low, int64_t high)
     return at < low ? low : at > high ? high : at;
 }
 
-/* From working time: `ms` of it, from both kinds in proportion, to another bucket. */
+/* Moves `ms` of working time, in proportion from both kinds, to another bucket. */
 static void move(int64_t *fresh, int64_t *again, struct goodput *s, enum bucket to, int64_t ms)
 {
     int64_t both = *fresh + *again;
@@ -64,14 +64,14 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
 {
     const int64_t wall = spell->wall > 0 ? spell->wall : 0;
     const int64_t exit = within(rank->exit, 0, wall);
-    /* Work ends with the last step where it failed after that; else with the rank. */
+    /* Work ends at the last step if the failure came after it; else when the rank ended. */
     const int64_t noticed = spell->failed < 0 ? exit : within(spell->failed, 0, exit);
     const int64_t begin = within(rank->init_ms > 0 ? rank->init_ms : spell->started, 0, noticed);
     const int64_t last = spell->failed < 0 ? noticed : within(spell->last, begin, noticed);
     const int64_t turn = spell->fresh < 0 ? last : within(spell->fresh, begin, last);
     int64_t fresh = last - turn, again = turn - begin;
 
-    if (spell->started < 0 && spell->failed < 0) {      /* of use, all of it: it ended well */
+    if (spell->started < 0 && spell->failed < 0) { /* no lines, ended well: all productive */
         fresh = noticed - begin;
         again = 0;
     }

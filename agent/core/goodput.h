@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* goodput.h - where the time of ranks went: nine buckets that always add up
+/* goodput.h - where the time of ranks went: buckets that always add up
  *
  * Pure: no clock, no I/O.
- * A second of a rank is in exactly one bucket, so the buckets of a
- * generation sum to its wall time times its ranks, and those of a job to all
- * of its life.  A step counts as productive when it is made for the first
- * time; making it again, or dying in the middle of it, is `replayed`.
+ * Every second of a rank is in exactly one bucket, so the buckets of a generation sum to its wall
+ * time times its ranks, and those of a job to its whole life. A step is productive when it is made
+ * for the first time; repeating it, or dying in the middle of it, is `replayed`.
  */
 #ifndef AGENT_CORE_GOODPUT_H
 #define AGENT_CORE_GOODPUT_H
@@ -16,14 +15,14 @@
 
 enum bucket {
     BUCKET_PRODUCTIVE,
-    BUCKET_REPLAYED,    /* work that was lost, or done again because it had been lost */
-    BUCKET_INIT,        /* an agent, the setup, and ranks up to their first batch */
-    BUCKET_DATA,        /* waiting for samples */
+    BUCKET_REPLAYED, /* work that was lost, or repeated after a loss */
+    BUCKET_INIT,     /* agent start, setup, and ranks until their first batch */
+    BUCKET_DATA,     /* waiting for samples */
     BUCKET_CHECKPOINT,
-    BUCKET_HANG,        /* from the last sign of life until somebody noticed */
-    BUCKET_RESTART,     /* from a failure to the next ranks, back-off included */
+    BUCKET_HANG,    /* from the last progress until the hang was detected */
+    BUCKET_RESTART, /* from a failure to the next ranks, including back-off */
     BUCKET_QUEUED,
-    BUCKET_PAUSED,      /* held by a person */
+    BUCKET_PAUSED, /* held by a user */
     BUCKETS
 };
 
@@ -32,17 +31,17 @@ struct goodput {
     int64_t ms[BUCKETS];
 };
 
-/* What is known about one generation of ranks. Times in ms since its ranks were there; -1: never. */
+/* Times of one generation, in ms since its ranks started; -1: never. */
 struct spell {
-    int64_t wall;           /* until it was over */
-    int64_t started;        /* the first rank told that it begins; -1: it says nothing of itself */
+    int64_t wall;           /* until it ended */
+    int64_t started;        /* first "started" line of a rank; -1: the ranks write no lines */
     int64_t fresh;          /* from here on its steps were new */
     int64_t last;           /* the last step, or checkpoint */
-    int64_t failed;         /* noticed; -1: it ended well, or as asked */
+    int64_t failed;         /* when the failure was detected; -1: it ended well or on request */
     bool    hung;
 };
 
-/* One rank of it: it ended at `exit`, and spent so much in these phases (0: nothing known). */
+/* One rank: when it exited, and its time in these phases (0: not known). */
 struct spell_rank {
     int64_t exit, init_ms, data_ms, checkpoint_ms;
 };
@@ -58,7 +57,7 @@ void goodput_rank(struct goodput *s, const struct spell *spell, const struct spe
 
 /* {rank_ms, productive, replayed, ...}, all in ms. NULL when memory ran out. */
 json_t *goodput_print(const struct goodput *s);
-/* -1: not of that shape, or it does not add up. */
+/* -1: wrong type, or the buckets do not sum to rank_ms. */
 int goodput_parse(struct goodput *s, const json_t *body);
 
 #endif

@@ -40,7 +40,7 @@ int gpu_blame_init(struct gpu_blame *s, const json_t *plan, const json_t *facts)
     {
         const char *uuid = json_string_value(json_object_get(rank, "gpu"));
         if (!uuid || json_object_get(excluded, uuid))
-            continue; /* left out before, and used again because there is no other */
+            continue; /* excluded before, and used again because no other is left */
         snprintf(s->gpus[i].uuid, sizeof(s->gpus[i].uuid), "%s", uuid);
         const char *pci = json_string_value(json_object_get(gpu_facts(facts, uuid), "pci"));
         snprintf(s->gpus[i].pci, sizeof(s->gpus[i].pci), "%.15s", pci ? pci : "");
@@ -55,8 +55,8 @@ void gpu_blame_fini(struct gpu_blame *s)
     *s = (struct gpu_blame){.last = -1, .guilty = -1};
 }
 
-/* "NVRM: Xid (PCI:0000:3b:00): 79, ..." names a GPU, be it that of another rank or of nobody of
- * ours; other lines speak of the GPU of the rank that wrote them. */
+/* "NVRM: Xid (PCI:0000:3b:00): 79, ..." names a GPU, perhaps that of another rank or of none;
+ * lines without an address concern the GPU of the rank that wrote them. */
 static int named(const struct gpu_blame *s, const char *line, int rank)
 {
     if (!strstr(line, "(PCI:"))
@@ -71,7 +71,7 @@ static int named(const struct gpu_blame *s, const char *line, int rank)
     return -1;
 }
 
-/* What a broken GPU looks like, and much else. SIGKILL is somebody's doing. */
+/* Failures that a broken GPU causes, among much else. SIGKILL comes from outside. */
 static bool may_be_a_gpu(enum cause cause, const struct agent_exit *e)
 {
     if (cause == CAUSE_RANK_CRASH)

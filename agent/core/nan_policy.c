@@ -5,7 +5,7 @@
 bool nan_policy_decide(struct nan_policy *s, int64_t step)
 {
     if (step < 0)
-        return true; /* nothing can be left out: patience decides */
+        return true; /* the step is unknown, so none can be skipped: the restart policy decides */
     if (s->any && step <= s->step + NAN_POLICY_NEAR)
         return false;
     *s = (struct nan_policy){.any = true, .step = step, .back = true};

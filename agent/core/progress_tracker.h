@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress_tracker.h - how far a run is and how fast, from the lines of its first rank
+/* progress_tracker.h - progress and speed of a run, from the lines of rank 0
  *
  * Pure: no clock, no I/O.
- * Lines are outside data: a field of the wrong type counts as absent.
- * Step events are thinned to one a second; the newest one held back is kept for
- * the end of the generation, so that the last step is never missing.
+ * Lines are untrusted input: a field of the wrong type counts as absent. Step events are limited to
+ * one per second; the newest one held back is kept for the end of the generation, so the last step
+ * is never missing.
  */
 #ifndef AGENT_CORE_PROGRESS_TRACKER_H
 #define AGENT_CORE_PROGRESS_TRACKER_H
@@ -14,15 +14,15 @@
 
 struct progress_tracker {
     int64_t step, steps;   /* of this generation; -1 = not known */
-    int64_t best;          /* the furthest ever, earlier attempts included */
+    int64_t best;          /* highest step ever, earlier attempts included */
     int64_t best_before;   /* ... before this generation */
     int64_t checkpoint;    /* newest of this attempt, -1 = none */
-    int64_t checkpoint_ms; /* that writing the last one took; 0 = not known */
+    int64_t checkpoint_ms; /* time to write the last one; 0 = not known */
     double  loss, lr, samples_per_s, step_ms; /* NAN = not known */
-    int64_t productive_ms; /* spent on steps that were new */
+    int64_t productive_ms;                    /* time spent on new steps */
     int64_t last_step_ms, event_ms;
-    int64_t started_ms;    /* of this generation: when it began ... */
-    int64_t fresh_ms;      /* ... and when its steps began to be new; 0 = not yet */
+    int64_t started_ms; /* when this generation began ... */
+    int64_t fresh_ms;   /* ... and when its steps became new; 0 = not yet */
     json_t *held;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_line.h - fields of a line that a rank wrote (engine/contract/progress.h)
+/* rank_line.h - fields of a progress line of a rank (engine/contract/progress.h)
  *
  * Pure: no clock, no I/O.
- * A line is outside data: a field of the wrong type counts as absent.
+ * Lines are untrusted input: a field of the wrong type counts as absent.
  */
 #ifndef AGENT_CORE_RANK_LINE_H
 #define AGENT_CORE_RANK_LINE_H

@@ -57,7 +57,7 @@ int restart_policy_decide(const struct restart_policy *p, char *why, size_t size
         return -1;
     }
     if (p->failures > p->restarts) {
-        snprintf(why, size, "all %lld restarts without progress are used up, the last failure: ",
+        snprintf(why, size, "restart limit (%lld) reached without progress; last error: ",
                  (long long)p->restarts);
         return -1;
     }

@@ -6,10 +6,10 @@
 
 enum {
     EVIDENCE_LINES = 20,
-    CLOSE_CALL_MS = 200 /* failures nearer than this may have been seen in the wrong order */
+    CLOSE_CALL_MS = 200 /* failures closer than this may be reported in the wrong order */
 };
 
-/* A string of any bytes; what is not UTF-8 becomes '?'. */
+/* A JSON string of arbitrary bytes; invalid UTF-8 becomes '?'. */
 static json_t *text_value(const char *text, size_t len)
 {
     json_t *v = json_stringn(text, len);
@@ -22,7 +22,7 @@ static json_t *text_value(const char *text, size_t len)
     return json_stringn(safe, n);
 }
 
-/* The last lines of a text as an array, valid UTF-8 whatever it was. */
+/* The last lines of a text as an array of valid UTF-8. */
 static json_t *last_lines(const char *text, int most)
 {
     json_t *lines = json_array();

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* root_cause.h - which rank's end decides why a generation failed
+/* root_cause.h - which rank's failure is the root cause of a failed generation
  *
  * Pure: no clock, no I/O.
- * The first failure counts, later ones are cascade; but a rank that only
- * says its peer is gone may be heard before that peer: a plainer cause within
- * a moment takes its place.
+ * The first failure counts, later ones are cascade. A rank that only reports a lost peer may be
+ * seen before that peer: a more specific cause within a moment replaces it.
  */
 #ifndef AGENT_CORE_ROOT_CAUSE_H
 #define AGENT_CORE_ROOT_CAUSE_H
@@ -21,13 +20,13 @@ struct root_cause {
     int64_t           at_ms;
     struct verdict    verdict;
     struct agent_exit exit;     /* its texts are not kept */
-    json_t           *evidence; /* the last lines, an array, or NULL */
+    json_t *evidence;           /* the last output lines, an array, or NULL */
 };
 
 void root_cause_clear(struct root_cause *b);
 void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
                     int64_t now_ms);
-/* Takes it only if it decides. */
+/* Replaces the root cause if this failure takes precedence. */
 void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v,
                          int64_t now_ms);
 

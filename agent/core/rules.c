@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rules.c - the table, and how it is read; see rules.h */
+/* rules.c - table of failure patterns, and its lookup; see rules.h */
 #include "agent/core/rules.h"
 
 #include <ctype.h>
@@ -13,107 +13,107 @@ enum { LINE_MAX_BYTES = 2000 };
 
 /* clang-format off */
 static const struct rule rules[] = {
-    /* --- the scheduler says so --- */
+    /* --- scheduler --- */
     {"slurm.time", RULE_PROOF, CAUSE_TIME_LIMIT,
      "CANCELLED AT .* DUE TO TIME LIMIT|[Jj]ob killed: walltime .* exceeded|TERM_RUNLIMIT",
-     "ask for a longer time, or for checkpoints more often (checkpoint.every)"},
+     "raise the time limit, or save checkpoints more often (checkpoint.every)"},
     {"slurm.node", RULE_PROOF, CAUSE_NODE_LOST,
      "CANCELLED AT .* DUE TO NODE FAILURE|srun: error: Node failure on",
      NULL},
     {"slurm.oom", RULE_PROOF, CAUSE_HOST_OOM,
      "[Dd]etected [0-9]+ oom[-_]kill event|task [0-9]+: Out Of Memory",
-     "ask for more memory, or use fewer data workers"},
+     "request more memory or use fewer data workers"},
     {"slurm.preempted", RULE_PROOF, CAUSE_PREEMPTED,
      "DUE TO PREEMPTION|CANCELLED AT|[Pp]reemption notice|[Ss]pot (instance )?interruption|"
      "TERM_PREEMPT",
      NULL},
 
-    /* --- the kernel and the GPU --- */
+    /* --- kernel and GPU --- */
     {"kernel.xid", RULE_PROOF, CAUSE_GPU_FAULT,
      "NVRM: Xid \\(.*\\): (46|48|62|64|74|79|95|119|120|140),?",
-     "do not use this GPU until it was reset or replaced"},
+     "reset or replace this GPU before using it again"},
     {"kernel.sxid", RULE_PROOF, CAUSE_GPU_FAULT,
      "SXid \\(PCI:[^)]*\\): [0-9]+, Fatal",
-     "the NVSwitch of this node needs a look"},
+     "check the NVSwitch of this node"},
     {"kernel.oom", RULE_PROOF, CAUSE_HOST_OOM,
      "Out of memory: Killed process|oom-kill:|Memory cgroup out of memory",
-     "use fewer data workers, a smaller batch, or a machine with more memory"},
+     "use fewer data workers, a smaller batch or a machine with more memory"},
     {"gpu.ecc", RULE_PROOF, CAUSE_GPU_FAULT,
      "uncorrectable ECC error|ECC_UNCORRECTABLE|ECCUncorrectable",
-     "do not use this GPU until it was reset or replaced"},
+     "reset or replace this GPU before using it again"},
     {"gpu.nvlink", RULE_PROOF, CAUSE_GPU_FAULT,
      "uncorrectable NVLink error|NvlinkUncorrectable",
-     "an NVLink of this node is broken"},
+     "check the NVLinks of this node (nvidia-smi nvlink -e)"},
     {"gpu.lost", RULE_PROOF, CAUSE_GPU_FAULT,
      "GPU is lost|fallen off the bus|device is lost",
-     "the node needs a reboot"},
+     "reboot the node"},
     {"gpu.fabric", RULE_PROOF, CAUSE_GPU_FAULT,
      "system not yet initialized|SYSTEM_NOT_READY|P2P is disabled between NVLINK connected GPUs",
-     "see that nvidia-fabricmanager runs on the node"},
+     "check that nvidia-fabricmanager is running on the node"},
     {"gpu.busy", RULE_PROOF, CAUSE_GPU_FAULT,
      "CUDA-capable device\\(s\\) is/are busy or unavailable",
-     "another process holds the GPU: nvidia-smi shows which"},
+     "find the process that holds the GPU with nvidia-smi and end it"},
     {"gpu.nvml", RULE_PROOF, CAUSE_GPU_FAULT,
      "Failed to initialize NVML: Unknown Error",
-     "the container has lost its GPUs: start it anew"},
+     "restart the container; it has lost access to its GPUs"},
 
     /* --- memory --- */
     {"nccl.duplicate", RULE_PROOF, CAUSE_DUPLICATE_GPU,
      "Duplicate GPU detected|Multiple Ranks are using the same GPU",
-     "ask for at most one rank per GPU (resources.ranks: auto), and let each use cuda:LOCAL_RANK"},
+     "start at most one rank per GPU (resources.ranks: auto) and let each use cuda:LOCAL_RANK"},
     {"cuda.oom", RULE_PROOF, CAUSE_GPU_OOM,
      "CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|"
      "CU(BLAS|DNN)_STATUS_ALLOC_FAILED|HIP out of memory|RESOURCE_EXHAUSTED: Out of memory|"
      "Cuda failure [0-9 ]*'out of memory'",
-     "a smaller micro-batch, or activations that are computed again"},
+     "try a smaller micro-batch or gradient checkpointing"},
     {"shm.full", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "out of shared memory|failed to extend /dev/shm|shared memory segment.*No space|"
      "/dev/shm/.*(No space left|\\(28\\))",
-     "/dev/shm is too small: in Docker use --shm-size, or set num_workers=0"},
+     "enlarge /dev/shm (in Docker: --shm-size) or set num_workers=0"},
     {"nccl.memlock", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "Call to ibv_(reg_mr|create_qp|create_cq)[a-z_0-9]* failed",
-     "RDMA needs locked memory: ulimit -l unlimited on the nodes"},
+     "allow locked memory for RDMA: ulimit -l unlimited on the nodes"},
     {"host.oom", RULE_PROOF, CAUSE_HOST_OOM,
      "^MemoryError|DefaultCPUAllocator: |Cannot allocate memory|std::bad_alloc|_ArrayMemoryError|"
      "DataLoader worker \\(pid.*\\) is killed by signal: Killed",
-     "use fewer data workers, a smaller batch, or a machine with more memory"},
+     "use fewer data workers, a smaller batch or a machine with more memory"},
 
     /* --- disks and files --- */
     {"disk.full", RULE_PROOF, CAUSE_DISK_FULL,
      "No space left on device|[Dd]isk quota exceeded|\\[Errno 28\\]|\\[Errno 122\\]",
-     "free some space; checkpoint.keep says how many checkpoints stay"},
+     "free disk space; checkpoint.keep limits how many checkpoints are kept"},
     {"disk.io", RULE_AGAIN, CAUSE_DATA_ERROR,
      "\\[Errno 5\\] Input/output error|Stale file handle|Transport endpoint is not connected",
-     "a disk or a network file system fails: look at the kernel's log of the node"},
+     "check the disk or network file system: see the node's kernel log"},
     {"checkpoint.torn", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
      "PytorchStreamReader failed|failed finding central directory|archive is corrupted|"
      "HeaderTooLarge|InvalidHeader|MetadataIncompleteBuffer|UnpicklingError|"
      "EOFError: Ran out of input",
-     "the file is cut short: go on from the checkpoint before it"},
+     "resume from the previous checkpoint; this file is truncated"},
     {"checkpoint.shape", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
      "Error\\(s\\) in loading state_dict|Missing key\\(s\\) in state_dict|size mismatch for ",
-     "the checkpoint is of another model: compare the configurations"},
+     "compare the configurations: the checkpoint belongs to a different model"},
     {"checkpoint.write", RULE_PROOF, CAUSE_CHECKPOINT_ERROR,
      "PytorchStreamWriter failed writing|unexpected pos [0-9]+ vs [0-9]+",
-     "see that the disk of the checkpoints has room and answers"},
+     "check that the checkpoint file system responds and has free space"},
 
     /* --- numbers --- */
     {"loss.nan", RULE_PROOF, CAUSE_NAN_LOSS,
      "[Ll]oss is (nan|NaN|inf)|NaN or Inf found|FloatingPointError|[Nn]on-finite (loss|gradient|"
      "norm)|is non-finite|"
      "AssertionError: .*([Nn]a[Nn]|isfinite)|returned nan values",
-     "a smaller learning rate, a longer warm-up or gradient clipping"},
+     "try a smaller learning rate, a longer warm-up or gradient clipping"},
 
-    /* --- what was asked for cannot be --- */
+    /* --- configuration and environment --- */
     {"python.import", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "^(ModuleNotFoundError|ImportError): ",
-     "install it in setup:, or start the right Python environment in run:"},
+     "install the module in setup:, or activate the right Python environment in run:"},
     {"python.syntax", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "^(SyntaxError|IndentationError|TabError): ",
      NULL},
     {"python.script", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "can't open file '[^']*': \\[Errno 2\\]",
-     "see workdir: and the path in run:"},
+     "check workdir: and the path in run:"},
     {"python.arguments", RULE_PROOF, CAUSE_CONFIG_ERROR,
      ": error: (unrecognized arguments|the following arguments are required|argument )",
      NULL},
@@ -123,64 +123,64 @@ static const struct rule rules[] = {
     {"hub.access", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "401 Client Error|403 Client Error|GatedRepoError|RepositoryNotFoundError|"
      "api_key not configured",
-     "a token is missing: name it under secrets:"},
+     "add the missing token under secrets:"},
     {"hub.name", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "is not a local folder and is not a valid model identifier",
      NULL},
     {"system.library", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "error while loading shared libraries|version `GLIBC[^']*' not found|undefined symbol: ",
-     "the libraries on this node are not those it was built with"},
+     "install the libraries that the program was built with on this node"},
     {"cuda.none", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "no CUDA-capable device is detected|Found no NVIDIA driver|No CUDA GPUs are available",
-     "there is no GPU here: look at `jobctl nodes`"},
+     "choose a node with GPUs; `jobctl nodes` lists them"},
     {"cuda.driver", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "driver version is insufficient|Driver/library version mismatch|"
      "forward compatibility was attempted",
-     "driver and CUDA libraries do not fit; after an upgrade the node needs a reboot"},
+     "match the driver to the CUDA libraries; after a driver upgrade, reboot the node"},
     {"cuda.arch", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "no kernel image is available",
-     "this build has no code for this GPU"},
+     "install a build that supports this GPU's architecture"},
     {"cuda.ordinal", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "invalid device ordinal",
-     "there are more ranks than GPUs that they see: resources.ranks: auto"},
+     "set resources.ranks: auto; there are more ranks than visible GPUs"},
     {"nccl.interface", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "[Nn]o (socket |usable listening )?interface found",
-     "NCCL_SOCKET_IFNAME names no interface of this node: leave it out"},
+     "unset NCCL_SOCKET_IFNAME; it names no interface of this node"},
     {"nccl.version", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "Mismatched NCCL version|NCCL version mismatch",
-     "all nodes need the same NCCL"},
+     "install the same NCCL version on all nodes"},
     {"nccl.gid", RULE_PROOF, CAUSE_CONFIG_ERROR,
      "Call to ibv_modify_qp failed",
-     "the RDMA address does not reach the peer: see NCCL_IB_GID_INDEX"},
+     "check NCCL_IB_GID_INDEX: the RDMA address does not reach the peer"},
 
-    /* --- the data --- */
+    /* --- data --- */
     {"data.image", RULE_PROOF, CAUSE_DATA_ERROR,
      "UnidentifiedImageError|image file is truncated|broken data stream when reading image|"
      "cannot identify image file",
-     "a file of the data set is damaged"},
+     "replace the damaged file of the data set"},
     {"data.archive", RULE_PROOF, CAUSE_DATA_ERROR,
      "tarfile\\.ReadError|BadZipFile|ArrowInvalid|CRC check failed|zlib\\.error",
-     "a shard of the data set is damaged"},
+     "replace the damaged shard of the data set"},
     {"data.missing", RULE_PROOF, CAUSE_DATA_ERROR,
      "^FileNotFoundError: |^NotADirectoryError: ",
-     "see that the path exists on this node"},
+     "check that the path exists on this node"},
 
-    /* --- ranks that do not find each other, or run apart --- */
+    /* --- rendezvous, and ranks out of step --- */
     {"desync", RULE_PROOF, CAUSE_DESYNC,
      "[Dd]esync(ed)?: rank|mismatch between collectives on ranks|Mismatched collective|"
      "Rank [0-9]+ is running collective: .* but Rank [0-9]+ is running",
      NULL},
     {"port", RULE_PROOF, CAUSE_NCCL_ERROR,
      "[Aa]ddress already in use|EADDRINUSE|errno: 98",
-     "use MASTER_PORT as it is given: it is a free one in each generation"},
+     "use MASTER_PORT as set by jobctl: a free port is chosen for each generation"},
     {"rendezvous", RULE_ECHO, CAUSE_HANG_INIT,
      "did not come within [0-9.]+ s|waiting for clients|RendezvousTimeoutError|"
      "RendezvousConnectionError|"
      "client socket has (timed out|failed to connect)|DistStoreError|wait timeout after [0-9]+ ?ms",
-     "a rank did not come up, or a firewall stands between: look at the logs of the others"},
+     "check the logs of the other ranks: one did not start, or a firewall blocks it"},
     {"nccl.link", RULE_PROOF, CAUSE_NCCL_ERROR,
      "Got completion from peer .* (status=.*\\(?12|error 12)|async fatal event",
-     "an RDMA link or its peer has failed"},
+     "check the RDMA links of both nodes"},
 
     /* --- crashes --- */
     {"torchrun.signal", RULE_PROOF, CAUSE_RANK_CRASH,
@@ -197,14 +197,14 @@ static const struct rule rules[] = {
      "unspecified launch failure",
      NULL},
 
-    /* --- echoes: somebody else had failed, or hangs --- */
+    /* --- echoes: another rank failed or hangs --- */
     {"torch.first", RULE_ECHO, CAUSE_HANG_INIT,
      "Watchdog caught collective operation timeout: WorkNCCL\\(SeqNum=1,",
-     "the first collective stood still: the path between the GPUs, or a rank that never came to it"},
+     "check the path between the GPUs, and for a rank that never entered the first collective"},
     {"torch.watchdog", RULE_ECHO, CAUSE_HANG_STEP,
      "Watchdog caught collective operation timeout|watchdog got stuck for|Timeout at NCCL work|"
      "is stuck or far behind",
-     "the rank that never entered the collective is to blame, not this one"},
+     "look at the rank that never entered the collective, not at this one"},
     {"gloo.timeout", RULE_ECHO, CAUSE_HANG_STEP,
      "Timed out waiting [0-9]+ ?ms for (recv|send) operation",
      NULL},
@@ -223,7 +223,7 @@ static const struct rule rules[] = {
      NULL},
     {"nccl.connect", RULE_ECHO, CAUSE_NCCL_ERROR,
      "connect to [^ ]+<[0-9]+> (returned|failed)|No route to host|Connection refused",
-     "a firewall, or the wrong interface"},
+     "check for a firewall or a wrong network interface"},
     {"nccl.internal", RULE_ECHO, CAUSE_NCCL_ERROR,
      "ncclInternalError|internal error - please report|ncclUnhandledCudaError|unhandled cuda error",
      NULL},
@@ -239,7 +239,7 @@ const struct rule *rules_all(void)
     return rules;
 }
 
-/* Does the line look like the end of a traceback: "torch.cuda.SomeError: text"? */
+/* Is the line the end of a traceback: "torch.cuda.SomeError: text"? */
 static bool is_exception(const char *line, size_t len)
 {
     static const char *const endings[] = {"Error", "Exception", "Interrupt"};
@@ -274,7 +274,7 @@ const char *rules_telling_line(const char *lines, size_t *len)
     return best;
 }
 
-/* Compiled once; a program has one thread that asks. */
+/* Compiled once; only one thread uses them. */
 static const regex_t *compiled(size_t i)
 {
     static regex_t all[ARRAY_LEN(rules)];

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rules.h - what the output of a process, or the kernel's log, says about its end
+/* rules.h - known failure patterns in process output and kernel logs
  *
  * Pure: no clock, no I/O.
- * A table of patterns (rules.c), each with the cause it proves and, where there is
- * one, what to do about it.  An echo proves only that somebody else had failed before: the
- * peer of a dead rank, the watchdog of a collective that one never entered.
+ * A table of patterns (rules.c), each with the cause it proves and, if there is any, advice. An
+ * echo proves only that another rank failed before: the peer of a dead rank, or the watchdog of a
+ * collective that one rank never entered.
  *
- * The line by which a traceback ends counts more than the order of the table; after it the
- * first row that is found anywhere decides, so that rows stand from proof to symptom.
- * tests/causes/ holds endings as they are seen in the field, each with its cause and the line
- * that tells.
+ * The last line of a traceback takes precedence over the order of the table; otherwise the first
+ * row that matches any line decides, so rows are ordered from proof to symptom. tests/causes/ holds
+ * output seen in the field, each with its cause and the line that proves it.
  */
 #ifndef AGENT_CORE_RULES_H
 #define AGENT_CORE_RULES_H
@@ -20,7 +19,7 @@
 
 enum rule_kind {
     RULE_PROOF,
-    RULE_AGAIN,   /* the same, and another try helps, although the cause says not */
+    RULE_AGAIN, /* as RULE_PROOF, and a retry helps although the cause says it does not */
     RULE_ECHO
 };
 
@@ -28,17 +27,17 @@ struct rule {
     const char    *name;    /* "nccl.duplicate" */
     enum rule_kind kind;
     enum cause     cause;
-    const char    *pattern; /* POSIX extended regular expression, of one line */
-    const char    *advice;  /* what to do, or NULL */
+    const char *pattern; /* POSIX extended regular expression, matched per line */
+    const char *advice;  /* what the user should do, or NULL */
 };
 
-/* The table, ended by a row without a name. */
+/* The whole table, ended by a row without a name. */
 const struct rule *rules_all(void);
 
-/* The rule that decides for these lines, or NULL; *line and *len: where it was found. */
+/* The rule that decides for these lines, or NULL; *line and *len get the matching line. */
 const struct rule *rules_find(const char *lines, const char **line, size_t *len);
 
-/* The line worth showing: that of an exception, else the last one that is not empty; NULL: none. */
+/* The line to show: that of an exception, else the last non-empty one; NULL: none. */
 const char *rules_telling_line(const char *lines, size_t *len);
 
 #endif

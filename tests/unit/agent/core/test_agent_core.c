@@ -62,7 +62,7 @@ static void stop_is_a_ladder(void **state)
     expect(timer(now + 4000), "SIGNAL(15) TIMER(4000)");
     expect(timer(now + 4000), "SIGNAL(9) TIMER(1000)");
     expect(killed(1, 0, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
-    expect(field("text"), "\"stopped by SIGKILL: SIGTERM was not enough\"");
+    expect(field("text"), "\"stopped by SIGKILL: SIGTERM did not end it in time\"");
     expect(cleaned(true), "SWEEP(0)");
     expect(cleaned(true), "attempt_ended FINISH");
     expect(field("result"), "\"stopped\"");
@@ -93,7 +93,7 @@ static void a_command_gets_sigterm_at_once_and_sooner_wins(void **state)
     expect(stop(9000, true), "");
     expect(stop(100, false), "CONTROL(stop) SIGNAL(15) TIMER(100)");
     expect(exited(1, 0, 1), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
-    expect(field("text"), "\"stopped as asked\"");
+    expect(field("text"), "\"stopped on request\"");
     cleaned(true);
     cleaned(true);
     expect(field("result"), "\"stopped\"");

@@ -28,7 +28,7 @@ static void the_first_failure_decides_and_restarts_at_once(void **state)
     expect(field("gained"), "2");
     expect(cleaned(true), "restart_scheduled SPAWN(2,2)");
     expect(field("text"),
-           "\"rank 1 was killed by SIGKILL (9); the checkpoint of step 2 is resumed\"");
+           "\"rank 1 was killed by SIGKILL (9); resuming from the checkpoint of step 2\"");
     expect(spawned(2), "generation_started");
     expect(field("resume_step"), "2");
     line(2, 0, "{\"ev\":\"started\",\"resume_step\":2,\"steps\":40}");
@@ -146,7 +146,7 @@ static void a_gpu_that_failed_is_left_out(void **state)
         if (over)
             cleaned(true);
         if (rows[i].gpu)
-            assert_non_null(strstr(field("text"), "is left out from now on"));
+            assert_non_null(strstr(field("text"), "is excluded from now on"));
         down(NULL);
         last_event = NULL;
         said = (struct buf){0};
@@ -161,7 +161,7 @@ static void a_gpu_is_left_out_while_its_rank_waits(void **state)
         .kind = INPUT_HANG,
         .hang = {.rank = 0,
                  .fault = "NVRM: Xid (PCI:0000:0b:00): 79, it has fallen off the bus",
-                 .text = "GPU 1 (GPU-b) reports Xid 79: it has fallen off the bus"}};
+                 .text = "GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus"}};
     (void)state;
     launch_on_gpus("");
     feed(told); /* nothing runs yet */
@@ -216,7 +216,7 @@ static void a_hang_before_the_first_step_gets_a_remedy(void **state)
     killed(1, 0, 15);
     killed(1, 1, 15);
     expect(cleaned(true), "restart_scheduled SPAWN(2,-1) remedies 1");
-    expect(field("text"), "\"rank 1 stands still; the next start adds A=1: w (f)\"");
+    expect(field("text"), "\"rank 1 stands still; the next start sets A=1: w (f)\"");
     spawned(2);
     hang(2, 1, true);
     reported(2);
@@ -256,7 +256,7 @@ static void history_counts(void **state)
     one_generation_fails(2, 4);
     cleaned(true);
     cleaned(true);
-    expect(field("text"), "\"all 4 restarts without progress are used up, the last failure: "
+    expect(field("text"), "\"restart limit (4) reached without progress; last error: "
                           "rank 0 exited with code 4: b\"");
     expect(field("failures_without_progress"), "5");
 }
@@ -333,7 +333,7 @@ static void one_batch_with_nan_is_left_out_once(void **state)
     exited(1, 0, 76);
     expect(cleaned(true), "restart_scheduled SPAWN(2,-1) without 7, from disk");
     expect(field("text"), "\"rank 0 exited with code 76: the loss is nan; the batch of step 8 will "
-                          "be left out\"");
+                          "be skipped\"");
     spawned(2);
     line(2, 0, "{\"ev\":\"step\",\"step\":9}");
     killed(2, 0, 9); /* something else: the step stays left out */
@@ -346,8 +346,8 @@ static void one_batch_with_nan_is_left_out_once(void **state)
     cleaned(true);
     expect(field("cause"), "\"nan_loss\"");
     expect(field("retry_helps"), "false");
-    expect(field("text"), "\"rank 0 exited with code 76: the loss is nan; this was so once before, "
-                          "and its batch was left out then\"");
+    expect(field("text"), "\"rank 0 exited with code 76: the loss is nan; skipping the batch of "
+                          "an earlier NaN did not help\"");
 }
 
 static void some_causes_end_it(void **state)

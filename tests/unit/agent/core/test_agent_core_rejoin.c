@@ -34,7 +34,7 @@ static void who_lives_is_kept(void **state)
     expect(line(1, 0, PARTED), "");
     expect(line(1, 0, PARTED), ""); /* said once */
     expect(line(1, 2, PARTED), "generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
-    expect(field("text"), "\"rank 1 was killed by SIGKILL (9); 2 of 3 ranks go on in their processes\"");
+    expect(field("text"), "\"rank 1 was killed by SIGKILL (9); 2 of 3 ranks keep their processes\"");
     expect(spawned(2), "generation_started");
     expect(field("kept"), "2");
     /* Nothing of it is left when the next one fails. */
