@@ -15,7 +15,7 @@
 
 enum { SCHEMA = 1, LOOK_MS = 100 };
 
-/* What stands in the file. */
+/* The contents of the lease file. */
 struct holder {
     char            origin[LEASE_ORIGIN], host[LEASE_HOST];
     struct identity who;
@@ -36,7 +36,7 @@ static void take_text(char *out, size_t size, const json_t *o, const char *key)
     snprintf(out, size, "%s", text ? text : "");
 }
 
-/* 1 and *h, 0: nobody ever held it, -1. */
+/* 1 and *h; 0: no holder so far; -1: error. */
 static int read_holder(struct holder *h, const struct lease *l, struct err *err)
 {
     char path[LEASE_PATH];
@@ -59,8 +59,7 @@ static int read_holder(struct holder *h, const struct lease *l, struct err *err)
     const bool schema = json_integer_value(json_object_get(o, "schema")) == SCHEMA;
     json_decref(o);
     if (!schema || h->token < 1)
-        return err_set(err, ERR_DATA, "'%s' is not a lease that this version of jobctl understands",
-                       path);
+        return err_set(err, ERR_DATA, "'%s' is not a lease file of this version of jobctl", path);
     return 1;
 }
 
@@ -89,8 +88,10 @@ static int write_holder(const struct lease *l, bool released, struct err *err)
 
 static int held(const struct holder *h, struct err *err)
 {
-    return err_set(err, ERR_CONFLICT, "the job is being trained on %s (process %lld): stop it there "
-                   "first", h->host[0] ? h->host : "another machine", (long long)h->who.pid);
+    return err_set(err, ERR_CONFLICT,
+                   "the job is running on %s (process %lld); stop it there "
+                   "first",
+                   h->host[0] ? h->host : "another machine", (long long)h->who.pid);
 }
 
 static int64_t clock_ms(void)
@@ -100,7 +101,7 @@ static int64_t clock_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A holder of another boot: dead if nothing moves for so long. */
+/* Watches a holder of another boot: dead if its lease does not change for wait_ms. */
 static int watch(const struct lease *l, const struct holder *before, int64_t wait_ms,
                  struct err *err)
 {
@@ -122,7 +123,7 @@ static int watch(const struct lease *l, const struct holder *before, int64_t wai
     return 0;
 }
 
-/* May the place of `h` be taken? */
+/* May the lease of `h` be taken over? */
 static int vacant(const struct lease *l, const struct holder *h, int64_t wait_ms,
                   lease_waits_fn waits, struct err *err)
 {
@@ -135,15 +136,16 @@ static int vacant(const struct lease *l, const struct holder *h, int64_t wait_ms
         return 0;
     if (strcmp(h->who.boot_id, l->owner.boot_id) == 0)
         return identity_alive(&h->who) ? held(h, err) : 0;
-    snprintf(text, sizeof(text), "%s had this job last: it goes on here if nothing is heard from "
-             "there for %.3g s", h->host[0] ? h->host : "another machine",
-             (double)wait_ms / 1000);
+    snprintf(text, sizeof(text),
+             "%s held this job last; it resumes here unless that holder shows "
+             "activity within %.3g s",
+             h->host[0] ? h->host : "another machine", (double)wait_ms / 1000);
     waits(text);
     return watch(l, h, wait_ms, err);
 }
 
-/* Of several who found the place empty, one can make the file of the next token. One who made it and
- * died is waited for like a holder, and passed over. */
+/* Of several takers of a free lease, only one can create the file of the next token. A taker
+ * that created it and died is waited for like a holder, then skipped. */
 static int claim(struct lease *l, const struct holder *h, int64_t wait_ms, struct err *err)
 {
     char path[LEASE_PATH + 32];
@@ -196,9 +198,9 @@ int lease_beat(struct lease *l, struct err *err)
     if (rc < 0)
         return -1;
     if (rc > 0 && h.token != l->token)
-        return err_set(err, ERR_CONFLICT, "the job was taken over by %s (lease %lld, ours is %lld)",
-                       h.host[0] ? h.host : "another machine", (long long)h.token,
-                       (long long)l->token);
+        return err_set(
+            err, ERR_CONFLICT, "the job was taken over by %s (lease %lld, this one had %lld)",
+            h.host[0] ? h.host : "another machine", (long long)h.token, (long long)l->token);
     l->beat++;
     return write_holder(l, false, err);
 }

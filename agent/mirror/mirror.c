@@ -52,7 +52,7 @@ static int copy_bytes(int to, int from)
     return n < 0 ? -1 : 0;
 }
 
-/* Synced, and no longer in memory: who reads it next reads the disk. */
+/* Synced, and dropped from the page cache: the next reader reads from disk. */
 static int copy_file(const char *to, const char *from, struct err *err)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC);
@@ -72,7 +72,7 @@ static int copy_file(const char *to, const char *from, struct err *err)
                                  strerror(why));
 }
 
-/* The same by way of a scratch name. */
+/* Copies by way of a scratch name and a rename. */
 static int replace_file(const char *to, const char *from, struct err *err)
 {
     char tmp[SCRATCH_PATH];
@@ -93,7 +93,7 @@ static bool same(const char *a, const char *b)
            x.st_mtime >= y.st_mtime;
 }
 
-/* The plain files of a directory that are not there yet, or older there. */
+/* Copies the plain files of a directory that are missing or older at the destination. */
 static int copy_files(const char *to, const char *from, struct err *err)
 {
     DIR *d = opendir(from);
@@ -115,7 +115,7 @@ static int copy_files(const char *to, const char *from, struct err *err)
     return rc;
 }
 
-/* Curves and pictures, from root to root. */
+/* Copies curves and sample images from root to root. */
 static int copy_beside(const char *to, const char *from, struct err *err)
 {
     char a[MIRROR_PATH], b[MIRROR_PATH];
@@ -126,7 +126,7 @@ static int copy_beside(const char *to, const char *from, struct err *err)
 
 /* --- checkpoints ------------------------------------------------------------------------ */
 
-/* -1: not the name of a checkpoint. */
+/* The step in a checkpoint's name; -1: not the name of a checkpoint. */
 static int64_t step_of(const char *name)
 {
     if (strncmp(name, "step-", 5) != 0 || !isdigit((unsigned char)name[5]) ||
@@ -180,7 +180,8 @@ static int copy_into(const char *to, const char *from, const struct manifest *m,
     return copy_file(a, b, err);
 }
 
-/* One checkpoint from root to root; the manifest goes last, and what arrived must fit it. */
+/* Copies one checkpoint from root to root; the manifest goes last, and the copy is verified
+ * against it. */
 static int copy_step(struct mirror_copy *done, const char *to_root, const char *from_root,
                      int64_t step, struct err *err)
 {
@@ -207,7 +208,7 @@ static int copy_step(struct mirror_copy *done, const char *to_root, const char *
     return scratch_sync_dir(to_root, err);
 }
 
-/* Keeps the newest up to step `last`: what is beyond it, the run has gone back from. */
+/* Keeps the newest checkpoints up to step `last`: the run went back behind later ones. */
 static void prune(const char *root, int64_t last, int keep)
 {
     static struct steps list;
@@ -220,7 +221,7 @@ static void prune(const char *root, int64_t last, int keep)
             scratch_remove(path, NULL);
 }
 
-/* Is the checkpoint of that step the same in both places? */
+/* Is the checkpoint of that step identical in both places? */
 static bool same_step(const char *a_root, const char *b_root, int64_t step)
 {
     char a[MIRROR_PATH], b[MIRROR_PATH];
@@ -296,7 +297,7 @@ static int append_file(int to, const char *path)
     return rc;
 }
 
-/* What an adopted job brought along, then the attempts in their order. */
+/* Concatenates the history of an adopted job and those of the attempts, in order. */
 static int write_history(const struct mirror *m, struct err *err)
 {
     char path[MIRROR_PATH], tmp[SCRATCH_PATH], one[MIRROR_PATH + 64];

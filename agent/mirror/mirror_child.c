@@ -23,18 +23,18 @@ enum { PATH_SIZE = 4096, READ_BYTES = 4096 };
 struct mirror_child {
     struct mirror_hooks hooks;
     uv_pipe_t    pipe;
-    uv_timer_t   limit;    /* for the last copy */
-    int          pidfd;    /* -1: the kernel has none */
+    uv_timer_t limit; /* time limit of the last copy */
+    int pidfd;        /* -1: not supported by the kernel */
     pid_t        pid;
     int          history;  /* RUN_DIR/history.jsonl */
-    json_t      *who;      /* what every line of it begins with */
+    json_t *who;           /* first fields of every history line */
     bool         told;     /* ready() was called */
     bool         finishing;
     struct buf   lines;
     char         room[READ_BYTES];
 };
 
-/* --- what it is to do ------------------------------------------------------------------- */
+/* --- its description ---------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -42,7 +42,7 @@ static const char *text_of(const json_t *o, const char *key)
     return text ? text : "";
 }
 
-/* The spec as another machine is to have it: places inside this machine's state are its own matter. */
+/* The spec for another machine: paths inside this machine's state directory are replaced. */
 static json_t *portable_spec(const json_t *launch)
 {
     json_t *spec = json_deep_copy(json_object_get(launch, "spec"));
@@ -79,7 +79,7 @@ static int write_task(const char *path, const json_t *task, struct err *err)
     return rc;
 }
 
-/* --- its words -------------------------------------------------------------------------- */
+/* --- its output --------------------------------------------------------------------------- */
 
 static void tell_ready(struct mirror_child *c, const char *refusal)
 {
@@ -111,7 +111,7 @@ static void take_object(struct mirror_child *c, const json_t *line)
         c->hooks.event(c->hooks.arg, ev, copy_body(line));
 }
 
-/* What is no JSON is for people: the agent's log. */
+/* A line that is not JSON is meant for people: it goes to the agent's log. */
 static void take_line(struct mirror_child *c, const char *text, size_t size)
 {
     json_t *line = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
@@ -151,12 +151,12 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
     uv_read_stop(stream);
     uv_timer_stop(&c->limit);
     c->pid = 0;
-    tell_ready(c, "the process that keeps the mirror ended before it was ready");
+    tell_ready(c, "the mirror process ended before it was ready");
     if (c->finishing)
         c->hooks.ended(c->hooks.arg);
 }
 
-/* --- life ------------------------------------------------------------------------------- */
+/* --- start and end ------------------------------------------------------------------------ */
 
 static int launch(struct mirror_child *c, int out, const char *task, const char *nonce,
                   struct err *err)
@@ -164,7 +164,8 @@ static int launch(struct mirror_child *c, int out, const char *task, const char 
     char self[PATH_SIZE], mark[160];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n < 0)
-        return err_set(err, ERR_SYSTEM, "cannot tell where this program is: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot find the path of this program: %s",
+                       strerror(errno));
     self[n] = '\0';
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
     const char *const argv[] = {self, "mirror", task, NULL};
@@ -243,7 +244,7 @@ void mirror_child_note(struct mirror_child *c, const char *kind, const json_t *b
     json_object_set(line, "body", (json_t *)(uintptr_t)body);
     char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (text && dprintf(c->history, "%s\n", text) < 0)
-        log_warn(NULL, "a line of the history is lost: %s", strerror(errno));
+        log_warn(NULL, "a line of the job's history was lost: %s", strerror(errno));
     free(text);
     json_decref(line);
 }
@@ -261,7 +262,7 @@ static void send_signal(const struct mirror_child *c, int signo)
 static void on_limit(uv_timer_t *timer)
 {
     const struct mirror_child *c = timer->data;
-    log_warn(NULL, "the last copy to the mirror takes too long and is given up");
+    log_warn(NULL, "the last copy to the mirror timed out; it is incomplete");
     send_signal(c, SIGKILL);
 }
 

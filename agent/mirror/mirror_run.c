@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mirror_run.c - see mirror_run.h
  *
- * Two threads: this one copies; the other counts the lease's beat, which a long copy must
- * not hold up, and ends the process at once when the lease is lost.
+ * Two threads: the main thread copies; the other one writes the lease's beat, which a long copy
+ * must not delay, and exits the process at once when the lease is lost.
  */
 #include "agent/mirror/mirror_run.h"
 
@@ -32,7 +32,7 @@ struct keeper {
     pthread_mutex_t lock;
     pthread_cond_t  wake;
     bool            over;            /* under lock */
-    char            said[sizeof(((struct err *)0)->text)]; /* the last warning, not to be repeated */
+    char said[sizeof(((struct err *)0)->text)]; /* the last warning, to suppress repeats */
 };
 
 static void say(json_t *line)
@@ -73,7 +73,8 @@ static void bad_copy(void *arg, const char *path, const char *reason)
 {
     char text[2 * MIRROR_PATH];
     (void)arg;
-    snprintf(text, sizeof(text), "%s is damaged (%s): the one before it is taken", path, reason);
+    snprintf(text, sizeof(text), "%s is damaged (%s); using the checkpoint before it", path,
+             reason);
     say_text("warning", text);
 }
 
@@ -96,7 +97,7 @@ static void *beat(void *arg)
         pthread_mutex_unlock(&k->lock);
         if (lease_beat(&k->lease, &err) < 0 && err.code == ERR_CONFLICT) {
             say_text("lost", err.text);
-            _exit(err_exit_code(err.code)); /* not one byte more into what is another's */
+            _exit(err_exit_code(err.code)); /* not one byte more into another holder's mirror */
         }
         pthread_mutex_lock(&k->lock);
     }
@@ -128,7 +129,7 @@ static void copy_all(struct keeper *k)
         warn(k, &err);
 }
 
-/* SIGTERM, or the agent's end, which the kernel tells as one (agent/os/child.h). */
+/* SIGTERM, also sent by the kernel when the agent dies (agent/os/child.h). */
 static void serve(struct keeper *k, const sigset_t *ends)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
@@ -138,13 +139,13 @@ static void serve(struct keeper *k, const sigset_t *ends)
     copy_all(k);
 }
 
-/* --- the beginning ---------------------------------------------------------------------- */
+/* --- start -------------------------------------------------------------------------------- */
 
 static int take_path(char *out, const json_t *o, const char *key, struct err *err)
 {
     const char *text = json_string_value(json_object_get(o, key));
     if (!text || snprintf(out, MIRROR_PATH, "%s", text) >= MIRROR_PATH)
-        return err_set(err, ERR_USAGE, "the mirror's description has no usable \"%s\"", key);
+        return err_set(err, ERR_USAGE, "the mirror description has no valid \"%s\"", key);
     return 0;
 }
 
@@ -160,7 +161,7 @@ static int read_file(struct keeper *k, const char *path, struct err *err)
     k->mirror.keep = (int)json_integer_value(json_object_get(k->file, "keep"));
     k->wait_ms = ms && atoi(ms) > 0 ? atoi(ms) : PATIENCE_MS;
     if (!k->origin[0] || k->mirror.keep < 1)
-        return err_set(err, ERR_USAGE, "'%s' describes no mirror", path);
+        return err_set(err, ERR_USAGE, "'%s' is not a mirror description", path);
     if (take_path(k->mirror.here, k->file, "here", err) < 0 ||
         take_path(k->mirror.there, k->file, "there", err) < 0)
         return -1;

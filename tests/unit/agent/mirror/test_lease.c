@@ -115,7 +115,7 @@ static void silence_elsewhere_is_waited_for(void **state)
     edit("boot_id", json_string("00000000-0000-0000-0000-000000000000"));
     edit("host", json_string("colab-7"));
     assert_int_equal(take(&late, &err), 0);
-    assert_non_null(strstr(waited, "colab-7 had this job last"));
+    assert_non_null(strstr(waited, "colab-7 held this job last"));
     /* The one who was silent hears of it at its next beat. */
     assert_int_equal(lease_beat(&l, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
@@ -154,7 +154,7 @@ static void a_beat_elsewhere_keeps_the_lease(void **state)
     /* a busy machine may keep the thread from its beats for longer than PATIENCE */
     assert_int_equal(lease_take(&late, dir, ORIGIN, 20 * PATIENCE, on_wait, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
-    assert_non_null(strstr(err.text, "trained on colab-8"));
+    assert_non_null(strstr(err.text, "running on colab-8"));
     pthread_join(thread, NULL);
     assert_int_equal(lease_beat(&l, &err), 0);
     assert_int_equal(lease_release(&l, &err), 0);
