@@ -137,9 +137,9 @@ static const char *why_left_out(const json_t *plan, int index)
     json_array_foreach(json_object_get(plan, "notes"), i, note)
     {
         const char *text = json_string_value(note);
-        const char *reason = strstr(text, " is left out: ");
+        const char *reason = strstr(text, " is not used: ");
         if (strncmp(text, begin, (size_t)n) == 0 && reason)
-            return reason + strlen(" is left out: ");
+            return reason + strlen(" is not used: ");
     }
     return NULL;
 }

@@ -20,7 +20,7 @@ struct gpu_event {
     int         rank;  /* the first one on that GPU */
     int         xid;
     bool        fault; /* the GPU is not to be used any more (agent/core/rules.h) */
-    const char *text;  /* "GPU 1 (GPU-...) reports Xid 79: it has fallen off the bus" */
+    const char *text;  /* "GPU 1 (GPU-...) reports Xid 79: the GPU has fallen off the bus" */
     const char *line;  /* the same as the kernel writes it */
 };
 

@@ -12,11 +12,11 @@
 #include "agent/os/subprocess.h"
 #include "agent/plan/plan_internal.h"
 
-/* They are silent until they have done: CUDA starts in some seconds, then a second of copies; or
- * NCCL connects, for which it has PAIR_MS after CUDA, which may take START_MS. */
+/* Both tests are silent until they finish: CUDA starts in some seconds, then copies run for a
+ * second; or NCCL connects, limited to PAIR_MS after CUDA, which is limited to START_MS. */
 enum { PAIR_MS = 15000, START_MS = 70000, ENV_MOST = 96 };
 
-/* $JOBCTL_PEERS_MS instead: a test need not wait so long. */
+/* $JOBCTL_PEERS_MS overrides the limit, for tests. */
 static int pair_ms(void)
 {
     const char *text = getenv("JOBCTL_PEERS_MS");
@@ -36,7 +36,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A GPU of which something can be asked: whole, and nobody computes on it. */
+/* Returns a GPU that can be tested: whole, and with no process computing on it. */
 static const json_t *free_gpu(const json_t *facts, const json_t *pair, const char *side)
 {
     const json_t *gpu = json_array_get(json_object_get(facts, "gpus"),
@@ -67,7 +67,7 @@ static bool is_wanted(const json_t *pair, const json_t *plan, const json_t *a, c
                      has_rank_on(plan, b));
 }
 
-/* 1: it says something of this pair. 0: nothing can be tried here. */
+/* 1: the pair has a result. 0: it cannot be tested here. */
 static int try_pair(json_t *pair, const json_t *a, const json_t *b, const char *train)
 {
     char gpus[200];
@@ -113,7 +113,7 @@ int gpu_selftest_try(json_t *facts, const json_t *plan, const char *train, int b
 
 /* --- sums ------------------------------------------------------------------------------------ */
 
-/* Says which GPUs, or where to write: `jobctl-train sum` knows better. */
+/* Variables that select GPUs or redirect NCCL's output: `jobctl-train sum` sets its own. */
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
@@ -124,7 +124,7 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* The plan's environment, and a remedy (NULL: none) beside it; free_env(). */
+/* The plan's environment and one fallback (NULL: none) on top; release with free_env(). */
 static void make_env(char *env[ENV_MOST], const json_t *plan, const json_t *fallback)
 {
     static const char *const lists[] = {"env", "user_env"};
@@ -150,7 +150,7 @@ static void free_env(char *env[ENV_MOST])
         free(env[i]);
 }
 
-/* "ok" and so on, or NULL: nothing can be tried here. */
+/* "ok" and so on, or NULL: cannot be tested here. */
 static json_t *try_sum(const json_t *a, const json_t *b, const json_t *plan, const json_t *fallback,
                        const char *train)
 {
@@ -197,7 +197,7 @@ static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, cons
     }
 }
 
-/* NCCL treats pairs alike that are joined alike. */
+/* Are two pairs connected in the same way?  NCCL treats them alike. */
 static bool are_alike(const json_t *pair, const json_t *other)
 {
     static const char *const keys[] = {"nvlinks", "through", "p2p", "path"};
@@ -207,7 +207,7 @@ static bool are_alike(const json_t *pair, const json_t *other)
     return true;
 }
 
-/* One like it, which stands before it, speaks for it. */
+/* An earlier pair with the same connection stands for this one. */
 static bool has_speaker(const json_t *pairs, size_t before, const json_t *pair)
 {
     for (size_t i = 0; i < before; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_selftest_child.c - see gpu_selftest_child.h
  *
- * Its end is told by the end of the pipe; the process itself is reaped with everything else
+ * End of file on the pipe marks its end; ranks.c reaps the process with all others
  * (agent/ranks/ranks.c).
  */
 #include "agent/plan/gpu_selftest_child.h"
@@ -33,9 +33,10 @@ struct gpu_selftest_child {
     void                      *arg;
 };
 
-/* --- what it says ------------------------------------------------------------------------------ */
+/* --- its output --------------------------------------------------------------------------------
+ */
 
-/* It holds the pipe until it ends, so it is not reaped as long as that is open. */
+/* The process holds the pipe until it ends, so it is not reaped while the pipe is open. */
 static void end(struct gpu_selftest_child *t)
 {
     if (t->closed)
@@ -52,7 +53,7 @@ static void finish(struct gpu_selftest_child *t, const char *why)
         why ? NULL : json_loadb(t->said.data ? t->said.data : "", t->said.size, 0, NULL);
     end(t);
     if (!json_is_array(pairs) && !why)
-        why = "the trial of the GPUs ended without a result";
+        why = "the GPU self-test ended without a result";
     t->done(t->arg, why ? NULL : pairs, why);
     json_decref(pairs);
 }
@@ -73,15 +74,14 @@ static void on_pipe(uv_poll_t *handle, int status, int events)
 static void on_limit(uv_timer_t *timer)
 {
     char why[120];
-    snprintf(why, sizeof(why),
-             "the trial of the GPUs did not end within %.0f s: nothing is known of them",
+    snprintf(why, sizeof(why), "the GPU self-test timed out after %.0f s: no result",
              (double)gpu_selftest_limit_ms() / 1000);
     finish(timer->data, why);
 }
 
 /* --- the process ------------------------------------------------------------------------------- */
 
-/* Facts and spec, to be read from the beginning; a descriptor or -1. */
+/* A memfd with facts and spec, positioned at its start; a descriptor or -1. */
 static int write_task(const json_t *facts, const json_t *spec, struct err *err)
 {
     int fd = memfd_create("trial", MFD_CLOEXEC);
@@ -90,7 +90,7 @@ static int write_task(const json_t *facts, const json_t *spec, struct err *err)
                       lseek(fd, 0, SEEK_SET) == 0;
     json_decref(task);
     if (!good) {
-        err_set(err, ERR_SYSTEM, "the GPUs cannot be tried: %s", strerror(errno));
+        err_set(err, ERR_SYSTEM, "cannot start the GPU self-test: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
     }
@@ -120,7 +120,7 @@ int gpu_selftest_child_start(struct gpu_selftest_child **out, uv_loop_t *loop, c
     if (t && pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0)
         rc = start(t, task, fds[1], nonce, err);
     else if (task >= 0)
-        err_set(err, ERR_SYSTEM, "the GPUs cannot be tried: %s", strerror(errno));
+        err_set(err, ERR_SYSTEM, "cannot start the GPU self-test: %s", strerror(errno));
     if (task >= 0)
         close(task);
     if (fds[1] >= 0)
@@ -158,14 +158,14 @@ void gpu_selftest_child_destroy(struct gpu_selftest_child *t)
     free(t);
 }
 
-/* Another plan, if the GPUs of the first turn out not to work together as it expects. */
+/* Makes a new plan if the self-test contradicts the expectations of the first. */
 int gpu_selftest_child_run(const char *train, struct err *err)
 {
     json_t *task = json_loadfd(CHILD_FIRST_FD, 0, NULL), *plan = NULL;
     json_t *facts = json_object_get(task, "facts");
     const json_t *spec = json_object_get(task, "spec");
     int rc = facts ? plan_make(&plan, facts, spec, err)
-                   : err_set(err, ERR_USAGE, "trial is a command of the agent's own");
+                   : err_set(err, ERR_USAGE, "trial is an internal command of the agent");
     if (rc == 0 && gpu_selftest_try(facts, plan, train, GPU_SELFTEST_LAUNCH_MS) > 0) {
         json_decref(plan);
         plan = NULL;
@@ -175,7 +175,7 @@ int gpu_selftest_child_run(const char *train, struct err *err)
         gpu_selftest_sum(facts, plan, train, false, GPU_SELFTEST_LAUNCH_MS);
         rc = json_dumpf(json_object_get(facts, "pairs"), stdout, JSON_COMPACT);
         if (rc < 0 || fflush(stdout) != 0)
-            rc = err_set(err, ERR_SYSTEM, "cannot tell what was found");
+            rc = err_set(err, ERR_SYSTEM, "cannot write the result");
     }
     json_decref(plan);
     json_decref(task);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - see plan.h; size first, then devices, then one function per thing that ranks are told */
+/* plan.c - see plan.h; first the size, then devices, then one function per group of variables */
 #include "agent/plan/plan.h"
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
-/* A count that may be the word `auto` or absent: -1. */
+/* A count; -1 if it is absent or the word `auto`. */
 static int count_of(const struct plan_view *v, const char *key)
 {
     const json_t *n = json_object_get(v->resources, key);
@@ -19,7 +19,7 @@ static int count_of(const struct plan_view *v, const char *key)
 
 /* --- size ---------------------------------------------------------------------------------- */
 
-/* "GPU 0 (NVIDIA A100)": those that a refusal is about. */
+/* "GPU 0 (NVIDIA A100)": the GPUs named in a refusal. */
 static const char *name_gpus(const struct plan_view *v, int count, char *out, size_t size)
 {
     size_t n = 0;
@@ -34,26 +34,30 @@ static int too_few_gpus(const struct plan_view *v, int asked, struct err *err)
 {
     char list[200];
     return err_set(err, ERR_CONFLICT,
-                   "resources.gpus asks for %d GPU%s, but this machine has %d healthy one%s%s%s%s%s: "
-                   "set `gpus: auto` to use what is there%s",
-                   asked, asked == 1 ? "" : "s", v->present, v->present == 1 ? "" : "s",
-                   v->present ? ", " : "", name_gpus(v, v->present, list, sizeof(list)),
-                   v->left_out ? "; " : "", v->first_left_out,
-                   v->present ? "" : ", or `gpus: 0` for the CPU");
+                   "resources.gpus is %d, but this machine has %d healthy GPU%s%s%s%s%s: "
+                   "set `gpus: auto` to use all of them%s",
+                   asked, v->present, v->present == 1 ? "" : "s", v->present ? ", " : "",
+                   name_gpus(v, v->present, list, sizeof(list)), v->left_out ? "; " : "",
+                   v->first_left_out, v->present ? "" : ", or `gpus: 0` for the CPU");
 }
 
-/* Of `gpus: auto`: where NCCL was not found, one GPU is better than a failure. */
+/* For `gpus: auto`: without NCCL one GPU is used, rather than fail. */
 static void limit_engine(struct plan_view *v)
 {
     if (v->gpus < 2 || (json_is_string(json_object_get(v->facts, "nccl")) &&
                         !plan_true(v->facts, "wsl")))
         return;
     if (plan_true(v->facts, "wsl"))
-        plan_note(v, "one of %d GPUs is used: under WSL GPUs cannot share memory between processes; "
-                  "resources.gpus takes more", v->gpus);
+        plan_note(
+            v,
+            "using one of %d GPUs: under WSL, GPUs cannot share memory between processes; set "
+            "resources.gpus to use more",
+            v->gpus);
     else
-        plan_note(v, "one of %d GPUs is used: several need NCCL, and libnccl.so.2 was not found; "
-                  "install it, or name its directory in LD_LIBRARY_PATH", v->gpus);
+        plan_note(v,
+                  "using one of %d GPUs: more need NCCL, and libnccl.so.2 was not found; "
+                  "install it or add its directory to LD_LIBRARY_PATH",
+                  v->gpus);
     v->gpus = 1;
 }
 
@@ -73,12 +77,13 @@ static int choose_gpus(struct plan_view *v, struct err *err)
 static int too_many_ranks(const struct plan_view *v, int asked, struct err *err)
 {
     char list[200];
-    return err_set(err, ERR_CONFLICT,
-                   "resources.ranks asks for %d ranks, but the job has %d GPU%s: %s. Two ranks on "
-                   "one GPU fail in NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one "
-                   "per GPU, here %d), or `share_gpus: true` if you mean it",
-                   asked, v->gpus, v->gpus == 1 ? "" : "s",
-                   name_gpus(v, v->gpus, list, sizeof(list)), v->gpus);
+    return err_set(
+        err, ERR_CONFLICT,
+        "resources.ranks is %d, but the job has %d GPU%s: %s. Two ranks on "
+        "one GPU fail in NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one rank "
+        "per GPU, here %d), or `share_gpus: true` to share GPUs anyway",
+        asked, v->gpus, v->gpus == 1 ? "" : "s", name_gpus(v, v->gpus, list, sizeof(list)),
+        v->gpus);
 }
 
 /* `ranks: auto`. */
@@ -87,17 +92,18 @@ static void choose_ranks_alone(struct plan_view *v)
     v->np = 1;
     if (v->engine && v->gpus == 0) {
         snprintf(v->why, sizeof(v->why),
-                 "on the CPU one rank uses all cores; resources.ranks gives more");
+                 "on the CPU one rank uses all cores; set resources.ranks for more");
     } else if (!v->engine && v->gpus > 1 && plan_true(v->facts, "wsl")) {
         v->gpus = 1;
-        snprintf(v->why, sizeof(v->why), "under WSL GPUs cannot share memory between processes; "
-                 "resources.ranks gives more");
+        snprintf(v->why, sizeof(v->why),
+                 "under WSL, GPUs cannot share memory between processes; "
+                 "set resources.ranks for more");
     } else if (v->gpus > 0) {
         v->np = v->gpus;
         snprintf(v->why, sizeof(v->why), "one rank for each of %d distinct healthy GPU%s", v->gpus,
                  v->gpus == 1 ? "" : "s");
     } else {
-        snprintf(v->why, sizeof(v->why), "no GPU is used, so one rank");
+        snprintf(v->why, sizeof(v->why), "one rank, because no GPU is used");
     }
 }
 
@@ -109,30 +115,33 @@ static int choose_ranks(struct plan_view *v, struct err *err)
                        PLAN_RANKS_MOST);
     if (v->engine && asked > v->gpus && v->gpus > 0 && v->nodes > 1)
         return err_set(err, ERR_CONFLICT,
-                       "resources.ranks: on several nodes a `train:` job has one rank per GPU, here at "
-                       "most %d, and %d are asked for: set `ranks: auto`", v->gpus, asked);
+                       "resources.ranks is %d, but on several nodes a `train:` job runs at most "
+                       "one rank per GPU, "
+                       "here %d; set `ranks: auto`",
+                       asked, v->gpus);
     if (asked > v->gpus && v->gpus > 0 && !v->share)
         return too_many_ranks(v, asked, err);
     if (asked > 0) {
         v->np = asked;
-        snprintf(v->why, sizeof(v->why), "resources.ranks says so");
+        snprintf(v->why, sizeof(v->why), "set by resources.ranks");
     } else {
         choose_ranks_alone(v);
     }
     if (v->engine && v->np > v->gpus && v->gpus > 0)
-        plan_note(v, "several ranks share a GPU, as share_gpus: true asks: each gets a part of its "
-                  "time and memory, and they add up through the host's memory, which costs speed; one "
+        plan_note(v,
+                  "several ranks share a GPU (share_gpus: true): each gets a part of its "
+                  "time and memory, and they all-reduce through host memory, which is slower; one "
                   "rank per GPU is faster");
     else if (v->np > v->gpus && v->gpus > 0)
-        plan_note(v, "several ranks share a GPU, as share_gpus: true asks: each gets a part of its "
-                  "time and memory, and NCCL before 2.30 refuses that; use gloo, or set "
-                  "NCCL_MULTI_RANK_GPU_ENABLE=1 with 2.30");
+        plan_note(v, "several ranks share a GPU (share_gpus: true): each gets a part of its "
+                     "time and memory. NCCL before 2.30 refuses this; use gloo, or with 2.30 set "
+                     "NCCL_MULTI_RANK_GPU_ENABLE=1");
     return 0;
 }
 
-/* --- processors ---------------------------------------------------------------------------- */
+/* --- CPUs ---------------------------------------------------------------------------------- */
 
-/* The processors near a GPU, where a machine has several memory nodes; "" elsewhere. */
+/* The CPUs close to a GPU on a machine with several NUMA nodes; "" otherwise. */
 static int near_cpus(const struct plan_view *v, const json_t *gpu, char *out, size_t size)
 {
     const json_t *numa = json_object_get(v->facts, "numa"), *node;
@@ -156,25 +165,24 @@ static void set_threads(struct plan_view *v)
     int asked = count_of(v, "cpus");
     const json_t *quota = json_object_get(v->facts, "cgroup_cpus");
     int cpus = (int)json_integer_value(json_object_get(v->facts, "cpus"));
-    const char *limit = "this process may run on";
+    const char *limit = "of this process's affinity mask";
     if (json_is_number(quota) && json_number_value(quota) < cpus) {
         cpus = (int)json_number_value(quota);
-        limit = "the control group allows";
+        limit = "of its cgroup limit";
     }
     cpus = cpus > 0 ? cpus : 1;
     char why[160];
     if (asked > 0) {
-        snprintf(why, sizeof(why), "resources.cpus gives %d CPU%s to %d rank%s", asked,
+        snprintf(why, sizeof(why), "resources.cpus: %d CPU%s for %d rank%s", asked,
                  asked == 1 ? "" : "s", v->np, v->np == 1 ? "" : "s");
         v->cpus = asked;
     } else if (v->engine) {
-        snprintf(why, sizeof(why), "the engine uses all %d CPUs that %s%s", cpus, limit,
-                 v->np > 1 ? ", each rank its share" : "");
+        snprintf(why, sizeof(why), "the engine uses all %d CPUs %s%s", cpus, limit,
+                 v->np > 1 ? ", divided among the ranks" : "");
         v->cpus = cpus;
     } else {
         snprintf(why, sizeof(why),
-                 "one CPU slot per rank, as torchrun does; resources.cpus gives "
-                 "more");
+                 "one CPU slot per rank, as torchrun does; set resources.cpus for more");
         v->cpus = v->np;
     }
     int threads = v->cpus / v->np > 0 ? v->cpus / v->np : 1;
@@ -218,28 +226,29 @@ static void set_devices(struct plan_view *v)
              json_array_size(json_object_get(v->facts, "gpus")),
              json_array_size(json_object_get(v->facts, "gpus")) == 1 ? "" : "s");
     if (v->gpus > 0) {
-        plan_set(v, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", "the same order as nvidia-smi shows", fact,
+        plan_set(v, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", "GPUs are numbered as in nvidia-smi", fact,
                  "high");
         plan_set(v, "CUDA_VISIBLE_DEVICES", list,
-                 "the job's GPUs by UUID; LOCAL_RANK counts among them, as with torchrun", fact,
+                 "the job's GPUs by UUID; LOCAL_RANK indexes this list, as with torchrun", fact,
                  "high");
     } else if (v->present > 0) {
-        plan_set(v, "CUDA_VISIBLE_DEVICES", "", "the job asked for no GPU, so it sees none", fact,
-                 "high");
+        plan_set(v, "CUDA_VISIBLE_DEVICES", "", "the job requested no GPU, so none is visible",
+                 fact, "high");
     }
 }
 
-/* With a GPU the engine may still find that it cannot be used, and then says so. */
+/* The engine itself may still find the GPU unusable, and then reports that. */
 static void set_backend(struct plan_view *v)
 {
     if (v->engine)
         plan_set(v, "JOBCTL_BACKEND", v->gpus > 0 ? "auto" : "cpu",
-                 v->gpus > 0 ? "the engine computes on the GPU, or on the CPU if that cannot be used"
-                             : "no GPU is used",
+                 v->gpus > 0
+                     ? "the engine computes on the GPU, or on the CPU if the GPU is unusable"
+                     : "no GPU is used",
                  v->gpus > 0 ? "the job has a GPU" : "the job has no GPU", "high");
 }
 
-/* LOCAL_RANK counts GPUs, and ranks in excess begin with the first one again. */
+/* LOCAL_RANK indexes the GPUs; ranks in excess wrap around to the first one. */
 static void set_sharing(struct plan_view *v)
 {
     char value[16], fact[48];
@@ -247,16 +256,18 @@ static void set_sharing(struct plan_view *v)
         return;
     snprintf(value, sizeof(value), "%d", v->gpus);
     snprintf(fact, sizeof(fact), "%d ranks, %d GPU%s", v->np, v->gpus, v->gpus == 1 ? "" : "s");
-    plan_set(v, "JOBCTL_SHARED_GPUS", value, "the ranks take turns on them and do without NCCL, which "
-             "refuses two ranks on one GPU", fact, "high");
+    plan_set(v, "JOBCTL_SHARED_GPUS", value,
+             "the ranks take turns on shared GPUs without NCCL, which "
+             "refuses two ranks on one GPU",
+             fact, "high");
 }
 
 static void set_output(struct plan_view *v)
 {
     if (!v->engine)
         plan_set(v, "PYTHONUNBUFFERED", "1",
-                 "lines appear in the log as they are printed, also the last ones before a crash",
-                 "a command of the user's, perhaps Python", "high");
+                 "output reaches the log unbuffered, including the last lines before a crash",
+                 "a user command, possibly Python", "high");
 }
 
 static void set_profiler(struct plan_view *v)
@@ -264,11 +275,11 @@ static void set_profiler(struct plan_view *v)
     const char *path = plan_text(v->facts, "nccl_profiler");
     if (!v->engine && v->gpus > 0 && path[0])
         plan_set(v, "NCCL_PROFILER_PLUGIN", path,
-                 "NCCL then tells which collective each rank is in, so that a hang is seen and named",
+                 "NCCL then reports the collective of each rank, so a hang is detected and located",
                  "a command that may use NCCL", "high");
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- everything ---------------------------------------------------------------------------- */
 
 static int fill(struct plan_view *v, struct err *err)
 {
@@ -333,7 +344,7 @@ int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err
 
 int plan_count_gpus(const json_t *facts)
 {
-    json_t *any = json_pack("{s:{s:i}}", "resources", "gpus", 0); /* of whatever model */
+    json_t *any = json_pack("{s:{s:i}}", "resources", "gpus", 0); /* valid for any model */
     struct plan_view v = look_at(facts, any);
     if (v.plan && v.env && v.notes && any)
         plan_find_gpus(&v, NULL);

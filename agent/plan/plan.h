@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - facts and a spec to ranks, devices and environment, each with its reason
+/* plan.h - makes a plan from facts and a spec: ranks, devices and environment, each with its reason
  *
  * Pure: no clock, no I/O.
- * Facts are what probe.h found, here or recorded elsewhere, and `excluded`, the GPUs that
- * failed in this job before ({UUID: why}); the spec is canonical (docs/SPEC.md).  The plan is JSON, because it is stored and shown:
+ * Facts come from probe.h, of this machine or a recording, plus `excluded`, the GPUs that failed in
+ * this job before ({UUID: why}); the spec is canonical (docs/SPEC.md). The plan is JSON, because it
+ * is stored and shown:
  *
  *   {"schema":1, "hash":"16 hex digits", "np":2, "nodes":1, "engine":false,
  *    "why":"one rank for each of 2 GPUs", "threads":4, "expects":"NVLink (1 of 1 pairs)",
  *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu",
- *              "numa":0, "cpus":"0-31"}],       the last two only where ranks are bound
- *    "env":[{"name","value","why","fact","confidence"}],  what we set for every rank
- *    "user_env":[{"name","value","why"}],       the job's own words; they win
- *    "remedies":[like env],      after a hang before the first step, one by one (agent/core/nccl_fallback.h)
- *    "notes":["..."]}
+ *              "numa":0, "cpus":"0-31"}],       the last two only if ranks are bound
+ *    "env":[{"name","value","why","fact","confidence"}],  set for every rank
+ *    "user_env":[{"name","value","why"}],       the job's own variables; they take precedence
+ *    "remedies":[like env],      after a hang before the first step, one by one
+ * (agent/core/nccl_fallback.h) "notes":["..."]}
  *
- * np and ranks are those of this node; `nodes` of them make the job.  Nothing is
- * set that the libraries find out by themselves.
+ * np and ranks are those of this node; the job has `nodes` nodes. Nothing is set that the libraries
+ * determine correctly by themselves.
  */
 #ifndef AGENT_PLAN_PLAN_H
 #define AGENT_PLAN_PLAN_H
@@ -25,19 +26,19 @@
 
 struct err;
 
-/* 0 and a new object; -1 when it cannot run on this node: the sentence names the fix. */
+/* 0 and a new object; -1 if the job cannot run on this node: the sentence names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
 
-/* Distinct healthy GPUs of a node that jobs can be given. */
+/* The number of distinct healthy GPUs of a node that jobs can use. */
 int plan_count_gpus(const json_t *facts);
 
-/* The value planned for a name ("" included), the job's own first; NULL: not set. */
+/* The planned value of a variable ("" included), the job's own first; NULL: not set. */
 const char *plan_env(const json_t *plan, const char *name);
 
-/* What is different, a sentence each, as a new array; empty when the hashes are equal. */
+/* The differences, one sentence each, as a new array; empty if the hashes are equal. */
 json_t *plan_changes(const json_t *before, const json_t *after);
 
-/* For people. */
+/* Prints the plan for `jobctl plan`. */
 void plan_print(FILE *out, const json_t *plan);
 
 #endif

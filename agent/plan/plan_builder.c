@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_builder.c - the plan in the making: read, and written line by line; see plan_internal.h
+/* plan_builder.c - reads and fills a plan under construction; see plan_internal.h
  *
  * Pure: no clock, no I/O.
  */
@@ -59,13 +59,13 @@ const char *plan_env(const json_t *plan, const char *name)
     return NULL;
 }
 
-/* Where NCCL's own words go changes nothing of what ranks do, and differs between jobs. */
+/* Settings of NCCL's log do not change what ranks do, and differ between jobs. */
 bool plan_is_words(const json_t *row)
 {
     return strncmp(plan_text(row, "name"), "NCCL_DEBUG", strlen("NCCL_DEBUG")) == 0;
 }
 
-/* Of a plan, or of one of its nodes. */
+/* A copy of a plan, or of one of its nodes, without NCCL's log settings. */
 static json_t *without_words(const json_t *plan)
 {
     json_t *copy = json_copy((json_t *)(uintptr_t)plan), *env = json_array(), *nodes = json_array(),
@@ -92,7 +92,7 @@ static json_t *without_words(const json_t *plan)
     return copy;
 }
 
-/* FNV-1a: it tells plans of one job apart, nobody else's. */
+/* FNV-1a: distinguishes plans of one job, not of different jobs. */
 void plan_set_hash(json_t *plan)
 {
     uint64_t h = 0xcbf29ce484222325U;

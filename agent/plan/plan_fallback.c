@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_fallback.c - what to change after ranks have hung before their first step
+/* plan_fallback.c - variables to try after ranks have hung before their first step
  *
  * Pure: no clock, no I/O.
- * NCCL takes the fastest path that the driver permits, and there are machines where that path
- * stands still.  Each row costs speed, so none is set before it was needed: the plan only says
- * what the next start would try, one row after the other (agent/core/nccl_fallback.h).  What the
- * job or its environment has already decided is not tried.  Where two ranks have been tried before
- * (gpu_selftest.h), what they needed is set at once.
+ * NCCL takes the fastest path that the driver permits, and on some machines that path hangs. Every
+ * row costs speed, so none is set in advance: the plan only lists what the next start would add,
+ * one row after the other (agent/core/nccl_fallback.h). A variable already set by the job or its
+ * environment is not tried. If a self-test of two ranks (gpu_selftest.h) needed a row, it is set at
+ * once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 enum { FACT = 160 };
 
-/* Pairs between which NCCL would copy directly, but not over NVLink. */
+/* Counts the pairs between which NCCL would copy directly, but not over NVLink. */
 static int count_blamed_gpus(const struct plan_view *v, struct plan_pairs *p)
 {
     plan_count_pairs(p, v);
@@ -30,7 +30,8 @@ static bool tell_blamed_gpus(const struct plan_view *v, char *fact, bool nvlink)
     struct plan_pairs p;
     const int n = count_blamed_gpus(v, &p);
     snprintf(fact, FACT, "%d of %d pairs of GPUs %scopy directly over PCIe%s", n, p.pairs,
-             p.unknown ? "may " : "", plan_true(v->facts, "iommu") ? ", and an IOMMU is on" : "");
+             p.unknown ? "may " : "",
+             plan_true(v->facts, "iommu") ? ", and an IOMMU is enabled" : "");
     return n > 0 && nvlink == (p.direct + p.through_switch > 0);
 }
 
@@ -48,34 +49,34 @@ static bool switches(const struct plan_view *v, char *fact)
 {
     struct plan_pairs p;
     plan_count_pairs(&p, v);
-    snprintf(fact, FACT, "%d of %d pairs of GPUs are joined by NVLink switches", p.through_switch,
-             p.pairs);
+    snprintf(fact, FACT, "%d of %d pairs of GPUs are connected by NVLink switches",
+             p.through_switch, p.pairs);
     return p.through_switch > 0;
 }
 
 static bool converged_ethernet(const struct plan_view *v, char *fact)
 {
     const int ports = plan_rdma_ports(v);
-    snprintf(fact, FACT, "%d RDMA port%s, and not one of InfiniBand", ports, ports == 1 ? "" : "s");
+    snprintf(fact, FACT, "%d RDMA port%s, none of them InfiniBand", ports, ports == 1 ? "" : "s");
     return v->nodes > 1 && plan_rdma_is_ethernet(v);
 }
 
 static const struct row {
     const char *name, *value;
-    const char *rival; /* decided by this one, too */
+    const char *rival; /* a variable with the same effect: if set, skip this row */
     bool      (*when)(const struct plan_view *, char *fact);
     const char *why;
 } rows[] = {
     {"NCCL_P2P_DISABLE", "1", "NCCL_P2P_LEVEL", pcie_alone,
-     "copies between GPUs over PCIe can stand still although the driver permits them; the host's "
-     "memory carries them then"},
+     "copies between GPUs over PCIe can hang although the driver permits them; data then goes "
+     "through host memory"},
     {"NCCL_P2P_LEVEL", "NVL", "NCCL_P2P_DISABLE", pcie_beside_nvlink,
-     "copies between GPUs over PCIe can stand still although the driver permits them; NVLink stays "
+     "copies between GPUs over PCIe can hang although the driver permits them; NVLink remains "
      "in use"},
     {"NCCL_IB_DISABLE", "1", "NCCL_IB_HCA", converged_ethernet,
-     "RDMA over Ethernet stands still where the network drops packets; sockets carry the data then"},
+     "RDMA over Ethernet hangs if the network drops packets; data then goes over sockets"},
     {"NCCL_NVLS_ENABLE", "0", "NCCL_NVLS_ENABLE", switches,
-     "sums within the switches need memory that not every rank may have got"},
+     "reductions inside NVLink switches (NVLS) need memory that some rank may fail to get"},
 };
 
 static bool is_decided(const struct plan_view *v, const char *name)
@@ -84,7 +85,7 @@ static bool is_decided(const struct plan_view *v, const char *name)
            json_object_get(json_object_get(v->facts, "nccl_conf"), name);
 }
 
-/* "NCCL_P2P_DISABLE=1" of a pair, as a row of the table; NULL: none of ours. */
+/* Finds the row for a pair's "NCCL_P2P_DISABLE=1"; NULL: no such row. */
 static const struct row *find_row(const char *setting)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -116,13 +117,19 @@ static void heed_sum(struct plan_view *v, const json_t *pair)
     const int b = (int)json_integer_value(json_object_get(pair, "b"));
     if (!sum[0] || strcmp(sum, "ok") == 0 || !are_in_use(v, pair))
         return;
-    snprintf(fact, sizeof(fact), "a sum of two ranks on GPU %d and %d was tried: %s", a, b, sum);
+    snprintf(fact, sizeof(fact), "self-test of an NCCL sum between GPU %d and GPU %d: %s", a, b,
+             sum);
     if (!row)
-        plan_note(v, "%s, whatever was changed: several ranks will hardly run here; `jobctl doctor` "
-                  "tries again", fact);
+        plan_note(v,
+                  "%s even with every fallback; jobs with several ranks will probably fail here; "
+                  "`jobctl doctor` "
+                  "repeats the test",
+                  fact);
     else if (!is_decided(v, row->name))
-        plan_set(v, row->name, row->value, "tried: with it NCCL adds up rightly, without it it does "
-                 "not", fact, "high");
+        plan_set(v, row->name, row->value,
+                 "the self-test of an NCCL sum passes with this setting and fails "
+                 "without",
+                 fact, "high");
 }
 
 void plan_set_fallbacks(struct plan_view *v)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_gpus.c - which GPUs ranks can be given: each once, healthy, free, and visible
+/* plan_gpus.c - selects the GPUs for ranks: each once, healthy, free and visible
  *
  * Pure: no clock, no I/O.
- * A GPU can be reached twice: listed twice by a driver, through an index and a
- * UUID, as a whole and as a slice. Two ranks on one GPU end in NCCL's
- * "Duplicate GPU detected", so everything is brought back to UUIDs first.
+ * A GPU can appear twice: listed twice by a driver, by index and by UUID, or as a whole and as a
+ * slice. Two ranks on one GPU end in NCCL's "Duplicate GPU detected", so everything is first
+ * resolved to UUIDs.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -16,12 +16,12 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What a process may hold without being in our way: a monitor, a display. */
+/* Memory that another process may hold without excluding the GPU: a monitor, a display. */
 enum { SMALL_USE_BYTES = 256 << 20 };
 
-/* --- why not ------------------------------------------------------------------------------- */
+/* --- reasons to skip a GPU ----------------------------------------------------------------- */
 
-/* Xids after which a GPU is not to be used again before a reset (NVIDIA's catalogue). */
+/* Xids after which a GPU must not be used before a reset (NVIDIA's catalog). */
 static bool xid_is_lasting(json_int_t xid)
 {
     static const short lasting[] = {46, 48, 62, 64, 74, 79, 95, 119, 120, 140};
@@ -38,20 +38,21 @@ static bool has_failed(const json_t *gpu, char *why, size_t size)
     if (!plan_true(gpu, "healthy"))
         return snprintf(why, size, "%.100s", plan_text(gpu, "note"));
     if (recovery[0] && strcmp(recovery, "none") != 0)
-        return snprintf(why, size, "its driver asks for a %s", recovery);
+        return snprintf(why, size, "the driver requests a %s", recovery);
     if (plan_true(remap, "failed"))
-        return snprintf(why, size, "a bad row of its memory could not be replaced");
+        return snprintf(why, size, "a bad memory row could not be remapped");
     if (plan_true(remap, "pending") || plan_true(gpu, "retired_pending"))
-        return snprintf(why, size, "bad memory waits for a reset of the GPU to be retired");
+        return snprintf(why, size, "bad memory will be retired at the next GPU reset");
     if (fabric[0] && strcmp(fabric, "completed") != 0)
-        return snprintf(why, size, "its NVSwitch fabric is in the state '%s' (is the fabric "
-                        "manager running?)", fabric);
-    /* A driver that knows of no need for a reset has seen what the log tells of. */
+        return snprintf(why, size,
+                        "its NVSwitch fabric is in state '%s' (check that the fabric "
+                        "manager is running)",
+                        fabric);
+    /* A driver that reports recovery "none" has already evaluated the logged Xids. */
     for (size_t i = 0; !recovery[0] && i < json_array_size(xids); i++) {
         json_int_t xid = json_integer_value(json_array_get(xids, i));
         if (xid_is_lasting(xid))
-            return snprintf(why, size, "the kernel has logged Xid %d about it since it started",
-                            (int)xid);
+            return snprintf(why, size, "the kernel has logged Xid %d for it since boot", (int)xid);
     }
     return false;
 }
@@ -62,7 +63,8 @@ static bool is_taken(const json_t *gpu, char *why, size_t size)
     const json_t *process;
     size_t i;
     if (strcmp(mode, "prohibited") == 0)
-        return snprintf(why, size, "its compute mode prohibits use (nvidia-smi -c 0)");
+        return snprintf(why, size,
+                        "its compute mode is \"prohibited\" (change it with nvidia-smi -c 0)");
     json_array_foreach(json_object_get(gpu, "processes"), i, process)
     {
         const json_t *used = json_object_get(process, "memory_bytes");
@@ -70,7 +72,7 @@ static bool is_taken(const json_t *gpu, char *why, size_t size)
         if (plan_true(process, "jobctl") ||
             (json_is_integer(used) && json_integer_value(used) < SMALL_USE_BYTES))
             continue;
-        int n = snprintf(why, size, "process %lld%s%.30s%s computes on it",
+        int n = snprintf(why, size, "in use by process %lld%s%.30s%s",
                          (long long)json_integer_value(json_object_get(process, "pid")),
                          name[0] ? " (" : "", name, name[0] ? ")" : "");
         if (json_is_integer(used))
@@ -85,7 +87,7 @@ static void leave_out(struct plan_view *v, const json_t *gpu, const char *why)
 {
     char text[160];
     const char *name = plan_text(gpu, "name");
-    snprintf(text, sizeof(text), "GPU %d%s%.40s%s is left out: %.90s",
+    snprintf(text, sizeof(text), "GPU %d%s%.40s%s is not used: %.90s",
              (int)json_integer_value(json_object_get(gpu, "index")), name[0] ? " (" : "", name,
              name[0] ? ")" : "", why);
     if (v->left_out++ == 0)
@@ -93,7 +95,7 @@ static void leave_out(struct plan_view *v, const json_t *gpu, const char *why)
     plan_note(v, "%s", text);
 }
 
-/* --- all that could be used ---------------------------------------------------------------- */
+/* --- candidates --------------------------------------------------------------------------- */
 
 static void add(struct plan_view *v, const json_t *gpu, const char *uuid, bool slice)
 {
@@ -117,8 +119,8 @@ static const json_t *largest_slice(const json_t *gpu)
     return best;
 }
 
-/* A process sees one slice at most: without a whole GPU the job gets the largest of the first that
- * is divided. */
+/* A process sees at most one MIG slice: without a whole GPU the job gets the largest slice of
+ * the first MIG GPU. */
 static void add_slices(struct plan_view *v)
 {
     size_t i;
@@ -129,13 +131,14 @@ static void add_slices(struct plan_view *v)
         if (!plan_true(gpu, "mig"))
             continue;
         if (!slice || v->present > 0) {
-            leave_out(v, gpu, "it is divided (MIG)");
+            leave_out(v, gpu, "it is in MIG mode");
             continue;
         }
         add(v, gpu, plan_text(slice, "uuid"), true);
-        plan_note(v, "GPU %zu is divided (MIG): the job gets one slice of it, %.50s; slices of one "
-                  "GPU cannot talk to each other, and a process sees one only", i,
-                  plan_text(slice, "uuid"));
+        plan_note(v,
+                  "GPU %zu is in MIG mode: the job gets one slice, %.50s; a process sees only one "
+                  "slice, and slices cannot communicate",
+                  i, plan_text(slice, "uuid"));
     }
 }
 
@@ -163,7 +166,7 @@ static void find_usable(struct plan_view *v)
 
 /* --- CUDA_VISIBLE_DEVICES ------------------------------------------------------------------ */
 
-/* The GPU that a word of the list means, or NULL: an index, or the beginning of a UUID. */
+/* Finds the GPU for one entry of the list, an index or a UUID prefix; NULL: none. */
 static const json_t *gpu_named(const struct plan_view *v, const char *word, const char **uuid)
 {
     char *end;
@@ -187,7 +190,7 @@ static const json_t *gpu_named(const struct plan_view *v, const char *word, cons
     return NULL;
 }
 
-/* The next word of a list, without blanks around it; false at its end. */
+/* Copies the next entry of a list without surrounding blanks; false at its end. */
 static bool next_word(const char **list, char *word, size_t size)
 {
     const char *p = *list + strspn(*list, ", \t");
@@ -206,17 +209,19 @@ static int no_such_gpu(const struct plan_view *v, const char *word, struct err *
     if (n > 0)
         snprintf(have, sizeof(have), n == 1 ? "GPU 0 only" : "GPUs 0 to %zu", n - 1);
     return err_set(err, ERR_CONFLICT,
-                   "env.CUDA_VISIBLE_DEVICES names \"%.60s\", but this machine has %s, and CUDA "
-                   "hides all that stand behind a wrong name: leave the variable away, jobctl sets "
-                   "it by UUID", word, have);
+                   "env.CUDA_VISIBLE_DEVICES names \"%.60s\", but this machine has %s. CUDA "
+                   "hides every GPU after an invalid entry. Remove the variable; jobctl sets "
+                   "it by UUID",
+                   word, have);
 }
 
 static int gpu_twice(const char *word, const json_t *gpu, struct err *err)
 {
     return err_set(err, ERR_CONFLICT,
-                   "env.CUDA_VISIBLE_DEVICES reaches one GPU twice: \"%.60s\" is %.60s (%.50s) "
-                   "again, and two ranks on it fail in NCCL with \"Duplicate GPU detected\": name "
-                   "each GPU once", word, plan_text(gpu, "name"), plan_text(gpu, "uuid"));
+                   "env.CUDA_VISIBLE_DEVICES names one GPU twice: \"%.60s\" is %.60s (%.50s) "
+                   "again. Two ranks on it fail in NCCL with \"Duplicate GPU detected\"; name "
+                   "each GPU once",
+                   word, plan_text(gpu, "name"), plan_text(gpu, "uuid"));
 }
 
 static bool is_present(const struct plan_view *v, const json_t *gpu)
@@ -227,7 +232,7 @@ static bool is_present(const struct plan_view *v, const json_t *gpu)
     return false;
 }
 
-/* The job's own list: what it names, in its order, and nothing else. */
+/* The job's own list: exactly its GPUs, in its order. */
 static int take_chosen(struct plan_view *v, const char *list, struct err *err)
 {
     char word[96], why[120];
@@ -240,18 +245,22 @@ static int take_chosen(struct plan_view *v, const char *list, struct err *err)
         if (is_present(v, gpu))
             return gpu_twice(word, gpu, err);
         if (has_failed(gpu, why, sizeof(why)))
-            return err_set(err, ERR_CONFLICT, "env.CUDA_VISIBLE_DEVICES names GPU \"%.60s\", but "
-                           "%s: name another one", word, why);
+            return err_set(err, ERR_CONFLICT,
+                           "env.CUDA_VISIBLE_DEVICES names GPU \"%.60s\", which cannot be used: "
+                           "%s; name another one",
+                           word, why);
         add(v, gpu, uuid, strncmp(uuid, "MIG-", 4) == 0);
         if (v->present > 1 && (v->gpu[0].slice || strncmp(uuid, "MIG-", 4) == 0))
-            return err_set(err, ERR_CONFLICT, "env.CUDA_VISIBLE_DEVICES names more than one device "
-                           "and \"%.60s\" is a slice of one (MIG), but a process sees one slice "
-                           "only: name one", word);
+            return err_set(err, ERR_CONFLICT,
+                           "env.CUDA_VISIBLE_DEVICES names more than one device "
+                           "and \"%.60s\" is a MIG slice, but a process sees only one slice; "
+                           "name one",
+                           word);
     }
     return 0;
 }
 
-/* A list that came with our own environment: what a batch system granted, or a leftover. */
+/* A list in the inherited environment: granted by a batch system, or stale. */
 static void take_inherited(struct plan_view *v, const char *list)
 {
     char word[96];
@@ -265,9 +274,11 @@ static void take_inherited(struct plan_view *v, const char *list)
             kept[n++] = gpu;
     }
     if (missing > 0)
-        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s of the environment names %d GPU%s that %s not "
-                  "here: a leftover%s", list, missing, missing == 1 ? "" : "s",
-                  missing == 1 ? "is" : "are", n ? "" : ", which is ignored");
+        plan_note(v,
+                  "CUDA_VISIBLE_DEVICES=%.60s in the environment names %d GPU%s that %s not "
+                  "present%s",
+                  list, missing, missing == 1 ? "" : "s", missing == 1 ? "is" : "are",
+                  n ? "" : "; the list is ignored");
     if (missing > 0 && n == 0)
         return;
     int before = v->present, left = 0;
@@ -280,11 +291,11 @@ static void take_inherited(struct plan_view *v, const char *list)
     }
     v->present = left;
     if (left < before)
-        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s of the environment permits %d of %d GPUs", list,
+        plan_note(v, "CUDA_VISIBLE_DEVICES=%.60s in the environment permits %d of %d GPUs", list,
                   left, before);
 }
 
-/* --- what failed in this job before -------------------------------------------------------- */
+/* --- GPUs that failed in this job before --------------------------------------------------- */
 
 static const char *excluded_why(const struct plan_view *v, int i)
 {
@@ -292,15 +303,17 @@ static const char *excluded_why(const struct plan_view *v, int i)
         json_object_get(json_object_get(v->facts, "excluded"), v->gpu[i].uuid));
 }
 
-/* Without any other they are tried again: a fault may have been a passing one. */
+/* If no other GPU is left they are tried again: the fault may have been transient. */
 static void drop_excluded(struct plan_view *v)
 {
     int left = 0, failed = 0;
     for (int i = 0; i < v->present; i++)
         failed += excluded_why(v, i) != NULL;
     if (failed > 0 && failed == v->present) {
-        plan_note(v, "every GPU that could be used has failed in this job before; without another "
-                  "one %s tried again", failed == 1 ? "it is" : "they are");
+        plan_note(v,
+                  "every usable GPU has failed in this job before; without another "
+                  "one %s tried again",
+                  failed == 1 ? "it is" : "they are");
         return;
     }
     for (int i = 0; i < v->present; i++) {
@@ -328,7 +341,8 @@ static json_int_t memory_of(const struct plan_view *v, int i)
     return json_integer_value(json_object_get(v->gpu[i].facts, "memory_bytes"));
 }
 
-/* The largest group of one model first, the rest behind it: the slowest sets the pace of all. */
+/* Sorts the largest group of one model first, the rest behind it: the slowest GPU limits the
+ * speed. */
 static int order_by_model(struct plan_view *v)
 {
     struct plan_gpu ordered[PLAN_GPUS_MOST];
@@ -348,7 +362,7 @@ static int order_by_model(struct plan_view *v)
     return group;
 }
 
-/* `gpus: auto` takes one model; a number takes what it needs of the others, too. */
+/* `gpus: auto` takes GPUs of one model; a number also takes others as needed. */
 static void keep_one_model(struct plan_view *v)
 {
     const json_t *asked = json_object_get(v->resources, "gpus");
@@ -357,13 +371,14 @@ static void keep_one_model(struct plan_view *v)
         return;
     if (json_is_integer(asked)) {
         if (json_integer_value(asked) > group)
-            plan_note(v, "the GPUs are of different models: the slowest sets the pace of all");
+            plan_note(v, "the GPUs are of different models: the slowest limits the speed");
         return;
     }
     for (int i = group; i < v->present; i++)
         leave_out(v, v->gpu[i].facts,
-                  "another model than the rest, and the slowest would set the pace; `gpus: N` "
-                  "takes it");
+                  "its model differs from the others, and the slowest GPU limits the speed; set "
+                  "`gpus: N` "
+                  "to use it");
     v->present = group;
 }
 
@@ -386,7 +401,7 @@ int plan_find_gpus(struct plan_view *v, struct err *err)
     return 0;
 }
 
-/* --- what joins them ----------------------------------------------------------------------- */
+/* --- connections between GPUs -------------------------------------------------------------- */
 
 static bool in_use(const struct plan_view *v, json_int_t index)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_internal.h - what the plan*.c files share; nobody else */
+/* plan_internal.h - declarations shared by plan*.c only */
 #ifndef AGENT_PLAN_PLAN_INTERNAL_H
 #define AGENT_PLAN_PLAN_INTERNAL_H
 
@@ -10,78 +10,79 @@ struct err;
 
 enum { PLAN_GPUS_MOST = 64, PLAN_RANKS_MOST = 1024 };
 
-/* A device that ranks can be given: a whole GPU, or the one slice of a divided one. */
+/* A device for ranks: a whole GPU, or the one MIG slice of a GPU. */
 struct plan_gpu {
-    const json_t *facts;  /* of the GPU that it is, or is a part of */
+    const json_t *facts;  /* of the GPU, also for a slice */
     const char   *uuid;   /* of the GPU, or of the slice */
     bool          slice;
 };
 
-/* The plan in the making. */
+/* A plan under construction. */
 struct plan_view {
     const json_t   *facts, *spec, *resources;
     bool            engine, share;
     int             nodes;
-    struct plan_gpu gpu[PLAN_GPUS_MOST]; /* `present` that could be used, the first `gpus` are */
+    struct plan_gpu
+        gpu[PLAN_GPUS_MOST]; /* `present` usable ones, of which the first `gpus` are used */
     int             present, gpus;
     bool            chosen;              /* the job itself named its GPUs */
-    int             left_out;            /* GPUs that are here but cannot be used */
+    int left_out;                        /* GPUs that are present but not used */
     char            first_left_out[160]; /* the first of them, with its reason */
     int             np;                  /* ranks of this node */
-    int             cpus;                /* that the job may use */
+    int cpus;                            /* CPUs that the job may use */
     char            why[160];
     json_t         *plan, *env, *notes;
 };
 
-/* plan_builder.c: "" where there is no such text. */
+/* plan_builder.c: "" if the key is missing or not a string. */
 const char *plan_text(const json_t *object, const char *key);
 bool plan_true(const json_t *object, const char *key);
 
-/* Does this variable only say where NCCL's own words go? */
+/* Does this variable only configure NCCL's log? */
 bool plan_is_words(const json_t *row);
 
 void plan_note(struct plan_view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A variable for every rank. fact: what was seen; confidence: "high", "medium" or "low". */
+/* Sets a variable for every rank. fact: the evidence; confidence: "high", "medium" or "low". */
 void plan_set(struct plan_view *v, const char *name, const char *value, const char *why,
               const char *fact, const char *confidence);
 
-/* Names the plan by what is in it, but for where NCCL writes its log. */
+/* Hashes the content of the plan, except NCCL's log settings. */
 void plan_set_hash(json_t *plan);
 
-/* plan_gpus.c: fills gpu and present, with a note for each GPU that is left out. -1: the job's own
- * CUDA_VISIBLE_DEVICES names what is not there, or one GPU twice. */
+/* plan_gpus.c: fills gpu and present, with a note for each GPU that is not used. -1: the job's
+ * own CUDA_VISIBLE_DEVICES names a GPU that does not exist, or one GPU twice. */
 int plan_find_gpus(struct plan_view *v, struct err *err);
 
-/* What joins those in use, counted over their pairs. */
+/* Connections between the GPUs in use, counted over their pairs. */
 struct plan_pairs {
-    int pairs, direct, through_switch; /* all; by NVLink, straight or through a switch */
+    int pairs, direct, through_switch; /* all; by NVLink, directly or through a switch */
     int unreadable;                    /* without NVLink, and P2P is refused by driver or hardware */
-    int near;                          /* without NVLink, P2P permitted, at most PCIe switches apart */
-    int far;                           /* the same, further apart */
-    int broken; /* of all, copies were tried and failed (agent/plan/gpu_selftest.h) */
-    int unknown;                       /* whether P2P is permitted is not known */
+    int near;    /* without NVLink, P2P permitted, only PCIe switches between them */
+    int far;     /* the same, but farther apart */
+    int broken;  /* of all: the copy self-test failed (agent/plan/gpu_selftest.h) */
+    int unknown; /* P2P status unknown */
 };
 void plan_count_pairs(struct plan_pairs *out, const struct plan_view *v);
 
-/* plan_nccl.c: the variables of NCCL, what it will make of the machine, and what to heed. */
+/* plan_nccl.c: NCCL variables, the expected transport, and warnings. */
 void plan_set_nccl(struct plan_view *v);
-/* The interface on which this node talks to others, "" if none is known. */
+/* The interface of this node that reaches other nodes, "" if unknown. */
 const char *plan_interface(const struct plan_view *v);
-/* RDMA ports that are up. */
+/* The number of active RDMA ports. */
 int plan_rdma_ports(const struct plan_view *v);
-bool plan_rdma_is_ethernet(const struct plan_view *v); /* there is some, and none of InfiniBand */
+bool plan_rdma_is_ethernet(const struct plan_view *v); /* some ports, none of InfiniBand */
 bool plan_has_efa(const struct plan_view *v);
-/* NCCL uses P2P up to PCIe switches; on AMD hosts with two GPUs, everywhere. */
+/* NCCL uses P2P across PCIe switches; on AMD hosts with two GPUs, at any distance. */
 bool plan_p2p_everywhere(const struct plan_view *v);
 
-/* plan_fallback.c: what two ranks that were tried needed; and what the next start would change
- * after a hang before the first step. */
+/* plan_fallback.c: variables that the self-test showed to be necessary; and those to add after a
+ * hang before the first step. */
 void plan_set_fallbacks(struct plan_view *v);
 void plan_add_fallbacks(struct plan_view *v);
 
-/* plan_user_env.c: the job's own variables and inherited ones, judged. -1: one of them cannot be.
- * */
+/* plan_user_env.c: checks the job's own variables and inherited ones. -1: one of them must not
+ * be set. */
 int plan_take_user_env(struct plan_view *v, struct err *err);
 
 #endif

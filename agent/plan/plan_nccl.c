@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_nccl.c - what NCCL must be told, as a table; and what it will make of the machine
+/* plan_nccl.c - table of the NCCL variables to set, and the transport that NCCL is expected to use
  *
  * Pure: no clock, no I/O.
- * NCCL finds good paths by itself. A row is one variable: when a fact makes its
- * own choice wrong, what to say instead, and why. A row that no longer earns
- * its place is deleted: a forgotten variable keeps costing speed long after its
- * reason is gone. There is none for GPUDirect or for algorithms: NCCL sees what
- * is there, and its manual keeps those for debugging.
+ * NCCL finds good paths by itself. A row is one variable: under which facts NCCL's own choice is
+ * wrong, the value to set instead, and why. A row that no longer earns its place is deleted: a
+ * forgotten variable keeps costing speed long after its reason is gone. There is no row for
+ * GPUDirect or for algorithms: NCCL detects the former, and its manual reserves the latter for
+ * debugging.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@
 
 enum { FAST_ETHERNET_MBPS = 40000, SHM_PER_RANK = 64 << 20 };
 
-/* What a row found: the value, and the fact behind it. */
+/* Result of a row: the value, and the fact behind it. */
 struct finding {
     char value[320];
     char fact[200];
 };
 
-/* --- facts, asked for ---------------------------------------------------------------------- */
+/* --- queries ------------------------------------------------------------------------------- */
 
 static int ranks_in_all(const struct plan_view *v)
 {
@@ -48,7 +48,7 @@ const char *plan_interface(const struct plan_view *v)
     return plan_text(default_interface(v), "name");
 }
 
-/* 0x1d0f is Amazon: its elastic fabric adapters are no verbs devices for NCCL itself. */
+/* 0x1d0f is Amazon: NCCL itself cannot use elastic fabric adapters (EFA) as verbs devices. */
 static bool is_efa(const json_t *port)
 {
     return strcmp(plan_text(port, "vendor"), "0x1d0f") == 0;
@@ -89,13 +89,13 @@ bool plan_rdma_is_ethernet(const struct plan_view *v)
     return count_ports(v, "infiniband") == 0 && count_ports(v, "ethernet") > 0;
 }
 
-/* The cloud's own settings must be taken whole, and come with each release. */
+/* Cloud vendors' settings must be taken as a whole, and change with each release. */
 static bool has_vendor_script(const struct plan_view *v)
 {
     return strncmp(plan_text(v->facts, "fabric_software"), "gcp-", 4) == 0;
 }
 
-/* "550.40.07" before "550.54"? Versions that are unknown are before nothing. */
+/* Is "550.40.07" older than "550.54"?  An unknown version is older than nothing. */
 static bool driver_before(const struct plan_view *v, int major, int minor, int patch)
 {
     int have[3] = {0, 0, 0};
@@ -110,8 +110,8 @@ static bool driver_before(const struct plan_view *v, int major, int minor, int p
 
 /* --- the rows ------------------------------------------------------------------------------ */
 
-/* NCCL may tell all into files of ours: the agent reads them (agent/monitor/nccl_watch.h), and
- * nobody else has decided what it says, and where. */
+/* NCCL may log everything to files that the agent reads (agent/monitor/nccl_watch.h), unless the
+ * user has configured NCCL's log. */
 static bool may_tell_all(const struct plan_view *v)
 {
     static const char *const names[] = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
@@ -161,11 +161,11 @@ static bool interface(const struct plan_view *v, struct finding *f)
         return false;
     if (plan_has_efa(v)) {
         snprintf(f->value, sizeof(f->value), "^lo,docker");
-        snprintf(f->fact, sizeof(f->fact), "Amazon's fabric adapters are here");
+        snprintf(f->fact, sizeof(f->fact), "Amazon EFA adapters are present");
         return true;
     }
     snprintf(f->value, sizeof(f->value), "=%s", name);
-    snprintf(f->fact, sizeof(f->fact), "the default route goes over %s", name);
+    snprintf(f->fact, sizeof(f->fact), "the default route uses %s", name);
     return name[0] != '\0';
 }
 
@@ -176,12 +176,12 @@ static bool several_sockets(const struct plan_view *v, struct finding *f)
         json_integer_value(speed) < FAST_ETHERNET_MBPS)
         return false;
     snprintf(f->value, sizeof(f->value), "4");
-    snprintf(f->fact, sizeof(f->fact), "%s has %lld Gbit/s, and there is no RDMA",
-             plan_interface(v), (long long)(json_integer_value(speed) / 1000));
+    snprintf(f->fact, sizeof(f->fact), "%s has %lld Gbit/s, no RDMA", plan_interface(v),
+             (long long)(json_integer_value(speed) / 1000));
     return true;
 }
 
-/* Where both kinds are up, those of InfiniBand carry the data. */
+/* If ports of both kinds are active, the InfiniBand ports carry the data. */
 static bool adapters(const struct plan_view *v, struct finding *f)
 {
     size_t i, used = 1;
@@ -197,7 +197,7 @@ static bool adapters(const struct plan_view *v, struct finding *f)
             used += (size_t)snprintf(f->value + used, sizeof(f->value) - used, "%s%.16s",
                                      used > 1 ? "," : "", plan_text(port, "name"));
     }
-    snprintf(f->fact, sizeof(f->fact), "%d ports of InfiniBand and %d of Ethernet are up", good,
+    snprintf(f->fact, sizeof(f->fact), "%d InfiniBand and %d Ethernet ports are active", good,
              others);
     return true;
 }
@@ -218,7 +218,7 @@ static bool peers(const struct plan_view *v, struct finding *f)
     plan_count_pairs(&p, v);
     const char *name = v->gpus ? plan_text(v->gpu[0].facts, "name") : "";
     snprintf(f->value, sizeof(f->value), "1");
-    snprintf(f->fact, sizeof(f->fact), "%.60s says that P2P works, driver %.20s", name,
+    snprintf(f->fact, sizeof(f->fact), "%.60s reports P2P support, driver %.20s", name,
              plan_text(v->facts, "driver"));
     return p.broken == 0 && strstr(name, "GeForce RTX 40") && p.near + p.far > 0 &&
            driver_before(v, 550, 40, 7);
@@ -229,7 +229,7 @@ static bool broken_copies(const struct plan_view *v, struct finding *f)
     struct plan_pairs p;
     plan_count_pairs(&p, v);
     snprintf(f->value, sizeof(f->value), "1");
-    snprintf(f->fact, sizeof(f->fact), "%d of %d pairs of GPUs failed when copies were tried",
+    snprintf(f->fact, sizeof(f->fact), "the copy self-test failed on %d of %d pairs of GPUs",
              p.broken, p.pairs);
     return p.broken > 0;
 }
@@ -240,29 +240,32 @@ static const struct row {
     const char *why;
     const char *confidence;
 } rows[] = {
-    {"NCCL_DEBUG", warnings, "its warnings go to the rank's log, where causes are read", "high"},
-    {"NCCL_DEBUG", what_it_does, "the ways it takes are compared with what is expected", "high"},
-    {"NCCL_DEBUG_SUBSYS", only_connecting, "how it connects is enough, and a page long", "high"},
-    {"NCCL_DEBUG_FILE", into_files, "the ranks' logs stay readable; its warnings are found there, too",
+    {"NCCL_DEBUG", warnings, "NCCL's warnings go to the rank's log, where jobctl looks for causes",
      "high"},
+    {"NCCL_DEBUG", what_it_does, "jobctl compares NCCL's transports with the expected ones",
+     "high"},
+    {"NCCL_DEBUG_SUBSYS", only_connecting, "limits the log to connection setup, about a page",
+     "high"},
+    {"NCCL_DEBUG_FILE", into_files,
+     "keeps ranks' logs readable; jobctl reads the warnings from the file", "high"},
     {"NCCL_SOCKET_IFNAME", interface,
-     "NCCL would try every interface, also those that reach no other node", "high"},
-    {"NCCL_SOCKET_NTHREADS", several_sockets, "one thread cannot fill so fast a network",
+     "otherwise NCCL tries every interface, including ones that reach no other node", "high"},
+    {"NCCL_SOCKET_NTHREADS", several_sockets, "one thread cannot saturate this network", "medium"},
+    {"NCCL_NSOCKS_PERTHREAD", several_sockets, "one connection cannot saturate this network",
      "medium"},
-    {"NCCL_NSOCKS_PERTHREAD", several_sockets, "one connection cannot fill so fast a network",
-     "medium"},
-    {"NCCL_IB_HCA", adapters, "the others are a network of another kind", "medium"},
+    {"NCCL_IB_HCA", adapters,
+     "use the InfiniBand ports only; the others are on an Ethernet network", "medium"},
     {"NCCL_CUMEM_HOST_ENABLE", host_memory,
-     "drivers 560 to 579 may fail to share host memory this way between GPUs without P2P",
+     "drivers 560 to 579 may fail to share host memory by cuMem between GPUs without P2P",
      "medium"},
     {"NCCL_P2P_DISABLE", peers,
-     "GeForce RTX 40 before driver 550.40.07 claims P2P, then hangs or copies wrong data",
+     "GeForce RTX 40 before driver 550.40.07 reports P2P, then hangs or copies wrong data",
      "medium"},
     {"NCCL_P2P_DISABLE", broken_copies,
-     "copies between GPUs hang or arrive changed although the driver permits them", "high"},
+     "copies between GPUs hang or arrive corrupted although the driver permits them", "high"},
 };
 
-/* --- what NCCL will make of it ------------------------------------------------------------- */
+/* --- expected transport -------------------------------------------------------------------- */
 
 bool plan_p2p_everywhere(const struct plan_view *v)
 {
@@ -282,9 +285,9 @@ static void expect(struct plan_view *v)
     } ways[] = {
         {p.through_switch, "NVLink through switches"},
         {p.direct, "NVLink"},
-        {p.near + (far_too ? p.far : 0), "PCIe, directly"},
-        {p.unreadable + (far_too ? 0 : p.far), "shared memory of the host"},
-        {p.unknown, "a path that cannot be foretold"},
+        {p.near + (far_too ? p.far : 0), "PCIe P2P"},
+        {p.unreadable + (far_too ? 0 : p.far), "host shared memory"},
+        {p.unknown, "unknown"},
     };
     for (size_t i = 0; i < ARRAY_LEN(ways); i++)
         if (ways[i].pairs > 0)
@@ -294,7 +297,7 @@ static void expect(struct plan_view *v)
         json_object_set_new(v->plan, "expects", json_string(text));
 }
 
-/* --- what to heed -------------------------------------------------------------------------- */
+/* --- warnings ------------------------------------------------------------------------------ */
 
 static void heed_network(struct plan_view *v)
 {
@@ -302,22 +305,26 @@ static void heed_network(struct plan_view *v)
     if (v->nodes < 2)
         return;
     if (has_vendor_script(v))
-        plan_note(v, "%s is installed: NCCL's settings for it change with each release, so source "
-                  "its own script in `run:` (under /usr/local/gib/scripts or /var/lib/tcpx*); "
-                  "jobctl adds nothing", plan_text(v->facts, "fabric_software"));
+        plan_note(v,
+                  "%s is installed: its NCCL settings change with each release, so source "
+                  "its script in `run:` (under /usr/local/gib/scripts or /var/lib/tcpx*); "
+                  "jobctl adds nothing",
+                  plan_text(v->facts, "fabric_software"));
     else if (plan_has_efa(v))
-        plan_note(v, "Amazon's fabric adapters need the plugin aws-ofi-nccl on the library path; "
-                  "without it NCCL falls back to sockets and says \"Using network Socket\"");
+        plan_note(v, "Amazon EFA needs the plugin aws-ofi-nccl on the library path; "
+                     "without it NCCL falls back to sockets (\"Using network Socket\")");
     else if (!plan_interface(v)[0])
-        plan_note(v, "no interface has a default route: say which one reaches the other nodes by "
+        plan_note(v,
+                  "no interface has a default route: name the one that reaches the other nodes in "
                   "env.NCCL_SOCKET_IFNAME");
     if (plan_rdma_ports(v) > 0 && json_is_integer(lock))
-        plan_note(v, "only %lld KiB of memory may be locked, and RDMA needs as much as it likes: "
-                  "start containers with --ulimit memlock=-1, or set limits.conf",
+        plan_note(v,
+                  "locked memory is limited to %lld KiB, too little for RDMA: "
+                  "start containers with --ulimit memlock=-1, or raise memlock in limits.conf",
                   (long long)(json_integer_value(lock) >> 10));
     if (plan_rdma_is_ethernet(v))
-        plan_note(v, "RDMA over Ethernet stalls where the network drops packets: if the first "
-                  "collective fails, set env.NCCL_IB_DISABLE=1 and compare");
+        plan_note(v, "RDMA over Ethernet stalls if the network drops packets: if the first "
+                     "collective fails, set env.NCCL_IB_DISABLE=1 and compare");
 }
 
 static void heed_shm(struct plan_view *v)
@@ -326,11 +333,13 @@ static void heed_shm(struct plan_view *v)
     const char *container = plan_text(v->facts, "container");
     if (v->np < 2 || !json_is_integer(shm) || json_integer_value(shm) >= (json_int_t)1 << 30)
         return;
-    plan_note(v, "/dev/shm has only %lld MiB: data loader workers or NCCL may run out of it (a "
-              "rank then dies of SIGBUS)%s%s",
+    plan_note(v,
+              "/dev/shm has only %lld MiB: data loader workers or NCCL may exhaust it (a "
+              "rank then dies with SIGBUS)%s%s",
               (long long)(json_integer_value(shm) >> 20),
-              json_integer_value(shm) < (json_int_t)SHM_PER_RANK * v->np ? "; that is too little "
-              "for these ranks" : "",
+              json_integer_value(shm) < (json_int_t)SHM_PER_RANK * v->np ? "; too little "
+                                                                           "for these ranks"
+                                                                         : "",
               container[0] ? "; start the container with --shm-size=1g" : "");
 }
 
@@ -344,12 +353,14 @@ static void heed_gpus(struct plan_view *v)
         sscanf(plan_text(v->gpu[0].facts, "compute"), "%*d.%d", &minor);
     if (plan_true(v->facts, "iommu") &&
         json_is_false(json_object_get(v->facts, "virtual")) && p.near > 0)
-        plan_note(v, "an IOMMU is on and this is no virtual machine: copies between GPUs may be "
-                  "slow or hang although the driver permits them; if they do, switch it off "
-                  "(amd_iommu=off, intel_iommu=off) or set env.NCCL_P2P_DISABLE=1");
+        plan_note(v, "an IOMMU is enabled on a physical machine: copies between GPUs may be "
+                     "slow or hang although the driver permits them; if so, disable it "
+                     "(amd_iommu=off, intel_iommu=off) or set env.NCCL_P2P_DISABLE=1");
     if (major > 0 && (major < 7 || (major == 7 && minor < 5)))
-        plan_note(v, "compute capability %d.%d: CUDA 13 does not compile for it, and it has no "
-                  "bf16: use programs built with CUDA 12, and fp16 or fp32", major, minor);
+        plan_note(v,
+                  "compute capability %d.%d: not supported by CUDA 13, and no "
+                  "bf16: use programs built with CUDA 12, with fp16 or fp32",
+                  major, minor);
     else if (major == 7)
         plan_note(v, "compute capability %d.%d has no bf16: use fp16 or fp32", major, minor);
 }
@@ -359,9 +370,11 @@ static void heed_session(struct plan_view *v)
     const json_t *session = json_object_get(v->facts, "session");
     json_int_t limit = json_integer_value(json_object_get(session, "limit_s"));
     if (limit > 0)
-        plan_note(v, "this is a %s machine: it is taken away after %lld h at most; what is to "
-                  "survive must be kept elsewhere", plan_text(v->facts, "host_kind"),
-                  (long long)(limit / 3600));
+        plan_note(
+            v,
+            "this is a %s machine: it is reclaimed after at most %lld h; keep anything that must "
+            "survive elsewhere",
+            plan_text(v->facts, "host_kind"), (long long)(limit / 3600));
 }
 
 void plan_set_nccl(struct plan_view *v)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_nodes.c - see plan_nodes.h; first may they work together, then the parts, then the whole */
+/* plan_nodes.c - see plan_nodes.h; checks that nodes fit together, plans each, then the whole
+ * whole */
 #include "agent/plan/plan_nodes.h"
 
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 #include "agent/plan/plan_internal.h"
 #include "engine/contract/err.h"
 
-/* What is to be planned. */
+/* Input and state of the planning. */
 struct crowd {
     const struct plan_node *nodes;
     int                     n;
@@ -35,9 +36,9 @@ static void note(struct crowd *c, json_t *text)
     json_array_append_new(c->notes, text);
 }
 
-/* --- may they work together? ---------------------------------------------------------------- */
+/* --- do the nodes fit together? ------------------------------------------------------------- */
 
-/* Nodes that are played on one machine, or a host that was named twice, see the same GPUs. */
+/* Simulated nodes of one machine, or a host listed twice, see the same GPUs. */
 static int compare_gpus(const struct crowd *c, int a, int b, struct err *err)
 {
     size_t i, k;
@@ -48,46 +49,54 @@ static int compare_gpus(const struct crowd *c, int a, int b, struct err *err)
         json_array_foreach(json_object_get(c->parts[b], "ranks"), k, theirs)
         {
             if (gpu[0] && strcmp(gpu, plan_text(theirs, "gpu")) == 0)
-                return err_set(err, ERR_CONFLICT, "%.60s and %.60s both see GPU %.50s: they are one "
-                               "machine, and two ranks on one GPU fail in NCCL; name it once, or set "
-                               "`gpus: 0`", c->nodes[a].name, c->nodes[b].name, gpu);
+                return err_set(
+                    err, ERR_CONFLICT,
+                    "%.60s and %.60s see the same GPU %.50s: they are one "
+                    "machine, and two ranks on one GPU fail in NCCL; list it once, or set "
+                    "`gpus: 0`",
+                    c->nodes[a].name, c->nodes[b].name, gpu);
         }
     }
     return 0;
 }
 
-/* The engine computes on GPUs everywhere or nowhere, and joins them by one NCCL. */
+/* The engine computes either on GPUs of all nodes, with the same NCCL, or on none. */
 static int compare_devices(const struct crowd *c, int k, struct err *err)
 {
     const struct plan_node *first = &c->nodes[0], *other = &c->nodes[k];
     const bool here = uses_gpus(c->parts[0]), there = uses_gpus(c->parts[k]);
     if (here != there)
-        return err_set(err, ERR_CONFLICT, "%.60s has no GPU that can be used and %.60s has: the ranks "
-                       "of a `train:` job compute on GPUs everywhere or, with `gpus: 0`, nowhere",
+        return err_set(err, ERR_CONFLICT,
+                       "%.60s has no usable GPU but %.60s has: the ranks "
+                       "of a `train:` job need GPUs on all nodes; set `gpus: 0` to use none",
                        (here ? other : first)->name, (here ? first : other)->name);
     if (!here)
         return 0;
     const char *ours = plan_text(first->facts, "nccl"), *theirs = plan_text(other->facts, "nccl");
     if (!ours[0] || !theirs[0])
-        return err_set(err, ERR_CONFLICT, "%.60s: libnccl.so.2 was not found, and GPUs of several "
-                       "nodes need it: install it there, or name its directory in LD_LIBRARY_PATH",
+        return err_set(err, ERR_CONFLICT,
+                       "%.60s: libnccl.so.2 was not found, but GPUs of several "
+                       "nodes need it; install it there or add its directory to LD_LIBRARY_PATH",
                        (ours[0] ? other : first)->name);
     if (strcmp(ours, theirs) != 0)
-        return err_set(err, ERR_CONFLICT, "%.60s has NCCL %.20s and %.60s %.20s, and NCCL joins no "
-                       "other version than its own: install the same on all nodes", first->name,
-                       ours, other->name, theirs);
+        return err_set(err, ERR_CONFLICT,
+                       "%.60s has NCCL %.20s but %.60s has %.20s: "
+                       "install the same version on all nodes",
+                       first->name, ours, other->name, theirs);
     return 0;
 }
 
-/* The plan is one event (agent/wire/wire.h), and that has a size. */
+/* The plan is sent as one event (agent/wire/wire.h), whose size is limited. */
 static int count(const struct crowd *c, struct err *err)
 {
     int np = 0;
     for (int k = 0; k < c->n; k++)
         np += np_of(c->parts[k]);
     if (np > PLAN_RANKS_MOST)
-        return err_set(err, ERR_USAGE, "%d ranks on %d nodes; at most %d in one job: ask for fewer nodes "
-                       "or `ranks`", np, c->n, PLAN_RANKS_MOST);
+        return err_set(err, ERR_USAGE,
+                       "%d ranks on %d nodes exceed the limit of %d per job: request fewer nodes "
+                       "or `ranks`",
+                       np, c->n, PLAN_RANKS_MOST);
     return 0;
 }
 
@@ -103,7 +112,7 @@ static int compare(const struct crowd *c, struct err *err)
     return 0;
 }
 
-/* --- what differs, and is not forbidden ------------------------------------------------------ */
+/* --- permitted differences -------------------------------------------------------------------- */
 
 static const char *model_of(const struct crowd *c, int k)
 {
@@ -115,7 +124,7 @@ static const char *fact_of(const struct crowd *c, int k, const char *key)
     return plan_text(c->nodes[k].facts, key);
 }
 
-/* One sentence for the first node that differs from node 0; `of` tells what a node has. */
+/* The first node that differs from node 0, or 0; `of` returns the value to compare. */
 static int first_other(const struct crowd *c, const char *key,
                        const char *(*of)(const struct crowd *, int k, const char *key))
 {
@@ -133,8 +142,8 @@ static const char *device_of(const struct crowd *c, int k, const char *key)
     return model_of(c, k);
 }
 
-/* NCCL copies between the GPUs of a machine where it knows by name and kernel that it is one, and
- * where both sides see one /dev/shm. */
+/* NCCL copies directly between containers of a machine only if host name and boot id are equal
+ * and both see the same /dev/shm. */
 static void heed_containers(struct crowd *c, int a, int b)
 {
     static const char *const keys[] = {"boot_id", "hostname", "shm_device"};
@@ -145,10 +154,12 @@ static void heed_containers(struct crowd *c, int a, int b)
     }
     if (!fact_of(c, a, "boot_id")[0] || !same[0] || (same[1] && same[2]))
         return;
-    note(c, json_sprintf("%s and %s are containers of one machine with %s of its own each: between their "
-                         "GPUs NCCL takes the network; one container with all GPUs, or --ipc=host and the "
-                         "same --hostname for both, lets them copy to each other", c->nodes[a].name,
-                         c->nodes[b].name, same[2] ? "a host name" : "a /dev/shm"));
+    note(c,
+         json_sprintf(
+             "%s and %s are containers of one machine, each with its own %s: NCCL uses the network "
+             "between their GPUs. Use one container with all GPUs, or --ipc=host and the "
+             "same --hostname for both, for direct copies",
+             c->nodes[a].name, c->nodes[b].name, same[2] ? "host name" : "/dev/shm"));
 }
 
 static void heed_all_containers(struct crowd *c)
@@ -159,7 +170,7 @@ static void heed_all_containers(struct crowd *c)
                 const size_t before = json_array_size(c->notes);
                 heed_containers(c, a, b);
                 if (json_array_size(c->notes) > before)
-                    return; /* one pair stands for all */
+                    return; /* one note is enough */
             }
 }
 
@@ -170,10 +181,10 @@ static void heed_differences(struct crowd *c)
         bool        gpus;
         const char *what, *so;
     } rows[] = {
-        {NULL, true, "", "the slowest sets the pace of all"},
-        {"driver", true, "driver ", "if the first collective fails, make them the same"},
-        {"nccl", true, "NCCL ", "a program that does not bring its own fails when ranks are joined"},
-        {"arch", false, "", "results may differ in their last digits"},
+        {NULL, true, "", "the slowest limits the speed"},
+        {"driver", true, "driver ", "if the first collective fails, install the same version"},
+        {"nccl", true, "NCCL ", "a program that does not bundle NCCL fails to connect its ranks"},
+        {"arch", false, "", "results may differ in the last digits"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const char *(*of)(const struct crowd *, int, const char *) = rows[i].key ? fact_of : device_of;
@@ -185,12 +196,12 @@ static void heed_differences(struct crowd *c)
     }
     const int few = first_other(c, "boot_id", fact_of);
     if (c->n > 1 && !few && fact_of(c, 0, "boot_id")[0] && !uses_gpus(c->parts[0]))
-        note(c, json_string("all nodes are played on one machine: it is good for trying things out, "
-                            "and makes nothing faster"));
+        note(c, json_string("all nodes are simulated on one machine: useful for tests, "
+                            "but not faster"));
     heed_all_containers(c);
 }
 
-/* --- the parts ------------------------------------------------------------------------------- */
+/* --- the plan of each node -------------------------------------------------------------------- */
 
 static int make_part(const struct crowd *c, int k, const json_t *spec, struct err *err)
 {
@@ -200,7 +211,7 @@ static int make_part(const struct crowd *c, int k, const json_t *spec, struct er
     return err_set(err, why.code, "%.60s: %s", c->nodes[k].name, why.text);
 }
 
-/* resources.nodes may ask for more than there are now: a job goes on with what is left. */
+/* resources.nodes may be more than the nodes now present: the job continues with those left. */
 static json_t *spec_for(const json_t *spec, int n)
 {
     json_t *own = json_deep_copy(spec), *resources = json_object_get(own, "resources");
@@ -221,9 +232,9 @@ static int make_parts(struct crowd *c, const json_t *spec, struct err *err)
     return rc;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the whole plan -------------------------------------------------------------------------- */
 
-/* A variable is the same if it has the same value, whatever fact of the node is behind it. */
+/* Variables are equal if their values are, whatever the fact behind them. */
 static bool is_same(const json_t *a, const json_t *b)
 {
     if (!json_is_object(a))
@@ -252,7 +263,7 @@ static bool all_have(const struct crowd *c, const char *list, const json_t *row)
     return true;
 }
 
-/* Rows of a list of node k that all nodes have, or that are its own. */
+/* The rows of a list of node k that all nodes have, or those that only some have. */
 static json_t *rows_of(const struct crowd *c, int k, const char *list, bool common)
 {
     size_t i;
@@ -290,7 +301,7 @@ static bool names(const json_t *list, const char *name)
     return false;
 }
 
-/* Those of all nodes, each variable once; every part gets the same list. */
+/* The fallbacks of all nodes, each variable once; every part gets the same list. */
 static void share_fallbacks(struct crowd *c, json_t *plan)
 {
     json_t *all = json_array(), *row;
@@ -308,7 +319,7 @@ static void share_fallbacks(struct crowd *c, json_t *plan)
     json_decref(all);
 }
 
-/* A note that all nodes have once, others with the node's name. */
+/* Adds a note of all nodes once, and others with the node's name. */
 static void gather_notes(struct crowd *c)
 {
     for (int k = 0; k < c->n; k++) {
@@ -325,7 +336,7 @@ static void gather_notes(struct crowd *c)
     }
 }
 
-/* Numbers the ranks through; they are the same objects in part and whole. */
+/* Numbers the ranks globally; part and whole share the same objects. */
 static json_t *number_ranks(const struct crowd *c)
 {
     json_t *all = json_array(), *rank;
@@ -349,7 +360,7 @@ static json_t *why_of(const struct crowd *c)
     for (int k = 1; k < c->n; k++)
         same = same && strcmp(plan_text(c->parts[k], "why"), plan_text(c->parts[0], "why")) == 0;
     return same ? json_sprintf("on each of %d nodes: %s", c->n, plan_text(c->parts[0], "why"))
-                : json_sprintf("on %d nodes, as each has devices; on %s: %s", c->n,
+                : json_sprintf("on %d nodes with different devices; on %s: %s", c->n,
                                c->nodes[0].name, plan_text(c->parts[0], "why"));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_print.c - a plan for people, and what has changed since another; see plan.h */
+/* plan_print.c - prints a plan, and describes what changed since another; see plan.h */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool is_of_nodes(const json_t *plan)
     return plan_text(json_array_get(json_object_get(plan, "ranks"), 0), "name")[0] != '\0';
 }
 
-/* The job or the environment sets it: what we would have set does not count. */
+/* Is the variable also set by the job or the environment, which takes precedence? */
 static bool is_overruled(const json_t *plan, const char *name)
 {
     size_t i;
@@ -41,7 +41,7 @@ static void print_env(FILE *out, const json_t *plan, const char *list)
     }
 }
 
-/* What is set on one node only, or to another value there. */
+/* Prints the variables that are set on one node only, or to a different value there. */
 static void print_nodes(FILE *out, const json_t *plan)
 {
     size_t i;
@@ -68,7 +68,7 @@ void plan_print(FILE *out, const json_t *plan)
         fprintf(out, "  rank %d%s%s: %s%s%s", (int)i, name[0] ? " on " : "", name,
                 plan_text(row, "device"), gpu[0] ? " " : "", gpu);
         if (cpus[0])
-            fprintf(out, ", on CPUs %s of its memory node %d", cpus,
+            fprintf(out, ", on CPUs %s of NUMA node %d", cpus,
                     (int)json_integer_value(json_object_get(row, "numa")));
         fputc('\n', out);
     }
@@ -79,7 +79,7 @@ void plan_print(FILE *out, const json_t *plan)
     print_nodes(out, plan);
     print_env(out, plan, "user_env");
     if (json_object_get(plan, "remedies"))
-        fprintf(out, "if it hangs before its first step, the next start adds, one after the other:\n");
+        fprintf(out, "fallbacks, added one per restart after a hang before the first step:\n");
     print_env(out, plan, "remedies");
     json_array_foreach(json_object_get(plan, "notes"), i, row)
     {
@@ -113,10 +113,10 @@ static void compare_env(json_t *out, const json_t *before, const json_t *after)
         if (plan_is_words(row))
             continue;
         if (!was)
-            json_array_append_new(out, json_sprintf("%.60s=%.200s is new: %.200s", name, value,
+            json_array_append_new(out, json_sprintf("%.60s=%.200s was added: %.200s", name, value,
                                                     plan_text(row, "why")));
         else if (strcmp(plan_text(was, "value"), value) != 0)
-            json_array_append_new(out, json_sprintf("%.60s was %.200s, is %.200s", name,
+            json_array_append_new(out, json_sprintf("%.60s changed from %.200s to %.200s", name,
                                                     plan_text(was, "value"), value));
     }
     json_array_foreach(before, i, row)
@@ -138,7 +138,7 @@ static void compare_notes(json_t *out, const json_t *before, const json_t *after
             same = same || json_equal(row, was);
         }
         if (!same)
-            json_array_append_new(out, json_sprintf("new: %.300s", json_string_value(row)));
+            json_array_append_new(out, json_sprintf("new note: %.300s", json_string_value(row)));
     }
 }
 
@@ -152,12 +152,12 @@ json_t *plan_changes(const json_t *before, const json_t *after)
     json_int_t np = json_integer_value(json_object_get(before, "np"));
     json_int_t now = json_integer_value(json_object_get(after, "np"));
     if (np != now)
-        json_array_append_new(out, json_sprintf("ranks were %d, are %d: %.150s", (int)np, (int)now,
-                                                plan_text(after, "why")));
+        json_array_append_new(out, json_sprintf("ranks changed from %d to %d: %.150s", (int)np,
+                                                (int)now, plan_text(after, "why")));
     for (int i = 0; i < 2; i++)
         compare_env(out, json_object_get(before, lists[i]), json_object_get(after, lists[i]));
     compare_notes(out, json_object_get(before, "notes"), json_object_get(after, "notes"));
     if (json_array_size(out) == 0)
-        json_array_append_new(out, json_string("the ranks have other devices or processors"));
+        json_array_append_new(out, json_string("devices, CPUs or reasons changed"));
     return out;
 }

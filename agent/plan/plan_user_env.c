@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_user_env.c - the job's own variables, and inherited ones: taken as they are, and judged
+/* plan_user_env.c - keeps the user's variables unchanged, and warns about harmful ones
  *
  * Pure: no clock, no I/O.
- * A variable that somebody set is never overridden. Where the facts say that it
- * is likely to do harm, or nothing, that is said: forum posts hand on settings
- * that were right on one machine once.
+ * A variable set by the user is never overridden. If the facts show that it is likely harmful or
+ * has no effect, the plan says so: forum posts pass on settings that were right on one machine
+ * once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +17,14 @@
 
 enum verdict { FINE, NO_EFFECT, HARMFUL };
 
-/* --- what is set, and what of it is a number ----------------------------------------------- */
+/* --- values -------------------------------------------------------------------------------- */
 
 static bool is_on(const char *value)
 {
     return value[0] && strcmp(value, "0") != 0;
 }
 
-/* Value of a variable as ranks will see it: the job's, inherited, or from nccl.conf. */
+/* A variable's value as seen by the ranks: the job's, inherited, or from nccl.conf. */
 static const char *seen(const struct plan_view *v, const char *name)
 {
     static const char *const places[] = {"environment", "nccl_conf"};
@@ -34,7 +34,7 @@ static const char *seen(const struct plan_view *v, const char *name)
     return own;
 }
 
-/* --- one judge per variable ---------------------------------------------------------------- */
+/* --- one check per variable ---------------------------------------------------------------- */
 
 static enum verdict judge_p2p_level(const struct plan_view *v, const char *value, char *why,
                                     size_t size)
@@ -47,21 +47,22 @@ static enum verdict judge_p2p_level(const struct plan_view *v, const char *value
                                                                                          : 0);
     int linked = p.direct + p.through_switch;
     if (v->np < 2) {
-        snprintf(why, size, "one rank per node copies to no other GPU");
+        snprintf(why, size, "no effect with one rank per node");
         return NO_EFFECT;
     }
     if (none && linked + lost > 0) {
-        snprintf(why, size, "all %d pairs of GPUs would go through host memory, and %d have NVLink",
+        snprintf(why, size, "all %d pairs of GPUs would use host memory, although %d have NVLink",
                  p.pairs, linked);
         return HARMFUL;
     }
     if (!none && !links_only)
         return FINE;
-    /* A cube of NVLinks joins the rest over a GPU in between, which NVL forbids. */
+    /* In a partial NVLink mesh other pairs route through a GPU in between, which NVL forbids. */
     if (p.direct > 0 && p.direct < p.pairs) {
-        snprintf(why, size, "%d of %d pairs of GPUs have no NVLink of their own and would go "
-                 "through host memory instead of PCIe or a GPU in between", p.pairs - p.direct,
-                 p.pairs);
+        snprintf(why, size,
+                 "%d of %d pairs of GPUs have no direct NVLink and would go "
+                 "through host memory instead of PCIe or a GPU in between",
+                 p.pairs - p.direct, p.pairs);
         return HARMFUL;
     }
     if (lost > 0) {
@@ -69,9 +70,9 @@ static enum verdict judge_p2p_level(const struct plan_view *v, const char *value
                  "host memory", lost);
         return HARMFUL;
     }
-    snprintf(why, size, linked == p.pairs && linked > 0
-                            ? "all pairs have NVLink: NCCL uses it anyway"
-                            : "no pair would use P2P here anyway");
+    snprintf(why, size,
+             linked == p.pairs && linked > 0 ? "all pairs have NVLink, which NCCL uses anyway"
+                                             : "no pair would use P2P here anyway");
     return NO_EFFECT;
 }
 
@@ -88,20 +89,19 @@ static enum verdict judge_ib_disable(const struct plan_view *v, const char *valu
     if (!is_on(value))
         return FINE;
     if (v->nodes < 2) {
-        snprintf(why, size, "on one node NVLink, PCIe and shared memory carry the data");
+        snprintf(why, size, "a single node uses NVLink, PCIe and shared memory only");
         return NO_EFFECT;
     }
     if (ports == 0) {
-        snprintf(why, size, "no RDMA port that NCCL itself would use is up");
+        snprintf(why, size, "no active RDMA port that NCCL could use");
         return NO_EFFECT;
     }
-    snprintf(why, size, "%d RDMA port%s up, and sockets carry a small part of what they do", ports,
+    snprintf(why, size, "%d RDMA port%s active, and sockets are much slower", ports,
              ports == 1 ? " is" : "s are");
     return HARMFUL;
 }
 
-/* Is the interface one of those that a list means: "=a,b" exactly, "^a" all others, "a" as a
- * beginning. */
+/* Does a list match the interface: "=a,b" exactly, "^a" all others, "a" as a prefix? */
 static bool list_has(const char *list, const char *name)
 {
     bool not = *list == '^', exact = false;
@@ -127,17 +127,18 @@ static enum verdict judge_ifname(const struct plan_view *v, const char *value, c
         matching += list_has(value, plan_text(net, "name"));
     }
     if (i > 0 && matching == 0 && !list_has(value, "lo")) {
-        snprintf(why, size, "no interface of this node is meant by it%s%s%s, and NCCL does not "
-                 "start without one", route[0] ? " (the default route goes over " : "", route,
-                 route[0] ? ")" : "");
+        snprintf(why, size,
+                 "it matches no interface of this node%s%s%s, and NCCL does not "
+                 "start without one",
+                 route[0] ? " (the default route uses " : "", route, route[0] ? ")" : "");
         return HARMFUL;
     }
     if (v->nodes < 2) {
-        snprintf(why, size, "on one node any interface does");
+        snprintf(why, size, "a single node works with any interface");
         return NO_EFFECT;
     }
     if (route[0] && !list_has(value, route)) {
-        snprintf(why, size, "the default route goes over %s: does this one reach all nodes?",
+        snprintf(why, size, "the default route uses %s; this interface may not reach all nodes",
                  route);
         return HARMFUL;
     }
@@ -148,7 +149,8 @@ static enum verdict judge_shm(const struct plan_view *v, const char *value, char
 {
     if (!is_on(value) || v->np < 2)
         return FINE;
-    snprintf(why, size, "GPUs of this node that cannot copy to each other would talk over the "
+    snprintf(why, size,
+             "GPUs of this node without P2P would communicate over the "
              "network");
     return HARMFUL;
 }
@@ -157,7 +159,7 @@ static enum verdict judge_hidden_fault(const struct plan_view *v, const char *va
                                        size_t size)
 {
     (void)v;
-    snprintf(why, size, "it hides that P2P between linked GPUs is broken, a fault of the machine");
+    snprintf(why, size, "it hides a hardware fault: broken P2P between linked GPUs");
     return is_on(value) ? HARMFUL : FINE;
 }
 
@@ -166,7 +168,8 @@ static enum verdict judge_debugging(const struct plan_view *v, const char *value
 {
     (void)v;
     (void)value;
-    snprintf(why, size, "NCCL's manual keeps it for debugging; what it chooses itself is seldom "
+    snprintf(why, size,
+             "NCCL's manual reserves it for debugging; NCCL's own choice is rarely "
              "worse");
     return HARMFUL;
 }
@@ -175,7 +178,7 @@ static enum verdict judge_blocking(const struct plan_view *v, const char *value,
                                    size_t size)
 {
     (void)v;
-    snprintf(why, size, "every kernel is waited for: several times slower");
+    snprintf(why, size, "every kernel launch blocks: several times slower");
     return is_on(value) ? HARMFUL : FINE;
 }
 
@@ -205,7 +208,7 @@ static enum verdict judge(const struct plan_view *v, const char *name, const cha
     return FINE;
 }
 
-/* --- taking them --------------------------------------------------------------------------- */
+/* --- taking them over ---------------------------------------------------------------------- */
 
 static bool is_planned(const json_t *env, const char *name)
 {
@@ -219,7 +222,7 @@ static bool is_planned(const json_t *env, const char *name)
     return false;
 }
 
-/* Names that tell ranks apart: a fixed value for all would break the job. */
+/* Variables that identify a rank: a fixed value for all ranks would break the job. */
 static bool is_identity(const char *name)
 {
     static const char *const names[] = {"RANK",      "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
@@ -233,8 +236,8 @@ static bool is_identity(const char *name)
 static void take_one(struct plan_view *v, json_t *user, const char *name, const char *value)
 {
     char why[240], text[320];
-    const char *base = is_planned(v->env, name) ? "the job's own word wins over ours"
-                                                : "the job says so";
+    const char *base =
+        is_planned(v->env, name) ? "set by the job, overriding jobctl's value" : "set by the job";
     enum verdict verdict = judge(v, name, value, why, sizeof(why));
     if (verdict == FINE)
         snprintf(text, sizeof(text), "%s", base);
@@ -247,13 +250,12 @@ static void take_one(struct plan_view *v, json_t *user, const char *name, const 
                           json_pack("{s:s, s:s, s:s}", "name", name, "value", value, "why", text));
 }
 
-/* Not of the job, but ranks will have them. */
+/* Variables that the job did not set but its ranks inherit. */
 static void judge_inherited(struct plan_view *v)
 {
     static const struct {
         const char *key, *where;
-    } places[] = {{"environment", "the environment that the daemon was started in"},
-                  {"nccl_conf", "nccl.conf"}};
+    } places[] = {{"environment", "the daemon's environment"}, {"nccl_conf", "nccl.conf"}};
     char why[240];
     for (size_t p = 0; p < ARRAY_LEN(places); p++)
         for (size_t i = 0; i < ARRAY_LEN(judges); i++) {
@@ -275,11 +277,9 @@ int plan_take_user_env(struct plan_view *v, struct err *err)
     json_object_foreach(json_object_get(v->spec, "env"), name, value)
     {
         if (!json_is_string(value))
-            return err_set(err, ERR_USAGE, "env.%.60s is not a text", name);
+            return err_set(err, ERR_USAGE, "env.%.60s is not a string", name);
         if (is_identity(name))
-            return err_set(err, ERR_USAGE,
-                           "env.%.60s cannot be set: it tells the ranks of a job "
-                           "apart, and jobctl sets it",
+            return err_set(err, ERR_USAGE, "env.%.60s cannot be set: jobctl sets it for each rank",
                            name);
         take_one(v, user, name, json_string_value(value));
     }

@@ -11,12 +11,12 @@
 
 enum { SCHEMA = 1 };
 
-/* The keys of a pair that were found by trying. */
+/* The keys of a pair that come from self-tests. */
 static const char *const tried[] = {"copy", "copy_gb_per_s", "sum", "sum_needs"};
 
 enum { TRIED = sizeof(tried) / sizeof(tried[0]) };
 
-/* Several machines may share the directory. */
+/* One file per host: several machines may share the directory. */
 static int path_of(char path[PATH_MAX], const json_t *facts, const char *dir)
 {
     char host[65];
@@ -27,7 +27,7 @@ static int path_of(char path[PATH_MAX], const json_t *facts, const char *dir)
                    PATH_MAX ? 0 : -1;
 }
 
-/* What the outcome depends on. */
+/* The results are valid only for this state. */
 static json_t *state_of(const json_t *facts)
 {
     static const char *const keys[] = {"boot_id", "driver", "nccl"};

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_cache.h - what was tried on this machine once, and need not be tried before every attempt
+/* probe_cache.h - cached results of GPU self-tests, so they do not run before every attempt
  *
- * Trying whether GPUs work together takes seconds, or a deadline where they do not
- * (agent/plan/gpu_selftest.h). The outcome is kept in a file of the machine's name in the state
- * directory, with what it depends on: the kernel's start, driver, NCCL, and the GPUs.  Once one of
- * these is another, all is tried anew; `jobctl doctor` always does.
+ * Self-tests of GPU pairs take seconds, or a deadline if they fail (agent/plan/gpu_selftest.h). The
+ * results are kept in a file per host name in the state directory, with the state they depend on:
+ * boot id, driver, NCCL, and GPUs. If any of these changes, all pairs are tested again; `jobctl
+ * doctor` always tests.
  */
 #ifndef AGENT_PLAN_PROBE_CACHE_H
 #define AGENT_PLAN_PROBE_CACHE_H
 
 #include <jansson.h>
 
-/* What is known goes into the rows of `pairs` that do not have it yet. */
+/* Fills cached results into rows of `pairs` that lack them. */
 void probe_cache_recall(json_t *facts, const char *dir);
 
-/* Of a failure nothing comes but that it is tried again. */
+/* Stores the results. A failure is ignored: the next attempt tests again. */
 void probe_cache_keep(const json_t *facts, const char *dir);
 
 #endif

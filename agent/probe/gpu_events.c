@@ -11,11 +11,11 @@
 
 enum { GPUS_MOST = 64, SLICES_MOST = 16, WAIT_MS = 1000, XID_MEMORY = 48, XID_GONE = 79 };
 
-/* A whole one, or a slice of one. */
+/* A whole GPU or a MIG slice. */
 struct gpu {
-    nvml_device device; /* the whole one */
+    nvml_device device; /* the whole GPU */
     char        uuid[NVML_TEXT], pci[32];
-    unsigned    instance; /* of a slice; NVML_NO_INSTANCE: whole, or not known */
+    unsigned instance; /* of a MIG slice; NVML_NO_INSTANCE: whole GPU, or unknown */
     bool        gone;
 };
 
@@ -34,7 +34,7 @@ static bool is_asked(const char *uuid, char **uuids, int n)
     return false;
 }
 
-/* The kernel writes a domain of four digits, NVML one of eight. */
+/* The kernel writes a four-digit PCI domain, NVML an eight-digit one. */
 static void short_pci(char *out, size_t size, const char *bus_id)
 {
     size_t digits = strcspn(bus_id, ":");
@@ -43,7 +43,7 @@ static void short_pci(char *out, size_t size, const char *bus_id)
         *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 'a' - 'A') : *c;
 }
 
-/* Is it asked for?  Then it is noted, but not yet watched. */
+/* Adds the GPU to the list if its UUID was requested; does not register for its events yet. */
 static void note(struct watched *w, nvml_device d, nvml_device part, char **uuids, int n)
 {
     struct gpu *g = &w->gpu[w->n];
@@ -66,7 +66,7 @@ static int watch(struct watched *w, nvml_device d)
     return wanted && w->nvml.event_register(d, wanted, w->set) == NVML_OK ? 0 : -1;
 }
 
-/* Events come from whole GPUs. */
+/* NVML delivers events for whole GPUs only. */
 static void add(struct watched *w, nvml_device d, char **uuids, int n)
 {
     const int before = w->n;
@@ -87,24 +87,24 @@ static int open_all(struct watched *w, char **uuids, int n, struct err *err)
     nvml_device d;
     if (nvml_open(&w->nvml) < 0 || !w->nvml.event_create || !w->nvml.event_register ||
         !w->nvml.event_wait)
-        return err_set(err, ERR_NO_DEVICE, "this driver tells of no events");
+        return err_set(err, ERR_NO_DEVICE, "this driver reports no GPU events");
     if (w->nvml.init() != NVML_OK || w->nvml.event_create(&w->set) != NVML_OK)
-        return err_set(err, ERR_NO_DEVICE, "the driver does not start to tell of events");
+        return err_set(err, ERR_NO_DEVICE, "the driver cannot register for GPU events");
     w->nvml.count(&count);
     for (unsigned i = 0; i < count && w->n < GPUS_MOST; i++)
         if (w->nvml.handle(i, &d) == NVML_OK)
             add(w, d, uuids, n);
-    return w->n ? 0 : err_set(err, ERR_NO_DEVICE, "none of these GPUs tells of events");
+    return w->n ? 0 : err_set(err, ERR_NO_DEVICE, "none of these GPUs supports events");
 }
 
-/* -1: nobody reads. */
+/* -1: the reader is gone. */
 static int print(FILE *out, const struct gpu *g, int xid)
 {
     fprintf(out, "{\"uuid\":\"%s\",\"pci\":\"%s\",\"xid\":%d}\n", g->uuid, g->pci, xid);
     return fflush(out) == 0 ? 0 : -1;
 }
 
-/* Does it concern this one?  The instance is told of an Xid only. */
+/* Does the event concern this GPU?  Only an Xid names an instance. */
 static bool is_about(const struct nvml_event *e, const struct gpu *g)
 {
     return g->device == e->device &&
@@ -121,7 +121,8 @@ static int print_event(const struct watched *w, FILE *out, const struct nvml_eve
     return rc;
 }
 
-/* One of them is lost, but which?  The number of those that are left, -1: nobody reads. */
+/* A GPU is lost, but the event does not say which: asks each one. Returns how many are left; -1:
+ * the reader is gone. */
 static int print_gone(struct watched *w, FILE *out)
 {
     char uuid[NVML_TEXT];
@@ -150,7 +151,7 @@ int gpu_events_print(FILE *out, char **uuids, int n, struct err *err)
         else if (got == NVML_LOST)
             rc = print_gone(&w, out) > 0 ? 0 : -1;
         else if (got != NVML_TIMEOUT)
-            return err_set(err, ERR_NO_DEVICE, "waiting for events failed (%d)", got);
+            return err_set(err, ERR_NO_DEVICE, "waiting for GPU events failed (%d)", got);
     }
     return 0;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_events.h - `jobctl-agent gpu-events UUID...`: what the driver tells of these GPUs, as it happens
+/* gpu_events.h - `jobctl-agent gpu-events UUID...`: prints GPU errors as the driver reports them
  *
- * Waits in NVML, which may block for minutes while a GPU falls off the bus: a process of its own,
- * that can be abandoned.  A line of JSON for each event:
+ * NVML calls may block for minutes while a GPU falls off the bus, so this is a process of its own
+ * that can be abandoned. It prints one line of JSON per event:
  *
  *   {"uuid":"GPU-...", "pci":"0000:3b:00.0", "xid":79}
  *
- * Of a slice of a divided GPU its own UUID is asked for and told: what concerns its instance, or the whole
- * GPU.  An uncorrectable memory error is told as Xid 48, a GPU that no longer answers as Xid 79.
+ * A MIG slice is requested and reported by its own UUID: events of its instance and of the whole
+ * GPU. An uncorrectable memory error is reported as Xid 48, a GPU that no longer responds as Xid
+ * 79.
  */
 #ifndef AGENT_PROBE_GPU_EVENTS_H
 #define AGENT_PROBE_GPU_EVENTS_H
@@ -16,7 +17,7 @@
 
 struct err;
 
-/* Until nobody reads any more, or no GPU is left to tell of: 0. -1: this driver tells of none. */
+/* Runs until the reader is gone or no GPU is left: 0. -1: this driver reports no events. */
 int gpu_events_print(FILE *out, char **uuids, int n, struct err *err);
 
 #endif

@@ -86,8 +86,8 @@ const char *nvml_error(const struct nvml *n, int rc, char *out, size_t size)
     return out;
 }
 
-/* Rows of 24 bytes {pid, used, two numbers}.  Drivers 535.43 to 535.86 wrote rows of 32 bytes
- * under the same name: what lies behind 24 bytes a row tells which it was. */
+/* Rows of 24 bytes {pid, used, two numbers}. Drivers 535.43 to 535.86 wrote rows of 32 bytes
+ * under the same name: the bytes after the first 24 per row show which layout it was. */
 enum { ROW = 24, ROW_535 = 32, POISON = 0xA5, ROWS_MOST = 64 };
 
 int nvml_processes(const struct nvml *n, nvml_device d, struct nvml_process *out, int room)

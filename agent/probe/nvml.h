@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvml.h - the part of NVIDIA's management library that we use, loaded at run time
+/* nvml.h - the part of NVIDIA's management library (NVML) in use, loaded at run time
  *
- * The declarations are ours, from the documented binary interface; sizes are
- * asserted.  A machine without the library is a normal machine.  Only the
- * functions of the first group must exist; any call may answer that it is not
- * supported, and then the fact is unknown, never zero.
+ * The declarations are written from the documented binary interface; sizes are asserted. A machine
+ * without the library is a normal machine. Only the functions of the first group are required; any
+ * call may return NOT_SUPPORTED, and the fact is then unknown, never zero.
  *
- * A call can block for minutes while a GPU is falling off the bus: make them in
- * a process that may be abandoned (agent/probe/probe.c).
+ * A call can block for minutes while a GPU falls off the bus: make calls in a process that may be
+ * abandoned (agent/probe/probe.c).
  */
 #ifndef AGENT_PROBE_NVML_H
 #define AGENT_PROBE_NVML_H
@@ -71,8 +70,8 @@ enum { NVML_FABRIC_VERSION = 0x02000024, NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FAB
 enum { NVML_EVENT_ECC_DOUBLE = 2, NVML_EVENT_XID = 8 };
 struct nvml_event {
     nvml_device device;
-    unsigned long long type, data; /* data: of an Xid its number */
-    unsigned gpu_instance, compute_instance; /* of a divided GPU, an Xid; else NVML_NO_INSTANCE */
+    unsigned long long type, data;           /* data: the number of an Xid */
+    unsigned gpu_instance, compute_instance; /* of an Xid on a MIG GPU; else NVML_NO_INSTANCE */
 };
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t has 32 bytes");
 
@@ -92,7 +91,7 @@ struct nvml {
     int (*name)(nvml_device, char *, unsigned);
     int (*pci)(nvml_device, struct nvml_pci *);
     int (*memory)(nvml_device, struct nvml_memory *);
-    /* NULL where the driver is too old */
+    /* NULL if the driver is too old */
     const char *(*error_string)(int);
     int (*driver_version)(char *, unsigned);
     int (*cuda_version)(int *);
@@ -100,7 +99,7 @@ struct nvml {
     int (*mig)(nvml_device, unsigned *, unsigned *);
     int (*mig_count)(nvml_device, unsigned *);
     int (*mig_handle)(nvml_device, unsigned, nvml_device *);
-    int (*mig_instance)(nvml_device, unsigned *); /* of a slice: the GPU instance that it is */
+    int (*mig_instance)(nvml_device, unsigned *); /* of a MIG slice: its GPU instance */
     int (*compute_mode)(nvml_device, unsigned *);
     int (*virtualization)(nvml_device, unsigned *);
     int (*ecc_errors)(nvml_device, int, int, unsigned long long *);
@@ -120,14 +119,14 @@ struct nvml {
     int (*event_wait)(void *set, struct nvml_event *, unsigned ms);
 };
 
-/* 0, or -1 when there is no usable library. nvml_close() afterwards. */
+/* 0, or -1 if there is no usable library. Call nvml_close() afterwards. */
 int nvml_open(struct nvml *n);
 void nvml_close(struct nvml *n);
 
-/* "GPU is lost", or "NVML error 15" from a driver that has no words. */
+/* "GPU is lost", or "NVML error 15" from a driver without nvmlErrorString. */
 const char *nvml_error(const struct nvml *n, int rc, char *out, size_t size);
 
-/* The processes that compute on it, at most `room`: how many, or -1 when that is unknown. */
+/* The compute processes of a GPU, at most `room`: their number, or -1 if unknown. */
 int nvml_processes(const struct nvml *n, nvml_device d, struct nvml_process *out, int room);
 
 #endif

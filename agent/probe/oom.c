@@ -7,7 +7,7 @@
 
 #include "engine/contract/cgroup.h"
 
-/* The number behind "key " at the start of a line, or -1. */
+/* The number after "key " at the start of a line, or -1. */
 static int64_t read_key(const char *path, const char *key)
 {
     char line[256];

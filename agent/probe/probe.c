@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c - the host here and now, the GPUs through a child that may be abandoned
+/* probe.c - facts of this node; GPUs are probed in a child that may be abandoned
  *
- * NVML calls can block for minutes while a GPU is falling off the bus, so they
- * are made in a child; the agent waits for its answer a bounded time.
+ * NVML calls can block for minutes while a GPU falls off the bus, so they run in a child; the agent
+ * waits a limited time for its answer.
  */
 #include "agent/probe/probe.h"
 
@@ -20,7 +20,7 @@
 #include "agent/os/descriptors.h"
 #include "engine/contract/err.h"
 
-/* Less than the daemon waits for all facts (controller/nodes/fleet_probe.c). */
+/* Shorter than the daemon's limit for all facts (controller/nodes/fleet_probe.c). */
 enum { GPU_TIMEOUT_MS = 10000 };
 
 static int64_t now_ms(void)
@@ -30,7 +30,7 @@ static int64_t now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* Reads until end of file; -1: not within the time. */
+/* Reads until end of file; -1: timed out. */
 static int read_until(int fd, struct buf *out, int timeout_ms)
 {
     int64_t end = now_ms() + timeout_ms;
@@ -50,7 +50,7 @@ static int read_until(int fd, struct buf *out, int timeout_ms)
     }
 }
 
-/* $JOBCTL_GPU_PROBE_MS instead: a test need not wait so long. */
+/* $JOBCTL_GPU_PROBE_MS overrides the limit, for tests. */
 static int timeout_ms(void)
 {
     const char *text = getenv("JOBCTL_GPU_PROBE_MS");
@@ -73,12 +73,12 @@ static void probe_gpu_apart(json_t *facts)
     int fds[2];
     struct buf text = {0};
     if (pipe(fds) < 0) {
-        no_gpus(facts, "no pipe for the probe of the GPUs");
+        no_gpus(facts, "no pipe for the GPU probe");
         return;
     }
     pid_t pid = fork();
     if (pid == 0) {
-        /* Only the pipe: if this child gets stuck it must not hold the agent's locks. */
+        /* Keeps only the pipe: a stuck child must not hold the agent's locks. */
         int to = dup2(fds[1], 3);
         descriptors_close(4, ~0U);
         json_t *found = json_object();
@@ -93,8 +93,8 @@ static void probe_gpu_apart(json_t *facts)
     if (found)
         json_object_update(facts, found);
     else
-        no_gpus(facts, rc < 0 ? "the NVIDIA driver does not answer: is a GPU failing?"
-                              : "the probe of the GPUs ended without an answer");
+        no_gpus(facts, rc < 0 ? "the NVIDIA driver does not respond; a GPU may be failing"
+                              : "the GPU probe ended without a result");
     json_decref(found);
     buf_fini(&text);
     if (pid > 0) {
@@ -103,7 +103,7 @@ static void probe_gpu_apart(json_t *facts)
     }
 }
 
-/* libjobctl_ncclprof.so is installed beside this program: ../lib. */
+/* libjobctl_ncclprof.so is installed in ../lib next to this program. */
 static void find_profiler(json_t *facts)
 {
     char path[4200];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_gpu.c - GPUs through NVML: what they are, how healthy, who uses them
+/* probe_gpu.c - facts about GPUs from NVML: model, health, users
  *
- * What a driver does not know (NOT_SUPPORTED and its like) becomes null, never
- * zero: a GeForce has no ECC counter, which is not a counter of 0.
+ * What a driver does not support (NOT_SUPPORTED and the like) becomes null, never zero: a GeForce
+ * has no ECC counter, which differs from a counter of 0.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 
 enum { PROCESSES_MOST = 16, MIG_MOST = 16 };
 
-/* A number of NVML as its word; null where it is not in the list. */
+/* Maps an NVML enum value to its word; null if unknown. */
 static json_t *word(const char *const *words, size_t count, unsigned value)
 {
     return value < count ? json_string(words[value]) : json_null();
@@ -92,9 +92,9 @@ static void add_health(json_t *gpu, const struct nvml *n, nvml_device d)
         gpu, "xids", probe_xids(json_string_value(json_object_get(gpu, "pci"))));
 }
 
-/* --- who uses it --------------------------------------------------------------------------- */
+/* --- users -------------------------------------------------------------------------------- */
 
-/* A rank of any job of jobctl's has our nonce in its environment. */
+/* Every rank of a jobctl job has the nonce of its attempt in its environment. */
 static bool is_ours(unsigned pid)
 {
     static const char mark[] = "JOBCTL_NONCE=";
@@ -128,9 +128,9 @@ static json_t *processes_of(const struct nvml *n, nvml_device d)
     return out;
 }
 
-/* --- what it is ---------------------------------------------------------------------------- */
+/* --- identity ----------------------------------------------------------------------------- */
 
-/* "00000000:0A:00.0" as NVML writes it, to "0000:0a:00.0" as /sys and the kernel do. */
+/* NVML's "00000000:0A:00.0" to "0000:0a:00.0" as in /sys and the kernel log. */
 static void pci_name(char *out, size_t size, const char *nvml)
 {
     size_t len = strlen(nvml);
@@ -159,7 +159,7 @@ static json_t *slices_of(const struct nvml *n, nvml_device d)
         struct nvml_memory memory = {0};
         if (n->mig_handle(d, i, &slice) != NVML_OK ||
             n->uuid(slice, uuid, sizeof(uuid)) != NVML_OK)
-            continue; /* a place where no slice is */
+            continue; /* this position holds no MIG slice */
         int rc = n->memory(slice, &memory);
         json_array_append_new(
             out, json_pack("{s:s, s:o}", "uuid", uuid, "memory_bytes",
@@ -192,7 +192,7 @@ static void add_kind(json_t *gpu, const struct nvml *n, nvml_device d)
     json_object_set_new(gpu, "mig_slices", mig == 1 ? slices_of(n, d) : json_array());
 }
 
-/* *handle stays NULL when the GPU does not answer; its entry then says why. */
+/* *handle stays NULL when the GPU does not respond; its entry then has the reason as `note`. */
 static json_t *probe_one(const struct nvml *n, unsigned index, nvml_device *handle)
 {
     nvml_device d;
@@ -227,17 +227,17 @@ static json_t *probe_one(const struct nvml *n, unsigned index, nvml_device *hand
     return gpu;
 }
 
-/* --- all of them --------------------------------------------------------------------------- */
+/* --- all GPUs ----------------------------------------------------------------------------- */
 
 static json_t *nccl_version(void)
 {
-    const char *named = getenv("JOBCTL_NCCL"); /* as engine/dist/nccl.h */
+    const char *named = getenv("JOBCTL_NCCL"); /* same variable as in engine/dist/nccl.h */
     void *library = dlopen(named && *named ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     int (*get)(int *) = NULL, v = 0;
     if (library)
         *(void **)&get = dlsym(library, "ncclGetVersion");
     bool known = get && get(&v) == 0;
-    if (!known) /* not closed: a library with threads must stay */
+    if (!known) /* not closed: a library with threads must stay loaded */
         return json_null();
     return v < 10000 ? json_sprintf("%d.%d.%d", v / 1000, v % 1000 / 100, v % 100)
                      : json_sprintf("%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
@@ -261,7 +261,7 @@ static void add_gpus(json_t *facts, const struct nvml *n)
     unsigned count = 0;
     int rc = n->count(&count);
     if (rc != NVML_OK)
-        json_object_set_new(facts, "gpu_note", trouble(n, "the GPUs cannot be counted", rc));
+        json_object_set_new(facts, "gpu_note", trouble(n, "cannot count the GPUs", rc));
     if (count > PROBE_GPUS_MOST)
         count = PROBE_GPUS_MOST;
     for (unsigned i = 0; i < count; i++)
@@ -286,7 +286,8 @@ int probe_gpu(json_t *facts)
         add_gpus(facts, &n);
         n.shutdown();
     } else {
-        json_object_set_new(facts, "gpu_note", trouble(&n, "the NVIDIA driver does not start", rc));
+        json_object_set_new(facts, "gpu_note",
+                            trouble(&n, "cannot initialize the NVIDIA driver", rc));
     }
     nvml_close(&n);
     return 0;

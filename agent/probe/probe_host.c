@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_host.c - processors, memory, disk, and the limits that this process lives under */
+/* probe_host.c - facts about CPUs, memory, disk and the resource limits of this process */
 #include <stdbool.h>
 #include <stdint.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ static json_t *text_or_null(const char *text)
     return text[0] ? json_string(text) : json_null();
 }
 
-/* --- processors ---------------------------------------------------------------------------- */
+/* --- CPUs --------------------------------------------------------------------------------- */
 
 static bool add_numa_node(void *arg, const char *name)
 {
@@ -67,12 +67,13 @@ static void add_cpus(json_t *facts)
 
 /* --- limits -------------------------------------------------------------------------------- */
 
-/* The least value of a limit from our group up to the root; parse() returns < 0 for none. */
+/* The smallest value of a limit from this process's cgroup up to the root; parse() returns < 0
+ * for none. */
 static double least_limit(const char *file, double (*parse)(const char *))
 {
     char dir[1100] = "/sys/fs/cgroup", path[1200], line[128];
     double least = -1;
-    if (!sysroot_replayed()) /* a recorded machine has one group, the root */
+    if (!sysroot_replayed()) /* a recording has only the root cgroup */
         cgroup_dir(dir, sizeof(dir));
     while (strlen(dir) >= strlen("/sys/fs/cgroup")) {
         snprintf(path, sizeof(path), "%s/%s", dir, file);
@@ -138,7 +139,7 @@ static int64_t fs_bytes(const char *path, bool total)
     return (int64_t)(total ? v.f_blocks : v.f_bavail) * (int64_t)v.f_frsize;
 }
 
-/* Of a recorded machine what its mount says, "size=65536k". */
+/* In a recording: the size in the mount options, "size=65536k". */
 static int64_t mounted_bytes(const char *mount)
 {
     char options[512], *end;
@@ -153,7 +154,8 @@ static int64_t shm_bytes(void)
     return sysroot_replayed() ? mounted_bytes("tmpfs /dev/shm") : fs_bytes("/dev/shm", true);
 }
 
-/* Which file system it is, "0:25": containers of one machine may have one each. */
+/* The device number of the file system, "0:25": containers of one machine may have different
+ * ones. */
 static json_t *shm_device(void)
 {
     char path[PATH_MAX], line[1024], device[32] = "", where[256], found[32] = "";
@@ -168,7 +170,7 @@ static json_t *shm_device(void)
     return found[0] ? json_string(found) : json_null();
 }
 
-/* --- all of it ----------------------------------------------------------------------------- */
+/* --- everything --------------------------------------------------------------------------- */
 
 int probe_host(json_t *facts, const char *disk)
 {

@@ -29,7 +29,7 @@ static bool is_default_route(const char *name)
     return found;
 }
 
-/* A piece of hardware, not a bridge or a tunnel. */
+/* Is it a physical device, not a bridge or a tunnel? */
 static bool has_device(const char *name)
 {
     char path[256];
@@ -41,7 +41,7 @@ static json_t *speed(const char *name)
 {
     char path[256];
     snprintf(path, sizeof(path), "/sys/class/net/%.64s/speed", name);
-    int64_t mbps = sysroot_number(path); /* -1 also where the driver does not know */
+    int64_t mbps = sysroot_number(path); /* -1 also if the driver does not know */
     return mbps > 0 ? json_integer((json_int_t)mbps) : json_null();
 }
 
@@ -53,7 +53,7 @@ static bool is_up(const char *name)
     return strcmp(state, "up") == 0 || strcmp(state, "unknown") == 0;
 }
 
-/* Of this machine; a recorded one tells none. */
+/* Addresses of this machine; a recording has none. */
 static json_t *addresses(const char *name)
 {
     struct ifaddrs *list = NULL;
@@ -91,8 +91,8 @@ static bool add_interface(void *arg, const char *name)
 
 /* --- routes -------------------------------------------------------------------------------- */
 
-/* /proc/net/route has a header, then: name, destination, gateway, flags, -, -, metric, mask; numbers
- * in hexadecimal and in the byte order of the network, but for the metric. */
+/* /proc/net/route has a header, then: name, destination, gateway, flags, -, -, metric, mask.
+ * Numbers are hexadecimal in network byte order, except the metric. */
 static json_t *routes(void)
 {
     enum { UP = 1, REJECT = 0x200 };
@@ -161,9 +161,9 @@ static bool add_device(void *arg, const char *name)
     return true;
 }
 
-/* --- software that the cloud's network needs ----------------------------------------------- */
+/* --- software for cloud networks ---------------------------------------------------------- */
 
-/* What NCCL is to be told on these networks comes with them, release by release. */
+/* These packages bring the NCCL settings for their networks, which change with every release. */
 static json_t *fabric_software(void)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_pair.c - what joins two GPUs: NVLink, PCIe, and whether one may read the other */
+/* probe_pair.c - connection between two GPUs: NVLink, PCIe path, peer access */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The links of one GPU: to which bus ids, and how many to a switch. */
+/* The NVLinks of one GPU: bus ids of the peers, and number of links to switches. */
 struct links {
     struct nvml_pci at[NVML_LINKS];
     int             to_gpus, to_switch;
@@ -55,7 +55,7 @@ static json_t *p2p_of(const struct nvml *n, nvml_device a, nvml_device b)
     return json_string(words[status]);
 }
 
-/* NCCL's names for how far apart they are on PCIe. */
+/* PCIe distance in NCCL's terms. */
 static json_t *path_of(const struct nvml *n, nvml_device a, nvml_device b)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_xid.c - what the kernel has logged about GPUs since it started
+/* probe_xid.c - GPU errors (Xids) in the kernel log since boot
  *
- * NVIDIA's driver writes "NVRM: Xid (PCI:0000:0a:00): 79, pid=..." for each
- * trouble of a GPU. The log is often closed to containers: then nothing is known.
+ * NVIDIA's driver logs "NVRM: Xid (PCI:0000:0a:00): 79, pid=..." for each GPU error. Containers
+ * often cannot read the log: the fact is then null.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 enum { LOG_MOST = 8 * 1024 * 1024, XIDS_MOST = 32 };
 
-/* Each read() of the kernel's log is one record; of a recorded file, a piece. */
+/* Each read() of /dev/kmsg returns one record; of a recorded file, a chunk. */
 static int read_log(struct buf *out)
 {
     char path[4096], piece[8192];
@@ -36,7 +36,7 @@ static int read_log(struct buf *out)
     return 0;
 }
 
-/* "0000:0a:00.0" begins with what the kernel wrote: "0000:0a:00", in either case. */
+/* The kernel logs a prefix of "0000:0a:00.0", "0000:0a:00", in either case. */
 static int names(const char *text, const char *pci)
 {
     if (strncmp(text, "PCI:", 4) == 0)

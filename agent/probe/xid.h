@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xid.h - what the numbers mean by which NVIDIA's driver tells of trouble
+/* xid.h - meanings of NVIDIA's Xid error numbers
  *
  * Pure: no clock, no I/O.
- * Whether one of them proves that the GPU is broken is the business of agent/core/rules.h.
+ * agent/core/rules.h decides which of them prove that a GPU is broken.
  */
 #ifndef AGENT_PROBE_XID_H
 #define AGENT_PROBE_XID_H
 
-/* "it has fallen off the bus"; for a number that is not known, where to look it up. */
+/* "the GPU has fallen off the bus"; for an unknown number, where to look it up. */
 const char *xid_meaning(int number);
 
 #endif

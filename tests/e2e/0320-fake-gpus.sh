@@ -23,20 +23,20 @@ has '"uuid": "GPU-a"' '"uuid": "GPU-b"' '"name": "Fake A100"' '"memory_bytes": 4
 out=$(plan a '{"run":"x","resources":{"gpus":"auto","ranks":2}}') && exit 1
 has 'Duplicate GPU detected' 'Set `ranks: auto`' 'here 1' '`share_gpus: true`'
 out=$(plan a '{"run":"x","resources":{"gpus":4}}') && exit 1
-has 'asks for 4 GPUs' '1 healthy one, Fake A100' '`gpus: auto`'
+has 'resources.gpus is 4' '1 healthy GPU, Fake A100' '`gpus: auto`'
 out=$(plan aa '{"run":"x"}')
 has 'ranks: 1 (one rank for each of 1 distinct healthy GPU)' 'CUDA_VISIBLE_DEVICES=GPU-a'
 out=$(plan ab '{"run":"x"}')
 has 'ranks: 2' 'rank 1: Fake A100 GPU-b' 'CUDA_VISIBLE_DEVICES=GPU-a,GPU-b'
 out=$(plan '!b' '{"run":"x"}')
-has 'ranks: 1' 'CUDA_VISIBLE_DEVICES=GPU-b' 'GPU 0 is left out: no handle: GPU is lost'
+has 'ranks: 1' 'CUDA_VISIBLE_DEVICES=GPU-b' 'GPU 0 is not used: no handle: GPU is lost'
 out=$(plan A '{"run":"x"}')
-has 'ranks: 1 (one rank' 'the job gets one slice of it, MIG-a' 'CUDA_VISIBLE_DEVICES=MIG-a'
+has 'ranks: 1 (one rank' 'the job gets one slice, MIG-a' 'CUDA_VISIBLE_DEVICES=MIG-a'
 out=$(plan Ab '{"run":"x"}')
-has 'ranks: 1 (one rank' 'GPU 0 (Fake A100) is left out: it is divided (MIG)' 'CUDA_VISIBLE_DEVICES=GPU-b'
+has 'ranks: 1 (one rank' 'GPU 0 (Fake A100) is not used: it is in MIG mode' 'CUDA_VISIBLE_DEVICES=GPU-b'
 out=$(plan init '{"run":"x"}')
-has 'ranks: 1 (no GPU is used' 'the NVIDIA driver does not start: Driver Not Loaded'
+has 'ranks: 1 (one rank, because no GPU is used' 'cannot initialize the NVIDIA driver: Driver Not Loaded'
 out=$(plan crash '{"run":"x"}')
-has 'ranks: 1 (no GPU is used' 'the probe of the GPUs ended without an answer'
+has 'ranks: 1 (one rank, because no GPU is used' 'the GPU probe ended without a result'
 out=$(JOBCTL_GPU_PROBE_MS=300 plan hang '{"run":"x"}')
-has 'ranks: 1 (no GPU is used' 'the NVIDIA driver does not answer: is a GPU failing?'
+has 'ranks: 1 (one rank, because no GPU is used' 'the NVIDIA driver does not respond; a GPU may be failing'

@@ -44,8 +44,8 @@ code 0 jobctl submit two.yaml --wait
 code 0 jobctl logs 1
 has 'P2P_DISABLE=1' out
 code 0 jobctl events 1 --json
-has 'tried: with it NCCL adds up rightly, without it it does not' out
-has 'a sum of two ranks on GPU 0 and 1 was tried: hangs' out
+has 'the self-test of an NCCL sum passes with this setting and fails without' out
+has 'self-test of an NCCL sum between GPU 0 and GPU 1: hangs' out
 has '"copy":"ok"' out
 has '"sum_needs":"NCCL_P2P_DISABLE=1"' out
 mv lib/libjobctl_cuda.so lib/gone.so    # nothing can be tried from here on

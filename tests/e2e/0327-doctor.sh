@@ -21,7 +21,7 @@ lacks 'fail' out
 
 export FAKE_NVML=$TOP/tests/facts/sick-gpu.machine
 code 1 jobctl doctor; squeeze
-has 'warn GPU 2 NVIDIA A100-SXM4-80GB: bad memory waits for a reset' out
+has 'warn GPU 2 NVIDIA A100-SXM4-80GB: bad memory will be retired at the next GPU reset' out
 has 'fail GPU 5 no handle: GPU is lost' out
 has '-> a restart of the machine may bring it back' out
 has '1 of ' out
@@ -29,7 +29,7 @@ code 1 jobctl doctor --json
 json 'o["fail"] == 1 and o["warn"] >= 1 and [r["status"] for r in o["rows"] if r["check"] == "GPU 5"] == ["fail"]'
 printf 'run: "true"\nresources: {gpus: 8}\nenv: {NCCL_SHM_DISABLE: "1"}\n' >eight.yaml
 code 1 jobctl doctor eight.yaml; squeeze
-has 'fail plan resources.gpus asks for 8 GPUs, but this machine has 6 healthy ones' out
+has 'fail plan resources.gpus is 8, but this machine has 6 healthy GPUs' out
 
 # NVLinks that may not be used are a fault, not a detour; a driver that does not answer is told as such.
 { cat "$TOP/tests/facts/rtx3090-bridge.machine"; echo 'p2p 0 1 4'; } >broken
@@ -37,7 +37,7 @@ FAKE_NVML=broken code 1 jobctl doctor; squeeze
 has 'have NVLink but may not use it, such as GPU 0 and 1 (disabled by registry)' out
 echo 'hang nvmlDeviceGetMemoryInfo' >>broken
 FAKE_NVML=broken JOBCTL_GPU_PROBE_MS=200 code 1 jobctl doctor; squeeze
-has 'fail driver the NVIDIA driver does not answer' out
+has 'fail driver the NVIDIA driver does not respond' out
 
 # A job: its data, the room for its checkpoints, settings that do harm.
 unset FAKE_NVML LD_LIBRARY_PATH

@@ -36,8 +36,8 @@ code 0 jobctl submit two.yaml --wait
 code 0 jobctl logs 1
 has 'P2P_DISABLE=1' out
 code 0 jobctl events 1 --json
-has 'copies between GPUs hang or arrive changed although the driver permits them' out
-has '1 of 1 pairs of GPUs failed when copies were tried' out
+has 'copies between GPUs hang or arrive corrupted although the driver permits them' out
+has 'the copy self-test failed on 1 of 1 pairs of GPUs' out
 
 # The agent is heard and hears while copies hang: a job that is cancelled meanwhile ends at once.
 again() { # VARIABLE=VALUE...: a daemon, and with it agents, that have this
@@ -65,4 +65,4 @@ chmod +x bin/jobctl-train
 again JOBCTL_PEERS_MS=250
 code 0 jobctl submit two.yaml --wait
 code 0 jobctl events last
-has 'the trial of the GPUs did not end within 2 s: nothing is known of them' out
+has 'the GPU self-test timed out after 2 s: no result' out

@@ -29,7 +29,7 @@ has 'gpus: 2 ranks share each, and add up through the host' out
 has 'device: CUDA on the CPU' out
 code 0 jobctl events 2 --json
 has '"JOBCTL_SHARED_GPUS"' out
-has 'they add up through the host' out
+has 'they all-reduce through host memory' out
 python3 - "$JOBCTL_HOME" <<'END'
 import glob, json, sys
 def losses(job):

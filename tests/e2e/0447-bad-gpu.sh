@@ -32,7 +32,7 @@ has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
 jobctl logs 1 --rank 1 >out
 has 'rank 1 of 2 is on GPU-c' out
-jobctl events 1 --json | grep -q 'GPU 1 (Fake A100) is left out: rank 1 exited'
+jobctl events 1 --json | grep -q 'GPU 1 (Fake A100) is not used: rank 1 exited'
 
 # a rank that crashes there, twice
 jobctl submit job.yaml --set name=crash --set 'env.FAIL=kill -SEGV $$' -q
@@ -53,5 +53,5 @@ jobctl submit job.yaml --set name=three --set resources.gpus=3 \
     --set 'env.FAIL=echo uncorrectable ECC error encountered; exit 1' -q
 code 1 jobctl wait 4 --timeout 60
 jobctl why 4 >out
-has 'asks for 3 GPUs, but this machine has 2 healthy ones' out
-has 'set `gpus: auto` to use what is there' out
+has 'resources.gpus is 3, but this machine has 2 healthy GPUs' out
+has 'set `gpus: auto` to use all of them' out

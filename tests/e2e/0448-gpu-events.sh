@@ -37,8 +37,8 @@ await 'reports Xid 31' >/dev/null
 touch 79
 jobctl wait 1 --timeout 60
 jobctl events 1 >out
-has 'GPU 1 (GPU-b) reports Xid 31: a program read or wrote memory that it does not have' out
-has 'GPU 1 (GPU-b) reports Xid 79: it has fallen off the bus' out
+has 'GPU 1 (GPU-b) reports Xid 31: GPU memory page fault' out
+has 'GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
 has 'generation 1 ends: the GPU of rank 1 is broken' out
 has 'GPU-b, the GPU of rank 1, is left out from now on' out
 has 'generation 1 starts with 2 ranks' out
@@ -94,7 +94,7 @@ until jobctl events "$job" | grep -q 'node1: GPU 1 (GPU-b) reports Xid 31'; do s
 touch 79
 jobctl wait "$job" --timeout 60 || true
 jobctl events "$job" >out
-has 'node1: GPU 1 (GPU-b) reports Xid 79: it has fallen off the bus' out
+has 'node1: GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
 has 'generation 1 ends: the GPU of rank 1 is broken' out
 has 'GPU-b, the GPU of rank 1' out
 

@@ -204,8 +204,8 @@ static void an_inherited_setting_is_kept_and_told(void **state)
     assert_null(plan_env(plan, "NCCL_DEBUG"));
     assert_null(plan_env(plan, "NCCL_SOCKET_IFNAME"));
     char *text = json_dumps(json_object_get(plan, "notes"), 0);
-    assert_non_null(strstr(text, "NCCL_SOCKET_IFNAME=eth0 of the environment that the daemon was "
-                                 "started in is likely harmful"));
+    assert_non_null(strstr(text, "NCCL_SOCKET_IFNAME=eth0 of the daemon's environment is "
+                                 "likely harmful"));
     free(text);
     json_decref(plan);
     json_decref(facts);
@@ -222,8 +222,8 @@ static void changes_are_told(void **state)
     assert_string_equal(json_string_value(json_object_get(all, "hash")),
                         json_string_value(json_object_get(same, "hash")));
     char *text = json_dumps(some, 0);
-    if (!strstr(text, "ranks were 8, are 5: one rank for each of 5 distinct healthy GPUs") ||
-        !strstr(text, "CUDA_VISIBLE_DEVICES was") || !strstr(text, "new: GPU 2"))
+    if (!strstr(text, "ranks changed from 8 to 5: one rank for each of 5 distinct healthy GPUs") ||
+        !strstr(text, "CUDA_VISIBLE_DEVICES changed from") || !strstr(text, "new note: GPU 2"))
         fail_msg("%s", text);
     free(text);
     json_decref(none);
@@ -242,13 +242,13 @@ static void the_jobs_own_list_is_checked(void **state)
         {"rtx3090", "0,1", ""},
         {"rtx3090", "1", ""},
         {"rtx3090", "GPU-0018", ""},
-        {"rtx3090", "0,0", "reaches one GPU twice: \"0\" is NVIDIA GeForce RTX 3090"},
-        {"rtx3090", "0,GPU-0010", "reaches one GPU twice: \"GPU-0010\""},
+        {"rtx3090", "0,0", "names one GPU twice: \"0\" is NVIDIA GeForce RTX 3090"},
+        {"rtx3090", "0,GPU-0010", "names one GPU twice: \"GPU-0010\""},
         {"rtx3090", "0,5", "names \"5\", but this machine has GPUs 0 to 1"},
         {"mig-slices", "MIG-5c8f0001-1111-5000-8000-000000000001", ""},
         {"mig-slices", "0,MIG-5c8f0001-1111-5000-8000-000000000001", "one GPU twice"},
-        {"sick-gpu", "0,5", "no handle: GPU is lost: name another one"},
-        {"sick-gpu", "0,2", "bad memory waits for a reset"},
+        {"sick-gpu", "0,5", "no handle: GPU is lost; name another one"},
+        {"sick-gpu", "0,2", "bad memory will be retired at the next GPU reset"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -271,10 +271,10 @@ static void more_than_fits_is_refused_by_name(void **state)
         const char *machine, *resources, *says;
     } rows[] = {
         {"colab-a100", "{\"ranks\":4}", "the job has 1 GPU: NVIDIA A100-SXM4-40GB (GPU-00000000-"},
-        {"colab-a100", "{\"gpus\":2}", "this machine has 1 healthy one, NVIDIA A100-SXM4-40GB"},
-        {"sick-gpu", "{\"gpus\":8}", "has 5 healthy ones"},
+        {"colab-a100", "{\"gpus\":2}", "this machine has 1 healthy GPU, NVIDIA A100-SXM4-40GB"},
+        {"sick-gpu", "{\"gpus\":8}", "has 5 healthy GPUs"},
         {"gpu-in-use", "{\"gpus\":2}",
-         "GPU 0 (NVIDIA RTX A6000) is left out: process 31415 (python3) computes on it with 22528 "
+         "GPU 0 (NVIDIA RTX A6000) is not used: in use by process 31415 (python3) with 22528 "
          "MiB"},
         {"mig-slices", "{\"ranks\":2}", "the job has 1 GPU: NVIDIA A100-SXM4-40GB (MIG-5c8f0002-"},
         {"gpu-in-use", "{\"gpus\":2,\"share_gpus\":true}", ""},
@@ -306,8 +306,8 @@ static void what_was_tried_is_heeded(void **state)
         {"ok", NULL, "{}", NULL, NULL},
         {"hangs", "NCCL_P2P_DISABLE=1", "{}", "1", NULL},
         {"hangs", "NCCL_P2P_DISABLE=1", "{\"NCCL_P2P_DISABLE\":\"0\"}", "0", NULL},
-        {"wrong data", NULL, "{}", NULL, "GPU 0 and 1 was tried: wrong data, whatever was changed"},
-        {"fails", "LD_PRELOAD=x.so", "{}", NULL, "fails, whatever was changed"},
+        {"wrong data", NULL, "{}", NULL, "GPU 0 and GPU 1: wrong data even with every fallback"},
+        {"fails", "LD_PRELOAD=x.so", "{}", NULL, "fails even with every fallback"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -341,9 +341,9 @@ static void inherited_devices_are_a_grant_or_a_leftover(void **state)
     } rows[] = {
         {"0,1", NULL, 2},
         {"1", "permits 1 of 2 GPUs", 1},
-        {"GPU-ffffffff", "names 1 GPU that is not here: a leftover, which is ignored", 2},
-        {"0,GPU-ffffffff", "names 1 GPU that is not here: a leftover", 1},
-        {"6,7", "names 2 GPUs that are not here: a leftover, which is ignored", 2},
+        {"GPU-ffffffff", "names 1 GPU that is not present; the list is ignored", 2},
+        {"0,GPU-ffffffff", "names 1 GPU that is not present", 1},
+        {"6,7", "names 2 GPUs that are not present; the list is ignored", 2},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
