@@ -68,6 +68,14 @@ while read -r name; do
     [ -n "$(find tests/unit -name "$name")" ] || fail "there is no unit test $name: $(grep -lF "$name" $pages | tr '\n' ' ')"
 done <"$work/tests"
 
+# Test functions in brackets behind their file, (one_name, another_name).
+grep -hv '^    ' $pages | tr '\n' ' ' | grep -oE '\([a-z]+_[a-z_]+(, +[a-z]+_[a-z_]+)*\)' | tr -s '(), ' '\n' |
+    sort -u | sed '/^$/d' >"$work/functions"
+some functions
+while read -r name; do
+    grep -rqE "^static void $name\(" tests/unit || fail "no unit test has a function $name: $(grep -lF "$name" $pages | tr '\n' ' ')"
+done <"$work/functions"
+
 # Commands with their options, up to the next one of the line.  jobctl-train and jobctl-agent have one help for all
 # commands; their options stand in tables of their sources.
 sed -E 's/#.*//' "$work/code" | sed -E 's/\$\(|[|;&]|  +/\n&/g' | awk -F '\t' '

@@ -210,7 +210,8 @@ refuses house 'agent/os/log.h: its second line says that it is lag.h'
 
 # What the documents name.  Three programs that know one command each are all that it takes.
 broken
-mkdir bin
+mkdir bin tests/unit
+echo 'static void a_line_is_written(void **state)' >tests/unit/test_log.c
 for name in jobctl jobctl-agent jobctl-train; do
     printf '#!/bin/sh\necho "  go  "\necho "%s go --now"\n' $name >bin/$name
     chmod +x bin/$name
@@ -218,7 +219,7 @@ done
 printf 'all:\n' >Makefile
 cat >docs/HOUSE.md <<'PAGE'
 # House
-`agent/os/log.h` [up](../README.md) [here](#house) `make all`
+`agent/os/log.h` (a_line_is_written) [up](../README.md) [here](#house) `make all`
 
     jobctl go --now
     jobctl-train go --now
@@ -234,6 +235,7 @@ wrong() {
 }
 wrong '`agent/os/lag.h`' 'docs/HOUSE.md: there is no agent/os/lag.h'
 wrong '`test_lag.c`' 'there is no unit test test_lag.c'
+wrong 'shown by (a_test_that_went)' 'no unit test has a function a_test_that_went'
 wrong '[away](AWAY.md)' 'docs/HOUSE.md: the link to AWAY.md leads nowhere'
 wrong '[away](#away)' 'docs/HOUSE.md: no heading of docs/HOUSE.md is #away'
 wrong '    jobctl went --now' 'there is no command jobctl went'
