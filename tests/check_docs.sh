@@ -65,7 +65,7 @@ while IFS=$'\t' read -r page path; do
 done <"$work/paths"
 grep -oE '[^/a-z_]test_[a-z_]+\.c' "$work/code" | sed 's/.*test_/test_/' | sort -u >"$work/tests" || :
 while read -r name; do
-    [ -n "$(find tests/unit -name "$name")" ] || fail "there is no unit test $name: $(grep -lF "$name" $pages | tr '\n' ' ')"
+    [ -n "$(find tests -name "$name")" ] || fail "there is no unit test $name: $(grep -lF "$name" $pages | tr '\n' ' ')"
 done <"$work/tests"
 
 # Test functions in brackets behind their file, (one_name, another_name).
@@ -73,7 +73,7 @@ grep -hv '^    ' $pages | tr '\n' ' ' | grep -oE '\([a-z]+_[a-z_]+(, +[a-z]+_[a-
     sort -u | sed '/^$/d' >"$work/functions"
 some functions
 while read -r name; do
-    grep -rqE "^static void $name\(" tests/unit || fail "no unit test has a function $name: $(grep -lF "$name" $pages | tr '\n' ' ')"
+    grep -rqE --include="test_*.c" "^static void $name\(" tests || fail "no unit test has a function $name: $(grep -lF "$name" $pages | tr '\n' ' ')"
 done <"$work/functions"
 
 # Commands with their options, up to the next one of the line.  jobctl-train and jobctl-agent have one help for all
