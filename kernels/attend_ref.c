@@ -96,8 +96,8 @@ struct softmax {
     float top, sum;
 };
 
-/* p = exp(p - top), with the maximum updated by these scores; returns the factor for earlier sums.
- *  */
+/* p = exp(p - top), with the maximum updated by these scores; returns the factor for
+ * earlier sums. */
 static float meet(struct softmax *row, float *p, int n)
 {
     v16 tops = simd_all(row->top), sum = {0};
@@ -163,8 +163,8 @@ static void attend(void *out, float *kept, const void *q, const void *k, int ldk
                       attend_blocks, &a);
 }
 
-/* delta[r] = dout . out of a row, the term that softmax subtracts from the gradient of each score.
- *  */
+/* delta[r] = dout . out of a row, the term that softmax subtracts from the gradient of
+ * each score. */
 static void output_sums(float *delta, const struct attend_args *a, const struct block *b)
 {
     const int D = a->s.dim;

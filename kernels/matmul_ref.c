@@ -142,8 +142,8 @@ static void weight_part(const struct back_args *a, int part)
                 a->dw + p.top * (size_t)a->k + p.left, a->k);
 }
 
-/* Parts of dx and of dw, interleaved: a thread with the first rows of dx has the first rows of dw.
- *  */
+/* Parts of dx and of dw, interleaved: a thread with the first rows of dx has the first rows
+ * of dw. */
 static void back_part(const void *arg, int part)
 {
     const struct back_args *a = arg;

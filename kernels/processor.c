@@ -27,8 +27,8 @@ enum { EAX, EBX, ECX, EDX, REGISTERS };
 enum { LEAF_1 = 1, LEAF_7 = 7, LEAF_EXT = (int)0x80000001, LEAF_NAME = (int)0x80000002 };
 enum { OS_AVX = 0x6, OS_AVX512 = 0xe6 }; /* parts of XCR0 */
 
-/* Features that -march=x86-64-v3 and -v4 add to the baseline, by the CPUID leaf that reports them.
- *  */
+/* Features that -march=x86-64-v3 and -v4 add to the baseline, by the CPUID leaf that
+ * reports them. */
 static const struct {
     const char   *name;
     enum kern_isa isa; /* the narrowest set that needs it */

@@ -182,8 +182,8 @@ template <typename T, int V> __global__ void residual_back_kernel(struct residua
         }
 }
 
-/* to[k]: output for the sums of shift, scale and gate, [batch] rows `ld` apart; NULL: not wanted.
- *  */
+/* to[k]: output for the sums of shift, scale and gate, [batch] rows `ld` apart; NULL:
+ * not wanted. */
 static void residual_backward(const char *name, struct residual_back r, int batch,
                               float *const to[RESIDUAL_SUMS])
 {

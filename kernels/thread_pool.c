@@ -170,8 +170,8 @@ int thread_pool_size(void)
     return pool.size;
 }
 
-/* Neighbouring parts go to one thread; if parts are fewer than threads, the first threads get them.
- *  */
+/* Neighbouring parts go to one thread; if parts are fewer than threads, the first threads
+ * get them. */
 static void publish(int parts, thread_pool_part_fn fn, const void *arg)
 {
     const int active = parts < pool.size ? parts : pool.size;
