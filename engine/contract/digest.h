@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* digest.h - XXH3 (128 bits) of bytes, as text: "xxh3:<32 hex digits>"
  *
- * Finds damage, not malice: a truncated file, a flipped bit, an input that changed.
+ * Detects damage, not attacks: a truncated file, a flipped bit, a changed input.
  */
 #ifndef ENGINE_CONTRACT_DIGEST_H
 #define ENGINE_CONTRACT_DIGEST_H
@@ -13,15 +13,15 @@ struct err;
 
 enum { DIGEST_TEXT = 40 };
 
-struct digest; /* of bytes given in pieces */
+struct digest; /* of bytes passed in pieces */
 
 int digest_create(struct digest **out, struct err *err);
 void digest_destroy(struct digest *d);
 void digest_add(struct digest *d, const void *bytes, size_t n);
-void digest_add_text(struct digest *d, const char *text); /* with its final 0 */
+void digest_add_text(struct digest *d, const char *text); /* with the terminating 0 */
 void digest_text(const struct digest *d, char text[DIGEST_TEXT]);
 
-/* Of a whole file; *bytes gets its size. */
+/* Of a whole file; *bytes gets the file's size. */
 int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct err *err);
 
 /* 64 bits of a short text. */

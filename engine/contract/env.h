@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* env.h - numbers that the agent passes in the environment */
+/* env.h - integers from environment variables that the agent sets */
 #ifndef ENGINE_CONTRACT_ENV_H
 #define ENGINE_CONTRACT_ENV_H
 
 struct err;
 
-/* Fills *value; leaves it alone when the variable is not set, or empty. ERR_USAGE for anything that
- * is no number from `least` on. */
+/* Sets *value; leaves it alone if the variable is unset or empty. ERR_USAGE unless the value is a
+ * number from `least` on. */
 int env_int(const char *name, int least, int *value, struct err *err);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at p, 0 if it is none or not to be printed: controls, surrogates,
- * a form that is too long, a piece that "%.60s" cut off. */
+/* Bytes of the UTF-8 character at p; 0 if invalid or not printable: controls, surrogates,
+ * overlong forms, a character that "%.60s" cut off. */
 static size_t character(const unsigned char *p)
 {
     static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -35,7 +35,7 @@ void err_make_printable(char *text)
     }
 }
 
-/* Marks a sentence that did not fit, without splitting a UTF-8 character. */
+/* Ends a truncated sentence in "...", without splitting a UTF-8 character. */
 static void mark_cut(char *text, size_t size)
 {
     size_t end = size - sizeof("...");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exit_code.h - why a rank ended, as a number one can act on
+/* exit_code.h - exit codes of a rank, one per cause of failure
  *
  * jobctl-train exits with one of these; the agent turns it into a cause
- * (agent/core/cause.h).  A `run:` command may use them too and gets the same care.
+ * (agent/core/cause.h).  A `run:` command may use them too and is treated alike.
  * The numbers are a contract: never reuse one.
  */
 #ifndef ENGINE_CONTRACT_EXIT_CODE_H
@@ -12,9 +12,9 @@ enum exit_code {
     EXIT_DONE        = 0,
     EXIT_CONFIG      = 64, /* configuration or command line */
     EXIT_DATA        = 65, /* training data missing or malformed */
-    EXIT_CHECKPOINT  = 66, /* a checkpoint could not be written or read */
+    EXIT_CHECKPOINT  = 66, /* writing or reading a checkpoint failed */
     EXIT_NO_DEVICE   = 67, /* no usable device */
-    EXIT_BUG         = 70, /* our bug */
+    EXIT_BUG         = 70, /* a bug in jobctl */
     EXIT_HOST_MEMORY = 71, /* out of host memory */
     EXIT_GPU_MEMORY  = 72, /* out of GPU memory */
     EXIT_GPU_FAULT   = 73, /* the GPU failed */
@@ -27,7 +27,7 @@ enum exit_code {
 
 struct err;
 
-/* For the code of a failure of which no more is known. */
+/* The exit code of an error whose cause is known only by its err code. */
 int exit_code_of(const struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight.c - see flight.h
+/* flight.c - the flight page: writer and reader; see flight.h
  *
- * The rank's side is stores into mapped memory: relaxed ones for what describes
- * a phase, then one with release order for step and phase together.
+ * The rank only stores to mapped memory: relaxed stores for the fields of
+ * a phase, then one release store for step and phase together.
  */
 #include "engine/contract/flight.h"
 
@@ -21,7 +21,7 @@
 
 #include "engine/contract/err.h"
 
-/* Both sides may be built years apart. */
+/* Writer and reader may be of different versions. */
 _Static_assert(offsetof(struct flight_page, magic) == 0, "offset");
 _Static_assert(offsetof(struct flight_page, step_phase) == 64, "offset");
 _Static_assert(offsetof(struct flight_page, phase_start_ns) == 72, "offset");
@@ -86,8 +86,8 @@ static void page_init(struct flight_page *p, uint64_t rank, uint64_t world_size,
     p->ring_next = 1;
 }
 
-/* Under a name of its own, then renamed: a page that somebody still has mapped
- * is never cut short, which would kill the reader with SIGBUS. */
+/* Written under a temporary name, then renamed: truncating a page that another process has
+ * mapped would kill the reader with SIGBUS. */
 int flight_create(const char *path, uint64_t rank, uint64_t world_size, uint64_t generation,
                   struct err *err)
 {
@@ -210,8 +210,8 @@ static void count(uint64_t *hist, uint64_t ns)
     put(bin, get(bin) + 1);
 }
 
-/* An entry is valid when its seq says so, and seq is stored last; while it is
- * rewritten its seq is 0. */
+/* An entry is valid if its seq matches; seq is stored last and is 0 while the entry
+ * is being rewritten. */
 static void ring_add(struct flight_page *p, uint64_t at_ns, uint64_t step_phase, uint64_t value)
 {
     uint64_t seq = get(&p->ring_next);
@@ -287,7 +287,7 @@ void flight_waited(struct flight *f, uint64_t ns)
         put(&f->page->wait_ns, get(&f->page->wait_ns) + ns);
 }
 
-/* step_phase first, with acquire: what is read after it is at least as new. */
+/* Load step_phase first, with acquire: later loads are at least as new. */
 void flight_read(const struct flight *f, struct flight_page *out)
 {
     const struct flight_page *p = f->page;
@@ -309,7 +309,7 @@ void flight_read(const struct flight *f, struct flight_page *out)
     }
 }
 
-/* 0 stands for "never", and stays so; what was before this machine started is its first moment. */
+/* 0 means "never" and stays 0; times before this machine's boot become 1. */
 static uint64_t shifted(uint64_t at, int64_t ns)
 {
     int64_t to = (int64_t)at + ns;

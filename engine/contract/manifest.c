@@ -105,7 +105,7 @@ out:
     return rc;
 }
 
-/* A name from outside: a file of this directory, not a way out of it. */
+/* A name from an untrusted file: must be a file of this directory, not a path out of it. */
 static bool plain_name(const char *name)
 {
     return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < MANIFEST_NAME;

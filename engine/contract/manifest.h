@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.h - what a checkpoint consists of, written last: without it there is none
+/* manifest.h - list of a checkpoint's files with sizes and digests, written last
  *
  *   {"manifest":{"schema":1,"step":40,"files":[{"name":"model.safetensors","bytes":N,
  *    "digest":"xxh3:..."},...]},"digest":"xxh3:..."}
  *
- * The outer digest is of the inner object as compact JSON with sorted keys; it names
- * the checkpoint.  A file that is cut short, changed or missing is found before
- * anything of it is used.
+ * A directory without a manifest is no checkpoint.  The outer digest is of the inner object as
+ * compact JSON with sorted keys; it names the checkpoint.  A truncated, changed or missing
+ * file is detected before any of the checkpoint is used.
  */
 #ifndef ENGINE_CONTRACT_MANIFEST_H
 #define ENGINE_CONTRACT_MANIFEST_H
@@ -28,7 +28,7 @@ struct manifest {
     int64_t              step;
     int                  len;
     struct manifest_file files[MANIFEST_FILES];
-    int64_t              bytes;                   /* of all files listed */
+    int64_t              bytes;                   /* sum over all listed files */
     char                 digest[MANIFEST_DIGEST]; /* of the manifest */
 };
 
@@ -37,10 +37,10 @@ struct manifest {
 int manifest_write(struct manifest *out, const char *dir, int64_t step, const char *const *names,
                    struct err *err);
 
-/* Read manifest.json: ERR_NOT_FOUND when there is none, ERR_DATA when it is not right. */
+/* Reads manifest.json: ERR_NOT_FOUND if there is none, ERR_DATA if it is malformed. */
 int manifest_read(struct manifest *out, const char *dir, struct err *err);
 
-/* Read it and every file it lists; ERR_DATA says in what the first one differs. */
+/* Reads it and every file it lists; ERR_DATA names the first file that differs, and how. */
 int manifest_verify(struct manifest *out, const char *dir, struct err *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c - see progress.h
+/* progress.c - a rank's messages to its agent and the agent's commands; see progress.h
  *
- * A line is at most PIPE_BUF (4096) bytes, so that one write() is all or nothing on
- * a pipe.  The event descriptor is made non-blocking: a `step` line that meets a
- * full pipe is dropped, any other waits in poll().  A reader that is gone is no
- * error: the run goes on, and the control descriptor will tell it to stop.
+ * A line is at most PIPE_BUF (4096) bytes, so that one write() to a pipe is all or
+ * nothing.  The event descriptor is non-blocking: a `step` line is dropped if the pipe is
+ * full, any other line waits in poll().  A closed pipe is not an
+ * error: the run continues, and end of file on the control descriptor will stop it.
  */
 #include "engine/contract/progress.h"
 
@@ -28,14 +28,14 @@
 _Static_assert((int)PROGRESS_LINE <= PIPE_BUF, "a line must be one atomic write");
 
 struct progress {
-    int    event_fd;   /* -1: nobody listens */
-    int    control_fd; /* -1: nobody commands */
+    int    event_fd;   /* -1: no reader */
+    int    control_fd; /* -1: no commands */
     char   in[PROGRESS_LINE];
     size_t in_len;
-    bool   in_skip;    /* inside a line that was too long */
-    enum progress_command asked; /* the strongest not yet told */
-    json_t *said;      /* key: value, of all ranks; NULL: nothing yet */
-    json_t *rejoin;    /* the newest such command, NULL: none or taken */
+    bool   in_skip;    /* skipping the rest of an overlong line */
+    enum progress_command asked; /* the strongest command not yet reported */
+    json_t *said;      /* key: value, of all ranks; NULL: none yet */
+    json_t *rejoin;    /* the newest such command; NULL: none, or taken */
 };
 
 static volatile sig_atomic_t term_seen;
@@ -56,7 +56,7 @@ static int fd_from_env(const char *name, int *fd, struct err *err)
         return 0;
     int flags = fcntl(n, F_GETFL);
     if (flags < 0)
-        return err_set(err, ERR_USAGE, "%s says descriptor %d, which is not open", name, n);
+        return err_set(err, ERR_USAGE, "%s names descriptor %d, which is not open", name, n);
     fcntl(n, F_SETFL, flags | O_NONBLOCK);
     fcntl(n, F_SETFD, FD_CLOEXEC);
     *fd = n;
@@ -98,7 +98,7 @@ void progress_close(struct progress *p)
     errno = keep;
 }
 
-/* Takes the reference. */
+/* Takes over the reference. */
 static void send_line(struct progress *p, json_t *line, bool may_drop)
 {
     char text[PROGRESS_LINE];
@@ -127,7 +127,7 @@ static void send_line(struct progress *p, json_t *line, bool may_drop)
             n -= (size_t)put;
             continue;
         }
-        close(p->event_fd); /* the reader is gone */
+        close(p->event_fd); /* the reader has closed the pipe */
         p->event_fd = -1;
         return;
     }
@@ -139,7 +139,7 @@ static json_t *real(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* Text from outside may be anything; JSON wants UTF-8, and the line has an end. */
+/* Outside text may hold any bytes; JSON needs UTF-8, and the line is bounded. */
 static json_t *words(const char *text)
 {
     char cut[1024];
@@ -294,7 +294,7 @@ static void read_commands(struct progress *p)
             continue;
         } else if (n < 0 && errno == EAGAIN) {
             break;
-        } else { /* the agent is gone: stop now, and at every later call */
+        } else { /* the agent is gone: stop now, and in every later call */
             close(p->control_fd);
             p->control_fd = -1;
             term_seen = 1;

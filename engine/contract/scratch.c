@@ -35,7 +35,7 @@ static int read_line(const char *path, char *text, size_t size)
     return 0;
 }
 
-/* Field 22 of /proc/PID/stat; the command before it may hold spaces and brackets. 0: no such
+/* Field 22 of /proc/PID/stat; the command before it may contain spaces and parentheses. 0: no such
  * process. */
 static unsigned long long start_time(int pid)
 {
@@ -54,7 +54,7 @@ static int writer_self(struct writer *w, struct err *err)
     struct stat st;
     if (read_line("/proc/sys/kernel/random/boot_id", w->boot, sizeof(w->boot)) < 0 ||
         stat("/proc/self/ns/pid", &st) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot read who this process is from /proc: %s",
+        return err_set(err, ERR_SYSTEM, "cannot read this process's identity from /proc: %s",
                        strerror(errno));
     w->pid_ns = st.st_ino;
     w->pid = (int)getpid();

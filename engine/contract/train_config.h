@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_config.h - the settings of a model, an optimizer and a learning rate: values only
+/* train_config.h - settings of model, optimizer and learning rate: plain values
  *
- * A spec fills them in (train_spec.h); model.h, optim.h and schedule.h say what they do. They stand
- * here so that the agent and the controller can read a spec without seeing the engine.
+ * A spec fills them in (train_spec.h); model.h, optim.h and schedule.h define their meaning. They
+ * are separate so that the agent and the controller can read a spec without the engine's headers.
  */
 #ifndef ENGINE_CONTRACT_TRAIN_CONFIG_H
 #define ENGINE_CONTRACT_TRAIN_CONFIG_H
@@ -33,7 +33,7 @@ struct model_config {
     /* Next-DiT */
     int    kv_heads;          /* divides heads */
     float  norm_eps;
-    bool   learn_sigma;       /* the last layer makes channels that nobody uses */
+    bool   learn_sigma;       /* the last layer computes channels that are not used */
 };
 
 enum optim_type { OPTIM_ADAMW, OPTIM_CAME };
@@ -54,11 +54,12 @@ struct schedule {
     enum schedule_type type;
     double             lr;
     int64_t            warmup;
-    int64_t            steps;  /* of the whole run; cosine needs it */
+    int64_t            steps;  /* of the whole run; needed by cosine */
     double             floor;  /* cosine ends at lr * floor */
 };
 
-/* Samples of encoders: synthetic (synthetic.h): latents of so many channels, at a 32nd of the resolution. */
+/* Shape of synthetic samples (synthetic.h): latents of `channels` channels, at 1/32 of the
+ * resolution. */
 enum { SYNTHETIC_CHANNELS = 32, SYNTHETIC_SHRINK = 32 };
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_spec.c - canonical JSON to struct train_spec, by way of the table
+/* train_spec.c - canonical JSON to struct train_spec, driven by the table of keys
  *
- * First every key given is checked against its row, then values are picked with
- * the row's default where a key is absent: a hand-written JSON may leave out
- * whatever a YAML file may leave out.  What must hold between keys is asked of
- * the filled struct last (train_spec_rules.c).
+ * First every given key is checked against its row, then values are read, with
+ * the row's default where a key is absent: hand-written JSON may omit
+ * whatever a YAML file may omit.  Rules between keys are checked last, on
+ * the filled struct (train_spec_rules.c).
  */
 #include "engine/contract/train_spec.h"
 
@@ -15,7 +15,7 @@
 
 #include "engine/contract/err.h"
 
-#define LUMINA_RATIO (8.0 / 3) /* of feed_forward, then up to a multiple */
+#define LUMINA_RATIO (8.0 / 3) /* of feed_forward, then rounded up to a multiple */
 
 /* linear_head_dim and y_norm are Sana's, kv_heads and mlp_multiple (0: none) Next-DiT's. */
 struct preset {
@@ -150,7 +150,7 @@ static int check_value(const struct spec_field *f, const json_t *v, struct err *
     }
 }
 
-/* Every key of `block` has a row, and every value fits it. */
+/* Every key of `block` must have a row, and every value must fit it. */
 static int check_block(json_t *block, const char *prefix, struct err *err)
 {
     const char *key;
@@ -160,7 +160,7 @@ static int check_block(json_t *block, const char *prefix, struct err *err)
         int n = snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
         const struct spec_field *f = n < (int)sizeof(path) ? row_find(path) : NULL;
         if (!f)
-            return err_set(err, ERR_USAGE, "train.%s%s%.80s: there is no such key", prefix,
+            return err_set(err, ERR_USAGE, "train.%s%s%.80s: unknown key", prefix,
                            *prefix ? "." : "", key);
         if (f->type != FIELD_MAP) {
             if (check_value(f, v, err) < 0)
@@ -175,7 +175,7 @@ static int check_block(json_t *block, const char *prefix, struct err *err)
     return 0;
 }
 
-/* The value at a path of a checked block, or its default; NULL when neither is there. The
+/* The value at a path of a checked block, or its default; NULL if neither exists. The
  * caller owns the reference. */
 static json_t *value_of(const json_t *train, const char *path)
 {
@@ -236,7 +236,7 @@ static const struct preset *preset_of(const json_t *train)
     return &presets[0];
 }
 
-/* The next multiple. */
+/* Rounds up to a multiple. */
 static int up_to(int n, int multiple)
 {
     return multiple > 0 ? (n + multiple - 1) / multiple * multiple : n;
@@ -349,7 +349,7 @@ static void fill_sample(struct train_spec *s, const json_t *train)
     s->sample_cfg = number_of(train, "sample.cfg", 0);
 }
 
-/* The job's own keys; all optional, so that a spec written by hand can be short. */
+/* The job's own keys; all optional, so that a hand-written spec can be short. */
 static void fill_job(struct train_spec *s, const json_t *job)
 {
     const json_t *c = json_object_get(job, "checkpoint");
@@ -390,7 +390,7 @@ int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err)
     json_t *train = json_object_get(job, "train");
     if (!json_is_object(train))
         return err_set(err, ERR_USAGE,
-                       "train: missing; this spec has nothing for the engine to do");
+                       "train: missing; the spec has no training run");
     if (check_block(train, "", err) < 0)
         return -1;
     train_spec_fill(&s, job);

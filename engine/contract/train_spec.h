@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_spec.h - what a training run needs; every key, default and limit in one table
+/* train_spec.h - the `train:` block of a job spec: every key, default and limit in one table
  *
- * The `train:` block of a job spec is described by rows.  The controller checks
+ * The controller checks
  * a YAML file against the rows (with file, line and column), fills in defaults
- * and stores the result as canonical JSON; jobctl-train reads that JSON through
- * train_spec_parse().  One table, so that the two cannot disagree.
+ * and stores the result as canonical JSON; jobctl-train reads that JSON with
+ * train_spec_parse().  Both use one table, so that they cannot disagree.
  */
 #ifndef ENGINE_CONTRACT_TRAIN_SPEC_H
 #define ENGINE_CONTRACT_TRAIN_SPEC_H
@@ -31,7 +31,7 @@ enum field_type {
     FIELD_DURATION,    /* "500 ms", "30s", "5m", "1h 30m", "24:00:00"; canonical: seconds */
     FIELD_RANGE,       /* "5s..5m"; canonical: [min_s, max_s] */
     FIELD_EVERY,       /* "500 steps" or a duration; canonical: {"steps":500} or {"seconds":300} */
-    FIELD_ITEMS        /* list of maps; rows "name[].key" describe an item */
+    FIELD_ITEMS        /* list of maps; rows "name[].key" describe the keys of an item */
 };
 
 /* One key. The path is relative to the block: "optimizer.lr". */
@@ -39,12 +39,12 @@ struct spec_field {
     const char     *path;
     enum field_type type;
     const char     *choices;  /* FIELD_ENUM, FIELD_NUMBERS; else NULL */
-    bool            auto_ok;  /* the word `auto` is allowed and kept */
+    bool            auto_ok;  /* "auto" is allowed and kept */
     double          min, max; /* FIELD_INT, FIELD_NUMBER, FIELD_NUMBERS, FIELD_DURATION (s) */
     const char     *def;      /* JSON text; NULL = absent unless given */
-    const char     *later;    /* not NULL: this key is refused as "not supported yet" with this
-                                 sentence (unless its value equals the default) */
-    const char     *help;     /* one line for people */
+    const char     *later;    /* not NULL: this key is refused with this sentence, unless its
+                                 value equals the default */
+    const char     *help;     /* one line of help */
 };
 
 /* The rows of the `train:` block, ended by a row whose path is NULL. */
@@ -52,26 +52,26 @@ const struct spec_field *train_spec_fields(void);
 
 enum encoders { ENCODERS_DCT_HASH, ENCODERS_FEATURES, ENCODERS_SYNTHETIC };
 
-/* parallel: what of a run's state each rank keeps. */
+/* parallel: how a run's state is sharded over the ranks. */
 enum parallel { PARALLEL_AUTO, PARALLEL_DDP, PARALLEL_ZERO1, PARALLEL_FSDP };
 
-/* grad_checkpointing: blocks are computed again in the backward pass. */
+/* grad_checkpointing: blocks are recomputed in the backward pass. */
 enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };
 
-/* The same as a struct, with defaults applied and presets expanded. */
+/* The spec as a struct, with defaults applied and presets expanded. */
 struct train_spec {
-    struct model_config model;   /* latent_channels and caption_* follow from the data */
+    struct model_config model;   /* latent_channels and caption_* are derived from the data */
     struct optim_config optim;
     char     data_path[1024];
-    int      resolution;         /* pixels; 0 = as the data is */
-    bool     multi_scale;        /* samples of several shapes */
+    int      resolution;         /* pixels; 0 = the size of the data */
+    bool     multi_scale;        /* samples have several shapes */
     bool     sample_log;
     enum encoders encoders;
     int      dct_block;          /* pixels of a block's edge; 3 * block^2 latent channels */
     int      caption_words, caption_channels;
     char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
-    bool     micro_auto;         /* batch_micro is the most it may be (fit.h) */
+    bool     micro_auto;         /* batch_micro is an upper limit (fit.h) */
     enum recompute recompute;
     enum parallel           parallel;
     bool     reproducible;
@@ -82,26 +82,26 @@ struct train_spec {
     bool     sample_before, sample_after;
     int      sample_steps, sample_count;
     double   sample_cfg;
-    /* from the job, not from train: */
+    /* from the job's own keys: */
     int64_t  checkpoint_every_steps; /* 0 = by time */
     double   checkpoint_every_s;
     int      checkpoint_keep;
     char     checkpoint_dir[1024]; /* "" = auto */
     char     resume[1024];       /* "latest", "none" or a path */
-    char     load_from[1024];    /* weights only, or "" */
-    double   hang_step_s, hang_first_s; /* patience with other ranks; 0 = auto */
+    char     load_from[1024];    /* load weights only from this path, or "" */
+    double   hang_step_s, hang_first_s; /* time limit for other ranks; 0 = auto */
 };
 
-/* `job` is the whole canonical spec (docs/SPEC.md); keys that are absent get their
+/* `job` is the whole canonical spec (docs/SPEC.md); absent keys get their
  * defaults. A wrong value, an unknown key or an impossible combination is an
  * ERR_USAGE whose sentence begins with the key and a colon ("train.model.heads: ..."),
- * so that a caller who knows marks can put file, line and column in front.
+ * so that a caller who knows source positions can prepend file, line and column.
  * A failure leaves *out untouched. Needs no model: the controller calls it too. */
 int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err);
 
-/* The two halves of it behind the check of each value by its row, for a caller who has made that
- * check and wants to know of everything that is wrong: fill what can be filled, then ask each rule.
- * `reads` are the keys of a rule, separated by |; it has no meaning where one of them is wrong. */
+/* The two steps after the check of each value by its row, for a caller that has done that
+ * check and wants every error, not only the first: fill what can be filled, then check each rule.
+ * `reads` lists the keys of a rule, separated by |; skip the rule if one of them is wrong. */
 struct train_rule {
     const char *reads;
     int       (*check)(const struct train_spec *spec, const json_t *job, struct err *err);

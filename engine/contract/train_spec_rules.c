@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_spec_rules.c - what must hold between keys of `train:` that are right by themselves */
+/* train_spec_rules.c - rules between keys of `train:` */
 #include "engine/contract/train_spec.h"
 
 #include <string.h>
@@ -36,12 +36,12 @@ static int kv_heads(const struct train_spec *s, const json_t *job, struct err *e
         return err_set(err, ERR_USAGE, "train.model.kv_heads: %d does not divide model.heads, which is %d",
                        m->kv_heads, m->heads);
     if (m->family == MODEL_NEXTDIT && m->hidden / m->heads % 4 != 0)
-        return err_set(err, ERR_USAGE, "train.model.heads: %d heads of model.hidden %d are not heads of a "
-                       "multiple of 4 channels", m->heads, m->hidden);
+        return err_set(err, ERR_USAGE, "train.model.heads: %d heads of model.hidden %d do not have "
+                       "a multiple of 4 channels each", m->heads, m->hidden);
     return 0;
 }
 
-/* The preset says which; the word is for people. */
+/* The preset determines the family; the key is for readers. */
 static int family(const struct train_spec *s, const json_t *job, struct err *err)
 {
     static const char *const names[] = {[MODEL_SANA] = "sana", [MODEL_NEXTDIT] = "lumina"};
@@ -67,8 +67,8 @@ static int synthetic_source(const struct train_spec *s, const json_t *job, struc
 {
     (void)job;
     if (s->encoders == ENCODERS_SYNTHETIC && (s->data_path[0] || s->multi_scale))
-        return err_set(err, ERR_USAGE, "train.data.%s: synthetic samples are of one size and come "
-                       "from no path; leave the key out", s->data_path[0] ? "path" : "multi_scale");
+        return err_set(err, ERR_USAGE, "train.data.%s: synthetic samples have one size and "
+                       "no path; remove the key", s->data_path[0] ? "path" : "multi_scale");
     return 0;
 }
 
@@ -77,7 +77,7 @@ static int synthetic_size(const struct train_spec *s, const json_t *job, struct 
     const int edge = SYNTHETIC_SHRINK * s->model.patch;
     (void)job;
     if (s->encoders == ENCODERS_SYNTHETIC && (s->resolution < edge || s->resolution % edge))
-        return err_set(err, ERR_USAGE, "train.data.resolution: synthetic samples need one, a "
+        return err_set(err, ERR_USAGE, "train.data.resolution: required for synthetic samples; a "
                        "multiple of %d (%d x model.patch)", edge, SYNTHETIC_SHRINK);
     return 0;
 }
@@ -86,8 +86,8 @@ static int multi_scale(const struct train_spec *s, const json_t *job, struct err
 {
     (void)job;
     if (s->encoders == ENCODERS_DCT_HASH && s->multi_scale && s->resolution == 0)
-        return err_set(err, ERR_USAGE, "train.data.multi_scale: needs data.resolution, from which "
-                                       "the sizes of the buckets follow");
+        return err_set(err, ERR_USAGE, "train.data.multi_scale: needs data.resolution, which "
+                                       "determines the sizes of the buckets");
     return 0;
 }
 
@@ -132,7 +132,7 @@ static int steps(const struct train_spec *s, const json_t *job, struct err *err)
     (void)job;
     if (s->steps < 1)
         return err_set(err, ERR_USAGE,
-                       "train.steps: missing; say how many optimizer steps to take");
+                       "train.steps: missing; set the number of optimizer steps");
     return 0;
 }
 

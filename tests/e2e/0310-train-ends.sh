@@ -28,7 +28,7 @@ grep -q '"ev":"started".*"params":' "$WORK/good.events"
 [ "$(grep -c '"ev":"checkpoint"' "$WORK/good.events")" = 2 ]
 
 spec typo '"stepz":3'
-ends typo 64 config_error 'train.stepz: there is no such key'
+ends typo 64 config_error 'train.stepz: unknown key'
 printf '{"train":' >"$WORK/torn.json"
 ends torn 64 config_error 'torn.json:1: '
 spec ranks

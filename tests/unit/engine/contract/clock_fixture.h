@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock_fixture.h - a clock of the test's in place of engine/contract/clock.c: it moves when
- * somebody waits */
+/* clock_fixture.h - virtual clock in place of engine/contract/clock.c: waits advance the time */
 #ifndef TESTS_CLOCK_FIXTURE_H
 #define TESTS_CLOCK_FIXTURE_H
 
@@ -14,7 +13,8 @@ enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE };
 
 static int64_t now; /* ms */
 
-/* NULL, or what happens in the world: the first thing of it until `until`, and when that is. */
+/* NULL, or the simulated world: runs its first event up to `until`, and returns the
+ * event's time. */
 static int64_t (*happen)(int64_t until);
 
 int64_t clock_ms(void)

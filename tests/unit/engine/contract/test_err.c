@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_err.c - a sentence stays one printable line, whatever it quotes */
+/* test_err.c - an error is one printable line, whatever it quotes */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

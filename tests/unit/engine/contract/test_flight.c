@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_flight.c - one writer, one reader, two processes; the writer may be dead */
+/* test_flight.c - the flight page: a writer and a reader process; the writer may die */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static int remove_dir(void **state)
     return rmdir(dir);
 }
 
-/* Runs in the child: 700 steps, more entries than the ring has, then waits to be killed in the
+/* Runs in the child: 700 steps, more entries than the ring holds, then waits to be killed in the
  * middle of a backward pass. */
 static void fly(int ready)
 {
@@ -101,7 +101,7 @@ static void a_page_outlives_its_writer(void **state)
     for (int i = 0; i < FLIGHT_BINS; i++)
         forwards += p.phase_hist[PHASE_FORWARD][i];
     assert_int_equal(forwards, 700);
-    /* the last 256 of 1401 entries, each where its number says */
+    /* the last 256 of 1401 entries, each in its slot */
     assert_int_equal(p.ring_next, 1402);
     for (int i = 0; i < FLIGHT_RING; i++) {
         assert_true(p.ring[i].seq > 1401 - FLIGHT_RING && p.ring[i].seq <= 1401);
@@ -124,7 +124,7 @@ static void a_reader_never_sees_a_torn_entry(void **state)
         if (flight_attach(&f, path, NULL) < 0)
             _exit(9);
         for (uint64_t step = 0;; step++) {
-            flight_micro(f, 0, 0, step ? step - 1 : 0); /* the value of forward's entries */
+            flight_micro(f, 0, 0, step ? step - 1 : 0); /* the value of forward entries */
             flight_enter(f, step, (enum flight_phase)(step % FLIGHT_PHASES));
             flight_work(f, step, 0);
         }
@@ -158,7 +158,7 @@ static void a_reader_never_sees_a_torn_entry(void **state)
     flight_close(f);
 }
 
-static void what_is_no_page_is_refused(void **state)
+static void a_file_that_is_no_page_is_refused(void **state)
 {
     (void)state;
     struct flight *f;
@@ -204,7 +204,7 @@ static void a_new_page_leaves_an_old_mapping_alone(void **state)
     assert_int_equal(st.st_size, FLIGHT_BYTES);
 }
 
-static void bins_hold_what_they_say(void **state)
+static void bins_match_their_limits(void **state)
 {
     (void)state;
     assert_int_equal(flight_bin(0), 0);
@@ -226,7 +226,7 @@ static void bins_hold_what_they_say(void **state)
     assert_int_equal(flight_quantile_ns(hist, 1.0), flight_bin_ceil_ns(30));
 }
 
-static void a_rank_started_by_hand_has_a_page_of_its_own(void **state)
+static void a_rank_without_an_agent_has_a_private_page(void **state)
 {
     (void)state;
     struct flight *f;
@@ -240,8 +240,8 @@ static void a_rank_started_by_hand_has_a_page_of_its_own(void **state)
     flight_close(f);
 }
 
-/* Of another node: what was never stays never, and nothing but times is moved. */
-static void times_move_to_another_clock(void **state)
+/* Another node's page: 0 (never) stays 0, and only times change. */
+static void times_shift_to_another_clock(void **state)
 {
     (void)state;
     static struct flight_page p, q;
@@ -269,11 +269,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_outlives_its_writer),
         cmocka_unit_test(a_reader_never_sees_a_torn_entry),
-        cmocka_unit_test(what_is_no_page_is_refused),
+        cmocka_unit_test(a_file_that_is_no_page_is_refused),
         cmocka_unit_test(a_new_page_leaves_an_old_mapping_alone),
-        cmocka_unit_test(bins_hold_what_they_say),
-        cmocka_unit_test(a_rank_started_by_hand_has_a_page_of_its_own),
-        cmocka_unit_test(times_move_to_another_clock),
+        cmocka_unit_test(bins_match_their_limits),
+        cmocka_unit_test(a_rank_without_an_agent_has_a_private_page),
+        cmocka_unit_test(times_shift_to_another_clock),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

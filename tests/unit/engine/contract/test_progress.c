@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_progress.c - a rank and its agent: lines out, commands in, a pipe that is full */
+/* test_progress.c - a rank and its agent: events out, commands in, a full pipe */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static void every_kind_of_line_reaches_the_agent(void **state)
     close(a.control);
 }
 
-/* The child fills the pipe with steps while nobody reads, then says done. */
+/* The child fills the pipe with steps while nobody reads, then sends done. */
 static void a_full_pipe_drops_only_steps(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void a_full_pipe_drops_only_steps(void **state)
             progress_step(p, i, 5000, 1.0 / i, 1, 1, 1, 1);
         if (write(full[1], "x", 1) != 1)
             _exit(9);
-        progress_checkpoint(p, 5000, "/c", 1, 1, 0, "d"); /* waits for room */
+        progress_checkpoint(p, 5000, "/c", 1, 1, 0, "d"); /* waits for space in the pipe */
         progress_done(p, 5000, 0.1);
         progress_close(p);
         _exit(0);
@@ -142,7 +142,7 @@ static void a_full_pipe_drops_only_steps(void **state)
     close(full[1]);
 }
 
-static void commands_arrive_whatever_the_pieces(void **state)
+static void commands_arrive_in_any_fragments(void **state)
 {
     (void)state;
     struct agent a;
@@ -173,14 +173,14 @@ static void commands_arrive_whatever_the_pieces(void **state)
     const char *more = "\n{\"cmd\":\"checkpoint\"}\n";
     assert_int_equal(write(a.control, more, strlen(more)), (ssize_t)strlen(more));
     assert_int_equal(progress_poll(p), CMD_CHECKPOINT);
-    close(a.control); /* the agent is gone, and stays gone */
+    close(a.control); /* the agent is gone and does not come back */
     assert_int_equal(progress_poll(p), CMD_STOP);
     assert_int_equal(progress_poll(p), CMD_STOP);
     progress_close(p);
     close(a.events);
 }
 
-static void an_agent_that_is_gone_is_no_error(void **state)
+static void a_lost_agent_is_not_an_error(void **state)
 {
     (void)state;
     struct agent a;
@@ -206,11 +206,11 @@ static void sigterm_means_stop(void **state)
     assert_int_equal(progress_poll(p), CMD_NONE);
     raise(SIGTERM);
     assert_int_equal(progress_poll(p), CMD_STOP);
-    progress_done(p, 1, 1); /* nowhere */
+    progress_done(p, 1, 1); /* no descriptor at all */
     progress_close(p);
 }
 
-static void a_wrong_descriptor_is_told(void **state)
+static void a_closed_descriptor_is_an_error(void **state)
 {
     (void)state;
     static const char *const bad[] = {"x", "-3", "7seven", "987"};
@@ -229,10 +229,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_line_reaches_the_agent),
         cmocka_unit_test(a_full_pipe_drops_only_steps),
-        cmocka_unit_test(commands_arrive_whatever_the_pieces),
-        cmocka_unit_test(an_agent_that_is_gone_is_no_error),
+        cmocka_unit_test(commands_arrive_in_any_fragments),
+        cmocka_unit_test(a_lost_agent_is_not_an_error),
         cmocka_unit_test(sigterm_means_stop),
-        cmocka_unit_test(a_wrong_descriptor_is_told),
+        cmocka_unit_test(a_closed_descriptor_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_train_spec.c - the table is sound, and JSON becomes a struct or a sentence */
+/* test_train_spec.c - the table of keys is consistent; JSON becomes a struct or an error */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "engine/contract/err.h"
 #include "engine/contract/train_spec.h"
 
-static void every_row_is_sound(void **state)
+static void every_row_is_consistent(void **state)
 {
     (void)state;
     int rows = 0;
@@ -25,7 +25,7 @@ static void every_row_is_sound(void **state)
             json_decref(v);
         }
         const char *dot = strrchr(f->path, '.');
-        if (dot) { /* its map stands before it */
+        if (dot) { /* the row of its map comes before it */
             int found = 0;
             for (const struct spec_field *g = train_spec_fields(); g < f; g++)
                 found += g->type == FIELD_MAP && strlen(g->path) == (size_t)(dot - f->path) &&
@@ -67,7 +67,7 @@ static void the_shortest_spec_gets_every_default(void **state)
     assert_true(s.sample_after && !s.sample_before);
 }
 
-static void a_preset_gives_sizes_and_keys_change_them(void **state)
+static void keys_override_a_preset(void **state)
 {
     (void)state;
     struct train_spec s;
@@ -97,11 +97,11 @@ static void a_preset_gives_sizes_and_keys_change_them(void **state)
 }
 
 static const struct wrong {
-    const char *train; /* members of the block beside a good data.path and steps */
+    const char *train; /* added to a block with a good data.path and steps */
     const char *says;  /* how the sentence begins */
 } wrongs[] = {
-    {"\"stepz\":1", "train.stepz: there is no such key"},
-    {"\"model\":{\"hiden\":1}", "train.model.hiden: there is no such key"},
+    {"\"stepz\":1", "train.stepz: unknown key"},
+    {"\"model\":{\"hiden\":1}", "train.model.hiden: unknown key"},
     {"\"model\":7", "train.model: expected a map"},
     {"\"model\":{\"hidden\":\"big\"}", "train.model.hidden: expected a whole number or auto"},
     {"\"model\":{\"hidden\":1.5}", "train.model.hidden: expected a whole number"},
@@ -126,7 +126,7 @@ static const struct wrong {
     {"\"schedule\":{\"warmup\":8}", "train.schedule.warmup: 8 steps are more"},
 };
 
-static void a_wrong_value_is_a_sentence_that_begins_with_the_key(void **state)
+static void an_error_begins_with_its_key(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
@@ -144,7 +144,7 @@ static void a_wrong_value_is_a_sentence_that_begins_with_the_key(void **state)
     }
 }
 
-static void what_is_required_is_asked_for(void **state)
+static void a_missing_required_key_is_an_error(void **state)
 {
     (void)state;
     static const char *const texts[][2] = {
@@ -152,9 +152,9 @@ static void what_is_required_is_asked_for(void **state)
         {"{\"train\":null}", "train: missing"},
         {"{\"train\":{\"steps\":1}}", "train.data.path: missing"},
         {"{\"train\":{\"steps\":1,\"data\":{\"encoders\":\"synthetic\"}}}",
-         "train.data.resolution: synthetic samples need one, a multiple of 32 (32 x model.patch)"},
+         "train.data.resolution: required for synthetic samples; a multiple of 32 (32 x"},
         {"{\"train\":{\"steps\":1,\"data\":{\"encoders\":\"synthetic\",\"path\":\"x\"}}}",
-         "train.data.path: synthetic samples are of one size and come from no path"},
+         "train.data.path: synthetic samples have one size and no path"},
         {"{\"train\":{\"data\":{\"path\":\"/d\"}}}", "train.steps: missing"},
         {"{\"train\":{\"data\":{\"path\":\"/d\",\"resolution\":30},\"steps\":1}}",
          "train.data.resolution: 30 is not a multiple of 4"},
@@ -180,11 +180,11 @@ static void what_is_required_is_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_sound),
+        cmocka_unit_test(every_row_is_consistent),
         cmocka_unit_test(the_shortest_spec_gets_every_default),
-        cmocka_unit_test(a_preset_gives_sizes_and_keys_change_them),
-        cmocka_unit_test(a_wrong_value_is_a_sentence_that_begins_with_the_key),
-        cmocka_unit_test(what_is_required_is_asked_for),
+        cmocka_unit_test(keys_override_a_preset),
+        cmocka_unit_test(an_error_begins_with_its_key),
+        cmocka_unit_test(a_missing_required_key_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
