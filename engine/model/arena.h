@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.h - a block of memory is carved into arrays: once from nothing to learn the size, once for
- * good */
+/* arena.h - arrays carved out of one block: the first pass measures, the second assigns */
 #ifndef ENGINE_MODEL_ARENA_H
 #define ENGINE_MODEL_ARENA_H
 
@@ -12,7 +11,7 @@ enum { ARENA_ALIGN = 16 }; /* floats */
 struct arena {
     float *base;   /* NULL while measuring */
     size_t used;   /* floats */
-    size_t narrow; /* bytes of a number in a narrow array (kernels.h) */
+    size_t narrow; /* bytes per number of a narrow array (kernels.h) */
     bool   keeps;  /* see kernels.h */
 };
 
@@ -29,7 +28,7 @@ static inline void *arena_narrow(struct arena *k, size_t rows, size_t cols)
     return arena_cut(k, (rows * cols * k->narrow + sizeof(float) - 1) / sizeof(float), 1);
 }
 
-/* The narrow twin of an array. */
+/* The narrow copy of an array. */
 static inline void *arena_twin(struct arena *k, float *of, size_t rows, size_t cols)
 {
     return k->narrow == sizeof(float) ? of : arena_narrow(k, rows, cols);

@@ -18,7 +18,7 @@
 #define PLUGIN "libjobctl_cuda.so"
 
 static struct {
-    const struct kern_ops *ops;  /* NULL: nothing chosen yet */
+    const struct kern_ops *ops;  /* NULL: not chosen yet */
     const struct kern_streams *streams;
     const struct kern_graphs *graphs;
     void (*remember)(const char *file);
@@ -27,10 +27,10 @@ static struct {
     char                   note[600];
 } chosen;
 
-/* --- counting instead of making ------------------------------------------------------------- */
+/* --- counting allocations instead of making them ---------------------------------------------- */
 
 static struct {
-    struct backend_count *to; /* NULL: memory is real */
+    struct backend_count *to; /* NULL: allocations are real */
     struct kern_ops       ops;
 } counting;
 
@@ -74,7 +74,7 @@ static void count(enum backend_use use, size_t bytes)
     counting.to->bytes[use] += (int64_t)bytes;
 }
 
-/* --- the real ones -------------------------------------------------------------------------- */
+/* --- real allocations ------------------------------------------------------------------------ */
 
 const struct kern_ops *backend_ops(void)
 {
@@ -173,7 +173,7 @@ void backend_host_free(void *p)
         free(p);
 }
 
-/* Where this program lies, with `rest` after its directory; false when that is unknown. */
+/* The path of this program's directory followed by `rest`; false if unknown. */
 static bool beside_program(char path[PATH_MAX], const char *rest)
 {
     char self[PATH_MAX];
@@ -188,7 +188,7 @@ static bool beside_program(char path[PATH_MAX], const char *rest)
     return snprintf(path, PATH_MAX, "%s/%s", self, rest) < PATH_MAX;
 }
 
-/* NULL with a sentence when there is no plugin, or one that cannot be loaded. */
+/* NULL with a sentence if the plugin is missing or cannot be loaded. */
 static void *load_plugin(struct err *err)
 {
     static const char *const places[] = {PLUGIN, "../lib/" PLUGIN};
@@ -214,7 +214,7 @@ static kern_cuda_open_fn find_cuda(void *lib)
 {
     kern_cuda_open_fn fn = NULL;
     void *symbol = dlsym(lib, "kern_cuda_open");
-    memcpy(&fn, &symbol, sizeof(fn)); /* a data pointer is no function pointer to ISO C */
+    memcpy(&fn, &symbol, sizeof(fn)); /* ISO C has no cast from data pointer to function pointer */
     return fn;
 }
 
@@ -227,16 +227,16 @@ int backend_try_peers(struct kern_peer *p, struct err *err)
     void *symbol = dlsym(lib, "kern_cuda_peer");
     memcpy(&fn, &symbol, sizeof(fn));
     if (!fn)
-        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it is of another version",
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_peer: it has another version",
                        PLUGIN);
     if (fn(p) < 0)
-        return err_set(err, ERR_NO_DEVICE, "the GPUs cannot be tried: %s", p->why);
+        return err_set(err, ERR_NO_DEVICE, "the GPUs cannot be tested: %s", p->why);
     return 0;
 }
 
 enum wish { WISH_AUTO, WISH_FP32, WISH_BF16 };
 
-/* GPUs that the ranks of this node share, 0 = each has its own. */
+/* Number of GPUs that the ranks of this node share, 0 = each has its own. */
 static int shared_gpus(void)
 {
     int gpus = 0;
@@ -252,11 +252,11 @@ int backend_sharers(void)
     return (ranks + gpus - 1) / gpus;
 }
 
-/* The plugin stays loaded for good, whatever it answers. */
+/* The plugin stays loaded, whatever it answers. */
 static int open_cuda(enum wish wish, struct err *err)
 {
     static const char *const words[] = {
-        [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels do not fit this program",
+        [KERN_CUDA_OTHER_BUILD] = "the CUDA kernels have another version than this program",
         [KERN_CUDA_NO_DRIVER] = "no NVIDIA driver",
         [KERN_CUDA_OLD_DRIVER] = "the NVIDIA driver is too old",
         [KERN_CUDA_NO_DEVICE] = "no GPU",
@@ -275,7 +275,7 @@ static int open_cuda(enum wish wish, struct err *err)
         return -1;
     const kern_cuda_open_fn door = find_cuda(lib);
     if (!door)
-        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it is of another version",
+        return err_set(err, ERR_NO_DEVICE, "%s has no kern_cuda_open: it has another version",
                        PLUGIN);
     int r = door(&c);
     if (r == KERN_CUDA_NO_BF16 && wish == WISH_AUTO) {
@@ -284,7 +284,7 @@ static int open_cuda(enum wish wish, struct err *err)
         r = door(&c);
     }
     if (r == KERN_CUDA_NO_BF16)
-        return err_set(err, ERR_USAGE, "%s: %s; precision auto takes fp32 there", words[r], c.why);
+        return err_set(err, ERR_USAGE, "%s: %s; precision auto uses fp32 there", words[r], c.why);
     if (r != KERN_CUDA_READY) {
         const char *what = r > 0 && r <= KERN_CUDA_UNUSABLE ? words[r] : "CUDA is not usable";
         return err_set(err, ERR_NO_DEVICE, "%s: %s", what, c.why);
@@ -307,10 +307,10 @@ int backend_open(const char *backend, const char *precision, struct err *err)
 {
     struct err why = {0};
     if (!is(backend, "auto") && !is(backend, "cpu") && !is(backend, "cuda"))
-        return err_set(err, ERR_USAGE, "there is no backend \"%.40s\"; there are auto, cpu and "
+        return err_set(err, ERR_USAGE, "there is no backend \"%.40s\"; choose auto, cpu or "
                        "cuda", backend);
     if (!is(precision, "auto") && !is(precision, "fp32") && !is(precision, "bf16"))
-        return err_set(err, ERR_USAGE, "there is no precision \"%.40s\"; there are auto, fp32 and "
+        return err_set(err, ERR_USAGE, "there is no precision \"%.40s\"; choose auto, fp32 or "
                        "bf16", precision);
     if (!is(backend, "cpu")) {
         const enum wish wish = is(precision, "fp32")   ? WISH_FP32

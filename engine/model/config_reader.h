@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_reader.h - one object of a configuration in the authors' keys, read key by key
+/* config_reader.h - read one object of a configuration in the authors' keys, key by key
  *
- * A key that is missing, or null, leaves its value alone. The first value that cannot be sets `failed`, with a
+ * A missing or null key leaves its value alone. The first invalid value sets `failed`, with a
  * sentence that names section and key.
  */
 #ifndef ENGINE_MODEL_CONFIG_READER_H
@@ -14,17 +14,17 @@ struct err;
 
 struct config_reader {
     const char   *name;
-    const json_t *json; /* NULL: there is none */
+    const json_t *json; /* NULL: the object is missing */
     struct err   *err;
     bool          failed;
 };
 
 struct config_reader config_reader_open(const json_t *config, const char *name, struct err *err);
-const json_t *config_reader_get(const struct config_reader *s, const char *key); /* NULL where it is null, too */
+const json_t *config_reader_get(const struct config_reader *s, const char *key); /* or null */
 void config_reader_int(struct config_reader *s, const char *key, int *value); /* 0 to 2^24 */
 void config_reader_number(struct config_reader *s, const char *key, double *value);
 void config_reader_bool(struct config_reader *s, const char *key, bool *value);
-/* A choice of which we build only some; `built` is a list separated by '|'. */
+/* A choice of which only some values are supported; `built` lists them, separated by '|'. */
 void config_reader_must_be(struct config_reader *s, const char *key, const char *built);
 
 #endif

@@ -11,7 +11,7 @@
 #include "engine/model/backend.h"
 #include "kernels/kernels.h"
 
-/* "MemAvailable:    123 kB" of /proc/meminfo, in bytes; 0 where it is not told. */
+/* "MemAvailable:    123 kB" of /proc/meminfo, in bytes; 0 if missing. */
 static int64_t meminfo(const char *key)
 {
     char line[128];
@@ -26,7 +26,7 @@ static int64_t meminfo(const char *key)
     return kib << 10;
 }
 
-/* A number in a file of a control group; -1 for none, or "max". */
+/* A number in a file of a control group; -1 if missing, or "max". */
 static int64_t group_number(const char *dir, const char *file)
 {
     char path[PATH_MAX];
@@ -41,7 +41,7 @@ static int64_t group_number(const char *dir, const char *file)
     return bytes;
 }
 
-/* The tightest limit of the control groups from here up. */
+/* The tightest limit of this control group and its parents. */
 static void limit_by_groups(struct device_memory *r)
 {
     char dir[PATH_MAX];

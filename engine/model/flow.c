@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flow.c - see flow.h
  *
- * The order of the double operations is the authors': one number in seven of
- * t_model would be off by one with another.
+ * The order of the double operations follows the authors' code: with another order one value in
+ * seven of t_model would be off by one.
  */
 #include "engine/model/flow.h"
 

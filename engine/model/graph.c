@@ -7,22 +7,22 @@
 
 #include "kernels/cuda.h"
 
-/* A run of pictures of many shapes has some forty of them, each in two parts; a recording of a
- * shape that has not come for long makes room. */
+/* A run with pictures of many shapes has some forty of them, each in two parts; the least recently
+ * used recording makes room for a new shape. */
 enum { GRAPHS_MAX = 64 };
 
 struct graph {
     struct graph_key key;
-    void            *recorded; /* NULL: seen once */
+    void            *recorded; /* NULL: seen once, not recorded */
     unsigned         moves;    /* when it was recorded */
-    uint64_t         used;     /* 0: this place is free */
+    uint64_t         used;     /* 0: this slot is free */
 };
 
 struct graphs {
     const struct kern_graphs *table;
     struct graph              graph[GRAPHS_MAX];
     uint64_t                  uses;
-    bool                      off; /* the device could not record once: it is not asked again */
+    bool                      off; /* recording failed once: never try again */
 };
 
 struct graphs *graphs_create(const struct kern_graphs *table)
@@ -54,7 +54,7 @@ static bool same(const struct graph_key *a, const struct graph_key *b)
            !(a->weight < b->weight) && !(a->weight > b->weight);
 }
 
-/* The one of this key; a new one in place of the least recently used. */
+/* The slot of this key, or a new one in place of the least recently used. */
 static struct graph *find(struct graphs *g, const struct graph_key *key, bool *is_new)
 {
     struct graph *oldest = &g->graph[0];
@@ -72,7 +72,7 @@ static struct graph *find(struct graphs *g, const struct graph_key *key, bool *i
     return oldest;
 }
 
-/* 0 with a recording, or with g->off; -1: `fn` failed. Nothing has run. */
+/* 0: recorded, or g->off is set; -1: `fn` failed. Nothing has run. */
 static int record(struct graphs *g, struct graph *one, graph_fn fn, void *arg, struct err *err)
 {
     forget(g, one);

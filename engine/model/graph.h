@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.h - parts of a step written down once, then asked of the device at once
+/* graph.h - CUDA graphs of parts of a step, one per batch shape: recorded once, replayed per batch
  *
- * A step is some hundred calls of kernels, the same for every batch of a shape:
- * where the host is slower at asking than the device at computing, this is what
- * helps.  A part runs call by call the first time that its key is seen (memory
- * grows, algorithms are chosen), is written down the second time, and from then
- * on is one call.  Where that cannot be, all runs call by call, with the same
+ * A step is some hundred kernel calls, the same for every batch of a shape;
+ * replay helps where the host launches kernels more slowly than the device runs
+ * them.  A part runs call by call the first time that its key is seen (memory
+ * is allocated, algorithms are chosen), is recorded the second time, and from then
+ * on is one call.  Without support for graphs, all parts run call by call, with the same
  * results.
  */
 #ifndef ENGINE_MODEL_GRAPH_H
@@ -16,7 +16,7 @@
 struct err;
 struct kern_graphs;
 
-/* All that the calls of a part depend on and that may change from one time to the next. */
+/* Everything that the calls of a part depend on and that may differ between batches. */
 struct graph_key {
     int    part;
     int    batch, height, width, text;
@@ -24,12 +24,12 @@ struct graph_key {
     double weight;
 };
 
-/* The calls. They may be made twice in a row in place of once, before anything has run. */
+/* Makes the kernel calls. May be called twice for one run, before anything has run. */
 typedef int (*graph_fn)(void *arg, struct err *err);
 
 struct graphs;
 
-/* NULL: the device has no such thing, or there is no memory; graphs_run() takes it. */
+/* NULL: the device has no graphs, or no memory; graphs_run() accepts NULL. */
 struct graphs *graphs_create(const struct kern_graphs *table);
 void graphs_destroy(struct graphs *g);
 

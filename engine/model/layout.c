@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layout.c - see layout.h
  *
- * Names are looked up by walking: a model has some hundred tensors, and lookups
- * happen when it is built or loaded, never in a step.
+ * Names are found by linear search: a model has some hundred tensors, and lookups
+ * happen when a model is built or loaded, never in a step.
  */
 #include "engine/model/layout.h"
 
@@ -39,7 +39,7 @@ void layout_destroy(struct layout *l)
     free(l);
 }
 
-/* A count that can be multiplied by the size of any number type and stays positive. */
+/* A count that can be multiplied by the size of any number type without overflow. */
 static int count_floats(size_t *count, const char *name, int ndim, const int64_t *dim,
                         struct err *err)
 {
@@ -141,7 +141,7 @@ int64_t layout_params(const struct layout *l)
     return n;
 }
 
-/* FNV-1a with a final mix: the digest tells layouts apart, it defends nothing. */
+/* FNV-1a with a final mix: the digest distinguishes layouts, it is not cryptographic. */
 static uint64_t digest_add(uint64_t h, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
@@ -150,7 +150,7 @@ static uint64_t digest_add(uint64_t h, const void *bytes, size_t n)
     return h;
 }
 
-/* Numbers go in as little-endian bytes, so that every machine has one digest. */
+/* Numbers are hashed as little-endian bytes, so that every machine computes the same digest. */
 static uint64_t digest_number(uint64_t h, int64_t v)
 {
     unsigned char b[8];

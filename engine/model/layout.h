@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - a table of tensors: names and shapes to offsets in one allocation
+/* layout.h - table of a model's tensors: name, shape, offset in one allocation
  *
- * A model declares its tensors once, in order; everything that walks them
- * (optimizer, checkpoint, verify, clip, EMA) walks this table.  All tensors of
+ * A model declares its tensors once, in order; all code that iterates over them
+ * (optimizer, checkpoint, verify, clip, EMA) uses this table.  All tensors of
  * one class (weights, gradients, first moments, ...) live in one block of
  * layout_floats() floats, each starting at its offset, 64-byte aligned; the
  * gaps are zero and stay zero.
@@ -29,10 +29,10 @@ struct tensor {
     int64_t          dim[TENSOR_DIMS];
     size_t           count;             /* product of dim */
     size_t           offset;            /* in floats */
-    int              unit;              /* tensors that are used together: 0, 1, ... in their order */
+    int              unit;              /* group of tensors used together: 0, 1, ... in order */
 };
 
-struct layout; /* opaque: grows while it is built, then fixed */
+struct layout; /* opaque: grows while it is built, then constant */
 
 int layout_create(struct layout **out, struct err *err);
 void layout_destroy(struct layout *l);
@@ -41,7 +41,7 @@ void layout_destroy(struct layout *l);
 int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
                const int64_t *dim, struct err *err);
 
-/* Tensors from here on are of the next unit: a block of a model. */
+/* Start the next unit: later tensors belong to it. A unit is one block of a model. */
 void layout_next_unit(struct layout *l);
 
 int layout_len(const struct layout *l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout_builder.h - tensors of a model, one after the other into a layout, until one fails */
+/* layout_builder.h - append a model's tensors to a layout, with one error check at the end */
 #ifndef ENGINE_MODEL_LAYOUT_BUILDER_H
 #define ENGINE_MODEL_LAYOUT_BUILDER_H
 
@@ -11,18 +11,19 @@
 struct err;
 struct layout;
 
-/* Set layout and err. After a failure nothing more is done, and every weight is NO_WEIGHT. */
+/* Set layout and err. After a failure all calls do nothing, and every weight is NO_WEIGHT. */
 struct layout_builder {
     struct layout *layout;
     struct err    *err;
     bool           failed;
-    char           prefix[32]; /* of the names that follow */
+    char           prefix[32]; /* prefix of later names */
 };
 
-/* The next unit of the layout; its names begin with LIST.INDEX. or, where list is NULL, as they are. */
+/* Starts the next unit of the layout; its names begin with LIST.INDEX. or, if list is NULL, have no
+ * prefix. */
 void layout_builder_unit(struct layout_builder *d, const char *list, int index);
 
-/* [d0], or [d0, d1] where d1 is not 0; [d0, d1, k, k]; not trained. */
+/* [d0], or [d0, d1] if d1 is not 0; [d0, d1, k, k]; not trained. */
 weight_at layout_builder_param(struct layout_builder *d, const char *name, int64_t d0, int64_t d1);
 weight_at layout_builder_conv(struct layout_builder *d, const char *name, int64_t d0, int64_t d1,
                               int64_t k);

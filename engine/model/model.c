@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c - what all families share: memory, sizes, whose turn a unit is; see model.h */
+/* model.c - parts of a model common to all families: memory, sizes, units; see model.h */
 #include "engine/model/model.h"
 
 #include <stdio.h>
@@ -117,20 +117,20 @@ int64_t model_bytes(const struct model *m)
                      (m->acts_floats + m->back_floats) * sizeof(float) + sizeof(*m));
 }
 
-/* Takes the sizes of the batch in hand, or says why they do not fit. */
+/* Sets the sizes of the current batch, or reports why they do not fit. */
 int model_set_sizes(struct model *m, const struct model_input *in, struct err *err)
 {
     const int p = m->cfg.patch;
     if (in->batch < 1 || in->height < 1 || in->width < 1 || in->text < 1 || in->height % p ||
         in->width % p)
-        return err_set(err, ERR_USAGE, "latents of %d x %d do not divide into patches of %d",
+        return err_set(err, ERR_USAGE, "latents of %d x %d are not a multiple of patches of %d",
                        in->height, in->width, p);
     const int64_t tokens = (int64_t)(in->height / p) * (in->width / p);
     if (in->batch > m->max.batch || in->text > m->max.text ||
         tokens > (int64_t)(m->max.height / p) * (m->max.width / p) ||
         (int64_t)in->batch * in->height * in->width > model_limits_pixels(&m->max))
         return err_set(err, ERR_USAGE, "a batch of %d x %d x %d with %d caption tokens is larger "
-                       "than the %d x %d x %d with %d that the model was made for", in->batch,
+                       "than the %d x %d x %d with %d that the model was created for", in->batch,
                        in->height, in->width, in->text, m->max.batch, m->max.height, m->max.width,
                        m->max.text);
     if (in->first && (in->rows < in->batch || in->rows > in->batch * in->text))
@@ -210,7 +210,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
                    struct err *err)
 {
     if (!m->train)
-        return err_set(err, ERR_BUG, "a model made for inference cannot go backward");
+        return err_set(err, ERR_BUG, "a model created for inference has no backward pass");
     if (in->batch != m->batch || in->height != m->height || in->width != m->width ||
         in->text != m->text || (in->first ? in->rows : in->batch * in->text) != m->rows)
         return err_set(err, ERR_BUG, "the backward pass got another batch than the forward pass");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_acts.c - two blocks of memory, carved into activations and what comes back */
+/* model_acts.c - memory of activations and of their gradients, one block each */
 #include "engine/contract/err.h"
 #include "engine/model/arena.h"
 #include "engine/model/backend.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_config.c - what to build, from JSON in the authors' keys, which tell the family */
+/* model_config.c - family and sizes of a model, from JSON in the authors' keys */
 #include "engine/contract/err.h"
 #include "engine/model/model_internal.h"
 
@@ -8,7 +8,7 @@ const struct model_net *model_net(enum model_family family)
     return family == MODEL_NEXTDIT ? &nextdit_net : &sana_net;
 }
 
-/* Only Next-DiT counts its layers so. */
+/* Only Next-DiT has this key for its number of layers. */
 static enum model_family family_of(const json_t *config)
 {
     const json_t *model = json_object_get(config, "model");

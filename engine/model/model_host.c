@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_host.c - a forward pass for who has its numbers in host memory; see model.h */
+/* model_host.c - forward pass on host-memory buffers; see model.h */
 #include "engine/contract/err.h"
 #include "engine/model/backend.h"
 #include "engine/model/model_internal.h"
@@ -21,7 +21,7 @@ int model_forward_host(struct model *m, const struct model_input *in, float *out
         in->width < 1 || in->width > z->width || in->text < 1 || in->text > z->text ||
         (int64_t)in->batch * in->height * in->width > model_limits_pixels(z) ||
         (in->first && in->rows > in->batch * in->text))
-        return err_set(err, ERR_USAGE, "the batch is larger than the model was made for");
+        return err_set(err, ERR_USAGE, "the batch is larger than the model was created for");
     const size_t B = (size_t)in->batch, text = in->first ? (size_t)in->rows : B * (size_t)in->text;
     const size_t latent = B * (size_t)c->latent_channels * (size_t)in->height * (size_t)in->width;
     struct model_input there = *in;

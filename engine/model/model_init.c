@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_init.c - first weights, of which any range can be drawn by itself; see model.h */
+/* model_init.c - initial weights; any range can be drawn separately; see model.h */
 #include "engine/model/layout.h"
 #include "engine/model/model_internal.h"
 #include "kernels/rng.h"

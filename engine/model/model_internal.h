@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_internal.h - the inside of a model, shared by model*.c and by the families that it can be
- * of
+/* model_internal.h - inside of a model, shared by model*.c and by the model families
  *
  * Activations are pointers into one block of memory, carved once (arena.h).
  *
- * Narrow arrays (kernels.h) are `void *`.  What is needed in both kinds has a twin
- * ending in `n`; where narrow is fp32 the twin is the array itself, or NULL if it
- * is only ever reached through model_narrow().
+ * Narrow arrays (kernels.h) are `void *`.  An array needed in both types has a narrow
+ * copy ending in `n`; if narrow is fp32 the copy is the array itself, or NULL if it
+ * is only accessed through model_narrow().
  */
 #ifndef ENGINE_MODEL_MODEL_INTERNAL_H
 #define ENGINE_MODEL_MODEL_INTERNAL_H
@@ -23,7 +22,7 @@
 struct arena;
 struct tensor;
 
-/* Kernel arrays for inputs that come from this process's memory; NULL on the CPU. */
+/* Kernel arrays for inputs copied from host memory; NULL on the CPU. */
 struct model_stage {
     float *x, *timestep, *y, *mask, *out;
     int   *first;
@@ -31,29 +30,30 @@ struct model_stage {
 
 struct model;
 
-/* A family of models. Units of the layout: what comes before the blocks, the blocks, what comes after. */
+/* A family of models. Units of the layout: all before the blocks, each block, all after. */
 struct model_net {
-    /* From the authors' keys; what of it makes sense. */
+    /* Reads the authors' keys; checks the values. */
     int  (*config_parse)(struct model_config *c, const json_t *config, struct err *err);
     int  (*config_check)(const struct model_config *c, struct err *err);
-    /* What it can be built of, on this device; its own arrays; the tensors (layout_builder.h). */
+    /* Checks what this device supports; allocates its own arrays; declares the tensors
+     * (layout_builder.h). */
     int  (*check)(const struct model_config *c, const struct model_limits *max,
                   const struct kern_ops *ops, struct err *err);
     int  (*open)(struct model *m, struct err *err);
     void (*close)(struct model *m);
     int  (*declare)(struct model *m, struct err *err);
-    /* Activations, and what the backward pass needs besides. */
+    /* Activations, and buffers of the backward pass. */
     void (*carve)(struct model *m, struct arena *k);
     void (*carve_back)(struct model *m, struct arena *k);
     /* The first weight of a unit. */
     weight_at (*unit_from)(const struct model *m, int unit);
-    /* Of the sizes in hand. */
+    /* For the current sizes. */
     void (*forward)(struct model *m, const struct model_input *in, float *out);
     void (*backward)(struct model *m, const struct model_input *in, const float *dout, float *dy);
     /* See model_activation(). */
     const float *(*activation)(struct model *m, const char *name, int64_t *count, struct err *err);
     double (*flops)(const struct model_config *c, int batch, int height, int width, int text);
-    /* How a tensor starts. */
+    /* Initialization of a tensor. */
     struct model_start (*start)(const struct model_config *c, const struct tensor *t);
 };
 
@@ -76,19 +76,19 @@ struct model {
     void                  *narrow;                 /* the weights, narrow; may be the weights */
     float                 *freqs;                  /* likewise: timestep_freqs */
     float                 *host_weights, *host_grads; /* views; the same on the CPU */
-    bool                   guest;          /* the weights are in somebody else's memory */
-    float                 *host_act;               /* the activation last asked for */
+    bool                   guest;          /* the weights are in the caller's memory */
+    float                 *host_act;               /* the activation that was read last */
     struct model_stage     stage;
     float                 *back_acts;              /* kernel array */
     size_t                 acts_floats, back_floats;
     model_ready_fn         on_ready;
     void                  *on_ready_arg;
     struct model_units     units;
-    size_t                 unit_from;      /* number of the layout that weights[0], grads[0] are */
-    /* sizes of the batch in hand */
+    size_t                 unit_from;      /* layout offset of weights[0] and grads[0] */
+    /* sizes of the current batch */
     int batch, height, width, text, tokens, rows;
-    const int *first; /* of the captions' rows, a kernel array, or NULL */
-    struct sana sana; /* of its family */
+    const int *first; /* first rows of the captions, a kernel array, or NULL */
+    struct sana sana; /* state of its family */
     struct nextdit next;
 };
 
@@ -97,7 +97,7 @@ static inline __attribute__((unused)) float *model_w(const struct model *m, weig
     return at == NO_WEIGHT ? NULL : m->weights + ((size_t)at - m->unit_from);
 }
 
-/* A matrix as products take it. */
+/* A matrix in the type that matrix products need. */
 static inline __attribute__((unused)) const void *model_wn(const struct model *m, weight_at at)
 {
     return (const char *)m->narrow + ((size_t)at - m->unit_from) * m->ops->narrow;
@@ -128,7 +128,7 @@ static inline __attribute__((unused)) float *model_g(const struct model *m, weig
 extern const struct model_net sana_net, nextdit_net;
 const struct model_net *model_net(enum model_family family);
 
-/* model.c: a unit of the layout is needed, or done with; gradients from a weight on are complete. */
+/* model.c: a unit of the layout is needed, or released; gradients from a weight on are complete. */
 void model_enter_unit(struct model *m, int unit, bool backward);
 void model_leave_unit(struct model *m, int unit);
 void model_tell_ready(struct model *m, weight_at from);
@@ -141,14 +141,14 @@ static inline int model_last_unit(const struct model *m)
 /* model_acts.c */
 int model_carve(struct model *m, struct err *err);
 
-/* model_view.c: views of kernel arrays in this process's memory */
+/* model_view.c: host views of kernel arrays */
 int model_make_views(struct model *m, struct err *err);
 void model_free_views(struct model *m);
 /* A view of `count` numbers of a kernel array, valid until the next call. */
 const float *model_see(struct model *m, const float *from, int64_t count, struct err *err);
 const float *model_see_narrow(struct model *m, const void *from, int64_t count, struct err *err);
 
-/* An array, fp32 or narrow, that may be asked for by name; and the one of that name, or NULL. */
+/* Registers an array, fp32 or narrow, under a name; looks an array up by name, or NULL. */
 struct model_named {
     const char  *name;
     const float *wide;
@@ -158,7 +158,8 @@ struct model_named {
 const float *model_see_named(struct model *m, const struct model_named *rows, int count,
                              const char *name, int64_t *n, struct err *err);
 
-/* Latents of the sizes in hand; numbers of a patch; the most tokens of a batch, and rows of its captions. */
+/* Latent size of the current batch; numbers per patch; the most tokens of a batch, and rows of its
+ * captions. */
 struct kern_image model_image(const struct model *m);
 int model_patch_width(const struct model *m);
 size_t model_most_tokens(const struct model *m);

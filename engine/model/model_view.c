@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_view.c - what a model holds, seen from this process's memory
+/* model_view.c - host views of a model's weights, gradients and activations
  *
- * On the CPU the kernels' arrays are that memory, and a view is the array.  On
- * another device a view is a block of our own, copied when asked for.
+ * On the CPU a view is the kernels' array itself.  On
+ * another device a view is a block of host memory, copied on demand.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +126,7 @@ int model_pull_grads(struct model *m, struct err *err)
     if (m->ops->host)
         return 0;
     if (!m->grads)
-        return err_set(err, ERR_BUG, "a model made for inference has no gradients");
+        return err_set(err, ERR_BUG, "a model created for inference has no gradients");
     void *here = m->host_grads;
     if (!here && backend_host(&here, block_bytes(m), err) < 0)
         return -1;

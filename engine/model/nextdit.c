@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nextdit.c - Next-DiT from patches to patches
+/* nextdit.c - Next-DiT, the network of Lumina-Next
  *
- * The network of Lumina-Next (Alpha-VLLM/Lumina-T2X, lumina_next_t2i): patches, one vector of time and the mean of the
- * caption, depth x [attention to picture and caption, SwiGLU] with a norm before and behind each
+ * Lumina-Next (Alpha-VLLM/Lumina-T2X, lumina_next_t2i): patches, one vector of time and the mean of
+ * the caption, depth x [attention to picture and caption, SwiGLU] with a norm before and after each
  * (nextdit_block.c), final layer.  Parameter names are the authors' state_dict names.
  *
- * The authors pad pictures of different sizes with pad_token, which no token ever sees; a batch here is of one size,
- * and pad_token a weight without a gradient.
+ * The authors pad pictures of different sizes with pad_token, which no token attends to; here all
+ * pictures of a batch have one size, and pad_token is a weight without a gradient.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define CAPTION_EPS 1e-5f
 #define FINAL_EPS   1e-6f
 
-enum { PLACES = 384 }; /* of the authors' table of turns, each way */
+enum { PLACES = 384 }; /* size of the authors' table of rotations, per axis */
 
 static int check(const struct model_config *c, const struct model_limits *max,
                  const struct kern_ops *ops, struct err *err)
@@ -30,7 +30,7 @@ static int check(const struct model_config *c, const struct model_limits *max,
                        max->height, max->width, PLACES);
     if (ops->attend)
         return 0;
-    return err_set(err, ERR_USAGE, "models of the family lumina are computed on the CPU, not on %s: use "
+    return err_set(err, ERR_USAGE, "models of the family lumina run on the CPU, not on %s: use "
                    "--backend cpu, or resources.gpus 0", backend_device());
 }
 
@@ -56,9 +56,10 @@ static weight_at unit_from(const struct model *m, int unit)
                                           : m->next.bw[unit - 1].gate;
 }
 
-/* --- where a token is ------------------------------------------------------------------------ */
+/* --- rotary position embedding --------------------------------------------------------------- */
 
-/* Of pairs 2j and 2j + 1 of a head the first is turned by the row, the second by the column, times 10000^(-4j/d). */
+/* Of the pairs 2j and 2j + 1 of a head the first rotates by the row, the second by the column,
+ * times 10000^(-4j/d). */
 static void turn_grid(struct model *m)
 {
     struct nextdit_top_acts *a = &m->next.top;
@@ -99,7 +100,8 @@ static void condition_forward(struct model *m, const struct model_input *in)
     k->silu(a->cs, a->c, n);
 }
 
-/* Of the channels that the last layer makes, those of the picture: the first of each sample. */
+/* Copies the picture's channels out of those that the last layer computes: the first of each
+ * sample. */
 static size_t channels_made(const struct model *m)
 {
     return (size_t)(nextdit_out_width(&m->cfg) / m->cfg.patch / m->cfg.patch);
@@ -197,7 +199,7 @@ static void condition_backward(struct model *m)
                        E, a->pooled_stats, model_w(m, w->cap_norm), B, E);
 }
 
-/* Captions are given, and no gradient goes to them. */
+/* Captions are inputs and get no gradient. */
 static void backward(struct model *m, const struct model_input *in, const float *dout, float *dy)
 {
     const int C = m->cfg.hidden, M = m->batch * m->tokens, last = m->cfg.depth - 1;
@@ -225,7 +227,7 @@ static void backward(struct model *m, const struct model_input *in, const float 
     model_leave_unit(m, MODEL_FIRST_UNIT);
 }
 
-/* --- looking --------------------------------------------------------------------------------- */
+/* --- named activations ----------------------------------------------------------------------- */
 
 static const float *block_activation(struct model *m, const char *name, int64_t *count,
                                      struct err *err)

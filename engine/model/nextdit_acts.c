@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nextdit_acts.c - the activations of a Next-DiT, and what comes back
+/* nextdit_acts.c - activations of a Next-DiT and their gradients
  *
- * A model that only infers keeps one set for all its blocks, one that recomputes
- * a set and the output of each block.
+ * A model for inference keeps one set for all its blocks; with recompute, one
+ * set plus the output of each block.
  */
 #include "engine/model/arena.h"
 #include "engine/model/model_internal.h"
@@ -111,7 +111,7 @@ void nextdit_carve(struct model *m, struct arena *k)
             cut_block(a, k, z, &m->cfg);
             a->x1 = m->train ? arena_cut(k, z.M, z.C) : x->top.x0;
         }
-        /* What infers has one residual stream: nobody needs it as it was. */
+        /* Inference has one residual stream: earlier values are not needed. */
         a->x2 = m->train ? arena_cut(k, z.M, z.C) : x->top.x0;
         a->in = i == 0 ? x->top.x0 : x->ba[i - 1].x2;
     }

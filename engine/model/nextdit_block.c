@@ -4,11 +4,12 @@
  *   x1 = x  + tanh(gate1) * RMS( wo( self + tanh(gate) cross ) )
  *   x2 = x1 + tanh(gate2) * RMS( w2( silu(w1 z) * w3 z ) )         z = RMS(x1) (1 + scale2)
  *
- * Queries, keys and values are of h = RMS(x) (1 + scale1); self and cross are attentions of the same queries, turned by
- * their place in the picture: to keys of the picture, turned likewise, and to those of the caption.  Scales and
- * gates are a matrix times what is known of time and caption.
+ * Queries, keys and values are projections of h = RMS(x) (1 + scale1); self and cross are
+ * attentions of the same queries, rotated by their position in the picture: to keys of the picture,
+ * rotated likewise, and to those of the caption.  Scales and gates are a matrix times the condition
+ * (time and caption).
  *
- * Backward walks the same lines upwards; `dx` is the gradient of the residual stream all the way.
+ * Backward runs these lines in reverse; `dx` is the gradient of the residual stream throughout.
  */
 #include "engine/model/model_internal.h"
 
@@ -139,7 +140,7 @@ static void norm_backward(const struct model *m, void *dx, const struct nextdit_
                                 model_w(m, w), rows, cols);
 }
 
-/* From the gradients of what the attentions read to those of h1, in dh, and of the captions' norm. */
+/* From the gradients of the attentions' inputs to those of h1, in dh, and of the captions' norm. */
 static void project_backward(struct model *m, const struct nextdit_block_weights *w,
                              const struct nextdit_block_acts *a)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nextdit_config.c - a Next-DiT from JSON in the authors' keys; its work in FLOPs */
+/* nextdit_config.c - settings of a Next-DiT from JSON in the authors' keys; its FLOPs */
 #include <math.h>
 
 #include "engine/contract/err.h"
@@ -23,7 +23,7 @@ int nextdit_out_width(const struct model_config *c)
     return c->patch * c->patch * c->latent_channels * (c->learn_sigma ? 2 : 1);
 }
 
-/* Two thirds of four times the width, or as much more as the authors' multiplier says, rounded up. */
+/* 2/3 of four times the width, times the authors' multiplier, rounded up. */
 static int ffn_width(int hidden, double multiplier, int multiple)
 {
     int width = (int)(2.0 * 4 * hidden / 3);
@@ -93,7 +93,7 @@ int nextdit_config_check(const struct model_config *c, struct err *err)
     if (!(c->norm_eps > 0))
         return err_set(err, ERR_USAGE, "norm_eps is %g; it must be above 0", (double)c->norm_eps);
     if (!(c->caption_dropout >= 0 && c->caption_dropout <= 1))
-        return err_set(err, ERR_USAGE, "the part of captions that are dropped is %g; it must be from 0 "
+        return err_set(err, ERR_USAGE, "the share of dropped captions is %g; it must be from 0 "
                        "to 1", (double)c->caption_dropout);
     return 0;
 }
@@ -106,7 +106,7 @@ double nextdit_flops(const struct model_config *c, int batch, int height, int wi
     const double patch = (double)c->latent_channels * c->patch * c->patch;
     const double block = 2 * n * C * (2 * C + 2 * G)      /* q, k, v, out */
                          + 2 * S * E * 2 * G              /* k and v of captions */
-                         + 4 * n * (n + S) * C            /* scores, and what they weigh */
+                         + 4 * n * (n + S) * C            /* scores, weighted sum of values */
                          + 2 * 3 * n * C * F              /* feed_forward */
                          + 2 * A * 4 * C;                 /* adaLN */
     const double rest = 2 * n * C * (patch + nextdit_out_width(c)) /* patch in, patch out */

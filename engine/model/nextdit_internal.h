@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nextdit_internal.h - what a Next-DiT has besides what every model has; shared by nextdit*.c only
+/* nextdit_internal.h - inside of a Next-DiT, shared by nextdit*.c only
  *
  * Row counts: M = batch * tokens, T = rows of all captions.  C = hidden, G = kv_heads * (C / heads),
- * E = caption_channels, A = nextdit_cond(), F = mlp_hidden, O = numbers that the last layer makes
- * of a token.
+ * E = caption_channels, A = nextdit_cond(), F = mlp_hidden, O = numbers per token that the last
+ * layer computes.
  */
 #ifndef ENGINE_MODEL_NEXTDIT_INTERNAL_H
 #define ENGINE_MODEL_NEXTDIT_INTERNAL_H
@@ -30,12 +30,12 @@ struct nextdit_top_weights {
 
 /* One of q, k and the captions' k: as projected, normed, and the norm's statistics. */
 struct nextdit_normed {
-    void  *raw, *normed;                   /* the same without qk_norm */
+    void  *raw, *normed;                   /* the same array without qk_norm */
     float *stats;                          /* [rows, 2] */
 };
 
-/* What one block computes. In a model that only infers, all blocks share one; in one that
- * recomputes, all but `x2`. */
+/* Activations of one block. For inference all blocks share one set; with recompute
+ * all but `x2`. */
 struct nextdit_block_acts {
     float *in;                             /* [M, C]; `x2` of the block before is the same */
     float *mod;                            /* [B, 4, C]: see enum in nextdit_block.c */
@@ -52,8 +52,8 @@ struct nextdit_block_acts {
 };
 
 struct nextdit_top_acts {
-    float *real, *imag;                    /* [tokens, C / heads / 2]: the turns of the grid in hand */
-    int    rows, cols;                     /* of that grid */
+    float *real, *imag;                    /* [tokens, C / heads / 2]: rotations of the grid */
+    int    rows, cols;                     /* size of that grid */
     void  *tok;                            /* [M, channels p p] */
     float *x0;                             /* [M, C] */
     void  *emb, *e1s, *cs;                 /* [B, 256], [B, A] x 2 */
@@ -65,10 +65,10 @@ struct nextdit_top_acts {
     float *out, *image;                    /* [M, O]; [B, O / p / p, H, W] */
 };
 
-/* Gradients on their way back; one set for all blocks. */
+/* Gradients of activations; one set for all blocks. */
 struct nextdit_back_acts {
     float *dx, *dh, *dy, *dcs;             /* [M, C] x 2, [T, E], [B, A] */
-    void  *dxn, *dhn, *dyn, *dcn, *de;     /* narrow twins; [B, A] */
+    void  *dxn, *dhn, *dyn, *dcn, *de;     /* narrow copies; [B, A] */
     void  *a, *b, *c;                      /* [M, C] */
     void  *dk, *dv, *dky, *dvy;            /* [M, G] x 2, [T, G] x 2 */
     void  *dg, *du1, *du3;                 /* [M, F] */
@@ -93,7 +93,7 @@ struct model_config;
 struct model_start;
 struct tensor;
 
-/* Channels of what a block is told of time and caption; of keys and values; numbers of a token at the end. */
+/* Channels of the condition of a block; of keys and values; numbers per token at the end. */
 int nextdit_cond(const struct model_config *c);
 int nextdit_groups(const struct model_config *c);
 int nextdit_out_width(const struct model_config *c);
@@ -102,14 +102,14 @@ int nextdit_out_width(const struct model_config *c);
 int nextdit_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
 int nextdit_config_check(const struct model_config *c, struct err *err);
 double nextdit_flops(const struct model_config *c, int batch, int height, int width, int text);
-/* nextdit_layout.c: the table of tensors, with the authors' names, and how each starts. */
+/* nextdit_layout.c: the table of tensors, with the authors' names and their initialization. */
 int nextdit_declare(struct model *m, struct err *err);
 struct model_start nextdit_start(const struct model_config *c, const struct tensor *t);
-/* nextdit_acts.c: where every activation lives. */
+/* nextdit_acts.c: memory of every activation. */
 void nextdit_carve(struct model *m, struct arena *k);
 void nextdit_carve_back(struct model *m, struct arena *k);
 
-/* nextdit_block.c. Backward begins and ends with the gradient of the residual stream in back.dx,
+/* nextdit_block.c. Backward starts and ends with the gradient of the residual stream in back.dx,
  * and adds to that of the condition, back.dcs. */
 void nextdit_block_forward(struct model *m, int i);
 void nextdit_block_backward(struct model *m, int i);

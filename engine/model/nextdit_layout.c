@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nextdit_layout.c - every tensor of a Next-DiT by name, and how it starts */
+/* nextdit_layout.c - every tensor of a Next-DiT: name, shape, initialization */
 #include <math.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ int nextdit_declare(struct model *m, struct err *err)
     return d.failed ? -1 : 0;
 }
 
-/* How tensors start: the first row whose text is in the name. */
+/* Initialization of tensors: the first row whose text is in the name. */
 enum start { ZERO, ONE, NORMAL_002, XAVIER };
 
 static const struct {

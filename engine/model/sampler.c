@@ -20,7 +20,7 @@ struct sampler {
     float                *time;       /* [batch] */
 };
 
-/* Where it is no weight. */
+/* If the model has no weight for the null embedding. */
 static int make_null(struct sampler *s, struct err *err)
 {
     const size_t row = (size_t)s->cfg.model.caption_channels;
@@ -89,7 +89,7 @@ struct model_limits sampler_limits(const struct sampler *s)
     return s->cfg.limits;
 }
 
-/* The embedding of a dropped caption, [caption_len, D]; NULL: too short. */
+/* The embedding of a dropped caption, [caption_len, D]; NULL: the model's is too short. */
 static const float *null_caption(struct sampler *s, struct err *err)
 {
     const struct layout *l = model_layout(s->model);
@@ -103,7 +103,7 @@ static const float *null_caption(struct sampler *s, struct err *err)
     return NULL;
 }
 
-/* The captions of a batch without their padding, and as many rows of the null embedding. */
+/* Packs the captions of a batch, and as many rows of the null embedding. */
 static void pack(struct sampler *s, struct model_input *in, const float *y, const float *mask,
                  const float *null)
 {
@@ -128,11 +128,11 @@ static double sigma_at(const struct sampler_config *c, int i)
     return c->flow_shift * s / (1 + (c->flow_shift - 1) * s);
 }
 
-/* x by one step; `in` is the batch but for the time. */
+/* Moves x by one step; `in` is the batch except for the time. */
 static int euler(struct sampler *s, float *x, struct model_input *in, int i, struct err *err)
 {
     double sigma = sigma_at(&s->cfg, i), next = sigma_at(&s->cfg, i + 1);
-    double t = sigma * 1000 < 999 ? sigma * 1000 : 999; /* training knows 0..999 */
+    double t = sigma * 1000 < 999 ? sigma * 1000 : 999; /* training uses 0..999 only */
     size_t count = (size_t)in->batch * (size_t)s->cfg.model.latent_channels * (size_t)in->height *
                    (size_t)in->width;
     const bool to_data = model_goes_to_data(s->model);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sana.c - SanaMS from patches to patches
+/* sana.c - SanaMS, the network of Sana
  *
- * The network of NVlabs/Sana: patch embedding, adaLN-single timestep, caption projection with RMSNorm,
+ * SanaMS (NVlabs/Sana): patch embedding, adaLN-single timestep, caption projection with RMSNorm,
  * depth x [ReLU linear attention, cross attention, Mix-FFN with depthwise 3x3] (sana_block.c), final layer.
  * Parameter names are the authors' state_dict names.
  */
@@ -20,12 +20,12 @@ static int check(const struct model_config *c, const struct model_limits *max,
 {
     (void)max;
     if (c->linear_head_dim > ops->lin_attn_dim)
-        return err_set(err, ERR_USAGE, "linear_head_dim is %d, and %s computes linear attention "
+        return err_set(err, ERR_USAGE, "linear_head_dim is %d, and %s supports linear attention "
                        "with heads of at most %d channels", c->linear_head_dim, backend_device(),
                        ops->lin_attn_dim);
     if (c->hidden / c->heads > ops->cross_attn_dim)
         return err_set(err, ERR_USAGE, "num_heads is %d, so that heads of cross attention have %d "
-                       "channels, and %s computes it with at most %d", c->heads,
+                       "channels, and %s supports at most %d", c->heads,
                        c->hidden / c->heads, backend_device(), ops->cross_attn_dim);
     return 0;
 }

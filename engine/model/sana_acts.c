@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sana_acts.c - the activations of SanaMS, and what comes back
+/* sana_acts.c - activations of SanaMS and their gradients
  *
- * A model that only infers keeps one set for all its blocks, one that recomputes
- * a set and the output of each block.
+ * A model for inference keeps one set for all its blocks; with recompute, one
+ * set plus the output of each block.
  */
 #include "engine/model/arena.h"
 #include "engine/model/model_internal.h"
@@ -136,7 +136,7 @@ void sana_carve(struct model *m, struct arena *k)
         a->mod = arena_cut(k, z.B, 6 * z.C); /* of two blocks at a time */
         if (i == 0 || m->train)
             a->x3 = arena_cut(k, z.M, z.C);
-        /* What infers has one residual stream: nobody needs it as it was. */
+        /* Inference has one residual stream: earlier values are not needed. */
         a->in = !m->train ? a->x3 : i == 0 ? s->top.x0 : s->ba[i - 1].x3;
     }
     if (!m->train)

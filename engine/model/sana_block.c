@@ -5,12 +5,12 @@
  *   x2 = x1 + proj(cross_attention(q(x1), kv(y)))          no norm, no gate here
  *   x3 = x2 + gate2 * point(glu(depthwise(silu(inverted(LN(x2) (1 + scale2) + shift2)))))
  *
- * The last line's sum and the next block's LN(x) are one pass over memory, so a
- * block ends before that sum: the block that follows makes it, or block_leave()
- * after the last.  The second line's sum is one with LN(x2) likewise.
+ * The sum of the last line and the next block's LN(x) are one pass over memory, so a
+ * block ends before that sum: the next block computes it, or block_leave()
+ * after the last.  The sum of the second line is fused with LN(x2) likewise.
  *
- * Backward walks the same lines upwards; `dx` is the gradient of the residual
- * stream all the way, `a` that of what was added to it.
+ * Backward runs these lines in reverse; `dx` is the gradient of the residual
+ * stream throughout, `a` that of the branch added to it.
  */
 #include "engine/model/model_internal.h"
 
@@ -43,15 +43,15 @@ static struct kern_image mlp_image(const struct model *m)
                                2 * m->cfg.mlp_hidden};
 }
 
-/* Where linear attention finds q and k: normed apart, or as they come. */
+/* The q and k that linear attention reads: normed, or as projected. */
 static void *lin_qk(const struct model *m, const struct sana_block_acts *a, int *ld)
 {
     *ld = m->cfg.qk_norm ? 2 * m->cfg.hidden : 3 * m->cfg.hidden;
     return m->cfg.qk_norm ? a->qk : a->qkv;
 }
 
-/* The residual stream at the beginning of block i, and its norm. What the block before has made
- * of its MLP is added here: one pass over the stream for both. */
+/* The residual stream at the start of block i, and its norm. Adds the MLP output of the previous
+ * block in the same pass over the stream. */
 static void enter_forward(struct model *m, int i)
 {
     const struct kern_ops *k = m->ops;
@@ -103,7 +103,7 @@ static void cross_forward(struct model *m, const struct sana_block_weights *w, s
               M, C, C);
 }
 
-/* Up to what is to be added to x2: whoever comes next does that. */
+/* Up to the MLP output, which the next block or block_leave() adds to x2. */
 static void mlp_forward(struct model *m, const struct sana_block_weights *w, struct sana_block_acts *a)
 {
     const struct kern_ops *k = m->ops;
@@ -129,7 +129,7 @@ void block_forward(struct model *m, int i, const void *y, const float *mask)
     mlp_forward(m, w, a);
 }
 
-/* Its modulation is still there; the sum at its beginning, too. */
+/* The modulation and the sum at the block's start are kept and not recomputed. */
 void block_again(struct model *m, int i, const void *y, const float *mask)
 {
     const struct sana_block_weights *w = &m->sana.bw[i];
@@ -163,7 +163,7 @@ void block_leave_back(struct model *m, float *dmod, const float *stats, const fl
                            MOD_ROWS * C, a->mlp_out, m->batch, m->tokens, C);
 }
 
-/* From the gradient of what mlp_forward() made, in d->a, to that of cross_out, in d->dxn. */
+/* From the gradient of the output of mlp_forward(), in d->a, to that of cross_out, in d->dxn. */
 static void mlp_backward(struct model *m, const struct sana_block_weights *w, const struct sana_block_acts *a,
                          float *dmod)
 {
@@ -181,7 +181,7 @@ static void mlp_backward(struct model *m, const struct sana_block_weights *w, co
                       m->tokens, C);
 }
 
-/* `first`: the last block, whose backward comes first, starts the gradient of y. */
+/* `first`: the last block, which runs backward first, initializes the gradient of y. */
 static void cross_backward(struct model *m, const struct sana_block_weights *w,
                            const struct sana_block_acts *a, const void *y, const float *mask, int first)
 {
@@ -232,7 +232,7 @@ static void self_backward(struct model *m, const struct sana_block_weights *w,
                    3 * C);
 }
 
-/* Through enter_forward(), to the gradient of what the block before made of its MLP, in d->a. */
+/* Through enter_forward(), to the gradient of the previous block's MLP output, in d->a. */
 static void enter_backward(struct model *m, int i)
 {
     const struct kern_ops *k = m->ops;
@@ -241,7 +241,7 @@ static void enter_backward(struct model *m, int i)
     const int C = m->cfg.hidden, ld = MOD_ROWS * C;
     float *dshift = d->dmod[i % 2] + SHIFT1 * C, *dscale = d->dmod[i % 2] + SCALE1 * C;
     const float *scale = a->mod + SCALE1 * C;
-    if (i == 0 || m->max.recompute) /* block_again() goes on from there */
+    if (i == 0 || m->max.recompute) /* block_again() continues from there */
         k->norm_mod_back(d->dx, dshift, dscale, d->a, a->in, a->stats1, scale, ld, m->batch,
                          m->tokens, C);
     else

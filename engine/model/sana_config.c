@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sana_config.c - a SanaMS from JSON in the authors' keys */
+/* sana_config.c - settings of a SanaMS from JSON in the authors' keys */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int parse_name(struct model_config *c, struct config_reader *s)
 {
     const char *name = json_string_value(config_reader_get(s, "model"));
     if (!name)
-        return err_set(s->err, ERR_USAGE, "model.model is missing; \"SanaMS\" can be built");
+        return err_set(s->err, ERR_USAGE, "model.model is missing; supported: \"SanaMS\"");
     if (strcmp(name, "SanaMS") == 0 || strcmp(name, "Sana") == 0)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(presets); i++)
@@ -34,12 +34,12 @@ static int parse_name(struct model_config *c, struct config_reader *s)
             return 0;
         }
     return err_set(s->err, ERR_USAGE,
-                   "model.model is \"%.60s\"; SanaMS with depth, hidden_size and num_heads, or "
-                   "SanaMS_600M_P1_D28, 1600M_P1_D20, 2400M_P1_D30, 3200M_P1_D40, 4800M_P1_D60 "
-                   "can be built", name);
+                   "model.model is \"%.60s\"; supported: SanaMS with depth, hidden_size and "
+                   "num_heads, or SanaMS_600M_P1_D28, 1600M_P1_D20, 2400M_P1_D30, "
+                   "3200M_P1_D40, 4800M_P1_D60", name);
 }
 
-/* The gated activations of the mix-FFN: only the published choice. */
+/* The activations of the gated Mix-FFN: only the published choice. */
 static void check_acts(struct config_reader *s)
 {
     const json_t *v = config_reader_get(s, "mlp_acts");
@@ -80,7 +80,7 @@ static int parse_model(struct model_config *c, const json_t *config, struct err 
     if (s.failed)
         return -1;
     if (use_pe)
-        return err_set(err, ERR_USAGE, "model.use_pe is true; position embeddings are not built");
+        return err_set(err, ERR_USAGE, "model.use_pe is true; position embeddings are unsupported");
     if (!(ratio > 0 && ratio < 1024))
         return err_set(err, ERR_USAGE, "model.mlp_ratio is %g; it must be above 0", ratio);
     c->mlp_hidden = (int)(c->hidden * ratio);

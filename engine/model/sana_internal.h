@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sana_internal.h - what SanaMS has besides what every model has; shared by sana*.c only
+/* sana_internal.h - inside of SanaMS, shared by sana*.c only
  *
  * Row counts: M = batch * tokens, T = rows of all captions.  C = hidden, F = mlp_hidden.
  */
@@ -24,14 +24,14 @@ struct sana_top_weights {
     weight_at null_caption;                /* y_embedder.y_embedding [L, D] */
 };
 
-/* What one block computes. In a model that only infers, all blocks share one; in one that
- * recomputes, all but `x3`. */
+/* Activations of one block. For inference all blocks share one set; with recompute
+ * all but `x3`. */
 struct sana_block_acts {
     float *in;                             /* [M, C]; `x3` of the block before is the same */
     float *mod;                            /* [B, 6, C] shift1 scale1 gate1 shift2 scale2 gate2 */
     float *stats1;                         /* [M, 2] */
     void  *h1, *qkv;                       /* [M, C], [M, 3C] */
-    void  *qk;                             /* [M, 2C]: with qk_norm */
+    void  *qk;                             /* [M, 2C]: only with qk_norm */
     float *q_rstd, *k_rstd;                /* [M]: likewise */
     struct kern_lin_attn lin;
     void  *attn, *attn_out;                /* [M, C]: before proj, after */
@@ -46,7 +46,7 @@ struct sana_block_acts {
     void  *h2, *u;                         /* [M, C], [M, 2F] */
     struct kern_glumbconv glumbconv;
     void  *g, *mlp_out;                    /* [M, F], [M, C] */
-    float *x3;                             /* written by who comes next: see sana_block.c */
+    float *x3;                             /* written by the next block: see sana_block.c */
 };
 
 struct sana_top_acts {
@@ -61,16 +61,16 @@ struct sana_top_acts {
     float *out;                            /* [M, p p channels] */
 };
 
-/* Gradients on their way back; one set for all blocks. */
+/* Gradients of activations; one set for all blocks. */
 struct sana_back_acts {
-    float *dx;                             /* [M, C]: of the residual stream, all the way */
+    float *dx;                             /* [M, C]: of the residual stream, throughout */
     void  *dxn, *a, *b;                    /* [M, C] */
     void  *dqkv, *dkv;                     /* [M, 3C], [T, 2C] */
     float *dy;                             /* [T, C]: the sum of all blocks */
     void  *dyn, *ya;                       /* [T, C] */
-    float *work;                           /* as large as `prob` */
+    float *work;                           /* the size of `prob` */
     void  *du, *dd, *dg;                   /* [M, 2F] x 2, [M, F] */
-    float *dmod[2];                        /* [B, 6, C]: of this block and of the one before */
+    float *dmod[2];                        /* [B, 6, C]: of this block and of the previous one */
     float *dtop;                           /* [B, 2, C]: of the final layer's modulation */
     float *dt0, *dt;                       /* [B, 6C], [B, C] */
     void  *dt0n, *dtn, *ta;                /* [B, 6C], [B, C], [B, C] */
@@ -95,22 +95,23 @@ struct tensor;
 /* sana_config.c */
 int sana_config_parse(struct model_config *cfg, const json_t *config, struct err *err);
 int sana_config_check(const struct model_config *c, struct err *err);
-/* sana_layout.c: the table of tensors, with the authors' names, and how each starts. */
+/* sana_layout.c: the table of tensors, with the authors' names and their initialization. */
 int sana_declare(struct model *m, struct err *err);
 struct model_start sana_start(const struct model_config *c, const struct tensor *t);
-/* sana_acts.c: where every activation lives. */
+/* sana_acts.c: memory of every activation. */
 void sana_carve(struct model *m, struct arena *k);
 void sana_carve_back(struct model *m, struct arena *k);
 
-/* sana_block.c: y is narrow. After the last block block_leave() sums the stream up and norms it
- * with `mod`, shift and scale of C each, for the final layer. */
+/* sana_block.c: y is narrow. After the last block block_leave() completes the residual stream and
+ * norms it with `mod`, shift and scale of C each, for the final layer. */
 void block_forward(struct model *m, int i, const void *y, const float *mask);
 void block_leave(struct model *m, void *h, float *stats, const float *mod, int ld);
-/* Begins with the gradient of h in back.a, and ends where block_backward() of the last begins. */
+/* Starts with the gradient of h in back.a, and ends where block_backward() of the last block
+ * starts. */
 void block_leave_back(struct model *m, float *dmod, const float *stats, const float *mod, int ld);
 void block_backward(struct model *m, int i, const void *y, const float *mask);
-/* With max.recompute, before block_backward() of all blocks but the last: forward once more, and
- * from back.dx to the gradient of what it made of its MLP. */
+/* With max.recompute, before block_backward() of all blocks but the last: runs forward again, and
+ * turns back.dx into the gradient of the block's MLP output. */
 void block_again(struct model *m, int i, const void *y, const float *mask);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sana_layout.c - every tensor of SanaMS by name, and how it starts
+/* sana_layout.c - every tensor of SanaMS: name, shape, initialization
  *
- * The order is that of the authors' state_dict, the untrained null caption last,
- * so that all trained numbers lie in one range.
+ * The order is that of the authors' state_dict, with the untrained null caption last,
+ * so that all trained numbers are contiguous.
  */
 #include <math.h>
 #include <string.h>
@@ -73,7 +73,7 @@ int sana_declare(struct model *m, struct err *err)
     return d.failed ? -1 : 0;
 }
 
-/* How tensors start: the first row whose text is in the name. */
+/* Initialization of tensors: the first row whose text is in the name. */
 enum start { ZERO, ONE, Y_SCALE, NORMAL_002, XAVIER, FAN_IN, NORMAL_WIDTH };
 
 static const struct {
@@ -96,7 +96,7 @@ static enum start start_of(const char *name)
     return ZERO;
 }
 
-/* Numbers that enter one output of the layer `t` belongs to. */
+/* Fan-in of the layer that `t` belongs to. */
 static double fan_in(const struct model_config *c, const struct tensor *t)
 {
     if (strstr(t->name, "x_embedder"))

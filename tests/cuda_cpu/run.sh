@@ -358,7 +358,7 @@ no_bf16() {
     ends 0 'precision   bf16 on' "$bin/jobctl-train" plan --spec "$work/old.json"
     ends 0 'precision   fp32 on a GPU with 15 GiB and no bf16' \
         "$bin/jobctl-train" plan --spec "$work/old.json" --gpu-memory 15:fp32
-    ends 64 'the GPU has no bf16: .*; precision auto takes fp32 there' $t4 "$bin/jobctl-train" verify \
+    ends 64 'the GPU has no bf16: .*; precision auto uses fp32 there' $t4 "$bin/jobctl-train" verify \
         --backend cuda --precision bf16 tests/golden/sana/tiny-base.json
 }
 

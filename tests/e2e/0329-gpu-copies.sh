@@ -22,7 +22,7 @@ has 'ok GPU copies 1 pair, all that arrived was what was sent, at least' out
 CUDA_CPU_FAIL=peer:no code 0 jobctl doctor; squeeze
 lacks 'GPU copies' out
 CUDA_CPU_FAIL=driver code 67 jobctl-train peers --gpus GPU-0,GPU-1
-has 'the GPUs cannot be tried: asking the driver: CUDA driver version is insufficient' err
+has 'the GPUs cannot be tested: asking the driver: CUDA driver version is insufficient' err
 CUDA_CPU_FAIL=peer:hang JOBCTL_PEERS_MS=1500 code 1 jobctl doctor; squeeze
 has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: hangs' out
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sana_ref.h - SanaMS forward, naive and in double, to hold the engine against
+/* sana_ref.h - reference implementation of SanaMS forward: naive, in double
  *
  * Written from the description of the model, not from the engine: loops over
  * tokens and channels, one array per value, no blocking, no sharing.  Weights
@@ -274,7 +274,7 @@ static inline double *ref_caption(const struct ref *r, const float *y, int rows)
     return out;
 }
 
-/* Tokens of an image, or an image of tokens: `channel_first` tells the order in a token. */
+/* Tokens of an image, or an image of tokens: `channel_first` is the order in a token. */
 static inline size_t ref_pixel(const struct model_config *c, const struct model_input *in, int b,
                                int k, int h, int w, int channel_first)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_graph.c - a part of a step is run, then recorded, then replayed; and where it cannot be */
+/* test_graph.c - a part of a step runs, is recorded, is replayed; fallbacks without graphs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "engine/model/graph.h"
 #include "kernels/cuda.h"
 
-/* A device that writes down letters: what has run is a string. */
+/* A device that appends a letter per call: a string shows what has run. */
 static struct {
     char     ran[1024];
     int      recording, live;
@@ -100,7 +100,7 @@ static void ran(const char *want)
     assert_string_equal(device.ran, want);
 }
 
-static void the_second_time_is_recorded(void **state)
+static void the_second_run_is_recorded(void **state)
 {
     for (int i = 0; i < 4; i++)
         assert_int_equal(once(*state, 1, "a"), 0);
@@ -132,7 +132,7 @@ static void each_key_has_its_own(void **state)
     ran("k(k)ooooooo(k)");
 }
 
-static void memory_that_has_moved_makes_a_recording_void(void **state)
+static void reallocated_memory_voids_a_recording(void **state)
 {
     once(*state, 1, "a");
     once(*state, 1, "a");
@@ -143,7 +143,7 @@ static void memory_that_has_moved_makes_a_recording_void(void **state)
     assert_int_equal(device.live, 1);
 }
 
-static void the_oldest_makes_room(void **state)
+static void the_least_recently_used_makes_room(void **state)
 {
     for (int turn = 0; turn < 2; turn++)
         for (int i = 0; i < 64; i++)
@@ -157,7 +157,7 @@ static void the_oldest_makes_room(void **state)
     ran("(x)x");
 }
 
-static void what_cannot_be_recorded_runs_as_it_is(void **state)
+static void without_recording_all_calls_run(void **state)
 {
     device.refuse_end = 1;
     once(*state, 1, "a");
@@ -169,7 +169,7 @@ static void what_cannot_be_recorded_runs_as_it_is(void **state)
     assert_int_equal(device.made, 0);
 }
 
-static void nor_where_it_cannot_begin(void **state)
+static void without_begin_all_calls_run(void **state)
 {
     device.refuse_begin = 1;
     once(*state, 1, "a");
@@ -177,7 +177,7 @@ static void nor_where_it_cannot_begin(void **state)
     ran("aa");
 }
 
-static void a_failure_is_handed_on(void **state)
+static void a_failure_is_returned(void **state)
 {
     once(*state, 1, "a");
     assert_int_equal(once(*state, 1, "!"), -1);
@@ -199,14 +199,14 @@ static void without_a_device_everything_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_second_time_is_recorded, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_second_run_is_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(each_key_has_its_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_that_has_moved_makes_a_recording_void, setup,
+        cmocka_unit_test_setup_teardown(reallocated_memory_voids_a_recording, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(the_oldest_makes_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_recorded_runs_as_it_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(nor_where_it_cannot_begin, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failure_is_handed_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_least_recently_used_makes_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_recording_all_calls_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_begin_all_calls_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_is_returned, setup, teardown),
         cmocka_unit_test_setup_teardown(without_a_device_everything_runs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

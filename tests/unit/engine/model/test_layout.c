@@ -63,7 +63,7 @@ static void offsets_are_aligned_and_do_not_overlap(void **state)
     layout_destroy(l);
 }
 
-static void wrong_tensors_are_refused(void **state)
+static void invalid_tensors_are_refused(void **state)
 {
     (void)state;
     char longest[TENSOR_NAME + 1];
@@ -99,7 +99,7 @@ static void wrong_tensors_are_refused(void **state)
     layout_destroy(l);
 }
 
-static void digest_tells_layouts_apart(void **state)
+static void digests_of_layouts_differ(void **state)
 {
     (void)state;
     static const struct {
@@ -147,8 +147,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offsets_are_aligned_and_do_not_overlap),
-        cmocka_unit_test(wrong_tensors_are_refused),
-        cmocka_unit_test(digest_tells_layouts_apart),
+        cmocka_unit_test(invalid_tensors_are_refused),
+        cmocka_unit_test(digests_of_layouts_differ),
         cmocka_unit_test(many_tensors_grow_the_table),
     };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);

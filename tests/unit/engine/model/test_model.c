@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_model.c - the whole network at odd shapes: forward against a naive one in double,
- * gradients against its finite differences; configurations read and refused */
+/* test_model.c - the network at odd shapes: forward against a naive one in double, gradients
+ * against finite differences; valid and refused configurations */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static struct batch batch_make(const struct shape *s)
     b.mask = random_floats(text, 4, 1);
     for (size_t i = 0; i < B; i++)
         b.t[i] = (float)(37 + 411 * i % 1000);
-    for (size_t i = 0; i < text; i++) /* some tokens, no prefix, never none */
+    for (size_t i = 0; i < text; i++) /* some tokens per sample, not a prefix, at least one */
         b.mask[i] = b.mask[i] > -0.3f || i % (size_t)s->text == (size_t)s->text / 2;
     b.in = (struct model_input){.batch = s->batch, .height = s->height, .width = s->width,
                                 .text = s->text, .x = b.x, .timestep = b.t, .y = b.y,
@@ -83,7 +83,7 @@ static void batch_free(struct batch *b)
     free(b->mask);
 }
 
-/* Weights that make every gradient flow: initial ones, and noise on top. */
+/* Weights with which every gradient is nonzero: initial ones plus noise. */
 static struct model *model_make(const struct shape *s, bool train)
 {
     struct model *m = NULL;
@@ -180,7 +180,7 @@ static void check_gradients(const struct shape *s)
         const double h = 1e-6;
         const double slope = (moved(&r, w, t, d, h, &b, dout) - moved(&r, w, t, d, -h, &b, dout)) /
                              (2 * h);
-        /* fp32 gradients are good to 1e-5 or so; those that cancel, to 1e-7 of all. */
+        /* fp32 gradients are accurate to about 1e-5; those that cancel, to 1e-7 of the total. */
         if (t->kind == TENSOR_PARAM &&
             !(fabs(ours - slope) < 5e-5 * sqrt(norm) + 1e-6 * sqrt(all)))
             fail_msg("%s: slope %.9g, finite difference %.9g", t->name, ours, slope);
@@ -202,7 +202,7 @@ static void gradients_equal_finite_differences(void **state)
         check_gradients(&shapes[i]);
 }
 
-/* The gradient of the caption features, asked for by those who check dropout. */
+/* The gradient of the caption features, used by the tests of dropout. */
 static void caption_gradient_is_the_slope(void **state)
 {
     (void)state;
@@ -242,8 +242,8 @@ static void caption_gradient_is_the_slope(void **state)
     model_destroy(m);
 }
 
-/* A smaller batch in a model made for a larger one; another aspect; too large a one. */
-static void batches_may_be_smaller(void **state)
+/* A smaller batch in a model created for a larger one; another aspect ratio; too large a batch. */
+static void smaller_batches_work(void **state)
 {
     (void)state;
     const struct shape *s = &shapes[0];
@@ -284,7 +284,7 @@ static void weights_start_as_the_authors_draw_them(void **state)
     const struct model_limits max = {1, 2, 2, 20, false, false, 0};
     static const struct {
         const char *name;
-        double      mean, std, most; /* most: 0 = no bound */
+        double      mean, std, most; /* most: 0 = not checked */
     } rows[] = {
         {"t_block.1.weight", 0, 0.02, 0},
         {"y_embedder.y_proj.fc1.weight", 0, 0.02, 0},
@@ -378,7 +378,7 @@ static void configurations_are_read_or_refused(void **state)
 }
 
 /* The published sizes: parameters and FLOPs of the authors' models. */
-static void published_sizes_come_out(void **state)
+static void published_models_have_their_sizes(void **state)
 {
     (void)state;
     struct model_config c;
@@ -404,10 +404,10 @@ int main(void)
         cmocka_unit_test(forward_equals_the_naive_network),
         cmocka_unit_test(gradients_equal_finite_differences),
         cmocka_unit_test(caption_gradient_is_the_slope),
-        cmocka_unit_test(batches_may_be_smaller),
+        cmocka_unit_test(smaller_batches_work),
         cmocka_unit_test(weights_start_as_the_authors_draw_them),
         cmocka_unit_test(configurations_are_read_or_refused),
-        cmocka_unit_test(published_sizes_come_out),
+        cmocka_unit_test(published_models_have_their_sizes),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_nextdit.c - Next-DiT beside itself: what must not matter does not; its start, its work, what
- * is refused
+/* test_nextdit.c - Next-DiT against itself: invariances, initial weights, FLOPs, refused settings
  *
- * Its numbers are compared with the authors' by `jobctl-train verify tests/golden/lumina`.
+ * `jobctl-train verify tests/golden/lumina` compares its numbers with the authors'.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +95,7 @@ static void pass(struct model *m, struct batch *b)
         fail_msg("%s", err.text);
 }
 
-/* What is kept of a block, or that nothing is kept at all, changes no bit. */
+/* Recomputing, or keeping nothing at all, changes no bit. */
 static void memory_does_not_matter(void **state)
 {
     (void)state;
@@ -131,8 +130,9 @@ static double difference(const float *a, const float *b, size_t n)
     return most;
 }
 
-/* Samples do not see each other, and a caption only its own rows; a step after another size is as the first. */
-static void samples_are_alone(void **state)
+/* A sample depends only on itself and its caption's rows; a step of another size before changes
+ * nothing. */
+static void samples_are_independent(void **state)
 {
     (void)state;
     struct batch whole = make_batch(), one = make_batch();
@@ -163,7 +163,7 @@ static void samples_are_alone(void **state)
     free_batch(&one);
 }
 
-/* At first the output is 0, and only the channels of the picture learn. */
+/* Initially the output is 0, and only the picture's channels get gradients. */
 static void it_starts_as_the_authors_do(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void it_starts_as_the_authors_do(void **state)
     free_batch(&b);
 }
 
-/* What the authors' constructor draws: the first row whose text is in the name. */
+/* The distributions of the authors' constructor: the first row whose text is in the name. */
 static void weights_start_as_the_authors_draw_them(void **state)
 {
     (void)state;
@@ -237,8 +237,8 @@ static json_t *authors(const char *more)
     return json_pack("{s:o}", "model", model);
 }
 
-/* Of the published model: 1,627,386,400 parameters, and these TFLOP of a forward pass. */
-static void its_work_is_known(void **state)
+/* The published model: 1,627,386,400 parameters, and these TFLOP per forward pass. */
+static void flops_are_as_published(void **state)
 {
     (void)state;
     static const struct {
@@ -261,7 +261,7 @@ static void its_work_is_known(void **state)
     }
 }
 
-static void nonsense_is_refused(void **state)
+static void bad_settings_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -288,9 +288,9 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_does_not_matter),     cmocka_unit_test(samples_are_alone),
-        cmocka_unit_test(it_starts_as_the_authors_do), cmocka_unit_test(its_work_is_known),
-        cmocka_unit_test(weights_start_as_the_authors_draw_them), cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(memory_does_not_matter),     cmocka_unit_test(samples_are_independent),
+        cmocka_unit_test(it_starts_as_the_authors_do), cmocka_unit_test(flops_are_as_published),
+        cmocka_unit_test(weights_start_as_the_authors_draw_them), cmocka_unit_test(bad_settings_are_refused),
     };
     return cmocka_run_group_tests_name("next", tests, NULL, NULL);
 }

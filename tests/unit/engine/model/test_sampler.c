@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sampler.c - pictures follow from captions, seed and id; the score tells own from other */
+/* test_sampler.c - sampled pictures depend on caption, seed and id only; the score of captions */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static int make_captions(void **state)
     return 0;
 }
 
-static void a_drawing_follows_from_seed_id_and_caption(void **state)
+static void a_picture_depends_on_seed_id_and_caption_only(void **state)
 {
     (void)state;
     static float a[N * LATENT], b[N * LATENT];
@@ -94,16 +94,16 @@ static void a_drawing_follows_from_seed_id_and_caption(void **state)
     assert_memory_equal(a, b, sizeof(a));
     draw(b, N, 1, 2); /* another seed */
     assert_true(apart(a, b, N * LATENT) > 0.5);
-    draw(b, 2, 1, 1); /* two at once instead of five */
+    draw(b, 2, 1, 1); /* two per batch instead of five */
     assert_true(apart(a, b, N * LATENT) < 1e-4);
-    y[0] += 3; /* another caption for the first only */
+    y[0] += 3; /* another caption for the first sample only */
     draw(b, N, 1, 1);
     y[0] -= 3;
     assert_true(apart(a, b, LATENT) > 1e-6);
     assert_true(apart(a + LATENT, b + LATENT, (N - 1) * LATENT) < 1e-4);
 }
 
-static void guidance_goes_away_from_the_empty_caption(void **state)
+static void guidance_moves_away_from_the_empty_caption(void **state)
 {
     (void)state;
     static float one[N * LATENT], none[N * LATENT], near[N * LATENT], two[N * LATENT];
@@ -113,14 +113,14 @@ static void guidance_goes_away_from_the_empty_caption(void **state)
     draw(two, N, 2, 1);
     assert_true(apart(one, near, N * LATENT) < 1e-4);
     assert_true(apart(one, none, N * LATENT) > 1e-5);
-    /* in the first order, 2 lies as far on the other side as 0 on this one */
+    /* in the first order, 2 is as far on one side as 0 on the other */
     double along = 0;
     for (int i = 0; i < N * LATENT; i++)
         along += ((double)two[i] - one[i]) * ((double)one[i] - none[i]);
     assert_true(along > 0);
 }
 
-/* One step of size 1 with captions as they are, padding and all. */
+/* One step of size 1 with unpacked captions. */
 static void draw_padded(float *out, uint64_t seed)
 {
     struct err err = {0};
@@ -139,13 +139,13 @@ static void draw_padded(float *out, uint64_t seed)
     sampler_destroy(s);
 }
 
-static void padding_is_not_computed_and_changes_nothing(void **state)
+static void padding_is_skipped_without_effect(void **state)
 {
     (void)state;
     static float packed[N * LATENT], padded[N * LATENT];
     struct err err = {0};
     draw_padded(padded, 1);
-    for (int i = 0; i < N * L; i++) /* behind a caption */
+    for (int i = 0; i < N * L; i++) /* after the caption */
         for (int k = 0; k < D && mask[i] == 0; k++)
             y[i * D + k] = NAN;
     struct sampler *s = make_steps(N, 1, 1, 1);
@@ -168,7 +168,7 @@ static void tick(void *arg, double share)
     ticks++;
 }
 
-static void the_share_done_is_told(void **state)
+static void progress_is_reported(void **state)
 {
     (void)state;
     static float out[N * LATENT];
@@ -180,7 +180,7 @@ static void the_share_done_is_told(void **state)
     sampler_destroy(s);
 }
 
-static void the_score_tells_own_from_other(void **state)
+static void the_score_prefers_the_own_caption(void **state)
 {
     (void)state;
     char dir[256], path[400];
@@ -222,7 +222,7 @@ static void the_score_tells_own_from_other(void **state)
     assert_int_equal(score.nearest_own, 1);
     assert_true(score.psnr < 60);
     struct sample_grid_pictures all = {latents, latents, latents};
-    who.of[1].caption = "a caption that is longer than a row is wide, by far";
+    who.of[1].caption = "a caption much longer than a row is wide";
     struct image im;
     snprintf(path, sizeof(path), "%s/grid.png", dir);
     for (int n = 1; n <= 3; n++) {
@@ -239,11 +239,11 @@ static void the_score_tells_own_from_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_drawing_follows_from_seed_id_and_caption),
-        cmocka_unit_test(padding_is_not_computed_and_changes_nothing),
-        cmocka_unit_test(guidance_goes_away_from_the_empty_caption),
-        cmocka_unit_test(the_share_done_is_told),
-        cmocka_unit_test(the_score_tells_own_from_other),
+        cmocka_unit_test(a_picture_depends_on_seed_id_and_caption_only),
+        cmocka_unit_test(padding_is_skipped_without_effect),
+        cmocka_unit_test(guidance_moves_away_from_the_empty_caption),
+        cmocka_unit_test(progress_is_reported),
+        cmocka_unit_test(the_score_prefers_the_own_caption),
     };
     return cmocka_run_group_tests(tests, make_captions, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_text_rows.c - which rows the tokens of a batch of captions are */
+/* test_text_rows.c - rows of the packed captions of a batch */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,12 +20,12 @@ static const struct row {
     int         first[MOST + 1];
 } rows[] = {
     {"full", 2, 1, {"111111", "111111"}, {0, 6, 12}},
-    {"padding goes", 3, 1, {"111000", "111111", "100000"}, {0, 3, 9, 10}},
+    {"padding is dropped", 3, 1, {"111000", "111111", "100000"}, {0, 3, 9, 10}},
     {"a hole is inside", 2, 1, {"101000", "010100"}, {0, 3, 7}},
     {"no token at all", 2, 1, {"000000", "110000"}, {0, 6, 8}},
-    {"up to a multiple: the first have room", 3, 4, {"111000", "111110", "100000"}, {0, 6, 11, 12}},
-    {"more than one sample has room for", 3, 8, {"111110", "111100", "100000"}, {0, 6, 12, 16}},
-    {"never more than there are", 2, 7, {"111111", "111000"}, {0, 6, 12}},
+    {"rounded up: the first have room", 3, 4, {"111000", "111110", "100000"}, {0, 6, 11, 12}},
+    {"more rows than one sample has", 3, 8, {"111110", "111100", "100000"}, {0, 6, 12, 16}},
+    {"never more rows than tokens", 2, 7, {"111111", "111000"}, {0, 6, 12}},
 };
 
 static void rows_are_tokens(void **state)
@@ -47,7 +47,7 @@ static void rows_are_tokens(void **state)
     }
 }
 
-static void some_32_sizes_in_whole_tiles(void **state)
+static void row_counts_are_some_32_multiples(void **state)
 {
     (void)state;
     assert_int_equal(text_rows_step(32, 300), 256);
@@ -60,7 +60,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_tokens),
-        cmocka_unit_test(some_32_sizes_in_whole_tiles),
+        cmocka_unit_test(row_counts_are_some_32_multiples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
