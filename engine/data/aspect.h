@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aspect.h - the sizes that pictures of any shape are brought to
+/* aspect.h - aspect-ratio buckets: the sizes that pictures are scaled to
  *
  * The table of Sana's authors: forty sizes of about equal area, from 512 x 2048 (height x
  * width) to 2048 x 512, each with a label near its height / width.  A picture belongs to
- * the label nearest to its own height / width.  For another resolution than 1024 each
+ * the label nearest to its own height / width.  For resolutions other than 1024 each
  * edge is scaled, then rounded to a multiple of `step` pixels, at least one; sizes that
  * become equal are one bucket.
  */
@@ -16,7 +16,7 @@ struct aspect {
     int height, width;
 };
 
-/* The size for a picture of height x width pixels. */
+/* The bucket size for a picture of height x width pixels. */
 struct aspect aspect_nearest(int height, int width, int resolution, int step);
 
 /* Is height x width one of the sizes? */

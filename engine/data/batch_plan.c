@@ -15,7 +15,7 @@ struct submission {
 
 struct bucket {
     int64_t           first, size;
-    int64_t           turn; /* used while listing an epoch */
+    int64_t           turn; /* scratch for listing an epoch */
     struct submission orders[2]; /* of even and odd epochs */
 };
 
@@ -24,7 +24,7 @@ struct batch_plan {
     int            batch, buckets;
     int64_t        samples;
     struct bucket *bucket;
-    /* the batches of one epoch; not used with one bucket */
+    /* the batches of one epoch; unused with one bucket */
     int64_t        epoch; /* -1: none yet */
     struct batch  *list;
 };
@@ -86,7 +86,7 @@ int batch_plan_create(struct batch_plan **out, uint64_t seed, int batch, const i
     return 0;
 }
 
-/* Batches that a bucket completes before an epoch. */
+/* Batches that a bucket has completed before an epoch. */
 static int64_t turns_before(const struct batch_plan *p, int bucket, int64_t epoch)
 {
     return epoch * p->bucket[bucket].size / p->batch;
@@ -100,7 +100,7 @@ int64_t batch_plan_begin(const struct batch_plan *p, int64_t epoch)
     return steps;
 }
 
-/* The epoch that a step lies in. An epoch may have no step at all. */
+/* The epoch of a step. An epoch may have no step at all. */
 static int64_t epoch_of(const struct batch_plan *p, int64_t step)
 {
     int64_t low = 0, high = (step + 1 + p->buckets) * p->batch / p->samples + 1;
@@ -114,7 +114,7 @@ static int64_t epoch_of(const struct batch_plan *p, int64_t step)
     return low;
 }
 
-/* The batches of an epoch, those of one bucket in their own order. */
+/* The batches of an epoch, those of one bucket in order. */
 static void list_batches(struct batch_plan *p, int64_t epoch)
 {
     struct rng r = rng_make(p->seed, (uint32_t)epoch, 0, RNG_BUCKETS);

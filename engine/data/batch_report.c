@@ -50,18 +50,18 @@ void batch_report_free(struct batch_report *r)
     *r = (struct batch_report){0};
 }
 
-/* Whether there is something to be warned of. */
+/* Whether there is a warning. */
 static bool warn(char text[WARNING], const struct batch_report *r, const struct batch_share *s)
 {
     const struct dataset_bucket *b = &s->bucket;
     if (s->repeats == 1)
         return false;
-    int n = snprintf(text, WARNING, "bucket %dx%d has %lld sample%s for a batch of %d: it waits up "
-                     "to %lld epochs for a batch, which then holds each sample up to %lld times",
+    int n = snprintf(text, WARNING, "bucket %dx%d has %lld sample%s for a batch of %d: a batch "
+                     "takes up to %lld epochs to fill and then holds each sample up to %lld times",
                      b->height, b->width, (long long)b->samples, b->samples == 1 ? "" : "s",
                      r->batch, (long long)s->repeats, (long long)s->repeats);
     if (s->batches == 0 && n > 0 && n < WARNING)
-        snprintf(text + n, WARNING - (size_t)n, "; this run ends before it has one");
+        snprintf(text + n, WARNING - (size_t)n, "; this run ends before it completes one");
     return true;
 }
 

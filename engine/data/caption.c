@@ -16,7 +16,7 @@ static int is_letter(unsigned char c)
     return isalnum(c) || c >= 0x80;
 }
 
-/* Add a sign to each channel: bit c % 64 of a hash of the piece and c / 64. */
+/* Adds a sign to each channel: bit c % 64 of a hash of the piece and c / 64. */
 static void add_signs(float *row, int channels, const char *piece, size_t n, uint64_t kind)
 {
     for (int c = 0; c < channels; c += 64) {
@@ -41,7 +41,7 @@ static void encode_word(float *row, int channels, const char *word, size_t n)
         row[c] *= scale;
 }
 
-/* The next word, lower case, cut to WORD_MAX bytes; moves *p behind it. Returns its length, 0 at
+/* The next word, lower case, cut to WORD_MAX bytes; moves *p past it. Returns its length, 0 at
  * the end of the text. */
 static size_t next_word(const char **p, char word[WORD_MAX])
 {

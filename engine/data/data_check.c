@@ -43,7 +43,7 @@ static void __attribute__((format(printf, 4, 5))) say(struct check *c, bool erro
     c->tell(c->arg, error, where, what);
 }
 
-/* A sentence that begins with the path of the file needs it not beside the file's name. */
+/* A sentence that begins with the path of the file does not need the file's name before it. */
 static const char *without(const char *text, const char *path)
 {
     size_t n = strlen(path);
@@ -80,7 +80,7 @@ static void check_size(struct check *c, const char *name, const struct image *im
         say(c, false, name, "is %d x %d pixels and would be enlarged to cover %d x %d", im->width,
             im->height, to.width, to.height);
     if (to.height % edge || to.width % edge)
-        say(c, true, name, "is %d x %d pixels, no multiple of %d; set train.data.resolution",
+        say(c, true, name, "is %d x %d pixels, not a multiple of %d; set train.data.resolution",
             im->width, im->height, edge);
     if (!c->first_name) {
         c->first_name = name;
@@ -138,7 +138,7 @@ static int check_pictures(struct check *c, struct err *err)
     qsort(prints, (size_t)f.len, sizeof(*prints), by_digest);
     for (int i = 1; i < f.len; i++)
         if (prints[i].digest[0] && strcmp(prints[i].digest, prints[i - 1].digest) == 0)
-            say(c, false, f.items[prints[i].item].file, "the same bytes as %s",
+            say(c, false, f.items[prints[i].item].file, "has the same bytes as %s",
                 f.items[prints[i - 1].item].file);
     free(prints);
     folder_free(&f);
@@ -157,8 +157,8 @@ static void check_numbers(struct check *c, const char *name, const char *what, c
             bad++;
         }
     if (bad > 0)
-        say(c, true, name, "%zu of %zu numbers of its %s are not finite, number %zu first", bad, n,
-            what, first);
+        say(c, true, name, "%zu of %zu numbers of its %s are not finite; the first is number %zu",
+            bad, n, what, first);
 }
 
 static void check_mask(struct check *c, const char *name, const float *mask, size_t words)
@@ -172,7 +172,7 @@ static void check_mask(struct check *c, const char *name, const float *mask, siz
             return;
         }
     if (real == 0)
-        say(c, false, name, "its caption has no word: the mask is all 0");
+        say(c, false, name, "its caption is empty: the mask is all 0");
 }
 
 static int check_samples(struct check *c, struct dataset *d, struct err *err)
@@ -202,7 +202,7 @@ static int check_samples(struct check *c, struct dataset *d, struct err *err)
     return 0;
 }
 
-/* One file as a data set of its own; what is wrong with it does not hide what is wrong with the
+/* Each file as a data set of its own, so that an error in one does not hide errors in the
  * next. */
 static int check_shard(struct check *c, const char *path, const char *name, struct err *err)
 {
@@ -250,7 +250,7 @@ static int check_features(struct check *c, struct err *err)
     free(names);
     struct err why = {0};
     if (rc == 0 && c->sum.errors == 0 && dataset_open(&d, c->spec, "", NULL, NULL, &why) < 0)
-        say(c, true, dir, "%s", why.text); /* each alone is right, together they are not */
+        say(c, true, dir, "%s", why.text); /* each file alone is valid, together they are not */
     dataset_close(d);
     return rc;
 }
@@ -260,8 +260,8 @@ int data_check_run(struct data_check *out, const struct train_spec *s, data_chec
 {
     struct check c = {.spec = s, .tell = tell, .arg = arg};
     if (s->encoders == ENCODERS_SYNTHETIC)
-        return err_set(err, ERR_USAGE, "train.data.encoders: synthetic samples are made, not read; "
-                                       "there is nothing to check");
+        return err_set(err, ERR_USAGE, "train.data.encoders: synthetic samples are generated, not "
+                                       "read; there is nothing to check");
     int rc = s->encoders == ENCODERS_FEATURES ? check_features(&c, err) : check_pictures(&c, err);
     *out = c.sum;
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c - samples by number, and back to pictures; see dataset.h */
+/* dataset.c - access to samples by number, and decoding to pictures; see dataset.h */
 #include "engine/data/dataset.h"
 
 #include <stdio.h>
@@ -161,7 +161,7 @@ const char *dataset_caption(const struct dataset *d, int64_t i)
     return text ? text : "";
 }
 
-/* Sample i of a tensor whose first dimension counts samples. */
+/* Sample i of a tensor whose first dimension is the sample. */
 static int copy_row(float *to, const struct st_tensor *all, int64_t i, struct err *err)
 {
     if (!to)
@@ -205,7 +205,7 @@ int dataset_null(const struct dataset *d, float *tokens, struct err *err)
                        d->sources[0].name, t->count, n);
     if (t)
         return st_to_float(tokens, t, n, err);
-    if (d->nsources == 0 && d->block > 0) { /* of dataset_from_codec(): as it was packed */
+    if (d->nsources == 0 && d->block > 0) { /* from dataset_from_codec(): as it was packed */
         caption_null(tokens, d->shape.words, d->shape.caption_channels);
         return 0;
     }
@@ -217,7 +217,7 @@ int dataset_picture(const struct dataset *d, struct image *out, const float *lat
                     int width, struct err *err)
 {
     if (d->block == 0)
-        return err_set(err, ERR_USAGE, "precomputed features cannot be decoded to pictures here");
+        return err_set(err, ERR_USAGE, "precomputed features cannot be decoded to pictures");
     size_t hw = (size_t)height * (size_t)width;
     float *raw = malloc(sizeof(*raw) * (size_t)d->shape.channels * hw);
     if (!raw)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.h - samples by number: from a pack of pictures or from shards of features
+/* dataset.h - training samples by number, from packed pictures or shards of features
  *
  * A shard is a safetensors file with latent [N,C,H,W], caption [N,L,D] and mask [N,L]
- * (F32, F16 or BF16), and at will null [L,D]; with more shapes in one file the others are
- * latent.1, caption.1, mask.1, latent.2 and so on.  All must agree in shape, but with
- * multi_scale in H and W they need not: the samples of one shape are a bucket.  Buckets
- * stand in order of H / W, then of H, and samples are numbered bucket by bucket; within a
- * bucket sample 0 is the first of the first file in order of name.  Files are mapped;
- * nothing is read before it is asked for.
+ * (F32, F16 or BF16), and optionally null [L,D]; further shapes in the same file are
+ * latent.1, caption.1, mask.1, latent.2 and so on.  All shards must agree in shape, except that
+ * with multi_scale H and W may differ: the samples of one shape are a bucket.  Buckets
+ * are ordered by H / W, then by H, and samples are numbered bucket by bucket; within a
+ * bucket sample 0 is the first of the first file by name.  Files are mapped and
+ * read on access.
  */
 #ifndef ENGINE_DATA_DATASET_H
 #define ENGINE_DATA_DATASET_H
@@ -25,7 +25,7 @@ struct train_spec;
 
 struct dataset_shape {
     int64_t samples;
-    int     channels, height, width; /* of a latent, the largest one */
+    int     channels, height, width; /* of the largest latent */
     int     buckets;
     int     words, caption_channels; /* of a caption */
 };
@@ -38,7 +38,7 @@ struct dataset_bucket {
 
 struct dataset;
 
-/* Pictures are packed into `cache` first, if they are not there yet; `tick` sees it go on and may
+/* Pictures are packed into `cache` first, unless the pack exists; `tick` reports progress and may
  * be NULL. */
 int dataset_open(struct dataset **out, const struct train_spec *s, const char *cache,
                  pack_tick_fn tick, void *arg, struct err *err);
@@ -48,27 +48,27 @@ struct dataset_shape dataset_shape(const struct dataset *d);
 struct dataset_bucket dataset_bucket(const struct dataset *d, int bucket);
 struct dataset_bucket dataset_bucket_of(const struct dataset *d, int64_t sample);
 const char *dataset_path(const struct dataset *d);   /* of the pack, or of the shards */
-enum pack_made dataset_packed(const struct dataset *d); /* by this open */
-/* Of names, shapes and, for a pack, contents: the same data has the same digest. */
+enum pack_made dataset_packed(const struct dataset *d); /* in this call */
+/* Of names, shapes and, for a pack, contents: equal data has an equal digest. */
 const char *dataset_digest(const struct dataset *d);
 const char *dataset_name(struct dataset *d, int64_t i); /* file name, or "shard#i" until the
                                                          next call */
-const char *dataset_caption(const struct dataset *d, int64_t i); /* "" where not known */
+const char *dataset_caption(const struct dataset *d, int64_t i); /* "" if unknown */
 
 /* latent [C,H,W] of its bucket, caption [L,D], mask [L]; each may be NULL. */
 int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask,
                 struct err *err);
 
-/* What it takes to decode latents and to encode captions, for a checkpoint to keep; and a data set
- * of no samples made from it, which knows its shape and dataset_picture(). NULL for features.
- * The caller owns the JSON. */
+/* The settings needed to decode latents and to encode captions, for a checkpoint to keep; and a
+ * data set without samples made from them, which knows its shape and dataset_picture(). NULL for
+ * features. The caller owns the JSON. */
 json_t *dataset_codec(const struct dataset *d);
 int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *err);
 
-/* The null embedding [L,D]; zeros where the data has none. */
+/* The null embedding [L,D]; zeros if the data has none. */
 int dataset_null(const struct dataset *d, float *tokens, struct err *err);
 
-/* A latent as a picture: standardisation undone, blocks transformed back. ERR_USAGE for features */
+/* A latent as a picture: reverses standardisation and DCT. ERR_USAGE for features */
 int dataset_picture(const struct dataset *d, struct image *out, const float *latent, int height,
                     int width, struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_internal.h - the inside of a data set, shared by dataset*.c only */
+/* dataset_internal.h - inside of a data set, shared by dataset*.c only */
 #ifndef ENGINE_DATA_DATASET_INTERNAL_H
 #define ENGINE_DATA_DATASET_INTERNAL_H
 

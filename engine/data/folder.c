@@ -16,7 +16,7 @@
 
 enum { CAPTION_MAX = 16384, PATH_SIZE = 4096 };
 
-/* A directory on its way to be a folder. */
+/* State of reading a directory. */
 struct reading {
     struct folder f;
     folder_bad_fn bad; /* or NULL */
@@ -34,7 +34,7 @@ void folder_free(struct folder *f)
     *f = (struct folder){0};
 }
 
-/* Blanks at both ends away, line ends to blanks. */
+/* Trims blanks at both ends, turns line ends into blanks. */
 static void trim(char *text)
 {
     size_t n = strlen(text), skip = 0;
@@ -65,7 +65,7 @@ static int add(struct folder *f, const char *file, const char *caption, struct e
         return -1;
     if (stat(path, &st) < 0)
         return err_set(err, ERR_DATA, "cannot read the picture %s: %s", path, strerror(errno));
-    if ((f->len & (f->len - 1)) == 0) { /* room for twice as many at each power of two */
+    if ((f->len & (f->len - 1)) == 0) { /* the list doubles at each power of two */
         size_t room = f->len ? (size_t)f->len * 2 : 1;
         struct folder_item *more = realloc(f->items, room * sizeof(*more));
         if (!more)
@@ -87,7 +87,7 @@ static int add(struct folder *f, const char *file, const char *caption, struct e
     return 0;
 }
 
-/* What is wrong with one sample ends the reading, or is told and forgotten. */
+/* An invalid sample ends the reading, or is reported and skipped. */
 static int bad_sample(const struct reading *r, const char *where, struct err *err)
 {
     if (!r->bad || err->code != ERR_DATA)

@@ -30,7 +30,7 @@ void image_free(struct image *im)
     *im = (struct image){0};
 }
 
-/* Weights of the source pixels [first, first + n) under output pixel o along one axis of the
+/* Weights of the source pixels [first, first + n) for output pixel o along one axis of the
  * part [from, from + len) that is kept. The triangle is as wide as the larger of the two pixels. */
 static int taps(float *w, int *first, int o, double scale, int from, int len, int most)
 {
@@ -59,7 +59,7 @@ static uint8_t to_byte(float x)
     return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : lrintf(x));
 }
 
-/* Along rows, for all rows: [in height][width]. */
+/* Scales along rows: [in height][width]. */
 static void fit_rows(float *to, const struct image *in, int width, double scale, float *w, int most)
 {
     int len = (int)lround(width * scale);
@@ -78,7 +78,7 @@ static void fit_rows(float *to, const struct image *in, int width, double scale,
     }
 }
 
-/* Along columns of what fit_rows() made. */
+/* Scales along columns of the output of fit_rows(). */
 static void fit_columns(struct image *out, const float *rows, int in_height, double scale, float *w,
                         int most)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.h - pictures of 8-bit RGB: read PNG, JPEG and WebP, fit to a size, write PNG
+/* image.h - pictures of 8-bit RGB: read PNG, JPEG and WebP, scale and crop, write PNG
  *
- * The kind of a file is told by its first bytes, not by its name. Transparency is
- * laid over white. The orientation tag of a camera is not looked at.
+ * A file's first bytes determine its format, not its name. Transparent pixels are
+ * blended with white. Camera orientation tags are ignored.
  */
 #ifndef ENGINE_DATA_IMAGE_H
 #define ENGINE_DATA_IMAGE_H
@@ -24,21 +24,21 @@ struct image {
 int image_create(struct image *out, int width, int height, struct err *err);
 void image_free(struct image *im);
 
-/* A file that is no picture, cut short or too large is an ERR_DATA that names it. */
+/* A file that is not a picture, is truncated or too large is an ERR_DATA that names it. */
 int image_read(struct image *out, const char *path, struct err *err);
 /* The same on bytes in memory; `name` is for the sentence. */
 int image_decode(struct image *out, const void *bytes, size_t size, const char *name,
                  struct err *err);
 bool image_name_ok(const char *name); /* ends in .png .jpg .jpeg .webp, any case */
 
-/* Scale to cover width x height (average of the pixels below when it shrinks, linear when
- * it grows), keep the centre. */
+/* Scale to cover width x height (area average to shrink, linear to enlarge),
+ * and crop to the centre. */
 int image_fit(struct image *out, const struct image *in, int width, int height, struct err *err);
 
-/* Written beside, then renamed: there is a whole file or none. */
+/* Written to a temporary file, then renamed: the file is complete or absent. */
 int image_write_png(const struct image *im, const char *path, struct err *err);
 
-/* Copy `in` to (x, y), each pixel `zoom` times; what does not fit is cut. */
+/* Copies `in` to (x, y), each pixel `zoom` times; clips at the edges. */
 void image_blit(struct image *to, const struct image *in, int x, int y, int zoom);
 void image_fill(struct image *to, int x, int y, int w, int h, uint32_t rgb);
 

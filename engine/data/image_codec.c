@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image_codec.c - PNG, JPEG and WebP in, PNG out; the libraries do the work */
+/* image_codec.c - decode PNG, JPEG and WebP, encode PNG, with the formats' libraries */
 #include "engine/data/image.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ out:
 }
 
 struct jpeg_trap {
-    struct jpeg_error_mgr mgr; /* first: libjpeg sees only this */
+    struct jpeg_error_mgr mgr; /* first member: libjpeg gets a pointer to it only */
     jmp_buf               back;
     char                  why[JMSG_LENGTH_MAX];
 };
@@ -90,7 +90,7 @@ static void jpeg_fail(j_common_ptr cinfo)
     longjmp(trap->back, 1);
 }
 
-/* A warning means that bytes were missing or wrong: for training data that is an error. */
+/* A warning means missing or damaged bytes: for training data that is an error. */
 static void jpeg_message(j_common_ptr cinfo, int level)
 {
     if (level < 0)
@@ -133,10 +133,10 @@ static int decode_webp(struct image *out, const void *bytes, size_t size, const 
 {
     int w = 0, h = 0;
     if (!WebPGetInfo(bytes, size, &w, &h))
-        return broken(name, "WebP", "its header is wrong", err);
+        return broken(name, "WebP", "its header is malformed", err);
     uint8_t *rgba = WebPDecodeRGBA(bytes, size, &w, &h);
     if (!rgba)
-        return broken(name, "WebP", "its data is cut short or wrong", err);
+        return broken(name, "WebP", "its data is truncated or malformed", err);
     int rc = image_create(out, w, h, err);
     if (rc == 0)
         over_white(out->rgb, rgba, (size_t)w * (size_t)h);
@@ -155,7 +155,7 @@ int image_decode(struct image *out, const void *bytes, size_t size, const char *
         return decode_jpeg(out, bytes, size, name, err);
     if (size >= 12 && memcmp(b, "RIFF", 4) == 0 && memcmp(b + 8, "WEBP", 4) == 0)
         return decode_webp(out, bytes, size, name, err);
-    return err_set(err, ERR_DATA, "%s is not a picture: its first bytes are those of no PNG, JPEG "
+    return err_set(err, ERR_DATA, "%s is not a picture: its first bytes are not of a PNG, JPEG "
                                   "or WebP file",
                    name);
 }
@@ -172,7 +172,7 @@ int image_read(struct image *out, const char *path, struct err *err)
         goto out;
     }
     if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX) {
-        err_set(err, ERR_DATA, "%s is not a picture: not a file of at most 256 MiB", path);
+        err_set(err, ERR_DATA, "%s is not a picture: not a regular file of at most 256 MiB", path);
         goto out;
     }
     size_t size = (size_t)st.st_size;
@@ -182,7 +182,7 @@ int image_read(struct image *out, const char *path, struct err *err)
         goto out;
     }
     if (fread(bytes, 1, size, f) != size) {
-        err_set(err, ERR_DATA, "cannot read %s: it became shorter while it was read", path);
+        err_set(err, ERR_DATA, "cannot read %s: the file shrank while it was read", path);
         goto out;
     }
     rc = image_decode(out, bytes, size, path, err);

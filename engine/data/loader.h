@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loader.h - the samples of a step as a batch, with their noise
  *
- * Which samples: engine/data/batch_plan.h.  Noise, timestep and caption dropout of a sample come
- * from streams keyed by (seed, epoch, sample, purpose): not by rank, micro-batch or what
- * ran before.
+ * engine/data/batch_plan.h chooses the samples.  Noise, timestep and caption dropout of a sample
+ * come from streams keyed by (seed, epoch, sample, purpose); rank, micro-batch and earlier
+ * steps have no influence.
  */
 #ifndef ENGINE_DATA_LOADER_H
 #define ENGINE_DATA_LOADER_H
@@ -30,7 +30,7 @@ struct batch_plan *loader_plan(struct loader *l);
  * until the next call. Captions are cut to the longest of the micro-batch. */
 int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n,
                 struct err *err);
-/* The samples of the last loader_fill(), as many as it was asked for. */
+/* The samples of the last loader_fill(), as many as it was called for. */
 const struct batch_slot *loader_slots(const struct loader *l);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - the file; see pack.h */
+/* pack.c - file of a pack: lookup, check, write; see pack.h */
 #include "engine/data/pack.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static int digest_inputs(char text[DIGEST_TEXT], const char *format, const struc
     struct digest *d;
     int64_t settings[] = {s->resolution, s->dct_block, s->caption_words, s->caption_channels,
                           f->len};
-    /* what decides the sizes of buckets */
+    /* settings that determine the sizes of buckets */
     int64_t shapes[] = {s->multi_scale, s->multi_scale ? s->model.patch : 0};
     if (digest_create(&d, err) < 0)
         return -1;
@@ -59,7 +59,8 @@ static int digest_inputs(char text[DIGEST_TEXT], const char *format, const struc
     return 0;
 }
 
-/* Is the file there, whole, and made from these inputs?  Any doubt means that it is built anew. */
+/* Whether the file exists, is complete, and was made from these inputs. In doubt the pack is
+ * rebuilt. */
 static bool pack_good(const char *path, const char *inputs)
 {
     struct st_file *f = NULL;
@@ -161,7 +162,7 @@ static int name_pack(char *path, const char *dir, const char *inputs, struct err
     return 0;
 }
 
-/* The pack of these very inputs in the format before this one is of no use to anybody. */
+/* Removes the pack of the same inputs in the previous format: no program reads that any more. */
 static enum pack_made remove_old(const char *dir, const struct folder *f,
                                  const struct train_spec *s)
 {

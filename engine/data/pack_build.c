@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_build.c - pictures to latents by shape, captions to tokens; see pack.h */
+/* pack_build.c - encode pictures to latents by shape, and captions to tokens; see pack.h */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "engine/data/image.h"
 #include "engine/data/pack_internal.h"
 
-/* One picture on its way into the pack. */
+/* A picture to be packed. */
 struct picture {
     int                       index; /* in the folder */
     int                       height, width; /* of its latent */
@@ -22,7 +22,7 @@ struct picture {
     const struct folder_item *item;
 };
 
-/* What the spec asks for; without a resolution a picture stays as it is. */
+/* The size by the spec; without a resolution a picture keeps its size. */
 struct aspect pack_size(int height, int width, const struct train_spec *s)
 {
     if (s->resolution == 0)
@@ -56,7 +56,8 @@ static int encode(struct picture *p, const char *folder, const struct train_spec
     if (image_read(&im, path, err) < 0 || resize(&im, s, err) < 0)
         goto out;
     if (im.width % edge || im.height % edge) {
-        err_set(err, ERR_DATA, "%s is %d x %d pixels, no multiple of %d; set train.data.resolution",
+        err_set(err, ERR_DATA,
+                "%s is %d x %d pixels, not a multiple of %d; set train.data.resolution",
                 path, im.width, im.height, edge);
         goto out;
     }
@@ -94,7 +95,7 @@ static int encode_all(struct picture *all, const struct folder *f, const struct 
             return -1;
         if (tick && !tick(arg, i + 1, f->len))
             return err_set(err, ERR_CONFLICT, "stopped on request with %d of %d pictures packed; "
-                                              "the next start packs from the first", i + 1, f->len);
+                                              "the next start begins again", i + 1, f->len);
     }
     return 0;
 }
@@ -135,7 +136,7 @@ static int alloc(struct pack *p, const struct picture *all, struct err *err)
     return err_set(err, ERR_MEMORY, "out of memory for %lld pictures", (long long)p->n);
 }
 
-/* Latents in the order of `all`, cut into groups. */
+/* Latents in the order of `all`, split into groups. */
 static void gather(struct pack *p, struct picture *all)
 {
     struct pack_group *g = p->group - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_internal.h - the inside of a pack, shared by pack*.c only */
+/* pack_internal.h - inside of a pack, shared by pack*.c only */
 #ifndef ENGINE_DATA_PACK_INTERNAL_H
 #define ENGINE_DATA_PACK_INTERNAL_H
 
@@ -15,10 +15,10 @@ struct train_spec;
 /* Pictures of one shape. */
 struct pack_group {
     int64_t n, height, width;
-    float  *latent, *caption, *mask; /* into the blocks of the pack */
+    float  *latent, *caption, *mask; /* index into the blocks of the pack */
 };
 
-/* What is being built. Groups stand in the order of buckets (engine/data/dataset.h). */
+/* A pack under construction. Groups are in the order of buckets (engine/data/dataset.h). */
 struct pack {
     int64_t            n, channels, words, caption_channels;
     int                groups;
@@ -29,7 +29,7 @@ struct pack {
     char               inputs[DIGEST_TEXT], contents[DIGEST_TEXT];
 };
 
-/* pack_build.c: everything but the digests. What is allocated is the caller's to free, also after
+/* pack_build.c: everything but the digests. The caller frees all allocations, also after
  * a failure. */
 int pack_fill(struct pack *p, const struct folder *f, const struct train_spec *s,
               pack_tick_fn tick, void *arg, struct err *err);

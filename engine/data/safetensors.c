@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors.c - reading; see safetensors.h
+/* safetensors.c - reader; see safetensors.h
  *
- * The header is outside bytes: each number is checked before it is added,
+ * The header is untrusted: each number is checked before it is added,
  * multiplied or used as an address.  Tensors are kept in the order of their
- * bytes, which makes overlap a question about neighbours.  Bytes behind the
- * last tensor mean that the header is of another file: refused.
+ * bytes, so that only neighbours can overlap.  Bytes after the
+ * last tensor mean that the header belongs to another file: refused.
  */
 #include "engine/data/safetensors.h"
 
@@ -20,7 +20,7 @@
 
 #include "engine/contract/err.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little-endian, so are we");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "this machine is not little-endian");
 
 enum { HEADER_MAX = 100 * 1000 * 1000 };
 
@@ -83,7 +83,7 @@ static int parse_shape(struct st_tensor *t, const json_t *value, struct err *err
                            t->name);
         if (__builtin_mul_overflow(t->bytes, (size_t)n, &t->bytes) || t->bytes > INT64_MAX / 2)
             return err_set(err, ERR_DATA, "the shape of tensor %s is larger than memory", t->name);
-        t->count *= (size_t)n;   /* never more than bytes */
+        t->count *= (size_t)n;   /* at most the tensor's size in bytes */
         t->dim[i] = n;
     }
     return 0;
@@ -99,7 +99,7 @@ static int parse_offsets(struct st_tensor *t, const json_t *value, const unsigne
     json_int_t begin = json_integer_value(b), end = json_integer_value(e);
     if (begin < 0 || end < begin || (uint64_t)end > data_size)
         return err_set(err, ERR_DATA,
-                       "tensor %s lies at bytes %lld to %lld of %zu: the file is damaged or cut",
+                       "tensor %s is at bytes %lld to %lld of %zu: file damaged or truncated",
                        t->name, (long long)begin, (long long)end, data_size);
     if ((size_t)(end - begin) != t->bytes)
         return err_set(err, ERR_DATA, "tensor %s needs %zu bytes by its shape and has %lld",
@@ -134,7 +134,7 @@ static int by_address(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Neighbours may not overlap, and the last ends where the file ends. */
+/* Neighbours must not overlap, and the last must end at the end of the file. */
 static int check_extents(struct st_file *f, const unsigned char *data, struct err *err)
 {
     const unsigned char *end = data;
@@ -190,7 +190,8 @@ static int parse_header(struct st_file *f, json_t *header, const unsigned char *
     return check_extents(f, data, err);
 }
 
-/* What models are often published as: an archive (.zip) of Python objects, or those alone. */
+/* The common formats of published models: an archive (.zip) of pickled objects, or a bare
+ * pickle. */
 static bool is_pytorch(const struct st_file *f)
 {
     return memcmp(f->bytes, "PK\3\4", 4) == 0 || memcmp(f->bytes, "\x80\2\x8a\n", 4) == 0;
@@ -207,7 +208,7 @@ static int parse_bytes(struct st_file *f, struct err *err)
                        "write its tensors to a .safetensors file, with safetensors.torch.save_file()");
     if (length > HEADER_MAX || length > f->size - sizeof(length))
         return err_set(err, ERR_DATA,
-                       "its header claims %llu bytes in a file of %zu: not safetensors, or cut",
+                       "its header claims %llu bytes in a file of %zu: damaged or truncated",
                        (unsigned long long)length, f->size);
     json_error_t why;
     json_t *header = json_loadb((const char *)f->bytes + sizeof(length), (size_t)length,
@@ -252,7 +253,7 @@ int st_open(struct st_file **out, const char *path, struct err *err)
         goto out;
     }
     if (!S_ISREG(st.st_mode) || st.st_size == 0) {
-        err_set(err, ERR_DATA, "%s: not a file with tensors in it", path);
+        err_set(err, ERR_DATA, "%s: not a file with tensors", path);
         goto out;
     }
     map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -329,7 +330,7 @@ static float float_of_half(uint16_t h)
     return float_of_bits(sign | (exponent + 112) << 23 | part << 13);
 }
 
-/* One number of any type; double holds all but the largest I64 exactly. */
+/* One number of any type; double holds all exactly, except large I64. */
 static double number_at(const struct st_tensor *t, size_t i)
 {
     union {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors.h - tensors in and out of one file
+/* safetensors.h - read and write safetensors files
  *
  * The file: u64 little-endian length of a JSON header; the header maps a name
  * to {"dtype","shape","data_offsets":[begin,end)} relative to the end of the
@@ -8,7 +8,7 @@
  * Reading maps the file and checks everything before use: header length against
  * file size (and 100 MB), JSON without duplicate names, dtype, shape product
  * without overflow against the offsets, offsets in range and not overlapping.
- * What a file claims is never believed.
+ * No value in the file is trusted.
  */
 #ifndef ENGINE_DATA_SAFETENSORS_H
 #define ENGINE_DATA_SAFETENSORS_H
@@ -28,8 +28,8 @@ struct st_tensor {
     int64_t       dim[ST_DIMS];
     size_t        count;
     size_t        bytes;
-    const void   *data;   /* into the mapping; aligned as the file has it: use memcpy */
-    size_t        at;     /* of `data` in the file */
+    const void   *data;   /* into the mapping; possibly unaligned: use memcpy */
+    size_t        at;     /* offset of `data` in the file */
 };
 
 struct st_file;
@@ -48,7 +48,7 @@ const char *st_meta(const struct st_file *f, const char *key);              /* o
 int st_to_float(float *dst, const struct st_tensor *t, size_t count, struct err *err);
 int st_to_double(double *dst, const struct st_tensor *t, size_t count, struct err *err);
 
-/* Numbers [from, from + n) of it. */
+/* Numbers [from, from + n) of a tensor. */
 int st_range_to_float(float *dst, const struct st_tensor *t, size_t from, size_t n,
                       struct err *err);
 
@@ -64,7 +64,8 @@ int st_writer_add(struct st_writer *w, const char *name, enum st_dtype dtype, in
 /* Writes everything; *bytes gets the size. A short write or full disk is ERR_SYSTEM. */
 int st_writer_write(struct st_writer *w, int fd, int64_t *bytes, struct err *err);
 
-/* The header, and room on the disk for the rest: st_open() then says where each tensor goes. */
+/* Writes the header and reserves disk space for the rest: st_open() then gives the place of each
+ * tensor. */
 int st_writer_reserve(struct st_writer *w, int fd, int64_t *bytes, struct err *err);
 
 size_t st_dtype_size(enum st_dtype d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_write.c - writing; see safetensors.h
+/* safetensors_write.c - writer; see safetensors.h
  *
  * The header is padded with spaces so that the first tensor begins at a
  * multiple of 64 bytes: a reader that maps the file gets aligned floats.

@@ -25,7 +25,7 @@ struct books {
     struct sample_audit   sum;
     uint8_t             **seen;   /* per epoch a bit per sample, or NULL */
     int64_t              *counts; /* [epochs][buckets]: samples seen */
-    int64_t               epochs; /* room in both */
+    int64_t               epochs; /* capacity of both */
     struct step_count    *steps;  /* of step i at i - 1 */
     int64_t               nsteps;
     int                   worlds[WORLDS];
@@ -117,7 +117,7 @@ static int count_line(void *arg, const struct sample_log_line *line, struct err 
     snprintf(where, sizeof(where), "step %lld, rank %d of %d", (long long)line->step, line->rank,
              line->world);
     if (line->step > STEPS_MOST)
-        return err_set(err, ERR_DATA, "%s: more steps than can be accounted for", where);
+        return err_set(err, ERR_DATA, "%s: too many steps for this check", where);
     if (more_steps(b, line->step, err) < 0)
         return -1;
     struct step_count *step = &b->steps[line->step - 1];
@@ -160,8 +160,8 @@ static void check_steps(struct books *b)
     }
 }
 
-/* The epochs of a bucket that are over: all but the last; nor the first, if the log begins in
- * the middle of it. Returns how many are complete from the beginning on. */
+/* The finished epochs of a bucket: all but the last, and without the first if the log begins
+ * inside it. Returns how many are complete from the beginning on. */
 static int64_t check_epochs(struct books *b, int bucket)
 {
     struct dataset_bucket k = dataset_bucket(b->data, bucket);

@@ -15,11 +15,11 @@
 #include "engine/contract/err.h"
 #include "engine/contract/scratch.h"
 
-enum { LOG_PATH = 4096, SLOT_TEXT = 34 }; /* the digits of a slot */
+enum { LOG_PATH = 4096, SLOT_TEXT = 34 }; /* digits per slot */
 
 struct sample_log {
     int                fd, rank, world;
-    int                height, width; /* of the latents of the step */
+    int                height, width; /* size of the latents of the step */
     char               path[LOG_PATH];
     struct batch_slot *slots;
     size_t             n, room;
@@ -34,7 +34,7 @@ static int64_t step_of(const char *line)
     return sscanf(line, "{\"step\":%lld", &step) == 1 && strchr(line, '\n') ? step : -1;
 }
 
-/* Steps only rise in a file: everything from the first line beyond `last` on goes. */
+/* Truncates a file at the first line beyond `last`: steps only rise in a file. */
 static int cut(const char *path, int64_t last, struct err *err)
 {
     char *line = NULL;
@@ -54,7 +54,7 @@ static int cut(const char *path, int64_t last, struct err *err)
     free(line);
     fclose(in);
     if (truncate(path, keep) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot cut %s: %s", path, strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot truncate %s: %s", path, strerror(errno));
     return 0;
 }
 
@@ -76,7 +76,7 @@ static int name_file(char path[LOG_PATH], const char *dir, const char *name, str
     return 0;
 }
 
-/* Files of ranks that a smaller run does not have. */
+/* Also truncates files of ranks that a smaller run does not have. */
 static int cut_others(const char *dir, int world, int64_t last, struct err *err)
 {
     struct dirent **names = NULL;
@@ -154,7 +154,7 @@ int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, 
     return 0;
 }
 
-/* The line in l->text; returns its length. */
+/* Formats the line in l->text; returns its length. */
 static size_t format(struct sample_log *l, int64_t step)
 {
     char *p = l->text;
@@ -207,7 +207,7 @@ static int int_of(const json_t *o, const char *key)
     return (int)json_integer_value(json_object_get(o, key));
 }
 
-/* The slots of a line; NULL when its lists are not what they should be. */
+/* The slots of a line; NULL if its lists are malformed. */
 static struct batch_slot *slots_of(const json_t *o, int *n)
 {
     const json_t *epochs = json_object_get(o, "epochs"), *samples = json_object_get(o, "samples");
@@ -242,8 +242,8 @@ static int read_file(const char *path, sample_log_fn fn, void *arg, struct err *
         line.slots = slots;
         if (slots && line.step > 0)
             rc = fn(arg, &line, err);
-        else if (strchr(text, '\n')) /* else a run is writing it, or died in the middle */
-            rc = err_set(err, ERR_DATA, "%s:%d is no line of a sample log", path, at);
+        else if (strchr(text, '\n')) /* else a run is writing it, or died while writing */
+            rc = err_set(err, ERR_DATA, "%s:%d is not a line of a sample log", path, at);
         free(slots);
         json_decref(o);
     }

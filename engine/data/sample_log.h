@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_log.h - which samples each rank trained on, step by step, whatever crashes between
+/* sample_log.h - log of the samples that each rank trained on, step by step, across restarts
  *
- * A file per rank, DIR/rank-00000.jsonl, with a line per step that had its effect:
+ * One file per rank, DIR/rank-00000.jsonl, with a line per completed step:
  *
  *   {"step":12,"rank":0,"world":3,"height":8,"width":16,"epochs":[0,0,1],"samples":[5,9,3]}
  *
- * Step 1 is the first.  Samples are numbers of engine/data/dataset.h, epochs tell how often each
+ * Step 1 is the first.  Samples are numbers of engine/data/dataset.h, epochs count how often each
  * was taken before.  A line is one write() before the step can be part of a checkpoint, and
- * on disk before the checkpoint is; what lies beyond the step that a run resumes from is cut
- * off.  So the files of all ranks, of all sizes that a job had, tell one story.
+ * is synced before the checkpoint is; lines beyond the step that a run resumes from are
+ * removed.  So the files of all ranks of all attempts together list each step once.
  */
 #ifndef ENGINE_DATA_SAMPLE_LOG_H
 #define ENGINE_DATA_SAMPLE_LOG_H
@@ -23,17 +23,18 @@ struct err;
 
 struct sample_log;
 
-/* Cuts this rank's file to `resume_step`, and rank 0 also those of ranks that are no more. */
+/* Truncates this rank's file to `resume_step`; rank 0 also truncates those of ranks that no longer
+ * exist. */
 int sample_log_open(struct sample_log **out, const char *dir, int rank, int world,
                     int64_t resume_step, struct err *err);
-void sample_log_close(struct sample_log *l); /* NULL is fine, here and below */
+void sample_log_close(struct sample_log *l); /* NULL is allowed, here and below */
 
-/* The samples of a step are gathered, and the step is then committed. */
+/* Collects the samples of a step; sample_log_commit() writes them as one line. */
 void sample_log_begin(struct sample_log *l);
 int sample_log_add(struct sample_log *l, const struct batch_slot *slots, int n, int height,
                    int width, struct err *err);
 int sample_log_commit(struct sample_log *l, int64_t step, struct err *err);
-/* To disk. */
+/* Syncs the file to disk. */
 int sample_log_sync(struct sample_log *l, struct err *err);
 
 /* One line of a file. */

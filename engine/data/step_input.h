@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step_input.h - one micro-batch: what a loader fills and a step computes with */
+/* step_input.h - one micro-batch: filled by a loader, consumed by a step */
 #ifndef ENGINE_DATA_STEP_INPUT_H
 #define ENGINE_DATA_STEP_INPUT_H
 
 #include <stdint.h>
 
-/* Every random choice is already made by the caller; the arrays are in this process's memory. */
+/* The caller has made all random choices; the arrays are in host memory. */
 struct step_input {
     int            batch, height, width, text;
     const float   *x0;       /* [B, channels, H, W] clean latents */

@@ -11,7 +11,7 @@
 enum { ROW = 1 << 20 };
 
 struct synthetic {
-    float row[ROW]; /* of a standard normal distribution */
+    float row[ROW]; /* from a standard normal distribution */
 };
 
 int synthetic_create(struct synthetic **out, struct err *err)
@@ -30,7 +30,7 @@ void synthetic_destroy(struct synthetic *s)
     free(s);
 }
 
-/* Numbers from a place of the row that belongs to (sample, part), round and round. */
+/* Numbers from the offset of (sample, part) in the row on, which wraps around. */
 static void take(const struct synthetic *s, uint32_t part, int64_t sample, float *to, size_t n)
 {
     uint32_t at;

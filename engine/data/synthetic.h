@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* synthetic.h - samples that are nothing but numbers, for measuring speed and memory
+/* synthetic.h - samples of random numbers, to measure speed and memory
  *
  * Pure: no clock, no I/O.
- * Sample i is a piece of one long row of random numbers, at a place that follows
- * from i: a pure function of the number, as cheap as a copy.  The shapes are
- * those of Sana's own encoders: 32 channels at a 32nd of the resolution, and as
- * many caption words and channels as the spec says, all of them valid.
+ * Sample i is a piece of one long row of random numbers, at an offset that depends
+ * only on i, and as cheap as a copy.  The shapes are
+ * those of Sana's own encoders: 32 channels at 1/32 of the resolution, and as
+ * many caption words and channels as the spec sets, all of them valid.
  */
 #ifndef ENGINE_DATA_SYNTHETIC_H
 #define ENGINE_DATA_SYNTHETIC_H
@@ -22,7 +22,7 @@ struct synthetic;
 int synthetic_create(struct synthetic **out, struct err *err);
 void synthetic_destroy(struct synthetic *s);
 
-/* The latent and the caption of a sample, so many numbers each; either may be NULL. */
+/* The latent and the caption of a sample, with the given counts of numbers; either may be NULL. */
 void synthetic_get(const struct synthetic *s, int64_t sample, float *latent, size_t latent_floats,
                    float *caption, size_t caption_floats);
 

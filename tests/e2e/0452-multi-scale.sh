@@ -44,7 +44,7 @@ spec "$WORK/one"
 jobctl-train plan --spec "$WORK/one.json" >"$WORK/plan"
 grep -q 'leftovers   21 samples do not fill the last batches of their buckets' "$WORK/plan"
 grep -Eq '^ +4x16 +1 +[0-9]+ +1$' "$WORK/plan"
-grep -q 'warning     bucket 4x16 has 1 sample for a batch of 8: it waits up to 8 epochs' "$WORK/plan"
+grep -q 'warning     bucket 4x16 has 1 sample for a batch of 8: a batch takes up to 8 epochs' "$WORK/plan"
 jobctl-train plan --json --spec "$WORK/one.json" >"$WORK/plan"
 python3 -c "
 import json

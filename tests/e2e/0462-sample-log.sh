@@ -82,7 +82,7 @@ grep -Eq '^error +bad.png +is not a picture' "$WORK/out"
 grep -Eq '^error +cut.png ' "$WORK/out"
 grep -Eq '^notice +cut.png +the caption has 8 words; data.caption_words keeps 4' "$WORK/out"
 grep -Eq '^notice +p21.png +the caption is empty' "$WORK/out"
-grep -Eq '^notice +p07.png +the same bytes as p07.png' "$WORK/out"
+grep -Eq '^notice +p07.png +has the same bytes as p07.png' "$WORK/out"
 has '4 errors, ' out
 
 # Features: a number that is not finite, and a mask that is none.
@@ -99,7 +99,7 @@ open(sys.argv[1] + '/bad.safetensors', 'wb').write(data)
 PY
 sed "s|$WORK/data|$WORK/shards|; s|\"resolution\":32|\"encoders\":\"features\"|" "$WORK/job.json" >"$WORK/features.json"
 code 65 jobctl-train verify-data --spec "$WORK/features.json"
-grep -Eq '^error +bad.safetensors#1.0 +1 of [0-9]+ numbers of its latent are not finite, number 10 first' "$WORK/out"
+grep -Eq '^error +bad.safetensors#1.0 +1 of [0-9]+ numbers of its latent are not finite; the first is number 10' "$WORK/out"
 grep -Eq '^error +bad.safetensors#2.0 +its mask holds 0.5; expected 0 or 1' "$WORK/out"
 has '2 errors, 0 notices' out
 rm "$WORK/shards/bad.safetensors"

@@ -48,7 +48,7 @@ run() { # N DIR
 spec "$WORK/plan"
 jobctl-train plan --spec "$WORK/plan.json" | tee "$WORK/plan.txt"
 [ "$(grep -Ec '^ +[0-9]+x[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$' "$WORK/plan.txt")" = 40 ]
-grep -q 'warning     bucket .* for a batch of 16: it waits up to' "$WORK/plan.txt"
+grep -q 'warning     bucket .* for a batch of 16: a batch takes up to' "$WORK/plan.txt"
 for n in 1 2 4 7; do
     run $n "$WORK/of$n"
     paste -d' ' "$WORK/of1/metrics.jsonl" "$WORK/of$n/metrics.jsonl" |

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_aspect.c - a picture of any shape finds its size */
+/* test_aspect.c - bucket sizes for pictures of any shape */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,8 +38,8 @@ static void the_nearest_label_wins(void **state)
     assert_false(aspect_known(512, 512, 1024, 32));
 }
 
-/* What a size is chosen for it keeps; and areas stay near the square's. */
-static void a_size_is_its_own(void **state)
+/* A picture of a bucket's size stays in that bucket; areas stay near the square's. */
+static void a_size_maps_to_itself(void **state)
 {
     (void)state;
     int sizes = 0;
@@ -60,7 +60,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_label_wins),
-        cmocka_unit_test(a_size_is_its_own),
+        cmocka_unit_test(a_size_maps_to_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

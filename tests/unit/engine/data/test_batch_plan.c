@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_batch_plan.c - every sample once an epoch, all ranks alike, any step at once */
+/* test_batch_plan.c - every sample once per epoch, the same plan on all ranks, any step directly */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,8 @@ static int bucket_of(const int64_t *sizes, int64_t sample)
     return b;
 }
 
-/* The line that runs were trained on before there were buckets: it stays. */
-static void one_bucket_is_one_endless_line(void **state)
+/* The order of samples before buckets existed: it must not change. */
+static void one_bucket_is_one_endless_queue(void **state)
 {
     (void)state;
     static const int64_t line[3][11] = {{6, 9, 5, 8, 4, 10, 0, 7, 1, 2, 3},
@@ -64,7 +64,7 @@ static void one_bucket_is_one_endless_line(void **state)
     batch_plan_destroy(p);
 }
 
-/* `seen` counts, per epoch and sample, over the steps; and each step is of one bucket. */
+/* `seen` counts per epoch and sample over the steps; each step has one bucket. */
 static void take(struct batch_plan *p, const int64_t *sizes, int batch, int64_t from, int64_t to,
                  int ranks, uint8_t *seen, int64_t samples, int64_t epochs)
 {
@@ -83,8 +83,8 @@ static void take(struct batch_plan *p, const int64_t *sizes, int batch, int64_t 
     }
 }
 
-/* What broke multi-scale runs elsewhere: 40 buckets of ragged sizes, 2 to 8 ranks, epochs on end;
- * here with a crash and another number of ranks after each epoch. */
+/* A case that breaks multi-scale loaders elsewhere: 40 buckets of uneven sizes, 2 to 8 ranks, many
+ * epochs; here with a crash and another number of ranks after each epoch. */
 static void every_sample_comes_once_an_epoch_on_any_number_of_ranks(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void every_sample_comes_once_an_epoch_on_any_number_of_ranks(void **state
         int64_t samples = sum(sizes, buckets);
         uint8_t *seen = calloc((size_t)samples, EPOCHS);
         int64_t step = 0, waits = 0;
-        for (int b = 0; b < buckets; b++) /* the epochs until each bucket has given its share */
+        for (int b = 0; b < buckets; b++) /* the epochs until each bucket has completed a batch */
             waits = (batch - 1) / sizes[b] + 1 > waits ? (batch - 1) / sizes[b] + 1 : waits;
         for (int e = 0; e < EPOCHS + waits; e++) {
             struct batch_plan *p = make(seed, batch, sizes, buckets); /* a new process */
@@ -113,7 +113,7 @@ static void every_sample_comes_once_an_epoch_on_any_number_of_ranks(void **state
     }
 }
 
-static void a_step_far_away_is_what_walking_there_gives(void **state)
+static void a_jump_gives_the_same_step_as_walking(void **state)
 {
     (void)state;
     static const int64_t sizes[] = {5, 31, 2, 70, 16};
@@ -130,19 +130,19 @@ static void a_step_far_away_is_what_walking_there_gives(void **state)
             continue;
         for (int i = 0; i < 5; i++)
             assert_int_equal(batch_plan_batches(far, i, step + 1), count[i]);
-        batch_plan_at(far, (1999 - step) * 1000000); /* anywhere else before */
+        batch_plan_at(far, (1999 - step) * 1000000); /* any other step before */
         batch_plan_slots(near, a, step, 0, 16);
         batch_plan_slots(far, b, step, 0, 7);
         batch_plan_slots(far, b + 7, step, 7, 9);
         for (int i = 0; i < 16; i++)
             assert_true(a[i].sample == b[i].sample && a[i].epoch == b[i].epoch);
     }
-    batch_plan_at(far, 1000000000000); /* as many steps as a spec may ask for */
+    batch_plan_at(far, 1000000000000); /* the most steps that a spec allows */
     batch_plan_destroy(near);
     batch_plan_destroy(far);
 }
 
-static void epochs_and_seeds_have_orders_of_their_own(void **state)
+static void epochs_and_seeds_differ_in_order(void **state)
 {
     (void)state;
     static const int64_t sizes[] = {64, 64, 64};
@@ -153,7 +153,7 @@ static void epochs_and_seeds_have_orders_of_their_own(void **state)
         same_epoch += batch_plan_at(p, i).bucket == batch_plan_at(p, n + i).bucket;
         same_seed += batch_plan_at(p, i).bucket == batch_plan_at(q, i).bucket;
     }
-    /* nor do buckets of one size share an order */
+    /* buckets of equal size have different orders too */
     int64_t order[3][64];
     for (int i = 0; i < n; i++) {
         struct batch b = batch_plan_at(p, i);
@@ -183,10 +183,10 @@ static void an_empty_bucket_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_bucket_is_one_endless_line),
+        cmocka_unit_test(one_bucket_is_one_endless_queue),
         cmocka_unit_test(every_sample_comes_once_an_epoch_on_any_number_of_ranks),
-        cmocka_unit_test(a_step_far_away_is_what_walking_there_gives),
-        cmocka_unit_test(epochs_and_seeds_have_orders_of_their_own),
+        cmocka_unit_test(a_jump_gives_the_same_step_as_walking),
+        cmocka_unit_test(epochs_and_seeds_differ_in_order),
         cmocka_unit_test(an_empty_bucket_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static void a_folder_becomes_samples(void **state)
         image_free(&orig);
     }
     assert_int_equal(dataset_get(d, 3, latent, caption, mask, &err), -1);
-    /* what a checkpoint keeps is enough to decode */
+    /* the settings that a checkpoint keeps suffice to decode */
     struct dataset *alone;
     struct image a, b;
     json_t *codec = dataset_codec(d);
@@ -171,7 +171,7 @@ static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(v
         snprintf(sum, sizeof(sum), "%s", dataset_digest(d));
         dataset_close(d);
     }
-    int fd = open(first, O_RDWR); /* one bit in the middle */
+    int fd = open(first, O_RDWR); /* flip one bit in the middle */
     char c;
     off_t mid = lseek(fd, 0, SEEK_END) / 2;
     assert_int_equal(pread(fd, &c, 1, mid), 1);
@@ -194,7 +194,7 @@ static void a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged(v
     dataset_close(d);
 }
 
-static void what_is_wrong_is_named(void **state)
+static void errors_name_the_file(void **state)
 {
     (void)state;
     struct dataset *d;
@@ -234,8 +234,8 @@ static void what_is_wrong_is_named(void **state)
     dataset_close(d);
 }
 
-/* Pictures a to f, three shapes; the pack has them by shape, decodable, with their captions. */
-static void pictures_of_several_shapes_are_buckets(void **state)
+/* Pictures a to f in three shapes: the pack holds them by shape, decodable, with their captions. */
+static void shapes_are_sorted_into_buckets(void **state)
 {
     (void)state;
     static const struct {
@@ -264,7 +264,7 @@ static void pictures_of_several_shapes_are_buckets(void **state)
     struct dataset_shape shape = dataset_shape(d);
     assert_int_equal(shape.samples, 6);
     assert_int_equal(shape.buckets, 3);
-    assert_true(shape.height == 8 && shape.width == 8); /* all are of one area: the square counts */
+    assert_true(shape.height == 8 && shape.width == 8); /* all of one area: the square counts */
     for (int i = 0; i < 3; i++) {
         struct dataset_bucket b = dataset_bucket(d, i);
         assert_int_equal(b.first, want[i].first);
@@ -295,14 +295,14 @@ static void pictures_of_several_shapes_are_buckets(void **state)
     assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
     assert_int_equal(dataset_packed(d), PACK_FOUND);
     dataset_close(d);
-    /* the pack is a shard of features, of the same buckets */
+    /* the pack is a shard of features with the same buckets */
     s.encoders = ENCODERS_FEATURES;
     snprintf(s.data_path, sizeof(s.data_path), "%s", name);
     assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), 0);
     assert_int_equal(dataset_shape(d).buckets, 3);
     assert_non_null(strstr(dataset_name(d, 3), ".safetensors#1.1"));
     dataset_close(d);
-    s.resolution = 36; /* no whole number of pixels makes these latents of it */
+    s.resolution = 36; /* no whole resolution has latents of this size */
     assert_int_equal(dataset_open(&d, &s, at("cache5"), NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "data.resolution: pictures of resolution 36 have no"));
     assert_int_equal(err.code, ERR_USAGE);
@@ -313,7 +313,7 @@ static void pictures_of_several_shapes_are_buckets(void **state)
     assert_non_null(strstr(err.text, "to train on several shapes set train.data.multi_scale"));
 }
 
-/* Numbers that depend on the sample's number alone, in Sana's shapes. */
+/* Numbers depend only on the sample's number; shapes are Sana's. */
 static void synthetic_samples_follow_from_their_number(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static bool stop_at_two(void *arg, int64_t done, int64_t total)
     return done < 2;
 }
 
-static void packing_stops_when_asked(void **state)
+static void packing_stops_on_request(void **state)
 {
     (void)state;
     struct dataset *d;
@@ -372,7 +372,7 @@ static void packing_stops_when_asked(void **state)
     dataset_close(d);
 }
 
-/* A file of the name that the first version gave to the pack of these inputs. */
+/* A file with the name that the first version gave to the pack of these inputs. */
 static void put_old_pack(const struct train_spec *s, char *path, size_t size)
 {
     struct folder f;
@@ -444,7 +444,7 @@ static void put_shard(const char *name, int64_t n, int64_t words, float base, in
     st_writer_destroy(w);
 }
 
-static void shards_of_features_count_on(void **state)
+static void shards_of_features_are_numbered_in_order(void **state)
 {
     (void)state;
     struct dataset *d;
@@ -499,7 +499,7 @@ static void captions_are_the_same_everywhere(void **state)
     assert_true(mb[3] == 1);
 }
 
-static void only_the_dead_are_swept(void **state)
+static void only_files_of_dead_writers_are_removed(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -534,14 +534,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_becomes_samples),
         cmocka_unit_test(a_pack_is_built_once_and_again_when_inputs_change_or_it_is_damaged),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(pictures_of_several_shapes_are_buckets),
-        cmocka_unit_test(packing_stops_when_asked),
+        cmocka_unit_test(errors_name_the_file),
+        cmocka_unit_test(shapes_are_sorted_into_buckets),
+        cmocka_unit_test(packing_stops_on_request),
         cmocka_unit_test(a_pack_of_an_older_format_is_replaced),
-        cmocka_unit_test(shards_of_features_count_on),
+        cmocka_unit_test(shards_of_features_are_numbered_in_order),
         cmocka_unit_test(synthetic_samples_follow_from_their_number),
         cmocka_unit_test(captions_are_the_same_everywhere),
-        cmocka_unit_test(only_the_dead_are_swept),
+        cmocka_unit_test(only_files_of_dead_writers_are_removed),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_image.c - three formats in, one out, broken ones named; the DCT and its inverse */
+/* test_image.c - three formats in, PNG out, damaged files named; the DCT and its inverse */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static int remove_dir(void **state)
     return rmdir(dir);
 }
 
-/* A smooth picture, so that lossy formats stay near. */
+/* A smooth picture, which lossy formats reproduce closely. */
 static void paint(struct image *im, int w, int h)
 {
     struct err err = {0};
@@ -61,7 +61,7 @@ static double worst(const struct image *a, const struct image *b)
     return most;
 }
 
-static void png_goes_out_and_comes_back(void **state)
+static void png_round_trip(void **state)
 {
     (void)state;
     struct image a, b;
@@ -73,7 +73,7 @@ static void png_goes_out_and_comes_back(void **state)
     assert_int_equal(image_read(&b, path, &err), 0);
     assert_true(worst(&a, &b) == 0);
     image_free(&b);
-    /* cut at every length: an error that names the file, never a picture */
+    /* truncated at every length: an error that names the file, never a picture */
     FILE *f = fopen(path, "rb");
     static unsigned char bytes[65536];
     size_t n = fread(bytes, 1, sizeof(bytes), f);
@@ -90,7 +90,7 @@ static void png_goes_out_and_comes_back(void **state)
     image_free(&a);
 }
 
-static void transparency_lies_over_white(void **state)
+static void transparency_is_blended_with_white(void **state)
 {
     (void)state;
     const uint8_t rgba[] = {200, 0, 0, 0, 200, 0, 0, 255, 100, 100, 100, 128};
@@ -131,7 +131,7 @@ static size_t to_jpeg(const struct image *im, unsigned char **bytes)
     return size;
 }
 
-static void jpeg_and_webp_are_read_and_refused_when_cut(void **state)
+static void jpeg_and_webp_are_read_unless_truncated(void **state)
 {
     (void)state;
     struct image a, b;
@@ -181,7 +181,7 @@ static void fitting_keeps_the_centre(void **state)
     /* to another shape: the middle two thirds of the width, all of the height */
     assert_int_equal(image_fit(&b, &a, 20, 10, &err), 0);
     assert_true(b.width == 20 && b.height == 10);
-    for (int x = 0; x < 20; x++) /* 15 pixels of each side are left of the 30; edges are soft */
+    for (int x = 0; x < 20; x++) /* 15 of the 30 pixels of each side remain; edges are soft */
         if (x % 5 != 0 && x % 5 != 4)
             assert_int_equal(b.rgb[(5 * 20 + x) * 3], x < 5 || x >= 15 ? 0x10 : 0xA0);
     image_free(&b);
@@ -197,7 +197,7 @@ static void fitting_keeps_the_centre(void **state)
     image_free(&a);
 }
 
-static void the_dct_is_undone_and_keeps_squares(void **state)
+static void the_dct_is_orthonormal(void **state)
 {
     (void)state;
     static const int blocks[] = {1, 2, 4, 8, 16};
@@ -229,11 +229,11 @@ static void the_dct_is_undone_and_keeps_squares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(png_goes_out_and_comes_back),
-        cmocka_unit_test(transparency_lies_over_white),
-        cmocka_unit_test(jpeg_and_webp_are_read_and_refused_when_cut),
+        cmocka_unit_test(png_round_trip),
+        cmocka_unit_test(transparency_is_blended_with_white),
+        cmocka_unit_test(jpeg_and_webp_are_read_unless_truncated),
         cmocka_unit_test(fitting_keeps_the_centre),
-        cmocka_unit_test(the_dct_is_undone_and_keeps_squares),
+        cmocka_unit_test(the_dct_is_orthonormal),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

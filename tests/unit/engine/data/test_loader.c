@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loader.c - a batch follows from (seed, step) alone, and no sample is lost */
+/* test_loader.c - a batch depends on (seed, step) only, and no sample is lost */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

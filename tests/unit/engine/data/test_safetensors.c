@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_safetensors.c - what is written comes back; what lies is refused */
+/* test_safetensors.c - a written file reads back; malformed headers are refused */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,9 +63,9 @@ static void lies_are_refused(void **state)
          "larger than memory"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,12]}}", 12, "needs 8 bytes"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "two numbers"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 8, "damaged or cut"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, "damaged or cut"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "damaged or cut"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 8, "or truncated"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8, "or truncated"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "or truncated"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
          "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}", 8, "not JSON"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
@@ -86,7 +86,7 @@ static void lies_are_refused(void **state)
     }
 }
 
-static void every_cut_is_refused(void **state)
+static void every_truncation_is_refused(void **state)
 {
     (void)state;
     size_t size;
@@ -95,7 +95,7 @@ static void every_cut_is_refused(void **state)
     for (size_t n = 0; n < size; n++) {
         struct st_file *f = NULL;
         struct err err = {0};
-        unsigned char *cut = malloc(n ? n : 1); /* its own block, for the address sanitizer */
+        unsigned char *cut = malloc(n ? n : 1); /* a block of its own, for the address sanitizer */
         memcpy(cut, b, n);
         assert_int_equal(st_parse(&f, cut, n, &err), -1);
         assert_int_equal(err.code, ERR_DATA);
@@ -142,7 +142,7 @@ static void types_convert(void **state)
     }
 }
 
-static void what_is_written_comes_back(void **state)
+static void a_written_file_reads_back(void **state)
 {
     (void)state;
     const char *tmp = getenv("TMPDIR");
@@ -209,8 +209,8 @@ static void failures_name_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lies_are_refused),      cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(types_convert),         cmocka_unit_test(what_is_written_comes_back),
+        cmocka_unit_test(lies_are_refused),      cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(types_convert),         cmocka_unit_test(a_written_file_reads_back),
         cmocka_unit_test(failures_name_the_file),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sample_log.c - logs of ranks that come and go add up, and what does not is named */
+/* test_sample_log.c - logs of a changing set of ranks pass the audit; errors are named */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static int remove_data(void **state)
     return scratch_remove(dir, NULL);
 }
 
-/* `world` ranks go from one step to another. */
+/* `world` ranks run from one step to another. */
 static void run(int64_t from, int64_t to, int world)
 {
     static const int64_t sizes[] = {WIDE, TALL};
@@ -117,7 +117,7 @@ static void says(const char *text)
         fail_msg("told: %s\nexpected: %s", told, text);
 }
 
-static void steps_that_were_lost_do_not_count(void **state)
+static void steps_after_the_checkpoint_do_not_count(void **state)
 {
     (void)state;
     run(0, 9, 3);   /* killed after step 9; its checkpoint is of step 6 */
@@ -130,7 +130,7 @@ static void steps_that_were_lost_do_not_count(void **state)
     assert_int_equal(a.first, 1);
     assert_int_equal(a.last, 30);
     assert_int_equal(a.samples, 30 * BATCH);
-    assert_int_equal(a.epochs, 30 * BATCH / SAMPLES - 1); /* the tenth is not complete in one */
+    assert_int_equal(a.epochs, 30 * BATCH / SAMPLES - 1); /* epoch 9 is incomplete in one bucket */
     assert_int_equal(a.sizes, 4);
 }
 
@@ -144,7 +144,7 @@ static void append(int rank, const char *line)
     fclose(f);
 }
 
-static void what_does_not_add_up_is_named(void **state)
+static void audit_errors_are_named(void **state)
 {
     (void)state;
     run(0, 12, 2);
@@ -164,7 +164,7 @@ static void what_does_not_add_up_is_named(void **state)
     append(0, "{\"step\":13,\"rank\":0,\"world\":2,\"epochs\":[40,40],\"samples\":[1,8]}\n");
     account();
     says("sample 8 is of another bucket than the rest of the step");
-    /* a line that was being written when the power went is none; garbage is */
+    /* a half-written last line is ignored; a damaged line is an error */
     run(0, 12, 2);
     append(0, "{\"step\":13,\"rank\":0,\"wor");
     assert_int_equal(account().wrong, 0);
@@ -172,13 +172,13 @@ static void what_does_not_add_up_is_named(void **state)
     struct sample_audit a;
     struct err err = {0};
     assert_int_equal(sample_audit_make(&a, logs, data, BATCH, on_bad, NULL, &err), -1);
-    assert_non_null(strstr(err.text, "rank-00000.jsonl:13 is no line of a sample log"));
-    run(12, 13, 2); /* and is cut by the next start */
+    assert_non_null(strstr(err.text, "rank-00000.jsonl:13 is not a line of a sample log"));
+    run(12, 13, 2); /* and the next start truncates the file there */
     assert_int_equal(account().wrong, 0);
     assert_int_equal(account().last, 13);
 }
 
-static void a_log_may_begin_late(void **state)
+static void a_log_may_begin_in_the_middle(void **state)
 {
     (void)state;
     assert_int_equal(scratch_remove(logs, NULL), 0);
@@ -191,9 +191,9 @@ static void a_log_may_begin_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_that_were_lost_do_not_count),
-        cmocka_unit_test(what_does_not_add_up_is_named),
-        cmocka_unit_test(a_log_may_begin_late),
+        cmocka_unit_test(steps_after_the_checkpoint_do_not_count),
+        cmocka_unit_test(audit_errors_are_named),
+        cmocka_unit_test(a_log_may_begin_in_the_middle),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }
