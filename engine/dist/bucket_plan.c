@@ -23,7 +23,7 @@ static struct bucket last_of(const struct bucket_plan *p)
         const struct shard_part u = shard_unit(p->units, i);
         return (struct bucket){i, u.from, u.to};
     }
-    /* Whole buckets lie behind; the first one is what is left over. */
+    /* Buckets behind the first one are whole; the first one holds the remainder. */
     const size_t first = (p->numbers - 1) % p->most + 1, to = first + (size_t)i * p->most;
     return (struct bucket){i, i ? to - p->most : 0, to};
 }

@@ -9,7 +9,7 @@
 
 enum { NUMBER = 4 }; /* bytes of a gradient */
 
-#define FORWARD (1.0 / 3) /* of a step; the backward pass is the rest */
+#define FORWARD (1.0 / 3) /* share of a step; the backward pass is the rest */
 
 const struct cluster_model_net cluster_model_nets[2] = {
     {"NVSwitch, 400G per GPU", 3e-6, 450e9, 8e-6, 50e9, 0},
@@ -18,7 +18,7 @@ const struct cluster_model_net cluster_model_nets[2] = {
 
 static const char *const way_names[CLUSTER_MODEL_WAYS] = {"ddp", "zero1", "fsdp"};
 
-/* A reduce-scatter or an all-gather of `bytes`, cut in `pieces`. */
+/* A reduce-scatter or an all-gather of `bytes`, in `pieces`. */
 static double collect(const struct cluster_model_net *net, double bytes, double pieces, int nodes,
                       int gpus)
 {
@@ -29,7 +29,7 @@ static double collect(const struct cluster_model_net *net, double bytes, double 
     return pieces * alpha + here + wire;
 }
 
-/* What is left of `comm` when `beside` runs meanwhile: at least the last of `pieces`. */
+/* The part of `comm` that `beside` does not hide: at least the last of `pieces`. */
 static double exposed(double comm, double beside, double pieces)
 {
     double last = comm / pieces, rest = comm - beside * (1 - 1 / pieces);
@@ -48,13 +48,13 @@ struct cluster_model_cost cluster_model_cost(const struct cluster_model_net *net
     c.comm_s = passes * one;
     c.wire_bytes = passes * bytes * (nodes - 1) / nodes;
     switch (way) {
-    case CLUSTER_MODEL_DDP: /* sum: scatter and gather beside the backward pass */
+    case CLUSTER_MODEL_DDP: /* sum: scatter and gather overlap the backward pass */
         c.exposed_s = exposed(2 * one, backward, pieces);
         break;
-    case CLUSTER_MODEL_ZERO1: /* scatter beside the backward pass; all wait for the weights */
+    case CLUSTER_MODEL_ZERO1: /* scatter overlaps the backward pass; all wait for the weights */
         c.exposed_s = exposed(one, backward, pieces) + one;
         break;
-    case CLUSTER_MODEL_FSDP: /* weights beside both passes, scatter beside the backward one */
+    case CLUSTER_MODEL_FSDP: /* weights overlap both passes, scatter overlaps the backward pass */
     case CLUSTER_MODEL_WAYS:
         c.exposed_s = exposed(one, forward, pieces) + exposed(2 * one, backward, pieces);
         break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist.c - the order of calls, the clock, and the sentence when it fails; see dist.h */
+/* dist.c - queue, deadlines and error messages of collectives; see dist.h */
 #include "engine/dist/dist.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 _Static_assert((int)DIST_ALL_REDUCE == COLL_ALL_REDUCE && (int)DIST_BARRIER == COLL_BARRIER,
                "the flight page names collectives");
 
-/* --- words ------------------------------------------------------------------------------ */
+/* --- messages --------------------------------------------------------------------------- */
 
 /* "all-reduce 17 (64.0 MiB)" */
 static void name_call(char *text, size_t size, const struct dist *d, uint64_t seq)
@@ -32,7 +32,7 @@ static void name_call(char *text, size_t size, const struct dist *d, uint64_t se
                  mib >= 0.1 ? mib : mib * (1 << 20));
 }
 
-/* Also when it failed before: the same sentence every time. */
+/* A call after a failure repeats the same sentence. */
 static int say(const struct dist *d, struct err *err)
 {
     const struct dist_fault *f = &d->fault;
@@ -44,7 +44,7 @@ static int say(const struct dist *d, struct err *err)
                        (double)(f->kind == DIST_ABSENT ? d->c.init_ms : d->timeout_ms) / 1000);
     switch (f->kind) {
     case DIST_ABSENT:
-        return err_set(err, ERR_SYSTEM, "rank %d of %d did not come within %.3g s: look at its log",
+        return err_set(err, ERR_SYSTEM, "rank %d of %d did not connect within %.3g s; see its log",
                        f->rank, d->c.world, (double)d->c.init_ms / 1000);
     case DIST_LATE:
         return err_set(err, ERR_SYSTEM,
@@ -57,11 +57,11 @@ static int say(const struct dist *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "rank %d has ended; this rank waited for it in %s", f->rank,
                        call);
     case DIST_ABORTED:
-        return err_set(err, ERR_SYSTEM, "rank %d aborted the work of all; this rank was in %s",
+        return err_set(err, ERR_SYSTEM, "rank %d aborted the job; this rank was in %s",
                        f->rank, call);
     case DIST_MISMATCH:
         return err_set(err, ERR_SYSTEM,
-                       "desync: rank %d called for something else than the others; this rank was "
+                       "desync: rank %d called another collective than the others; this rank was "
                        "in %s",
                        f->rank, call);
     case DIST_SYSTEM:
@@ -73,7 +73,7 @@ static int say(const struct dist *d, struct err *err)
     return err_set(err, ERR_SYSTEM, "the ranks of this job cannot talk to each other (%s)", call);
 }
 
-/* Ends it for all. What others said first counts. */
+/* Fails all ranks. The first fault reported by any rank counts. */
 static int fail(struct dist *d, struct dist_fault fault, struct err *err)
 {
     if (d->fault.kind == DIST_FINE) {
@@ -83,7 +83,7 @@ static int fail(struct dist *d, struct dist_fault fault, struct err *err)
     return say(d, err);
 }
 
-/* --- beginning -------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------- */
 
 static const struct dist_ops *choose_way(const struct dist_config *c)
 {
@@ -100,9 +100,9 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
 {
     const struct dist_config *c = config;
     if (c->world < 1 || c->rank < 0 || c->rank >= c->world)
-        return err_set(err, ERR_USAGE, "rank %d of %d is no rank", c->rank, c->world);
+        return err_set(err, ERR_USAGE, "rank %d of %d does not exist", c->rank, c->world);
     if (c->world > 1 && (!c->name || !*c->name || strlen(c->name) >= DIST_NAME))
-        return err_set(err, ERR_USAGE, "%d ranks need a name to meet under", c->world);
+        return err_set(err, ERR_USAGE, "%d ranks need a common name to connect", c->world);
     struct dist *d = calloc(1, sizeof(*d));
     if (!d)
         return err_set(err, ERR_MEMORY, "no memory for collectives");
@@ -130,7 +130,7 @@ int dist_poll_init(struct dist *d, struct err *err)
     if (rc < 0) {
         if (d->fault.kind == DIST_FINE)
             d->fault = (struct dist_fault){DIST_SYSTEM, -1, 0};
-        return say(d, err); /* unless connect() has found the words */
+        return say(d, err); /* unless connect() has written the message */
     }
     if (rc == 0 && atomic_load(&d->aborted))
         return fail(d, (struct dist_fault){DIST_ABORTED, d->c.rank, 0}, err);
@@ -227,7 +227,7 @@ static int begin_call(struct dist *d, struct dist_call call, struct err *err)
     if (d->fault.kind != DIST_FINE)
         return say(d, err);
     if (!d->connected)
-        return err_set(err, ERR_BUG, "a collective before the ranks have met");
+        return err_set(err, ERR_BUG, "a collective before the ranks are connected");
     while (d->tail - d->head >= DIST_QUEUE)
         if (dist_wait(d, err) < 0)
             return -1;
@@ -321,7 +321,7 @@ int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *
         if (waited < wait_ms)
             continue;
         if ((rc = dist_poll(d, err)) != 0 || d->progress != seen)
-            continue; /* this rank itself was put aside for so long */
+            continue; /* this process itself was suspended for this long */
         struct dist_fault f = {DIST_LATE, -1, d->head + 1};
         d->ops->blame(d, &d->queue[d->head % DIST_QUEUE], &f);
         rc = fail(d, f, err);

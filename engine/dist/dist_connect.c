@@ -27,14 +27,14 @@ struct hello {
     int32_t  rank, world, channel, spare;
 };
 
-/* A connection on its way to be one of a link. */
+/* A connection before it belongs to a link. */
 struct visit {
     int          fd;       /* -1: none */
-    int          tries;    /* to which of its addresses; only of those we call */
-    bool         greeted;  /* our hello is sent */
+    int          tries;    /* index of the peer's address; only if we call */
+    bool         greeted;  /* our hello was sent */
     size_t       have;     /* bytes of `in` */
     struct hello in;
-    int64_t      at_ms;    /* since when; while there is none: not before */
+    int64_t      at_ms;    /* time of connecting; while not connected: earliest retry */
 };
 
 struct dist_connect {
@@ -74,8 +74,8 @@ static bool is_address(const char *text)
     return text && inet_pton(AF_INET, text, &a) == 1;
 }
 
-/* "10.0.0.5:40123 192.168.1.5:40123": where this rank can be called. The address by which the agents
- * of the nodes have met comes first: others may be of networks that only this machine has. */
+/* "10.0.0.5:40123 192.168.1.5:40123": the addresses of this rank. The address by which the agents
+ * of the nodes have connected comes first: others may be of networks that only this machine has. */
 static int write_addresses(char text[ADDRESS], const struct dist_bootstrap *bootstrap, int port,
                            struct err *err)
 {
@@ -100,8 +100,8 @@ static int write_addresses(char text[ADDRESS], const struct dist_bootstrap *boot
     }
     freeifaddrs(all);
     if (n == 0 && wanted)
-        return err_set(err, ERR_USAGE, "the network interface %.40s is not there, is down, or has "
-                       "no IPv4 address: ip addr shows those that are", wanted);
+        return err_set(err, ERR_USAGE, "the network interface %.40s does not exist, is down, or "
+                       "has no IPv4 address: `ip addr` lists the interfaces", wanted);
     if (n == 0)
         snprintf(text, ADDRESS, "127.0.0.1:%d", port);
     return 0;
@@ -124,7 +124,7 @@ static int listen_anywhere(struct dist_connect *d, struct err *err)
     return d->c.bootstrap->put(d->c.bootstrap->arg, key, text, err);
 }
 
-/* Address number `tries` of the text, around again at its end. */
+/* Address number `tries` of the text, modulo the number of addresses. */
 static bool choose_address(struct sockaddr_in *a, const char *text, int tries)
 {
     char words[ADDRESS], *list[ADDRESS / 8], *save = NULL;
@@ -141,7 +141,7 @@ static bool choose_address(struct sockaddr_in *a, const char *text, int tries)
     return inet_pton(AF_INET, list[tries % n], &a->sin_addr) == 1;
 }
 
-/* --- greeting ---------------------------------------------------------------------------- */
+/* --- hello ------------------------------------------------------------------------------- */
 
 static bool say_hello(const struct dist_connect *d, int fd, int channel)
 {
@@ -149,7 +149,7 @@ static bool say_hello(const struct dist_connect *d, int fd, int channel)
     return send(fd, &h, sizeof(h), MSG_NOSIGNAL) == (ssize_t)sizeof(h);
 }
 
-/* 1: all of it is here. 0: not yet. -1: it ended. */
+/* 1: complete. 0: not yet. -1: the connection ended. */
 static int hear_hello(struct visit *v)
 {
     ssize_t n = recv(v->fd, (char *)&v->in + v->have, sizeof(v->in) - v->have, 0);
@@ -174,7 +174,7 @@ static void become_link(struct dist_connect *d, struct visit *v, int rank, int c
     end_visit(v, 0);
 }
 
-/* --- being called ------------------------------------------------------------------------ */
+/* --- accepting --------------------------------------------------------------------------- */
 
 static void welcome(struct dist_connect *d, struct visit *v)
 {
@@ -184,7 +184,7 @@ static void welcome(struct dist_connect *d, struct visit *v)
         return;
     if (rc == 1 && is_ours(d, h) && h->rank > d->c.rank && h->rank < d->c.world &&
         say_hello(d, v->fd, h->channel)) {
-        /* Who calls again has given up its first call. */
+        /* A peer that calls again has given up its first call. */
         if (d->c.links[h->rank].fd[h->channel] >= 0)
             close(d->c.links[h->rank].fd[h->channel]);
         become_link(d, v, h->rank, h->channel);
@@ -206,7 +206,7 @@ static void be_called(struct dist_connect *d)
     }
 }
 
-/* --- calling ----------------------------------------------------------------------------- */
+/* --- connecting -------------------------------------------------------------------------- */
 
 static int begin_visit(struct dist_connect *d, struct visit *v, int rank, struct err *err)
 {
@@ -217,7 +217,7 @@ static int begin_visit(struct dist_connect *d, struct visit *v, int rank, struct
     if (!text)
         return 0;
     if (!choose_address(&a, text, v->tries++))
-        return err_set(err, ERR_DATA, "rank %d says that it is at \"%.60s\", which is no address",
+        return err_set(err, ERR_DATA, "rank %d gives its address as \"%.60s\", which is not valid",
                        name_of(d, rank), text);
     v->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (v->fd < 0)
@@ -265,7 +265,7 @@ static int call_others(struct dist_connect *d, struct err *err)
     return 0;
 }
 
-/* --- life -------------------------------------------------------------------------------- */
+/* --- create, destroy --------------------------------------------------------------------- */
 
 int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config,
                       struct err *err)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_connect.h - how ranks on different nodes come to have links (dist_link.h)
+/* dist_connect.h - TCP connections between ranks on different nodes (dist_link.h)
  *
- * Each opens a port that the system chooses, tells the others where it is through
- * struct dist_bootstrap, calls all ranks below its own and is called by those above.  Who
- * calls says its key (of job, attempt and generation), its rank and which connection
- * it shall be, and hears the same; who says anything else is sent away.  Nothing here
- * waits: dist_connect_poll() is asked again until the caller's deadline.
+ * Each rank opens a port that the system chooses, publishes its address through
+ * struct dist_bootstrap, connects to all lower ranks and accepts connections from higher ones.  A
+ * hello carries the key (of job, attempt and generation), the rank and the number of the
+ * connection, and gets the same in reply; any other data closes the connection.  No call
+ * waits: the caller repeats dist_connect_poll() until its deadline.
  */
 #ifndef ENGINE_DIST_DIST_CONNECT_H
 #define ENGINE_DIST_DIST_CONNECT_H
@@ -22,14 +22,14 @@ struct dist_connect_config {
     const int                   *names; /* keys of `meet` are "tcp.<name>"; NULL: the ranks */
     uint64_t                     key[2];
     const struct dist_bootstrap *bootstrap;
-    struct dist_link            *links; /* [world], the caller's; filled here */
+    struct dist_link            *links; /* [world], owned by the caller; filled here */
 };
 
 int dist_connect_open(struct dist_connect **out, const struct dist_connect_config *config,
                       struct err *err);
-/* 1: all links are there. 0: not yet. -1. */
+/* 1: all links are connected. 0: not yet. -1. */
 int dist_connect_poll(struct dist_connect *d, struct err *err);
-/* The first rank of which a connection is missing, or -1. */
+/* The first rank with a missing connection, or -1. */
 int dist_connect_absent(const struct dist_connect *d);
 void dist_connect_close(struct dist_connect *d);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_copy.c - bytes for another processor: past the caches into memory
+/* dist_copy.c - copies for another processor to read: streaming stores, past the caches
  *
- * What one processor has just written lies in its own cache, and others get it
- * from there a line at a time, which on some machines is several times slower
- * than memory, that they read ahead.  So what is for others is written past the
- * cache (streaming stores).  Not so where it is little: there the way to memory and
- * back is longer.
+ * Freshly written data lies in the writer's own cache, and other processors read it
+ * from there one line at a time, which on some machines is several times slower
+ * than memory, where they prefetch.  So large copies for other ranks bypass the
+ * cache (streaming stores).  Small copies do not: for them the way through memory
+ * is longer.
  */
 #include <string.h>
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_host.c - collectives of ranks that share a GPU: down to the host, added up there, and back up
+/* dist_host.c - collectives of ranks that share a GPU: copy to host memory, reduce there, copy back
  *
  * NCCL refuses two ranks on one GPU.  So each call is a download, the same call of the CPU's
- * collectives (dist_shm.c), and an upload: right, with the same bits on all ranks, and slow, which
- * whoever shares a GPU has chosen.  A download waits for the kernels before it, so nothing of it
- * runs beside the backward pass.
+ * collectives (dist_shm.c), and an upload: correct, with the same bits on all ranks, but slow.  A
+ * download waits for the kernels before it, so it does not overlap with the backward pass.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +14,13 @@
 #include "engine/dist/dist_internal.h"
 #include "kernels/kernels.h"
 
-enum { INNER_MS = 24 * 3600 * 1000, NAP_NS = 50000 }; /* whoever waits out there has the deadline */
+enum { INNER_MS = 24 * 3600 * 1000, NAP_NS = 50000 }; /* the outer struct dist has the deadline */
 
 struct host {
     struct dist *inner;
-    char        *copy;  /* of the call's buffer */
+    char        *copy;  /* size of the call's buffer */
     size_t       room;
-    bool         begun; /* the call in hand is the inner one's */
+    bool         begun; /* the inner dist works on the current call */
 };
 
 static size_t bytes_of(const struct dist_call *c)
@@ -29,7 +28,7 @@ static size_t bytes_of(const struct dist_call *c)
     return c->n * dist_size(c->type);
 }
 
-/* The inner ranks have failed: so have these, for the same reason. */
+/* Copies the fault of the inner dist. */
 static int pass_on(struct dist *d, const struct err *err)
 {
     const struct host *h = d->way;

@@ -44,7 +44,7 @@ void dist_link_flush(struct dist_link *l)
             continue;
         if (n < 0) {
             if (errno != EAGAIN)
-                l->out_have = 0; /* nobody is there; its end of words tells */
+                l->out_have = 0; /* the peer is gone; the end of its message stream tells */
             return;
         }
         l->out_have -= (size_t)n;
@@ -80,7 +80,7 @@ bool dist_link_hear(struct dist_link *l, uint64_t key, struct dist_word *w)
         memcpy(w, l->in, sizeof(*w));
         l->in_have = 0;
         if (w->key != key)
-            break; /* not one of us */
+            break; /* not a rank of ours */
         l->bye = l->bye || w->kind == WORD_BYE;
         return true;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_link.h - what two ranks on different nodes say to each other, over TCP
+/* dist_link.h - link between two ranks on different nodes: messages and data over TCP
  *
- * A link is two connections: one for words (short, fixed, always read at once) and
- * one for bytes (the numbers, read when there is room for them).  So news of a
- * failure never waits behind numbers.  Every word carries the key of its job,
- * attempt and generation: a stranger's is not believed.
+ * A link is two connections: one for messages (short, fixed size, always read at once) and
+ * one for data (numbers, read when there is buffer space).  So a failure is
+ * never reported behind queued data.  Every message carries the key of its job,
+ * attempt and generation; messages with another key are rejected.
  */
 #ifndef ENGINE_DIST_DIST_LINK_H
 #define ENGINE_DIST_DIST_LINK_H
@@ -16,10 +16,10 @@
 enum dist_link_channel { DIST_LINK_WORDS, DIST_LINK_BYTES, DIST_LINK_CHANNELS };
 
 enum dist_link_kind {
-    WORD_CALL = 1, /* I am in call `seq`; what it is */
-    WORD_WAITS,    /* I wait for somebody on my node: rank `what`; UINT64_MAX: no more */
-    WORD_FAULT,    /* it is over: `what` is the kind, `count` the rank + 1 */
-    WORD_BYE       /* I leave, having done all calls that I began */
+    WORD_CALL = 1, /* this rank is in call `seq`; `what` identifies it */
+    WORD_WAITS,    /* this rank waits for rank `what` on its node; UINT64_MAX: no longer */
+    WORD_FAULT,    /* failed: `what` is the kind, `count` the rank + 1 */
+    WORD_BYE       /* this rank leaves, having completed its calls */
 };
 
 struct dist_word {
@@ -31,25 +31,25 @@ struct dist_word {
 enum { WORDS_OUT = 64 };
 
 struct dist_link {
-    int    fd[DIST_LINK_CHANNELS]; /* -1: not yet, or no more */
-    bool   bye, gone;              /* it said goodbye; its words have ended */
-    size_t in_have, out_have;      /* bytes of a word not yet whole; bytes not yet sent */
+    int    fd[DIST_LINK_CHANNELS]; /* -1: not yet connected, or closed */
+    bool   bye, gone;              /* the peer said goodbye; its messages have ended */
+    size_t in_have, out_have;      /* bytes of a partial message; bytes not sent yet */
     char   in[sizeof(struct dist_word)], out[WORDS_OUT * sizeof(struct dist_word)];
 };
 
-/* Nothing more is said; what was said still goes. A close throws away what the other side's system
- * has not taken yet, so who leaves in peace waits for dist_link_sent() first. */
+/* Ends sending; sent data is still delivered. close() would discard data that the peer's system
+ * has not acknowledged, so a clean exit waits for dist_link_sent() first. */
 void dist_link_end(struct dist_link *l);
-/* Has the other side's system all that was said (or will it never)? */
+/* Whether the peer's system has acknowledged everything (or never will). */
 bool dist_link_sent(const struct dist_link *l);
 void dist_link_close(struct dist_link *l);
 
-/* Puts a word on its way; what the system does not take now goes with dist_link_flush(). False:
- * there is no room at all, try again. */
+/* Queues a message; dist_link_flush() sends what the system does not accept now. False:
+ * the queue is full, try again. */
 bool dist_link_say(struct dist_link *l, const struct dist_word *w);
 void dist_link_flush(struct dist_link *l);
 
-/* The next word that has come; false: none now. l->gone when there never will be one. */
+/* The next received message; false: none now. Sets l->gone if none will ever come. */
 bool dist_link_hear(struct dist_link *l, uint64_t key, struct dist_word *w);
 
 #endif

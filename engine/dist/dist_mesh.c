@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_mesh.c - collectives between nodes: each sends to each, over TCP
+/* dist_mesh.c - collectives between nodes over TCP, each node connected to each other
  *
- * As in dist_shm.c every rank answers for a part of the buffer (dist_part), and a part
- * is cut in rounds:
+ * As in dist_shm.c every rank reduces a part of the buffer (dist_part), and a part
+ * is processed in rounds:
  *
- *   put      send my numbers of your part to you
- *   red      add up all ranks' numbers of my part, in the order of ranks
- *   result   send the sums of my part to all
+ *   put      send this rank's numbers of a part to the rank that reduces it
+ *   red      add up all ranks' numbers of this rank's part, in the order of ranks
+ *   result   send the sums of this rank's part to all
  *
- * That is as many bytes as a ring sends, 2 (N - 1) / N of the buffer per rank, in two
- * hops instead of 2 (N - 1), in one order of addition, and who is silent is known to all
- * at once instead of to its neighbours only.  What is small goes as a whole to
- * everybody, who adds up for himself: one hop.
+ * The volume is that of a ring, 2 (N - 1) / N of the buffer per rank, in two
+ * hops instead of 2 (N - 1) and in one order of addition; and all ranks detect a silent rank
+ * at once, not only its neighbours.  A small buffer goes as a whole to
+ * every rank, and each adds up for itself: one hop.
  *
- * How numbers travel stands in dist_mesh_rounds.c; here are words, waits and the life of it
- * all.  Nobody ends a call before all have begun it (WORD_CALL), so a peer is
- * at most one call ahead, and its bytes for that one stay unread until then.
+ * dist_mesh_rounds.c moves the numbers; this file has messages, waits, creation and
+ * destruction.  No rank completes a call before all have begun it (WORD_CALL), so a peer is
+ * at most one call ahead, and its data for that call stays unread until then.
  */
 #include <errno.h>
 #include <poll.h>
@@ -33,7 +33,7 @@
 
 enum { CHUNK_MAX = 524288, INBOX = 16 << 20, SLEEP_MS = 20, LEAVE_MS = 2000 };
 
-/* --- words ------------------------------------------------------------------------------- */
+/* --- messages ---------------------------------------------------------------------------- */
 
 static bool say(struct mesh *m, int i, enum dist_link_kind kind, uint64_t seq, uint64_t what,
                 uint64_t count)
@@ -86,7 +86,7 @@ static struct dist_fault told(struct dist *d)
     return dist_unpack(atomic_load(&m->fault));
 }
 
-/* All have begun this call: 1. Not yet: 0. Somebody another one: -1, d->fault set. */
+/* 1: all ranks have begun this call. 0: not yet. -1: a rank began another one, d->fault set. */
 static int check(struct mesh *m, const struct dist_call *c)
 {
     for (int i = 0; i < m->d->c.world; i++) {
@@ -105,7 +105,7 @@ static int check(struct mesh *m, const struct dist_call *c)
 
 /* --- one call ---------------------------------------------------------------------------- */
 
-/* Everything to and from peer i is done. */
+/* All data to and from peer i is transferred. */
 static bool is_even(const struct mesh *m, const struct dist_call *c, int i)
 {
     const struct peer *p = &m->peers[i];
@@ -127,8 +127,8 @@ static int work_with(struct mesh *m, const struct dist_call *c, int i, bool *mov
         return -1;
     }
     if (!p->broken)
-        return 0; /* also when its words have ended: its numbers may still be on their way */
-    hear(m, i); /* its last words may have come after we listened */
+        return 0; /* also after the end of its messages: its data may still be on the way */
+    hear(m, i); /* its last messages may have come after we read */
     if (!is_even(m, c, i)) {
         m->d->fault = (struct dist_fault){p->link->bye ? DIST_LEFT : DIST_DIED,
                                           dist_name(m->d, i), c->seq};
@@ -180,7 +180,7 @@ static void sleep_some(struct dist *d)
         const struct peer *p = &m->peers[i];
         if (!mesh_is_peer(m, i))
             continue;
-        bool full = p->head_have == sizeof(p->head_in) && p->to == NULL; /* it is to wait */
+        bool full = p->head_have == sizeof(p->head_in) && p->to == NULL; /* it has to wait */
         short bytes = (short)((full || p->broken ? 0 : POLLIN) | (mesh_is_sending(p) ? POLLOUT : 0));
         short words = (short)(POLLIN | (p->link->out_have ? POLLOUT : 0));
         m->polls[n++] = (struct pollfd){.fd = p->link->gone ? -1 : p->link->fd[DIST_LINK_WORDS],
@@ -193,7 +193,7 @@ static void sleep_some(struct dist *d)
         ;
 }
 
-/* Whoever has not begun the call, else whoever has sent least of it. */
+/* A rank that has not begun the call, else the one that has sent least of it. */
 static void blame(struct dist *d, const struct dist_call *c, struct dist_fault *fault)
 {
     const struct mesh *m = d->way;
@@ -234,11 +234,11 @@ static struct dist_fault raise_all(struct dist *d, struct dist_fault f)
         if (mesh_is_peer(m, i))
             say(m, i, WORD_FAULT, f.seq, (uint64_t)f.kind, (uint64_t)(f.rank + 1));
     if (write(m->bell, &one, sizeof(one)) < 0)
-        return f; /* it is rung already */
+        return f; /* already woken */
     return f;
 }
 
-/* --- life -------------------------------------------------------------------------------- */
+/* --- create, destroy --------------------------------------------------------------------- */
 
 static void destroy(struct dist *d)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_mesh_internal.h - the inside of a mesh of nodes, shared by dist_mesh*.c only */
+/* dist_mesh_internal.h - inside of a mesh of nodes, shared by dist_mesh*.c only */
 #ifndef ENGINE_DIST_DIST_MESH_INTERNAL_H
 #define ENGINE_DIST_DIST_MESH_INTERNAL_H
 
@@ -16,7 +16,7 @@
 
 enum { MESH_CHUNK_MIN = 65536, MESH_SLOTS = 4 };
 
-/* Before each piece of numbers. */
+/* Precedes each piece of data. */
 struct head {
     uint64_t key, seq, bytes;
     uint32_t stage, round;
@@ -24,36 +24,36 @@ struct head {
 
 struct peer {
     struct dist_link *link;
-    uint64_t          seq, what[2], count[2]; /* its newest call; what it is, at [seq % 2] */
-    uint64_t          heard_of;               /* the newest of our calls that it knows of */
-    int               waits_for;              /* a rank's name, or -1 */
-    /* going out: the piece in hand, and rounds sent */
+    uint64_t          seq, what[2], count[2]; /* the peer's newest call; identity at [seq % 2] */
+    uint64_t          heard_of;               /* the newest of our calls announced to it */
+    int               waits_for;              /* rank that it waits for, or -1 */
+    /* sending: the current piece, and rounds sent */
     struct head       head_out;
     const char       *from;
     size_t            head_left, left;
     uint64_t          puts_out, results_out;
-    /* coming in: the same */
+    /* receiving: the same */
     struct head       head_in;
     char             *to;
     size_t            head_have, more;
     uint64_t          puts_in, results_in;
-    bool              broken; /* its bytes have ended */
+    bool              broken; /* its data connection has ended */
 };
 
 struct mesh {
     struct dist         *d;
-    struct dist_connect *door; /* while they meet */
+    struct dist_connect *door; /* while connecting */
     struct dist_link    *links;
-    struct peer         *peers; /* [world]; the own one is unused */
+    struct peer         *peers; /* [world]; this rank's own is unused */
     struct pollfd       *polls;
     const char         **sources;
     char                *inbox; /* [world][MESH_SLOTS] chunks */
     size_t               chunk;
     uint64_t             key[2];
-    pthread_mutex_t      say;   /* words out: also another thread's */
+    pthread_mutex_t      say;   /* guards sending of messages, also by another thread */
     _Atomic uint64_t     fault; /* packed */
-    int                  bell;  /* rung by another thread */
-    /* the call in hand */
+    int                  bell;  /* eventfd, written by another thread */
+    /* the current call */
     uint64_t          seq, rounds, red, results;
     size_t            size, per;
     bool              direct, checked;
@@ -69,19 +69,19 @@ static inline bool mesh_is_sending(const struct peer *p)
     return p->head_left > 0 || p->left > 0;
 }
 
-/* --- dist_mesh_rounds.c: the numbers of the call in hand -------------------------------- */
+/* --- dist_mesh_rounds.c: data of the current call ---------------------------------------- */
 
 void mesh_begin_call(struct mesh *m, const struct dist_call *c);
 
-/* Rounds of puts that each rank sends to each other one; of results that rank i does. */
+/* Number of put rounds that each rank sends to each other; of result rounds of rank i. */
 uint64_t mesh_put_rounds(const struct mesh *m, const struct dist_call *c);
 uint64_t mesh_results_of(const struct mesh *m, const struct dist_call *c, int i);
 
-/* What peer i takes now; did anything move? */
+/* Sends what peer i accepts now; true: some data moved. */
 bool mesh_send_to(struct mesh *m, const struct dist_call *c, int i);
-/* What has come from it. 1: something; 0: nothing; -1: nonsense. */
+/* Receives from peer i. 1: some data; 0: none; -1: malformed. */
 int mesh_receive_from(struct mesh *m, const struct dist_call *c, int i);
-/* Adds up what has come from all; was there anything? */
+/* Adds up what has arrived from all ranks; true: something was added. */
 bool mesh_reduce(struct mesh *m, const struct dist_call *c);
 
 #endif

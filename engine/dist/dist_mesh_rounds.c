@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_mesh_rounds.c - the numbers of a call between nodes: cut in rounds, out, in, added up
+/* dist_mesh_rounds.c - data of a collective between nodes: split in rounds, sent, received, reduced
  *
- * Puts are read into `MESH_SLOTS` slots per peer; where none is free the bytes stay with the
- * system, and the sender's wait there is all the flow control.  Results are read into the
+ * Puts are read into `MESH_SLOTS` slots per peer; if none is free the data stays in the socket,
+ * and TCP's flow control stops the sender.  Results are read into the
  * buffer itself.
  */
 #include <errno.h>
@@ -14,9 +14,9 @@ enum { DIRECT = 16384 };
 
 enum stage { PUT = 1, RESULT };
 
-/* --- what goes where --------------------------------------------------------------------- */
+/* --- offsets ----------------------------------------------------------------------------- */
 
-/* Elements of rank i's part that round k is about. */
+/* Elements of rank i's part in round k. */
 static void round_of(const struct mesh *m, const struct dist_call *c, int i, uint64_t k,
                      size_t *from, size_t *to)
 {
@@ -78,7 +78,7 @@ void mesh_begin_call(struct mesh *m, const struct dist_call *c)
     m->results = dist_is_sum(c) ? 0 : mesh_results_of(m, c, m->d->c.rank);
 }
 
-/* --- numbers out ------------------------------------------------------------------------- */
+/* --- sending ----------------------------------------------------------------------------- */
 
 static bool next_piece(struct mesh *m, const struct dist_call *c, int i)
 {
@@ -126,9 +126,9 @@ bool mesh_send_to(struct mesh *m, const struct dist_call *c, int i)
     return moved;
 }
 
-/* --- numbers in -------------------------------------------------------------------------- */
+/* --- receiving --------------------------------------------------------------------------- */
 
-/* Where the piece that is announced shall go: 1. It must wait: 0. It makes no sense: -1. */
+/* Destination of the announced piece: 1. No free slot: 0. Invalid: -1. */
 static int place(struct mesh *m, const struct dist_call *c, int i)
 {
     struct peer *p = &m->peers[i];
@@ -153,7 +153,7 @@ static int place(struct mesh *m, const struct dist_call *c, int i)
     return 1;
 }
 
-/* What there is, at most `most`: > 0; 0 = nothing now. */
+/* Reads what has arrived, at most `most`: > 0; 0 = nothing now. */
 static size_t take(struct peer *p, void *to, size_t most)
 {
     for (;;) {

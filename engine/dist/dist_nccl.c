@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_nccl.c - collectives of GPUs: NCCL, with a deadline it does not have
+/* dist_nccl.c - collectives of GPUs by NCCL, with the deadlines that NCCL lacks
  *
- * The communicator is non-blocking: whatever NCCL cannot do at once it says is in
- * progress, and is asked again.  A call is handed over as soon as it begins, on a stream of
- * its own behind a mark in the kernels' stream, so that it runs beside the backward pass; it
- * is done when the stream has reached the mark behind it.  While NCCL is still busy with
- * handing over one call, the next waits here, for no other function may be called then.
+ * The communicator is non-blocking: a call that NCCL cannot complete at once is in
+ * progress, and is polled.  A call is submitted as soon as it begins, on a stream of
+ * its own after an event in the kernels' stream, so that it overlaps the backward pass; it
+ * is complete when the stream has reached the event behind it.  While NCCL is still busy
+ * submitting one call, the next waits here, because no other function may be called then.
  *
- * Ending is the business of a watchdog thread, because it can block whatever NCCL says:
- * it alone calls Finalize, Destroy and Abort.  When something has gone wrong it aborts at
- * once, which also frees a thread that is stuck in NCCL; from then on nobody else calls
- * NCCL.  If not even that ends within ABORT_MS, the communicator is left as it is, and
- * dist_is_stuck() says that this process should leave by _exit().
+ * A watchdog thread ends the communicator, because that can block in spite of the
+ * non-blocking mode: it alone calls Finalize, Destroy and Abort.  After a failure it aborts at
+ * once, which also frees a thread that is stuck in NCCL; from then on no other thread calls
+ * NCCL.  If even the abort does not end within ABORT_MS, the communicator is abandoned, and
+ * dist_is_stuck() tells the process to leave by _exit().
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -34,21 +34,21 @@ enum stage { WAIT_FOR_ID, CONNECT, WARM_UP, READY };
 enum ending { NOT_ENDING, ENDING, ENDED };
 
 struct marks {
-    void *after, *end; /* kernels before the call; the call itself */
+    void *after, *end; /* events: kernels before the call; the call itself */
 };
 
-/* What the watchdog needs: it may outlive the struct dist when NCCL does not let go. */
+/* State of the watchdog: it may outlive the struct dist if NCCL does not return. */
 struct watch {
     const struct nccl *nccl;
     void              *comm;    /* set once */
     pthread_mutex_t    lock;
     pthread_cond_t     news;
-    bool               stop;    /* the caller leaves */
-    bool               left;    /* the caller has left: free this */
+    bool               stop;    /* the caller requests the end */
+    bool               left;    /* the caller has left: the watchdog frees this */
     enum ending        ending;
-    _Atomic uint64_t   fault;   /* packed; 0: all is well */
-    _Atomic int64_t    inside_ms; /* since when the caller is inside NCCL; 0: it is not */
-    int64_t            timeout_ms; /* that it may be */
+    _Atomic uint64_t   fault;   /* packed fault; 0: none */
+    _Atomic int64_t    inside_ms; /* time at which the caller entered NCCL; 0: it is not inside */
+    int64_t            timeout_ms; /* the limit of such a call */
 };
 
 struct gpu {
@@ -59,8 +59,8 @@ struct gpu {
     enum stage         stage;
     void              *comm, *stream, *scratch;
     struct marks       marks[DIST_QUEUE], warm;
-    uint64_t           handed;   /* the newest call that NCCL has */
-    bool               busy;     /* with that one, and must not be called */
+    uint64_t           handed;   /* the newest submitted call */
+    bool               busy;     /* NCCL is busy with that one and must not be called */
 };
 
 static atomic_bool stuck;
@@ -91,7 +91,7 @@ static void nap_ms(int ms)
     nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL);
 }
 
-/* All work is done: in peace, as long as that lasts. */
+/* All work is complete: end in order, while there is no failure. */
 static void take_leave(struct watch *w)
 {
     int state = w->nccl->CommFinalize(w->comm);
@@ -152,7 +152,7 @@ static void *watch_over(void *arg)
     return NULL;
 }
 
-/* Until the watchdog has ended the communicator; false: it hangs in there. */
+/* Waits until the watchdog has ended the communicator; false: it hangs. */
 static bool wait_for_end(struct watch *w)
 {
     struct timespec until;
@@ -184,7 +184,7 @@ static struct watch *make_watch(const struct nccl *nccl)
     return w;
 }
 
-/* --- words ------------------------------------------------------------------------------- */
+/* --- messages ---------------------------------------------------------------------------- */
 
 static int fail(struct gpu *g, int result, const char *what)
 {
@@ -207,11 +207,11 @@ static int fail_device(struct gpu *g, const char *what)
     return -1;
 }
 
-/* --- handing over ------------------------------------------------------------------------ */
+/* --- submitting -------------------------------------------------------------------------- */
 
 static const int types[DIST_TYPES] = {NCCL_UINT8, NCCL_FLOAT32, NCCL_FLOAT64, NCCL_INT64};
 
-/* Slices that are not all of one size: one call for each, together. */
+/* Slices of unequal size: one call per slice, in one group. */
 static int by_slices(struct gpu *g, const struct dist_call *c, int type, int op)
 {
     const struct nccl *n = g->nccl;
@@ -237,7 +237,7 @@ static int ask(struct gpu *g, const struct dist_call *c)
     dist_slice(&none, &most, c->n, c->type, 0, g->d->c.world);
     dist_slice(&from, &to, c->n, c->type, g->d->c.rank, g->d->c.world);
     char *mine = c->data + from * dist_size(c->type);
-    bool even = each * (size_t)g->d->c.world == c->n && most == each; /* all ranks say so, or none */
+    bool even = each * (size_t)g->d->c.world == c->n && most == each; /* all ranks decide alike */
     switch (c->kind) {
     case DIST_ALL_REDUCE:
         return n->AllReduce(c->data, c->data, c->n, type, op, g->comm, g->stream);
@@ -255,7 +255,7 @@ static int ask(struct gpu *g, const struct dist_call *c)
     return n->AllReduce(g->scratch, g->scratch, 1, NCCL_FLOAT32, NCCL_SUM, g->comm, g->stream);
 }
 
-/* The watchdog knows how long this takes: NCCL says that it does not wait, and has done so. */
+/* Announces a call into NCCL to the watchdog: a non-blocking call may block all the same. */
 static int start(struct gpu *g, const struct dist_call *c)
 {
     atomic_store(&g->watch->inside_ms, clock_ms());
@@ -264,7 +264,7 @@ static int start(struct gpu *g, const struct dist_call *c)
     return rc;
 }
 
-/* NCCL has taken the call: 1. It is busy: 0. -1. `end` gets the mark behind it. */
+/* 1: NCCL has accepted the call. 0: NCCL is busy. -1. `end` gets the event behind it. */
 static int settle(struct gpu *g, int result, void **end)
 {
     if (result == NCCL_IN_PROGRESS && g->busy) {
@@ -285,7 +285,7 @@ static struct marks *marks_of(struct gpu *g, uint64_t seq)
     return &g->marks[(seq - 1) % DIST_QUEUE];
 }
 
-/* Give NCCL all that it takes now. */
+/* Submits as many calls as NCCL accepts now. */
 static int hand_over(struct gpu *g)
 {
     struct dist *d = g->d;
@@ -320,14 +320,14 @@ static bool is_over(struct gpu *g)
     return true;
 }
 
-/* --- what dist.c asks -------------------------------------------------------------------- */
+/* --- operations for dist.c ---------------------------------------------------------------- */
 
 static void begun(struct dist *d, const struct dist_call *c)
 {
     struct gpu *g = d->way;
     marks_of(g, c->seq)->after = streams(g)->mark(NULL);
     if (!is_over(g) && hand_over(g) < 0)
-        note_fault(g->watch, d->fault); /* advance() will find it */
+        note_fault(g->watch, d->fault); /* advance() will find and report it */
     d->fault.kind = DIST_FINE;
 }
 
@@ -341,7 +341,7 @@ static int advance(struct dist *d, const struct dist_call *c)
     if (rc < 0)
         return fail_device(g, "a collective");
     if (rc == 0) {
-        int state = NCCL_SUCCESS; /* what went wrong on the way */
+        int state = NCCL_SUCCESS; /* a failure on the way */
         if (!g->busy && g->nccl->CommGetAsyncError(g->comm, &state) == NCCL_SUCCESS &&
             state != NCCL_SUCCESS && state != NCCL_IN_PROGRESS)
             return fail(g, state, "a collective");
@@ -359,8 +359,8 @@ static void sleep_some(struct dist *d)
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
-/* Nobody's clock is seen from here: the CPU's collectives, which all go through first, name who is
- * late (train_ranks.c). */
+/* GPUs have no view of other ranks: the CPU's collectives, which all steps pass first, name a late
+ * rank (train_ranks.c). */
 static void blame(struct dist *d, const struct dist_call *call, struct dist_fault *fault)
 {
     (void)d;
@@ -375,7 +375,7 @@ static struct dist_fault raise_local(struct dist *d, struct dist_fault f)
     return dist_unpack(atomic_load(&g->watch->fault));
 }
 
-/* --- beginning --------------------------------------------------------------------------- */
+/* --- connecting -------------------------------------------------------------------------- */
 
 static int tell_id(struct gpu *g, struct err *err)
 {
@@ -419,7 +419,7 @@ static int begin_connect(struct gpu *g, const char *text)
     return 0;
 }
 
-/* The first collective makes the connections: it is part of the beginning. */
+/* The first collective establishes the connections, so it is part of connecting. */
 static int warm_up(struct gpu *g)
 {
     const struct dist_call c = {.kind = DIST_BARRIER};
@@ -498,7 +498,7 @@ static int begin(struct dist *d, struct err *err)
             g->watch = w;
         else
             free(w);
-        rc = g->watch ? 0 : err_set(err, ERR_DEVICE, "the GPU has no room for collectives");
+        rc = g->watch ? 0 : err_set(err, ERR_DEVICE, "the GPU has no memory for collectives");
     }
     if (rc == 0 && d->c.rank == 0)
         rc = tell_id(g, err);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_nodes.c - ranks on several nodes, several on a node: shared memory within, TCP between
+/* dist_nodes.c - collectives over several nodes: shared memory within a node, TCP between nodes
  *
- * The first rank of a node speaks for it.  A call becomes a short script of calls to two
- * smaller worlds, each a struct dist of its own: the ranks of this node (dist_shm.c) and
+ * The first rank of a node communicates for it.  A call becomes a short script of calls to two
+ * smaller groups, each a struct dist of its own: the ranks of this node (dist_shm.c) and
  * the first ranks of all nodes (dist_mesh.c):
  *
- *   all-reduce       add up here; add up between nodes; tell here        in pieces that overlap
- *   reduce-scatter   add up here; scatter between nodes; tell here the node's part
- *   all-gather       tell here all slices of this node; gather between nodes; tell the rest
- *   broadcast        tell on root's node; between nodes; tell on the others
+ *   all-reduce       reduce here; reduce between nodes; broadcast here   in pieces that overlap
+ *   reduce-scatter   reduce here; scatter between nodes; broadcast the node's part here
+ *   all-gather       gather this node's slices; gather between nodes; broadcast the rest
+ *   broadcast        broadcast on root's node; between nodes; on the other nodes
  *
  * So every number crosses the network once per node, however many ranks a node has.
- * Ranks that do not speak for their node skip what is between nodes.
+ * Other ranks skip the steps between nodes.
  *
- * Whoever waits for somebody elsewhere says for whom (suspect), so that the one to blame
- * is named alike on all nodes: a rank that is stuck keeps its node's first rank waiting, and
- * that one all others.
+ * A rank that waits for a rank elsewhere reports that rank (suspect), so that all nodes
+ * name the same culprit: a rank that is stuck blocks its node's first rank, which
+ * blocks all others.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,26 +31,26 @@ enum { PIECE = 1 << 20, PIECES = 16, SUSPECT_MS = 100 };
 struct step {
     struct dist_call call;
     bool             wire, begun;
-    int              after; /* the step that must be done before; -1 = none */
-    uint64_t         seq;   /* in its world, once begun */
+    int              after; /* the step that must be complete before; -1 = none */
+    uint64_t         seq;   /* call number in its group, once begun */
 };
 
 struct nodes {
-    struct dist *local, *wire; /* wire: NULL unless this rank speaks for its node */
+    struct dist *local, *wire; /* wire: NULL unless this rank is its node's first */
     int          node, lead, locals;
     int         *names;        /* of the ranks here */
     const int   *first;
     struct step *steps;
     int          n, room;
-    uint64_t     seq;          /* that the steps are for */
-    int          suspect;      /* that the others know of; -1 = none */
+    uint64_t     seq;          /* the call that the steps belong to */
+    int          suspect;      /* the suspect that the others know; -1 = none */
     uint64_t     seen;
-    int64_t      since_ms;     /* that nothing has moved */
+    int64_t      since_ms;     /* since when there is no progress */
 };
 
 /* --- scripts ----------------------------------------------------------------------------- */
 
-/* The numbers of the next step: returns which it is. */
+/* Fills the next step and returns its index. */
 static int add(struct nodes *s, bool wire, const struct dist_call *c, enum dist_kind kind,
                size_t from, size_t to, int root, int after)
 {
@@ -141,7 +141,7 @@ static void plan(struct nodes *s, const struct dist *d, const struct dist_call *
     }
 }
 
-/* --- doing them -------------------------------------------------------------------------- */
+/* --- running them ------------------------------------------------------------------------ */
 
 static struct dist *ranks_of(const struct nodes *s, const struct step *t)
 {
@@ -157,7 +157,7 @@ static bool is_done(const struct nodes *s, int i)
     return !w || (t->begun && w->head >= t->seq);
 }
 
-/* In each world in the order of the script. */
+/* Within each group in the order of the script. */
 static void begin_steps(struct nodes *s)
 {
     bool stuck[2] = {false, s->wire == NULL};
@@ -176,7 +176,7 @@ static void begin_steps(struct nodes *s)
     }
 }
 
-/* 1: nothing more can be done now. -1: it failed, f says how. */
+/* 1: blocked for now. -1: failed, f has the fault. */
 static int push(struct dist *w, struct dist_fault *f)
 {
     *f = w->ops->told(w);
@@ -216,7 +216,7 @@ static int advance(struct dist *d, const struct dist_call *c)
 
 /* --- waiting ----------------------------------------------------------------------------- */
 
-/* The world in which this rank waits: between nodes only when nothing is left to do here. */
+/* The group in which this rank waits: between nodes only if all steps here are complete. */
 static struct dist *where(const struct nodes *s)
 {
     return dist_in_hand(s->local) || !s->wire ? s->local : s->wire;
@@ -276,7 +276,7 @@ static struct dist_fault raise_all(struct dist *d, struct dist_fault f)
     return first;
 }
 
-/* --- life -------------------------------------------------------------------------------- */
+/* --- create, destroy --------------------------------------------------------------------- */
 
 static struct dist *make_rank(const struct dist *d, const struct dist_ops *ops, const char *suffix,
                               int rank, int world, const int *names, struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_none.c - one rank: what it has is already the result */
+/* dist_none.c - collectives of a single rank: its buffer is already the result */
 #include "engine/dist/dist_internal.h"
 
 static int begin(struct dist *d, struct err *err)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_shm.c - collectives of the ranks of one node, through windows of shared memory
+/* dist_shm.c - collectives of the ranks of one node, through shared memory
  *
- * A buffer is cut in one slice per rank (dist_slice), a slice in rounds of at most a
- * chunk.  In each round a rank does three stages, and counts each when done:
+ * A buffer is cut into one slice per rank (dist_slice), a slice into rounds of at most a
+ * chunk.  In each round a rank runs three stages, and counts each when complete:
  *
- *   put   copy its numbers of everybody else's slice into its window
+ *   put   copy its numbers of all other ranks' slices into its window
  *   red   add up all ranks' numbers of its own slice, in the order of ranks; the sum
  *         goes to its buffer, and to its window for the others
  *   got   copy the others' sums from their windows into its buffer
  *
  * So each number crosses main memory about once each way, and the rest stays in
- * caches: windows are small and used again.  A window has `slots` of them: round k may
- * be put when everybody has reduced round k - slots, and reduced when everybody got
- * that.  Reduce-scatter has no got, all-gather and broadcast no put.  What is small
- * (DIRECT) goes in one round, in which everybody puts all and adds up for himself.
+ * caches: windows are small and reused.  A window has `slots` slots: round k may
+ * be put when all ranks have reduced round k - slots, and reduced when all ranks got
+ * that.  Reduce-scatter has no got, all-gather and broadcast no put.  A small buffer
+ * (DIRECT) takes one round, in which every rank puts everything and adds up for itself.
  *
  * Counters only grow, over all collectives: each takes the same number of rounds in
  * all three stages on every rank.
@@ -34,12 +34,12 @@ struct shm {
     struct shm_segment_hold hold;
     struct dist            *d;
     const char            **sources; /* [world] */
-    bool                    room;    /* a processor for each rank: a short wait need not sleep */
-    /* the call in hand */
+    bool                    room;    /* one processor per rank: poll before sleeping */
+    /* the current call */
     uint64_t         seq;           /* 0 = none */
     uint64_t         base, rounds;  /* counters run from base to base + rounds */
     bool             direct, stream; /* small: one round; large: past the caches */
-    size_t           size, per;     /* bytes of an element; elements of a round's chunk */
+    size_t           size, per;     /* bytes per element; elements per round's chunk */
     uint64_t         put, red, got;
     bool             checked;       /* all ranks are in the same call */
 };
@@ -62,7 +62,7 @@ static void part_of(const struct shm *s, const struct dist_call *c, int rank, ui
     *to = hi - *from < s->per ? hi : *from + s->per;
 }
 
-/* Where `owner` puts what rank `to` shall have, and (to == world) its results. */
+/* Where `owner` puts the numbers for rank `to`, and (to == world) its results. */
 static char *slot(const struct shm *s, int owner, int to, uint64_t k)
 {
     struct shm_segment *p = s->hold.page;
@@ -71,8 +71,8 @@ static char *slot(const struct shm *s, int owner, int to, uint64_t k)
            ((size_t)((s->base + k) % p->slots) * chunks + (size_t)to) * p->chunk;
 }
 
-/* Elements of a round: a quarter of a slice at most, so that the stages of several rounds overlap,
- * but not so few that a round is all counting. */
+/* Elements per round: a quarter of a slice at most, so that the stages of several rounds overlap,
+ * but not so few that overhead dominates. */
 static size_t round_for(size_t slice, size_t chunk, size_t size)
 {
     size_t unit = DIST_UNIT / size, least = ROUND_MIN / size;
@@ -106,7 +106,7 @@ static void begin_call(struct shm *s, const struct dist_call *c)
     s->seq = c->seq;
 }
 
-/* Have all others done `stage` of the round before `want`? */
+/* Whether all others have completed `stage` of the round before `want`. */
 static bool all_at(const struct shm *s, size_t stage, uint64_t want)
 {
     for (int i = 0; i < s->hold.world; i++) {
@@ -134,8 +134,8 @@ static void count(struct shm *s, _Atomic uint64_t *stage, uint64_t *mine)
     shm_segment_ring(&s->hold);
 }
 
-/* A rank whose call of this number is another one, or -1. All have begun theirs; nobody can end the
- * one after before this rank begins it. */
+/* A rank whose call of this number is another one, or -1. All have begun theirs; no rank can
+ * complete the one after before this rank begins it. */
 static int stranger(const struct shm *s)
 {
     const struct shm_slot *slot = s->hold.page->slot, *me = &slot[s->hold.rank];
@@ -176,7 +176,7 @@ static void do_put(struct shm *s, const struct dist_call *c)
     }
 }
 
-/* The sum over ranks of elements [from, to), what others have put for rank `mine` in this round; to
+/* The sum over ranks of elements [from, to) that all put for rank `mine` in this round; to
  * `dst` and `also`. */
 static void reduce(struct shm *s, const struct dist_call *c, size_t from, size_t to, int mine,
                    char *dst, char *also)
@@ -292,7 +292,7 @@ static bool may_check(const struct shm *s)
     return !s->checked && s->put > 0 && ALL_AT(s, seq, s->seq);
 }
 
-/* One pass over the stages: did anything move? */
+/* One pass over the stages: true if any made progress. */
 static bool pass(struct shm *s, const struct dist_call *c)
 {
     struct shm_slot *me = &s->hold.page->slot[s->hold.rank];
@@ -366,7 +366,7 @@ static bool is_idle(void *arg)
            !may_put(s) && !may_check(s) && !(s->checked && (may_red(s, c) || may_got(s, c)));
 }
 
-/* A rank that is gone and has not done its part of the call in hand; -1. */
+/* A rank that is gone without completing its part of the current call; -1. */
 static int find_gone(const struct shm *s, enum dist_fault_kind *how)
 {
     for (int i = 0; i < s->hold.world; i++) {
@@ -382,9 +382,9 @@ static int find_gone(const struct shm *s, enum dist_fault_kind *how)
     return -1;
 }
 
-/* Look for news for a while before sleeping. Ranks that sleep at once wake each other in turn, the
- * scheduler takes them for one line of work, and puts them on one processor; who can run is spread.
- * True: there is something to do. */
+/* Polls for a while before sleeping. Ranks that sleep at once wake each other in turn; the
+ * scheduler then treats them as one chain and puts them on one processor, while runnable ranks are
+ * spread. True: there is work. */
 static bool spin(struct shm *s)
 {
     uint64_t until = s->room ? clock_ns() + SPIN_NS : 0;
@@ -415,8 +415,8 @@ static void sleep_some(struct dist *d)
         shm_segment_raise(s->hold.page, (struct dist_fault){how, dist_name(d, gone), s->seq});
 }
 
-/* Whoever has not begun the call, else whoever is least far in it: one that only waits for others
- * has done all that it can. */
+/* A rank that has not begun the call, else the one with the least progress: a rank that only waits
+ * for others has done all that it can. */
 static void blame(struct dist *d, const struct dist_call *call, struct dist_fault *fault)
 {
     const struct shm *s = d->way;
@@ -444,7 +444,7 @@ static void suspect(struct dist *d, int name)
         atomic_store(&s->hold.page->slot[s->hold.rank].waits_for, name + 1);
 }
 
-/* --- life -------------------------------------------------------------------------------- */
+/* --- create, destroy --------------------------------------------------------------------- */
 
 static int begin(struct dist *d, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_sum.c - two buffers into one, element by element
+/* dist_sum.c - combine two buffers into one, element by element
  *
- * Plain loops, sixteen elements at a time so that the compiler makes vectors of them.
+ * Plain loops, sixteen elements at a time so that the compiler vectorizes them.
  */
 #include "engine/dist/dist_internal.h"
 
@@ -25,7 +25,7 @@ enum { STEP = 16 };
         }                                                                      \
     }
 
-/* A NaN is the largest of all: whoever asks for a maximum wants to hear of it. */
+/* NaN counts as the largest, so that a maximum reports it. */
 COMBINE(sum_f32, float, x + y)
 COMBINE(sum_f64, double, x + y)
 COMBINE(sum_i64, int64_t, (int64_t)((uint64_t)x + (uint64_t)y))
@@ -52,7 +52,7 @@ void dist_combine(void *dst, const void *a, const void *b, size_t n, enum dist_t
     }
 }
 
-/* In blocks that stay in the nearest cache. */
+/* In blocks that stay in the L1 cache. */
 void dist_fold(char *dst, const char *const *x, int many, size_t n, enum dist_type type,
                enum dist_op op)
 {

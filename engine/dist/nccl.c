@@ -9,7 +9,7 @@
 
 #include "engine/contract/err.h"
 
-/* Versions that are known to hang, and in what. */
+/* Versions with known hangs. */
 static const struct {
     int         from, to; /* inclusive */
     const char *what;
@@ -33,14 +33,14 @@ static int find_functions(struct nccl *n, void *lib, const char *file, struct er
 #undef NCCL_FIND
     if (!missing[0])
         return 0;
-    return err_set(err, ERR_NO_DEVICE, "%.120s lacks %s: it is no NCCL from 2.18 on", file,
+    return err_set(err, ERR_NO_DEVICE, "%.120s lacks %s: it is not NCCL 2.18 or newer", file,
                    missing);
 }
 
 static int check_version(struct nccl *n, const char *file, struct err *err)
 {
     if (n->GetVersion(&n->version) != NCCL_SUCCESS)
-        return err_set(err, ERR_NO_DEVICE, "%.120s does not tell its version", file);
+        return err_set(err, ERR_NO_DEVICE, "%.120s does not report its version", file);
     const int v = n->version;
     snprintf(n->name, sizeof(n->name), "NCCL %d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
     if (n->version < NCCL_OLDEST)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl.h - libnccl.so.2, loaded when it is wanted; its interface in our own words
+/* nccl.h - libnccl.so.2, loaded on demand; its interface declared here
  *
- * What is declared here is what every NCCL from 2.18 on has under these numbers; the config is
- * the part that it had in 2.17 (fields are only ever added at its end, and `size` says how far
- * ours goes).  So one program runs with any of them, and builds with none.
+ * The declarations hold for every NCCL from 2.18 on; the config struct is
+ * that of 2.17 (later versions only append fields, and `size` tells NCCL where ours
+ * ends).  So one program runs with any of them, and builds without NCCL.
  */
 #ifndef ENGINE_DIST_NCCL_H
 #define ENGINE_DIST_NCCL_H
@@ -40,7 +40,7 @@ struct nccl_config {
     {sizeof(struct nccl_config), 0xcafebeef, 21700, 0, NCCL_UNSET, NCCL_UNSET, NCCL_UNSET, NULL, \
      NCCL_UNSET}
 
-/* Communicators and streams are pointers to what is not ours. Results are enum nccl_result. */
+/* Communicators and streams are opaque pointers. Results are enum nccl_result. */
 #define NCCL_FUNCTIONS(X)                                                                      \
     X(GetVersion, int, (int *version))                                                         \
     X(GetErrorString, const char *, (int result))                                              \
@@ -75,8 +75,9 @@ struct nccl {
 #undef NCCL_FIELD
 };
 
-/* Once per process, and for good: *out lives as long as it does. `file` NULL: $JOBCTL_NCCL, or
- * where the system finds libnccl.so.2. ERR_NO_DEVICE: missing, too old, or lacks a function. */
+/* Once per process; *out stays valid until the process ends. `file` NULL: $JOBCTL_NCCL, or
+ * libnccl.so.2 in the system's search path. ERR_NO_DEVICE: missing, too old, or lacks a
+ * function. */
 int nccl_load(const struct nccl **out, const char *file, struct err *err);
 
 #endif

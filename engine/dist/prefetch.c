@@ -7,7 +7,7 @@ struct prefetch prefetch_begin(int slots)
     return (struct prefetch){.slots = slots, .unit = {-1, -1}};
 }
 
-/* The slot that has it, or -1. */
+/* The slot that holds it, or -1. */
 static int find(const struct prefetch *t, int unit)
 {
     for (int i = 0; i < t->slots; i++)
@@ -16,7 +16,7 @@ static int find(const struct prefetch *t, int unit)
     return -1;
 }
 
-/* Into the slot that is not computed with, if there are two. */
+/* Into the slot that is not in use for computing, if there are two. */
 static struct unit_fetch begin_fetch(struct prefetch *t, int unit)
 {
     const int slot = (t->now + 1) % t->slots;

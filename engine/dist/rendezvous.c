@@ -21,7 +21,7 @@ struct rendezvous {
     struct dist_bootstrap bootstrap;
     struct progress      *progress; /* or NULL */
     const char           *dir;      /* or NULL */
-    json_t               *read;     /* key: value, of files read */
+    json_t               *read;     /* key: value, of files already read */
     int                  *first;
 };
 
@@ -31,7 +31,7 @@ static const char *env_text(const char *name, const char *none)
     return text && *text ? text : none;
 }
 
-/* --- by files ------------------------------------------------------------------------------ */
+/* --- through files -------------------------------------------------------------------------- */
 
 static int file_of(const struct rendezvous *r, char path[PATH], const char *key, const char *suffix)
 {
@@ -50,8 +50,8 @@ static int put_file(const struct rendezvous *r, const char *key, const char *val
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     size_t n = strlen(value);
     if (fd < 0 || write(fd, value, n) != (ssize_t)n || close(fd) < 0 || rename(path, whole) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write %.200s, by which the ranks of other nodes "
-                       "learn of this one: %s", whole, strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot write %.200s, from which the ranks of other nodes "
+                       "read this rank's address: %s", whole, strerror(errno));
     return 0;
 }
 
@@ -71,7 +71,7 @@ static const char *get_file(struct rendezvous *r, const char *key)
     return json_string_value(json_object_get(r->read, key));
 }
 
-/* --- by either ----------------------------------------------------------------------------- */
+/* --- through the agent or files ------------------------------------------------------------ */
 
 static int put(void *arg, const char *key, const char *value, struct err *err)
 {
@@ -79,8 +79,8 @@ static int put(void *arg, const char *key, const char *value, struct err *err)
     if (r->dir)
         return put_file(r, key, value, err);
     if (!r->progress || !progress_has_agent(r->progress))
-        return err_set(err, ERR_USAGE, "nothing says how ranks learn of each other: set "
-                       "JOBCTL_RENDEZVOUS to a directory that all of them see");
+        return err_set(err, ERR_USAGE, "the ranks have no way to exchange addresses: set "
+                       "JOBCTL_RENDEZVOUS to a directory that all nodes share");
     progress_rendezvous(r->progress, key, value);
     return 0;
 }
@@ -92,7 +92,7 @@ static const char *get(void *arg, const char *key)
                                                    : NULL;
 }
 
-/* --- which rank is where ------------------------------------------------------------------- */
+/* --- ranks per node ------------------------------------------------------------------------ */
 
 static int count_nodes(struct rendezvous *r, const char *list, int world, struct err *err)
 {
@@ -112,7 +112,7 @@ static int count_nodes(struct rendezvous *r, const char *list, int world, struct
     if (at == world)
         return 0;
     return err_set(err, ERR_USAGE, "JOBCTL_NODE_RANKS is \"%.60s\"; it must be the number of ranks "
-                   "on each node, like 4,4, and their sum WORLD_SIZE, %d", list, world);
+                   "on each node, like 4,4, with the sum WORLD_SIZE, %d", list, world);
 }
 
 static int find_nodes(struct rendezvous *r, int world, struct err *err)
@@ -124,15 +124,15 @@ static int find_nodes(struct rendezvous *r, int world, struct err *err)
     if (env_int("LOCAL_WORLD_SIZE", 1, &each, err) < 0)
         return -1;
     if (each < 1 || each > world || world % each)
-        return err_set(err, ERR_USAGE, "LOCAL_WORLD_SIZE %d and WORLD_SIZE %d do not say which "
-                       "rank is on which node: set JOBCTL_NODE_RANKS, like 4,4,2", each, world);
+        return err_set(err, ERR_USAGE, "LOCAL_WORLD_SIZE %d and WORLD_SIZE %d do not determine the "
+                       "ranks of each node: set JOBCTL_NODE_RANKS, like 4,4,2", each, world);
     r->bootstrap.nodes = world / each;
     for (int i = 0; i <= r->bootstrap.nodes; i++)
         r->first[i] = i * each;
     return 0;
 }
 
-/* --- life ---------------------------------------------------------------------------------- */
+/* --- create, destroy ----------------------------------------------------------------------- */
 
 int rendezvous_open(struct rendezvous **out, struct progress *progress, int world, struct err *err)
 {

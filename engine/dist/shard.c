@@ -24,7 +24,7 @@ static size_t padded(size_t n)
     return (n + DIST_NUMBERS - 1) / DIST_NUMBERS * DIST_NUMBERS;
 }
 
-/* First to last trained number of each unit. */
+/* First and last trained number of each unit. */
 static void find_units(struct shard *s, const struct layout *l)
 {
     for (int i = 0; i < layout_len(l); i++) {
@@ -51,8 +51,8 @@ static void cut_evenly(struct shard *s, int unit)
     }
 }
 
-/* A tensor goes to the rank in whose even slice its middle lies: in order, and about as much to each
- * as tensors allow. */
+/* A tensor goes to the rank whose even slice contains its middle: tensors stay in order, and ranks
+ * get nearly equal amounts. */
 static void cut_at_tensors(struct shard *s, const struct layout *l, int unit)
 {
     const struct shard_part *u = &s->unit[unit];
@@ -71,7 +71,7 @@ static void cut_at_tensors(struct shard *s, const struct layout *l, int unit)
     }
 }
 
-/* A rank's parts one after the other, and the buffers; alone, where they are anyway. */
+/* A rank's parts one after the other, then the buffers; with one rank, the block's own layout. */
 static void pack(struct shard *s)
 {
     for (int r = 0; r < s->world; r++) {

@@ -2,13 +2,13 @@
 /* shard.h - which numbers of a layout each rank keeps: a pure function of layout and world
  *
  * Pure: no clock, no I/O.
- * The layout's units (a block of the model; what comes before the blocks; what comes after) are
- * each cut into one part per rank, so that a unit can be gathered and reduced when it is its
- * turn.  Cut evenly, a part is the rank's dist_slice() of the unit; cut at tensors, a rank has whole
- * ones, for an optimizer that must see all of a tensor.  Buffers are in no part: every rank has
- * all of them.
+ * The layout's units (a block of the model; all before the blocks; all after) are
+ * each split into one part per rank, so that a unit can be gathered and reduced when it is
+ * needed.  Split evenly, a part is the rank's dist_slice() of the unit; split at tensors, a rank
+ * has whole ones, for an optimizer that needs whole tensors.  Buffers are in no part: every rank
+ * has all of them.
  *
- * A rank's parts, and then the buffers, lie one after the other in its packed memory.  With one
+ * A rank's parts, and then the buffers, are contiguous in its packed memory.  With one
  * rank the packed memory is the block itself.
  */
 #ifndef ENGINE_DIST_SHARD_H
@@ -23,12 +23,12 @@ struct tensor;
 enum shard_cut { SHARD_EVEN, SHARD_TENSORS };
 
 /* How several ranks hold the state of a run: each has all of it; each has its part of the
- * optimizer's; each has its part of everything and gathers a unit when it is its turn. */
+ * optimizer state; each has its part of everything and gathers a unit when it is needed. */
 enum sharing { SHARING_DDP, SHARING_ZERO1, SHARING_FSDP };
 
 struct shard_part {
     size_t from, to;  /* numbers of the layout's block */
-    size_t at;        /* where they begin in the rank's packed memory */
+    size_t at;        /* offset in the rank's packed memory */
 };
 
 struct shard;
@@ -40,16 +40,16 @@ void shard_destroy(struct shard *s);
 int shard_world(const struct shard *s);
 enum shard_cut shard_cut(const struct shard *s);
 int shard_units(const struct shard *s);
-/* All of a unit: at is 0. */
+/* The whole unit: at is 0. */
 struct shard_part shard_unit(const struct shard *s, int unit);
-/* What `rank` has of it; from == to when that is nothing. */
+/* The part of `rank`; from == to if it is empty. */
 struct shard_part shard_part(const struct shard *s, int unit, int rank);
 /* Numbers of a rank's packed memory, and of the widest unit. */
 size_t shard_floats(const struct shard *s, int rank);
 size_t shard_widest(const struct shard *s);
 
 /* The numbers [*from, *to) of a tensor, counted from its first, that `rank` has (of a buffer: all),
- * and where the first of them is in its packed memory. */
+ * and the offset of the first of them in its packed memory. */
 void shard_of_tensor(const struct shard *s, const struct tensor *t, int rank, size_t *from,
                      size_t *to, size_t *at);
 

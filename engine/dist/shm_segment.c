@@ -24,7 +24,7 @@
 #define SHM_SEGMENT_MAGIC UINT64_C(0x326567617074736A) /* "jstpage2" */
 enum { SLOTS = 4, HELLO_MS = 200 };
 
-/* What a rank says to rank 0. */
+/* A rank's hello to rank 0. */
 struct hello {
     uint64_t magic, key;
     int32_t  rank, world;
@@ -37,7 +37,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* --- making it -------------------------------------------------------------------------- */
+/* --- creating --------------------------------------------------------------------------- */
 
 static void init_slot(struct shm_slot *s)
 {
@@ -54,8 +54,8 @@ static size_t align(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* What a rank sends to one other in a round. Large, so that there are few rounds; but what is in
- * use at a time should fit in the caches of a processor, and all of it in some 64 MiB. */
+/* Data from a rank to one other per round. Large, so that there are few rounds; but the data in
+ * use at a time should fit into a processor's caches, and all windows in some 64 MiB. */
 static size_t chunk_for(size_t world)
 {
     size_t chunk = (1 << 20) / world, most = (16 << 20) / (world * world);
@@ -68,7 +68,7 @@ static int make_page(struct shm_segment_hold *h, int *fd, struct err *err)
     size_t world = (size_t)h->world;
     size_t chunk = chunk_for(world);
     size_t head = align(sizeof(struct shm_segment) + world * sizeof(struct shm_slot), 4096);
-    size_t slot = SLOTS * (world + 1) * chunk; /* what goes to each other rank, and a result */
+    size_t slot = SLOTS * (world + 1) * chunk; /* one area per other rank, and one for results */
     size_t bytes = head + world * slot;
     *fd = memfd_create("jobctl-ranks", MFD_CLOEXEC);
     if (*fd < 0 || ftruncate(*fd, (off_t)bytes) < 0)
@@ -102,7 +102,7 @@ static void take_slot(struct shm_segment_hold *h)
     atomic_store(&s->state, SHM_SLOT_TAKEN);
 }
 
-/* --- meeting ---------------------------------------------------------------------------- */
+/* --- connecting ------------------------------------------------------------------------- */
 
 /* An abstract name: its first byte is 0. */
 static socklen_t address_of(struct sockaddr_un *a, const struct shm_segment_hold *h)
@@ -167,7 +167,7 @@ static int send_page(int line, int fd)
     return sendmsg(line, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(ok) ? 0 : -1;
 }
 
-/* A stranger, or somebody who says nothing, is sent away without a word. */
+/* A foreign or silent peer is disconnected without an answer. */
 static void welcome(struct shm_segment_hold *h, int line, int fd)
 {
     struct hello in;
@@ -179,7 +179,7 @@ static void welcome(struct shm_segment_hold *h, int line, int fd)
         send_page(line, fd);
 }
 
-/* Descriptors to hand out are opened anew from the mapping's own file: kept in `line`. */
+/* Each rank gets a new open file description of the mapping's file, kept in `line`. */
 static int serve(struct shm_segment_hold *h, struct err *err)
 {
     int line;
@@ -203,13 +203,13 @@ static int call_rank0(struct shm_segment_hold *h, struct err *err)
     if (line < 0)
         return err_set(err, ERR_SYSTEM, "cannot make a socket: %s", strerror(errno));
     if (connect(line, (struct sockaddr *)&a, size) < 0) {
-        close(line); /* it is not there yet */
+        close(line); /* rank 0 does not listen yet */
         return 0;
     }
     struct hello me = {SHM_SEGMENT_MAGIC, h->key, h->rank, h->world};
     if (!same_user(line)) {
         close(line);
-        return err_set(err, ERR_SYSTEM, "somebody else holds the name under which the ranks meet");
+        return err_set(err, ERR_SYSTEM, "another user's process holds the name of the socket");
     }
     if (send(line, &me, sizeof(me), MSG_NOSIGNAL) != (ssize_t)sizeof(me)) {
         close(line);
@@ -223,7 +223,7 @@ static int map_page(struct shm_segment_hold *h, int fd, struct err *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || (size_t)st.st_size < sizeof(struct shm_segment))
-        return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 is of another version");
+        return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 has another version");
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return err_set(err, ERR_SYSTEM, "cannot map shared memory: %s", strerror(errno));
@@ -231,14 +231,15 @@ static int map_page(struct shm_segment_hold *h, int fd, struct err *err)
     if (p->magic != SHM_SEGMENT_MAGIC || p->world != (uint32_t)h->world ||
         p->bytes != (uint64_t)st.st_size) {
         munmap(at, (size_t)st.st_size);
-        return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 is of another version");
+        return err_set(err, ERR_SYSTEM, "the shared memory of rank 0 has another version");
     }
     h->page = p;
     h->bytes = (size_t)st.st_size;
     return 0;
 }
 
-/* The answer to the call, if it has come. A line that ends without one is tried again. */
+/* Reads the answer to the hello, if it has arrived. A connection that ends without one is
+ * retried. */
 static int hear_rank0(struct shm_segment_hold *h, struct err *err)
 {
     struct hello ok;
@@ -303,7 +304,7 @@ void shm_segment_leave(struct shm_segment_hold *h)
     h->page = NULL;
 }
 
-/* --- telling ---------------------------------------------------------------------------- */
+/* --- signalling ------------------------------------------------------------------------- */
 
 static void futex_wake(_Atomic uint32_t *at)
 {
@@ -366,7 +367,7 @@ enum shm_slot_state shm_segment_state(struct shm_segment *p, int rank)
     if (rc == EOWNERDEAD || rc == ENOTRECOVERABLE) {
         atomic_store(&s->state, SHM_SLOT_DEAD);
         if (rc == EOWNERDEAD)
-            pthread_mutex_unlock(&s->life); /* never made whole: it stays dead for all */
+            pthread_mutex_unlock(&s->life); /* not made consistent: the owner stays dead for all */
         return SHM_SLOT_DEAD;
     }
     pthread_mutex_unlock(&s->life);

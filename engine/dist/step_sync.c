@@ -11,7 +11,7 @@
 #include "engine/dist/dist.h"
 
 enum {
-    WAIT_MS = 60000,   /* at least; more where steps are long */
+    WAIT_MS = 60000,   /* minimum; more if steps are long */
     WAIT_STEPS = 10,
     FIRST_MS = 600000  /* the first step: memory, tables, caches */
 };
@@ -50,7 +50,7 @@ static bool is_same(const struct step_sync_words *a, const struct step_sync_word
     return a->step == b->step && memcmp(a->hash, b->hash, sizeof(a->hash)) == 0;
 }
 
-/* The rank that most others disagree with; -1 when all are the same. Of two, the second. */
+/* The rank that most others disagree with; -1 if all agree. Of two, the second. */
 static int find_odd(const struct step_sync_words *all, int world)
 {
     int odd = -1, least = world;

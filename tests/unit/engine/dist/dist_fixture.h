@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist_fixture.h - ranks as processes of a test: started, told apart, and what became of each */
+/* dist_fixture.h - ranks as processes of a test: start, identity, results */
 #ifndef TESTS_DIST_FIXTURE_H
 #define TESTS_DIST_FIXTURE_H
 
@@ -22,7 +22,7 @@
 
 enum { RANKS = 8, REPORT = 504 };
 
-/* What the processes tell the test, and each other: memory that all share. */
+/* Memory shared by the test and all processes, for their results. */
 struct board {
     volatile int go;
     struct {
@@ -38,7 +38,7 @@ struct board {
     } rank[RANKS];
 };
 
-/* How many nodes the ranks are spread over: all on one, each on its own, or some on each. */
+/* Distribution of the ranks over nodes: all on one, each on its own, or several on each. */
 enum spread { ONE_NODE, EACH_ALONE, TWO_NODES };
 
 static struct board *board;
@@ -61,7 +61,7 @@ static inline void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* --- meeting ----------------------------------------------------------------------------- */
+/* --- bootstrap --------------------------------------------------------------------------- */
 
 static inline int put(void *arg, const char *key, const char *value, struct err *err)
 {
@@ -97,7 +97,7 @@ static inline const struct dist_bootstrap *meeting(int n)
     return &meet_by_board;
 }
 
-/* Each rank is a process that runs `body`; what it returns is its verdict: 0, or a line number. */
+/* Each rank is a process that runs `body`; its return value is the result: 0, or a line number. */
 typedef int (*body_fn)(struct dist *d, int rank, struct err *err);
 
 static _Noreturn void be(int rank, body_fn body)
@@ -176,7 +176,7 @@ static inline int choose_layout(void **state)
     return 0;
 }
 
-/* In the body of a rank. */
+/* Called in the body of a rank. */
 #define NEED(x)          \
     do {                 \
         if (!(x))        \

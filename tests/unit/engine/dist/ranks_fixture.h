@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks_fixture.h - ranks as threads of a test that take turns, on the test's clock
+/* ranks_fixture.h - ranks as threads that run by turns, on a virtual clock
  *
- * One runs at a time; who waits gives its turn to the one whose wait ends first, and the clock moves there.  So
- * hours pass in no time, and a test goes the same way every time, whatever else the machine does.  They
- * communicate (engine/dist/dist_internal.h) over a board in memory, which knows one collective:
- * all-gather.
+ * One thread runs at a time; a thread that waits passes control to the one whose wait ends first,
+ * and advances the clock to that time.  So hours pass at once, and every run of a test is the same,
+ * whatever the load of the machine. The threads communicate (engine/dist/dist_internal.h) over a
+ * board in memory, which supports one collective: all-gather.
  */
 #ifndef TESTS_RANKS_FIXTURE_H
 #define TESTS_RANKS_FIXTURE_H
@@ -25,16 +25,16 @@
 
 enum { RANKS = 8, KEPT = 4, SLEEP_MS = SECOND, BEGIN = 100 * HOUR };
 
-/* What a rank does; 0, or -1 with the sentence. */
+/* Body of a rank; 0, or -1 with the sentence. */
 typedef int (*body_fn)(struct dist *d, int rank, struct err *err);
 
 struct post {
-    uint64_t seq; /* of the call that it is for */
+    uint64_t seq; /* for which call */
     char     bytes[DIST_UNIT];
 };
 
 static struct {
-    pthread_mutex_t   turn; /* who has it runs */
+    pthread_mutex_t   turn; /* its holder runs */
     pthread_cond_t    yours[RANKS + 1];
     int               world, whose; /* turn; world: the test's */
     body_fn           body;
@@ -48,7 +48,7 @@ static struct rank {
     pthread_t   thread;
     int64_t     wakes, ended; /* ms */
     bool        over;
-    int         seen;         /* ranks that have come to the call in hand */
+    int         seen;         /* ranks that have begun the current call */
     int         rc;
     struct err  err;
 } ranks[RANKS];
@@ -74,7 +74,7 @@ static void take_turn(int me)
         pthread_cond_wait(&board.yours[me], &board.turn);
 }
 
-/* The rank computes, or sleeps, for so long. */
+/* The rank computes, or sleeps, for this long. */
 static void spend(int me, int64_t ms)
 {
     ranks[me].wakes = now + ms;
@@ -154,7 +154,7 @@ static void *be_rank(void *arg)
     return NULL;
 }
 
-/* All of them, to their ends, which are in ranks[]; they begin at BEGIN. */
+/* Runs all ranks to their ends, which are in ranks[]; they start at BEGIN. */
 static void run_ranks(int world, body_fn body)
 {
     now = BEGIN;

@@ -21,11 +21,11 @@ enum {
     WORLDS = 8,
     LIST = 256,
     MOST = BUCKET_BYTES / 4,
-    FEW = 1000, /* numbers of a bucket, where each has so many bytes: */
+    FEW = 1000, /* numbers per bucket, for this size of a number: */
     LARGE = BUCKET_BYTES / FEW
 };
 
-/* All buckets of a plan, in the order in which they are handed over. */
+/* All buckets of a plan, in the order of submission. */
 static int list_all(struct bucket_plan plan, struct bucket *list)
 {
     int n = 0;
@@ -40,7 +40,7 @@ static void each_number_is_in_one_bucket(void **state)
     static const struct {
         size_t numbers, bytes_each;
         int    buckets;
-        size_t front; /* of so many numbers is the one that is left over */
+        size_t front; /* size of the remainder */
     } rows[] = {
         {0, 4, 0, 0},
         {1, 4, 1, 1},
@@ -69,7 +69,8 @@ static void each_number_is_in_one_bucket(void **state)
     }
 }
 
-/* Units of some tensors, of one with one number, of one tensor that is larger than a bucket; a buffer. */
+/* A unit of several tensors, one of a single number, one of a tensor larger than a bucket; a
+ * buffer. */
 static struct layout *make_layout(void)
 {
     static const struct {
@@ -88,7 +89,7 @@ static struct layout *make_layout(void)
     return l;
 }
 
-/* Is the number in one bucket, and in one only? */
+/* Whether the number is in exactly one bucket. */
 static void assert_in_one(const struct bucket *list, int n, size_t number)
 {
     int times = 0;
@@ -108,7 +109,7 @@ static void a_unit_is_a_bucket(void **state)
             assert_int_equal(shard_create(&s, l, world, (enum shard_cut)cut, NULL), 0);
             const int n = list_all(bucket_plan_units(s), list);
             assert_int_equal(n, shard_units(s));
-            for (int k = 0; k < n; k++) { /* as many as its owners have of it, all together */
+            for (int k = 0; k < n; k++) { /* as many as its owners hold together */
                 size_t parts = 0;
                 assert_int_equal(list[k].index, n - 1 - k);
                 for (int r = 0; r < world; r++)
@@ -125,7 +126,7 @@ static void a_unit_is_a_bucket(void **state)
     layout_destroy(l);
 }
 
-/* A rank whose pass completes `step` numbers at a time: what it hands over when. */
+/* A rank whose pass completes `step` numbers at a time: when it submits which bucket. */
 static int hand_over(struct bucket_plan plan, size_t numbers, size_t step, struct bucket *list)
 {
     struct bucket b;
@@ -144,8 +145,9 @@ static int hand_over(struct bucket_plan plan, size_t numbers, size_t step, struc
     }
 }
 
-/* However their passes go, also on one that has no samples: a different order would be a desync. */
-static void all_ranks_hand_over_the_same(void **state)
+/* All ranks submit in the same order, however their passes run, also a rank without samples:
+ * another order would be a desync. */
+static void all_ranks_submit_the_same(void **state)
 {
     (void)state;
     struct layout *l = make_layout();
@@ -174,13 +176,13 @@ static void all_ranks_hand_over_the_same(void **state)
 
 enum { DEPTH = 4, CH = 3, SIDE = 4, TEXT = 5, CAPTION = 6 };
 
-/* What was handed over while the pass went on, as it was then. */
+/* Copies of gradients when they were submitted during the pass. */
 struct pass {
     struct bucket_plan plan;
     const float       *grads;
     float             *sent;
-    size_t             from;    /* handed over from here on */
-    size_t             told;    /* complete from here on, as the model says */
+    size_t             from;    /* submitted from here on */
+    size_t             told;    /* complete from here on, according to the model */
 };
 
 static void take_complete(void *arg, size_t from)
@@ -231,9 +233,9 @@ static void run_pass(struct step *s)
         fail_msg("%s", err.text);
 }
 
-/* What the pass says is complete does not change any more; and all of the model but what lies before its
- * first block is on its way when the pass ends, up to a bucket. */
-static void a_pass_hands_over_while_it_goes_on(void **state)
+/* Gradients reported as complete no longer change; and when the pass ends, all of the model except
+ * the part before its first block has been submitted, up to one bucket. */
+static void buckets_are_submitted_during_the_pass(void **state)
 {
     (void)state;
     struct step *s = make_step();
@@ -245,7 +247,7 @@ static void a_pass_hands_over_while_it_goes_on(void **state)
     front = shard_unit(units, 1).from;
     const struct {
         struct bucket_plan plan;
-        size_t             left; /* at most, when the pass is over */
+        size_t             left; /* the most, when the pass ends */
     } rows[] = {{bucket_plan_units(units), front}, {bucket_plan_even(numbers, LARGE), front + FEW}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct pass p = {.plan = rows[i].plan, .grads = model_grads(step_model(s)), .from = numbers,
@@ -271,8 +273,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_number_is_in_one_bucket),
         cmocka_unit_test(a_unit_is_a_bucket),
-        cmocka_unit_test(all_ranks_hand_over_the_same),
-        cmocka_unit_test(a_pass_hands_over_while_it_goes_on),
+        cmocka_unit_test(all_ranks_submit_the_same),
+        cmocka_unit_test(buckets_are_submitted_during_the_pass),
     };
     return cmocka_run_group_tests_name("bucket_plan", tests, NULL, NULL);
 }

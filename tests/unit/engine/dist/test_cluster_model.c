@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cluster_model.c - the model of communication: what must hold whatever the rates */
+/* test_cluster_model.c - the model of communication: properties that hold for all rates */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,15 +27,15 @@ static void formula(void **state)
     struct cluster_model_cost c = cluster_model_cost(&net, &job, CLUSTER_MODEL_DDP, 2, 2);
     (void)state;
     near(c.comm_s, 2 * one);
-    near(c.exposed_s, 2 * one); /* a single bucket has nothing to hide behind */
+    near(c.exposed_s, 2 * one); /* a single bucket cannot overlap */
     near(c.wire_bytes, bytes);
     near(c.efficiency, 0.1 / (0.1 + 2 * one));
     near(cluster_model_cost(&net, &job, CLUSTER_MODEL_FSDP, 2, 2).comm_s, 3 * one);
 }
 
-/* Many buckets beside much computing: of what is hidden the last bucket is left. With zero1 a step ends with
+/* Many buckets and much computing: only the last bucket is exposed. With zero1 a step ends with
  * a wait for the weights that others have updated. */
-static void hidden(void **state)
+static void overlap_leaves_the_last_bucket(void **state)
 {
     const struct cluster_model_net net = {"", 0, 1e9, 0, 1e8, 1};
     const int buckets = 10;
@@ -48,7 +48,7 @@ static void hidden(void **state)
          one / buckets + 2 * one / buckets);
 }
 
-static void sense(void **state)
+static void more_nodes_cost_more(void **state)
 {
     const struct cluster_model_job job = {1.6e9, 0.5};
     (void)state;
@@ -76,8 +76,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formula),
-        cmocka_unit_test(hidden),
-        cmocka_unit_test(sense),
+        cmocka_unit_test(overlap_leaves_the_last_bucket),
+        cmocka_unit_test(more_nodes_cost_more),
     };
     return cmocka_run_group_tests_name("cluster", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dist.c - collectives of 1 to 8 processes: right numbers, in one order */
+/* test_dist.c - collectives of 1 to 8 processes: exact results in one order */
 #include "engine/dist/bucket_plan.h"
 #include "tests/unit/engine/dist/dist_fixture.h"
 
@@ -77,7 +77,7 @@ static int parts(struct dist *d, int rank, struct err *err)
     return 0;
 }
 
-/* Many at once, of several types, with polling between: all in their order. */
+/* Many calls at once, of several types, with polling between: all run in order. */
 static int queued(struct dist *d, int rank, struct err *err)
 {
     enum { N = 40 };
@@ -124,7 +124,7 @@ static int leave_unevenly(struct dist *d, int rank, struct err *err)
         NEED(dist_all_reduce(d, x, 100000, DIST_F32, DIST_SUM, err) == 0 && dist_wait(d, err) == 0);
         NEED(x[99999] == (float)world);
     }
-    return 0; /* who is ready destroys, while others may still copy */
+    return 0; /* a rank that is done leaves while others may still copy */
 }
 
 static void right_numbers(void **state)
@@ -157,8 +157,8 @@ static int step(struct dist *d, int rank, struct err *err)
     return 0;
 }
 
-/* What a node sends in a step: to each other node what that adds up for all, and what it adds up itself to
- * all. No way to do it sends less, and ours does not send more, but for the ends of slices. */
+/* Bytes that a node sends in a step: to each other node its share of that node's sum, and its own
+ * sums to all. This is the minimum, and ours sends no more, except at the ends of slices. */
 static void a_step_sends_no_more_than_it_must(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void a_step_sends_no_more_than_it_must(void **state)
                          least);
             all += sent;
         }
-        if (m) { /* which comes to 2 (N - 1) times the gradients on N nodes */
+        if (m) { /* in total 2 (N - 1) times the gradients on N nodes */
             const double least = 2.0 * (m->nodes - 1) * GRADIENTS * sizeof(float);
             assert_true((double)all > 0.999 * least && (double)all < 1.001 * least);
         }
@@ -186,7 +186,7 @@ static void a_step_sends_no_more_than_it_must(void **state)
     }
 }
 
-/* Nobody is through a barrier before all have come. */
+/* No rank leaves a barrier before all have entered. */
 static int bootstrap(struct dist *d, int rank, struct err *err)
 {
     for (int k = 1; k <= 50; k++) {
@@ -220,7 +220,7 @@ static void slices(void **state)
             assert_true(at == n);
         }
     size_t from, to;
-    dist_slice(&from, &to, 64 * 3, DIST_U8, 2, 3); /* records of a unit fall one to a rank */
+    dist_slice(&from, &to, 64 * 3, DIST_U8, 2, 3); /* records of one unit: one per rank */
     assert_true(from == 128 && to == 192);
 }
 

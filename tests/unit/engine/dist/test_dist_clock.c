@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dist_clock.c - the watchdog of collectives on a clock of the test's: deadlines of hours in no time
+/* test_dist_clock.c - deadlines of collectives on a virtual clock
  *
- * One process, no other rank: a way to communicate (engine/dist/dist_internal.h) whose peers do
- * what a row says, and whose sleep moves the clock.
+ * One process, no other rank: a backend (engine/dist/dist_internal.h) whose peers do
+ * what a row says, and whose sleep advances the clock.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,13 +19,13 @@
 
 enum { SLOW = 3, NEVER = 1 << 30 };
 
-/* What the peers do; times in ms since the call began. */
+/* The peers' behaviour; times in ms since the call began. */
 static struct script {
     int64_t done_at;    /* the call is complete */
-    int64_t every;      /* something moves so often; 0: nothing does */
+    int64_t every;      /* interval of progress; 0: none */
     int64_t moves_till; /*   until then */
-    int64_t sleeps;     /* a sleep takes so long */
-    int64_t abort_at;   /* this rank's own watchdog gives up; 0: never */
+    int64_t sleeps;     /* duration of a sleep */
+    int64_t abort_at;   /* this rank's own watchdog aborts; 0: never */
 } script;
 
 static int64_t began, moved;
@@ -84,7 +84,7 @@ static void begin(struct dist *d, const struct script *s, bool connected)
     raised = (struct dist_fault){.kind = DIST_FINE};
 }
 
-static void a_wait_ends_when_it_should_and_not_before(void **state)
+static void a_wait_ends_at_its_deadline(void **state)
 {
     (void)state;
     static const struct {
@@ -97,15 +97,15 @@ static void a_wait_ends_when_it_should_and_not_before(void **state)
         {"done at once", {.sleeps = 5}, HOUR, DIST_FINE, 0},
         {"done in time", {.done_at = 59 * SECOND, .sleeps = 5}, 60 * SECOND, DIST_FINE, 59 * SECOND},
         {"never", {.done_at = NEVER, .sleeps = 5}, 60 * SECOND, DIST_LATE, 60 * SECOND},
-        {"never, patiently", {.done_at = NEVER, .sleeps = 5}, 2 * HOUR, DIST_LATE, 2 * HOUR},
-        {"slow, but it moves",
+        {"never, long deadline", {.done_at = NEVER, .sleeps = 5}, 2 * HOUR, DIST_LATE, 2 * HOUR},
+        {"slow, with progress",
          {.done_at = 3 * HOUR, .every = 50 * SECOND, .moves_till = NEVER, .sleeps = 5},
          60 * SECOND, DIST_FINE, 3 * HOUR},
-        {"moves, and stops",
+        {"progress, then none",
          {.done_at = NEVER, .every = 50 * SECOND, .moves_till = 500 * SECOND, .sleeps = 5},
          60 * SECOND, DIST_LATE, 560 * SECOND},
-        {"this rank itself slept through it", {.done_at = 10, .sleeps = HOUR}, 60 * SECOND, DIST_FINE, HOUR},
-        {"given up meanwhile", {.done_at = NEVER, .sleeps = 5, .abort_at = 7 * SECOND}, 60 * SECOND,
+        {"this rank slept through", {.done_at = 10, .sleeps = HOUR}, 60 * SECOND, DIST_FINE, HOUR},
+        {"aborted meanwhile", {.done_at = NEVER, .sleeps = 5, .abort_at = 7 * SECOND}, 60 * SECOND,
          DIST_ABORTED, 7 * SECOND},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -121,12 +121,12 @@ static void a_wait_ends_when_it_should_and_not_before(void **state)
             fail_msg("%s: rc %d, kind %d after %lld ms: %s", rows[i].what, rc, (int)d.fault.kind,
                      (long long)took, err.text);
         assert_int_equal(d.stats.wait_ns, (uint64_t)took * 1000000u);
-        if (rows[i].kind == DIST_LATE) { /* all are told, and of whom */
+        if (rows[i].kind == DIST_LATE) { /* the backend is told the fault and the rank */
             assert_int_equal(raised.kind, DIST_LATE);
             assert_int_equal(d.fault.rank, SLOW);
             assert_non_null(strstr(err.text, "rank 3 is stuck or far behind"));
         }
-        if (rc < 0) { /* the first fault counts, for good */
+        if (rc < 0) { /* the first fault stays */
             struct err again = {0};
             assert_int_equal(dist_barrier(&d, &again), -1);
             assert_string_equal(again.text, err.text);
@@ -134,7 +134,7 @@ static void a_wait_ends_when_it_should_and_not_before(void **state)
     }
 }
 
-static void who_does_not_come_has_so_long(void **state)
+static void connecting_has_a_deadline(void **state)
 {
     (void)state;
     for (int late = 0; late < 2; late++) {
@@ -152,9 +152,10 @@ static void who_does_not_come_has_so_long(void **state)
 
 /* --- communication beside computing -------------------------------------------------------- */
 
-enum { NUMBERS = 1000, LARGE = BUCKET_BYTES / NUMBERS }; /* of a bucket, when each has so many bytes */
+enum { NUMBERS = 1000, LARGE = BUCKET_BYTES / NUMBERS }; /* per bucket, for this size of a number */
 
-/* A link that carries one call after the other, as long as each takes, whatever this rank does meanwhile. */
+/* A link that runs one call after the other, each for its duration, whatever this rank does
+ * meanwhile. */
 static struct {
     int64_t call_ms, free_at, arrives[DIST_QUEUE];
 } wire;
@@ -181,8 +182,8 @@ static void sleep_a_moment(struct dist *d)
 static const struct dist_ops link_ops = {.name = "link", .begun = set_off, .advance = has_arrived,
                                          .sleep = sleep_a_moment, .blame = blame, .raise = tell_all};
 
-/* A backward pass that computes a bucket in so long, and hands each over when it is complete, or all at the
- * end; how long it waits then. */
+/* A backward pass that computes a bucket in a given time, and submits each when it is complete, or
+ * all at the end; returns how long it waits then. */
 static int64_t exposed_ms(int buckets, int64_t bucket_ms, int64_t call_ms, bool overlap)
 {
     const size_t numbers = NUMBERS * (size_t)buckets;
@@ -205,16 +206,17 @@ static int64_t exposed_ms(int buckets, int64_t bucket_ms, int64_t call_ms, bool 
     return (int64_t)(d.stats.wait_ns / 1000000);
 }
 
-/* rest() of docs/DISTRIBUTED.md: of communication c beside t of computing, max(c / B, c - t (1 - 1 / B)). */
-static void what_computing_hides_is_not_waited_for(void **state)
+/* rest() of docs/DISTRIBUTED.md: for communication c and computing t, max(c / B, c - t (1 - 1 /
+ * B)). */
+static void overlapped_communication_costs_no_wait(void **state)
 {
     (void)state;
     static const struct {
         int     buckets;
-        int64_t bucket_ms, call_ms; /* to compute one; to add it up */
+        int64_t bucket_ms, call_ms; /* time to compute one bucket; to reduce it */
         int64_t exposed;
     } rows[] = {
-        {1, 100, 30, 30},     /* the last one is always waited for */
+        {1, 100, 30, 30},     /* the last bucket is never hidden */
         {10, 100, 30, 30},
         {10, 100, 100, 100},
         {10, 100, 130, 400},  /* 1300 beside 900 */
@@ -233,9 +235,9 @@ static void what_computing_hides_is_not_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_ends_when_it_should_and_not_before),
-        cmocka_unit_test(who_does_not_come_has_so_long),
-        cmocka_unit_test(what_computing_hides_is_not_waited_for),
+        cmocka_unit_test(a_wait_ends_at_its_deadline),
+        cmocka_unit_test(connecting_has_a_deadline),
+        cmocka_unit_test(overlapped_communication_costs_no_wait),
     };
     return cmocka_run_group_tests_name("dist_clock", tests, NULL, NULL);
 }

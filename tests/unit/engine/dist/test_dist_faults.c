@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dist_faults.c - ranks that die, stop, leave, run apart or are none: named, never waited for
- * without end */
+/* test_dist_faults.c - ranks that die, stop, leave, diverge or never come are named in time */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
@@ -88,7 +87,7 @@ static void a_stopped_peer_is_named_within_the_deadline(void **state)
     }
 }
 
-/* Stopped at any instant of a long sum, not only between two. */
+/* Stopped at any instant of a long sum, not only between two sums. */
 static int endless(struct dist *d, int rank, struct err *err)
 {
     static float x[3000000];
@@ -106,7 +105,7 @@ static void a_peer_stopped_anywhere_is_named(void **state)
     for (int k = layout == ONE_NODE ? 0 : 1; k < 6; k += layout == ONE_NODE ? 1 : 3) {
         int n = 2 + k % 3;
         init_ms = 60000;
-        wait_ms = 1500; /* on a busy machine an innocent rank may be put aside for some time */
+        wait_ms = 1500; /* on a busy machine an innocent rank may be suspended for some time */
         spawn(pid, n, endless);
         for (int i = 0; i < n; i++)
             while (!board->rank[i].begun)
@@ -173,7 +172,7 @@ static int abort_from_a_thread(struct dist *d, int rank, struct err *err)
 {
     pthread_t thread;
     float x[64] = {0};
-    if (rank == VICTIM) { /* computes, and never comes */
+    if (rank == VICTIM) { /* computes, and never joins */
         while (!board->go)
             nap();
         return 0;
@@ -214,12 +213,12 @@ static void who_does_not_come_is_named(void **state)
     assert_int_equal(dist_connect(&d, &c, &f, &err), -1);
     assert_int_equal(f.kind, DIST_ABSENT);
     assert_int_equal(f.rank, 1);
-    assert_non_null(strstr(err.text, "rank 1 of 2 did not come within 0.1 s"));
+    assert_non_null(strstr(err.text, "rank 1 of 2 did not connect within 0.1 s"));
     c.rank = 1;
     err = (struct err){0};
     assert_int_equal(dist_connect(&d, &c, &f, &err), -1);
     assert_int_equal(f.rank, 0);
-    /* Two of one name. */
+    /* Two ranks 0 with the same name. */
     struct dist *first, *second;
     c.rank = 0;
     err = (struct err){0};
@@ -227,7 +226,7 @@ static void who_does_not_come_is_named(void **state)
     assert_int_equal(dist_begin(&second, &c, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
     dist_destroy(first);
-    assert_int_equal(dist_begin(&second, &c, &err), 0); /* and nothing of it is left */
+    assert_int_equal(dist_begin(&second, &c, &err), 0); /* and nothing is left of the name */
     dist_destroy(second);
 }
 
@@ -245,7 +244,7 @@ static void who_does_not_come_from_another_node_is_named(void **state)
     assert_int_equal(dist_connect(&d, &c, &f, &err), -1);
     assert_int_equal(f.kind, DIST_ABSENT);
     assert_int_equal(f.rank, 1);
-    assert_non_null(strstr(err.text, "rank 1 of 4 did not come within 0.1 s"));
+    assert_non_null(strstr(err.text, "rank 1 of 4 did not connect within 0.1 s"));
 }
 
 static int adds_up(struct dist *d, int rank, struct err *err)
@@ -259,7 +258,7 @@ static int adds_up(struct dist *d, int rank, struct err *err)
     return 0;
 }
 
-/* Junk, silence, and a rank of another generation knock before rank 1 does. */
+/* Junk, silence, and a rank of another generation connect before rank 1 does. */
 static void strangers_are_not_let_in(void **state)
 {
     (void)state;
@@ -282,7 +281,7 @@ static void strangers_are_not_let_in(void **state)
         if (i != 1)
             pid[i > 0] = p;
         if (i == 1)
-            assert_int_equal(waitpid(p, NULL, 0), p); /* it calls rank 0, and is not answered */
+            assert_int_equal(waitpid(p, NULL, 0), p); /* it connects, and gets no answer */
         for (int k = 0; i == 0 && k < 2; k++) {
             while (!board->told[0].there)
                 nap();
@@ -298,7 +297,7 @@ static void strangers_are_not_let_in(void **state)
         }
     }
     reap(pid, 2);
-    assert_int_equal(read(line[0], junk, 1), 0); /* sent away without a word */
+    assert_int_equal(read(line[0], junk, 1), 0); /* disconnected without an answer */
     close(line[0]);
     close(line[1]);
     for (int i = 0; i < 2; i++)

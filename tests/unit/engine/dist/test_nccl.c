@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_nccl.c - the NCCL backend on a stand-in of NCCL: sums, deadlines, and every way to hang
+/* test_nccl.c - the NCCL backend on a stand-in for NCCL: sums, deadlines, and every kind of hang
  *
- * Ranks are processes; "device" memory is theirs, and a stream has always come as far as
- * was asked of it, except where a test says otherwise.
+ * Ranks are processes; "device" memory is their own memory, and a stream has always run
+ * everything in its queue, unless a test says otherwise.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ struct board {
 };
 
 static struct board *board;
-static char fake[4096];  /* libnccl.so.2 beside the tests; the old one has "-old" in front */
+static char fake[4096];  /* libnccl.so.2 beside the tests; the old version has "-old" in its name */
 static bool never_reached, shared;
 
 static int put(void *arg, const char *key, const char *value, struct err *err)
@@ -146,12 +146,12 @@ static void run(const char *how, int world, int init_ms, int wait_ms, body_fn bo
             return __LINE__; \
     } while (0)
 
-/* Everything, evenly cut and not, several in the queue. */
+/* All collectives, with even and uneven slices, several in the queue. */
 static int all_kinds(struct dist *d, struct err *err)
 {
     enum { N = 1000 };
     static float x[N], y[N], z[N], w[64 * RANKS];
-    static int64_t k[8], odd[24 * RANKS]; /* cut into 32 and 16, not into 24 each */
+    static int64_t k[8], odd[24 * RANKS]; /* split into 32 and 16, not 24 each */
     int rank = dist_rank(d), world = dist_world(d);
     size_t from, to, all = 64 * (size_t)world;
     for (int i = 0; i < N; i++) {
@@ -206,7 +206,7 @@ static void sums(void **state)
     }
 }
 
-/* Ranks that share a GPU do without NCCL, and with the same words. */
+/* Ranks that share a GPU do not use NCCL, and report the same errors. */
 static int one_dies(struct dist *d, struct err *err)
 {
     static float x[100000];
@@ -257,7 +257,7 @@ static int many(struct dist *d, struct err *err)
     return dist_wait(d, err);
 }
 
-/* The third hangs: whoever needs the second goes on. */
+/* The third hangs: a wait for the second returns. */
 static int two_of_three(struct dist *d, struct err *err)
 {
     static float x[3][1000];
@@ -315,7 +315,7 @@ static void faults(void **state)
         {"block:1:7 hang:0:7", 400, 400, many, DIST_LATE, "did not finish a collective", false,
          10000},
         {"", 60000, 400, sees_no_end, DIST_LATE, "did not finish a collective", false, 10000},
-        {"", 60000, 60000, aborts, DIST_ABORTED, "aborted the work of all", false, 10000},
+        {"", 60000, 60000, aborts, DIST_ABORTED, "aborted the job", false, 10000},
         {"hang:1:7 stuck", 60000, 300, many, DIST_LATE, "did not finish", true, 20000},
     };
     (void)state;
@@ -331,7 +331,7 @@ static void faults(void **state)
     }
 }
 
-/* Each in a process of its own: a library stays loaded. */
+/* Each in its own process: a library stays loaded. */
 static void refused(const char *file, const char *how, const char *says)
 {
     memset(board, 0, sizeof(*board));
@@ -357,7 +357,7 @@ static void libraries(void **state)
     snprintf(strrchr(old, '/'), 64, "/libnccl-old.so.2");
     refused("/nowhere/libnccl.so.2", "",
             "several GPUs need NCCL, which cannot be loaded: /nowhere");
-    refused(old, "", "lacks ncclGetLastError, ncclCommInitRankConfig: it is no NCCL from 2.18 on");
+    refused(old, "", "lacks ncclGetLastError, ncclCommInitRankConfig: it is not NCCL 2.18");
     refused(fake, "version:21703", "NCCL 2.17.3 (");
     refused(fake, "version:21703", "is too old: several GPUs need 2.18 or newer");
     refused(fake, "version:22602", "is known to hang at random");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_prefetch.c - units come to their turn in time, and none is written over while it is computed
- * with */
+/* test_prefetch.c - units are gathered in time, and no slot is overwritten while in use */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,10 +12,10 @@
 
 enum { MOST = 40 };
 
-static int fetched[4 * MOST], fetches; /* units, in their order */
-static int holds[UNIT_SLOTS];          /* what a slot really has */
+static int fetched[4 * MOST], fetches; /* units, in order */
+static int holds[UNIT_SLOTS];          /* the actual content of a slot */
 
-/* A unit's turn; true when it was there, or on its way, before. */
+/* Computes with a unit; true if it was gathered, or on its way, before. */
 static bool take(struct prefetch *t, int unit, int next)
 {
     struct unit_fetch fetch[UNIT_SLOTS];
@@ -34,8 +33,8 @@ static bool take(struct prefetch *t, int unit, int next)
     return ahead;
 }
 
-/* Forward and back, as often as a rank has micro-batches; how many turns had to wait for a fetch from its
- * beginning. */
+/* Forward and back, once per micro-batch; returns how many units had to wait for a gather that
+ * started only then. */
 static int take_step(int slots, int units, int passes)
 {
     struct prefetch t = prefetch_begin(slots);
@@ -51,18 +50,18 @@ static int take_step(int slots, int units, int passes)
     return late;
 }
 
-static void the_next_unit_is_fetched_ahead(void **state)
+static void the_next_unit_is_gathered_ahead(void **state)
 {
     (void)state;
     for (int units = 1; units <= MOST; units++)
-        assert_int_equal(take_step(2, units, 1), 1); /* nothing comes before the first */
+        assert_int_equal(take_step(2, units, 1), 1); /* no unit comes before the first */
     for (int units = 2; units <= MOST; units++)
         assert_int_equal(take_step(1, units, 1), 2 * units - 1);
 }
 
-/* Forward each once; back all but those that the way out has left: of the three times that fsdp sends a unit
- * in a step (docs/DISTRIBUTED.md) these are two. */
-static void nothing_is_fetched_that_is_there(void **state)
+/* Forward gathers each unit once; backward all but those still in the slots: of the three times
+ * that fsdp sends a unit in a step (docs/DISTRIBUTED.md) these are two. */
+static void gathered_units_are_not_gathered_again(void **state)
 {
     (void)state;
     for (int slots = 1; slots <= UNIT_SLOTS; slots++)
@@ -74,7 +73,7 @@ static void nothing_is_fetched_that_is_there(void **state)
         }
 }
 
-/* Between passes too: the first unit is there when the next micro-batch begins. */
+/* Between passes too: the first unit is gathered when the next micro-batch begins. */
 static void passes_follow_each_other(void **state)
 {
     (void)state;
@@ -87,8 +86,8 @@ static void passes_follow_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_unit_is_fetched_ahead),
-        cmocka_unit_test(nothing_is_fetched_that_is_there),
+        cmocka_unit_test(the_next_unit_is_gathered_ahead),
+        cmocka_unit_test(gathered_units_are_not_gathered_again),
         cmocka_unit_test(passes_follow_each_other),
     };
     return cmocka_run_group_tests_name("unit_turns", tests, NULL, NULL);

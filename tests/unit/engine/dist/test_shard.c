@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shard.c - every trained number belongs to exactly one rank, for 1 to 8 ranks and both cuts */
+/* test_shard.c - every trained number has exactly one owner, for 1 to 8 ranks and both splits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum { WORLDS = 8 };
 
 static struct layout *layout;
 
-/* Two units of odd sizes, one with less numbers than there are ranks, and a buffer at the end. */
+/* Two units of odd sizes, one with fewer numbers than there are ranks, and a buffer at the end. */
 static int setup(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* How often each number of the block is somebody's. */
+/* How many ranks own each number of the block. */
 static void count(unsigned char *times, const struct shard *s)
 {
     for (int r = 0; r < shard_world(s); r++)
@@ -73,7 +73,7 @@ static void every_number_has_one_owner(void **state)
                 const struct tensor *t = layout_at(layout, i);
                 for (size_t k = 0; k < t->count; k++)
                     if (times[t->offset + k] != 1)
-                        fail_msg("%d ranks: number %zu of %s is %d ranks'", world, k, t->name,
+                        fail_msg("%d ranks: number %zu of %s has %d owners", world, k, t->name,
                                  times[t->offset + k]);
             }
             free(times);
@@ -81,7 +81,7 @@ static void every_number_has_one_owner(void **state)
         }
 }
 
-static void parts_are_what_collectives_take(void **state)
+static void parts_match_the_slices_of_collectives(void **state)
 {
     (void)state;
     for (int world = 1; world <= WORLDS; world++) {
@@ -105,7 +105,7 @@ static void parts_are_what_collectives_take(void **state)
     }
 }
 
-static void packed_parts_do_not_overlap_and_are_fair(void **state)
+static void packed_parts_are_disjoint_and_balanced(void **state)
 {
     (void)state;
     for (int world = 2; world <= WORLDS; world++) {
@@ -126,7 +126,7 @@ static void packed_parts_do_not_overlap_and_are_fair(void **state)
     }
 }
 
-/* The units of a real model are its blocks, and what comes before and after them. */
+/* The units of a real model are its blocks, all before them and all after. */
 static void units_of_a_model(void **state)
 {
     (void)state;
@@ -154,8 +154,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_has_one_owner),
-        cmocka_unit_test(parts_are_what_collectives_take),
-        cmocka_unit_test(packed_parts_do_not_overlap_and_are_fair),
+        cmocka_unit_test(parts_match_the_slices_of_collectives),
+        cmocka_unit_test(packed_parts_are_disjoint_and_balanced),
         cmocka_unit_test(units_of_a_model),
     };
     return cmocka_run_group_tests_name("shard", tests, setup, teardown);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_step_sync.c - 1 to 8 ranks agree on each step: all find the same, who has run apart or is
- * late is named */
+/* test_step_sync.c - 1 to 8 ranks agree on each step; a diverged or late rank is named */
 #include "engine/dist/step_sync.h"
 
 #include "engine/data/batch_plan.h"
@@ -10,7 +9,7 @@
 
 enum { PATIENCE = 60 * SECOND, STEPS = 200, NEVER = 1 << 30 };
 
-/* --- words -------------------------------------------------------------------------------- */
+/* --- records ------------------------------------------------------------------------------- */
 
 static const struct step_sync_words usual = {.hash = {17, 4}, .step = 41207, .height = 32,
                                              .width = 32,
@@ -22,7 +21,7 @@ static void fill(struct step_sync_words *all, int world)
         all[r] = usual;
 }
 
-static void all_do_what_one_was_asked(void **state)
+static void one_command_reaches_all_ranks(void **state)
 {
     (void)state;
     for (int world = 1; world <= RANKS; world++)
@@ -33,7 +32,7 @@ static void all_do_what_one_was_asked(void **state)
             assert_true(o.asked == CMD_NONE && !o.due && o.stage == 3);
             all[who].asked = CMD_CHECKPOINT;
             all[who].stage = 1;
-            all[who].due = true; /* the clocks of ranks differ: that of rank 0 counts */
+            all[who].due = true; /* the ranks' clocks differ: that of rank 0 counts */
             o = step_sync_orders(all, world);
             assert_true(o.asked == CMD_CHECKPOINT && o.due == (who == 0) && o.stage == 1);
             all[(who + 3) % world].asked = CMD_STOP;
@@ -56,8 +55,8 @@ static void a_sum_is_in_the_order_of_ranks(void **state)
 static const struct batch_slot three[] = {{7, 0}, {3, 0}, {9, 1}}, other_sample[] = {{7, 0}, {4, 0}, {9, 1}},
                                other_order[] = {{3, 0}, {7, 0}, {9, 1}}, other_epoch[] = {{7, 0}, {3, 0}, {9, 2}};
 
-/* Whatever of it differs, both halves of the hash do. */
-static void a_step_is_all_that_decides_it(void **state)
+/* Any change of the input changes both halves of the hash. */
+static void the_hash_covers_every_input_of_a_step(void **state)
 {
     (void)state;
     enum { CHANGES = 9 };
@@ -83,7 +82,7 @@ static void a_step_is_all_that_decides_it(void **state)
     for (int i = 0; i < CHANGES; i++) {
         const struct step_sync_words other = step_sync_words(&s[i]);
         if (other.hash[0] == w.hash[0] || other.hash[1] == w.hash[1])
-            fail_msg("change %d is not seen", i);
+            fail_msg("change %d is not detected", i);
     }
 }
 
@@ -91,8 +90,8 @@ static void a_step_is_all_that_decides_it(void **state)
 
 static const struct {
     const char            *what;
-    struct step_sync_words words; /* of the one that is apart */
-    const char            *is, *others_are, *other_is; /* "rank N" is put between */
+    struct step_sync_words words; /* about the diverged rank */
+    const char            *is, *others_are, *other_is; /* "rank N" is inserted between */
 } apart[] = {
     {"another bucket", {.hash = {1, 1}, .step = 41207, .height = 26, .width = 36},
      " is at step 41207 bucket 26x36, ", "the others 32x32", " 32x32"},
@@ -104,7 +103,7 @@ static const struct {
      " is at step 41207 bucket 32x32 like ", "the others, with different samples", ", with different samples"},
 };
 
-static void who_is_apart_is_named(void **state)
+static void a_diverged_rank_is_named(void **state)
 {
     (void)state;
     for (int world = 3; world <= RANKS; world++)
@@ -123,7 +122,7 @@ static void who_is_apart_is_named(void **state)
             }
 }
 
-static void of_two_it_is_the_second(void **state)
+static void of_two_the_second_is_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(apart); i++) {
@@ -136,8 +135,8 @@ static void of_two_it_is_the_second(void **state)
     }
 }
 
-/* Half and half: the sentence compares it with one of the other half. */
-static void halves_that_are_apart(void **state)
+/* Half and half: the sentence compares the rank with one of the other half. */
+static void diverged_halves_are_compared(void **state)
 {
     (void)state;
     struct step_sync_words all[4] = {apart[1].words, usual, usual, apart[1].words};
@@ -149,9 +148,9 @@ static void halves_that_are_apart(void **state)
 /* --- ranks that wait for each other ------------------------------------------------------- */
 
 static int who;          /* has trouble */
-static int64_t trouble;  /* ms after the beginning */
+static int64_t trouble;  /* ms after the start */
 
-/* What the others find, at once or when they have waited long enough. */
+/* What the others report, at once or at the deadline. */
 static void others_end(int world, int64_t after, const char *sentence)
 {
     for (int r = 0; r < world; r++) {
@@ -176,11 +175,11 @@ static int come_late(struct dist *d, int rank, struct err *err)
         return -1;
     for (int r = 0; r < dist_world(d); r++)
         if (all[r].value != r || all[r].step != usual.step)
-            return err_set(err, ERR_BUG, "rank %d has not the words of rank %d", rank, r);
+            return err_set(err, ERR_BUG, "rank %d does not have the record of rank %d", rank, r);
     return 0;
 }
 
-static void who_is_late_is_waited_for_so_long(void **state)
+static void a_late_rank_is_awaited_until_the_deadline(void **state)
 {
     (void)state;
     for (int world = 1; world <= RANKS; world++)
@@ -194,7 +193,7 @@ static void who_is_late_is_waited_for_so_long(void **state)
             char sentence[80];
             snprintf(sentence, sizeof(sentence), "rank %d is stuck or far behind: nothing came from it", who);
             others_end(world, PATIENCE, sentence);
-            if (world > 1) { /* when it comes, it hears the same */
+            if (world > 1) { /* when it comes, it gets the same error */
                 assert_int_equal(ranks[who].rc, -1);
                 assert_memory_equal(ranks[who].err.text, sentence, strlen(sentence));
             }
@@ -207,7 +206,7 @@ static int give_up(struct dist *d, int rank, struct err *err)
     if (rank == who) {
         spend(rank, trouble);
         dist_abort(d);
-        spend(rank, HOUR); /* as if stuck in something else */
+        spend(rank, HOUR); /* as if stuck elsewhere */
     }
     return step_sync_exchange(d, all, PATIENCE, err);
 }
@@ -221,7 +220,7 @@ static int leave(struct dist *d, int rank, struct err *err)
     return 0;
 }
 
-static void who_gives_up_or_leaves_ends_all(void **state)
+static void a_rank_that_aborts_or_leaves_ends_all(void **state)
 {
     (void)state;
     char sentence[80];
@@ -229,7 +228,7 @@ static void who_gives_up_or_leaves_ends_all(void **state)
     for (int world = 2; world <= RANKS; world++)
         for (who = 0; who < world; who++) {
             run_ranks(world, give_up);
-            snprintf(sentence, sizeof(sentence), "rank %d aborted the work of all", who);
+            snprintf(sentence, sizeof(sentence), "rank %d aborted the job", who);
             others_end(world, trouble, sentence);
             run_ranks(world, leave);
             snprintf(sentence, sizeof(sentence), "rank %d has ended", who);
@@ -241,15 +240,16 @@ static void who_gives_up_or_leaves_ends_all(void **state)
 
 static struct {
     int stopped;      /* at this step */
-    int saves, saved; /* so many, the sum of their steps */
+    int saves, saved; /* number of ranks, sum of their steps */
 } ends[RANKS];
 
 static struct {
-    int rank, at; /* the step before which somebody asks this rank to stop; NEVER */
+    int rank, at; /* the step before which this rank is asked to stop; NEVER */
     int apart;    /* the step from which it takes other samples */
 } plan;
 
-/* Ranks of different speeds, a checkpoint each 90 s by the clock of rank 0, until one is asked to stop. */
+/* Ranks of different speeds, a checkpoint every 90 s by the clock of rank 0, until one rank is
+ * asked to stop. */
 static int take_steps(struct dist *d, int rank, struct err *err)
 {
     const int world = dist_world(d);
@@ -317,9 +317,9 @@ static void a_planted_desync_is_found_within_its_step(void **state)
     }
 }
 
-/* --- how long ----------------------------------------------------------------------------- */
+/* --- time limits ---------------------------------------------------------------------------- */
 
-static void a_rank_may_be_silent_for_so_long(void **state)
+static void the_limit_of_silence_follows_the_step_time(void **state)
 {
     (void)state;
     static const struct {
@@ -345,17 +345,17 @@ static void a_rank_may_be_silent_for_so_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_do_what_one_was_asked),
+        cmocka_unit_test(one_command_reaches_all_ranks),
         cmocka_unit_test(a_sum_is_in_the_order_of_ranks),
-        cmocka_unit_test(a_step_is_all_that_decides_it),
-        cmocka_unit_test(who_is_apart_is_named),
-        cmocka_unit_test(of_two_it_is_the_second),
-        cmocka_unit_test(halves_that_are_apart),
-        cmocka_unit_test(who_is_late_is_waited_for_so_long),
-        cmocka_unit_test(who_gives_up_or_leaves_ends_all),
+        cmocka_unit_test(the_hash_covers_every_input_of_a_step),
+        cmocka_unit_test(a_diverged_rank_is_named),
+        cmocka_unit_test(of_two_the_second_is_named),
+        cmocka_unit_test(diverged_halves_are_compared),
+        cmocka_unit_test(a_late_rank_is_awaited_until_the_deadline),
+        cmocka_unit_test(a_rank_that_aborts_or_leaves_ends_all),
         cmocka_unit_test(all_save_and_stop_at_the_same_steps),
         cmocka_unit_test(a_planted_desync_is_found_within_its_step),
-        cmocka_unit_test(a_rank_may_be_silent_for_so_long),
+        cmocka_unit_test(the_limit_of_silence_follows_the_step_time),
     };
     return cmocka_run_group_tests_name("accord", tests, NULL, NULL);
 }
