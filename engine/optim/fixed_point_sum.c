@@ -238,14 +238,6 @@ void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const
     }
 }
 
-int fixed_point_sum_end(struct fixed_point_sum *e, float *grads, double *loss)
-{
-    if (!fixed_point_sum_settle(e, loss))
-        return 0;
-    fixed_point_sum_result(e, grads, e->sum, 0, e->floats);
-    return 1;
-}
-
 /* --- the norm ---------------------------------------------------------------------------- */
 
 /* Squares are added in groups (fixed.h) in double, and groups as integers. The

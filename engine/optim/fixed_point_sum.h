@@ -8,7 +8,7 @@
  * The exponent e is chosen per tensor so that its largest number of a micro-batch had
  * about FIXED_POINT_SUM_BITS bits in the step before; it is part of a run's state.  Where the
  * numbers of a step turn out to need another one (they outgrew it, or shrank below
- * FIXED_POINT_SUM_LEAST bits), fixed_point_sum_end() says so, and the step is taken again with the
+ * FIXED_POINT_SUM_LEAST bits), fixed_point_sum_settle() says so, and the step is taken again with the
  * exponent that fits: that too follows from the numbers alone.  A NaN or Inf makes the result NaN.
  *
  * A float has 24 bits; its rounding to 40 of the tensor's largest number loses what is
@@ -61,12 +61,10 @@ int64_t *fixed_point_sum_sums(struct fixed_point_sum *e, size_t *n);
 int64_t *fixed_point_sum_loss(struct fixed_point_sum *e);
 float *fixed_point_sum_maxima(struct fixed_point_sum *e, size_t *n);
 
-/* 1: done, the sum is in grads and *loss, exponents are those for the next step.
+/* 1: done, *loss is the sum, exponents are those for the next step.
  * 0: exponents have changed; begin this step again. */
-int fixed_point_sum_end(struct fixed_point_sum *e, float *grads, double *loss);
-
-/* The same in parts: whether it is done, and then the sums of numbers [from, to). */
 int fixed_point_sum_settle(struct fixed_point_sum *e, double *loss);
+/* After that: the result for numbers [from, to) of the layout's block. */
 void fixed_point_sum_result(const struct fixed_point_sum *e, float *grads, const int64_t *sum,
                             size_t from, size_t to);
 

@@ -146,7 +146,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *asked, struct 
     if (add_pictures(&p, ask, err) < 0)
         return -1;
     backend_count_begin(&count, ask->device, ask->bf16);
-    const int r = step_create(&step, &ask->model, &ask->limits, &ask->optim, 1, err);
+    const int r = step_create(&step, &ask->model, &ask->limits, &ask->optim, 1, NULL, err);
     if (r == 0) {
         for (int i = 0; i < USES; i++)
             p.bytes[i] += count.bytes[i];

@@ -158,15 +158,14 @@ size_t optim_factors(const struct optim *o, struct kern_came_state *to, float *b
     return used + work;
 }
 
-static int make_came(struct optim *o, struct err *err)
+static int make_factors(struct optim *o, struct err *err)
 {
     o->came = calloc((size_t)layout_len(o->layout) + 1, sizeof(*o->came));
     if (!o->came)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
-    if (alloc_block(o, &o->m, o->floats, USE_OPTIMIZER, err) < 0 ||
-        alloc_block(o, &o->factors, optim_factors(o, NULL, NULL, NULL), USE_OPTIMIZER, err) < 0)
+    if (alloc_block(o, &o->block[FACTORS], optim_factors(o, NULL, NULL, NULL), USE_OPTIMIZER, err) < 0)
         return -1;
-    optim_factors(o, o->came, o->factors.at, o->m.at);
+    optim_factors(o, o->came, o->block[FACTORS].at, o->block[MOMENTS].at);
     return 0;
 }
 
@@ -194,7 +193,7 @@ static int name_states(struct optim *o, struct err *err)
         return err_set(err, ERR_MEMORY, "no memory for an optimizer");
     }
     if (o->cfg.type == OPTIM_CAME)
-        optim_factors(o, here, o->factors.here, o->m.here);
+        optim_factors(o, here, o->block[FACTORS].here, o->block[MOMENTS].here);
     for (int i = 0; i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
         if (t->kind != TENSOR_PARAM)
@@ -202,11 +201,11 @@ static int name_states(struct optim *o, struct err *err)
         if (o->cfg.type == OPTIM_CAME) {
             name_came(o, t, &here[i]);
         } else {
-            add_consistency(o, "adamw.m", t, o->m.here);
-            add_consistency(o, "adamw.v", t, o->v.here);
+            add_consistency(o, "adamw.m", t, o->block[MOMENTS].here);
+            add_consistency(o, "adamw.v", t, o->block[SQUARES].here);
         }
-        if (o->ema.at)
-            add_consistency(o, "ema", t, o->ema.here);
+        if (o->block[AVERAGE].at)
+            add_consistency(o, "ema", t, o->block[AVERAGE].here);
     }
     free(here);
     return 0;
@@ -232,15 +231,10 @@ static int build(struct optim *o, struct err *err)
 {
     if (take_share(o, err) < 0 || make_ranges(o, err) < 0)
         return -1;
-    const size_t floats = o->floats;
-    if (o->cfg.type == OPTIM_CAME) {
-        if (make_came(o, err) < 0)
-            return -1;
-    } else if (alloc_block(o, &o->m, floats, USE_OPTIMIZER, err) < 0 ||
-               alloc_block(o, &o->v, floats, USE_OPTIMIZER, err) < 0) {
-        return -1;
-    }
-    if (o->cfg.ema > 0 && alloc_block(o, &o->ema, floats, USE_EMA, err) < 0)
+    const bool came = o->cfg.type == OPTIM_CAME;
+    if (alloc_block(o, &o->block[MOMENTS], o->floats, USE_OPTIMIZER, err) < 0 ||
+        (came ? make_factors(o, err) : alloc_block(o, &o->block[SQUARES], o->floats, USE_OPTIMIZER, err)) < 0 ||
+        (o->cfg.ema > 0 && alloc_block(o, &o->block[AVERAGE], o->floats, USE_EMA, err) < 0))
         return -1;
     return name_states(o, err);
 }
@@ -270,10 +264,8 @@ void optim_destroy(struct optim *o)
 {
     if (!o)
         return;
-    free_block(o, &o->m);
-    free_block(o, &o->v);
-    free_block(o, &o->ema);
-    free_block(o, &o->factors);
+    for (int i = 0; i < BLOCKS; i++)
+        free_block(o, &o->block[i]);
     shard_destroy(o->whole);
     free(o->came);
     free(o->range);
@@ -336,7 +328,7 @@ static void step_adamw(struct optim *o, float *weights, void *narrow, const floa
     for (int i = 0; i < o->ranges; i++) {
         const struct range *r = &o->range[i];
         const size_t w = place(o, r);
-        o->ops->adamw(weights + w, skip(o, narrow, w), o->m.at + r->at, o->v.at + r->at, grads + w,
+        o->ops->adamw(weights + w, skip(o, narrow, w), o->block[MOMENTS].at + r->at, o->block[SQUARES].at + r->at, grads + w,
                       args, r->count);
     }
 }
@@ -378,9 +370,9 @@ void optim_step(struct optim *o, float *weights, void *narrow, float *grads, dou
                 double lr)
 {
     const float clip = optim_clip(o, grad_norm);
-    for (int i = 0; o->ema.at && i < o->ranges; i++) {
+    for (int i = 0; o->block[AVERAGE].at && i < o->ranges; i++) {
         const struct range *r = &o->range[i];
-        o->ops->ema(o->ema.at + r->at, weights + place(o, r), (float)o->cfg.ema,
+        o->ops->ema(o->block[AVERAGE].at + r->at, weights + place(o, r), (float)o->cfg.ema,
                     (float)(1 - o->cfg.ema), r->count);
     }
     o->count++;
@@ -402,46 +394,43 @@ void optim_set_count(struct optim *o, int64_t k)
 
 const float *optim_ema(const struct optim *o)
 {
-    return o->whole ? o->ema.here : NULL;
+    return o->whole ? o->block[AVERAGE].here : NULL;
 }
 
 void optim_ema_reset(struct optim *o, const float *weights)
 {
-    if (!o->ema.at)
+    if (!o->block[AVERAGE].at)
         return;
     for (int i = 0; !o->whole && i < o->ranges; i++)
-        memcpy(o->ema.here + o->range[i].at, weights + place(o, &o->range[i]),
+        memcpy(o->block[AVERAGE].here + o->range[i].at, weights + place(o, &o->range[i]),
                o->range[i].count * sizeof(float));
     if (o->whole) /* a buffer's moving average is the buffer */
-        memcpy(o->ema.here, weights, o->floats * sizeof(float));
+        memcpy(o->block[AVERAGE].here, weights, o->floats * sizeof(float));
     if (!o->ops->host)
-        o->ops->upload(o->ema.at, o->ema.here, o->floats * sizeof(float));
+        o->ops->upload(o->block[AVERAGE].at, o->block[AVERAGE].here, o->floats * sizeof(float));
 }
 
 int optim_pull(struct optim *o, struct err *err)
 {
-    const struct block *const blocks[] = {&o->m, &o->v, &o->ema, &o->factors};
-    for (size_t i = 0; !o->ops->host && i < sizeof(blocks) / sizeof(blocks[0]); i++)
-        if (blocks[i]->at)
-            o->ops->download(blocks[i]->here, blocks[i]->at, blocks[i]->count * sizeof(float));
+    for (const struct block *b = o->block; !o->ops->host && b < o->block + BLOCKS; b++)
+        if (b->at)
+            o->ops->download(b->here, b->at, b->count * sizeof(float));
     return backend_check(o->ops, err);
 }
 
 int optim_push(struct optim *o, struct err *err)
 {
-    const struct block *const blocks[] = {&o->m, &o->v, &o->ema, &o->factors};
-    for (size_t i = 0; !o->ops->host && i < sizeof(blocks) / sizeof(blocks[0]); i++)
-        if (blocks[i]->at)
-            o->ops->upload(blocks[i]->at, blocks[i]->here, blocks[i]->count * sizeof(float));
+    for (const struct block *b = o->block; !o->ops->host && b < o->block + BLOCKS; b++)
+        if (b->at)
+            o->ops->upload(b->at, b->here, b->count * sizeof(float));
     return backend_check(o->ops, err);
 }
 
 float *optim_kernel(const struct optim *o, const float *view)
 {
-    const struct block *const all[] = {&o->m, &o->v, &o->ema, &o->factors};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i]->here && view >= all[i]->here && view < all[i]->here + all[i]->count)
-            return all[i]->at + (view - all[i]->here);
+    for (const struct block *b = o->block; b < o->block + BLOCKS; b++)
+        if (b->here && view >= b->here && view < b->here + b->count)
+            return b->at + (view - b->here);
     return NULL;
 }
 

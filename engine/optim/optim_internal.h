@@ -17,6 +17,15 @@ struct block {
     bool   guest;
 };
 
+/* The blocks of state; an image has them in this order. */
+enum {
+    MOMENTS,
+    SQUARES, /* AdamW */
+    AVERAGE, /* EMA of the weights */
+    FACTORS, /* CAME: everything but moments */
+    BLOCKS
+};
+
 struct optim {
     struct optim_config    cfg;
     const struct kern_ops *ops;
@@ -25,8 +34,7 @@ struct optim {
     struct shard          *whole;        /* where nothing is shared */
     size_t                 floats;       /* of a block of state */
     int64_t                count;
-    struct block           m, v, ema;    /* v only with AdamW */
-    struct block           factors;      /* CAME: everything but m */
+    struct block           block[BLOCKS];
     struct kern_came_state *came;        /* [layout_len], kernel arrays */
     struct range          *range;        /* trained tensors that touch, merged */
     int                    ranges;

@@ -20,18 +20,18 @@ static size_t paged(size_t n)
     return (n + PAGE - 1) / PAGE * PAGE;
 }
 
-size_t optim_image(const struct optim *o)
+/* Where a block is in an image. */
+static size_t offset_of(const struct optim *o, int block)
 {
-    return paged(o->m.count) + paged(o->v.count) + paged(o->ema.count) + paged(o->factors.count);
+    size_t at = 0;
+    for (int i = 0; i < block; i++)
+        at += paged(o->block[i].count);
+    return at;
 }
 
-/* Where a block is in an image. */
-static float *block_in(const struct optim *o, const struct block *b, float *image)
+size_t optim_image(const struct optim *o)
 {
-    const struct block *const all[] = {&o->m, &o->v, &o->ema, &o->factors};
-    for (size_t i = 0; all[i] != b; i++)
-        image += paged(all[i]->count);
-    return image;
+    return offset_of(o, BLOCKS);
 }
 
 /* All of it that points into the block points to the new place. */
@@ -53,21 +53,20 @@ static void place_block(struct optim *o, struct block *b, float *to)
 /* States are told from each other by the old addresses: an image may not be placed over part of itself. */
 void optim_place(struct optim *o, float *image)
 {
-    struct block *const all[] = {&o->m, &o->v, &o->ema, &o->factors};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        place_block(o, all[i], block_in(o, all[i], image));
+    for (int i = 0; i < BLOCKS; i++)
+        place_block(o, &o->block[i], image + offset_of(o, i));
     if (o->came)
-        optim_factors(o, o->came, o->factors.at, o->m.at);
+        optim_factors(o, o->came, o->block[FACTORS].at, o->block[MOMENTS].at);
 }
 
 /* A buffer's moving average is the buffer (optim_ema_reset()). */
 void optim_carry(const struct optim *o, float *image)
 {
-    float *to = block_in(o, &o->ema, image);
-    for (int i = 0; o->whole && o->ema.at && i < layout_len(o->layout); i++) {
+    float *to = image + offset_of(o, AVERAGE);
+    for (int i = 0; o->whole && o->block[AVERAGE].at && i < layout_len(o->layout); i++) {
         const struct tensor *t = layout_at(o->layout, i);
         if (t->kind != TENSOR_PARAM)
-            memcpy(to + t->offset, o->ema.at + t->offset, t->count * sizeof(float));
+            memcpy(to + t->offset, o->block[AVERAGE].at + t->offset, t->count * sizeof(float));
     }
 }
 
@@ -117,10 +116,10 @@ static struct kern_came_state copy_factors(const struct optim *o, const struct o
                                            size_t n)
 {
     struct kern_came_state s = o->came[tensor];
-    float *moments = block_in(o, &o->m, m->image), *factors = block_in(o, &o->factors, m->image);
-    const float *was = o->factors.at;
+    float *moments = m->image + offset_of(o, MOMENTS), *factors = m->image + offset_of(o, FACTORS);
+    const float *was = o->block[FACTORS].at;
     const size_t rows = (size_t)s.rows, cols = (size_t)s.cols;
-    s.m = copy(moments + (s.m - o->m.at), s.m, n);
+    s.m = copy(moments + (s.m - o->block[MOMENTS].at), s.m, n);
     s.v = s.v ? copy(factors + (s.v - was), s.v, n) : NULL;
     s.row = s.row ? copy(factors + (s.row - was), s.row, rows) : NULL;
     s.res_row = s.res_row ? copy(factors + (s.res_row - was), s.res_row, rows) : NULL;
@@ -134,10 +133,10 @@ static void move_range(const struct optim *o, const struct optim_move *m, size_t
                        const struct optim_look *look)
 {
     const struct kern_adamw_move a = {
-        .p = m->to + w, .m = block_in(o, &o->m, m->image) + at, .v = block_in(o, &o->v, m->image) + at,
-        .old_p = m->weights + w, .old_m = o->m.at + at, .old_v = o->v.at + at, .g = m->grads + w,
+        .p = m->to + w, .m = m->image + offset_of(o, MOMENTS) + at, .v = m->image + offset_of(o, SQUARES) + at,
+        .old_p = m->weights + w, .old_m = o->block[MOMENTS].at + at, .old_v = o->block[SQUARES].at + at, .g = m->grads + w,
     };
-    float *ema = o->ema.at ? copy(block_in(o, &o->ema, m->image) + at, o->ema.at + at, n) : NULL;
+    float *ema = o->block[AVERAGE].at ? copy(m->image + offset_of(o, AVERAGE) + at, o->block[AVERAGE].at + at, n) : NULL;
     if (ema)
         o->ops->ema(ema, a.old_p, (float)o->cfg.ema, (float)(1 - o->cfg.ema), n);
     o->ops->adamw_move(a, m->adamw, n);
@@ -159,8 +158,8 @@ void optim_move(const struct optim *o, const struct optim_move *m, int tensor, s
         return;
     }
     float *p = copy(m->to + w, m->weights + w, n);
-    if (o->ema.at)
-        o->ops->ema(copy(block_in(o, &o->ema, m->image) + at, o->ema.at + at, n), p,
+    if (o->block[AVERAGE].at)
+        o->ops->ema(copy(m->image + offset_of(o, AVERAGE) + at, o->block[AVERAGE].at + at, n), p,
                     (float)o->cfg.ema, (float)(1 - o->cfg.ema), n);
     o->ops->came(p, p, copy_factors(o, m, tensor, n), m->grads + w, m->came, n);
 }

@@ -58,18 +58,19 @@ static int find_arrays(struct params *p, struct err *err)
 }
 
 int params_create(struct params **out, struct model *m, const struct optim_config *opt,
-                  const struct params_share *share, struct err *err)
+                  const struct params_share *asked, struct err *err)
 {
+    const struct params_share share = asked ? *asked : (struct params_share){SHARING_DDP, 0, 1};
     const enum shard_cut cut = opt->type == OPTIM_CAME ? SHARD_TENSORS : SHARD_EVEN;
     const struct layout *l = model_layout(m);
     struct params *p = calloc(1, sizeof(*p));
     if (!p)
         return err_set(err, ERR_MEMORY, "no memory for weights");
-    *p = (struct params){.ops = backend_ops(), .model = m, .rank = share->rank,
-                         .packed = share->sharing == SHARING_FSDP,
-                         .updates_all = share->sharing == SHARING_DDP};
+    *p = (struct params){.ops = backend_ops(), .model = m, .rank = share.rank,
+                         .packed = share.sharing == SHARING_FSDP,
+                         .updates_all = share.sharing == SHARING_DDP};
     struct optim_share part = {.rank = p->rank, .packed = p->packed};
-    int rc = shard_create(&p->shard, l, share->world, cut, err);
+    int rc = shard_create(&p->shard, l, share.world, cut, err);
     part.shard = p->shard;
     if (rc < 0 || find_arrays(p, err) < 0 ||
         optim_create(&p->optim, opt, l, p->updates_all ? NULL : &part, err) < 0) {

@@ -37,7 +37,7 @@ struct params_share {
 
 struct params;
 
-/* Of `m`, which outlives it; with SHARING_FSDP m was created with limits.by_unit, and model_on_units() tells it
+/* Of `m`, which outlives it; `share` NULL: one rank, which has everything. With SHARING_FSDP m was created with limits.by_unit, and model_on_units() tells it
  * where a unit's weights are. ERR_MEMORY, ERR_DEVICE_MEMORY, or ERR_USAGE for an optimizer that cannot be. */
 int params_create(struct params **out, struct model *m, const struct optim_config *opt,
                   const struct params_share *share, struct err *err);

@@ -101,15 +101,8 @@ float *step_null(struct step *s)
 }
 
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
-                const struct optim_config *opt, double flow_shift, struct err *err)
-{
-    const struct params_share alone = {SHARING_DDP, 0, 1};
-    return step_create_shared(out, cfg, max, opt, flow_shift, &alone, err);
-}
-
-int step_create_shared(struct step **out, const struct model_config *cfg,
-                       const struct model_limits *max, const struct optim_config *opt,
-                       double flow_shift, const struct params_share *share, struct err *err)
+                const struct optim_config *opt, double flow_shift, const struct params_share *share,
+                struct err *err)
 {
     if (!(flow_shift > 0))
         return err_set(err, ERR_USAGE, "flow_shift is %g; it must be above 0", flow_shift);
@@ -119,7 +112,7 @@ int step_create_shared(struct step **out, const struct model_config *cfg,
     s->ops = backend_ops();
     s->max = *max;
     s->graphs = graphs_create(backend_graphs());
-    s->max.by_unit = share->sharing == SHARING_FSDP;
+    s->max.by_unit = share && share->sharing == SHARING_FSDP;
     flow_init(&s->flow, flow_shift);
     if (model_create(&s->model, cfg, &s->max, true, err) < 0 ||
         params_create(&s->params, s->model, opt, share, err) < 0 || alloc_scratch(s, err) < 0) {

@@ -19,13 +19,11 @@ struct err;
 
 struct step;
 
-/* With SHARING_FSDP, model_on_units() must be called before the first step_micro(). step_create(): one process has
- * everything. */
-int step_create_shared(struct step **out, const struct model_config *cfg,
-                       const struct model_limits *max, const struct optim_config *opt,
-                       double flow_shift, const struct params_share *share, struct err *err);
+/* `share` NULL: this process has everything. With SHARING_FSDP, model_on_units() must be called before the first
+ * step_micro(). */
 int step_create(struct step **out, const struct model_config *cfg, const struct model_limits *max,
-                const struct optim_config *opt, double flow_shift, struct err *err);
+                const struct optim_config *opt, double flow_shift, const struct params_share *share,
+                struct err *err);
 void step_destroy(struct step *s);
 
 struct model *step_model(struct step *s);

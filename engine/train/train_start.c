@@ -175,8 +175,7 @@ static int create_step(struct train *t)
     const struct model_limits max = t->fit.plan.limits;
     const struct params_share share = {t->fit.sharing, t->env->rank, t->env->world_size};
     if (model_config_check(&t->spec.model, &t->err) < 0 ||
-        step_create_shared(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift,
-                           &share, &t->err) < 0)
+        step_create(&t->step, &t->spec.model, &max, &t->spec.optim, t->spec.flow_shift, &share, &t->err) < 0)
         return -1;
     t->params = step_params(t->step);
     t->reducer = reducer_choose(t);

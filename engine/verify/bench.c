@@ -309,7 +309,7 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
         return err_set(err, ERR_USAGE, "a bench needs at least one step");
     if (backend_ops()->host) /* BLAS of the CPU is no measure of a GPU */
         list_layers(&b);
-    if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, err) < 0 ||
+    if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, NULL, err) < 0 ||
         make_batch(&b, err) < 0 || open_double_buffer(&b, err) < 0)
         goto out;
     model_init_weights(step_model(b.step), 1);

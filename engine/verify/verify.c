@@ -146,7 +146,7 @@ static int verify_loss(struct verify_result *result, const struct verify_case_fi
     int r = -1;
     if (verify_limits(&z, f, "loss.x0", "loss.y", cfg, err) < 0 ||
         verify_optimizer(&opt, f->config, err) < 0 ||
-        step_create(&s, cfg, &z, &opt, verify_flow_shift(f->config), err) < 0 ||
+        step_create(&s, cfg, &z, &opt, verify_flow_shift(f->config), NULL, err) < 0 ||
         verify_load_weights(model_weights(step_model(s)), model_layout(step_model(s)), f, "",
                             err) < 0 ||
         model_push(step_model(s), err) < 0 ||

@@ -222,7 +222,7 @@ int verify_optim(struct verify_result *result, const struct verify_case_files *f
     if (verify_limits(&z, files, "step0.x0", "step0.y", cfg, err) < 0 ||
         verify_optimizer(&r.opt, files->config, err) < 0 ||
         verify_schedule(&r.lr, &r.lr_known, files->config, err) < 0 ||
-        step_create(&r.step, cfg, &z, &r.opt, verify_flow_shift(files->config), err) < 0 ||
+        step_create(&r.step, cfg, &z, &r.opt, verify_flow_shift(files->config), NULL, err) < 0 ||
         verify_load_weights(model_weights(step_model(r.step)), model_layout(step_model(r.step)),
                             files, "", err) < 0 ||
         model_push(step_model(r.step), err) < 0)

@@ -65,7 +65,7 @@ static struct rank make(const struct optim_config *opt, enum sharing how, int ra
     const struct params_share share = {how, rank, world};
     struct rank r = {.fd = -1};
     struct err err = {0};
-    if (step_create_shared(&r.step, &config, &limits, opt, 3, &share, &err) < 0)
+    if (step_create(&r.step, &config, &limits, opt, 3, &share, &err) < 0)
         fail_msg("%s", err.text);
     if (double_buffer) {
         const struct snapshot_run run = {LAYOUT, rank, world};
@@ -148,7 +148,7 @@ static void read_back(struct rank *ranks, int world, int64_t step, struct step *
     assert_memory_equal(snapshot_set_notes(set, step, &size), &step, sizeof(step));
     struct step *reader;
     const struct optim_config *opt = optim_is_elementwise(params_optim(step_params(want))) ? &adamw : &came;
-    assert_int_equal(step_create(&reader, &config, &limits, opt, 3, &err), 0);
+    assert_int_equal(step_create(&reader, &config, &limits, opt, 3, NULL, &err), 0);
     struct state into = state_of(reader);
     size_t *missing = calloc((size_t)into.len, sizeof(*missing));
     assert_non_null(missing);

@@ -206,7 +206,7 @@ static struct step *make_step(void)
     static const struct optim_config optim = {.type = OPTIM_ADAMW, .beta = {0.9, 0.999}, .eps = {1e-8}};
     struct step *s;
     struct err err = {0};
-    if (step_create(&s, &config, &limits, &optim, 3.0, &err) < 0)
+    if (step_create(&s, &config, &limits, &optim, 3.0, NULL, &err) < 0)
         fail_msg("%s", err.text);
     model_init_weights(step_model(s), 7);
     return s;

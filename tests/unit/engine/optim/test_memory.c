@@ -65,7 +65,7 @@ static struct step *step_of(const struct memory_ask *ask)
 {
     struct step *s = NULL;
     struct err err = {0};
-    if (step_create(&s, &ask->model, &ask->limits, &ask->optim, 3.0, &err) < 0)
+    if (step_create(&s, &ask->model, &ask->limits, &ask->optim, 3.0, NULL, &err) < 0)
         fail_msg("%s", err.text);
     return s;
 }

@@ -68,7 +68,7 @@ static struct step *step_make(const struct optim_config *opt)
 {
     struct step *s = NULL;
     struct err err = {0};
-    if (step_create(&s, &config, &limits, opt, 3.0, &err) < 0)
+    if (step_create(&s, &config, &limits, opt, 3.0, NULL, &err) < 0)
         fail_msg("%s", err.text);
     model_init_weights(step_model(s), 7);
     optim_ema_reset(params_optim(step_params(s)), model_weights(step_model(s)));
@@ -210,7 +210,7 @@ static void blocks_computed_again_change_no_bit(void **state)
     struct err err = {0};
     double loss[2], norm[2];
     for (int i = 0; i < 2; i++) {
-        if (step_create(&s[i], &deep, i ? &less : &limits, &adamw, 3.0, &err) < 0)
+        if (step_create(&s[i], &deep, i ? &less : &limits, &adamw, 3.0, NULL, &err) < 0)
             fail_msg("%s", err.text);
         model_init_weights(step_model(s[i]), 7);
         for (int k = 0; k < 3; k++) {
@@ -255,7 +255,7 @@ static int print_digest(void)
     rng_normal(&r, noise, LARGE, LARGE);
     const struct step_input in = {B,         16,  12,     L,     x0,
                                   noise, d.t_index, d.y, d.mask, d.drop};
-    if (step_create(&s, &wide, &large, &adamw, 3.0, &err) < 0)
+    if (step_create(&s, &wide, &large, &adamw, 3.0, NULL, &err) < 0)
         return 1;
     model_init_weights(step_model(s), 7);
     for (int k = 0; k < 3; k++) {
@@ -499,13 +499,13 @@ static void impossible_optimizers_are_refused(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct step *s = NULL;
         struct err err = {0};
-        assert_int_equal(step_create(&s, &config, &limits, &rows[i], 3.0, &err), -1);
+        assert_int_equal(step_create(&s, &config, &limits, &rows[i], 3.0, NULL, &err), -1);
         assert_int_equal(err.code, ERR_USAGE);
         assert_null(s);
     }
     struct step *s = NULL;
     struct err err = {0};
-    assert_int_equal(step_create(&s, &config, &limits, &adamw, 0, &err), -1);
+    assert_int_equal(step_create(&s, &config, &limits, &adamw, 0, NULL, &err), -1);
     assert_non_null(strstr(err.text, "flow_shift"));
 }
 
@@ -520,13 +520,13 @@ static void ranks_that_share_hold_less(void **state)
             struct step *ddp, *s;
             struct err err = {0};
             int64_t held[SHARING_FSDP + 1] = {0};
-            assert_int_equal(step_create(&ddp, &config, &limits, types[o], 3, &err), 0);
+            assert_int_equal(step_create(&ddp, &config, &limits, types[o], 3, NULL, &err), 0);
             const int64_t whole = params_bytes(step_params(ddp));
             const int64_t block = 4 * (int64_t)layout_floats(model_layout(step_model(ddp)));
             for (int how = SHARING_ZERO1; how <= SHARING_FSDP; how++)
                 for (int r = 0; r < world; r++) {
                     const struct params_share share = {(enum sharing)how, r, world};
-                    if (step_create_shared(&s, &config, &limits, types[o], 3, &share, &err) < 0)
+                    if (step_create(&s, &config, &limits, types[o], 3, &share, &err) < 0)
                         fail_msg("%s", err.text);
                     assert_true(params_bytes(step_params(s)) < whole);
                     held[how] += params_bytes(step_params(s));
