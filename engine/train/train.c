@@ -160,36 +160,22 @@ static int train_steps(struct train *t)
 /* The cause that agent/core/cause.h knows. */
 static const char *cause_of(enum exit_code code)
 {
-    switch (code) {
-    case EXIT_DONE:
-        break;
-    case EXIT_CONFIG:
-    case EXIT_NO_DEVICE:
-        return "config_error";
-    case EXIT_DATA:
-        return "data_error";
-    case EXIT_CHECKPOINT:
-        return "checkpoint_error";
-    case EXIT_HOST_MEMORY:
-        return "host_oom";
-    case EXIT_GPU_MEMORY:
-        return "gpu_oom";
-    case EXIT_GPU_FAULT:
-        return "gpu_fault";
-    case EXIT_COLLECTIVE:
-        return "nccl_error";
-    case EXIT_ABORTED:
-        return "preempted";
-    case EXIT_NAN:
-        return "nan_loss";
-    case EXIT_DESYNC:
-        return "desync";
-    case EXIT_DISK_FULL:
-        return "disk_full";
-    case EXIT_BUG:
-        break;
-    }
-    return "unknown";
+    static const char *const causes[] = {
+        [EXIT_CONFIG] = "config_error",
+        [EXIT_NO_DEVICE] = "config_error",
+        [EXIT_DATA] = "data_error",
+        [EXIT_CHECKPOINT] = "checkpoint_error",
+        [EXIT_HOST_MEMORY] = "host_oom",
+        [EXIT_GPU_MEMORY] = "gpu_oom",
+        [EXIT_GPU_FAULT] = "gpu_fault",
+        [EXIT_COLLECTIVE] = "nccl_error",
+        [EXIT_ABORTED] = "preempted",
+        [EXIT_NAN] = "nan_loss",
+        [EXIT_DESYNC] = "desync",
+        [EXIT_DISK_FULL] = "disk_full",
+    };
+    const bool known = (size_t)code < sizeof(causes) / sizeof(causes[0]) && causes[code];
+    return known ? causes[code] : "unknown";
 }
 
 static int tell_end(struct train *t, int rc)
@@ -226,6 +212,7 @@ static void close_ranks(struct train *t)
     dist_destroy(t->gpus);
     dist_destroy(t->dist);
     rendezvous_close(t->rendezvous);
+    free(t->words);
 }
 
 static void close_rest(struct train *t)

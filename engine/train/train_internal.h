@@ -52,6 +52,7 @@ struct train {
     struct rendezvous *rendezvous;
     struct dist     *dist;  /* of the ranks' own memory: words, and gradients on the CPU */
     struct dist_device device;
+    struct step_sync_words *words; /* [world_size], of the last exchange */
     struct dist     *gpus;  /* of gradients in the memory of GPUs, or NULL */
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */

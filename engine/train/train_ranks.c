@@ -47,112 +47,6 @@ int train_ranks_failed(struct train *t)
     return -1;
 }
 
-static const char *env_or(const char *name, const char *none)
-{
-    const char *text = getenv(name);
-    return text && *text ? text : none;
-}
-
-/* What no other ranks have: job, attempt, generation, and what is only this attempt's. */
-static int meeting_name(char name[DIST_NAME], struct err *err)
-{
-    const char *port = env_or("MASTER_PORT", NULL);
-    const char *secret = env_or("JOBCTL_NONCE", env_or("JOBCTL_RUN_DIR", port));
-    if (!secret)
-        return err_set(err, ERR_USAGE, "WORLD_SIZE is more than 1, but nothing says where the "
-                                       "ranks meet: set JOBCTL_RUN_DIR to a directory of this run");
-    snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"),
-             env_or("JOBCTL_ATTEMPT", "1"), env_or("JOBCTL_GENERATION", "1"),
-             (unsigned long long)digest_word(secret, strlen(secret), 0));
-    return 0;
-}
-
-/* All have come: what takes longer than this is not one that is late. */
-static int connect_gpus(struct train *t, const struct dist_config *ranks)
-{
-    struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1};
-    struct dist_config c = *ranks;
-    t->device = device;
-    c.device = &t->device;
-    c.flight = NULL;
-    c.init_ms = GPUS_MS + 10 * c.world;
-    if (train_ranks_barrier(t) < 0)
-        return -1;
-    if (dist_connect(&t->gpus, &c, NULL, &t->err) < 0) {
-        t->code = t->err.code == ERR_SYSTEM ? EXIT_COLLECTIVE : EXIT_DONE;
-        dist_abort(t->dist);
-        return -1;
-    }
-    if (train_is_first(t) && device.shared) {
-        printf("gpus: %d ranks share each, and add up through the host's memory\n",
-               backend_sharers());
-    } else if (train_is_first(t)) {
-        const char *doubt, *name = dist_about(t->gpus, &doubt);
-        printf("gpus: %d, connected by %s\n", c.world, name);
-        if (doubt)
-            progress_warning(t->progress, "%s", doubt);
-    }
-    return 0;
-}
-
-/* One that found no GPU computes on the CPU, and the others would wait for it in vain. */
-static int same_device(struct train *t)
-{
-    const int world = t->env->world_size;
-    struct device {
-        _Alignas(DIST_UNIT) bool on_host;
-    } *all = aligned_alloc(DIST_UNIT, (size_t)world * sizeof(*all));
-    int odd = 0, rc = -1;
-    if (!all)
-        return err_set(&t->err, ERR_MEMORY, "no memory to compare the devices of %d ranks", world);
-    memset(all, 0, (size_t)world * sizeof(*all));
-    all[t->env->rank].on_host = backend_ops()->host;
-    if (dist_all_gather(t->dist, all, (size_t)world * sizeof(*all), DIST_U8, &t->err) < 0 ||
-        dist_wait_for(t->dist, ALONE_MS, &t->err) < 0) {
-        rc = train_ranks_failed(t);
-        goto out;
-    }
-    while (odd < world && all[odd].on_host == all[0].on_host)
-        odd++;
-    rc = odd == world ? 0
-                      : err_set(&t->err, ERR_USAGE, "rank %d computes on %s, but rank 0 on %s: a "
-                                "rank's log tells why its GPU cannot be used; ask for fewer with "
-                                "resources.gpus, or for none with 0",
-                                odd, all[odd].on_host ? "the CPU" : "a GPU",
-                                all[0].on_host ? "the CPU" : "a GPU");
-out:
-    free(all);
-    return rc;
-}
-
-int train_ranks_open(struct train *t)
-{
-    char name[DIST_NAME];
-    struct dist_fault fault;
-    const struct train_env *e = t->env;
-    if (e->rank >= e->world_size)
-        return err_set(&t->err, ERR_USAGE, "RANK is %d; with WORLD_SIZE %d it is at most %d",
-                       e->rank, e->world_size, e->world_size - 1);
-    if ((e->world_size > 1 && meeting_name(name, &t->err) < 0) ||
-        rendezvous_open(&t->rendezvous, t->progress, e->world_size, &t->err) < 0)
-        return -1;
-    struct dist_config c = {.rank = e->rank, .world = e->world_size, .name = name,
-                            .init_ms = MEET_MS, .wait_ms = WAIT_MS, .flight = t->flight,
-                            .bootstrap = rendezvous_exchange(t->rendezvous)};
-    if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
-        if (e->world_size > 1)
-            printf("ranks: this is %d of %d\n", e->rank, e->world_size);
-        if (e->world_size == 1)
-            return 0;
-        if (same_device(t) < 0)
-            return -1;
-        return backend_ops()->host ? 0 : connect_gpus(t, &c);
-    }
-    if (t->err.code == ERR_SYSTEM)
-        t->code = EXIT_COLLECTIVE;
-    return -1;
-}
-
 int train_ranks_barrier(struct train *t)
 {
     if (dist_barrier(t->dist, &t->err) < 0 || dist_wait_for(t->dist, ALONE_MS, &t->err) < 0)
@@ -220,26 +114,16 @@ static int64_t timeout_ms(const struct train *t)
                                                           .watched = t->env->flight != NULL});
 }
 
-/* The words of all ranks, which the caller frees; NULL: it failed. */
-static struct step_sync_words *exchange(struct train *t, const struct step_sync_words *mine,
-                                        int64_t wait_ms)
+/* From this rank's words to those of all, in t->words. */
+static int exchange(struct train *t, const struct step_sync_words *mine, int64_t wait_ms)
 {
-    struct step_sync_words *all = calloc((size_t)t->env->world_size, sizeof(*all));
-    if (!all) {
-        err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", t->env->world_size);
-        return NULL;
-    }
-    all[t->env->rank] = *mine;
-    if (step_sync_exchange(t->dist, all, wait_ms, &t->err) == 0)
-        return all;
-    train_ranks_failed(t);
-    free(all);
-    return NULL;
+    t->words[t->env->rank] = *mine;
+    return step_sync_exchange(t->dist, t->words, wait_ms, &t->err) < 0 ? train_ranks_failed(t) : 0;
 }
 
-static int check(struct train *t, const struct step_sync_words *all, const char *what)
+static int check(struct train *t, const char *what)
 {
-    if (step_sync_check(all, t->env->world_size, what, &t->err) == 0)
+    if (step_sync_check(t->words, t->env->world_size, what, &t->err) == 0)
         return 0;
     t->code = EXIT_DESYNC;
     return -1;
@@ -257,14 +141,10 @@ int train_ranks_agree(struct train *t, struct step_sync_orders *orders)
     mine.due = orders->due;
     mine.stage = orders->stage;
     flight_enter(t->flight, (uint64_t)t->at, PHASE_REDUCE);
-    struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));
-    if (!all)
+    if (exchange(t, &mine, timeout_ms(t)) < 0 || check(t, "samples, learning rate, job or data") < 0)
         return -1;
-    int rc = check(t, all, "samples, learning rate, job or data");
-    if (rc == 0)
-        *orders = step_sync_orders(all, world);
-    free(all);
-    return rc;
+    *orders = step_sync_orders(t->words, world);
+    return 0;
 }
 
 int train_ranks_least(struct train *t, int *value)
@@ -273,11 +153,9 @@ int train_ranks_least(struct train *t, int *value)
     if (world == 1)
         return 0;
     const struct step_sync_words mine = {.step = t->at, .least = *value};
-    struct step_sync_words *all = exchange(t, &mine, ALONE_MS);
-    if (!all)
+    if (exchange(t, &mine, ALONE_MS) < 0)
         return -1;
-    *value = step_sync_least(all, world);
-    free(all);
+    *value = step_sync_least(t->words, world);
     return 0;
 }
 
@@ -319,10 +197,7 @@ int train_ranks_same_weights(struct train *t)
         digest_numbers(t, params_view(t->params), params_floats(t->params), &mine.hash[0]) < 0)
         return -1;
     mine.hash[1] = 0; /* it is of the weights alone */
-    struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));
-    int rc = all ? check(t, all, "weights") : -1;
-    free(all);
-    return rc;
+    return exchange(t, &mine, timeout_ms(t)) < 0 ? -1 : check(t, "weights");
 }
 
 int train_ranks_wait(struct train *t)
@@ -336,6 +211,104 @@ int train_ranks_wait(struct train *t)
 int train_ranks_wait_call(struct train *t, struct dist *d, uint64_t calls)
 {
     return dist_wait_call(d, calls, timeout_ms(t), &t->err) < 0 ? train_ranks_failed(t) : 0;
+}
+
+/* --- opening ----------------------------------------------------------------------------- */
+
+/* The others would wait in vain for a rank that found no GPU and computes on the CPU. */
+static int same_device(struct train *t)
+{
+    const struct step_sync_words mine = {.least = backend_ops()->host};
+    const struct step_sync_words *all = t->words;
+    int odd = 0;
+    if (exchange(t, &mine, ALONE_MS) < 0)
+        return -1;
+    while (odd < t->env->world_size && all[odd].least == all[0].least)
+        odd++;
+    if (odd == t->env->world_size)
+        return 0;
+    return err_set(&t->err, ERR_USAGE, "rank %d computes on %s, but rank 0 on %s: a rank's log tells why its GPU "
+                   "cannot be used; ask for fewer with resources.gpus, or for none with 0", odd,
+                   all[odd].least ? "the CPU" : "a GPU", all[0].least ? "the CPU" : "a GPU");
+}
+
+static const char *env_or(const char *name, const char *none)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : none;
+}
+
+/* What no other ranks have: job, attempt, generation, and what is only this attempt's. */
+static int meeting_name(char name[DIST_NAME], struct err *err)
+{
+    const char *port = env_or("MASTER_PORT", NULL);
+    const char *secret = env_or("JOBCTL_NONCE", env_or("JOBCTL_RUN_DIR", port));
+    if (!secret)
+        return err_set(err, ERR_USAGE, "WORLD_SIZE is more than 1, but nothing says where the "
+                                       "ranks meet: set JOBCTL_RUN_DIR to a directory of this run");
+    snprintf(name, DIST_NAME, "%.20s.%.20s.%.20s.%016llx", env_or("JOBCTL_JOB_ID", "0"),
+             env_or("JOBCTL_ATTEMPT", "1"), env_or("JOBCTL_GENERATION", "1"),
+             (unsigned long long)digest_word(secret, strlen(secret), 0));
+    return 0;
+}
+
+/* All have come: what takes longer than this is not one that is late. */
+static int connect_gpus(struct train *t, const struct dist_config *ranks)
+{
+    struct dist_device device = {backend_ops(), backend_streams(), backend_sharers() > 1};
+    struct dist_config c = *ranks;
+    t->device = device;
+    c.device = &t->device;
+    c.flight = NULL;
+    c.init_ms = GPUS_MS + 10 * c.world;
+    if (train_ranks_barrier(t) < 0)
+        return -1;
+    if (dist_connect(&t->gpus, &c, NULL, &t->err) < 0) {
+        t->code = t->err.code == ERR_SYSTEM ? EXIT_COLLECTIVE : EXIT_DONE;
+        dist_abort(t->dist);
+        return -1;
+    }
+    if (train_is_first(t) && device.shared) {
+        printf("gpus: %d ranks share each, and add up through the host's memory\n",
+               backend_sharers());
+    } else if (train_is_first(t)) {
+        const char *doubt, *name = dist_about(t->gpus, &doubt);
+        printf("gpus: %d, connected by %s\n", c.world, name);
+        if (doubt)
+            progress_warning(t->progress, "%s", doubt);
+    }
+    return 0;
+}
+
+int train_ranks_open(struct train *t)
+{
+    char name[DIST_NAME];
+    struct dist_fault fault;
+    const struct train_env *e = t->env;
+    if (e->rank >= e->world_size)
+        return err_set(&t->err, ERR_USAGE, "RANK is %d; with WORLD_SIZE %d it is at most %d",
+                       e->rank, e->world_size, e->world_size - 1);
+    t->words = calloc((size_t)e->world_size, sizeof(*t->words));
+    if (!t->words)
+        return err_set(&t->err, ERR_MEMORY, "out of memory for %d ranks", e->world_size);
+    if ((e->world_size > 1 && meeting_name(name, &t->err) < 0) ||
+        rendezvous_open(&t->rendezvous, t->progress, e->world_size, &t->err) < 0)
+        return -1;
+    struct dist_config c = {.rank = e->rank, .world = e->world_size, .name = name,
+                            .init_ms = MEET_MS, .wait_ms = WAIT_MS, .flight = t->flight,
+                            .bootstrap = rendezvous_exchange(t->rendezvous)};
+    if (dist_connect(&t->dist, &c, &fault, &t->err) == 0) {
+        if (e->world_size > 1)
+            printf("ranks: this is %d of %d\n", e->rank, e->world_size);
+        if (e->world_size == 1)
+            return 0;
+        if (same_device(t) < 0)
+            return -1;
+        return backend_ops()->host ? 0 : connect_gpus(t, &c);
+    }
+    if (t->err.code == ERR_SYSTEM)
+        t->code = EXIT_COLLECTIVE;
+    return -1;
 }
 
 /* --- what it took ------------------------------------------------------------------------ */
@@ -374,10 +347,8 @@ int train_ranks_sum(struct train *t, double *value)
     if (world == 1)
         return 0;
     const struct step_sync_words mine = {.step = t->at, .value = *value};
-    struct step_sync_words *all = exchange(t, &mine, timeout_ms(t));
-    if (!all)
+    if (exchange(t, &mine, timeout_ms(t)) < 0)
         return -1;
-    *value = step_sync_sum(all, world);
-    free(all);
+    *value = step_sync_sum(t->words, world);
     return 0;
 }
