@@ -18,7 +18,7 @@ struct capture {
     int fd;
     char *path;
     int64_t limit, size;
-    int64_t lost; /* bytes the disk did not take */
+    int64_t lost; /* bytes that could not be written */
     bool at_line_start;
     size_t tail_size;
     char tail[2 * CAPTURE_TAIL + 1];
@@ -61,7 +61,7 @@ void capture_close(struct capture *c)
     free(c);
 }
 
-/* Writes to the file what it takes. */
+/* Writes as much as the file system accepts. */
 static void put(struct capture *c, const char *bytes, size_t size)
 {
     while (size) {
@@ -78,7 +78,7 @@ static void put(struct capture *c, const char *bytes, size_t size)
     }
 }
 
-/* Replaced as a whole: a reader sees the old number or the new one. */
+/* Replaced atomically: a reader sees the old number or the new one. */
 static void write_base(const char *path, int64_t base)
 {
     char name[4096], fresh[4096 + 8], text[32];
@@ -102,7 +102,7 @@ void capture_begin_at(const char *path, int64_t offset)
     write_base(path, offset);
 }
 
-/* A new file; without one, output goes on into the old. */
+/* Starts a new file; if that fails, output continues in the old one. */
 static void rotate(struct capture *c)
 {
     char old[4096];
@@ -139,9 +139,8 @@ static void tell_lost(struct capture *c)
     char line[96];
     int64_t lost = c->lost;
     c->lost = 0;
-    int n =
-        snprintf(line, sizeof(line), "--- %lld bytes of output were lost: the disk was full ---\n",
-                 (long long)lost);
+    int n = snprintf(line, sizeof(line), "--- %lld bytes of output lost: disk full ---\n",
+                     (long long)lost);
     put(c, line, (size_t)n);
     if (c->lost)
         c->lost = lost;
@@ -152,7 +151,7 @@ void capture_write(struct capture *c, const char *bytes, size_t size)
     keep_tail(c, bytes, size);
     if (c->lost && c->at_line_start)
         tell_lost(c);
-    /* Cut at the end of the last line that still fits. */
+    /* The length up to the end of the last line that still fits. */
     if (c->size + (int64_t)size > c->limit) {
         size_t fits = c->size < c->limit ? (size_t)(c->limit - c->size) : 0;
         const char *end = fits ? memrchr(bytes, '\n', fits) : NULL;
@@ -163,7 +162,7 @@ void capture_write(struct capture *c, const char *bytes, size_t size)
             bytes += first;
             size -= first;
         } else if (c->size > 2 * c->limit) {
-            rotate(c); /* one endless line */
+            rotate(c); /* a line longer than the limit */
         }
     }
     if (size) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.h - the output of a rank: to a file for people, its tail kept as evidence
+/* capture.h - log file of a rank's output, with rotation; its tail is kept as evidence
  *
- * A file that would outgrow its limit is renamed to NAME.1 (replacing an older
- * one) at the end of a line, and a new one is begun: at most two files, and
- * never without the last line.  NAME.base then says how many bytes were written
- * before the new one (agent/os/log_reader.h reads all of it).  A full disk loses output, never the
- * rank: what could not be written is counted and said once there is room.
+ * A file that would exceed its limit is renamed to NAME.1 (replacing an older one) at the end of a
+ * line, and a new one is started: at most two files, and the last line is always there. NAME.base
+ * then says how many bytes were written before the new file (agent/os/log_reader.h reads both as
+ * one). A full disk loses output but never stops the rank: lost bytes are counted, and a line
+ * reports them once there is space.
  */
 #ifndef AGENT_RANKS_CAPTURE_H
 #define AGENT_RANKS_CAPTURE_H
@@ -18,19 +18,19 @@ struct capture;
 
 enum { CAPTURE_BYTES = 64 * 1024 * 1024, CAPTURE_TAIL = 8192 };
 
-/* Appends to what is there. */
+/* Opens the log and appends to it. */
 int capture_open(struct capture **out, const char *path, int64_t limit, struct err *err);
 void capture_close(struct capture *c);
 
-/* The log goes on at this offset: what lay before it is not there, and will not be. */
+/* Continues the log at this offset: the bytes before it are not on this node. */
 void capture_begin_at(const char *path, int64_t offset);
 
 void capture_write(struct capture *c, const char *bytes, size_t size);
 
-/* A line of ours, on a line of its own: "--- text ---". Clears the tail. */
+/* Writes a marker on a line of its own: "--- text ---". Clears the tail. */
 void capture_mark(struct capture *c, const char *text);
 
-/* The last lines since the last mark, at most CAPTURE_TAIL bytes; valid until the next call. */
+/* The last lines since the last marker, at most CAPTURE_TAIL bytes; valid until the next call. */
 const char *capture_tail(struct capture *c);
 
 #endif

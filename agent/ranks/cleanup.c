@@ -9,7 +9,7 @@
 
 enum {
     CLEANUP_EVERY_MS = 5,
-    CLEANUP_WARN_MS = 10 * 1000 /* what has not died by then is stuck in the kernel */
+    CLEANUP_WARN_MS = 10 * 1000 /* a process alive after that is stuck in the kernel */
 };
 
 struct cleanup {
@@ -21,7 +21,7 @@ struct cleanup {
     uint64_t        since_ns;
 };
 
-/* One look: kill what is ours; answer once nothing is found, or once it must be stuck. */
+/* One pass: kills what it finds; reports once nothing is found, or a process is stuck. */
 static void look(struct cleanup *b)
 {
     char left[512];
@@ -30,9 +30,9 @@ static void look(struct cleanup *b)
         .adopted = true, .kill = true};
     int n = cleanup_pass_run(&s, left, sizeof(left));
     if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < CLEANUP_WARN_MS)
-        return; /* the timer comes again */
+        return; /* the timer runs the next pass */
     uv_timer_stop(&b->timer);
-    b->done(b->arg, n == 0, n < 0 ? "/proc cannot be read" : left);
+    b->done(b->arg, n == 0, n < 0 ? "cannot read /proc" : left);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -45,7 +45,7 @@ int cleanup_create(struct cleanup **out, uv_loop_t *loop, const char *nonce, cle
 {
     struct cleanup *b = calloc(1, sizeof(*b));
     if (!b)
-        return err_set(err, ERR_MEMORY, "no memory for a broom");
+        return err_set(err, ERR_MEMORY, "no memory for a cleanup");
     *b = (struct cleanup){.nonce = nonce, .done = done, .arg = arg};
     uv_timer_init(loop, &b->timer);
     b->timer.data = b;

@@ -18,7 +18,7 @@
 
 enum { ENVIRON_MAX = 1024 * 1024, EXEC_LOOKS = 5 };
 
-/* What /proc/PID/stat says. */
+/* Fields of /proc/PID/stat. */
 struct process {
     char name[17];
     char state;
@@ -36,7 +36,7 @@ static int read_process(int dir, struct process *p)
     if (n <= 0)
         return -1;
     text[n] = '\0';
-    /* The name may hold blanks and parentheses: it ends at the last one. */
+    /* The name may contain blanks and parentheses: it ends at the last ')'. */
     char *open = strchr(text, '('), *end = strrchr(text, ')');
     if (!open || !end)
         return -1;
@@ -48,7 +48,7 @@ static int read_process(int dir, struct process *p)
     return 0;
 }
 
-/* Is the entry "NAME=value", or one that begins so, among the NUL-separated ones? */
+/* Is "NAME=value", or an entry with this prefix, among the NUL-separated entries? */
 static bool has_entry(const char *env, size_t size, const char *entry, bool begins)
 {
     size_t len = strlen(entry);
@@ -61,7 +61,7 @@ static bool has_entry(const char *env, size_t size, const char *entry, bool begi
     return false;
 }
 
-/* Of this generation, or an earlier one: a process may have gone on from that
+/* Does the mark name this generation or an earlier one?  A process may have continued from there
  * (agent/ranks/runner.h). */
 static bool is_of(const char *env, size_t size, int generation)
 {
@@ -88,13 +88,13 @@ static size_t read_environ(int dir, char *env)
     return size;
 }
 
-/* `child`: what shows no mark is ours. */
+/* `child`: a process without marks belongs to this agent. */
 static enum mark read_mark(int dir, const struct cleanup_pass *s, bool child)
 {
     char *env = malloc(ENVIRON_MAX);
     size_t size = env ? read_environ(dir, env) : 0;
     enum mark mark = UNMARKED;
-    /* While it becomes another program it shows nothing, and only for that long. */
+    /* During exec the environment reads as empty, but only then. */
     for (int i = 0; env && child && size == 0 && i < EXEC_LOOKS; i++) {
         poll(NULL, 0, 1);
         size = read_environ(dir, env);
@@ -124,11 +124,11 @@ static bool is_ours(int dir, const struct process *p, const struct cleanup_pass 
         return child;
     if (mark == OF_ANOTHER)
         return false;
-    /* What the setup has left running serves every generation. */
+    /* Processes that the setup left running serve every generation. */
     return s->generation == 0 || mark == OF_GENERATION;
 }
 
-/* Kernels (and sandboxes) without pidfds leave only the pid, checked a moment ago. */
+/* Without pidfds (old kernels, sandboxes) only the pid is left, which was checked a moment ago. */
 static int send_kill(pid_t pid, int pidfd)
 {
     if (pidfd >= 0)
@@ -136,7 +136,7 @@ static int send_kill(pid_t pid, int pidfd)
     return kill(pid, SIGKILL);
 }
 
-/* One process: 1 if it is ours and lives. */
+/* Checks one process: 1 if it belongs to this agent and is alive. */
 static int visit(pid_t pid, const char *entry, int proc, const struct cleanup_pass *s,
                  struct process *p)
 {
@@ -147,14 +147,15 @@ static int visit(pid_t pid, const char *entry, int proc, const struct cleanup_pa
     struct stat st;
     if (fstat(dir, &st) < 0 || st.st_uid != geteuid())
         goto out;
-    /* Opened first: what is read after it is about the process it holds, if it still lives. */
+    /* Opened first: what is read afterwards concerns the process it holds, if that is still
+     * alive. */
     if (s->kill && (pidfd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0 && errno != ENOSYS)
         goto out;
     if (read_process(dir, p) < 0 || p->state == 'Z' || p->state == 'X' || !is_ours(dir, p, s))
         goto out;
     found = 1;
     if (s->kill && send_kill(pid, pidfd) < 0 && errno == ESRCH)
-        found = 0; /* gone by itself */
+        found = 0; /* exited by itself */
 out:
     if (pidfd >= 0)
         close(pidfd);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cleanup_pass.h - end every process that is provably ours, and say what is left
+/* cleanup_pass.h - finds and kills every process that provably belongs to this agent
  *
- * Proof is one of: JOBCTL_NONCE=<nonce> in its environment (every process that
- * an agent starts has it, and its children inherit it), or being a child of
- * this very process, which adopts as their subreaper what its children leave
- * behind; unless another's mark says whose it is: another nonce, or that of a
- * daemon (CLEANUP_PASS_DAEMON) which a rank had to start.  Where one machine plays several nodes of
- * an attempt, each of its agents has only what has its own directory in JOBCTL_RUN_DIR.  A process
- * that hides from both is adopted when its parent is ended, so sweep again until nothing is found. 
- * Nothing is ever ended by name, and each is held by a pidfd while it is checked, so that a reused
+ * Proof is one of: JOBCTL_NONCE=<nonce> in its environment (set for every process that an agent
+ * starts, and inherited by its children), or being a child of this very process, the subreaper that
+ * adopts orphans of its children. A foreign mark overrides both: another nonce, or that of a daemon
+ * (CLEANUP_PASS_DAEMON) started by a rank. If one machine simulates several nodes of an attempt,
+ * each agent owns only processes with its own directory in JOBCTL_RUN_DIR. A process that hides
+ * from both proofs is adopted when its parent dies, so repeat the pass until nothing is found. No
+ * process is ever selected by name, and each is held by a pidfd while it is checked, so a reused
  * pid is never hit.
  */
 #ifndef AGENT_RANKS_CLEANUP_PASS_H
@@ -21,14 +20,15 @@
 
 struct cleanup_pass {
     const char *nonce;
-    const char *run_dir;    /* only of the agent there; NULL: of every agent of the attempt */
-    int         generation; /* > 0: only processes of this one and those before; 0: of the whole attempt */
-    bool        adopted;    /* children of this process too (only in an agent) */
-    bool        kill;       /* SIGKILL them; else only look */
+    const char *run_dir; /* only processes of this agent; NULL: of all agents of the attempt */
+    int generation; /* > 0: processes of this generation and earlier ones; 0: of the whole attempt
+                     */
+    bool adopted;   /* include children of this process (only in an agent) */
+    bool kill;      /* SIGKILL them; else only count */
 };
 
-/* How many live ones were found (before they die of it).  left, if not NULL, gets
- * "123 (python3), 124 (sh)". -1: /proc cannot be read. */
+/* Returns how many were alive (before the kill). left, if not NULL, gets "123 (python3), 124
+ * (sh)". -1: cannot read /proc. */
 int cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t size);
 
 #endif

@@ -18,7 +18,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What another launcher may have left around us: never for our ranks. */
+/* Variables of other launchers, which ranks must not inherit. */
 static const char *const foreign[] = {
     "RANK",        "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE", "NODE_RANK",
     "GROUP_RANK",  "GROUP_WORLD_SIZE", "ROLE_RANK",    "ROLE_WORLD_SIZE",  "ROLE_NAME",
@@ -34,7 +34,8 @@ static bool is_foreign(const char *entry)
     for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
         if (strlen(foreign[i]) == len && strncmp(entry, foreign[i], len) == 0)
             return true;
-    if (strncmp(entry, "JOBCTL_HOME=", 12) == 0) /* a rank that calls jobctl means the same one */
+    if (strncmp(entry, "JOBCTL_HOME=", 12) ==
+        0) /* a rank that calls jobctl must reach this daemon */
         return false;
     for (size_t i = 0; i < ARRAY_LEN(foreign_prefix); i++)
         if (strncmp(entry, foreign_prefix[i], strlen(foreign_prefix[i])) == 0)
@@ -42,13 +43,13 @@ static bool is_foreign(const char *entry)
     return false;
 }
 
-/* Entries one behind the other, each with its NUL. */
+/* NUL-terminated entries, one after another. */
 struct entries {
     struct buf text;
     bool failed;
 };
 
-/* Takes an earlier value of the same name out. */
+/* Removes an earlier entry of the same name. */
 static void forget(struct entries *e, const char *name)
 {
     size_t len = strlen(name);
@@ -78,7 +79,7 @@ static void put_int(struct entries *e, const char *name, int64_t value)
     put(e, name, text);
 }
 
-/* At most so many of them. */
+/* The maximum number of entries. */
 static void put_rows(struct entries *e, const json_t *plan, const char *list, size_t most)
 {
     size_t i;
@@ -92,7 +93,7 @@ static void put_rows(struct entries *e, const json_t *plan, const char *list, si
     }
 }
 
-/* Whoever is inherited or in the plan already decides. */
+/* An inherited or planned value takes precedence. */
 static bool has(const struct entries *e, const char *name)
 {
     const size_t len = strlen(name);
@@ -102,7 +103,7 @@ static bool has(const struct entries *e, const char *name)
     return false;
 }
 
-/* All jobs of a node would share one port else, and NCCL would tell of another one's ranks. */
+/* NCCL's RAS needs a port per job; on a shared default port it would report ranks of other jobs. */
 static void put_ras(struct entries *e, const struct launch_env *l)
 {
     char address[32];
@@ -137,7 +138,7 @@ int launch_env_local(const struct launch_env *e)
     return e->local_ranks > 0 ? e->local_ranks : e->world_size;
 }
 
-/* What torchrun would set. */
+/* The variables that torchrun sets. */
 static void put_torchrun(struct entries *e, const struct launch_env *l, int rank)
 {
     char id[96];
@@ -241,7 +242,7 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
     put_rows(&e, l->plan, "user_env", SIZE_MAX);
     const char *name;
     json_t *value;
-    json_t *secrets = (json_t *)(uintptr_t)l->secrets; /* iterating changes nothing */
+    json_t *secrets = (json_t *)(uintptr_t)l->secrets; /* iterating does not modify it */
     json_object_foreach(secrets, name, value) if (json_is_string(value))
         put(&e, name, json_string_value(value));
     char **out = e.failed ? NULL : pack(&e);

@@ -32,7 +32,7 @@ struct ranks {
     int generation;
     int first; /* rank of all[0] */
     int n;
-    struct runner **all; /* of the generation; one is NULL that could not even begin */
+    struct runner **all; /* of the generation; an entry is NULL if its start failed early */
     struct snapshot_memfds keep;
     int ras_port;
     int64_t oom_before;
@@ -49,9 +49,9 @@ static bool lives(const struct runner *one)
     return one && one->pid > 0;
 }
 
-/* --- listening ------------------------------------------------------------------------- */
+/* --- input from ranks ------------------------------------------------------------------ */
 
-/* What a rank says to all others, as a command to each. */
+/* A rank's rendezvous line, as a command to every other rank. */
 void ranks_broadcast(struct ranks *r, const json_t *said)
 {
     char text[PROGRESS_LINE];
@@ -87,7 +87,7 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
         r->hooks.output(r->hooks.arg, rank, bytes, size);
 }
 
-/* --- the end of a process -------------------------------------------------------------- */
+/* --- process exit ---------------------------------------------------------------------- */
 
 static void tell_exit(struct ranks *r, struct runner *one, int status)
 {
@@ -115,7 +115,7 @@ static void on_sigchld(uv_signal_t *handle, int signo)
             continue;
         if (pid <= 0)
             return;
-        /* Others are orphans that we have adopted. */
+        /* Other pids are adopted orphans. */
         for (int i = 0; i < r->n; i++)
             if (r->all[i] && r->all[i]->pid == pid) {
                 tell_exit(r, r->all[i], status);
@@ -124,7 +124,7 @@ static void on_sigchld(uv_signal_t *handle, int signo)
     }
 }
 
-/* --- life of the table ----------------------------------------------------------------- */
+/* --- creation and release -------------------------------------------------------------- */
 
 int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,
                  struct err *err)
@@ -140,8 +140,7 @@ int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *
     int rc = uv_signal_start(&r->sigchld, on_sigchld, SIGCHLD);
     if (rc < 0) {
         free(r);
-        return err_set(err, ERR_SYSTEM, "cannot watch for the end of processes: %s",
-                       uv_strerror(rc));
+        return err_set(err, ERR_SYSTEM, "cannot watch for process exits: %s", uv_strerror(rc));
     }
     *out = r;
     return 0;
@@ -152,7 +151,7 @@ void ranks_set_job(struct ranks *r, const struct ranks_job *job)
     r->job = *job;
 }
 
-/* Lets go of the present generation: all of its processes are dead. */
+/* Releases the present generation: all of its processes are dead. */
 static void forget_all(struct ranks *r)
 {
     for (int i = 0; i < r->n; i++)
@@ -190,7 +189,8 @@ static void kill_living(struct ranks *r)
     }
 }
 
-/* Memory for this generation, and that of an earlier one; a machine that has none does without. */
+/* Snapshot memory for this generation, and that of an earlier one; without memory files the
+ * ranks run without snapshots. */
 static void give_snapshots(struct ranks *r, struct launch_env *e)
 {
     struct err err = {0};
@@ -215,13 +215,13 @@ static int give_ports(struct ranks *r, struct launch_env *e, struct err *err)
 {
     if (e->generation && e->master_port == 0)
         e->master_port = launch_env_free_port(err);
-    /* Who is kept goes on telling where it did. */
+    /* A rank that is kept keeps its flight page. */
     if (e->generation && json_is_string(json_object_get(launch_env_row(e, e->first_rank), "gpu")))
         r->ras_port = e->ras_port = e->keep && r->ras_port > 0 ? r->ras_port : launch_env_free_port(NULL);
     return e->master_port < 0 ? -1 : 0;
 }
 
-/* One rank of the generation: the process that lives, or a new one. */
+/* One rank of the generation: a live process that continues, or a new one. */
 static int begin(struct ranks *r, int i, const struct launch_env *e, struct err *err)
 {
     const struct runner_hooks hooks = {.line = on_line, .output = on_output, .arg = r};
@@ -272,7 +272,7 @@ void ranks_phases(const struct ranks *r, int rank, struct agent_exit *e)
         runner_phases(one, e);
 }
 
-/* --- telling ---------------------------------------------------------------------------*/
+/* --- output to ranks ------------------------------------------------------------------- */
 
 void ranks_control(struct ranks *r, const char *command)
 {
@@ -289,7 +289,7 @@ void ranks_signal(struct ranks *r, int signo)
         if (lives(r->all[i])) {
             kill(-r->all[i]->pid, signo);
             if (signo != SIGKILL)
-                kill(-r->all[i]->pid, SIGCONT); /* a stopped one could not act on it */
+                kill(-r->all[i]->pid, SIGCONT); /* a stopped process cannot react to the signal */
         }
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranks.h - the processes of a generation (or of the setup) on this node: start, listen, tell, signal
+/* ranks.h - the processes of a generation (or the setup) on a node: start, watch, message, signal
  *
- * Numbers are those of all nodes: a node that has ranks 4 to 7 speaks of them so, and of no other.
+ * Rank numbers are global: on a node with ranks 4 to 7, functions take and report 4 to 7.
  *
- * Each has its own session, its output captured in RUN_DIR/rank<N>.log (the
- * setup's in setup.log), a pipe for its lines, one for commands, and a flight
- * page.  A death is seen by SIGCHLD, and what the process had still written is
- * read before it is told.  As their subreaper this process also reaps whatever
- * its children leave behind.
+ * Each process has its own session, its output captured in RUN_DIR/rank<N>.log (the setup's in
+ * setup.log), a pipe for its progress lines, one for commands, and a flight page. Its exit arrives
+ * as SIGCHLD, and its remaining output is read before the exit is reported. As a subreaper this
+ * process also reaps the orphans of its children.
  */
 #ifndef AGENT_RANKS_RANKS_H
 #define AGENT_RANKS_RANKS_H
@@ -28,19 +27,19 @@ struct ranks;
 struct ranks_hooks {
     void (*exited)(void *arg, const struct agent_exit *e);
     void (*line)(void *arg, int generation, int rank, const json_t *line);
-    void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not the setup's */
-    /* What a rank says to all others; those on this node have been told. NULL: there are no others. */
+    void (*output)(void *arg, int rank, const char *bytes, size_t size); /* not of the setup */
+    /* A rank's line for all other ranks; those on this node already have it. NULL: single node. */
     void (*broadcast)(void *arg, int generation, const json_t *line);
     void *arg;
 };
 
-/* Where and what; all texts must outlive the ranks. */
+/* All strings must outlive the ranks. */
 struct ranks_job {
     const char        *run_dir;
     const char        *workdir;
     const char *const *argv;      /* of a rank */
     const char *const *setup_argv; /* or NULL */
-    bool               snapshots;  /* ranks get memory that outlives them (snapshot_memfds.h) */
+    bool snapshots; /* ranks get snapshot memory that outlives them (snapshot_memfds.h) */
 };
 
 int ranks_create(struct ranks **out, uv_loop_t *loop, const struct ranks_hooks *hooks,
@@ -51,41 +50,42 @@ void ranks_destroy(struct ranks *r);
 
 void ranks_set_job(struct ranks *r, const struct ranks_job *job);
 
-/* What earlier generations left in memory here (SNAPSHOT_MEMFDS_SETS of snapshot_memfds.h at most);
- * returns how many. */
+/* Lists snapshots that earlier generations left in memory on this node (at most
+ * SNAPSHOT_MEMFDS_SETS of snapshot_memfds.h); returns how many. */
 int ranks_claims(const struct ranks *r, struct snapshot_memfds_claim *out);
 
-/* Start generation e->generation of launch_env_local(e) processes (0: the setup, one); pids gets them.
- * With e->keep those of the last generation that live have parted (engine/train/rejoin.h) and go
- * on. On failure those already started are killed and reaped, and nothing is told of them. */
+/* Starts generation e->generation with launch_env_local(e) processes (0: the setup, one); fills
+ * pids. With e->keep, live processes of the last generation, which have detached
+ * (engine/train/rejoin.h), continue. On failure those already started are killed and reaped
+ * without a report. */
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err);
 
-/* {"cmd":"..."} to every living rank. */
+/* Sends {"cmd":"..."} to every live rank. */
 void ranks_control(struct ranks *r, const char *command);
 
-/* What a rank on another node says to all others. */
+/* Passes on the line of a rank on another node. */
 void ranks_broadcast(struct ranks *r, const json_t *line);
 
-/* To the process group of every living one. */
+/* Signals the process group of every live rank. */
 void ranks_signal(struct ranks *r, int signo);
 
-/* What a rank's flight page shows (pid 0 when it has never attached).  Returns its process, or 0
- * when that has ended. */
+/* Reads a rank's flight page (pid 0 if it never attached). Returns its pid, or 0 if the process
+ * has ended. */
 int64_t ranks_look(const struct ranks *r, int rank, struct flight_page *page);
 
-/* Where the time of a rank that lives went: init_ms, data_ms and checkpoint_ms. */
+/* The time of a live rank by phase: init_ms, data_ms and checkpoint_ms. */
 void ranks_phases(const struct ranks *r, int rank, struct agent_exit *e);
 
-/* Of the present generation: the first on this node, how many, and how many of these live. */
+/* Of the present generation: first rank on this node, number of ranks, number alive. */
 int ranks_first(const struct ranks *r);
 int ranks_count(const struct ranks *r);
 int ranks_living(const struct ranks *r);
 
-/* The processes that write the pages, or else the ranks' own, that of `first` (if any) first;
- * the caller frees it, NULL when memory ran out. */
+/* The pids that write the flight pages, or else those of the ranks, with that of `first` (if
+ * any) first; the caller frees the array; NULL: no memory. */
 int64_t *ranks_workers(const struct ranks *r, int first);
 
-/* The last lines of its output, or "". */
+/* The last lines of a rank's output, or "". */
 const char *ranks_last_lines(const struct ranks *r, int rank);
 
 #endif

@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-/* --- listening ------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------- */
 
 static void take_line(struct runner *r, const char *text, size_t size)
 {
@@ -44,7 +44,7 @@ static void take_events(struct runner *r, const char *bytes, size_t size)
     }
     buf_consume(&r->lines, at);
     if (r->lines.size > PROGRESS_LINE)
-        buf_clear(&r->lines); /* no line of ours is that long */
+        buf_clear(&r->lines); /* longer than any valid line */
 }
 
 static void take_output(struct runner *r, const char *bytes, size_t size)
@@ -53,7 +53,7 @@ static void take_output(struct runner *r, const char *bytes, size_t size)
     r->hooks.output(r->hooks.arg, r->rank, bytes, size);
 }
 
-/* Reads what is there, at most `most` bytes: 1 if more may come, 0 at the end. */
+/* Reads at most `most` bytes of what is available: 1 if more may come, 0 at the end. */
 static int drain(struct runner *r, int fd, size_t most)
 {
     char bytes[65536];
@@ -102,7 +102,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* A pipe whose end for us never blocks. */
+/* A pipe whose end in this process is non-blocking. */
 static int make_pipe(int fds[2], int ours, struct err *err)
 {
     if (pipe2(fds, O_CLOEXEC) < 0 || fcntl(fds[ours], F_SETFL, O_NONBLOCK) < 0)
@@ -142,7 +142,7 @@ static int open_capture(struct runner *r, const struct runner_role *role, struct
     return 0;
 }
 
-/* A page of its own for each generation. */
+/* A new page for each generation. */
 static int open_flight(struct runner *r, const struct runner_role *role, struct err *err)
 {
     const struct launch_env *e = role->env;
@@ -158,7 +158,7 @@ static int open_flight(struct runner *r, const struct runner_role *role, struct 
     return flight_open(&r->flight, path, err);
 }
 
-/* Those that the plan binds a rank to, or NULL. */
+/* The CPUs that the plan binds a rank to, or NULL. */
 static const char *cpus_of(const struct launch_env *e, int rank)
 {
     const json_t *row = e->generation ? launch_env_row(e, rank) : NULL;
@@ -219,9 +219,9 @@ int runner_start(struct runner **out, uv_loop_t *loop, const struct runner_role 
     return rc;
 }
 
-/* --- into the next generation ---------------------------------------------------------------- */
+/* --- continuing in the next generation ------------------------------------------------------- */
 
-/* What of its environment a generation may change; null where it is no more. */
+/* Variables a new generation may change; null means unset. */
 static json_t *changes(char *const *env)
 {
     static const char *const names[] = {"JOBCTL_GENERATION", "JOBCTL_RESUME_STEP", "JOBCTL_SKIP_STEP",
@@ -238,7 +238,7 @@ static json_t *changes(char *const *env)
     return out;
 }
 
-/* How another process of ours opens a descriptor that we hold. */
+/* The path by which another process of the attempt opens a descriptor of the agent. */
 static json_t *path_of(int fd)
 {
     return json_sprintf("/proc/%ld/fd/%d", (long)getpid(), fd);
@@ -259,10 +259,10 @@ static int say_rejoin(struct runner *r, const struct runner_role *role, struct e
     json_decref(word);
     free(env);
     if (n == 0 || n >= sizeof(text))
-        return err_set(err, ERR_MEMORY, "no room to tell rank %d who its new neighbours are", r->rank);
+        return err_set(err, ERR_MEMORY, "no memory for the rejoin message to rank %d", r->rank);
     text[n++] = '\n';
     if (write(r->control_fd, text, n) != (ssize_t)n)
-        return err_set(err, ERR_SYSTEM, "rank %d does not hear who its new neighbours are: %s", r->rank,
+        return err_set(err, ERR_SYSTEM, "cannot send the rejoin message to rank %d: %s", r->rank,
                        strerror(errno));
     return 0;
 }
@@ -276,7 +276,7 @@ int runner_join(struct runner *r, const struct runner_role *role, struct err *er
     return say_rejoin(r, role, err);
 }
 
-/* --- the end ---------------------------------------------------------------------------- */
+/* --- exit ------------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -316,14 +316,15 @@ void runner_phases(const struct runner *r, struct agent_exit *e)
     e->init_ms = (int64_t)(flight_spent_ns(&page, PHASE_INIT, now) / 1000000);
     e->data_ms = (int64_t)(flight_spent_ns(&page, PHASE_DATA, now) / 1000000);
     e->checkpoint_ms = (int64_t)(flight_spent_ns(&page, PHASE_CHECKPOINT, now) / 1000000);
-    /* The page does not know how long the process took to get to it. */
+    /* The page starts late: the time until the process attached is not in it. */
     if (page.attached_ns > r->started_ns)
         e->init_ms += (int64_t)((page.attached_ns - r->started_ns) / 1000000);
 }
 
 void runner_reaped(struct runner *r, int status, struct agent_exit *e)
 {
-    /* The last words, before the news; bounded, for a grandchild may go on writing. */
+    /* Reads remaining lines before the exit is reported; limited, as a grandchild may keep
+     * writing. */
     drain(r, r->out_fd, 4 * 1024 * 1024);
     drain(r, r->event_fd, 1024 * 1024);
     r->pid = 0;
@@ -342,5 +343,5 @@ void runner_reaped(struct runner *r, int status, struct agent_exit *e)
 void runner_say(const struct runner *r, const char *line, size_t size)
 {
     if (r->control_fd >= 0 && write(r->control_fd, line, size) < 0)
-        return; /* gone, or it does not read: its own deadline tells, or signals follow */
+        return; /* ended, or not reading: its deadline expires or signals follow */
 }

@@ -60,7 +60,8 @@ int snapshot_memfds_claims(const struct snapshot_memfds *k,
     return n;
 }
 
-/* Ranks of a generation are a step apart at most, and each has the step before its newest, too. */
+/* Ranks of a generation are at most one step apart, and each also keeps the step before its
+ * newest. */
 int snapshot_memfds_common(struct snapshot_memfds_claim *a, int n_a,
                            const struct snapshot_memfds_claim *b, int n_b)
 {
