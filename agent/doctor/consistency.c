@@ -19,7 +19,8 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Both sides wait for it.  More than that is not compared: which files are seen first differs. */
+/* A limit for both sides. Larger listings are cut and not compared, as the order of files
+ * differs. */
 enum {
     ENTRIES = 20000,
     DATA_DEPTH = 8,
@@ -32,11 +33,11 @@ enum {
 /* --- listing -------------------------------------------------------------------------------- */
 
 struct list {
-    size_t   base;       /* of the path, up to where names begin */
+    size_t base; /* length of the path prefix before names */
     int depth, entries;
     bool code, cut;
     int64_t  files, bytes;
-    uint64_t sum;        /* in whatever order a directory is read */
+    uint64_t sum; /* a sum, independent of directory order */
     json_t  *programs;
 };
 
@@ -75,7 +76,7 @@ static void add_file(struct list *l, const char *path, const struct stat *st)
                             json_pack("[I, s]", (json_int_t)st->st_size, digest));
 }
 
-/* Hidden names are somebody's bookkeeping, links may lead in circles. */
+/* Hidden names hold tools' metadata, and links may form loops. */
 static void walk(struct list *l, char path[PATH_MAX], int depth)
 {
     const size_t end = strlen(path);
@@ -171,13 +172,13 @@ static int compare_data(struct side a, struct side b, struct err *err)
     amount(ours, a.list);
     amount(theirs, b.list);
     return err_set(err, ERR_CONFLICT,
-                   "train.data.path '%.200s' is not the same on all nodes: %.60s has "
-                   "%s, %.60s %s%s: copy it anew, or put it where all nodes see it",
+                   "train.data.path '%.200s' differs between nodes: %.60s has "
+                   "%s, %.60s has %s%s. Copy it again, or put it on a shared file system",
                    plan_text(a.list, "path"), a.name, ours, b.name, theirs,
-                   strcmp(ours, theirs) == 0 ? " by other names or of other sizes" : "");
+                   strcmp(ours, theirs) == 0 ? " with other names or sizes" : "");
 }
 
-/* A program that one of them has not, or has otherwise; NULL: none is named. */
+/* The first program that is missing in or differs from the other list; NULL: none. */
 static const char *first_unlike(const json_t *a, const json_t *b)
 {
     const char *name;
@@ -210,25 +211,26 @@ static int compare_workdir(struct side a, struct side b, struct err *err)
                  *other = json_object_get(b.list, "programs");
     const bool here = int_of(a.list, "files") >= 0, there = int_of(b.list, "files") >= 0;
     if (json_is_object(a.list) && json_is_object(b.list) && here != there)
-        return err_set(err, ERR_CONFLICT,
-                       "workdir '%.200s' is on %.60s and not on %.60s: put it there, or where all "
-                       "nodes see it",
-                       path, (here ? a : b).name, (here ? b : a).name);
+        return err_set(
+            err, ERR_CONFLICT,
+            "workdir '%.200s' exists on %.60s but not on %.60s. Copy it, or put it on a shared "
+            "file system",
+            path, (here ? a : b).name, (here ? b : a).name);
     if (!can_compare(a, b) || strcmp(plan_text(a.list, "digest"), plan_text(b.list, "digest")) == 0)
         return 0;
     const char *name = first_unlike(mine, other);
     name = name ? name : first_unlike(other, mine);
     if (!name)
         return err_set(err, ERR_CONFLICT,
-                       "the programs in workdir '%.200s' are not the same on all "
-                       "nodes: %.60s has %lld of digest %s, %.60s %lld of %s: bring both to one "
-                       "state",
+                       "the programs in workdir '%.200s' differ between "
+                       "nodes: %.60s has %lld with digest %s, %.60s has %lld with %s. Synchronize "
+                       "them",
                        path, a.name, (long long)int_of(a.list, "files"),
                        plan_text(a.list, "digest"), b.name, (long long)int_of(b.list, "files"),
                        plan_text(b.list, "digest"));
     return err_set(err, ERR_CONFLICT,
-                   "%.120s in workdir '%.200s' is not the same on all nodes: %.60s has "
-                   "%s, %.60s %s: bring both to one state",
+                   "%.120s in workdir '%.200s' differs between nodes: %.60s has "
+                   "%s, %.60s has %s. Synchronize them",
                    name, path, a.name, tell_program(ours, mine, name), b.name,
                    tell_program(theirs, other, name));
 }

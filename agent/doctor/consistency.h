@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* consistency.h - what the nodes of a job must have the same of: its data, and the programs in its
- * workdir
+/* consistency.h - compares a job's data and the programs in its workdir between nodes
  *
- * Listed in a moment: of the data how many files there are and of what names and sizes, of the programs
- * (*.py, *.sh and the like, in workdir and at most two folders below) what is in them.  Logs and
- * results, which ranks write there, do not count.
+ * The listing takes a moment: of the data the number, names and sizes of files; of the programs
+ * (*.py, *.sh and the like, in workdir and at most two folders below) the contents. Logs and
+ * results written there by ranks are not compared.
  *
  *   {"data":{"path":"/data/x", "files":120, "bytes":N, "digest":"16 hex", "cut":false}|null,
  *    "workdir":{"path":"/home/me/x", ..., "programs":{"train.py":[2031,"16 hex"]}}|null}
  *
- * `files` -1: there is no such directory. `cut`: there are so many that not all were looked at, and
- * nothing is said of them. `programs` is absent where there are too many to name.
+ * `files` -1: the directory does not exist. `cut`: too many files, not all were listed and nothing
+ * is compared. `programs` is absent if there are too many to name.
  */
 #ifndef AGENT_DOCTOR_CONSISTENCY_H
 #define AGENT_DOCTOR_CONSISTENCY_H
@@ -19,10 +18,10 @@
 
 struct err;
 
-/* Of this node, for a canonical spec; a new object, or NULL: no memory. */
+/* The listing of this node for a canonical spec; a new object, or NULL: no memory. */
 json_t *consistency_list(const json_t *spec);
 
-/* Pure. -1: they are not the same; the sentence names both nodes and both values. */
+/* Pure. -1: they differ; the sentence names both nodes and both values. */
 int consistency_compare(const json_t *a, const json_t *b, const char *a_name, const char *b_name,
                         struct err *err);
 

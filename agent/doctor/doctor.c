@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c - see doctor.h; a function per check, in the order in which they are shown */
+/* doctor.c - see doctor.h; one function per check, in the order shown */
 #include "agent/doctor/doctor.h"
 
 #include <stdbool.h>
@@ -19,8 +19,8 @@ enum { KIB = 1 << 10, DISK_LOW = 2 };
 
 struct checkup {
     const json_t *facts, *spec, *looked;
-    json_t       *plan;     /* for the spec; NULL: none, or refused */
-    struct err    refusal;  /* then */
+    json_t *plan;       /* for the spec; NULL: no spec, or refused */
+    struct err refusal; /* why it was refused */
     struct doctor_rows rows;
 };
 
@@ -37,7 +37,7 @@ static double gib(json_int_t bytes)
     return (double)bytes / (double)(1 << 30);
 }
 
-/* --- programs, processors, memory ---------------------------------------------------------- */
+/* --- programs, CPUs, memory ---------------------------------------------------------------- */
 
 static void check_programs(struct checkup *c)
 {
@@ -48,11 +48,11 @@ static void check_programs(struct checkup *c)
     if (!train[0] && refusal[0])
         row(c, "programs", ROW_FAIL, "", "jobctl-agent %s, and %s", agent, refusal);
     else if (!train[0])
-        row(c, "programs", ROW_FAIL, "put jobctl-train beside jobctl-agent: make builds both",
+        row(c, "programs", ROW_FAIL, "install jobctl-train next to jobctl-agent; make builds both",
             "jobctl-agent %s, and jobctl-train does not start", agent);
     else if (strcmp(agent, train) != 0)
-        row(c, "programs", ROW_FAIL, "install all programs of one version",
-            "jobctl-agent is %s and jobctl-train %s", agent, train);
+        row(c, "programs", ROW_FAIL, "install all programs in the same version",
+            "jobctl-agent is %s but jobctl-train is %s", agent, train);
     else
         row(c, "programs", ROW_OK, "", "jobctl-agent and jobctl-train are %s", agent);
 }
@@ -65,7 +65,7 @@ static void check_processors(struct checkup *c)
     json_int_t cpus = number(c->facts, "cpus");
     const json_t *quota = json_object_get(c->facts, "cgroup_cpus");
     if (json_is_number(quota) && json_number_value(quota) < (double)cpus)
-        row(c, "processors", ROW_OK, "", "%.4g of %lld, by the control group's limit%s%s",
+        row(c, "processors", ROW_OK, "", "%.4g of %lld (cgroup limit)%s%s",
             json_number_value(quota), (long long)cpus, word, kernels);
     else
         row(c, "processors", ROW_OK, "", "%lld, %s%s%s", (long long)cpus,
@@ -77,10 +77,9 @@ static void check_memory(struct checkup *c)
     json_int_t all = number(c->facts, "memory_bytes");
     json_int_t limit = number(c->facts, "memory_limit_bytes");
     if (all < 0)
-        row(c, "memory", ROW_UNKNOWN, "", "the kernel does not say how much there is");
+        row(c, "memory", ROW_UNKNOWN, "", "unknown: /proc/meminfo has no MemTotal");
     else if (limit >= 0 && limit < all)
-        row(c, "memory", ROW_OK, "", "%.1f of %.1f GiB, by the control group's limit", gib(limit),
-            gib(all));
+        row(c, "memory", ROW_OK, "", "%.1f of %.1f GiB (cgroup limit)", gib(limit), gib(all));
     else
         row(c, "memory", ROW_OK, "", "%.1f GiB", gib(all));
 }
@@ -89,13 +88,12 @@ static void check_shm(struct checkup *c)
 {
     json_int_t shm = number(c->facts, "shm_bytes");
     if (shm < 0)
-        row(c, "/dev/shm", ROW_UNKNOWN, "", "its size is not known");
+        row(c, "/dev/shm", ROW_UNKNOWN, "", "size unknown");
     else if (shm < (json_int_t)1 << 30)
         row(c, "/dev/shm", ROW_WARN,
-            plan_text(c->facts, "container")[0]
-                ? "start the container with --shm-size=1g"
-                : "mount -o remount,size=8g /dev/shm",
-            "%lld MiB: NCCL and data loaders of several ranks may run out of it (SIGBUS)",
+            plan_text(c->facts, "container")[0] ? "start the container with --shm-size=1g"
+                                                : "mount -o remount,size=8g /dev/shm",
+            "%lld MiB: NCCL and data loaders of several ranks may exhaust it (SIGBUS)",
             (long long)(shm >> 20));
     else
         row(c, "/dev/shm", ROW_OK, "", "%.1f GiB", gib(shm));
@@ -106,10 +104,11 @@ static void check_disk(struct checkup *c)
     json_int_t left = number(c->facts, "disk_free_bytes");
     const char *disk = plan_text(c->facts, "disk");
     if (left < 0)
-        row(c, "disk", ROW_UNKNOWN, "", "the room in %s is not known", disk);
+        row(c, "disk", ROW_UNKNOWN, "", "free space in %s unknown", disk);
     else
         row(c, "disk", left < (json_int_t)DISK_LOW << 30 ? ROW_WARN : ROW_OK,
-            "make room: checkpoints and logs go there", "%.1f GiB free in %s", gib(left), disk);
+            "free disk space: checkpoints and logs are written there", "%.1f GiB free in %s",
+            gib(left), disk);
 }
 
 /* --- GPUs ---------------------------------------------------------------------------------- */
@@ -118,16 +117,16 @@ static void check_driver(struct checkup *c)
 {
     const char *driver = plan_text(c->facts, "driver"), *trouble = plan_text(c->facts, "gpu_note");
     if (trouble[0])
-        row(c, "driver", ROW_FAIL, "look at nvidia-smi and the kernel's log; a restart often helps",
+        row(c, "driver", ROW_FAIL, "check nvidia-smi and the kernel log; a reboot often helps",
             "%s", trouble);
     else if (!driver[0])
-        row(c, "driver", ROW_UNKNOWN, "", "no NVIDIA driver: jobs run on the CPU");
+        row(c, "driver", ROW_UNKNOWN, "", "no NVIDIA driver; jobs run on the CPU");
     else
         row(c, "driver", ROW_OK, "", "%s, for CUDA up to %s", driver,
             plan_text(c->facts, "cuda_driver"));
 }
 
-/* The plan's words on one that is left out: its note begins with "GPU N ". */
+/* The plan's reason for not using a GPU: its note begins with "GPU N ". */
 static const char *why_left_out(const json_t *plan, int index)
 {
     char begin[24];
@@ -157,10 +156,10 @@ static void check_gpus(struct checkup *c)
         const char *why = why_left_out(plan, index);
         snprintf(name, sizeof(name), "GPU %d", index);
         if (why && !json_is_true(json_object_get(gpu, "healthy")))
-            row(c, name, ROW_FAIL, "a restart of the machine may bring it back; if not, replace it",
+            row(c, name, ROW_FAIL, "reboot the machine; if that does not help, replace the GPU",
                 "%s", why);
         else if (why)
-            row(c, name, ROW_WARN, "jobs do not use it until that is over", "%.60s: %s",
+            row(c, name, ROW_WARN, "jobs skip this GPU until the problem is resolved", "%.60s: %s",
                 plan_text(gpu, "name"), why);
         else
             row(c, name, ROW_OK, "", "%.60s, %.1f GiB%s%s", plan_text(gpu, "name"),
@@ -172,7 +171,7 @@ static void check_gpus(struct checkup *c)
     json_decref(any);
 }
 
-/* NVLinks between two GPUs of which one may not read the other: a fault of the machine. */
+/* Reports pairs with NVLinks whose peer access is refused: a hardware or fabric fault. */
 static void check_pairs(struct checkup *c)
 {
     size_t i, blocked = 0, broken = 0;
@@ -190,18 +189,23 @@ static void check_pairs(struct checkup *c)
         }
     }
     if (broken)
-        row(c, "GPU pairs", ROW_FAIL, "restart the machine, or the fabric manager; do not hide it by "
-            "NCCL_IGNORE_DISABLED_P2P", "%zu of %zu pairs have NVLink but may not use it, such as "
-            "GPU %lld and %lld (%s)", broken, json_array_size(pairs), (long long)number(bad, "a"),
+        row(c, "GPU pairs", ROW_FAIL,
+            "restart the fabric manager or reboot; do not mask the fault with "
+            "NCCL_IGNORE_DISABLED_P2P",
+            "%zu of %zu pairs have NVLink but no peer access, such as "
+            "GPU %lld and GPU %lld (%s)",
+            broken, json_array_size(pairs), (long long)number(bad, "a"),
             (long long)number(bad, "b"), plan_text(bad, "p2p"));
     else if (blocked)
-        row(c, "GPU pairs", ROW_OK, "", "%zu of %zu pairs cannot read each other: NCCL copies through "
-            "the host", blocked, json_array_size(pairs));
+        row(c, "GPU pairs", ROW_OK, "",
+            "%zu of %zu pairs without peer access: NCCL copies through "
+            "host memory",
+            blocked, json_array_size(pairs));
     else
-        row(c, "GPU pairs", ROW_OK, "", "%zu, none of them refused", json_array_size(pairs));
+        row(c, "GPU pairs", ROW_OK, "", "%zu, peer access refused on none", json_array_size(pairs));
 }
 
-/* What copies with data have shown (agent/plan/gpu_selftest.h). */
+/* Results of the copy self-test (agent/plan/gpu_selftest.h). */
 static void check_copies(struct checkup *c)
 {
     size_t i, tried = 0, bad = 0;
@@ -218,16 +222,21 @@ static void check_copies(struct checkup *c)
             worst = pair;
     }
     if (bad)
-        row(c, "GPU copies", ROW_FAIL, "jobs get NCCL_P2P_DISABLE=1; the cause is an IOMMU (ACS), a "
-            "patched driver or broken hardware", "%zu of %zu pairs fail, such as GPU %lld and %lld: "
-            "%s", bad, tried, (long long)number(worst, "a"), (long long)number(worst, "b"),
+        row(c, "GPU copies", ROW_FAIL,
+            "jobs run with NCCL_P2P_DISABLE=1; look for an IOMMU (ACS), a "
+            "patched driver or broken hardware",
+            "%zu of %zu pairs fail, such as GPU %lld and GPU %lld: "
+            "%s",
+            bad, tried, (long long)number(worst, "a"), (long long)number(worst, "b"),
             plan_text(worst, "copy"));
     else if (tried)
-        row(c, "GPU copies", ROW_OK, "", "%zu pair%s, all that arrived was what was sent, at least %.3g "
-            "GB/s", tried, tried == 1 ? "" : "s", least);
+        row(c, "GPU copies", ROW_OK, "",
+            "%zu pair%s: data correct, at %.3g "
+            "GB/s or more",
+            tried, tried == 1 ? "" : "s", least);
 }
 
-/* What sums of two ranks have shown: the same, with NCCL. */
+/* Results of the sum self-test with NCCL. */
 static void check_sums(struct checkup *c)
 {
     size_t i, tried = 0, bad = 0;
@@ -241,36 +250,40 @@ static void check_sums(struct checkup *c)
     }
     const char *needs = plan_text(worst, "sum_needs");
     if (bad)
-        row(c, "GPU sums", ROW_FAIL, needs[0] ? "jobs get what helps; the cause is an IOMMU (ACS), a "
-            "patched driver or broken hardware" : "several ranks will hardly run here: look at the "
-            "kernel's log and at /dev/shm, and try another NCCL", "two ranks with NCCL on GPU %lld "
-            "and %lld: %s%s%s", (long long)number(worst, "a"), (long long)number(worst, "b"),
-            plan_text(worst, "sum"), needs[0] ? "; ok with " : ", whatever was changed", needs);
+        row(c, "GPU sums", ROW_FAIL,
+            needs[0] ? "jobs run with the setting that helps; look for an IOMMU (ACS), a "
+                       "patched driver or broken hardware"
+                     : "jobs with several ranks will probably fail: check the "
+                       "kernel log and /dev/shm, and try another NCCL version",
+            "NCCL sum of GPU %lld "
+            "and GPU %lld: %s%s%s",
+            (long long)number(worst, "a"), (long long)number(worst, "b"), plan_text(worst, "sum"),
+            needs[0] ? "; ok with " : " even with every fallback", needs);
     else if (tried)
-        row(c, "GPU sums", ROW_OK, "", "two ranks add up rightly with NCCL (%zu kind%s of pairs)", tried,
+        row(c, "GPU sums", ROW_OK, "", "NCCL sums are correct (%zu kind%s of pairs tested)", tried,
             tried == 1 ? "" : "s");
 }
 
-/* Versions of NCCL with faults that stop training; only the first three numbers are compared. */
+/* NCCL versions with bugs that stop training; only the first three numbers are compared. */
 static void check_nccl(struct checkup *c)
 {
     static const struct {
         const char *version, *fault;
     } bad[] = {
         {"2.17.1", "an abort of a collective can hang"},
-        {"2.25.1", "an abort can hang"},
-        {"2.26.", "its non-blocking mode hangs now and then"},
+        {"2.25.1", "an abort of a communicator can hang"},
+        {"2.26.", "non-blocking mode hangs occasionally"},
     };
     const char *version = plan_text(c->facts, "nccl");
     if (!plan_text(c->facts, "driver")[0])
-        return; /* it was not looked for */
+        return; /* NCCL is only probed with a driver */
     if (!version[0]) {
-        row(c, "NCCL", ROW_UNKNOWN, "", "no libnccl.so.2 is found here; PyTorch brings its own");
+        row(c, "NCCL", ROW_UNKNOWN, "", "libnccl.so.2 not found; PyTorch bundles its own");
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         if (strncmp(version, bad[i].version, strlen(bad[i].version)) == 0) {
-            row(c, "NCCL", ROW_WARN, "install a newer one", "%s: %s", version, bad[i].fault);
+            row(c, "NCCL", ROW_WARN, "install a newer version", "%s: %s", version, bad[i].fault);
             return;
         }
     row(c, "NCCL", ROW_OK, "", "%s", version);
@@ -288,13 +301,13 @@ static void check_network(struct checkup *c)
         if (!plan_true(net, "default_route"))
             continue;
         if (mbps > 0)
-            row(c, "network", ROW_OK, "", "the default route goes over %s, %g Gbit/s",
+            row(c, "network", ROW_OK, "", "the default route uses %s, %g Gbit/s",
                 plan_text(net, "name"), (double)mbps / 1000);
         else
-            row(c, "network", ROW_OK, "", "the default route goes over %s", plan_text(net, "name"));
+            row(c, "network", ROW_OK, "", "the default route uses %s", plan_text(net, "name"));
         return;
     }
-    row(c, "network", ROW_UNKNOWN, "", "no interface has a default route: only jobs of one node");
+    row(c, "network", ROW_UNKNOWN, "", "no interface has a default route: single-node jobs only");
 }
 
 static void check_rdma(struct checkup *c)
@@ -309,11 +322,11 @@ static void check_rdma(struct checkup *c)
         down += !plan_true(port, "active");
     }
     row(c, "RDMA ports", down == json_array_size(ports) ? ROW_WARN : ROW_OK,
-        "ibstat tells what is wrong with them", "%zu of %zu are up",
-        json_array_size(ports) - down, json_array_size(ports));
+        "check them with ibstat", "%zu of %zu active", json_array_size(ports) - down,
+        json_array_size(ports));
     if (json_is_integer(lock))
         row(c, "locked memory", ROW_WARN, "ulimit -l unlimited; containers: --ulimit memlock=-1",
-            "%lld KiB: RDMA between nodes fails to register memory",
+            "%lld KiB: too little for RDMA between nodes to register memory",
             (long long)(json_integer_value(lock) / KIB));
 }
 
@@ -323,11 +336,12 @@ static void check_clock(struct checkup *c)
 {
     const json_t *good = json_object_get(c->looked, "clock_synchronised");
     if (!json_is_boolean(good))
-        row(c, "clock", ROW_UNKNOWN, "", "whether it is synchronised cannot be told");
+        row(c, "clock", ROW_UNKNOWN, "", "synchronisation state unknown");
     else
         row(c, "clock", json_is_true(good) ? ROW_OK : ROW_WARN, "start chrony or systemd-timesyncd",
-            json_is_true(good) ? "synchronised" : "not synchronised: times of events of several "
-            "nodes may be out of order");
+            json_is_true(good) ? "synchronised"
+                               : "not synchronised: event times of different "
+                                 "nodes may be out of order");
 }
 
 static void check_session(struct checkup *c)
@@ -340,8 +354,8 @@ static void check_session(struct checkup *c)
             plan_text(c->facts, "container")[0] ? ", in a container of " : "",
             plan_text(c->facts, "container"));
     else
-        row(c, "machine", ROW_WARN, "keep checkpoints elsewhere: checkpoint.mirror",
-            "%s: taken away after %lld h at most, up for %.1f h", kind, (long long)(limit / 3600),
+        row(c, "machine", ROW_WARN, "copy checkpoints elsewhere with checkpoint.mirror",
+            "%s: reclaimed after at most %lld h, up for %.1f h", kind, (long long)(limit / 3600),
             (double)(age > 0 ? age : 0) / 3600);
 }
 
@@ -352,7 +366,7 @@ static void check_plan(struct checkup *c)
     size_t i;
     const json_t *note;
     if (!c->plan) {
-        row(c, "plan", ROW_FAIL, "change the spec as it says", "%s", c->refusal.text);
+        row(c, "plan", ROW_FAIL, "change the spec accordingly", "%s", c->refusal.text);
         return;
     }
     row(c, "plan", ROW_OK, "", "%lld rank%s: %s", (long long)number(c->plan, "np"),
@@ -360,7 +374,7 @@ static void check_plan(struct checkup *c)
     json_array_foreach(json_object_get(c->plan, "notes"), i, note)
     {
         if (strstr(json_string_value(note), "likely harmful"))
-            row(c, "environment", ROW_WARN, "take it out, or compare with and without",
+            row(c, "environment", ROW_WARN, "remove the variable, or compare with and without it",
                 "%s", json_string_value(note));
     }
 }
@@ -373,8 +387,8 @@ static void check_data(struct checkup *c)
         return;
     if (!train)
         row(c, "data", wrong[0] ? ROW_FAIL : ROW_UNKNOWN,
-            "change what it names; `jobctl verify-data FILE` lists all that is wrong", "%s",
-            wrong[0] ? wrong : "the engine was not asked");
+            "fix the data; `jobctl verify-data FILE` lists all errors", "%s",
+            wrong[0] ? wrong : "not checked: the engine did not run");
     else
         row(c, "data", ROW_OK, "", "%lld samples, %lld steps%s%.40s", (long long)number(train, "samples"),
             (long long)number(train, "steps"), plan_text(train, "data_digest")[0] ? ", " : "",
@@ -401,12 +415,13 @@ static void check_fits(struct checkup *c)
         return;
     char needs[32], may[32];
     row(c, "fits", json_is_false(json_object_get(best, "fits")) ? ROW_FAIL : ROW_OK,
-        "a smaller train.batch.micro, or grad_checkpointing: true",
-        "%s of memory on %s, %s may be used", size_of(needs, sizeof(needs), number(best, "planned_bytes")),
-        plan_text(best, "device"), size_of(may, sizeof(may), number(best, "budget_bytes")));
+        "reduce train.batch.micro, or set grad_checkpointing: true",
+        "needs %s of memory on %s, %s available",
+        size_of(needs, sizeof(needs), number(best, "planned_bytes")), plan_text(best, "device"),
+        size_of(may, sizeof(may), number(best, "budget_bytes")));
 }
 
-/* `keep` of them, and the one being written before the oldest goes. */
+/* `keep` checkpoints, plus the one being written before the oldest is removed. */
 static void check_checkpoints(struct checkup *c)
 {
     json_int_t told = number(json_object_get(c->looked, "train"), "checkpoint_bytes");
@@ -417,14 +432,17 @@ static void check_checkpoints(struct checkup *c)
         return;
     char one[32], room[32];
     keep = keep > 0 ? keep : 1;
-    row(c, "checkpoints", left < each ? ROW_FAIL : left < each * (keep + 1) ? ROW_WARN : ROW_OK,
-        "make room, or lower checkpoint.keep",
-        "%lld of %s each and one being written, %s free in %s", (long long)keep,
+    row(c, "checkpoints",
+        left < each                ? ROW_FAIL
+        : left < each * (keep + 1) ? ROW_WARN
+                                   : ROW_OK,
+        "free disk space, or reduce checkpoint.keep",
+        "%lld checkpoints of %s each and one being written; %s free in %s", (long long)keep,
         size_of(one, sizeof(one), each), size_of(room, sizeof(room), left),
         plan_text(c->looked, "checkpoint_dir"));
 }
 
-/* Seconds until the machine is taken away; -1: nobody says. */
+/* Seconds until the machine is reclaimed; -1: unknown. */
 static double seconds_left(const struct checkup *c)
 {
     const json_t *session = json_object_get(c->facts, "session");
@@ -435,7 +453,8 @@ static double seconds_left(const struct checkup *c)
     return limit < 0 ? -1 : (double)(limit - (age > 0 ? age : 0));
 }
 
-/* What is left to do: by the speed of the attempt before, else what the job asks for. */
+/* Compares the remaining work, by the speed of the last attempt or else max_duration, with the
+ * time left. */
 static void check_time(struct checkup *c)
 {
     const json_t *wanted = json_object_get(c->spec, "max_duration");
@@ -449,15 +468,18 @@ static void check_time(struct checkup *c)
     if (left < 0 || (!known && !json_is_number(wanted)))
         return;
     if (known)
-        row(c, "time", needs > left ? ROW_WARN : ROW_OK, "a checkpoint comes in time, the rest must go on "
-            "elsewhere: jobctl adopt", "%lld steps of %.4g ms are %.1f h, the machine has %.1f h left",
+        row(c, "time", needs > left ? ROW_WARN : ROW_OK,
+            "the run is checkpointed before the end; continue it "
+            "elsewhere with jobctl adopt",
+            "%lld steps of %.4g ms take %.1f h, but the machine has %.1f h left",
             (long long)(steps > done ? steps - done : 0), ms, needs / 3600, left / 3600);
     else
-        row(c, "time", needs > left ? ROW_WARN : ROW_OK, "the rest must go on elsewhere: jobctl adopt",
-            "%.1f h are asked for, the machine has %.1f h left", needs / 3600, left / 3600);
+        row(c, "time", needs > left ? ROW_WARN : ROW_OK,
+            "continue the rest elsewhere with jobctl adopt",
+            "max_duration is %.1f h, the machine has %.1f h left", needs / 3600, left / 3600);
 }
 
-/* The ways to the other nodes of the job: all over one interface, which is the one that NCCL gets. */
+/* Routes to the other nodes of the job: all must use the one interface that NCCL is given. */
 static void check_ways(struct checkup *c)
 {
     size_t i;
@@ -468,21 +490,24 @@ static void check_ways(struct checkup *c)
         char name[64];
         const char *address = plan_text(peer, "address");
         const char *over = route_interface(c->facts, address);
-        snprintf(name, sizeof(name), "way to %.50s", plan_text(peer, "host"));
+        snprintf(name, sizeof(name), "route to %.50s", plan_text(peer, "host"));
         if (!address[0])
-            row(c, name, ROW_UNKNOWN, "", "its name is not known to this machine; ssh may know it as "
-                "another");
+            row(c, name, ROW_UNKNOWN, "",
+                "its name does not resolve on this machine; it may be an ssh "
+                "alias");
         else if (!over)
-            row(c, name, ROW_FAIL, "give this machine a route to it", "no interface reaches %s", address);
+            row(c, name, ROW_FAIL, "add a route on this machine", "no interface reaches %s",
+                address);
         else if (planned && planned[0] == '=' && strcmp(planned + 1, over) != 0)
-            row(c, name, ROW_WARN, "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
-                "%s is reached over %s, but NCCL gets %s", address, over, planned + 1);
+            row(c, name, ROW_WARN,
+                "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
+                "%s is reached over %s, but NCCL uses %s", address, over, planned + 1);
         else
             row(c, name, ROW_OK, "", "%s over %s", address, over);
     }
 }
 
-/* What an attempt is told of: failures, and what concerns this job. */
+/* Rows reported at the start of an attempt: failures, and warnings about this job. */
 static bool concerns_attempt(const json_t *r)
 {
     static const char *const checks[] = {"checkpoints", "time", "environment"};
@@ -494,7 +519,7 @@ static bool concerns_attempt(const json_t *r)
     return false;
 }
 
-/* A program that does not start at all says so better when it is started. */
+/* A program that does not start reports a better error when it is started. */
 static bool of_two_versions(const json_t *looked)
 {
     return plan_text(json_object_get(looked, "versions"), "jobctl-train")[0];

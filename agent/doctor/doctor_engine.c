@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_engine.c - what the engine says of itself and of a spec, and of the disk; see doctor.h */
+/* doctor_engine.c - collects what the engine reports about itself and a spec, and disk space;
+ * see doctor.h */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <limits.h>
@@ -22,7 +23,7 @@
 #include "agent/plan/probe_cache.h"
 #include "engine/contract/manifest.h"
 
-/* Counting a large set of data takes its time; a version does not. */
+/* Counting a large data set takes long; a version does not. */
 enum { PATIENCE_MS = 60000, VERSION_MS = 5000 };
 
 /* "jobctl-train 0.1.0\nprocessor: ...; kernels: cpu-avx2" */
@@ -37,7 +38,7 @@ static void read_version(json_t *looked, const char *said)
         json_object_set_new(looked, "kernels", json_string(kernels));
 }
 
-/* What the engine is and computes with here; or the sentence with which it does not start. */
+/* The engine's version and kernels, or the error with which it fails to start. */
 static void ask_version(json_t *looked, const char *train)
 {
     struct buf out[ASK_OUTPUTS] = {{0}, {0}};
@@ -60,7 +61,7 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
     if (plan) {
         json_object_set_new(looked, "train", plan);
     } else {
-        char *said = out[1].data ? out[1].data : (char[]){"jobctl-train does not answer"};
+        char *said = out[1].data ? out[1].data : (char[]){"jobctl-train wrote no output"};
         said[strcspn(said, "\n")] = '\0';
         static const char who[] = "jobctl-train plan: ";
         const size_t skip = strncmp(said, who, sizeof(who) - 1) == 0 ? sizeof(who) - 1 : 0;
@@ -70,7 +71,7 @@ static void ask_train(json_t *looked, const char *train, const char *spec_path)
     buf_fini(&out[1]);
 }
 
-/* Room where checkpoints will be: in the nearest directory above that is there. */
+/* Free space for checkpoints: in the nearest existing parent directory. */
 static void look_at_disk(json_t *looked, const char *dir)
 {
     char path[PATH_MAX];
@@ -87,7 +88,7 @@ static void look_at_disk(json_t *looked, const char *dir)
                         json_integer((json_int_t)v.f_bavail * (json_int_t)v.f_frsize));
 }
 
-/* How large one is, from any that is there. */
+/* Size of a checkpoint, from any existing one. */
 static void look_at_checkpoints(json_t *looked, const char *dir)
 {
     char path[PATH_MAX];
@@ -112,7 +113,7 @@ static json_t *clock_synchronised(void)
     return state < 0 ? json_null() : json_boolean(state != TIME_ERROR);
 }
 
-/* As this machine knows them: the job's `hosts`, but for itself. */
+/* The other `hosts` of the job, as this machine resolves them. */
 static json_t *find_peers(const json_t *hosts)
 {
     size_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_nodes.c - see doctor_nodes.h; a function per thing that nodes must have in common */
+/* doctor_nodes.c - see doctor_nodes.h; one function per property that nodes must share */
 #include "agent/doctor/doctor_nodes.h"
 
 #include <stdbool.h>
@@ -20,9 +20,9 @@
 enum { APART_MS = 1000 };
 
 struct checkup {
-    const json_t      *spec, *first; /* first: of those that answered */
-    json_t            *there;        /* those that answered */
-    json_t           **parts;        /* of the plan, one for each of them; NULL: no plan */
+    const json_t *spec, *first; /* first: of the nodes that answered */
+    json_t *there;              /* the nodes that answered */
+    json_t **parts;             /* of the plan, one per node in `there`; NULL: no plan */
     struct doctor_rows rows;
 };
 
@@ -36,7 +36,7 @@ static const json_t *look_of(const json_t *node)
     return json_object_get(node, "look");
 }
 
-/* --- each ------------------------------------------------------------------------------------- */
+/* --- per node --------------------------------------------------------------------------------- */
 
 static void take_node(struct checkup *c, json_t *node)
 {
@@ -47,7 +47,7 @@ static void take_node(struct checkup *c, json_t *node)
     c->rows.node = name_of(node);
     if (error[0]) {
         doctor_row(&c->rows, "reachable", ROW_FAIL,
-                   "what it says, or take the host out of the job's hosts", "%s", error);
+                   "fix the error, or remove the host from the job's hosts", "%s", error);
         return;
     }
     json_array_append(c->there, node);
@@ -57,7 +57,8 @@ static void take_node(struct checkup *c, json_t *node)
     }
 }
 
-/* --- all ---------------------------------------------------------------------------------------- */
+/* --- all nodes ----------------------------------------------------------------------------------
+ */
 
 static void check_versions(struct checkup *c)
 {
@@ -71,8 +72,8 @@ static void check_versions(struct checkup *c)
             const char *a = plan_text(ours, programs[p]), *b = plan_text(theirs, programs[p]);
             if (strcmp(a, b) == 0)
                 continue;
-            doctor_row(&c->rows, "versions", ROW_FAIL, "install the same on all nodes",
-                       "%s is %s on %s and %s on %s", programs[p], a[0] ? a : "missing",
+            doctor_row(&c->rows, "versions", ROW_FAIL, "install the same version on all nodes",
+                       "%s is %s on %s but %s on %s", programs[p], a[0] ? a : "missing",
                        name_of(c->first), b[0] ? b : "missing", name_of(node));
             return;
         }
@@ -80,7 +81,7 @@ static void check_versions(struct checkup *c)
     doctor_row(&c->rows, "versions", ROW_OK, "", "all nodes have %s", plan_text(ours, programs[0]));
 }
 
-/* Is it about all of them, and not one node's own? */
+/* Is a note about all nodes, without the name of one in front? */
 static bool is_of_all(const struct checkup *c, const char *note)
 {
     size_t i;
@@ -94,7 +95,7 @@ static bool is_of_all(const struct checkup *c, const char *note)
     return true;
 }
 
-/* How they would be joined, and what of them differs. */
+/* Plans the job on all nodes, and reports their differences. */
 static void check_plan(struct checkup *c)
 {
     const size_t n = json_array_size(c->there);
@@ -112,7 +113,7 @@ static void check_plan(struct checkup *c)
                                : err_set(&refusal, ERR_MEMORY, "no memory for a plan");
     free(nodes);
     if (rc < 0) {
-        doctor_row(&c->rows, "plan", ROW_FAIL, "change the spec as it says", "%s", refusal.text);
+        doctor_row(&c->rows, "plan", ROW_FAIL, "change the spec accordingly", "%s", refusal.text);
         free(c->parts);
         c->parts = NULL;
         return;
@@ -122,8 +123,8 @@ static void check_plan(struct checkup *c)
     json_array_foreach(json_object_get(plan, "notes"), i, note)
     {
         if (is_of_all(c, json_string_value(note)))
-            doctor_row(&c->rows, "differences", ROW_WARN, "it is permitted; know it", "%s",
-                       json_string_value(note));
+            doctor_row(&c->rows, "differences", ROW_WARN,
+                       "permitted, but check that it is intended", "%s", json_string_value(note));
     }
     json_decref(plan);
 }
@@ -151,7 +152,7 @@ static void check_clocks(struct checkup *c)
     }
     if (!fast || fast == slow)
         return;
-    within *= 2; /* of both */
+    within *= 2; /* of both nodes */
     if (most - least > APART_MS + within)
         doctor_row(&c->rows, "clocks", ROW_WARN, "start chrony or systemd-timesyncd on both",
                    "%s is %.1f s ahead of %s (to within %.0f ms)", name_of(fast),
@@ -160,14 +161,14 @@ static void check_clocks(struct checkup *c)
         doctor_row(&c->rows, "clocks", ROW_OK, "", "at most %.0f ms apart", most - least + within);
 }
 
-/* What NCCL is told to use there, or NULL. */
+/* The interface that NCCL is set to use there, or NULL. */
 static const char *planned_interface(const struct checkup *c, size_t node)
 {
     const char *name = c->parts ? plan_env(c->parts[node], "NCCL_SOCKET_IFNAME") : NULL;
     return name && name[0] == '=' ? name + 1 : NULL;
 }
 
-/* From one node to all others. */
+/* Routes from one node to all others. */
 static void check_ways(struct checkup *c, size_t from)
 {
     const json_t *node = json_array_get(c->there, from), *way;
@@ -179,12 +180,12 @@ static void check_ways(struct checkup *c, size_t from)
         char check[80];
         const char *address = plan_text(way, "address"), *host = plan_text(way, "host");
         const double ms = json_number_value(json_object_get(way, "ms"));
-        snprintf(check, sizeof(check), "way to %.64s", host);
+        snprintf(check, sizeof(check), "route to %.64s", host);
         if (!address[0]) {
             doctor_row(&c->rows, check, ROW_FAIL,
-                       "let the nodes reach each other on all TCP ports: look at "
+                       "allow TCP between the nodes on all ports: check "
                        "firewalls and routes",
-                       "%s does not answer: %s", host, plan_text(way, "error"));
+                       "no connection to %s: %s", host, plan_text(way, "error"));
             continue;
         }
         over = route_interface(json_object_get(look_of(node), "facts"), address);
@@ -192,13 +193,13 @@ static void check_ways(struct checkup *c, size_t from)
             doctor_row(&c->rows, check, ROW_WARN,
                        "set env.NCCL_SOCKET_IFNAME to the interface that "
                        "reaches all nodes",
-                       "%s is reached over %s, but NCCL gets %s", address, over, planned);
+                       "%s is reached over %s, but NCCL uses %s", address, over, planned);
         else
             good++;
         slowest = ms > slowest ? ms : slowest;
     }
     if (good > 0 && good == i)
-        doctor_row(&c->rows, "ways", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms",
+        doctor_row(&c->rows, "routes", ROW_OK, "", "%zu other node%s answer%s%s%s within %.1f ms",
                    good, good == 1 ? "" : "s", good == 1 ? "s" : "", over ? " over " : "",
                    over ? over : "", slowest);
 }
@@ -217,7 +218,7 @@ static void check_all_ways(struct checkup *c)
 
 static void check_checkpoints(struct checkup *c)
 {
-    static const char todo[] = "let checkpoint.dir be on a file system that all nodes share";
+    static const char todo[] = "put checkpoint.dir on a shared file system";
     const char *wrong = plan_text(json_object_get(c->first, "left"), "error");
     const json_t *node;
     size_t i;
@@ -236,8 +237,8 @@ static void check_checkpoints(struct checkup *c)
         return;
     }
     doctor_row(&c->rows, "checkpoint.dir", ROW_OK, "",
-               "the same one on all nodes: what %s writes, the "
-               "others find",
+               "shared: all nodes see "
+               "what %s writes",
                name_of(c->first));
 }
 
@@ -255,23 +256,23 @@ static void check_data(struct checkup *c)
                                 json_object_get(look_of(node),
                                                 "consistency"), name_of(c->first), name_of(node),
                                 &err) < 0) {
-            doctor_row(&c->rows, "files", ROW_FAIL, "as it says", "%s", err.text);
+            doctor_row(&c->rows, "files", ROW_FAIL, "see the message", "%s", err.text);
             return;
         }
         if (ours[0] && theirs[0] && strcmp(ours, theirs) != 0) {
             doctor_row(&c->rows, "files", ROW_FAIL,
-                       "copy the data anew, or put it where all nodes see it",
-                       "the data is %s on %s and %s on %s", ours, name_of(c->first), theirs,
+                       "copy the data again, or put it on a shared file system",
+                       "the data digest is %s on %s but %s on %s", ours, name_of(c->first), theirs,
                        name_of(node));
             return;
         }
         seen += theirs[0] != '\0';
     }
     if (ours[0] && seen == json_array_size(c->there))
-        doctor_row(&c->rows, "files", ROW_OK, "", "all nodes read the same data, %s", ours);
+        doctor_row(&c->rows, "files", ROW_OK, "", "all nodes read the same data, digest %s", ours);
     else
         doctor_row(&c->rows, "files", ROW_OK, "",
-                   "what is listed of data and workdir is the same on all "
+                   "listings of data and workdir are equal on all "
                    "nodes");
 }
 
@@ -279,7 +280,8 @@ json_t *doctor_nodes_check(const json_t *nodes, const json_t *spec)
 {
     static const struct {
         void (*check)(struct checkup *);
-        bool   together; /* else also of hosts of which one at a time is used */
+        bool together; /* true: nodes used together; else also hosts of which one is used at a time
+                        */
     } of_all[] = {
         {check_versions, false}, {check_plan, true}, {check_clocks, true}, {check_all_ways, true},
         {check_checkpoints, false}, {check_data, false},

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_nodes.h - are these nodes fit for one job together?  Rows of each, and of all
+/* doctor_nodes.h - checks whether several nodes are fit for one job: rows per node, and for all
  *
  * Pure: no clock, no I/O.
- * Made from what each has answered (agent/doctor/doctor_query.h).
+ * Input: the answers of all nodes (agent/doctor/doctor_query.h).
  *
  *   nodes: [{"node":"gpu1",
- *            "error":"..."}                              it was not reached; or
+ *            "error":"..."}                              not reachable; or
  *            "look":{}, "reached":[], "left":{}|"found":{},
- *            "ahead_ms":12.5, "within_ms":0.4}]          its clock, before ours, and how exactly known
+ *            "ahead_ms":12.5, "within_ms":0.4}]          its clock minus ours, and the error
  *
  * Any answer may be {"error":"..."} or absent.
  */
@@ -16,7 +16,7 @@
 
 #include <jansson.h>
 
-/* As doctor_check(); a row has its "node", or "all". A new object. */
+/* Like doctor_check(); each row has its "node", or "all". A new object. */
 json_t *doctor_nodes_check(const json_t *nodes, const json_t *spec);
 
 #endif

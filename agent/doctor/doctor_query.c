@@ -26,12 +26,13 @@ enum { PATIENCE_MS = 60000 };
 
 struct visit {
     const char *train;
-    char        left[PATH_MAX]; /* a file of ours, "" = none */
+    char left[PATH_MAX]; /* a file created here, "" = none */
 };
 
-/* --- the answers: a new object, or NULL with a sentence ---------------------------------------- */
+/* --- the answers: a new object, or NULL and err -------------------------------------------------
+ */
 
-/* The engine reads a spec from a file. */
+/* The engine reads a spec from a file: writes a temporary one. */
 static int write_spec(char path[PATH_MAX], const json_t *spec, struct err *err)
 {
     const char *dir = getenv("TMPDIR");
@@ -55,7 +56,7 @@ static json_t *look(struct visit *v, const json_t *question, struct err *err)
         return NULL;
     doctor_try(facts, v->train, NULL);
     json_t *looked = doctor_look(v->train, spec, path, dir);
-    json_object_del(looked, "peers"); /* they are asked themselves */
+    json_object_del(looked, "peers"); /* their doctors check the way here themselves */
     json_t *answer = looked ? doctor_check(facts, spec, looked) : NULL;
     unlink(path);
     if (answer) {
@@ -81,7 +82,7 @@ static json_t *tell_facts(struct visit *v, const json_t *question, struct err *e
     return facts ? json_pack("{s:o}", "facts", facts) : NULL;
 }
 
-/* Data, batches and memory, as the engine counts them here. */
+/* Data, batches and memory, as the engine computes them here. */
 static json_t *plan_memory(struct visit *v, const json_t *question, struct err *err)
 {
     char path[PATH_MAX];
@@ -99,7 +100,7 @@ static json_t *plan_memory(struct visit *v, const json_t *question, struct err *
     if (!answer)
         err_set(err, ERR_USAGE, "%.*s", (int)strcspn(subprocess_text(&out[ASK_STDERR]), "\n"),
                 subprocess_text(&out[ASK_STDERR])[0] ? subprocess_text(&out[ASK_STDERR])
-                                              : "jobctl-train does not answer");
+                                                     : "jobctl-train wrote no output");
     unlink(path);
     buf_fini(&out[ASK_STDOUT]);
     buf_fini(&out[ASK_STDERR]);
@@ -130,7 +131,8 @@ static json_t *try_reach(struct visit *v, const json_t *question, struct err *er
     return json_pack("{s:o}", "reached", reachability_at(json_object_get(question, "endpoints")));
 }
 
-/* In the nearest directory above that is there: who shares that one will share what is made in it. */
+/* Creates the file in the nearest existing parent: a node that shares it also shares what is
+ * made in it. */
 static json_t *leave(struct visit *v, const json_t *question, struct err *err)
 {
     char dir[PATH_MAX], text[48];
@@ -149,7 +151,7 @@ static json_t *leave(struct visit *v, const json_t *question, struct err *err)
     FILE *f = fopen(v->left, "wxe");
     const int wrong = !f || fputs(text, f) < 0;
     if ((f && fclose(f) != 0) || wrong) {
-        err_set(err, ERR_SYSTEM, "cannot write into '%s': %s", dir[0] ? dir : "/", strerror(errno));
+        err_set(err, ERR_SYSTEM, "cannot write to '%s': %s", dir[0] ? dir : "/", strerror(errno));
         if (!f)
             v->left[0] = '\0';
         return NULL;
@@ -170,7 +172,7 @@ static json_t *find(struct visit *v, const json_t *question, struct err *err)
         fclose(f);
     if (found[0] && strcmp(found, plan_text(question, "text")) == 0)
         return json_object();
-    err_set(err, ERR_CONFLICT, "a file of the first node in '%.*s' is not here%s%s",
+    err_set(err, ERR_CONFLICT, "a file that the first node wrote to '%.*s' is missing here%s%s",
             slash > path ? (int)(slash - path) : 1, slash ? path : "/", why ? ": " : "",
             why ? strerror(why) : "");
     return NULL;
@@ -186,7 +188,8 @@ static json_t *take(struct visit *v, const json_t *question, struct err *err)
     return json_object();
 }
 
-/* --- the conversation --------------------------------------------------------------------------- */
+/* --- protocol -----------------------------------------------------------------------------------
+ */
 
 static const struct {
     const char *ask;
@@ -206,7 +209,7 @@ static json_t *answer_to(struct visit *v, const json_t *question)
         json_t *answer = questions[i].answer(v, question, &err);
         return answer ? answer : json_pack("{s:s}", "error", err.text);
     }
-    return json_pack("{s:s}", "error", "this is no question that is known here");
+    return json_pack("{s:s}", "error", "unknown query");
 }
 
 int doctor_query(const char *train, struct err *err)

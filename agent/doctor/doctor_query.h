@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_query.h - `jobctl-agent visit`: what a doctor asks who compares several nodes
+/* doctor_query.h - `jobctl-agent visit`: answers the queries of a doctor that compares nodes
  *
- * It says DOCTOR_READY on a line, whatever a login prints before it.  Then a question is a line of
- * JSON, and so is its answer. It ends with its input, and takes away what it has left.
+ * It prints the line DOCTOR_READY, whatever the login prints before. Then each query is a line of
+ * JSON, and so is its answer. It exits at end of input and removes the files it created.
  *
  *   {"ask":"look", "spec":{}}       {"hostname", "facts", "versions", "train",
-                                      "consistency":agent/doctor/consistency.h,
+ *                                    "consistency":agent/doctor/consistency.h,
  *                                    "rows", "fail", "warn", "unknown": agent/doctor/doctor.h}
  *   {"ask":"facts"}                 {"facts"}: agent/probe/probe.h
- *   {"ask":"memory", "spec":{}, "json":false}   {"said"}: what `jobctl-train plan` says of it here
+ *   {"ask":"memory", "spec":{}, "json":false}   {"said"}: output of `jobctl-train plan` here
  *   {"ask":"clock"}                 {"now_ms":1234.5}: Unix time
- *   {"ask":"listen"}                a door: agent/doctor/reachability.h
+ *   {"ask":"listen"}                opens a port: agent/doctor/reachability.h
  *   {"ask":"knock", "endpoints":[]}     {"reached":[]}
- *   {"ask":"leave", "dir":"/x"}     {"path", "text"}: a file in it, or in what of it is there
- *   {"ask":"find", "path", "text"}  {}: it is here, too
- *   {"ask":"take"}                  {}: what was left is gone
+ *   {"ask":"leave", "dir":"/x"}     {"path", "text"}: creates a file in dir or its nearest parent
+ *   {"ask":"find", "path", "text"}  {}: the file is visible on this node
+ *   {"ask":"take"}                  {}: the created file was removed
  *
- * or {"error":"..."}.  agent/doctor/doctor_nodes.h makes rows of the answers of all.
+ * or {"error":"..."}.  agent/doctor/doctor_nodes.h makes rows from the answers of all nodes.
  */
 #ifndef AGENT_DOCTOR_DOCTOR_QUERY_H
 #define AGENT_DOCTOR_DOCTOR_QUERY_H
@@ -25,7 +25,7 @@ struct err;
 
 #define DOCTOR_READY "jobctl-doctor 1\n"
 
-/* train: the engine's program. */
+/* train: path of jobctl-train. */
 int doctor_query(const char *train, struct err *err);
 
 #endif

@@ -30,16 +30,16 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* --- the door --------------------------------------------------------------------------------- */
+/* --- listener --------------------------------------------------------------------------------- */
 
 static struct {
     int         fd;
-    char        word[WORD + 1]; /* "" = it is closed */
+    char word[WORD + 1]; /* "" = closed */
     atomic_bool closing;
     pthread_t   thread;
 } door = {.fd = -1};
 
-/* Where two call each other at the same time both wait: so it answers beside what else is done. */
+/* Runs in a thread: two nodes that connect to each other at the same time would both wait. */
 static void *answer(void *arg)
 {
     char word[WORD + 1];
@@ -67,10 +67,11 @@ static int open_listener(struct err *err)
     door.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (door.fd < 0 || bind(door.fd, (struct sockaddr *)&any, sizeof(any)) < 0 ||
         listen(door.fd, BACKLOG) < 0)
-        return err_set(err, ERR_SYSTEM, "no port can be opened: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot open a port: %s", strerror(errno));
     atomic_store(&door.closing, false);
     return pthread_create(&door.thread, NULL, answer, NULL) == 0
-               ? 0 : err_set(err, ERR_SYSTEM, "no thread can be started");
+               ? 0
+               : err_set(err, ERR_SYSTEM, "cannot start a thread");
 }
 
 static void shut(void)
@@ -86,7 +87,7 @@ void reachability_close(void)
     if (!door.word[0])
         return;
     atomic_store(&door.closing, true);
-    shutdown(door.fd, SHUT_RDWR); /* it wakes who accepts */
+    shutdown(door.fd, SHUT_RDWR); /* wakes the thread in accept() */
     pthread_join(door.thread, NULL);
     shut();
 }
@@ -104,22 +105,23 @@ json_t *reachability_listen(struct err *err)
                      (int)ntohs(in.sin_port), "word", door.word);
 }
 
-/* --- the knocks -------------------------------------------------------------------------------- */
+/* --- connections -------------------------------------------------------------------------------
+ */
 
-/* One address of one door. */
+/* A connection to one address of one host. */
 struct try {
     size_t      host;
     const char *address, *word;
     char        said[WORD + 1];
     size_t      heard;
     double      began, ms;
-    int         error;        /* of the connection, 0: none so far */
+    int error; /* errno of the connection, 0: none so far */
     bool        good;
 };
 
 struct round {
     struct try    *tries;
-    struct pollfd *fds; /* -1: over */
+    struct pollfd *fds; /* -1: finished */
     int            n;
 };
 
@@ -161,7 +163,7 @@ static void hear(struct round *r, int i)
         end_try(r, i, error ? error : n < 0 ? errno : 0);
 }
 
-/* The first address that was good, of those of a host; NULL: none. */
+/* The first reachable address of a host; NULL: none. */
 static const struct try *best_of(const struct round *r, size_t host)
 {
     for (int i = 0; i < r->n; i++)
@@ -183,7 +185,7 @@ static void await(struct round *r, size_t hosts)
     double end = now_ms() + PATIENCE_MS;
     for (bool cut = false; now_ms() < end;) {
         int open = 0;
-        if (!cut && all_reached(r, hosts)) { /* an address that stands before may be as good */
+        if (!cut && all_reached(r, hosts)) { /* an earlier address may also succeed */
             end = now_ms() + MORE_MS;
             cut = true;
         }
@@ -200,16 +202,17 @@ static void await(struct round *r, size_t hosts)
             end_try(r, i, ETIMEDOUT);
 }
 
-/* Of a host that nobody reached: what its first address said. */
+/* A host that was not reached: the error of its first address. */
 static json_t *tell_failure(const struct round *r, size_t host, const char *name, int port)
 {
     for (int i = 0; i < r->n; i++)
         if (r->tries[i].host == host)
             return json_pack("{s:s, s:o}", "host", name, "error",
                              json_sprintf("%s, port %d: %s", r->tries[i].address, port,
-                                          r->tries[i].error == EPROTO ? "somebody else answers"
-                                          : strerror(r->tries[i].error)));
-    return json_pack("{s:s, s:s}", "host", name, "error", "it has no IPv4 address");
+                                          r->tries[i].error == EPROTO
+                                              ? "another program answers"
+                                              : strerror(r->tries[i].error)));
+    return json_pack("{s:s, s:s}", "host", name, "error", "the host has no IPv4 address");
 }
 
 json_t *reachability_at(const json_t *doors)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reachability.h - do nodes reach each other?  Each opens a port and knocks at those of the others
+/* reachability.h - checks TCP reachability between nodes, each listening on a port
  *
- * An address or a route says little: firewalls drop, and the address of a bridge is the same on every
- * machine.  So whoever is called says a word that was drawn for it, and only that word counts.
+ * Addresses and routes prove little: firewalls drop packets, and a bridge has the same address on
+ * every machine. So each listener answers with a random word, and only that word counts as success.
  */
 #ifndef AGENT_DOCTOR_REACHABILITY_H
 #define AGENT_DOCTOR_REACHABILITY_H
@@ -11,14 +11,15 @@
 
 struct err;
 
-/* Listens until reachability_close(), or the end of this process. {"addresses":["10.0.0.1",...],
- * "port":N, "word":"32 hex"}, or NULL with a sentence. */
+/* Listens until reachability_close(), or until this process ends. Returns
+ * {"addresses":["10.0.0.1",...], "port":N, "word":"32 hex"}, or NULL and err. */
 json_t *reachability_listen(struct err *err);
 
 void reachability_close(void);
 
-/* doors: [{"host":"gpu2", "addresses":[...], "port":N, "word":"..."}].  All at once, for a few seconds.
- * [{"host":"gpu2", "address":"10.0.0.2", "ms":0.3}], or with "error" instead of both: why not. */
+/* doors: [{"host":"gpu2", "addresses":[...], "port":N, "word":"..."}]. Connects to all at once,
+ * for a few seconds. Returns [{"host":"gpu2", "address":"10.0.0.2", "ms":0.3}], or "error"
+ * instead of both. */
 json_t *reachability_at(const json_t *doors);
 
 #endif

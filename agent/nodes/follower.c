@@ -186,8 +186,8 @@ static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight,
         return 0;
     if (json_object_get(spec, "train"))
         return err_set(err, ERR_SYSTEM, "%s", text);
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "ways", "status", "warn", "seen", text,
-                            "todo", "look at firewalls and routes");
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "routes", "status", "warn", "seen",
+                            text, "todo", "look at firewalls and routes");
     if (*preflight)
         json_array_append_new(json_object_get(*preflight, "rows"), row);
     else

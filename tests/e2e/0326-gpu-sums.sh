@@ -31,9 +31,9 @@ has 'the GPUs cannot be tried' err
 
 export JOBCTL_PEERS_MS=60000    # this machine may be slow
 code 0 jobctl doctor; squeeze
-has 'ok GPU sums two ranks add up rightly with NCCL (1 kind of pairs)' out
+has 'ok GPU sums NCCL sums are correct (1 kind of pairs tested)' out
 FAKE_NCCL=wrong:1:3 code 1 jobctl doctor; squeeze
-has 'fail GPU sums two ranks with NCCL on GPU 0 and 1: wrong data, whatever was changed' out
+has 'fail GPU sums NCCL sum of GPU 0 and GPU 1: wrong data even with every fallback' out
 
 # The daemon, and with it the agent, get a fault that a remedy helps; then they know.
 rm -f "$JOBCTL_HOME"/gpus-*.json

@@ -13,7 +13,7 @@ export FAKE_NVML=$TOP/tests/facts/hgx-h100-ib.machine
 code 0 jobctl doctor; squeeze
 has 'ok programs' out
 has 'ok GPU 7 NVIDIA H100 80GB HBM3, 79.6 GiB, compute capability 9.0' out
-has 'ok GPU pairs 28, none of them refused' out
+has 'ok GPU pairs 28, peer access refused on none' out
 has 'ok driver 570.86.15, for CUDA up to 12.8' out
 has 'nothing stands in the way' out
 lacks 'fail' out
@@ -23,7 +23,7 @@ export FAKE_NVML=$TOP/tests/facts/sick-gpu.machine
 code 1 jobctl doctor; squeeze
 has 'warn GPU 2 NVIDIA A100-SXM4-80GB: bad memory will be retired at the next GPU reset' out
 has 'fail GPU 5 no handle: GPU is lost' out
-has '-> a restart of the machine may bring it back' out
+has '-> reboot the machine; if that does not help, replace the GPU' out
 has '1 of ' out
 code 1 jobctl doctor --json
 json 'o["fail"] == 1 and o["warn"] >= 1 and [r["status"] for r in o["rows"] if r["check"] == "GPU 5"] == ["fail"]'
@@ -34,7 +34,7 @@ has 'fail plan resources.gpus is 8, but this machine has 6 healthy GPUs' out
 # NVLinks that may not be used are a fault, not a detour; a driver that does not answer is told as such.
 { cat "$TOP/tests/facts/rtx3090-bridge.machine"; echo 'p2p 0 1 4'; } >broken
 FAKE_NVML=broken code 1 jobctl doctor; squeeze
-has 'have NVLink but may not use it, such as GPU 0 and 1 (disabled by registry)' out
+has 'have NVLink but no peer access, such as GPU 0 and GPU 1 (disabled by registry)' out
 echo 'hang nvmlDeviceGetMemoryInfo' >>broken
 FAKE_NVML=broken JOBCTL_GPU_PROBE_MS=200 code 1 jobctl doctor; squeeze
 has 'fail driver the NVIDIA driver does not respond' out
@@ -46,7 +46,7 @@ cp -r "$TOP/templates/data" data
 code 0 jobctl doctor icons.yaml; squeeze
 has 'ok plan 1 rank' out
 has 'ok data 24 samples, 400 steps' out
-has 'ok checkpoints 2 of 58.1 MiB each and one being written' out
+has 'ok checkpoints 2 checkpoints of 58.1 MiB each and one being written' out
 for f in data/*/*.png; do echo broken >"$f"; done
 code 1 jobctl doctor icons.yaml; squeeze
 has 'fail data' out

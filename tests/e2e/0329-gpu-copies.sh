@@ -18,18 +18,18 @@ squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
 code 0 jobctl-train peers --gpus GPU-0,GPU-1
 json 'o["direct"] and o["words"] >= 4 << 20 and o["wrong"] == 0 and o["gb_per_s"] > 0'
 code 0 jobctl doctor; squeeze
-has 'ok GPU copies 1 pair, all that arrived was what was sent, at least' out
+has 'ok GPU copies 1 pair: data correct, at' out
 CUDA_CPU_FAIL=peer:no code 0 jobctl doctor; squeeze
 lacks 'GPU copies' out
 CUDA_CPU_FAIL=driver code 67 jobctl-train peers --gpus GPU-0,GPU-1
 has 'the GPUs cannot be tested: asking the driver: CUDA driver version is insufficient' err
 CUDA_CPU_FAIL=peer:hang JOBCTL_PEERS_MS=1500 code 1 jobctl doctor; squeeze
-has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: hangs' out
+has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and GPU 1: hangs' out
 
 # The daemon, and with it the agent, get the fault.
 export CUDA_CPU_FAIL=peer:wrong
 code 1 jobctl doctor; squeeze
-has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and 1: wrong data' out
+has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and GPU 1: wrong data' out
 rm -f "$JOBCTL_HOME"/gpus-*.json    # the agent shall try itself
 printf 'run: echo "P2P_DISABLE=$NCCL_P2P_DISABLE"\nresources: {gpus: 2}\n' >two.yaml
 code 0 jobctl submit two.yaml --wait

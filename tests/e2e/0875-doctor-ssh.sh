@@ -34,13 +34,13 @@ look 0
 for h in gpu1 gpu2; do
     row "$h|programs|ok"
     row "$h|data|ok|24 samples, 4 steps"
-    row "$h|ways|ok|1 other node answers over eth0"
+    row "$h|routes|ok|1 other node answers over eth0"
 done
 row 'all|versions|ok'
 row 'all|plan|ok|2 ranks: on each of 2 nodes'
 row 'all|clocks|ok|at most'
 row 'all|checkpoint.dir|ok'
-row 'all|files|ok|all nodes read the same data, xxh3:'
+row 'all|files|ok|all nodes read the same data, digest xxh3:'
 [ ! -e "$JOBCTL_HOME" ] && [ ! -e new ] && [ -z "$(find . -maxdepth 1 -name '.doctor*')" ]
 
 # The plan is made from what the hosts have.
@@ -71,10 +71,10 @@ mv config "$HOME/.ssh/config"
 look 1 --set 'hosts=[gpu1,gpu2,gone]' --set "train.data.path=$WORK/own/data" \
     --set "checkpoint.dir=$WORK/own/ckpt"
 row 'gone|reachable|fail|gone cannot be reached'
-row 'gpu1|way to gpu2|fail|gpu2 does not answer: 10.77.0.12, port'
-row 'gpu2|way to gpu1|fail|gpu1 does not answer: 10.77.0.11, port'
-row "all|checkpoint.dir|fail|gpu2: a file of the first node in '$WORK/own' is not here"
-row "all|files|fail|train.data.path '$WORK/own/data' is not the same on all nodes: gpu1 has "
+row 'gpu1|route to gpu2|fail|no connection to gpu2: 10.77.0.12, port'
+row 'gpu2|route to gpu1|fail|no connection to gpu1: 10.77.0.11, port'
+row "all|checkpoint.dir|fail|gpu2: a file that the first node wrote to '$WORK/own' is missing here"
+row "all|files|fail|train.data.path '$WORK/own/data' differs between nodes: gpu1 has "
 code 1 jobctl doctor train.yaml --set 'hosts=[gpu1,gone]' --set resources.nodes=1
 grep -q '^fail     gone reachable  ' out
 grep -q 'of [0-9]* checks failed' out

@@ -63,15 +63,15 @@ static const struct {
 } rows[] = {
     {data_spec, "d/one.png", "12345", "12345", NULL},
     {data_spec, "d/one.png", "12345", "1234",
-     "train.data.path 'd' is not the same on all nodes: gpu1 has 2 files of 8 bytes, gpu2 2 files of 7 bytes"},
-    {data_spec, "d/more/two.png", "1", NULL, "gpu1 has 3 files of 4 bytes, gpu2 1 file of 3 bytes"},
+     "train.data.path 'd' differs between nodes: gpu1 has 2 files of 8 bytes, gpu2 has 2 files of 7 bytes"},
+    {data_spec, "d/more/two.png", "1", NULL, "gpu1 has 3 files of 4 bytes, gpu2 has 1 file of 3 bytes"},
     {data_spec, "d/.hidden", "1", NULL, NULL},
     {run_spec, "d/train.py", "import x", "import x", NULL},
     {run_spec, "d/train.py", "import x", "import y",
-     "train.py in workdir 'd' is not the same on all nodes: gpu1 has 8 bytes ("},
-    {run_spec, "d/lib/deep.py", "x", NULL, "lib/deep.py in workdir 'd' is not the same on all nodes: gpu1 has 1 "
+     "train.py in workdir 'd' differs between nodes: gpu1 has 8 bytes ("},
+    {run_spec, "d/lib/deep.py", "x", NULL, "lib/deep.py in workdir 'd' differs between nodes: gpu1 has 1 "
                                            "bytes ("},
-    {run_spec, "d/lib/deep.py", NULL, "x", "gpu1 has no such file, gpu2 1 bytes ("},
+    {run_spec, "d/lib/deep.py", NULL, "x", "gpu1 has no such file, gpu2 has 1 bytes ("},
     {run_spec, "d/train.log", "step 1", "step 2 and more", NULL},
     {run_spec, "d/a/b/c/far.py", "x", NULL, NULL},
 };
@@ -146,14 +146,14 @@ static void a_directory_that_is_not_there_is_told(void **state)
     (void)state;
     json_t *ours = list_of("a", run_spec), *theirs = list_of("nothing", run_spec);
     assert_int_equal(consistency_compare(ours, theirs, "gpu1", "gpu2", &err), -1);
-    assert_non_null(strstr(err.text, "workdir 'd' is on gpu1 and not on gpu2"));
+    assert_non_null(strstr(err.text, "workdir 'd' exists on gpu1 but not on gpu2"));
     json_decref(ours);
     json_decref(theirs);
     err = (struct err){0};
     ours = list_of("nothing", data_spec);
     theirs = list_of("a", data_spec);
     assert_int_equal(consistency_compare(ours, theirs, "gpu1", "gpu2", &err), -1);
-    assert_non_null(strstr(err.text, "gpu1 has nothing, gpu2 1 file of 3 bytes"));
+    assert_non_null(strstr(err.text, "gpu1 has nothing, gpu2 has 1 file of 3 bytes"));
     json_decref(ours);
     json_decref(theirs);
 }

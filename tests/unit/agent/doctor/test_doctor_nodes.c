@@ -27,7 +27,7 @@ static const struct {
     {NODE("a", "\"look\":{\"error\":\"no memory\"}"), TWO, "a", "reachable", "fail", "no memory"},
     {NODE("a", GOOD) "," NODE("b", GOOD), TWO, "all", "versions", "ok", "all nodes have 1"},
     {NODE("a", GOOD) "," NODE("b", LOOK(V("1", "2"))), TWO, "all", "versions", "fail",
-     "jobctl-train is 1 on a and 2 on b"},
+     "jobctl-train is 1 on a but 2 on b"},
     {NODE("a", GOOD) "," NODE("b", GOOD), TWO, "all", "plan", "ok", "2 ranks: on each of 2 nodes"},
     {NODE("a", GOOD) "," NODE("b", GOOD), ONE, "all", "plan", NULL, NULL},
     {NODE("a", "\"ahead_ms\":100.0,\"within_ms\":5.0," GOOD) ","
@@ -40,12 +40,12 @@ static const struct {
      NODE("b", "\"ahead_ms\":0.0,\"within_ms\":9.0," GOOD), TWO, "all", "clocks", "ok", "apart"},
     {NODE("a", "\"reached\":[{\"host\":\"b\",\"address\":\"10.0.0.2\",\"ms\":0.5}]," GOOD) ","
      NODE("b", "\"reached\":[{\"host\":\"a\",\"error\":\"10.0.0.1, port 5: refused\"}]," GOOD), TWO, "a",
-     "ways", "ok", "1 other node answers over ib0 within 0.5 ms"},
+     "routes", "ok", "1 other node answers over ib0 within 0.5 ms"},
     {NODE("a", "\"reached\":[{\"host\":\"b\",\"address\":\"10.0.0.2\",\"ms\":0.5}]," GOOD) ","
      NODE("b", "\"reached\":[{\"host\":\"a\",\"error\":\"10.0.0.1, port 5: refused\"}]," GOOD), TWO, "b",
-     "way to a", "fail", "a does not answer: 10.0.0.1, port 5: refused"},
+     "route to a", "fail", "no connection to a: 10.0.0.1, port 5: refused"},
     {NODE("a", "\"left\":{\"path\":\"/c/x\"},\"found\":{}," GOOD) "," NODE("b", "\"found\":{}," GOOD), ONE,
-     "all", "checkpoint.dir", "ok", "what a writes, the others find"},
+     "all", "checkpoint.dir", "ok", "shared: all nodes see what a writes"},
     {NODE("a", "\"left\":{\"path\":\"/c/x\"},\"found\":{}," GOOD) ","
      NODE("b", "\"found\":{\"error\":\"it is not here\"}," GOOD), ONE, "all", "checkpoint.dir", "fail",
      "b: it is not here"},
@@ -53,14 +53,14 @@ static const struct {
      "checkpoint.dir", "fail", "a: cannot write"},
     {NODE("a", LOOK(V("1", "1") ",\"train\":{\"data_digest\":\"xxh3:1\"}")) ","
      NODE("b", LOOK(V("1", "1") ",\"train\":{\"data_digest\":\"xxh3:2\"}")), ONE, "all", "files", "fail",
-     "the data is xxh3:1 on a and xxh3:2 on b"},
+     "the data digest is xxh3:1 on a but xxh3:2 on b"},
     {NODE("a", LOOK(V("1", "1") ",\"train\":{\"data_digest\":\"xxh3:1\"}")) ","
      NODE("b", LOOK(V("1", "1") ",\"train\":{\"data_digest\":\"xxh3:1\"}")), ONE, "all", "files", "ok",
-     "all nodes read the same data, xxh3:1"},
+     "all nodes read the same data, digest xxh3:1"},
     {NODE("a", LOOK(V("1", "1") ",\"consistency\":{\"data\":{\"path\":\"/d\",\"files\":2,\"bytes\":9,"
                     "\"digest\":\"x\"}}")) ","
      NODE("b", LOOK(V("1", "1") ",\"consistency\":{\"data\":{\"path\":\"/d\",\"files\":1,\"bytes\":9,"
-                    "\"digest\":\"y\"}}")), ONE, "all", "files", "fail", "a has 2 files of 9 bytes, b 1 file"},
+                    "\"digest\":\"y\"}}")), ONE, "all", "files", "fail", "a has 2 files of 9 bytes, b has 1 file"},
     {NODE("a", LOOK(V("1", "1") ",\"rows\":[{\"check\":\"disk\",\"status\":\"warn\",\"seen\":\"1 GiB\"}]")),
      TWO, "a", "disk", "warn", "1 GiB"},
 };

@@ -173,7 +173,7 @@ static void who_does_not_reach_another_says_so(void **state)
         size_t k;
         json_array_foreach(rows, k, row)
         {
-            if (strcmp(json_string_value(json_object_get(row, "check")), "ways") == 0)
+            if (strcmp(json_string_value(json_object_get(row, "check")), "routes") == 0)
                 seen = json_string_value(json_object_get(row, "seen"));
         }
         if (i == 1)
