@@ -17,7 +17,7 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 
-/* Seconds from `then` until now; pages of an earlier boot may lie in the future. */
+/* Seconds from `then` until now; pages of an earlier boot may have times in the future. */
 static double ago(uint64_t then)
 {
     uint64_t now = now_ns();
@@ -62,7 +62,7 @@ int flight_print(FILE *out, const char *path, struct err *err)
     fprintf(out, "rank %" PRIu64 " of %" PRIu64 ", generation %" PRIu64, p.rank, p.world_size,
             p.generation);
     if (!p.pid) {
-        fprintf(out, ": no process has attached\n");
+        fprintf(out, ": no process attached\n");
         return 0;
     }
     fprintf(out, ", pid %" PRIu64 ", attached %.3f s ago\n", p.pid, ago(p.attached_ns));
@@ -72,7 +72,7 @@ int flight_print(FILE *out, const char *path, struct err *err)
         fprintf(out, ", %" PRIu64 " of %" PRIu64 " done", p.phase_done, p.phase_total);
     fprintf(out, "\ncollectives: %" PRIu64 " started, %" PRIu64 " completed", p.coll_seq,
             p.coll_done_seq);
-    fprintf(out, ", %.3f s waited in them for others\n", (double)p.wait_ns / 1e9);
+    fprintf(out, ", %.3f s spent waiting in them\n", (double)p.wait_ns / 1e9);
     fprintf(out, "times:\n");
     print_hist(out, "step", p.step_hist);
     for (int i = 0; i < FLIGHT_PHASES; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight_print.h - a flight page for people: `jobctl-agent flight FILE` */
+/* flight_print.h - prints a flight page as text: `jobctl-agent flight FILE` */
 #ifndef AGENT_MONITOR_FLIGHT_PRINT_H
 #define AGENT_MONITOR_FLIGHT_PRINT_H
 

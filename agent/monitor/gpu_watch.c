@@ -27,13 +27,13 @@ struct gpu_watch {
     gpu_watch_fn  told;
     void         *arg;
     const json_t *plan, *facts;
-    char          line[LINE]; /* that is being read */
+    char line[LINE]; /* partial line being read */
     size_t        size;
     struct {
         int64_t at_ms;
         char    line[160];
     } recent[EVENTS];
-    int events;               /* ever */
+    int events; /* total so far */
 };
 
 static int64_t now_ms(void)
@@ -41,7 +41,7 @@ static int64_t now_ms(void)
     return (int64_t)(uv_hrtime() / 1000000);
 }
 
-/* --- what it tells --------------------------------------------------------------------------- */
+/* --- reported events ------------------------------------------------------------------------- */
 
 static int find(const json_t *list, const char *key, const char *uuid)
 {
@@ -55,7 +55,7 @@ static int find(const json_t *list, const char *key, const char *uuid)
     return -1;
 }
 
-/* The GPU that it is, or is a slice of: its index, -1. */
+/* The index of the GPU with this UUID, or with this MIG slice; -1: none. */
 static int find_gpu(const json_t *facts, const char *uuid)
 {
     size_t i;
@@ -69,7 +69,7 @@ static int find_gpu(const json_t *facts, const char *uuid)
     return -1;
 }
 
-/* The table that judges what the kernel writes judges this, too. */
+/* Judged by the same rules as lines of the kernel log. */
 static bool is_fault(const char *line)
 {
     size_t len;
@@ -134,7 +134,7 @@ static void on_pipe(uv_poll_t *handle, int status, int events)
     if (n > 0)
         take(w, bytes, (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        let_go(w); /* it has ended: no events here */
+        let_go(w); /* the process has ended: no events on this machine */
 }
 
 const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
@@ -149,7 +149,7 @@ const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
     return at ? all : kernel;
 }
 
-/* --- the process ----------------------------------------------------------------------------- */
+/* --- the gpu-events process ------------------------------------------------------------------ */
 
 static int start(struct gpu_watch *w, int out, const char *nonce, struct err *err)
 {
@@ -163,7 +163,7 @@ static int start(struct gpu_watch *w, int out, const char *nonce, struct err *er
         if (plan_text(rank, "gpu")[0] && n < 2 + PLAN_GPUS_MOST)
             argv[n++] = plan_text(rank, "gpu");
     }
-    /* whoever ends the attempt's processes ends this one (agent/ranks/cleanup_pass.h) */
+    /* the mark by which the attempt's cleanup finds this process (agent/ranks/cleanup_pass.h) */
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
     char **env = child_environ(mark);
     const struct child c = {.argv = argv, .envp = env, .out = out};
@@ -183,7 +183,7 @@ int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan,
     struct gpu_watch *w = calloc(1, sizeof(*w));
     if (!w || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
         free(w);
-        return err_set(err, ERR_SYSTEM, "the GPUs cannot be watched: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot watch the GPUs: %s", strerror(errno));
     }
     *w = (struct gpu_watch){.pipe = fds[0], .told = told, .arg = arg, .plan = plan, .facts = facts};
     int rc = start(w, fds[1], nonce, err);
@@ -205,7 +205,7 @@ void gpu_watch_close(struct gpu_watch *w)
     if (!w)
         return;
     if (!w->closed)
-        kill(-w->pid, SIGKILL); /* its pipe is open, so it is not reaped */
+        kill(-w->pid, SIGKILL); /* not yet reaped, since its pipe is open */
     let_go(w);
 }
 

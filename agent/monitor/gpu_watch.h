@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_watch.h - a process that waits for what the driver tells of a job's GPUs
+/* gpu_watch.h - watches a job's GPUs for driver errors, with a gpu-events process
  * (agent/probe/gpu_events.h)
  *
- * The kernel's log says the same, but containers often may not read it, and nobody looks into it
- * before a rank has ended: ranks that wait for a GPU that is gone do not.
+ * The kernel log has the same errors, but containers often cannot read it, and it is only consulted
+ * after a rank has exited; ranks that wait for a lost GPU do not exit.
  */
 #ifndef AGENT_MONITOR_GPU_WATCH_H
 #define AGENT_MONITOR_GPU_WATCH_H
@@ -17,25 +17,25 @@ struct gpu_watch;
 
 struct gpu_event {
     const char *uuid;
-    int         rank;  /* the first one on that GPU */
+    int rank; /* the first rank on that GPU */
     int         xid;
-    bool        fault; /* the GPU is not to be used any more (agent/core/rules.h) */
+    bool fault;        /* the GPU must not be used any more (agent/core/rules.h) */
     const char *text;  /* "GPU 1 (GPU-...) reports Xid 79: the GPU has fallen off the bus" */
-    const char *line;  /* the same as the kernel writes it */
+    const char *line;  /* the same in the kernel log's format */
 };
 
 typedef void (*gpu_watch_fn)(void *arg, const struct gpu_event *e);
 
-/* Watches the GPUs of the plan's ranks; *out is NULL where there are none. nonce: marks the process as
- * one of the attempt's. A driver that tells nothing is no failure. */
+/* Watches the GPUs of the plan's ranks; *out is NULL if there are none. nonce: marks the process
+ * as part of the attempt. A driver without events is no error. */
 int gpu_watch_start(struct gpu_watch **out, uv_loop_t *loop, const json_t *plan, const json_t *facts,
                     const char *nonce, gpu_watch_fn told, void *arg, struct err *err);
 
-/* What the kernel has lately said, and what the driver has told within half a minute, as lines;
- * valid until the next call.  NULL where there is neither. */
+/* Recent kernel messages, and driver events of the last half minute, as lines; valid until the
+ * next call. NULL if there are none. */
 const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel);
 
-/* Ends the process; run the loop once more before gpu_watch_destroy(). NULL is fine for both. */
+/* Kills the process; run the loop once more before gpu_watch_destroy(). Both accept NULL. */
 void gpu_watch_close(struct gpu_watch *w);
 void gpu_watch_destroy(struct gpu_watch *w);
 

@@ -14,20 +14,20 @@
 enum { WHO = 64 }; /* "rank 3 on NAME" */
 
 enum {
-    BUCKETS = 64,        /* the first of them is for all together */
-    TIMES = 4,           /* deadline = so many times the 99.9th percentile */
-    STOPPED_MS = 5000,   /* of a process that is known to be stopped */
-    STEP_COLLS = 50,     /* so many collectives mean that a step was done */
-    LOOK_MAX_MS = 1000,  /* no more quiet than that from one look to the next: the agent itself,
-                            or the whole machine, may have been put aside */
+    BUCKETS = 64,       /* the first one covers all sizes */
+    TIMES = 4,          /* deadline = this factor x 99.9th percentile */
+    STOPPED_MS = 5000,  /* deadline of a process known to be stopped */
+    STEP_COLLS = 50,    /* this many collectives count as a step */
+    LOOK_MAX_MS = 1000, /* longest quiet time counted between two looks: the agent itself, or
+                           the whole machine, may have been suspended */
 };
 
-/* The least deadline of a phase, in s; 0: it has none.  A command's pages tell less, and what it
- * does between two steps (validation, saving) may look like a part of one. */
+/* Minimum deadline of a phase, in s; 0: none. Pages of commands show less, and work between two
+ * steps (validation, saving) may look like part of a step. */
 static const struct {
     int  engine_s, command_s;
-    bool of_step; /* hang.step means this one */
-    bool files;   /* it reads or writes: that is a sign of life */
+    bool of_step; /* hang.step applies to this phase */
+    bool files;   /* file I/O in this phase counts as progress */
 } phases[FLIGHT_PHASES] = {
     [PHASE_INIT] = {300, 300, false, true},
     [PHASE_DATA] = {20, 300, true, true},
@@ -40,22 +40,22 @@ static const struct {
     [PHASE_IDLE] = {0, 0, false, false},
 };
 
-/* What was learned of the batches of one size. */
+/* Durations learned for batches of one size. */
 struct bucket {
-    uint64_t size; /* height << 32 | width; 0: of all */
+    uint64_t size; /* height << 32 | width; 0: all sizes */
     uint64_t hist[FLIGHT_PHASES][FLIGHT_BINS];
-    uint64_t before_ns[FLIGHT_PHASES]; /* 99.9th percentile of earlier attempts, 0 = not known */
+    uint64_t before_ns[FLIGHT_PHASES]; /* 99.9th percentile from earlier attempts, 0 = not known */
 };
 
-/* The last look at a rank. */
+/* State of a rank at the last look. */
 struct seen {
-    bool     begun;   /* there was one */
-    uint64_t mark[9]; /* what changes when it does anything */
+    bool begun;       /* there was a look */
+    uint64_t mark[9]; /* values that change with any activity */
     int64_t  quiet_ms;
-    bool     at_work, stepped; /* has left init; has done a step since */
+    bool at_work, stepped; /* has left init; has completed a step since */
     uint64_t base_step, base_coll;
-    uint64_t learned_seq; /* of the ring: entries up to here are counted */
-    uint64_t size;        /* bucket of the batch in hand at that entry */
+    uint64_t learned_seq; /* ring entries up to here are counted */
+    uint64_t size;        /* batch size at that entry */
 };
 
 struct hang_detector {
@@ -91,18 +91,18 @@ static void learn_one(struct hang_detector *h, uint64_t size, uint64_t phase, ui
         b->hist[phase][bin]++;
 }
 
-/* The entries since the last look: each phase lasted until the next one began.  Nothing is
- * learned from what comes before the end of the first step. */
+/* Takes the ring entries since the last look: each phase lasted until the next began. Nothing is
+ * learned before the end of the first step. */
 static void learn(struct hang_detector *h, struct seen *s, const struct flight_page *p)
 {
     uint64_t next = p->ring_next, from = s->learned_seq ? s->learned_seq : 1;
     if (next > FLIGHT_RING && from < next - FLIGHT_RING)
-        from = next - FLIGHT_RING; /* those between are lost */
+        from = next - FLIGHT_RING; /* the entries in between are lost */
     for (uint64_t seq = from; seq + 1 < next; seq++) {
         const struct flight_entry *e = &p->ring[seq % FLIGHT_RING];
         const struct flight_entry *after = &p->ring[(seq + 1) % FLIGHT_RING];
         if (e->seq != seq || after->seq != seq + 1 || after->at_ns < e->at_ns)
-            continue; /* being written, or written over */
+            continue; /* being written, or overwritten */
         uint64_t phase = e->step_phase & 0xff;
         if (phase == PHASE_FORWARD)
             s->size = e->value;
@@ -113,7 +113,7 @@ static void learn(struct hang_detector *h, struct seen *s, const struct flight_p
         s->learned_seq = next - 1;
 }
 
-/* 0: nothing is known. */
+/* Learned deadline; 0: not known. */
 static uint64_t p999_ns(const struct bucket *b, enum flight_phase phase)
 {
     uint64_t now = flight_quantile_ns(b->hist[phase], 0.999);
@@ -158,7 +158,7 @@ static void remember_all(struct hang_detector *h, const json_t *learned)
 {
     const char *name;
     json_t *value;
-    json_t *walk = (json_t *)(uintptr_t)learned; /* iterating changes nothing */
+    json_t *walk = (json_t *)(uintptr_t)learned; /* iterating does not modify it */
     remember(&h->bucket[0], learned);
     json_object_foreach(walk, name, value)
     {
@@ -180,7 +180,7 @@ static int64_t first_step_ms(const struct hang_detector *h)
     return h->rules.first_step_ms > 0 ? h->rules.first_step_ms : HANG_DETECTOR_FIRST_STEP_MS;
 }
 
-/* Of what a page shows; -1 = none. */
+/* The deadline of the phase on the page; -1 = none. */
 static int64_t phase_deadline(const struct hang_detector *h, const struct seen *s,
                               const struct flight_page *p)
 {
@@ -217,14 +217,15 @@ int64_t hang_detector_quiet_ms(const struct hang_detector *h, int rank)
     return h->seen[rank].quiet_ms;
 }
 
-/* --- judging ----------------------------------------------------------------------------- */
+/* --- verdict ----------------------------------------------------------------------------- */
 
 static bool waits(const struct flight_page *p)
 {
     return p->coll_seq > p->coll_done_seq;
 }
 
-/* Who has begun the fewest collectives: all others wait for these, whatever their own phase. */
+/* The ranks that have entered the fewest collectives: all others wait for them, whatever their
+ * own phase. */
 static uint64_t fewest(const struct hang_detector *h, const struct hang_detector_rank *ranks)
 {
     uint64_t least = UINT64_MAX;
@@ -250,7 +251,7 @@ static const char *state_words(char state)
     case 'T':
         return "; its process is stopped (SIGSTOP)";
     case 'D':
-        return "; its process waits inside the kernel (disk, network file system or driver)";
+        return "; its process is blocked in the kernel (disk, network file system or driver)";
     default:
         return "";
     }
@@ -264,7 +265,7 @@ static const char *who(char out[WHO], const struct hang_detector_rank *ranks, in
     return out;
 }
 
-/* Who waits for it, and where. */
+/* Adds which ranks wait for it, and in which collective. */
 static void add_waiting(struct hang_detector_verdict *v, const struct hang_detector *h,
                         const struct hang_detector_rank *ranks)
 {
@@ -298,14 +299,13 @@ static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
     char name[WHO];
     double quiet = (double)v->quiet_ms / 1000, deadline = (double)v->deadline_ms / 1000;
     if (!p->pid && h->rules.engine) {
-        add(v->text, sizeof(v->text), "%s has not come up within %.1f s%s",
-            who(name, ranks, v->rank), quiet,
-            state_words(ranks[v->rank].state));
+        add(v->text, sizeof(v->text), "%s did not start up within %.1f s%s",
+            who(name, ranks, v->rank), quiet, state_words(ranks[v->rank].state));
         return;
     }
     if (!p->pid) {
-        add(v->text, sizeof(v->text), "%s stands still for %.1f s%s", who(name, ranks, v->rank), quiet,
-            state_words(ranks[v->rank].state));
+        add(v->text, sizeof(v->text), "%s hangs: no progress for %.1f s%s",
+            who(name, ranks, v->rank), quiet, state_words(ranks[v->rank].state));
         return;
     }
     if (together)
@@ -313,9 +313,9 @@ static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
             flight_coll_name(p->coll_kind), (unsigned long long)p->coll_seq,
             (unsigned long long)v->step + 1);
     else
-        add(v->text, sizeof(v->text), "%s stands still in %s of step %llu", who(name, ranks, v->rank),
+        add(v->text, sizeof(v->text), "%s hangs in %s of step %llu", who(name, ranks, v->rank),
             flight_phase_name(v->phase), (unsigned long long)v->step + 1);
-    add(v->text, sizeof(v->text), ": nothing moved for %.1f s (deadline %.1f s)%s", quiet, deadline,
+    add(v->text, sizeof(v->text), ": no progress for %.1f s (deadline %.1f s)%s", quiet, deadline,
         state_words(ranks[v->rank].state));
     if (!together)
         add_waiting(v, h, ranks);
@@ -323,7 +323,7 @@ static void tell(struct hang_detector_verdict *v, const struct hang_detector *h,
         v->rank = -1;
 }
 
-/* All wait in the same collective: it is nobody's, or nobody can tell whose. */
+/* All ranks wait in the same collective: none of them can be named as the cause. */
 static bool all_wait(const struct hang_detector *h, const struct hang_detector_rank *ranks,
                      uint64_t least)
 {
@@ -342,8 +342,8 @@ static bool any_stopped(const struct hang_detector *h, const struct hang_detecto
     return false;
 }
 
-/* Of those who may be to blame, the one that is furthest beyond its deadline.  A stopped process
- * explains all other quiet; its own deadline is a short one, so it is worth waiting for. */
+/* Of the candidates, the rank that is furthest beyond its deadline. A stopped process explains
+ * the silence of all others, and its own deadline is short, so it is waited for. */
 static bool judge(const struct hang_detector *h, const struct hang_detector_rank *ranks,
                   struct hang_detector_verdict *out)
 {
@@ -399,7 +399,7 @@ static void look_at(struct hang_detector *h, struct seen *s, const struct hang_d
         s->base_coll = p->coll_done_seq;
     }
     learn(h, s, p);
-    /* A command of which only NCCL tells has no steps, but collectives. */
+    /* A command seen only through NCCL has no steps, but collectives. */
     s->stepped = s->stepped || (s->at_work && (flight_step(p) > s->base_step ||
                                                p->coll_done_seq > s->base_coll + STEP_COLLS));
 }
@@ -420,7 +420,7 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
     return judge(h, ranks, out);
 }
 
-/* --- life -------------------------------------------------------------------------------- */
+/* --- creation and release ---------------------------------------------------------------- */
 
 int hang_detector_create(struct hang_detector **out, int ranks,
                          const struct hang_detector_rules *rules, const json_t *learned,

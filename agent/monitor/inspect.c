@@ -19,13 +19,13 @@
 enum { RAS_WAIT_MS = 1000 };
 #define RAS_ADDRESS "localhost:28028"
 
-/* Runs it with our output; false: there is no such program. */
+/* Runs a program with this process's output; false: not installed. */
 static bool run(char *const argv[])
 {
     int status;
     pid_t pid = fork();
     if (pid == 0) {
-        unsetenv("DEBUGINFOD_URLS"); /* no symbols from the network now */
+        unsetenv("DEBUGINFOD_URLS"); /* do not download symbols now */
         execvp(argv[0], argv);
         _exit(127);
     }
@@ -66,7 +66,7 @@ static void print_stacks(FILE *out, int pid)
     fflush(out);
 }
 
-/* A connection, or -1. */
+/* A connected socket, or -1. */
 static int dial(const char *address)
 {
     char host[256];
@@ -91,7 +91,7 @@ static int dial(const char *address)
     return fd;
 }
 
-/* "localhost:4711" of the process's own NCCL_RAS_ADDR; "" where it has none. */
+/* "localhost:4711" from NCCL_RAS_ADDR in the process's environment; "" if unset. */
 static void ras_address(char *out, size_t size, int pid)
 {
     static const char name[] = "NCCL_RAS_ADDR=";
@@ -117,7 +117,7 @@ int inspect_ras(FILE *out, const char *address)
     int fd = dial(address && *address ? address : RAS_ADDRESS);
     if (fd < 0)
         return -1;
-    fprintf(out, "\nNCCL's RAS service says:\n");
+    fprintf(out, "\nNCCL RAS status:\n");
     if (send(fd, ask, sizeof(ask) - 1, MSG_NOSIGNAL) == (ssize_t)sizeof(ask) - 1)
         for (struct pollfd p = {.fd = fd, .events = POLLIN}; poll(&p, 1, RAS_WAIT_MS) > 0;) {
             ssize_t n = read(fd, bytes, sizeof(bytes));
@@ -132,7 +132,7 @@ int inspect_ras(FILE *out, const char *address)
 
 static void print_gpus(FILE *out)
 {
-    setenv("JOBCTL_GPU_PROBE_MS", "500", 0); /* a GPU that fails may not answer for minutes */
+    setenv("JOBCTL_GPU_PROBE_MS", "500", 0); /* a failing GPU may not respond for minutes */
     json_t *facts = probe_facts(".", NULL);
     size_t i;
     json_t *gpu;
@@ -153,7 +153,7 @@ int inspect_print(FILE *out, const int *pids, int n, struct err *err)
     char address[256];
     ras_address(address, sizeof(address), n > 0 ? pids[0] : 0);
     inspect_ras(out, address[0] ? address : NULL);
-    print_gpus(out); /* before the stacks, which may take all the time that is left */
+    print_gpus(out); /* before the stacks, which may use up the remaining time */
     for (int i = 0; i < n; i++)
         print_stacks(out, pids[i]);
     return fflush(out) == 0 ? 0 : err_set(err, ERR_SYSTEM, "cannot write");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inspect.h - `jobctl-agent inspect PID...`: what takes time to find out about processes that hang
+/* inspect.h - `jobctl-agent inspect PID...`: stacks, NCCL and GPU state of hung processes
  *
- * Native stacks (gdb, or py-spy for Python, where they are installed), the answer of NCCL's RAS
- * service, the GPUs.  A process of its own, for each of these may hang itself; what was
- * printed so far stays when it is killed.
+ * Prints native stacks (gdb, or py-spy for Python, if installed), the status from NCCL's RAS
+ * service, and the GPUs. A separate process, because each of these may itself hang; output printed
+ * before it is killed is kept.
  */
 #ifndef AGENT_MONITOR_INSPECT_H
 #define AGENT_MONITOR_INSPECT_H
@@ -14,8 +14,8 @@ struct err;
 
 int inspect_print(FILE *out, const int *pids, int n, struct err *err);
 
-/* Ask NCCL's RAS service at "HOST:PORT" (NULL: where NCCL_RAS_ADDR or NCCL puts it) and print what it
- * answers within a second; -1: nobody answers. */
+/* Queries NCCL's RAS service at "HOST:PORT" (NULL: NCCL_RAS_ADDR or NCCL's default) and prints
+ * its answer, waiting at most a second; -1: no answer. */
 int inspect_ras(FILE *out, const char *address);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspector.c - see inspector.h
  *
- * Its end is told by the end of a pipe that it holds; the process itself is reaped with
- * everything else (agent/ranks/ranks.c).
+ * End of file on a pipe that the process holds marks its end; it is reaped with all other processes
+ * (agent/ranks/ranks.c).
  */
 #include "agent/monitor/inspector.h"
 
@@ -30,7 +30,7 @@ struct inspector {
     uv_timer_t limit;
     uv_poll_t poll; /* of the pipe */
     bool polling;
-    int pipe; /* our end, -1 = nothing runs */
+    int pipe; /* read end, -1 = not running */
     pid_t pid;
     int generation;
     json_t *body;
@@ -72,7 +72,7 @@ static void on_end(uv_poll_t *handle, int status, int events)
 static void on_limit(uv_timer_t *timer)
 {
     struct inspector *i = timer->data;
-    kill(-i->pid, SIGKILL); /* not yet reaped as long as the pipe is open, or a grandchild is */
+    kill(-i->pid, SIGKILL); /* not yet reaped: the pipe is open */
     finish(i);
 }
 
@@ -152,7 +152,7 @@ void inspector_begin(struct inspector *i, int generation, json_t *body, const in
     if (body && n > 0 && start(i, pids, n, &err) == 0)
         return;
     if (err.code != ERR_NONE)
-        log_warn(NULL, "no stacks: %s", err.text);
+        log_warn(NULL, "cannot inspect hung ranks: %s", err.text);
     i->body = NULL;
     i->done(i->arg, generation, body);
     json_decref(body);

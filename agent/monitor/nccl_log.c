@@ -12,14 +12,14 @@
 
 static const char *const way_names[NCCL_WAYS] = {"P2P", "SHM", "NET"};
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- parsing --------------------------------------------------------------------------------- */
 
 void nccl_log_init(struct nccl_log *log)
 {
     *log = (struct nccl_log){.channels = -1, .nvls = -1};
 }
 
-/* The first word after `mark`, up to one of `ends`. */
+/* Copies the first word after `mark`, up to one of `ends`. */
 static bool take_word(char *out, size_t size, const char *line, const char *mark, const char *ends)
 {
     const char *at = strstr(line, mark);
@@ -30,7 +30,7 @@ static bool take_word(char *out, size_t size, const char *line, const char *mark
     size_t n = strcspn(at, ends);
     snprintf(out, size, "%.*s", (int)(n < size ? n : size - 1), at);
     for (char *c = out; *c; c++)
-        *c = *c < ' ' || *c > '~' ? '?' : *c; /* it is stored as JSON */
+        *c = *c < ' ' || *c > '~' ? '?' : *c; /* printable ASCII only: it is stored as JSON */
     return n > 0;
 }
 
@@ -98,7 +98,7 @@ bool nccl_log_is_telling(const struct nccl_log *log)
     return log->pairs > 0;
 }
 
-/* --- judging --------------------------------------------------------------------------------- */
+/* --- comparing with the plan ----------------------------------------------------------------- */
 
 struct judge {
     const struct nccl_log *log;
@@ -106,7 +106,7 @@ struct judge {
     json_t                *unlike;
 };
 
-/* Who has set a variable: "the job's env", ...; NULL: nobody but the plan, whose business it is. */
+/* Who has set a variable: "the job's env", ...; NULL: only the plan, or nobody. */
 static const char *who_set(const struct judge *j, const char *name, const char **value)
 {
     size_t i;
@@ -146,7 +146,7 @@ __attribute__((format(printf, 4, 5))) static void unlike(struct judge *j, const 
                                                "todo", todo));
 }
 
-/* Somebody's variable, as the reason and what to do about it. */
+/* A user's variable as the reason, and the advice to remove it. */
 static bool blame_variable(const struct judge *j, const char *name, char because[160],
                            char todo[160])
 {
@@ -154,7 +154,7 @@ static bool blame_variable(const struct judge *j, const char *name, char because
     if (!who)
         return false;
     snprintf(because, 160, "%s sets %s=%.40s", who, name, value);
-    snprintf(todo, 160, "take %s out, and compare", name);
+    snprintf(todo, 160, "remove %s, and compare", name);
     return true;
 }
 
@@ -164,7 +164,7 @@ static json_int_t number(const json_t *object, const char *key)
     return json_is_integer(v) ? json_integer_value(v) : -1;
 }
 
-/* The GPU of a rank of this node by its number among all ranks, as the facts know it. */
+/* The GPU of a rank of this node, by global rank number, in the facts. */
 static json_int_t gpu_of(const struct judge *j, int rank)
 {
     size_t i;
@@ -197,14 +197,14 @@ static const json_t *facts_of_pair(const struct judge *j, const struct nccl_pair
     return NULL;
 }
 
-/* "NVLink", "PCIe, directly", or NULL: nothing faster than the host's memory was expected. */
+/* "NVLink", "PCIe P2P", or NULL: host memory was expected. */
 static const char *fast_way(const json_t *pair)
 {
     const char *path = plan_text(pair, "path");
     const bool ok = strcmp(plan_text(pair, "p2p"), "ok") == 0;
     if (number(pair, "nvlinks") > 0 && (ok || !plan_text(pair, "p2p")[0]))
         return "NVLink";
-    return ok && (strcmp(path, "PIX") == 0 || strcmp(path, "PXB") == 0) ? "PCIe, directly" : NULL;
+    return ok && (strcmp(path, "PIX") == 0 || strcmp(path, "PXB") == 0) ? "PCIe P2P" : NULL;
 }
 
 static void explain_slow(const struct judge *j, char because[160], char todo[160])
@@ -214,18 +214,18 @@ static void explain_slow(const struct judge *j, char because[160], char todo[160
         blame_variable(j, "NCCL_IGNORE_DISABLED_P2P", because, todo))
         return;
     if (plan_text(j->facts, "container")[0]) {
-        snprintf(because, 160, "in a container each rank must see all GPUs and one /dev/shm");
-        snprintf(todo, 160, "start it with --gpus all --ipc=host, one container for all ranks");
+        snprintf(because, 160, "ranks in containers must see all GPUs and the same /dev/shm");
+        snprintf(todo, 160, "run all ranks in one container, with --gpus all --ipc=host");
     } else if (plan_true(j->facts, "iommu")) {
-        snprintf(because, 160, "an IOMMU is on, with which NCCL may not trust the way");
-        snprintf(todo, 160, "switch it off (amd_iommu=off, intel_iommu=off) if this is bare metal");
+        snprintf(because, 160, "an IOMMU is enabled, so NCCL may avoid P2P");
+        snprintf(todo, 160, "disable it (amd_iommu=off, intel_iommu=off) on bare metal");
     } else {
-        snprintf(because, 160, "NCCL, or the driver, has refused it");
-        snprintf(todo, 160, "run `jobctl doctor`, and look for 'P2P' in NCCL's log");
+        snprintf(because, 160, "NCCL or the driver refused P2P");
+        snprintf(todo, 160, "run `jobctl doctor`, and search NCCL's log for 'P2P'");
     }
 }
 
-/* Two ranks of this node. */
+/* Checks the transport between two ranks of this node. */
 static void judge_pair(struct judge *j, const struct nccl_pair *p)
 {
     char because[160], todo[160];
@@ -240,11 +240,13 @@ static void judge_pair(struct judge *j, const struct nccl_pair *p)
     } else if (p->way == NCCL_WAY_NET) {
         if (!blame_variable(j, "NCCL_SHM_DISABLE", because, todo) &&
             !blame_variable(j, "NCCL_HOSTID", because, todo)) {
-            snprintf(because, sizeof(because), "they do not share /dev/shm, or there is no room in it");
+            snprintf(because, sizeof(because), "they do not share /dev/shm, or it is full");
             snprintf(todo, sizeof(todo), "run all ranks in one container, with --shm-size=1g");
         }
-        unlike(j, because, todo, "ranks %d and %d are on one machine, but NCCL takes the network "
-               "(%s)", p->a, p->b, p->words);
+        unlike(j, because, todo,
+               "ranks %d and %d are on one machine, but NCCL uses the network "
+               "(%s)",
+               p->a, p->b, p->words);
     }
 }
 
@@ -270,14 +272,18 @@ static void judge_network(struct judge *j)
         return;
     if (!blame_variable(j, "NCCL_IB_DISABLE", because, todo) &&
         !blame_variable(j, "NCCL_NET", because, todo)) {
-        snprintf(because, sizeof(because), "%s", efa ? "the plugin aws-ofi-nccl was not found"
-                 : "libibverbs is missing, or /dev/infiniband is not here");
-        snprintf(todo, sizeof(todo), "%s", efa ? "put it on LD_LIBRARY_PATH"
-                 : "install rdma-core; containers need --device /dev/infiniband and --ulimit "
-                   "memlock=-1");
+        snprintf(because, sizeof(because), "%s",
+                 efa ? "the plugin aws-ofi-nccl was not found"
+                     : "libibverbs or /dev/infiniband is missing");
+        snprintf(todo, sizeof(todo), "%s",
+                 efa ? "add it to LD_LIBRARY_PATH"
+                     : "install rdma-core; containers need --device /dev/infiniband and --ulimit "
+                       "memlock=-1");
     }
-    unlike(j, because, todo, "%d RDMA port%s up, but NCCL sends over sockets, ten times slower or "
-           "more", ports + efa, ports + efa == 1 ? " is" : "s are");
+    unlike(j, because, todo,
+           "%d RDMA port%s active, but NCCL uses sockets, at least ten times "
+           "slower",
+           ports + efa, ports + efa == 1 ? " is" : "s are");
 }
 
 static void judge_interface(struct judge *j)
@@ -286,8 +292,8 @@ static void judge_interface(struct judge *j)
     if (number(j->plan, "nodes") < 2 || !have[0] || !want || want[0] != '=' ||
         strcmp(want + 1, have) == 0)
         return;
-    unlike(j, "NCCL_SOCKET_IFNAME is overruled", "look into nccl.conf, and at who else sets it",
-           "expected the interface %s, NCCL started on %s", want + 1, have);
+    unlike(j, "NCCL_SOCKET_IFNAME is overridden", "check nccl.conf and other places that set it",
+           "expected interface %s, NCCL uses %s", want + 1, have);
 }
 
 /* "NCCL 2.21.5: P2P between 8 pairs, network IB, 24 channels" */
@@ -319,7 +325,7 @@ json_t *nccl_log_judge(const struct nccl_log *log, const json_t *plan, const jso
     char text[600];
     for (int i = 0; i < log->pairs; i++) {
         ways[log->pair[i].way]++;
-        if (json_array_size(j.unlike) == 0) /* one pair stands for all */
+        if (json_array_size(j.unlike) == 0) /* one pair is enough */
             judge_pair(&j, &log->pair[i]);
     }
     judge_network(&j);

@@ -28,11 +28,11 @@ struct partial {
 
 struct nccl_watch {
     const json_t   *plan, *facts;
-    char            dir[PATH_MAX]; /* "" = it is in the output */
-    int             np, first;     /* ranks here, and the number of the first among all */
-    struct partial *partial;       /* of each rank */
-    struct nccl_log said;          /* in the output */
-    int64_t         size;          /* of what was said, when something last came */
+    char dir[PATH_MAX];      /* "" = NCCL logs to the ranks' output */
+    int np, first;           /* ranks on this node, and the lowest rank number */
+    struct partial *partial; /* per rank */
+    struct nccl_log said;    /* parsed from the output */
+    int64_t size;            /* total size of the log, and when it last grew */
     int64_t         changed_ms;
     bool            done;
     json_t         *told;
@@ -73,9 +73,9 @@ void nccl_watch_destroy(struct nccl_watch *w)
     free(w);
 }
 
-/* --- its files ------------------------------------------------------------------------------- */
+/* --- log files ------------------------------------------------------------------------------- */
 
-/* Calls `each` for those that are there; `each` may remove one. */
+/* Calls `each` for every log file; `each` may remove it. */
 static void for_files(const struct nccl_watch *w, void (*each)(const char *path, void *arg),
                       void *arg)
 {
@@ -120,7 +120,7 @@ struct warnings {
     size_t size;
 };
 
-/* Of the end of a file: what led to a failure stands last. */
+/* Reads the end of a file: the lines that led to a failure come last. */
 static void read_warnings(const char *path, void *arg)
 {
     struct warnings *all = arg;
@@ -155,7 +155,7 @@ const char *nccl_watch_evidence(struct nccl_watch *w, const char *lines)
     return all.data ? all.data : lines;
 }
 
-/* --- over time ------------------------------------------------------------------------------- */
+/* --- periodic check -------------------------------------------------------------------------- */
 
 void nccl_watch_begin(struct nccl_watch *w)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ncclprof.c - libjobctl_ncclprof.so: NCCL's collectives of any program, on the flight page
+/* ncclprof.c - libjobctl_ncclprof.so: NCCL profiler plugin, records collectives on the flight page
  *
- * NCCL (2.26 and later) loads the plugin that NCCL_PROFILER_PLUGIN names and calls it when a
- * collective is begun, and when its kernels start and stop on the GPU.  From that the page
- * (JOBCTL_FLIGHT) gets: collectives begun and completed, kind, bytes, time.  So a hang of a
- * PyTorch program is told with the rank that never entered, like one of our engine.
+ * NCCL (2.26 and later) loads the plugin named by NCCL_PROFILER_PLUGIN and calls it when a
+ * collective is enqueued, and when its kernels start and stop on the GPU. From these calls the page
+ * (JOBCTL_FLIGHT) gets: collectives started and completed, kind, bytes, time. So for a hang of a
+ * PyTorch program the rank that never entered a collective is named, as for jobctl-train.
  *
  * One file serves interface versions 3, 4 and 5 (NCCL 2.26, 2.27, 2.28 and later, which try the
- * newest first).  The declarations are ours, from the documented ABI: only what is read here.
- * Counted are collectives of the first communicator that has all ranks (version 3 does not say
- * how many: then the first), for these are numbered alike everywhere.
+ * newest first). The declarations are written from the documented ABI and cover only what is used
+ * here. Only collectives of the first communicator with all ranks are counted (version 3 does not
+ * report the size: then of the first one), because they have equal sequence numbers on all ranks.
  *
- * Kernels are told per channel, often after the call has returned, by another thread.  A
- * collective is complete when as many channels have stopped as it has, or as were started.
+ * Kernel events arrive per channel, often after the call has returned, from another thread. A
+ * collective is complete when all of its channels, or all channels that were started, have stopped.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -27,10 +27,10 @@
 enum { EVENT_COLL = 1 << 1, EVENT_KERNEL_CHANNEL = 1 << 6 };
 enum { NCCL_OK = 0, COLLS = 1024, KERNELS = 8192 };
 
-/* --- what NCCL passes ---------------------------------------------------------------------- */
+/* --- NCCL's plugin ABI --------------------------------------------------------------------- */
 
-/* The beginning of an event is the same up to version 4; then the type has 64 bits, of which the
- * first 8 are all that is used. */
+/* Up to version 4 an event begins with the same fields; later the type has 64 bits, of which
+ * only the first 8 are used. */
 struct event_head {
     uint8_t type;
     void   *parent;
@@ -66,15 +66,15 @@ _Static_assert(offsetof(struct coll_v3, datatype) == 88, "ABI");
 _Static_assert(offsetof(struct coll_v4, datatype) == 72, "ABI");
 _Static_assert(offsetof(struct coll_v4, channels) == 80, "ABI");
 
-/* --- what is known ------------------------------------------------------------------------- */
+/* --- state --------------------------------------------------------------------------------- */
 
-/* A handle that NCCL keeps: a collective, or a channel of one. */
+/* A handle passed to NCCL: a collective, or one of its channels. */
 struct handle {
     bool     is_coll;
-    uint64_t seq;           /* of the collective; a reused slot has another */
-    int      channels;      /* that it has; 0 = not told */
+    uint64_t seq; /* of the collective; differs when the slot is reused */
+    int channels; /* number of channels; 0 = not known */
     int      started, stopped;
-    bool     called, done;  /* the call has returned; counted as completed */
+    bool called, done; /* the call has returned; it was counted as completed */
     uint64_t started_ns;
 };
 
@@ -82,7 +82,7 @@ static struct {
     pthread_mutex_t lock;
     struct flight  *flight;
     bool            tried;
-    void           *counted; /* the context whose collectives count */
+    void *counted; /* the communicator whose collectives are counted */
     uint64_t        begun, completed;
     struct handle   colls[COLLS], kernels[KERNELS];
     uint64_t        next_kernel;
@@ -95,7 +95,7 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* The page, once; a program that writes its phases itself keeps them. */
+/* Opens the page once; a program that writes its own phases keeps them. */
 static void attach(void)
 {
     const char *path = getenv("JOBCTL_FLIGHT");
@@ -132,7 +132,7 @@ static uint64_t kind_of(const char *func)
     return COLL_OTHER;
 }
 
-/* Bytes of an element: the digits of "ncclFloat16" are its bits. */
+/* Bytes per element: the digits in "ncclFloat16" are its bits. */
 static uint64_t size_of(const char *datatype)
 {
     const char *digits = datatype ? strpbrk(datatype, "0123456789") : NULL;
@@ -210,12 +210,12 @@ static int finalize(void *context)
     return NCCL_OK;
 }
 
-/* A context per communicator; nranks 0: not known. */
+/* One context per communicator; nranks 0: not known. */
 static int begin(void **context, int *mask, int nranks)
 {
     *context = malloc(1);
     if (!*context)
-        return NCCL_OK; /* nothing is watched then; nothing fails for it */
+        return NCCL_OK; /* continue without recording */
     pthread_mutex_lock(&state.lock);
     attach();
     if (!state.counted && (nranks == 0 || nranks == world()))
@@ -231,7 +231,7 @@ static int start_v3(void *context, void **handle, struct event_head *e)
     *handle = NULL;
     pthread_mutex_lock(&state.lock);
     if (e->type == EVENT_COLL && context == state.counted)
-        *handle = begin_coll(c->func, c->datatype, c->count, 0); /* its channels are a maximum */
+        *handle = begin_coll(c->func, c->datatype, c->count, 0); /* channels: an upper bound */
     else if (e->type == EVENT_KERNEL_CHANNEL)
         *handle = begin_kernel(e->parent);
     pthread_mutex_unlock(&state.lock);
@@ -270,7 +270,7 @@ static int init_v5(void **context, uint64_t comm, int *mask, const char *name, i
     return begin(context, mask, nranks);
 }
 
-/* --- what NCCL looks for ------------------------------------------------------------------- */
+/* --- exported symbols ---------------------------------------------------------------------- */
 
 struct profiler_v3 {
     const char *name;

@@ -52,11 +52,11 @@ int page_feed_rank(const json_t *row)
 static int take_block(struct page_view *seen, const json_t *block, struct err *err)
 {
     const json_t *n = json_array_get(block, 0), *data = json_array_get(block, 1);
-    unsigned char bytes[BASE64]; /* what is decoded is never longer */
+    unsigned char bytes[BASE64]; /* decoded data is never longer */
     if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) >= PAGE_BLOCKS ||
         json_string_length(data) != BASE64 ||
         EVP_DecodeBlock(bytes, (const unsigned char *)json_string_value(data), BASE64) < PAGE_BLOCK)
-        return err_set(err, ERR_DATA, "a block of a flight page is none");
+        return err_set(err, ERR_DATA, "invalid block of a flight page");
     memcpy(seen->u.bytes + (size_t)json_integer_value(n) * PAGE_BLOCK, bytes, PAGE_BLOCK);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_feed.h - what is seen of a rank on another node, sent as what has changed of it
+/* page_feed.h - sends a rank's flight page and state to the leader, as differences
  *
  * Pure: no clock, no I/O.
- * A flight page is 16 KiB and of it some hundred bytes change between two looks. A member keeps what
- * it has told of each rank, the head what it was told; a new connection begins with nothing told.
- */
+ * A flight page is 16 KiB and of it some hundred bytes change between two looks. A member keeps
+ * what A flight page is 16 KiB, of which some hundred bytes change between two looks. The follower
+ * keeps the last state sent per rank, the leader the last state received; a new connection
+ * starts from an empty state. */
 #ifndef AGENT_MONITOR_PAGE_FEED_H
 #define AGENT_MONITOR_PAGE_FEED_H
 
@@ -18,23 +19,23 @@ struct err;
 
 enum { PAGE_BLOCK = 256, PAGE_BLOCKS = FLIGHT_BYTES / PAGE_BLOCK };
 
-/* What is seen of a rank; zeroed: nothing. */
+/* State of a rank; zeroed: empty. */
 struct page_view {
-    int64_t  pid;      /* of the rank; 0: it has ended */
+    int64_t pid;       /* of the rank; 0: it has exited */
     char     state;    /* agent/os/process.h */
     uint64_t io_mib;
-    char     lines[CAPTURE_TAIL + 1]; /* the last of its output */
+    char lines[CAPTURE_TAIL + 1]; /* tail of its output */
     union {
         struct flight_page page;
         unsigned char      bytes[FLIGHT_BYTES];
     } u;
 };
 
-/* What `now` shows that `told` does not, as a row of PAGES (agent/wire/leader_wire.h); NULL:
- * nothing. */
+/* The differences between `now` and `told`, as a row of PAGES (agent/wire/leader_wire.h); NULL:
+ * none. */
 json_t *page_feed_row(int rank, const struct page_view *now, const struct page_view *told);
 
-/* The other side: the rank of a row, -1 where it is none; then what it says goes into *seen. */
+/* The receiving side: applies a row to *seen and returns its rank; -1: invalid row. */
 int page_feed_rank(const json_t *row);
 int page_feed_take(struct page_view *seen, const json_t *row, struct err *err);
 

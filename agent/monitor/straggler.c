@@ -12,7 +12,7 @@ static const enum flight_phase own_work[] = {PHASE_DATA, PHASE_FORWARD, PHASE_BA
                                              PHASE_OPTIMIZER};
 enum { OWN = sizeof(own_work) / sizeof(own_work[0]), TOLD_RANKS = 64 };
 
-/* What one rank had done when the window began, and what a step took in the last whole one. */
+/* A rank's counters when the window began, and its times per step in the last full window. */
 struct counts {
     uint64_t step, wait_ns, own_ns[OWN];
     double   own_ms[OWN], all_ms, wait_ms;
@@ -20,11 +20,11 @@ struct counts {
 
 struct straggler {
     int            n;
-    int64_t        since_ms; /* of the window; 0 = none was begun */
+    int64_t since_ms; /* start of the window; 0 = none */
     double         step_ms;
     struct counts *rank;
-    int            suspect;  /* of the last window, -1 = nobody */
-    int            slow;     /* told, -1 = nobody */
+    int suspect; /* candidate from the last window, -1 = none */
+    int slow;    /* reported straggler, -1 = none */
     int            percent;
     enum flight_phase phase;
     char           text[280];
@@ -70,7 +70,7 @@ static void begin_window(struct straggler *s, const struct flight_page *pages, i
     }
 }
 
-/* False: not enough steps yet, or a rank has begun anew. */
+/* False: too few steps yet, or a rank has restarted. */
 static bool end_window(struct straggler *s, const struct flight_page *pages, int64_t now_ms)
 {
     for (int i = 0; i < s->n; i++)
@@ -90,7 +90,7 @@ static bool end_window(struct straggler *s, const struct flight_page *pages, int
     return true;
 }
 
-/* The phase in which it is furthest beyond the next. */
+/* The phase with the largest excess over the next slowest rank. */
 static enum flight_phase worst_phase(const struct counts *slow, const struct counts *next)
 {
     int worst = 0;
@@ -100,7 +100,7 @@ static enum flight_phase worst_phase(const struct counts *slow, const struct cou
     return own_work[worst];
 }
 
-/* The slow one of this window, or -1. */
+/* The straggler of this window, or -1. */
 static int find(struct straggler *s, int *next)
 {
     int slow = -1;
@@ -124,9 +124,10 @@ static void say(struct straggler *s, int next, const char *node)
     const struct counts *a = &s->rank[s->slow], *b = &s->rank[next];
     s->phase = worst_phase(a, b);
     snprintf(s->text, sizeof(s->text),
-             "rank %d%s%.60s slows all down: without it a step would take %d %% less; its own work takes "
-             "%.1f ms, that of the next slowest %.1f ms, most of the difference in %s",
-             s->slow, node[0] ? " on " : "", node, s->percent, a->all_ms, b->all_ms, flight_phase_name(s->phase));
+             "rank %d%s%.60s is a straggler: without it a step would take %d %% less; its own work "
+             "takes %.1f ms, that of the next slowest rank %.1f ms, mostly in %s",
+             s->slow, node[0] ? " on " : "", node, s->percent, a->all_ms, b->all_ms,
+             flight_phase_name(s->phase));
 }
 
 bool straggler_look(struct straggler *s, const struct flight_page *pages, const char *const *nodes,

@@ -13,13 +13,13 @@
 struct rule {
     char    name[64];
     regex_t pattern;
-    int64_t every_ms, start_ms; /* 0 = no matter */
-    double  below;              /* NAN = no matter */
+    int64_t every_ms, start_ms; /* 0 = no limit */
+    double below;               /* NAN = no limit */
     bool    restart;
 
-    int64_t last_ms; /* of the last line that matched */
+    int64_t last_ms; /* time of the last matching line */
     bool    begun, told;
-    bool    high;    /* a number was not below; what is to be told: */
+    bool high; /* the number was not below the limit; details: */
     int     rank;
     double  value;
 };
@@ -47,7 +47,8 @@ static int read_rule(struct rule *r, const json_t *from, struct err *err)
                        .restart = !action || strcmp(action, "warn") != 0};
     snprintf(r->name, sizeof(r->name), "%s", name ? name : "");
     if (!pattern || regcomp(&r->pattern, pattern, REG_EXTENDED) != 0)
-        return err_set(err, ERR_USAGE, "watch %.60s: the pattern is no regular expression", r->name);
+        return err_set(err, ERR_USAGE, "watch %.60s: the pattern is not a valid regular expression",
+                       r->name);
     return 0;
 }
 
@@ -140,16 +141,16 @@ bool watch_look(struct watch *w, int64_t now_ms, struct watch_verdict *out)
         *out = (struct watch_verdict){.restart = r->restart, .init = !r->begun, .value = r->high};
         if (r->high)
             snprintf(out->text, sizeof(out->text),
-                     "watch %s: rank %d printed %g, which is not below %g", r->name, r->rank,
+                     "watch rule \"%s\": rank %d printed %g (limit: below %g)", r->name, r->rank,
                      r->value, r->below);
         else if (!r->begun)
             snprintf(out->text, sizeof(out->text),
-                     "watch %s: no rank printed such a line within %.3g s of its start", r->name,
+                     "no output matched watch rule \"%s\" within %.3g s of the start", r->name,
                      (double)r->start_ms / 1000);
         else
             snprintf(out->text, sizeof(out->text),
-                     "watch %s: no rank printed such a line for %.3g s", r->name,
-                     (double)(now_ms - r->last_ms) / 1000);
+                     "no output matched watch rule \"%s\" for %.1f s (limit %.3g s)", r->name,
+                     (double)(now_ms - r->last_ms) / 1000, (double)r->every_ms / 1000);
         return true;
     }
     return false;

@@ -45,7 +45,7 @@ done
 ! command -v gdb >/dev/null || grep -q '^#[0-9]' "$report" || { cat "$report"; exit 1; }
 jobctl why 1 | tr -s " \n" " " >"$WORK/why"
 grep -q 'Just before, rank 0: step' "$WORK/why" || { cat "$WORK/why"; exit 1; }
-grep -q 'rank 1 stands still in .* (hang_step)' "$WORK/why" || { cat "$WORK/why"; exit 1; }
+grep -q 'rank 1 hangs in .* (hang_step)' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]
 ! kill -0 "$victim" 2>/dev/null || exit 1

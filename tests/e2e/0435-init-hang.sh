@@ -57,7 +57,7 @@ hang=$(await 1 '"kind":"hang"')
 await 1 '"kind":"restart_scheduled"' | tee "$WORK/again" | field text
 grep -q 'the next start adds NCCL_P2P_DISABLE=1: copies between GPUs over PCIe can stand still' "$WORK/again"
 report="$JOBCTL_HOME/jobs/1/1/incident-1.txt"
-for want in "NCCL's RAS service says" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
+for want in "NCCL RAS status:" 'rank 1 is missing in job 1' '^GPUs:' 'GPU-00180018'; do
     grep -q "$want" "$report" || { echo "no '$want' in:"; cat "$report"; exit 1; }
 done
 until jobctl logs 1 --rank 0 | grep -q 'P2P is off in attempt 1'; do sleep 0.1; done

@@ -55,7 +55,7 @@ kill -KILL "$(pid_of 3)"
 await 4 '"kind":"generation_ended".*rank 3 on node1 was killed by SIGKILL (9)'
 until_step 4 45 2
 kill -STOP "$(pid_of 2)"
-await 4 '"kind":"hang".*rank 2 on node1 stands still'
+await 4 '"kind":"hang".*rank 2 on node1 hangs'
 await 4 '"kind":"incident"'
 grep -q '^rank 2 on node1: ' "$JOBCTL_HOME/jobs/4/1/incident-2.txt"
 until_step 4 65 3

@@ -114,7 +114,7 @@ static void a_silent_rank_is_named_after_five_seconds(void **state)
     assert_false(verdict.init);
     assert_int_equal(verdict.phase, PHASE_FORWARD);
     assert_string_equal(verdict.text,
-                        "rank 1 stands still in forward of step 51: nothing moved for 5.0 s "
+                        "rank 1 hangs in forward of step 51: no progress for 5.0 s "
                         "(deadline 5.0 s); it never entered all-reduce 51, in which 2 ranks wait");
 }
 
@@ -276,7 +276,7 @@ static void all_in_one_collective_blame_nobody(void **state)
     }
     assert_true(look_for(5600));
     assert_int_equal(verdict.rank, -1);
-    assert_string_equal(verdict.text, "all ranks are in all-reduce 21 of step 21: nothing moved for "
+    assert_string_equal(verdict.text, "all ranks are in all-reduce 21 of step 21: no progress for "
                                       "5.0 s (deadline 5.0 s)");
 }
 
@@ -345,7 +345,7 @@ static void ranks_that_never_come_up_are_named(void **state)
     assert_false(look_for(19000));
     assert_true(look_for(2000));
     assert_int_equal(verdict.rank, 1);
-    assert_non_null(strstr(verdict.text, "rank 1 has not come up within 20.0 s"));
+    assert_non_null(strstr(verdict.text, "rank 1 did not start up within 20.0 s"));
 }
 
 /* --- a soak: hours of what is slow, but no hang ------------------------------------------ */

@@ -96,7 +96,7 @@ static const struct {
      NULL},
     {"rtx3090", "{\"run\":\"x\"}", AT "Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n", NULL, NULL},
     {"rtx3090", "{\"run\":\"x\"}", AT "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n",
-     "ranks 0 and 1 are on one machine, but NCCL takes the network", "/dev/shm"},
+     "ranks 0 and 1 are on one machine, but NCCL uses the network", "/dev/shm"},
     {"rtx3090", "{\"run\":\"x\",\"env\":{\"NCCL_SHM_DISABLE\":\"1\"}}",
      AT "Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n",
      "ranks 0 and 1 are on one machine", "the job's env sets NCCL_SHM_DISABLE=1"},
@@ -104,20 +104,20 @@ static const struct {
      AT "Using network IB\n" AT "Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA\n", NULL, NULL},
     {"hgx-h100-ib", "{\"run\":\"x\",\"resources\":{\"nodes\":2}}",
      AT "Using network Socket\n" AT "Channel 00/0 : 7[7] -> 8[0] [send] via NET/Socket/0\n",
-     "RDMA ports are up, but NCCL sends over sockets", "libibverbs"},
+     "RDMA ports are active, but NCCL uses sockets", "libibverbs"},
     {"hgx-h100-ib", "{\"run\":\"x\",\"resources\":{\"nodes\":2},\"env\":{\"NCCL_IB_DISABLE\":\"1\"}}",
      AT "Using network Socket\n" AT "Channel 00/0 : 7[7] -> 8[0] [send] via NET/Socket/0\n",
-     "NCCL sends over sockets", "the job's env sets NCCL_IB_DISABLE=1"},
+     "NCCL uses sockets", "the job's env sets NCCL_IB_DISABLE=1"},
     {"aws-p5-efa", "{\"run\":\"x\",\"resources\":{\"nodes\":2}}",
      AT "Using network Socket\n" AT "Channel 00/0 : 7[7] -> 8[0] [send] via NET/Socket/0\n",
-     "NCCL sends over sockets", "aws-ofi-nccl"},
+     "NCCL uses sockets", "aws-ofi-nccl"},
     {"h100-ethernet", "{\"run\":\"x\",\"resources\":{\"nodes\":2}}",
      AT "Using network Socket\n" AT "Bootstrap : Using ens5f0np0:10.0.0.1<0>\n"
      AT "Channel 00/0 : 7[7] -> 8[0] [send] via NET/Socket/0\n", NULL, NULL},
     {"h100-ethernet", "{\"run\":\"x\",\"resources\":{\"nodes\":2}}",
      AT "Using network Socket\n" AT "Bootstrap : Using tailscale0:100.64.0.1<0>\n"
      AT "Channel 00/0 : 7[7] -> 8[0] [send] via NET/Socket/0\n",
-     "expected the interface ens5f0np0, NCCL started on tailscale0", "overruled"},
+     "expected interface ens5f0np0, NCCL uses tailscale0", "overridden"},
 };
 
 static void what_was_expected_is_compared(void **state)

@@ -74,9 +74,9 @@ static void with_several_nodes_its_node_is_named(void **state)
     nodes = (const char *const[]){"gpu1", "gpu1", "gpu2"};
     assert_true(steps(300, (const int[]){50, 51, 75}, 0));
     assert_string_equal(straggler_text(s),
-                        "rank 2 on gpu2 slows all down: without it a step would take 32 % less; its own "
-                        "work takes 75.0 ms, that of the next slowest 51.0 ms, most of the "
-                        "difference in forward");
+                        "rank 2 on gpu2 is a straggler: without it a step would take 32 % less; its own "
+                        "work takes 75.0 ms, that of the next slowest rank 51.0 ms, mostly in "
+                        "forward");
     nodes = (const char *const[]){"", "", ""};
     assert_false(steps(300, (const int[]){50, 51, 75}, 0));
     assert_null(strstr(straggler_text(s), " on "));
@@ -87,9 +87,9 @@ static void a_slow_rank_is_named_with_its_phase(void **state)
     (void)state;
     assert_true(steps(300, (const int[]){50, 51, 50}, 25));
     assert_string_equal(straggler_text(s),
-                        "rank 2 slows all down: without it a step would take 32 % less; its own "
-                        "work takes 75.0 ms, that of the next slowest 51.0 ms, most of the "
-                        "difference in data");
+                        "rank 2 is a straggler: without it a step would take 32 % less; its own "
+                        "work takes 75.0 ms, that of the next slowest rank 51.0 ms, mostly in "
+                        "data");
     json_t *body = straggler_body(s);
     assert_int_equal(json_integer_value(json_object_get(body, "rank")), 2);
     assert_true(json_real_value(json_array_get(json_object_get(body, "wait_ms"), 0)) > 24);

@@ -35,7 +35,7 @@ static void silence_breaks_a_rule(void **state)
     watch_line(w, 0, "hello", 60000);
     assert_true(watch_look(w, 61001, &v));
     assert_true(v.init && v.restart && !v.value);
-    assert_string_equal(v.text, "watch loss: no rank printed such a line within 60 s of its start");
+    assert_string_equal(v.text, "no output matched watch rule \"loss\" within 60 s of the start");
     assert_false(watch_look(w, 61002, &v)); /* told once */
 
     watch_begin(w, 100000);
@@ -45,7 +45,7 @@ static void silence_breaks_a_rule(void **state)
     assert_false(watch_look(w, 130000, &v));
     assert_true(watch_look(w, 130500, &v));
     assert_false(v.init);
-    assert_string_equal(v.text, "watch loss: no rank printed such a line for 10.5 s");
+    assert_string_equal(v.text, "no output matched watch rule \"loss\" for 10.5 s (limit 10 s)");
     watch_destroy(w);
 }
 
@@ -62,7 +62,7 @@ static void numbers_have_a_limit(void **state)
     watch_line(w, 3, "loss= nan", 3000);
     assert_true(watch_look(w, 3000, &v));
     assert_true(v.value && !v.restart);
-    assert_string_equal(v.text, "watch loss: rank 3 printed nan, which is not below 10");
+    assert_string_equal(v.text, "watch rule \"loss\": rank 3 printed nan (limit: below 10)");
     watch_destroy(w);
 }
 
@@ -80,7 +80,7 @@ static void none_and_wrong_ones(void **state)
     json_t *wrong = json_loads("[{\"name\":\"a\",\"pattern\":\"x\"},{\"name\":\"b\",\"pattern\":\"(\"}]", 0,
                                NULL);
     assert_int_equal(watch_create(&w, wrong, &err), -1);
-    assert_string_equal(err.text, "watch b: the pattern is no regular expression");
+    assert_string_equal(err.text, "watch b: the pattern is not a valid regular expression");
     json_decref(wrong);
 }
 
