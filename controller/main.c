@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - jobctl: find the command's row, read its options, run it, say how it went */
+/* main.c - jobctl: finds the command's row, parses its options, runs it, prints errors */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -74,8 +74,8 @@ static int unknown_command(const char *name)
             snprintf(near, sizeof(near), "did you mean %s?", (*c)->name);
         }
     }
-    fprintf(stderr, "jobctl: there is no command \"%.40s\"; %s\n", name,
-            near[0] ? near : "jobctl help lists them");
+    fprintf(stderr, "jobctl: unknown command \"%.40s\"; %s\n", name,
+            near[0] ? near : "jobctl help lists the commands");
     return err_exit_code(ERR_USAGE);
 }
 

@@ -22,24 +22,24 @@
 
 struct follower {
     struct followers   *all;
-    struct remote_link *link;      /* NULL: it is gone, or was given up */
+    struct remote_link *link;      /* NULL: ended or given up */
     int                 node;
     const char         *name;      /* of all->names */
-    bool                here;      /* it has said HELLO */
-    bool                gone;      /* it is proven that nothing of it lives */
-    char                fate[320]; /* what the head is to hear: there is no agent; "" = nothing */
+    bool                here;      /* it has sent HELLO */
+    bool                gone;      /* proven: none of its processes lives */
+    char                fate[320]; /* why there is no agent, for the leader; "" = nothing */
     char                run_dir[PATH_MAX];
 };
 
 struct followers {
     struct job     *job;
-    json_t         *names, *door;   /* door: NULL until the head has told it */
+    json_t         *names, *door;   /* the leader's endpoint; NULL until it is known */
     char            tag[48];
     int             count;
     struct follower list[];
 };
 
-/* ---- what they are told ---- */
+/* ---- messages to them ---- */
 
 static void launch(struct follower *m)
 {
@@ -56,7 +56,8 @@ static void launch(struct follower *m)
         log_error(all->tag, "cannot launch: %s", err.text);
 }
 
-/* Nobody has to wait for it. Said again with each door: the head may not have been there. */
+/* Tells the leader not to wait for the node. Repeated with each DOOR: the leader may have missed
+ * it. */
 static void tell_leader(const struct follower *m)
 {
     const struct job *job = m->all->job;
@@ -84,9 +85,9 @@ void followers_endpoint(struct job *job, const json_t *door)
     }
 }
 
-/* ---- what is heard of them ---- */
+/* ---- messages from them ---- */
 
-/* "node gpu2: ..."; most of what is said begins with the name already. */
+/* Prefixes "node gpu2: "; most texts already start with the name. */
 static void sentence(char *out, size_t size, const struct follower *m, const char *text)
 {
     const bool named = strncmp(text, m->name, strlen(m->name)) == 0;
@@ -108,7 +109,7 @@ static void close_link(struct follower *m)
     m->link = NULL;
 }
 
-/* There is no agent for this node, and `text` says why; what: "is gone", "cannot be used". */
+/* There is no agent for this node because of `text`; what: "is gone", "cannot be used". */
 static void give_up(struct follower *m, const char *what, const char *text)
 {
     tell(m, text);
@@ -118,7 +119,7 @@ static void give_up(struct follower *m, const char *what, const char *text)
     close_link(m);
 }
 
-/* Two names for one machine: the hands of the controller there would fight over one agent. */
+/* Two names for one machine: two links would compete for one agent. */
 static bool is_leader(const struct follower *m, const json_t *hello)
 {
     const struct attempt_row *head = m->all->job->attempt;
@@ -134,15 +135,15 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
     struct job *job = m->all->job;
     char text[160];
     if (number != WIRE_HELLO)
-        return;             /* all else is for the head to hear */
+        return;             /* all other messages go to the leader */
     if (is_leader(m, body)) {
-        snprintf(text, sizeof(text), "it is the same machine as %.60s; name each machine once",
+        snprintf(text, sizeof(text), "it is the same machine as %.60s; list each machine once",
                  job->attempt->node);
         give_up(m, "cannot be used", text);
         return;
     }
     if (!m->here)
-        log_info(m->all->tag, "the agent of node %s is here, pid %lld", m->name,
+        log_info(m->all->tag, "the agent of node %s connected, pid %lld", m->name,
                  (long long)json_integer_value(json_object_get(body, "pid")));
     m->here = true;
     snprintf(text, sizeof(text), "node %s", m->name);
@@ -164,7 +165,7 @@ static void lost(void *arg, const char *text)
 static void refused(void *arg, const char *text)
 {
     struct follower *m = arg;
-    m->gone = true;     /* and the host's failure is told by the head, as node_lost */
+    m->gone = true;     /* the leader reports the host's failure as node_lost */
     give_up(m, "cannot be used", text);
 }
 
@@ -173,7 +174,7 @@ static void vanished(void *arg, const char *text)
     struct follower *m = arg;
     hosts_vanished(m->all->job->daemon, m->name, text);
     tell(m, text);
-    close_link(m);          /* and stays to be dismissed */
+    close_link(m);          /* kept for dismissal */
 }
 
 static void waiting(void *arg, const char *text)
@@ -189,7 +190,7 @@ static void waiting(void *arg, const char *text)
 static int64_t acked(void *arg)
 {
     (void)arg;
-    return 0;               /* they spool nothing */
+    return 0;               /* followers spool no events */
 }
 
 /* ---- all of them ---- */
@@ -202,7 +203,7 @@ static void open_link(struct follower *m, bool may_start)
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
     remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
     job_dir_node(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
-    mkdir(m->run_dir, 0700);    /* where that fails, its agent says so */
+    mkdir(m->run_dir, 0700);    /* on failure the agent reports it */
     const struct remote_link_spec spec = { .job = job->core.id, .attempt = job->core.attempt,
                                     .nonce = job->core.nonce, .run_dir = m->run_dir,
                                     .may_start = may_start, .host = m->name, .key = key,
@@ -265,7 +266,7 @@ void followers_dismiss(struct job *job)
             continue;
         if (job->remote != &remote_slurm)
             orphan_add(job->daemon, job->attempt, job->remote, m->node, m->name);
-        else if (run_dir_fence(m->run_dir, NULL, &err) < 0)   /* all nodes see it, and Slurm ends the rest */
+        else if (run_dir_fence(m->run_dir, NULL, &err) < 0) /* all nodes see it */
             log_warn(all->tag, "%s", err.text);
     }
     followers_close(job);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* followers.h - the agents of an attempt beside its head: those of its nodes 1, 2, ...
+/* followers.h - the agents of an attempt's nodes 1, 2, ..., which follow its leader on node 0
  *
- * The head, on node 0, speaks for the attempt; it is at job->link.  The controller starts the others
- * and tells them where the head is; from then on they obey the head (agent/nodes/leader.h) and say
- * nothing that is stored.  What keeps one from starting is told in job->absent; that it did not
- * come, or was lost, is the head's word, who is told what is proven here: that nothing of one
- * lives, or that none can be started.
+ * The leader (job->link) sends the attempt's events.  The controller starts the followers and sends
+ * them the leader's endpoint; from then on they obey the leader (agent/nodes/leader.h) and send no
+ * events of their own.  job->absent says what keeps a follower from starting.  The leader reports
+ * that a follower did not join or was lost; the controller tells the leader if it has proof that a
+ * follower is dead or cannot be started.
  *
- * The door of the head is kept in memory only.  After a restart the head says it again.
+ * The leader's endpoint is kept in memory only; after a restart the leader sends it again.
  */
 #ifndef CONTROLLER_ATTEMPT_FOLLOWERS_H
 #define CONTROLLER_ATTEMPT_FOLLOWERS_H
@@ -18,15 +18,15 @@
 
 struct job;
 
-/* Find the agents of the newest attempt's other nodes, or with may_start start them. Nothing where it
- * has one node, where its nodes are not known yet, or a second time. */
+/* Finds the agents of the newest attempt's other nodes, or with may_start starts them. No effect if
+ * it has one node, if its nodes are not known yet, or if called again. */
 void followers_open(struct job *job, bool may_start);
-void followers_close(struct job *job);      /* they go on */
+void followers_close(struct job *job);      /* the agents keep running */
 
-/* The attempt is over: end what of them lives, however long it takes (orphan.h). */
+/* The attempt is over: ends all their processes, however long it takes (orphan.h). */
 void followers_dismiss(struct job *job);
 
-/* Where the head is: {addresses, port, key}, borrowed. */
+/* Sets the leader's endpoint: {addresses, port, key}, borrowed. */
 void followers_endpoint(struct job *job, const json_t *door);
 
 #endif

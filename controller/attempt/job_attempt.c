@@ -61,7 +61,7 @@ static void hear_hello(struct job *job, const json_t *hello)
                              json_object_get(hello, "incarnation"), "version",
                              json_object_get(hello, "version"));
     const json_t *clock = json_object_get(hello, "wall_ms");
-    if (body && json_is_integer(clock)) /* with the way of the message, which is short */
+    if (body && json_is_integer(clock)) /* includes the short transit time of the message */
         json_object_set_new(body, "skew_ms", json_integer(json_integer_value(clock) -
                                                           (json_int_t)daemon_now_ms()));
     const struct core_input in = { .kind = CORE_AGENT_UP, .at_ms = daemon_now_ms(),
@@ -70,20 +70,21 @@ static void hear_hello(struct job *job, const json_t *hello)
     job->waits[0] = 0;
     if (placement_learn(job, &err) < 0) {
         log_error(TAG(job), "%s", err.text);
-        start_over(job, "it is not known which nodes it has");
+        start_over(job, "its nodes are not known yet");
         json_decref(body);
         return;
     }
     followers_open(job, !job->gathered);
     if (job->remote == &remote_ssh)
         hosts_answered(job->daemon, job->attempt->node);
-    log_info(TAG(job), "agent is here, pid %lld, last event %lld",
+    log_info(TAG(job), "agent connected, pid %lld, last event %lld",
              (long long)json_integer_value(json_object_get(hello, "pid")),
              (long long)json_integer_value(json_object_get(hello, "last_seq")));
     const char *version = json_string_value(json_object_get(hello, "version"));
     if (version && strcmp(version, JOBCTL_VERSION) != 0)
-        log_warn(TAG(job), "its agent is of version %.40s, this controller of %s: the attempt goes "
-                 "on as it is, the next one gets an agent of ours", version, JOBCTL_VERSION);
+        log_warn(TAG(job), "its agent has version %.40s, this controller %s: the attempt "
+                           "continues, "
+                 "the next one uses the new version", version, JOBCTL_VERSION);
     if (!body || job_apply(job, &in, NULL, &err) < 0) {
         log_error(TAG(job), "hello: %s", body ? err.text : "out of memory");
         start_over(job, "its hello could not be stored");
@@ -93,7 +94,7 @@ static void hear_hello(struct job *job, const json_t *hello)
 
 static void open_link(struct job *job, bool may_start, uint64_t delay_ms);
 
-/* Start the conversation anew: the agent then repeats what is not acknowledged. */
+/* Restarts the session: the agent then repeats unacknowledged events. */
 static void start_over(struct job *job, const char *why)
 {
     log_warn(TAG(job), "%s; asking the agent to repeat", why);
@@ -106,7 +107,7 @@ static void note_node_lost(struct job *job, const json_t *body)
     const char *name = json_string_value(json_object_get(body, "name"));
     const char *text = json_string_value(json_object_get(body, "text"));
     if (job->remote == &remote_ssh && name)
-        hosts_lost(job->daemon, name, text ? text : "it was lost");
+        hosts_lost(job->daemon, name, text ? text : "lost");
 }
 
 static void hear_event(struct job *job, const json_t *message)
@@ -166,7 +167,7 @@ static void hear_heartbeat(struct job *job, const json_t *body)
         p->loss = loss;
     if (isfinite(rate))
         p->samples_per_s = rate;
-    /* Numbers, not history: the next stored event or the next row carries them. */
+    /* Live numbers, not events: stored with the next event or row. */
     if (isfinite(step))
         job->core.step = (int64_t)step;
     if (isfinite(steps))
@@ -194,7 +195,7 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     }
 }
 
-/* `cause`: NULL, or why another try would end the same way. False: it could not be stored. */
+/* `cause`: NULL, or why a retry would not help. False: the store failed. */
 static bool lose(struct job *job, const char *cause, const char *text)
 {
     struct err err = { 0 };
@@ -230,7 +231,7 @@ static void vanished(void *arg, const char *text)
     struct daemon *d = job->daemon;
     const struct remote *remote = job->remote;
     hosts_vanished(d, row.node, text);
-    if (lose(job, NULL, text))      /* and the job may be gone now */
+    if (lose(job, NULL, text))      /* the job may be destroyed now */
         orphan_add(d, &row, remote, 0, row.node);
 }
 
@@ -255,7 +256,7 @@ static int64_t acked(void *arg)
     return job->attempt->acked;
 }
 
-/* "a,b": those that the placement left out. */
+/* "a,b": the nodes that the placement excluded. */
 static void names_to_avoid(char *out, size_t size, const json_t *placed)
 {
     size_t i, at = 0;

@@ -34,7 +34,7 @@ static int take_learned(void *arg, const struct event_row *row)
     return 0;
 }
 
-/* What earlier attempts have learned; not for an agent that has launched already. */
+/* Data learned by earlier attempts; not for an agent that has launched already. */
 static int add_learned(json_t *body, const struct job *job)
 {
     json_t *learned = NULL;
@@ -110,13 +110,13 @@ static json_t *stored_spec(const struct job *job, struct err *err)
     json_t *spec = NULL;
     if (jobs_spec(&yaml, &canonical, job->daemon->store, job->core.id, err) == 0 &&
         !(spec = json_loads(canonical, 0, NULL)))
-        err_set(err, ERR_DATA, "its stored spec cannot be read");
+        err_set(err, ERR_DATA, "cannot read its stored spec");
     free(yaml);
     free(canonical);
     return spec;
 }
 
-/* The head of several nodes learns how many there are. */
+/* The leader of several nodes gets their number. */
 static int add_group(json_t *body, const struct job *job)
 {
     if (json_array_size(job->names) < 2)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.h - the body of LAUNCH (agent/wire/wire.h): all that an agent is told of what it is to run
+/* launch.h - builds the body of LAUNCH (agent/wire/wire.h): all that an agent needs to run an
+ * attempt
  *
- * The head of an attempt learns what earlier attempts have learned, and has the secrets; the agents
- * beside it learn from it (agent/nodes/leader.h).
+ * The leader of an attempt gets the data of earlier attempts and the secrets; the followers get
+ * them from the leader (agent/nodes/leader.h).
  */
 #ifndef CONTROLLER_ATTEMPT_LAUNCH_H
 #define CONTROLLER_ATTEMPT_LAUNCH_H
@@ -14,7 +15,7 @@ struct job;
 
 /* For the agent of node 0. */
 json_t *launch_leader(const struct job *job, struct err *err);
-/* For an agent beside the head's. Takes `crew`. */
+/* For a follower. Takes `crew`. */
 json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_adopt.c - jobctl adopt: go on with a job of another machine, from its mirror */
+/* cmd_adopt.c - jobctl adopt: continue a job of another machine from its mirror */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +12,19 @@
 #include "controller/cli/spec_file.h"
 
 static const struct option_row options[] = {
-    {"hold", 0, OPTION_FLAG, NULL, "do not start it before jobctl release"},
-    {"wait", 'w', OPTION_FLAG, NULL, "wait until it is done and return how it ended"},
+    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},
+    {"wait", 'w', OPTION_FLAG, NULL, "wait until the job is done; exit with its code"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},
 };
 
-/* The names of its secrets stand in the mirror, their values in our environment. */
+/* The mirror has the names of its secrets, our environment their values. */
 static json_t *request_of(const struct call *call, struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 16];
     if (!realpath(call->options.args[0], dir)) {
-        err_set(err, ERR_NOT_FOUND, "there is no directory '%.300s'", call->options.args[0]);
+        err_set(err, ERR_NOT_FOUND, "directory '%.300s' does not exist", call->options.args[0]);
         return NULL;
     }
     snprintf(path, sizeof(path), "%s/job.json", dir);
@@ -46,7 +46,7 @@ static void announce(struct call *call, const json_t *row, const char *dir)
     if (options_has(&call->options, "quiet"))
         fprintf(call->out.file, "%lld\n", id);
     else
-        fprintf(call->out.file, "job %lld (%s) goes on with what is in %s\n", id,
+        fprintf(call->out.file, "job %lld (%s) continues from %s\n", id,
                 json_string_value(json_object_get(row, "name")), dir);
     fflush(call->out.file);
 }
@@ -87,8 +87,9 @@ static int run(struct call *call)
 }
 
 const struct command cmd_adopt = {
-    .name = "adopt", .args = ARGS_FILE, .words = "DIR", .summary = "go on with a job that another machine began",
-    .help = "DIR is the job's directory below checkpoint.mirror. The machine that had the job must "
-            "be gone, or have stopped it: a lease keeps two from training one job.",
+    .name = "adopt", .args = ARGS_FILE, .words = "DIR", .summary = "continue a job of another "
+                                                                   "machine from its mirror",
+    .help = "DIR is the job's directory below checkpoint.mirror. The machine that ran the job must "
+            "have stopped it or be down: a lease prevents two machines from training one job.",
     .options = options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_completions.c - jobctl completions: scripts for shells, made from the rows of commands
+/* cmd_completions.c - jobctl completions: shell scripts generated from the command rows
  *
  *   eval "$(jobctl completions bash)"
  */
@@ -63,7 +63,7 @@ static void bash(FILE *f)
             "}\ncomplete -o filenames -F _jobctl jobctl\n");
 }
 
-/* zsh wants "name:text" in single quotes; a quote in the text would end it. */
+/* zsh takes "name:text" in single quotes; a quote in the text would end the string. */
 static void quoted(FILE *f, const char *text)
 {
     for (; *text; text++)
@@ -136,8 +136,8 @@ static int run(struct call *call)
             shells[i].write(call->out.file);
             return 0;
         }
-    return err_set(&call->err, ERR_USAGE, "completions are made for bash, zsh and fish; write for "
-                   "example jobctl completions bash");
+    return err_set(&call->err, ERR_USAGE, "unknown shell; use jobctl completions bash, zsh or "
+                   "fish");
 }
 
 const struct command cmd_completions = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_daemon.c - `jobctl daemon`: be the controller, or start one and wait until it answers
+/* cmd_daemon.c - `jobctl daemon`: run the controller, or start it in the background
  *
- * With --detach, many may try at once: start.lock lets one at a time look
- * whether a daemon answers and otherwise start it, so that exactly one is
- * started and everybody returns when it answers.
+ * Several `jobctl daemon --detach` may run at once: start.lock serializes them.
+ * The holder checks for a running daemon and starts one if there is none, so
+ * exactly one is started, and each call returns when it answers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +23,14 @@
 #include "engine/contract/err.h"
 
 static const struct option_row options[] = {
-    {"detach", 0, OPTION_FLAG, NULL, "run in the background, log to daemon.log; returns when it "
+    {"detach", 0, OPTION_FLAG, NULL, "run in the background, log to daemon.log; return when it "
                                      "answers"},
-    {"ready-fd", 0, OPTION_COUNT, "FD", "write the line \"ready\" to this descriptor when requests "
-                                        "are answered"},
+    {"ready-fd", 0, OPTION_COUNT, "FD", "write the line \"ready\" to this descriptor once the "
+                                        "daemon answers"},
     {.name = NULL},
 };
 
-/* In the child: the daemon itself; its last words go to who waits. */
+/* In the child: runs the daemon; sends its error, if any, to the parent. */
 static int background(int said)
 {
     struct err err = { 0 };
@@ -79,8 +79,8 @@ static int start_lock(struct err *err)
         *p = '/';
     }
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-        return err_set(err, ERR_SYSTEM, "cannot make %s, the directory of jobctl's state "
-                       "(JOBCTL_HOME): %m", dir);
+        return err_set(err, ERR_SYSTEM, "cannot create the state directory %s (JOBCTL_HOME): "
+                       "%m", dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, LOCK_EX) < 0)
         return err_set(err, ERR_SYSTEM, "cannot lock %s: %m", path);
@@ -100,12 +100,12 @@ static int detach(struct err *err)
         goto out;
     }
     if (pipe2(said, O_CLOEXEC) < 0) {
-        err_set(err, ERR_SYSTEM, "cannot make a pipe: %m");
+        err_set(err, ERR_SYSTEM, "cannot create a pipe: %m");
         goto out;
     }
     pid_t pid = fork();
     if (pid == 0) {
-        close(lock);        /* the lock itself stays with the parent */
+        close(lock);        /* the parent keeps the lock */
         close(said[0]);
         _exit(background(said[1]));
     }
@@ -128,7 +128,7 @@ static int run(struct call *call)
     const struct daemon_options o = { .ready_fd =
                                           (int)options_count(&call->options, "ready-fd", -1) };
     if (o.ready_fd >= 0 && fcntl(o.ready_fd, F_GETFD) < 0)
-        return err_set(&call->err, ERR_USAGE, "--ready-fd: %d is no open descriptor", o.ready_fd);
+        return err_set(&call->err, ERR_USAGE, "--ready-fd: descriptor %d is not open", o.ready_fd);
     if (options_has(&call->options, "detach"))
         return detach(&call->err);
     return daemon_run(&o, &call->err);
@@ -137,9 +137,10 @@ static int run(struct call *call)
 const struct command cmd_daemon = {
     .name = "daemon",
     .args = ARGS_NONE,
-    .summary = "be the controller: answer the other commands",
-    .help = "Runs in the foreground and logs to stderr. Other commands start it by themselves when "
-            "it is not running. SIGTERM stops it; jobs go on, and the next one finds them again.",
+    .summary = "run the controller, which the other commands talk to",
+    .help = "Runs in the foreground and logs to stderr. Other commands start the daemon if it is "
+            "not "
+            "running. SIGTERM stops it; jobs keep running, and the next daemon reconnects to them.",
     .options = options,
     .run = run,
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_doctor.c - jobctl doctor: is this machine fit for jobs, and for this one?
+/* cmd_doctor.c - jobctl doctor: check whether this machine can run jobs, or a given one
  *
- * jobctl-agent looks and judges (agent/doctor/doctor.h), here or on all hosts of the spec
- * (doctor_hosts.h); no daemon is needed, so that there is an answer when nothing
- * else works.
+ * jobctl-agent makes the checks (agent/doctor/doctor.h), here or on all hosts of the spec
+ * (doctor_hosts.h). No daemon is needed, so doctor works when nothing else does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* Where state is kept, or will be: the nearest directory above that is there. */
+/* The state directory, or its nearest existing parent. */
 static int nearest_home(char *out, size_t size, struct err *err)
 {
     if (home_dir(out, size, err) < 0)
@@ -60,7 +59,7 @@ static int ask_agent(struct call *call, json_t **answer, const char *spec_path)
         words[n++] = "--spec";
         words[n++] = spec_path;
     }
-    /* what was tried is kept there, for agents (agent/plan/probe_cache.h) */
+    /* holds probe results for agents (agent/plan/probe_cache.h) */
     if (access(state, F_OK) == 0) {
         words[n++] = "--state";
         words[n++] = state;
@@ -82,7 +81,7 @@ static enum terminal_style style_of(const char *status)
                                          : STYLE_DIM;
 }
 
-/* The longest name of a node, 0: rows have none. */
+/* Length of the longest node name; 0: rows have none. */
 static int name_width(const json_t *answer)
 {
     int width = 0;
@@ -104,7 +103,7 @@ static bool says_the_same(const json_t *a, const json_t *b)
     return true;
 }
 
-/* How many hosts are looked at: each has a row of its programs, or one that it cannot be reached. */
+/* The number of hosts: each has a row for its programs, or one that says it is unreachable. */
 static int count_hosts(const json_t *rows)
 {
     int n = 0;
@@ -119,7 +118,7 @@ static int count_hosts(const json_t *rows)
     return n;
 }
 
-/* What every host says is told once, of all; "" for the rows after the first of these. */
+/* A row that all hosts share is printed once, for "all"; "" marks its repetitions. */
 static const char *name_of(const json_t *rows, size_t at, int hosts)
 {
     const json_t *row = json_array_get(rows, at), *other;
@@ -160,9 +159,9 @@ static void print(const struct terminal *t, const json_t *answer)
     if (fail)
         fprintf(t->file, "%d of %zu checks failed", fail, i);
     else
-        fprintf(t->file, "nothing stands in the way");
+        fprintf(t->file, "all checks passed");
     if (warn)
-        fprintf(t->file, "; %d to look at", warn);
+        fprintf(t->file, "; %d warning%s", warn, warn == 1 ? "" : "s");
     fputc('\n', t->file);
 }
 
@@ -179,7 +178,7 @@ static int look_here(struct call *call, const json_t *spec, json_t **answer)
     return rc;
 }
 
-/* Where the job would run. */
+/* On the hosts where the job would run. */
 static json_t *look(struct call *call, const json_t *spec)
 {
     const struct remote *remote = spec ? remote_of_spec(spec) : &remote_local;
@@ -214,12 +213,15 @@ static int run(struct call *call)
 
 const struct command cmd_doctor = {
     .name = "doctor", .args = ARGS_FILE_OR_NONE,
-    .summary = "is this machine fit for jobs, and for this one?",
-    .help = "Looks at programs, processors, memory, disk, driver, GPUs, network and clock; with FILE "
-            "also at its plan, its data, and the room that it needs. Each check is ok, warn, fail or "
-            "unknown, with what was seen and what to do. Exit code 1 if a check failed. With launch: ssh "
-            "all hosts of FILE are looked at, and whether they fit together: programs, plan, clocks, do "
-            "they answer each other, is checkpoint.dir the same one, is the data. Of launch: slurm "
-            "what can be seen where it is submitted. No daemon is needed.",
+    .summary = "check whether this machine can run jobs, or the job in FILE",
+    .help = "Checks programs, processors, memory, disk, driver, GPUs, network and clock; with FILE "
+            "also its plan, its data and the disk space it needs. Each check is ok, warn, fail or "
+            "unknown, with the finding and the remedy. Exit code 1 if a check failed. With "
+            "launch: ssh "
+            "doctor checks all hosts of FILE and compares them: programs, plan, clocks, "
+            "connections "
+            "between them, checkpoint.dir and data. With launch: slurm it checks what is visible "
+            "on "
+            "the submitting machine. No daemon is needed.",
     .options = options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_drill.c - jobctl drill: rehearse faults on one's own job, and see how it comes back */
+/* cmd_drill.c - jobctl drill: inject faults into a job and measure its recovery */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@
 #include "controller/cli/spec_file.h"
 
 static const struct option_row options[] = {
-    {"only", 0, OPTION_TEXT, "NAMES", "these faults, with commas between them"},
-    {"limit", 0, OPTION_DURATION, "TIME", "a job must be back at work after that; 60s"},
+    {"only", 0, OPTION_TEXT, "NAMES", "only these faults, separated by commas"},
+    {"limit", 0, OPTION_DURATION, "TIME", "time in which the job must recover (default 60s)"},
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the copy's spec"},
-    {"live", 0, OPTION_FLAG, NULL, "on JOB itself instead of on a copy"},
+    {"live", 0, OPTION_FLAG, NULL, "inject the faults into JOB itself, not into a copy"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -26,7 +26,7 @@ enum { SETS = 24, INTERRUPTED = 130, LIMIT_S = 60 };
 
 /* ---- the copy ---- */
 
-/* A spec is a file, or that of a job; *file and what *set holds are the caller's to free. */
+/* The spec of a file or of a job; the caller frees *file and the contents of *set. */
 struct source {
     char       *file;
     char       *set[SETS];
@@ -46,7 +46,7 @@ static void source_free(struct source *s)
         free(s->set[i]);
 }
 
-/* The text that somebody submitted once; paths in it were meant from where they were. */
+/* The text as submitted; its relative paths refer to the directory it was submitted from. */
 static int source_of_job(struct source *s, const json_t *answer, struct err *err)
 {
     const json_t *spec = json_object_get(answer, "spec");
@@ -56,13 +56,13 @@ static int source_of_job(struct source *s, const json_t *answer, struct err *err
         json_string_value(json_object_get(json_object_get(answer, "paths"), "spec"));
     s->file = strdup(file ? file : "");
     if (workdir && chdir(workdir) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot go to the job's workdir %s: %m", workdir);
+        return err_set(err, ERR_SYSTEM, "cannot change to the job's workdir %s: %m", workdir);
     set_add(s, "workdir", workdir);
     set_add(s, "train.data.path", json_string_value(json_object_get(data, "path")));
     return 0;
 }
 
-/* Its own job, with its own checkpoints, that does not end before we do. */
+/* A job of its own, with its own checkpoints, that outlasts the drill. */
 static int submit_copy(struct call *call, struct client *c, struct source *s, int64_t *id)
 {
     char name[80];
@@ -78,8 +78,8 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     if (launch && strcmp(launch, "ssh") == 0) {
         json_decref(request);
         json_decref(spec);
-        return err_set(&call->err, ERR_USAGE, "a drill does harm on this machine, and the job runs on "
-                       "its hosts; --set launch=local --set 'hosts=[]' rehearses here");
+        return err_set(&call->err, ERR_USAGE, "drill injects faults on this machine only, but the "
+                       "job runs on other hosts; add --set launch=local --set 'hosts=[]'");
     }
     snprintf(name, sizeof(name), "%.50s-drill", json_string_value(json_object_get(spec, "name")));
     set_add(s, "name", name);
@@ -98,7 +98,7 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
     return rc;
 }
 
-/* FILE, or a JOB: what is no readable file is asked for at the daemon. */
+/* FILE or JOB: a name that is not a readable file is looked up as a job. */
 static int choose(struct call *call, struct client *c, int64_t *id, bool *copied)
 {
     const char *arg = call->options.args[0];
@@ -122,7 +122,7 @@ static int choose(struct call *call, struct client *c, int64_t *id, bool *copied
     return rc;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static void seconds(char *out, size_t size, double s)
 {
@@ -168,7 +168,7 @@ static json_t *row_of(const struct drill_fault *f, const struct drill_outcome *o
 
 /* ---- the drill ---- */
 
-/* Is the fault among those that were asked for? -1: one of them does not exist. */
+/* Is the fault among those of --only? -1: --only names an unknown fault. */
 static int wanted(struct call *call, const struct drill_fault *f)
 {
     const char *only = options_text(&call->options, "only");
@@ -177,21 +177,22 @@ static int wanted(struct call *call, const struct drill_fault *f)
         int len = (int)strcspn(p, ",");
         const struct drill_fault *named = drill_fault_find(p, len);
         if (!named)
-            return err_set(&call->err, ERR_USAGE, "there is no fault '%.*s' to rehearse; jobctl "
-                           "help drill lists them", len, p);
+            return err_set(&call->err, ERR_USAGE, "unknown fault '%.*s'; jobctl help drill lists "
+                           "the faults", len, p);
         found |= named == f;
     }
     return found;
 }
 
-/* How many failed, or -1. */
+/* The number of failed faults, or -1. */
 static int rehearse(struct call *call, struct drill *d, json_t *rows)
 {
     const volatile int *stop = d->stop = interrupt_catch();
     const struct drill_fault *f;
     int failed = 0, passed = 0;
     if (!call->json)
-        fprintf(call->out.file, "rehearsing on job %lld\n%-12s %8s %10s %6s\n", (long long)d->job,
+        fprintf(call->out.file, "injecting faults into job %lld\n%-12s %8s %10s %6s\n",
+                (long long)d->job,
                 "FAULT", "NOTICED", "NEXT STEP", "LOST");
     fflush(call->out.file);
     for (int i = 0; (f = drill_fault_at(i)) && !*stop; i++) {
@@ -213,7 +214,7 @@ static int rehearse(struct call *call, struct drill *d, json_t *rows)
     return failed;
 }
 
-/* The copy leaves: only its page in the list stays. */
+/* Cancels the copy; it stays in the list of jobs. */
 static void end_copy(struct drill *d)
 {
     char path[64];
@@ -249,7 +250,8 @@ static int run(struct call *call)
     if (stopped) {
         failed = INTERRUPTED;
         call->err = (struct err){0};
-        fprintf(stderr, "interrupted%s\n", copied ? ": the copy is cancelled, the job is as it was" : "");
+        fprintf(stderr, "interrupted%s\n", copied ? ": the copy was cancelled, the job itself is "
+                                                    "unchanged" : "");
     }
     if (failed >= 0 && call->json)
         output_json(call, json_pack("{s:I, s:O}", "job", (json_int_t)d.job, "faults", rows));
@@ -261,10 +263,11 @@ static int run(struct call *call)
 
 const struct command cmd_drill = {
     .name = "drill", .args = ARGS_FILE_OR_JOB,
-    .summary = "rehearse faults on a copy of a job: time to notice, time to the next step",
-    .help = "A copy of the job is submitted, harmed, watched, and cancelled at the end; --live harms "
+    .summary = "inject faults into a copy of a job; measure detection and recovery",
+    .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live "
+            "uses "
             "JOB itself. Faults: kill-rank, slow-rank, stop-rank, checkpoint (the newest one is "
-            "spoilt), disk (no room for a checkpoint), kill-daemon, sigterm, kill-agent. The exit "
-            "code is 0 when every one was survived in time, 1 when not.",
+            "corrupted), disk (no space for a checkpoint), kill-daemon, sigterm, kill-agent. Exit "
+            "code 0 if the job recovered from every fault in time, else 1.",
     .options = options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_events.c - jobctl events: what happened to a job, in its order */
+/* cmd_events.c - jobctl events: the events of a job in order */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 #include "controller/cli/output.h"
 #include "controller/job/job_view.h"
 
-/* A narrow window gets the sentences alone: the kinds are for programs. */
+/* A narrow terminal omits the kinds, which are for programs. */
 enum { PAGE = 1000, INTERRUPTED = 130, WAIT_S = 20, WIDE = 120, NARROW_TEXT = 25, WIDE_TEXT = 44 };
 
 static const struct option_row options[] = {
-    {"follow", 'f', OPTION_FLAG, NULL, "wait for more until the job is done"},
+    {"follow", 'f', OPTION_FLAG, NULL, "print new events until the job is done"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -42,7 +42,7 @@ static void print(struct call *call, const json_t *event)
     terminal_hang(t, text ? text : "", WIDE_TEXT);
 }
 
-/* What happened before the job came here. */
+/* Events from before the job was adopted. */
 static void print_past(struct call *call, const json_t *event)
 {
     const json_t *history = json_object_get(
@@ -65,7 +65,7 @@ static void print_past(struct call *call, const json_t *event)
     }
 }
 
-/* Pages until there are no more; with -f until the job is done. */
+/* Prints page by page to the last event; with -f until the job is done. */
 static int fetch(struct call *call, struct client *c, const char *job, json_t *all)
 {
     bool follow = options_has(&call->options, "follow");
@@ -120,5 +120,5 @@ static int run(struct call *call)
 
 const struct command cmd_events = {
     .name = "events", .aliases = "history", .args = ARGS_JOB,
-    .summary = "what happened to a job, in its order", .options = options, .run = run,
+    .summary = "list the events of a job in order", .options = options, .run = run,
 };

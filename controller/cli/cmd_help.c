@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_help.c - jobctl help: the rows of commands, of options, and of the job spec */
+/* cmd_help.c - jobctl help: commands, options and keys of the job spec, from their rows */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +14,18 @@ static const struct option_row options[] = {{.name = NULL}};
 
 static void print_commands(const struct terminal *t)
 {
-    fprintf(t->file, "jobctl trains diffusion transformers, and runs any other command, to the end.\n\n"
+    fprintf(t->file, "jobctl trains diffusion transformers, and runs any other command, to "
+                     "completion.\n\n"
             "  jobctl submit FILE      queue a job\n"
-            "  jobctl status           where jobs are, how fast\n"
-            "  jobctl why JOB          why it waits, was restarted, or stopped\n\nCommands\n");
+            "  jobctl status           list jobs with step and speed\n"
+            "  jobctl why JOB          why the job waits, restarted or stopped\n\nCommands\n");
     for (const struct command *const *c = command_list(); *c; c++)
         fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
-    fprintf(t->file, "\njobctl help COMMAND tells more, jobctl help spec lists the keys of a job "
-            "spec,\njobctl help man prints the manual page. State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n\n"
+    fprintf(t->file, "\nSee jobctl help COMMAND for a command, jobctl help spec for the keys of a "
+                     "job "
+            "spec,\njobctl help man for the manual page. State is kept in $JOBCTL_HOME, or "
+            "~/.local/state/jobctl.\n\n"
             "Exit codes\n");
     terminal_wrap(t, manual_exit_codes, 2);
 }
@@ -39,7 +42,7 @@ static void print_command(const struct terminal *t, const struct command *c)
         terminal_wrap(t, c->help, 2);
     }
     if (c->aliases)
-        fprintf(t->file, "\n  Also called: %s\n", c->aliases);
+        fprintf(t->file, "\n  Aliases: %s\n", c->aliases);
     if (!c->options || !c->options[0].name)
         return;
     fprintf(t->file, "\nOptions\n");
@@ -65,7 +68,7 @@ static const char *type_of(const struct spec_field *f)
     return names[f->type];
 }
 
-/* A default as it would stand in YAML. */
+/* A default as YAML text. */
 static void default_of(char *out, size_t size, const struct spec_field *f)
 {
     if (!f->def || strcmp(f->def, "null") == 0 || strcmp(f->def, "\"\"") == 0)
@@ -86,7 +89,7 @@ static void print_spec(const struct terminal *t)
 {
     struct spec_row row;
     size_t cursor = 0;
-    fprintf(t->file, "A job spec is a YAML file. Its keys, their types and defaults:\n\n");
+    fprintf(t->file, "A job spec is a YAML file with these keys (type, default, meaning):\n\n");
     while (spec_row_next(&row, &cursor)) {
         const struct spec_field *f = row.field;
         bool never = f->later && (!f->def || strcmp(f->def, "null") == 0);
@@ -102,11 +105,12 @@ static void print_spec(const struct terminal *t)
             snprintf(line, sizeof(line), "%*s%-*s %-13s %-9s %s%s%s%s", depth * 2, "",
                      20 - depth * 2, spec_row_leaf(row.path), type_of(f), def, f->help,
                      f->choices ? ": " : "", f->choices ? f->choices : "",
-                     never ? " (not supported yet)" : f->later ? " (only this so far)" : "");
+                     never ? " (not supported yet)" : f->later ? " (the only value so far)" : "");
         terminal_fit(t, shown, sizeof(shown), line, t->width);
         fprintf(t->file, "  %s\n", shown);
     }
-    fprintf(t->file, "\nDurations are 30s, 5m, 1h 30m or \"24:00:00\". docs/SPEC.md tells more.\n");
+    fprintf(t->file, "\nDurations are 30s, 5m, 1h 30m or \"24:00:00\". "
+            "See docs/SPEC.md for more.\n");
 }
 
 static int run(struct call *call)
@@ -122,12 +126,13 @@ static int run(struct call *call)
     else if (strcmp(topic, "man") == 0)
         manual_print(call->out.file);
     else
-        return err_set(&call->err, ERR_USAGE, "there is no command \"%.40s\"; jobctl help lists "
+        return err_set(&call->err, ERR_USAGE, "unknown command \"%.40s\"; jobctl help lists the "
                        "them", topic);
     return 0;
 }
 
 const struct command cmd_help = {
-    .name = "help", .args = ARGS_WORD, .words = "[COMMAND|spec|man]", .summary = "this list, a command, or the keys of a spec",
+    .name = "help", .args = ARGS_WORD, .words = "[COMMAND|spec|man]", .summary = "show this list, "
+        "help on a command, or the keys of a job spec",
     .options = options, .run = run,
 };

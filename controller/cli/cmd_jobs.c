@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_jobs.c - cancel, retry, hold, release, checkpoint: one request for each job that is named */
+/* cmd_jobs.c - cancel, retry, hold, release, checkpoint: one request per job */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "controller/cli/spec_file.h"
 #include "controller/job/job_view.h"
 
-/* What is said once it is done; %s is "job 7 (name)". */
+/* The text printed after success, following "job 7 (name)". */
 static const struct {
     const char *command, *said;
 } sayings[] = {
-    {"cancel", "is being cancelled"}, {"hold", "is held; jobctl release lets it go on"},
-    {"release", "is released"}, {"checkpoint", "was asked to write a checkpoint"},
+    {"cancel", "is being cancelled"}, {"hold", "is held; jobctl release starts it"},
+    {"release", "is released"}, {"checkpoint", "was told to write a checkpoint"},
 };
 
 static void say(struct call *call, const json_t *before, const json_t *after)
@@ -30,7 +30,7 @@ static void say(struct call *call, const json_t *before, const json_t *after)
         return;
     }
     if (strcmp(call->command->name, "retry") == 0)
-        fprintf(call->out.file, "%s takes over the checkpoints of %s\n", now, title);
+        fprintf(call->out.file, "%s continues from the checkpoints of %s\n", now, title);
     const char *result = json_string_value(json_object_get(after, "result"));
     for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++)
         if (strcmp(sayings[i].command, call->command->name) == 0)
@@ -63,8 +63,8 @@ static json_t *body_of(const struct call *call)
     return body;
 }
 
-/* The jobs that can be asked are asked, also after one that cannot: its failure is told at the
- * end. */
+/* Sends a request for every job, also after one that failed; the first failure is the command's
+ * result. */
 static int ask(struct call *call, struct client *c, const json_t *jobs, json_t *answers)
 {
     size_t i;
@@ -111,8 +111,8 @@ static int run(struct call *call)
 }
 
 static const struct option_row cancel_options[] = {
-    {"reason", 0, OPTION_TEXT, "TEXT", "kept with the job and shown by why"},
-    {"now", 0, OPTION_FLAG, NULL, "do not wait for a last checkpoint"},
+    {"reason", 0, OPTION_TEXT, "TEXT", "stored with the job and shown by jobctl why"},
+    {"now", 0, OPTION_FLAG, NULL, "stop without a last checkpoint"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},
@@ -120,13 +120,13 @@ static const struct option_row cancel_options[] = {
 static const struct option_row plain_options[] = {OPTION_QUIET, OPTION_JSON, {.name = NULL}};
 
 const struct command cmd_cancel = {
-    .name = "cancel", .args = ARGS_JOBS, .summary = "stop jobs for good, after a last checkpoint",
+    .name = "cancel", .args = ARGS_JOBS, .summary = "stop jobs after a last checkpoint",
     .options = cancel_options, .run = run,
 };
 const struct command cmd_retry = {
     .name = "retry", .args = ARGS_JOBS,
     .summary = "submit done jobs again, from their last checkpoints",
-    .help = "A done job stays as it is: retry makes a new one that takes over its checkpoints.",
+    .help = "Creates a new job that continues from the checkpoints; the done job does not change.",
     .options = plain_options, .run = run,
 };
 const struct command cmd_hold = {
@@ -138,7 +138,7 @@ const struct command cmd_release = {
     .options = plain_options, .run = run,
 };
 const struct command cmd_checkpoint = {
-    .name = "checkpoint", .args = ARGS_JOBS, .summary = "have running jobs write a checkpoint now",
-    .help = "Of `train:` jobs; a command saves when it does by itself.",
+    .name = "checkpoint", .args = ARGS_JOBS, .summary = "make running jobs write a checkpoint now",
+    .help = "For `train:` jobs only; a `run:` command saves by itself.",
     .options = plain_options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_logs.c - jobctl logs: what a rank wrote */
+/* cmd_logs.c - jobctl logs: the output of a rank */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,22 +12,24 @@
 #include "controller/cli/output.h"
 
 static const struct option_row options[] = {
-    {"follow", 'f', OPTION_FLAG, NULL, "go on until the job is done; Ctrl-C leaves the job alone"},
-    {"rank", 'r', OPTION_COUNT, "N", "of this rank (0)"},
-    {"all", 'a', OPTION_FLAG, NULL, "of all ranks, each line with its rank"},
-    {"setup", 0, OPTION_FLAG, NULL, "of the setup instead of a rank"},
-    {"attempt", 0, OPTION_COUNT, "N", "of this attempt (the newest)"},
+    {"follow", 'f', OPTION_FLAG, NULL, "print new output until the job is done; Ctrl-C only stops "
+                                       "printing"},
+    {"rank", 'r', OPTION_COUNT, "N", "output of rank N (default 0)"},
+    {"all", 'a', OPTION_FLAG, NULL, "output of all ranks, each line with its rank"},
+    {"setup", 0, OPTION_FLAG, NULL, "output of the setup, not of a rank"},
+    {"attempt", 0, OPTION_COUNT, "N", "output of attempt N (default: the newest)"},
     {"lines", 'n', OPTION_COUNT, "N", "only the last N lines"},
     {.name = NULL},
 };
 
-/* No rank has written anything: it may never have come to one. */
+/* No rank has written anything; perhaps none was started. */
 static void point_at_setup(const struct call *call, struct client *c, const struct log_fetch *log)
 {
     struct log_fetch setup = {.id = log->id, .attempt = log->attempt, .setup = true};
     struct err none = {0};
     if (log_fetch_tail(&setup, c, 0, &none) == 0 && setup.offset > 0)
-        fprintf(stderr, "rank %d wrote nothing; jobctl logs %s --setup shows what the setup wrote\n",
+        fprintf(stderr, "rank %d wrote nothing; for the output of the setup: jobctl logs %s "
+                        "--setup\n",
                 log->rank, call->options.args[0]);
 }
 
@@ -43,13 +45,13 @@ static int print(struct call *call, struct client *c, struct log_fetch *log)
     if (printed == 0 && !log->setup && log->done)
         point_at_setup(call, c, log);
     else if (printed == 0)
-        fprintf(stderr, "nothing is written yet; jobctl why %s tells what it waits for\n", call->options.args[0]);
+        fprintf(stderr, "no output yet; to see why: jobctl why %s\n", call->options.args[0]);
     if (log->mid_line && call->out.tty)
         fputc('\n', call->out.file);
     return 0;
 }
 
-/* One rank after the other; where they stood at the same time, -f shows as it comes. */
+/* One rank after the other; only -f interleaves them as they write. */
 static int print_all(struct call *call, struct client *c, const struct log_fetch *log, int np)
 {
     for (int rank = 0; rank < np; rank++) {
@@ -60,7 +62,7 @@ static int print_all(struct call *call, struct client *c, const struct log_fetch
         if (options_has(&call->options, "lines") &&
             log_fetch_tail(&one, c, options_count(&call->options, "lines", 0), &why) < 0 &&
             why.code == ERR_NOT_FOUND)
-            continue; /* it never came to write */
+            continue; /* this rank wrote nothing */
         long long printed = log_fetch_print(&one, c, call->out.file, &why);
         log_fetch_fini(&one, call->out.file);
         if (printed < 0 && why.code != ERR_NOT_FOUND)
@@ -85,7 +87,7 @@ static int run(struct call *call)
         goto out;
     }
     if (options_has(o, "all") && (options_has(o, "rank") || options_has(o, "setup"))) {
-        err_set(&call->err, ERR_USAGE, "--all is the logs of all ranks: leave --rank and --setup out");
+        err_set(&call->err, ERR_USAGE, "--all excludes --rank and --setup");
         goto out;
     }
     long long id = json_integer_value(json_object_get(json_array_get(jobs, 0), "id"));
@@ -112,7 +114,7 @@ out:
 }
 
 const struct command cmd_logs = {
-    .name = "logs", .args = ARGS_JOB, .summary = "what a rank wrote, of any attempt",
+    .name = "logs", .args = ARGS_JOB, .summary = "print the output of a rank, of any attempt",
     .help = "With -f the exit code is the job's, as for wait.",
     .options = options, .run = run,
 };

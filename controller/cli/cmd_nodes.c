@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_nodes.c - jobctl nodes: the machines that jobs can run on, and are they fit for it? */
+/* cmd_nodes.c - jobctl nodes: list, test, drain and resume the machines that run jobs */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "controller/spec/host_groups.h"
 
 static const struct option_row options[] = {
-    {"reason", 0, OPTION_TEXT, "TEXT", "of drain: why; shown wherever a job waits for the node"},
+    {"reason", 0, OPTION_TEXT, "TEXT", "reason of a drain, shown for jobs that wait for the node"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -104,7 +104,7 @@ static json_t *node_of(json_t *nodes, const char *name)
     return node;
 }
 
-/* The groups of the user's configuration, and hosts that only they name. */
+/* The groups of the user's configuration, and hosts that appear nowhere else. */
 static int add_groups(json_t *nodes, struct err *err)
 {
     struct config config;
@@ -161,7 +161,7 @@ static int list(struct call *call)
 
 /* ---- jobctl nodes add, drain, resume, remove ---- */
 
-/* The job that is on it; 0: none. */
+/* The job on the node; 0: none. */
 static long long job_on(const json_t *nodes, const char *name)
 {
     size_t i;
@@ -182,21 +182,24 @@ static bool is_listed(const json_t *nodes, const char *name)
     return false;
 }
 
-/* What has become of a node; `before` and `after`: the nodes as they were and are. */
+/* Prints the result for one node; `before` and `after` are the lists of nodes. */
 static void say(FILE *out, const char *action, const char *name, const json_t *before, const json_t *after)
 {
     const long long job = job_on(after, name);
     if (strcmp(action, "add") == 0)
-        fprintf(out, "%s is listed; `jobctl nodes test %s` tries it\n", name, name);
+        fprintf(out, "%s is listed; to test it: jobctl nodes test %s\n", name, name);
     else if (strcmp(action, "resume") == 0)
-        fprintf(out, "%s may have jobs again\n", name);
+        fprintf(out, "%s accepts jobs again\n", name);
     else if (strcmp(action, "remove") == 0)
-        fprintf(out, "%s is forgotten\n", name);
+        fprintf(out, "%s is removed from the list\n", name);
     else if (job > 0)
-        fprintf(out, "%s keeps job %lld and gets no other, until `jobctl nodes resume %s`\n", name, job, name);
+        fprintf(out,
+                "%s finishes job %lld and accepts no others; to undo: jobctl nodes resume %s\n",
+name, job, name);
     else
-        fprintf(out, "%s gets no jobs, until `jobctl nodes resume %s`%s\n", name, name,
-                is_listed(before, name) ? "" : "; it was not known here: is the name right?");
+        fprintf(out, "%s accepts no jobs; to undo: jobctl nodes resume %s%s\n", name, name,
+                is_listed(before,
+                          name) ? "" : " (this node was not listed before: check its name)");
 }
 
 static int tell_daemon(struct call *call, const char *action, const json_t *names, const char *reason)
@@ -231,7 +234,7 @@ static int tell_daemon(struct call *call, const char *action, const json_t *name
     return rc;
 }
 
-/* The words after the action, groups among them replaced by their hosts. */
+/* The arguments after the action, with groups replaced by their hosts. */
 static json_t *names_of(const struct options *o, struct err *err)
 {
     json_t *names = json_array();
@@ -245,7 +248,7 @@ static json_t *names_of(const struct options *o, struct err *err)
 
 /* ---- jobctl nodes test ---- */
 
-/* From here, without the daemon: whoever asks sees what ssh sees. */
+/* Runs in this process, without the daemon: ssh uses the caller's environment. */
 static json_t *ask(const char *host, struct err *err)
 {
     const char *const words[] = {"test", host, NULL};
@@ -254,7 +257,7 @@ static json_t *ask(const char *host, struct err *err)
     json_t *answer = NULL;
     if (program_run("jobctl-ssh", words, &out, &status, err) == 0) {
         answer = json_loadb(out.data ? out.data : "", out.size, 0, NULL);
-        if (!answer)    /* it has said why on stderr, or not even that */
+        if (!answer)    /* its error, if any, is on stderr */
             answer = json_pack("{s:s, s:b, s:b, s:s}", "host", host, "ok", 0, "again", 1, "text",
                                "did not answer in time");
     }
@@ -318,7 +321,7 @@ static int run(struct call *call)
                        "test|add|drain|resume|remove HOST...`, not \"%.40s\"%s", o->args[0],
                        action == n ? "" : " without a host");
     if (reason && strcmp(o->args[0], "drain") != 0)
-        return err_set(&call->err, ERR_USAGE, "--reason is for `jobctl nodes drain` alone");
+        return err_set(&call->err, ERR_USAGE, "--reason applies to `jobctl nodes drain` only");
     json_t *names = names_of(o, &call->err);
     if (!names)
         return -1;
@@ -330,11 +333,12 @@ static int run(struct call *call)
 
 const struct command cmd_nodes = {
     .name = "nodes", .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
-    .summary = "the machines that jobs can run on: what of them is free, and may they have jobs",
-    .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, sends the programs and says "
-            "what each has, or what must be put right first (exit code 1). A drained node keeps the "
-            "job that is on it and gets no other: `jobctl nodes drain HOST --reason TEXT`, undone by "
-            "`resume`, which also forgets its failures. `add` lists a host that no job was on yet, "
-            "`remove` forgets one. @GROUP is a group of hosts of ~/.config/jobctl/config.yaml.",
+    .summary = "list machines, free resources, and whether they accept jobs",
+    .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, copies the programs and "
+            "prints the resources of each, or the problem to fix first (exit code 1). `drain HOST "
+            "--reason TEXT` lets a node finish its job and keeps others away; `resume` undoes "
+            "this and "
+            "clears the failures of the node. `add` lists a host that has had no job yet, `remove` "
+            "drops one. @GROUP is a group of hosts of ~/.config/jobctl/config.yaml.",
     .options = options, .run = run,
 };

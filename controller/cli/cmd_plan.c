@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_plan.c - jobctl plan: what would happen on this machine, and why, without submitting
+/* cmd_plan.c - jobctl plan: print the plan of a spec, without submitting, or the plan of a job
  *
  * The daemon checks the spec; jobctl-agent decides ranks, devices and
- * environment; jobctl-train counts memory and batches.  Each is asked, nothing
- * is decided here.  Of a job it is the plan that its newest attempt had.
+ * environment; jobctl-train computes memory and batches.  This command only asks
+ * them.  For a job it prints the plan of the newest attempt.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,12 +24,13 @@
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
-    {"gpu-memory", 0, OPTION_TEXT, "GIB,...", "plan memory for GPUs of so many GiB: 80,15:fp32"},
+    {"gpu-memory", 0, OPTION_TEXT, "GIB,...", "plan memory for GPUs of these sizes in GiB: "
+                                              "80,15:fp32"},
     OPTION_JSON,
     {.name = NULL},
 };
 
-/* What a program of ours says about the spec: JSON with --json, else its own words as one text. */
+/* The answer of one of our programs about the spec: JSON with --json, else text. */
 static int subprocess_run(struct call *call, json_t **answer, const char *program,
                           const char *const *words, const char *spec_path)
 {
@@ -53,7 +54,7 @@ static int subprocess_run(struct call *call, json_t **answer, const char *progra
         json_decref(*answer);
         *answer = NULL;
         return err_set(&call->err, WIFEXITED(status) && WEXITSTATUS(status) < 70 ? ERR_USAGE
-                       : ERR_SYSTEM, "%s refuses this spec; its reason stands above", program);
+                       : ERR_SYSTEM, "%s rejected this spec; see its error above", program);
     }
     if (rc == 0 && !*answer)
         return err_set(&call->err, ERR_SYSTEM, "%s did not answer with JSON: %s", program,
@@ -66,7 +67,7 @@ static int ask_all(struct call *call, json_t *plan)
     static const char *const text_words[] = {"plan", "--spec", NULL};
     static const char *const json_words[] = {"plan", "--json", "--spec", NULL};
     const char *const *words = call->json ? json_words : text_words;
-    /* what was tried of the GPUs is kept there (agent/plan/probe_cache.h) */
+    /* holds probe results of the GPUs (agent/plan/probe_cache.h) */
     char home[PROGRAM_PATH];
     const char *const agent_words[] = {"plan", "--state", home, call->json ? "--json" : "--spec",
                                        call->json ? "--spec" : NULL, NULL};
@@ -100,24 +101,25 @@ static void print(struct call *call, const json_t *plan)
     json_t *note;
     json_array_foreach (json_object_get(plan, "notes"), i, note) {
         const char *said = json_string_value(note);
-        if (said && !(launch && strstr(launch, said)))  /* the launch plan tells it in its place */
+        if (said && !(launch && strstr(launch, said)))  /* the launch plan contains it */
             fprintf(t->file, "note: %s\n", said);
     }
     if (train && !launch && !gpus && json_integer_value(json_object_get(json_object_get(json_object_get(
                                          plan, "spec"), "resources"), "gpus")) > 0)
-        fprintf(t->file, "note: memory and batch.micro are told of this machine; --gpu-memory 80 tells them "
-                "of GPUs of 80 GiB\n");
+        fprintf(t->file, "note: memory and batch.micro are for this machine; for GPUs of 80 GiB "
+                         "add "
+                "--gpu-memory 80\n");
     fprintf(t->file, "%s%s", launch ? launch : "", train ? train : "");
 }
 
-/* Of a job, and what NCCL has made of it. */
+/* The plan of a job, and how NCCL carried it out. */
 static int show(struct call *call, const char *job)
 {
     char nccl[800];
     json_t *answer;
     if (options_has(&call->options, "set") || options_has(&call->options, "gpu-memory"))
-        return err_set(&call->err, ERR_USAGE, "--set and --gpu-memory change the plan of a spec in a "
-                       "file; %.80s is none", job);
+        return err_set(&call->err, ERR_USAGE, "--set and --gpu-memory need a spec file; %.80s is "
+                       "not a file", job);
     if (client_ask_job(&answer, job, "?plan=1", &call->err) < 0)
         return -1;
     const json_t *plan = json_object_get(answer, "plan"), *attempts = json_object_get(answer, "attempts");
@@ -138,12 +140,12 @@ static int show(struct call *call, const char *job)
     return rc;
 }
 
-/* Of launch: ssh, from what its hosts have now. */
+/* For launch: ssh, from the present state of its hosts. */
 static int show_hosts(struct call *call, const json_t *spec)
 {
     if (options_has(&call->options, "gpu-memory"))
-        return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for GPUs that are nowhere, and this job has "
-                       "hosts: add --set launch=local --set 'hosts=[]'");
+        return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for imaginary GPUs, but this "
+                       "job names hosts; add --set launch=local --set 'hosts=[]'");
     json_t *answer = plan_hosts(spec, call->json, &call->err), *note;
     size_t i;
     if (!answer)
@@ -197,10 +199,12 @@ static int run(struct call *call)
 
 const struct command cmd_plan = {
     .name = "plan", .args = ARGS_FILE_OR_JOB,
-    .summary = "what submit would do with a spec on this machine, and why; or what a job's plan was",
+    .summary = "print how a spec would run on this machine, and why; or how a job runs",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision "
-            "with its reason. Nothing is submitted. Of a JOB it is the plan of its newest attempt, and "
-            "whether NCCL connects as it predicted. With launch: ssh it is made from what the job's hosts "
-            "have now.",
+            "with its reason. Nothing is submitted. For a JOB, prints the plan of its newest "
+            "attempt and "
+            "whether NCCL connects as predicted. With launch: ssh the plan uses the present state "
+            "of the "
+            "job's hosts.",
     .options = options, .run = run,
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_remove.c - jobctl remove, jobctl prune: forget jobs that are done
+/* cmd_remove.c - jobctl remove, jobctl prune: delete done jobs and their files
  *
- * The daemon says of each job what would go and what would stay, and does it.
- * prune asks it about all that are old enough, tells the answers, and begins
- * only then: with what it has told, and nothing else.
+ * For each job the daemon reports what it would delete and keep, and deletes.
+ * prune first asks for a report on each matching job and prints it; then it
+ * removes exactly these jobs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 enum { PAGE = 1000, USUAL_AGE_S = 30 * 86400 };
 
 #define OPTION_CHECKPOINTS \
-    {"checkpoints", 0, OPTION_FLAG, NULL, "and the checkpoints in the job's own directory"}
+    {"checkpoints", 0, OPTION_FLAG, NULL, "also delete the checkpoints in the job's own directory"}
 #define OPTION_DRY_RUN \
-    {"dry-run", 0, OPTION_FLAG, NULL, "only say what would go, and how much it takes"}
+    {"dry-run", 0, OPTION_FLAG, NULL, "only print what would be deleted, and its size"}
 
 static const struct option_row remove_options[] = {
     OPTION_CHECKPOINTS,
@@ -32,9 +32,9 @@ static const struct option_row remove_options[] = {
 };
 static const struct option_row prune_options[] = {
     {"older-than", 0, OPTION_DURATION, "TIME",
-     "those that ended longer ago; 30d unless --keep is given"},
-    {"keep", 0, OPTION_COUNT, "N", "all but the newest N"},
-    {"result", 0, OPTION_TEXT, "RESULT", "only those that succeeded, failed, or were cancelled"},
+     "jobs that ended longer ago; 30d unless --keep is given"},
+    {"keep", 0, OPTION_COUNT, "N", "jobs other than the newest N"},
+    {"result", 0, OPTION_TEXT, "RESULT", "only jobs that succeeded, failed or were cancelled"},
     OPTION_CHECKPOINTS,
     OPTION_DRY_RUN,
     {"yes", 'y', OPTION_FLAG, NULL, "do not ask"},
@@ -65,7 +65,7 @@ static long long bytes_of(const json_t *object)
     return (long long)json_integer_value(json_object_get(object, "bytes"));
 }
 
-/* All that goes with it. */
+/* Bytes deleted with the job, checkpoints included. */
 static long long gone(const json_t *answer)
 {
     const json_t *checkpoints = json_object_get(answer, "checkpoints");
@@ -90,7 +90,7 @@ static void say(struct call *call, const json_t *answer, bool dry_run)
     fprintf(out, "%s %s: %s in %s\n", title, dry_run ? "would be removed" : "is removed", size,
             json_string_value(json_object_get(answer, "dir")));
     if (json_is_true(json_object_get(answer, "pending")))
-        fprintf(out, "  some of its files could not be removed; daemon.log says why\n");
+        fprintf(out, "  some of its files could not be removed; see daemon.log for the reason\n");
     if (!dir)
         return;
     size[0] = '\0';
@@ -98,8 +98,8 @@ static void say(struct call *call, const json_t *answer, bool dry_run)
         snprintf(size, sizeof(size), ": ");
         job_view_bytes(size + 2, sizeof(size) - 2, bytes_of(checkpoints));
     }
-    fprintf(out, "  its checkpoints %s %s%s\n",
-            json_is_true(json_object_get(checkpoints, "kept")) ? "stay in" : "go, too: those in", dir,
+    fprintf(out, "  checkpoints %s %s%s\n",
+            json_is_true(json_object_get(checkpoints, "kept")) ? "stay in" : "are included:", dir,
             size);
 }
 
@@ -124,8 +124,8 @@ static void print_json(struct call *call, json_t *jobs, json_t *stay, bool dry_r
                                     (int)dry_run));
 }
 
-/* Each of `rows`. Those that may not go are in `stay`, with the sentence that says why, and the
- * first of these is *err. */
+/* Removes each of `rows`. Jobs that cannot be removed are added to `stay` with the reason; the
+ * first reason is *err. */
 static json_t *ask_all(struct call *call, struct client *c, const json_t *rows, bool dry_run,
                        bool silent, json_t *stay, struct err *err)
 {
@@ -148,7 +148,7 @@ static json_t *ask_all(struct call *call, struct client *c, const json_t *rows, 
     return answers;
 }
 
-/* Those that were named and may not go, after the first of them, which is call->err. */
+/* Prints the jobs that cannot be removed, except the first, which is call->err. */
 static void say_others(struct call *call, const json_t *stay)
 {
     for (size_t i = 1; i < json_array_size(stay) && !call->json; i++)
@@ -182,8 +182,8 @@ static int remove_named(struct call *call)
 /* ---- prune ---- */
 
 struct wanted {
-    double      before;     /* seconds since 1970: those that ended earlier */
-    long long   keep;       /* so many of the newest are left out */
+    double      before;     /* seconds since 1970: jobs that ended earlier */
+    long long   keep;       /* skip this many of the newest */
     const char *result;     /* or NULL */
 };
 
@@ -195,8 +195,8 @@ static int read_wanted(struct call *call, struct wanted *w)
                          .keep = options_count(o, "keep", 0), .result = options_text(o, "result")};
     if (w->result && strcmp(w->result, "succeeded") != 0 && strcmp(w->result, "failed") != 0 &&
         strcmp(w->result, "cancelled") != 0)
-        return err_set(&call->err, ERR_USAGE, "--result: \"%.40s\" is none of succeeded, failed and "
-                       "cancelled", w->result);
+        return err_set(&call->err, ERR_USAGE, "--result: \"%.40s\" is not one of succeeded, "
+                       "failed and cancelled", w->result);
     return 0;
 }
 
@@ -209,7 +209,7 @@ static bool fits(struct wanted *w, const json_t *row)
     return w->keep-- <= 0 && job_view_time(ended) < w->before;
 }
 
-/* The rows of all jobs that fit, newest first. */
+/* The rows of all matching jobs, newest first. */
 static json_t *find(struct call *call, struct client *c, struct wanted *w)
 {
     json_t *found = json_array(), *answer, *row;
@@ -233,20 +233,20 @@ static json_t *find(struct call *call, struct client *c, struct wanted *w)
     return found;
 }
 
-/* 1: go on. */
+/* 1: confirmed. */
 static int confirm(struct call *call)
 {
     char line[16];
     if (options_has(&call->options, "yes"))
         return 1;
     if (!isatty(STDIN_FILENO) || call->json)
-        return err_set(&call->err, ERR_USAGE, "prune asks before it removes, and there is nobody to "
-                       "ask: add --yes, or --dry-run to only look");
+        return err_set(&call->err, ERR_USAGE, "prune asks before it removes jobs, but stdin is "
+                       "not a terminal; add --yes or --dry-run");
     fflush(call->out.file);
     fprintf(stderr, "Remove them? [y/N] ");
     if (fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y'))
         return 1;
-    fprintf(call->out.file, "Nothing is removed.\n");
+    fprintf(call->out.file, "Nothing was removed.\n");
     return 0;
 }
 
@@ -257,10 +257,10 @@ static void say_stay(struct call *call, const json_t *stay)
     if (call->json || options_has(&call->options, "quiet"))
         return;
     json_array_foreach (stay, i, one)
-        fprintf(call->out.file, "stays: %s\n", json_string_value(json_object_get(one, "text")));
+        fprintf(call->out.file, "kept: %s\n", json_string_value(json_object_get(one, "text")));
 }
 
-/* First what would go, then, if that is wanted, the same jobs for good; each is told once. */
+/* Reports first, then, if confirmed, removes the same jobs; each is printed once. */
 static int prune_rows(struct call *call, struct client *c, const json_t *rows)
 {
     const bool dry_run = options_has(&call->options, "dry-run");
@@ -271,7 +271,7 @@ static int prune_rows(struct call *call, struct client *c, const json_t *rows)
     int go = json_array_size(plan) == 0 || dry_run ? 0 : 1;
     say_stay(call, stay);
     if (json_array_size(plan) == 0 && !call->json && !quiet)
-        fprintf(call->out.file, "No job is to be removed.\n");
+        fprintf(call->out.file, "No job matches.\n");
     else if (!later)
         say_sum(call, plan, true);
     if (go)
@@ -305,18 +305,18 @@ static int prune(struct call *call)
 
 const struct command cmd_remove = {
     .name = "remove", .aliases = "rm", .args = ARGS_JOBS,
-    .summary = "forget jobs that are done, with their files",
-    .help = "What the daemon knows of the job goes, and its directory with its logs. Its checkpoints "
-            "stay, and it is said where, unless --checkpoints is given; and a checkpoint.dir or mirror "
-            "that the spec names is never touched. A job that is not done, or that another one needs, "
-            "is refused.",
+    .summary = "delete done jobs and their files",
+    .help = "Deletes the job's record and its directory with the logs. Checkpoints stay, and their "
+            "directory is printed, unless --checkpoints is given; a checkpoint.dir or mirror named "
+            "in the spec is never touched. A job that is not done, or that another job needs, is "
+            "not removed.",
     .options = remove_options, .run = remove_named,
 };
 const struct command cmd_prune = {
     .name = "prune", .args = ARGS_NONE,
-    .summary = "forget jobs that ended long ago, with their files",
-    .help = "Removes as jobctl remove does: jobs that ended more than 30 days ago, or as --older-than "
-            "and --keep say; a job must fit all that is given. What would go is listed first; then it "
-            "asks, unless --yes is given.",
+    .summary = "delete old jobs and their files",
+    .help = "Removes, like jobctl remove, the jobs that ended more than 30 days ago, or those that "
+            "match all given options. Lists them first and asks for confirmation, unless --yes is "
+            "given.",
     .options = prune_options, .run = prune,
 };

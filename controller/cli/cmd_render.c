@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_render.c - jobctl render: the batch script that a job of launch: slurm would be submitted with */
+/* cmd_render.c - jobctl render: print the batch script of a job with launch: slurm */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +54,9 @@ static int run(struct call *call)
 
 const struct command cmd_render = {
     .name = "render", .args = ARGS_FILE,
-    .summary = "the batch script that a job of launch: slurm would get",
-    .help = "Prints the script that would be submitted to Slurm, with job 0 and its first attempt in "
-            "the place of numbers that submit gives. Nothing is submitted.",
+    .summary = "print the batch script of a job with launch: slurm",
+    .help = "Prints the script as submit would give it to Slurm, with job number 0 and attempt 1 "
+            "as "
+            "placeholders. Nothing is submitted.",
     .options = options, .run = run,
 };

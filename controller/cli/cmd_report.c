@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_report.c - jobctl report: all that is known about a job, as one file to send to somebody */
+/* cmd_report.c - jobctl report: all diagnostics of a job in one archive to share */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +21,7 @@
 enum { TAIL = 256 * 1024, EVENTS = 1000 };
 
 static const struct option_row options[] = {
-    {"file", 'o', OPTION_TEXT, "FILE", "where to write it (job-ID-report.tar.gz)"},
+    {"file", 'o', OPTION_TEXT, "FILE", "output file (default job-ID-report.tar.gz)"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -68,7 +68,7 @@ static void add_file(struct report *r, const char *name, const char *path)
         text[n > 0 ? n : 0] = '\0';
         for (ssize_t i = 0; i < n; i++)
             if (text[i] == '\0')
-                text[i] = '?'; /* a program's output may hold anything */
+                text[i] = '?'; /* output may contain any bytes */
         add(r, name, text);
     }
     free(text);
@@ -98,7 +98,7 @@ static void add_folder(struct report *r, const char *folder, const char *name)
         closedir(d);
 }
 
-/* What its agents and ranks wrote, node by node. */
+/* The logs of its agents and ranks, node by node. */
 static void add_attempt(struct report *r, const char *dir, long long attempt)
 {
     char run_dir[PATH_MAX], folder[PATH_MAX], name[80];
@@ -114,7 +114,7 @@ static void add_attempt(struct report *r, const char *dir, long long attempt)
     }
 }
 
-/* A line per event; the newest facts and plan as files of their own. */
+/* One line per event; the newest facts and plan are files of their own. */
 static int add_events(struct report *r)
 {
     struct buf lines;
@@ -161,8 +161,8 @@ out:
     return rc;
 }
 
-/* What is known to be secret here: values of the job's secrets that are in this environment too, and
- * those that the spec has under a telling name. */
+/* Known secrets: values of the job's secrets that are set in this environment, and values of the
+ * spec whose key looks like a secret. */
 static void learn_secrets(struct report *r, const json_t *job)
 {
     const json_t *spec = json_object_get(job, "spec");
@@ -210,8 +210,9 @@ static void tell(const struct report *r, const char *path)
         output_json(call, json_pack("{s:s, s:i}", "path", path, "files", r->files));
     else
         fprintf(call->out.file,
-                "%s: %d files; values of the job's secrets and what looks like a key are taken out, "
-                "but read it before you send it\n",
+                "%s: %d files. Values of the job's secrets and strings that look like keys were "
+                "removed; "
+                "check the files before you send them.\n",
                 path, r->files);
 }
 
@@ -251,9 +252,10 @@ out:
 
 const struct command cmd_report = {
     .name = "report", .args = ARGS_JOB,
-    .summary = "all that is known about a job in one file, to send to somebody",
-    .help = "A .tar.gz with spec, events, why, facts of the node, incident reports and the ends of "
-            "logs. Nothing secret that is known to be: values of the job's secrets, keys of "
-            "well-known services and what stands behind words such as token= are taken out.",
+    .summary = "collect all diagnostics of a job in one file to share",
+    .help = "Writes a .tar.gz with spec, events, why, facts of the node, incident reports and the "
+            "ends of logs. Removed from it: values of the job's secrets, keys of well-known "
+            "services "
+            "and values after words such as token=.",
     .options = options, .run = run,
 };

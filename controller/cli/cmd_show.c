@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_show.c - jobctl show: all that is known about one job, on one page */
+/* cmd_show.c - jobctl show: all details of one job */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "controller/job/job_view.h"
 
 static const struct option_row options[] = {
-    {"spec", 0, OPTION_FLAG, NULL, "print the canonical spec (JSON) and nothing else"},
+    {"spec", 0, OPTION_FLAG, NULL, "print only the canonical spec (JSON)"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -39,7 +39,7 @@ static void print_fields(const struct terminal *t, const json_t *row)
     char value[JOB_CELL];
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         job_view_field(value, sizeof(value), row, names[i]);
-        if (strcmp(value, "0") != 0 || strcmp(names[i], "exit_code") == 0)  /* no attempt yet, of no priority: nothing to tell */
+        if (strcmp(value, "0") != 0 || strcmp(names[i], "exit_code") == 0) /* 0: default */
             line(t, titles[i], value);
     }
 }
@@ -93,7 +93,7 @@ static void print_generation(const struct terminal *t, const json_t *attempt, co
     line(t, "generation", value);
 }
 
-/* "8f3a...; unlike before, NCCL_P2P_DISABLE=1 is new: ..." */
+/* "8f3a...; changed since the last attempt: NCCL_P2P_DISABLE=1 is new: ..." */
 static void print_plan(const struct terminal *t, const json_t *plan)
 {
     char value[1024];
@@ -103,7 +103,7 @@ static void print_plan(const struct terminal *t, const json_t *plan)
     json_array_foreach (json_object_get(plan, "changes"), i, change)
         if (at < sizeof(value))
             at += (size_t)snprintf(value + at, sizeof(value) - at, "%s%s",
-                                   i ? "; " : "; unlike the one before: ",
+                                   i ? "; " : "; changed since the last attempt: ",
                                    json_string_value(change));
     line(t, "plan", value);
     job_view_nccl(value, sizeof(value), plan);
@@ -187,6 +187,6 @@ static int run(struct call *call)
 }
 
 const struct command cmd_show = {
-    .name = "show", .args = ARGS_JOB, .summary = "all that is known about one job",
+    .name = "show", .args = ARGS_JOB, .summary = "show all details of one job",
     .options = options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_status.c - jobctl status: where the jobs are, how fast, how much of the time was productive */
+/* cmd_status.c - jobctl status: list jobs with state, step, speed and goodput */
 #include <poll.h>
 #include <stdio.h>
 
@@ -13,10 +13,10 @@
 enum { LIMIT = 100, LIMIT_MOST = 10000, REDRAW_MS = 1000 };
 
 static const struct option_row options[] = {
-    {"all", 'a', OPTION_FLAG, NULL, "also jobs that are done, the newest 100"},
+    {"all", 'a', OPTION_FLAG, NULL, "include done jobs; the newest 100"},
     {"number", 'n', OPTION_COUNT, "N", "at most N jobs"},
     {"output", 'o', OPTION_TEXT, "FIELDS", "columns, such as id,name,status,loss,reason"},
-    {"watch", 'w', OPTION_FLAG, NULL, "draw again every second until Ctrl-C"},
+    {"watch", 'w', OPTION_FLAG, NULL, "redraw every second until Ctrl-C"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},
@@ -29,7 +29,7 @@ static int fetch(struct call *call, struct client *c, json_t **jobs)
         return job_select(c, jobs, o->nargs, o->args, &call->err);
     long long limit = options_count(o, "number", LIMIT);
     if (limit < 1 || limit > LIMIT_MOST)
-        return err_set(&call->err, ERR_USAGE, "--number may be from 1 to %d", LIMIT_MOST);
+        return err_set(&call->err, ERR_USAGE, "--number must be from 1 to %d", LIMIT_MOST);
     json_t *answer;
     if (client_get(c, &answer, &call->err, "/v1/jobs?all=%d&limit=%lld", options_has(o, "all"),
                    limit) < 0)
@@ -52,13 +52,13 @@ static int print(struct call *call, const json_t *jobs)
     if (json_array_size(jobs) == 0 && call->out.tty) {
         fprintf(call->out.file, options_has(&call->options, "all")
                 ? "No jobs yet. Submit one: jobctl submit FILE\n"
-                : "No job is active. Done ones: jobctl status -a\n");
+                : "No active jobs. To include done jobs: jobctl status -a\n");
         return 0;
     }
     return job_view_table(&call->out, jobs, options_text(&call->options, "output"), &call->err);
 }
 
-/* Each time from the top of the screen; what is below the table is cleared. */
+/* Redraws from the top of the screen and clears the rest below the table. */
 static int watch(struct call *call, struct client *c)
 {
     const volatile int *stop = interrupt_catch();
@@ -87,8 +87,8 @@ static int run(struct call *call)
     json_t *jobs = NULL;
     int rc = -1;
     if (options_has(&call->options, "watch") && call->json)
-        return err_set(&call->err, ERR_USAGE, "--watch and --json exclude each other: one command "
-                       "prints one JSON value");
+        return err_set(&call->err, ERR_USAGE, "--watch and --json cannot be combined: --json "
+                       "prints one value");
     if (client_open(&c, true, &call->err) < 0)
         return -1;
     if (options_has(&call->options, "watch")) {
@@ -111,8 +111,9 @@ out:
 
 const struct command cmd_status = {
     .name = "status", .aliases = "ls|queue", .args = ARGS_JOBS_OR_NONE,
-    .summary = "list jobs: where they are, how fast, how much of the time was productive",
-    .help = "Without JOBS: all that are not done. JOBS are ids (7), ranges (3-5 or 3,5-8), names, or "
+    .summary = "list jobs with state, step, speed and goodput (productive share of time)",
+    .help = "Without JOBS: all jobs that are not done. JOBS are ids (7), ranges (3-5 or 3,5-8), "
+            "names, or "
             "last.",
     .options = options, .run = run,
 };

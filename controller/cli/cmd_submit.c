@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_submit.c - jobctl submit: check a spec, hand it to the daemon, look on if asked to */
+/* cmd_submit.c - jobctl submit: check a spec, send it to the daemon, follow the job if asked */
 #include <stdio.h>
 
 #include "controller/base/client.h"
@@ -13,9 +13,9 @@
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
     {"dry-run", 0, OPTION_FLAG, NULL, "check and print the canonical spec; submit nothing"},
-    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release lets it start"},
-    {"follow", 'f', OPTION_FLAG, NULL, "look on until it is done; Ctrl-C leaves the job alone"},
-    {"wait", 'w', OPTION_FLAG, NULL, "say nothing until it is done; return how it ended"},
+    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl release starts it"},
+    {"follow", 'f', OPTION_FLAG, NULL, "follow the job until it is done; Ctrl-C does not stop it"},
+    {"wait", 'w', OPTION_FLAG, NULL, "wait silently until the job is done; exit with its code"},
     {"quiet", 'q', OPTION_FLAG, NULL, "print the id only"},
     OPTION_JSON,
     {.name = NULL},
@@ -61,9 +61,9 @@ static void announce(struct call *call, const json_t *row)
             json_is_true(json_object_get(row, "held")) ? " and held" : "");
     if (!t->tty || options_has(&call->options, "follow") || options_has(&call->options, "wait"))
         return;
-    fprintf(t->file, "  jobctl status %-6lld where it is, how fast\n", id);
-    fprintf(t->file, "  jobctl logs -f %-5lld what it writes, as it comes\n", id);
-    fprintf(t->file, "  jobctl why %-9lld why it waits, was restarted, or stopped\n", id);
+    fprintf(t->file, "  jobctl status %-6lld step and speed\n", id);
+    fprintf(t->file, "  jobctl logs -f %-5lld its output, live\n", id);
+    fprintf(t->file, "  jobctl why %-9lld why it waits, restarted or stopped\n", id);
 }
 
 /* --follow or --wait. *row is replaced by the last state. */
@@ -131,8 +131,9 @@ static int run(struct call *call)
 const struct command cmd_submit = {
     .name = "submit", .aliases = "run", .args = ARGS_FILE,
     .summary = "check a job spec and queue it",
-    .help = "FILE is YAML, - is standard input; jobctl help spec lists its keys. The file is copied: "
-            "editing it later changes nothing. With --follow and --wait the exit code is the job's: "
-            "0 succeeded, 1 failed, 3 cancelled, 93 stopped for good.",
+    .help = "FILE is YAML, - is standard input; jobctl help spec lists its keys. The file is "
+            "copied; "
+            "later edits have no effect. With --follow and --wait the exit code is the job's: "
+            "0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached (do not requeue).",
     .options = options, .run = run,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify_data.c - jobctl verify-data: is the data right, and did a job take all of it?
+/* cmd_verify_data.c - jobctl verify-data: check training data, and which samples a job used
  *
- * jobctl-train reads the data and counts; here it is found out what is meant:
- * a spec file, or a job with its spec and its checkpoint directory.
+ * jobctl-train reads and counts the data; this command resolves its argument: a spec file,
+ * or a job with its spec and checkpoint directory.
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int find_spec(struct call *call, const char *what, json_t **spec, json_t 
         return rc;
     }
     if (o->nlist > 0)
-        return err_set(&call->err, ERR_USAGE, "--set changes the spec in a file; %.80s is none",
+        return err_set(&call->err, ERR_USAGE, "--set needs a spec file; %.80s is not a file",
                        what);
     if (client_ask_job(answer, what, "", &call->err) < 0)
         return -1;
@@ -58,7 +58,7 @@ static int verify(struct call *call, const char *path, const char *dir)
     if (code == 0 || code == DATA_WRONG)
         return code;
     return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM,
-                   "jobctl-train could not read the data; its reason stands above");
+                   "jobctl-train could not read the data; see its error above");
 }
 
 static int run(struct call *call)
@@ -67,8 +67,8 @@ static int run(struct call *call)
     char path[PROGRAM_PATH];
     int rc = find_spec(call, call->options.args[0], &spec, &answer);
     if (rc == 0 && !json_is_object(json_object_get(spec, "train")))
-        rc = err_set(&call->err, ERR_USAGE, "there is no train: block in this spec, and so no data "
-                                            "that could be verified");
+        rc = err_set(&call->err, ERR_USAGE, "this spec has no train: block, so there is no data to "
+                                            "verify");
     if (rc == 0 && (rc = program_spec_file(path, spec, &call->err)) == 0) {
         const json_t *paths = json_object_get(answer, "paths");
         rc = verify(call, path, json_string_value(json_object_get(paths, "checkpoints")));
@@ -81,10 +81,11 @@ static int run(struct call *call)
 
 const struct command cmd_verify_data = {
     .name = "verify-data", .args = ARGS_FILE_OR_JOB,
-    .summary = "read all training data once and tell everything that is wrong with it",
-    .help = "Lists pictures that cannot be read, captions that are missing, empty or too long, "
-            "sizes that do not fit, numbers that are not finite. For a job also whether the data "
-            "has changed under it and, with data.sample_log: true, whether it took every sample "
-            "exactly once an epoch. Exit code 65 when something is wrong.",
+    .summary = "read all training data once and report every problem",
+    .help = "Lists images that cannot be read, captions that are missing, empty or too long, "
+            "sizes that do not fit and numbers that are not finite. For a job, also reports "
+            "whether "
+            "the data changed since it started and, with data.sample_log: true, whether each epoch "
+            "used every sample exactly once. Exit code 65 if there is a problem.",
     .options = options, .run = run,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_verify_resume.c - jobctl verify-resume: would another number of ranks go on the same?
+/* cmd_verify_resume.c - jobctl verify-resume: replay steps with other numbers of ranks
  *
- * jobctl-train takes the steps before a job's newest checkpoint again and compares; here it
- * is found out where the checkpoints are.
+ * jobctl-train replays the steps before a job's newest checkpoint and compares; this command
+ * finds the checkpoints.
  */
 #include <stdio.h>
 
@@ -14,8 +14,8 @@
 enum { DIFFERS = 77 }; /* exit code of jobctl-train, and ours */
 
 static const struct option_row options[] = {
-    {"ranks", 'n', OPTION_TEXT, "N,...", "how many ranks replay: 1,4 (default 1,2)"},
-    {"steps", 0, OPTION_TEXT, "N", "replay at least so many steps (default 1)"},
+    {"ranks", 'n', OPTION_TEXT, "N,...", "numbers of ranks to replay with: 1,4 (default 1,2)"},
+    {"steps", 0, OPTION_TEXT, "N", "replay at least N steps (default 1)"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -44,7 +44,7 @@ static int replay(struct call *call, const char *dir)
     if (code == DIFFERS)
         return 1;
     return err_set(&call->err, code < 70 ? ERR_USAGE : ERR_SYSTEM,
-                   "jobctl-train could not take these steps again; its reason stands above");
+                   "jobctl-train could not replay these steps; see its error above");
 }
 
 static int run(struct call *call)
@@ -56,8 +56,8 @@ static int run(struct call *call)
     const json_t *paths = json_object_get(answer, "paths");
     const char *dir = json_string_value(json_object_get(paths, "checkpoints"));
     if (!json_is_object(json_object_get(json_object_get(answer, "spec"), "train")) || !dir)
-        rc = err_set(&call->err, ERR_USAGE, "this job has no train: block, and so no steps that "
-                                            "could be taken again");
+        rc = err_set(&call->err, ERR_USAGE, "this job has no train: block, so there are no steps "
+                                            "to replay");
     else
         rc = replay(call, dir);
     json_decref(answer);
@@ -67,11 +67,12 @@ static int run(struct call *call)
 const struct command cmd_verify_resume = {
     .name = "verify-resume",
     .args = ARGS_JOB,
-    .summary = "take the steps before a job's newest checkpoint again with other numbers of ranks",
-    .help = "The steps from an earlier checkpoint to the newest one are taken again on this machine, in a "
-            "scratch directory, and the weights compared with the newest checkpoint's. A job with "
-            "reproducible: true must end with the same bits; any other as near as rounding leads. Exit "
-            "code 1 when one does not.",
+    .summary = "replay the steps before a job's newest checkpoint with other numbers of ranks",
+    .help = "Replays the steps from an earlier checkpoint to the newest one on this machine, in a "
+            "scratch directory, and compares the weights with the newest checkpoint's. A job with "
+            "reproducible: true must end with the same bits; any other must agree within "
+            "rounding. Exit "
+            "code 1 if a replay differs.",
     .options = options,
     .run = run,
 };

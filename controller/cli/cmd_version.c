@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_version.c - jobctl version: ours, and that of the daemon if one runs */
+/* cmd_version.c - jobctl version: the versions of this program and of the running daemon */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +10,11 @@
 
 static const struct option_row options[] = {
     OPTION_JSON,
-    {.name = "verbose", .letter = 'v', .help = "also what the engine computes with on this processor"},
+    {.name = "verbose", .letter = 'v', .help = "also print the processor and the engine's kernels"},
     {.name = NULL},
 };
 
-/* Under its version the engine says which processor it sees, and which kernels it takes. */
+/* `jobctl-train version` prints the processor and the selected kernels below its version. */
 static int print_engine(struct call *call)
 {
     const char *const words[] = {"version", "-v", NULL};
@@ -47,6 +47,6 @@ static int run(struct call *call)
 }
 
 const struct command cmd_version = {
-    .name = "version", .args = ARGS_NONE, .summary = "the version of jobctl, and of the daemon if "
-    "one runs", .options = options, .run = run,
+    .name = "version", .args = ARGS_NONE, .summary = "print the versions of jobctl and of the "
+    "running daemon", .options = options, .run = run,
 };

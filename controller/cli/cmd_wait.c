@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_wait.c - jobctl wait: sleep until jobs are done and return how they ended */
+/* cmd_wait.c - jobctl wait: wait until jobs are done; exit with their code */
 #include <stdio.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 #include "controller/job/job_view.h"
 
 static const struct option_row options[] = {
-    {"timeout", 't', OPTION_DURATION, "TIME", "give up after 90s, 5m, ...; the exit code is 124"},
+    {"timeout", 't', OPTION_DURATION, "TIME", "give up after 90s, 5m, ... with exit code 124"},
     OPTION_QUIET,
     OPTION_JSON,
     {.name = NULL},
@@ -24,7 +24,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Rows of `jobs` are replaced by their last state. Returns the exit code, or -1. */
+/* Replaces the rows of `jobs` by their last state. Returns the exit code, or -1. */
 static int wait_all(struct call *call, struct client *c, json_t *jobs)
 {
     double limit = options_seconds(&call->options, "timeout", -1), start = now();
@@ -63,8 +63,9 @@ static int run(struct call *call)
 }
 
 const struct command cmd_wait = {
-    .name = "wait", .args = ARGS_JOBS, .summary = "sleep until jobs are done; return how they ended",
-    .help = "The exit code is the job's: 0 succeeded, 1 failed, 3 cancelled, 93 stopped for good; "
-            "the worst of several; 124 when --timeout expires.",
+    .name = "wait", .args = ARGS_JOBS, .summary = "wait until jobs are done; exit with their code",
+    .help = "The exit code is the job's: 0 succeeded, 1 failed, 3 cancelled, 93 retry limit "
+            "reached "
+            "(do not requeue); of several jobs, the worst; 124 when --timeout expires.",
     .options = options, .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_why.c - jobctl why: why a job waits, was restarted, or stopped */
+/* cmd_why.c - jobctl why: why a job waits, restarted or stopped */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static const struct option_row options[] = {OPTION_JSON, {.name = NULL}};
 
-/* What happened, after its local time; or a line that a rank has printed. */
+/* An event after its local time, or a line of a rank's output. */
 static void print_evidence(const struct terminal *t, const char *line)
 {
     char at[JOB_CELL];
@@ -58,6 +58,6 @@ static int run(struct call *call)
 
 const struct command cmd_why = {
     .name = "why", .aliases = "explain", .args = ARGS_JOB,
-    .summary = "why a job waits, was restarted, or stopped: one paragraph, with evidence",
+    .summary = "explain why a job waits, restarted or stopped, with evidence",
     .options = options, .run = run,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* command.h - a command is a row; parsing, help and completion read the same one
+/* command.h - one row per command, read by parsing, help and completion
  *
  * A command returns its exit code, or -1 with call->err set: main() then prints
- * the sentence and chooses the code.  cmd_*.c have no headers: their rows are
+ * the error and chooses the exit code.  cmd_*.c have no headers: their rows are
  * declared here and listed in main.c.
  */
 #ifndef CONTROLLER_CLI_COMMAND_H
@@ -15,7 +15,7 @@
 #include "controller/cli/options.h"
 #include "engine/contract/err.h"
 
-/* What the arguments of a command are, for help and completion. */
+/* The kind of arguments a command takes, for help and completion. */
 enum command_args { ARGS_NONE, ARGS_FILE, ARGS_FILE_OR_JOB, ARGS_FILE_OR_NONE, ARGS_JOB,
                     ARGS_JOBS, ARGS_JOBS_OR_NONE, ARGS_WORD, ARGS_WORDS };
 
@@ -27,12 +27,12 @@ struct command {
     const char              *name;
     const char              *aliases;   /* separated by |, or NULL */
     enum command_args        args;
-    const char              *words;     /* what stands for them in the usage, or NULL: as args says */
+    const char              *words;     /* the arguments in the usage line; NULL: from `args` */
     const char              *summary;   /* one line */
     const char              *help;      /* paragraphs, or NULL */
-    const struct option_row *options;   /* ended by a NULL name */
+    const struct option_row *options;   /* ends with a NULL name */
     int                    (*run)(struct call *call);
-    int                    (*raw)(int argc, char **argv); /* instead: parses for itself */
+    int                    (*raw)(int argc, char **argv); /* instead of run: parses argv itself */
 };
 
 struct call {
@@ -41,7 +41,7 @@ struct call {
     struct terminal       out;
     bool                  json;         /* --json or JOBCTL_OUTPUT=json */
     struct err            err;
-    /* all that is wrong with the spec in `file`; err is the first of it */
+    /* all mistakes in the spec in `file`; err is the first */
     char                  file[512];
     struct diagnostics    found;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_hosts.c - see doctor_hosts.h
  *
- *   look -> clock, some times -> listen -> knock at the doors of the others -> leave -> find
+ *   look -> clock, several times -> listen -> knock (connect to the others) -> leave -> find
  */
 #include "controller/cli/doctor_hosts.h"
 
@@ -15,7 +15,7 @@
 #include "engine/contract/err.h"
 
 enum {
-    LOOK_MS = 300 * 1000, /* data may be large, and pairs of GPUs take a minute */
+    LOOK_MS = 300 * 1000, /* data may be large; pairs of GPUs take a minute */
     MOMENT_MS = 20 * 1000,
     CLOCKS = 3
 };
@@ -24,7 +24,7 @@ struct round {
     const json_t      *spec;
     json_t            *nodes;     /* for agent/doctor/doctor_nodes.h */
     struct host_query *query;
-    json_t           **questions; /* where each host has another one */
+    json_t           **questions; /* for questions that differ per host */
     size_t             n;
 };
 
@@ -40,7 +40,7 @@ static bool answered(const struct round *r, size_t i, const char *key)
     return answer && !json_object_get(node, "error") && !json_object_get(answer, "error");
 }
 
-/* Takes the question; to all, or to one. */
+/* Sends the question to all hosts, or to one; takes the reference. */
 static void ask(struct round *r, size_t only, json_t *question, const char *key, int limit_ms)
 {
     host_query_ask_same(r->query, only == r->n ? HOST_QUERY_ALL : (int)only, question, r->nodes,
@@ -53,7 +53,7 @@ static void look(struct round *r)
     ask(r, r->n, json_pack("{s:s, s:O}", "ask", "look", "spec", r->spec), "look", LOOK_MS);
 }
 
-/* The answer that came quickest tells most: the clock was read at some moment of the way. */
+/* The fastest answer is the most exact: the clock was read within its round trip. */
 static void read_clocks(struct round *r)
 {
     for (int k = 0; k < CLOCKS; k++) {
@@ -71,7 +71,7 @@ static void read_clocks(struct round *r)
     }
 }
 
-/* The doors of all others, for one node. */
+/* The listening endpoints of all other nodes, for one node. */
 static json_t *endpoints_for(const struct round *r, size_t node)
 {
     json_t *doors = json_array();
@@ -99,7 +99,7 @@ static void try_reach_all(struct round *r)
     }
 }
 
-/* What the first that answers writes, the others must find. */
+/* The first host that answers writes a file; the others must find it. */
 static void share_a_file(struct round *r)
 {
     const char *dir = text_of(json_object_get(r->spec, "checkpoint"), "dir");

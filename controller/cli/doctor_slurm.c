@@ -23,7 +23,7 @@ static json_int_t wanted(const json_t *spec, const char *key)
     return json_integer_value(json_object_get(json_object_get(spec, "resources"), key));
 }
 
-/* Programs and files are those of the compute nodes, where both machines share them. */
+/* Checks of programs and files also hold for the compute nodes if both machines share them. */
 static void take_shared(struct doctor_rows *r, const json_t *here)
 {
     static const char *const shared[] = {"programs", "disk", "data", "checkpoints"};
@@ -36,7 +36,7 @@ static void take_shared(struct doctor_rows *r, const json_t *here)
                 doctor_rows_take(r, row);
 }
 
-/* The answer of jobctl-slurm, {"ok":false, "error"} when there is none. */
+/* The answer of jobctl-slurm; {"ok":false, "error"} if it gives none. */
 static json_t *ask_slurm(const char *op)
 {
     struct buf out = {0};
@@ -50,7 +50,7 @@ static json_t *ask_slurm(const char *op)
     return answer ? answer
                   : json_pack("{s:b, s:s}", "ok", 0, "error",
                               rc < 0 ? err.text
-                                     : "jobctl-slurm ends without an answer: is there a "
+                                     : "jobctl-slurm ended without an answer: is there a "
                                        "slurm.conf?");
 }
 
@@ -67,7 +67,7 @@ static bool is_in_service(const json_t *node)
     return true;
 }
 
-/* Of "gpu:a100:8(S:0-1),license:2" the 8; "gpu" alone is one. */
+/* "gpu:a100:8(S:0-1),license:2" gives 8; "gpu" alone gives 1. */
 static json_int_t gpus_of(const char *gres)
 {
     json_int_t n = 0;
@@ -82,7 +82,7 @@ static json_int_t gpus_of(const char *gres)
     return n;
 }
 
-/* Each of `slurm.partition`, which may be several with commas between them. */
+/* Checks each partition of the comma-separated `slurm.partition`. */
 static void check_partition(struct doctor_rows *r, const json_t *spec, const json_t *known)
 {
     const char *wanted_one = text_of(json_object_get(spec, "slurm"), "partition");
@@ -100,8 +100,9 @@ static void check_partition(struct doctor_rows *r, const json_t *spec, const jso
             found = found || (strlen(json_string_value(name)) == size &&
                               memcmp(json_string_value(name), p, size) == 0);
         if (!found)
-            doctor_row(r, "partition", ROW_FAIL, "name one of these in slurm.partition",
-                       "Slurm has no partition %.*s; it has %s", (int)(size < 64 ? size : 64), p, list);
+            doctor_row(r, "partition", ROW_FAIL, "set slurm.partition to one of these",
+                       "Slurm has no partition %.*s; its partitions: %s",
+(int)(size < 64 ? size : 64), p, list);
     }
 }
 
@@ -112,7 +113,7 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
     char with[40] = "";
     const json_t *node;
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        doctor_row(r, "Slurm", ROW_FAIL, "look at `sinfo` and SLURM_CONF", "%s",
+        doctor_row(r, "Slurm", ROW_FAIL, "check `sinfo` and SLURM_CONF", "%s",
                    text_of(answer, "error"));
         json_decref(answer);
         return;
@@ -129,9 +130,10 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
         snprintf(with, sizeof(with), " with %lld GPU%s", (long long)wanted(spec, "gpus"),
                  wanted(spec, "gpus") == 1 ? "" : "s");
     if ((json_int_t)fit < wanted(spec, "nodes"))
-        doctor_row(r, "Slurm", ROW_FAIL, "ask for fewer, or let `sinfo -R` tell why nodes are out",
-                   "resources.nodes asks for %lld%s, and of %zu nodes %zu are in service, %zu of "
-                   "them fit",
+        doctor_row(r, "Slurm", ROW_FAIL, "request fewer nodes, or see `sinfo -R` for why nodes "
+                                         "are down",
+                   "resources.nodes is %lld%s, but of %zu nodes %zu are in service and %zu "
+                   "fit",
                    (long long)wanted(spec, "nodes"), with, all, good, fit);
     else
         doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all,
@@ -146,9 +148,9 @@ static void check_time(struct doctor_rows *r, const json_t *spec)
         return;
     const double has = json_number_value(limit) / 3600, asks = json_number_value(needs) / 3600;
     doctor_row(r, "time", asks > has ? ROW_WARN : ROW_OK,
-               "a checkpoint comes in time, and the rest goes on "
-               "in another allocation",
-               "max_duration is %.1f h, an allocation has %.1f h", asks, has);
+               "none needed: jobctl saves a checkpoint in time and continues "
+               "in a new allocation",
+               "max_duration is %.1f h, an allocation lasts %.1f h", asks, has);
 }
 
 json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
@@ -160,12 +162,12 @@ json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
     check_cluster(&r, spec);
     check_time(&r, spec);
     doctor_row(&r, "compute nodes", ROW_UNKNOWN,
-               "submit it: each attempt looks at them before its ranks "
-               "start, and `jobctl events` tells",
-               "their GPUs, driver, network, clocks, and whether they "
-               "see these files can only be seen there");
+               "submit the job: each attempt checks them before its ranks "
+               "start; see `jobctl events`",
+               "GPUs, driver, network, clocks and access to files can only be "
+               "checked on the nodes");
     json_t *answer = doctor_rows_end(&r);
     if (!answer)
-        err_set(err, ERR_MEMORY, "no memory for what was found");
+        err_set(err, ERR_MEMORY, "out of memory for the checks");
     return answer;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_slurm.h - what can be said of a job of Slurm where it is submitted, and what cannot */
+/* doctor_slurm.h - checks of a Slurm job that are possible on the submitting machine */
 #ifndef CONTROLLER_CLI_DOCTOR_SLURM_H
 #define CONTROLLER_CLI_DOCTOR_SLURM_H
 
@@ -7,9 +7,9 @@
 
 struct err;
 
-/* here: the rows of this machine (agent/doctor/doctor.h), of which those count that are true of the
- * compute nodes as well. Slurm is asked which nodes it has. Rows as there, a new object; NULL: no
- * memory. */
+/* here: the rows of this machine (agent/doctor/doctor.h); those that also hold for the compute
+ * nodes are kept. Adds rows about Slurm's partitions and nodes. Returns rows in the same form, a
+ * new object; NULL: out of memory. */
 json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err);
 
 #endif

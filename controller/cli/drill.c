@@ -41,15 +41,15 @@ static void pause_ms(int ms)
     nanosleep(&t, NULL);
 }
 
-/* ---- looking ---- */
+/* ---- observing ---- */
 
-/* Where the job is: the newest generation, and how far its first rank is. */
+/* The job's progress: its newest generation and the step of its first rank. */
 struct sight {
     int64_t attempt, generation, np, step, last_seq;
-    int64_t pids[64];           /* of the ranks, 0: not known */
+    int64_t pids[64];           /* of the ranks, 0: unknown */
     int64_t checkpoint;         /* step of the newest; -1: none */
-    int64_t resumed;            /* where the newest generation began; -1: not told yet */
-    double  noticed_at;         /* wall time of the first word about an end; 0: none */
+    int64_t resumed;            /* first step of the newest generation; -1: unknown yet */
+    double  noticed_at;         /* wall time of the first event about a failure; 0: none */
     char    noticed[160], path[PATH_MAX];
     bool    running, done;
     char    reason[160];
@@ -128,7 +128,7 @@ static int look_events(struct sight *s, struct drill *d, struct err *err)
     return 0;
 }
 
-/* Steps done by its first rank, from the flight page; -1: it has none. */
+/* Steps done by the first rank, from its flight page; -1: no page. */
 static void look_page(struct sight *s, const struct drill *d)
 {
     char path[PATH_MAX + 64];
@@ -152,9 +152,9 @@ static int look(struct sight *s, struct drill *d, struct err *err)
     return 0;
 }
 
-/* ---- proof, and harm ---- */
+/* ---- verify the target, inject the fault ---- */
 
-/* Does the process carry this attempt's run directory in its environment? */
+/* Does the process have this attempt's run directory in its environment? */
 static bool is_of_job(const struct drill *d, const struct sight *s, int64_t pid)
 {
     char path[64], mark[PATH_MAX + 64];
@@ -178,7 +178,7 @@ static int hit_rank(struct drill *d, const struct sight *s, int64_t rank, int si
 {
     int64_t pid = rank >= 0 && rank < 64 ? s->pids[rank] : 0;
     if (!is_of_job(d, s, pid))
-        return err_set(err, ERR_CONFLICT, "rank %lld of job %lld (pid %lld) is gone already",
+        return err_set(err, ERR_CONFLICT, "rank %lld of job %lld (pid %lld) has already exited",
                        (long long)rank, (long long)d->job, (long long)pid);
     if (kill((pid_t)pid, signo) < 0)
         return err_set(err, ERR_SYSTEM, "cannot signal rank %lld: %m", (long long)rank);
@@ -193,7 +193,7 @@ static int hit_agent(struct drill *d, const struct sight *s, int signo, struct e
     if (identity_read(&who, dir, err) < 0)
         return -1;
     if (!identity_alive(&who) || kill((pid_t)who.pid, signo) < 0)
-        return err_set(err, ERR_CONFLICT, "the agent of job %lld is gone already",
+        return err_set(err, ERR_CONFLICT, "the agent of job %lld has already exited",
                        (long long)d->job);
     return 0;
 }
@@ -208,7 +208,7 @@ static int stop_rank(struct drill *d, const struct sight *s, struct err *err)
     return hit_rank(d, s, s->np - 1, SIGSTOP, err);
 }
 
-/* Half of the time it stands still. */
+/* Stops the rank half of the time. */
 static int slow_rank(struct drill *d, const struct sight *s, struct err *err)
 {
     for (int at = 0; at < SLOW_MS; at += 2 * SLOW_BEAT_MS) {
@@ -247,7 +247,7 @@ static int kill_daemon(struct drill *d, const struct sight *s, struct err *err)
     return client_open(&d->client, true, err);
 }
 
-/* Some bytes in the middle of its largest file, then the fault that makes it needed. */
+/* Overwrites bytes in the middle of its largest file, then kills a rank so that it is read. */
 static int corrupt(struct drill *d, const struct sight *s, struct err *err)
 {
     char file[PATH_MAX + 256], largest[PATH_MAX + 256] = "";
@@ -275,11 +275,11 @@ static int corrupt(struct drill *d, const struct sight *s, struct err *err)
     if (fd >= 0)
         close(fd);
     if (!ok)
-        return err_set(err, ERR_SYSTEM, "cannot spoil the checkpoint %s: %m", s->path);
+        return err_set(err, ERR_SYSTEM, "cannot corrupt the checkpoint %s: %m", s->path);
     return kill_rank(d, s, err);
 }
 
-/* Its ranks may write no file any more, and are asked to write one. */
+/* Limits the ranks' file size to 0, then requests a checkpoint. */
 static int fill_disk(struct drill *d, const struct sight *s, struct err *err)
 {
     const struct rlimit none = { 4096, 4096 };
@@ -287,7 +287,8 @@ static int fill_disk(struct drill *d, const struct sight *s, struct err *err)
     for (int64_t r = 0; r < s->np && r < 64; r++)
         if (!is_of_job(d, s, s->pids[r]) ||
             prlimit((pid_t)s->pids[r], RLIMIT_FSIZE, &none, NULL) < 0)
-            return err_set(err, ERR_SYSTEM, "cannot limit the files of rank %lld", (long long)r);
+            return err_set(err, ERR_SYSTEM, "cannot limit the file size of rank %lld",
+                           (long long)r);
     snprintf(path, sizeof(path), "/v1/jobs/%lld/checkpoint", (long long)d->job);
     json_t *answer = NULL, *body = json_object();
     int rc = client_post(d->client, &answer, path, body, err);
@@ -301,17 +302,18 @@ static int fill_disk(struct drill *d, const struct sight *s, struct err *err)
 static const struct drill_fault {
     const char *name, *text;
     int       (*strike)(struct drill *d, const struct sight *s, struct err *err);
-    bool        goes_on;        /* the ranks must live through it */
-    bool        engine;         /* means something to the built-in engine only */
-    int64_t     ranks;          /* needs so many */
+    bool        goes_on;        /* the ranks must survive it */
+    bool        engine;         /* applies to the built-in engine only */
+    int64_t     ranks;          /* minimum number of ranks */
 } faults[] = {
     { "kill-rank", "a rank is killed", kill_rank, false, false, 1 },
     { "slow-rank", "a rank is slow", slow_rank, true, false, 1 },
-    { "stop-rank", "a rank stands still", stop_rank, false, true, 1 },
-    { "checkpoint", "the newest checkpoint is spoilt, a rank killed", corrupt, false, true, 1 },
-    { "disk", "there is no room for a checkpoint", fill_disk, false, true, 1 },
+    { "stop-rank", "a rank is stopped (SIGSTOP)", stop_rank, false, true, 1 },
+    { "checkpoint", "the newest checkpoint is corrupted, then a rank is killed", corrupt, false,
+     true, 1 },
+    { "disk", "there is no disk space for a checkpoint", fill_disk, false, true, 1 },
     { "kill-daemon", "the daemon is killed", kill_daemon, true, false, 1 },
-    { "sigterm", "the machine wants its node back (SIGTERM)", terminate, false, false, 1 },
+    { "sigterm", "the node is reclaimed (SIGTERM)", terminate, false, false, 1 },
     { "kill-agent", "the agent is killed", kill_agent, false, false, 1 },
 };
 enum { FAULTS = sizeof(faults) / sizeof(faults[0]) };
@@ -339,14 +341,14 @@ const char *drill_fault_text(const struct drill_fault *fault)
     return fault->text;
 }
 
-/* ---- one of them ---- */
+/* ---- one fault ---- */
 
 static int interrupted(struct err *err)
 {
     return err_set(err, ERR_CONFLICT, "the drill was interrupted");
 }
 
-/* At work, some steps into its generation, and with a checkpoint of it. */
+/* Waits until the job trains, some steps into its generation, with a checkpoint of it. */
 static int get_ready(struct sight *s, struct drill *d, struct err *err)
 {
     const double until = now_s() + READY_S;
@@ -357,11 +359,11 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
         if (look(s, d, err) < 0)
             return -1;
         if (s->done)
-            return err_set(err, ERR_CONFLICT, "job %lld is done, nothing can be rehearsed: %s",
+            return err_set(err, ERR_CONFLICT, "job %lld is done, so no fault can be injected: %s",
                            (long long)d->job, s->reason);
         bool working = s->running && s->pids[0] && is_of_job(d, s, s->pids[0]);
         if (working && s->step < 0 && s->resumed < 0)
-            return 0;           /* a command that tells nothing of its steps */
+            return 0;           /* a command that does not report steps */
         const int64_t from = s->resumed > 0 ? s->resumed : 0;
         if (working && s->step >= from + SETTLE_STEPS) {
             if (asked && s->checkpoint > from)
@@ -377,11 +379,11 @@ static int get_ready(struct sight *s, struct drill *d, struct err *err)
     } while (now_s() < until && !*d->stop);
     if (*d->stop)
         return interrupted(err);
-    return err_set(err, ERR_CONFLICT, "job %lld did not come to work within %d s: %s",
-                   (long long)d->job, READY_S, s->reason[0] ? s->reason : "no step was made");
+    return err_set(err, ERR_CONFLICT, "job %lld did not start working within %d s: %s",
+                   (long long)d->job, READY_S, s->reason[0] ? s->reason : "no step was done");
 }
 
-/* Has it made a step that it had not made when it was struck? */
+/* Has it done a step beyond those done before the fault? */
 static bool is_back(const struct sight *s, const struct sight *before, bool goes_on)
 {
     bool same = s->attempt == before->attempt && s->generation == before->generation;
@@ -390,7 +392,7 @@ static bool is_back(const struct sight *s, const struct sight *before, bool goes
     if (same || !s->running)
         return false;
     if (before->step < 0)
-        return true;            /* nobody tells: its ranks live again */
+        return true;            /* no steps are reported: live ranks suffice */
     return s->resumed >= 0 && s->step > s->resumed;
 }
 
@@ -402,12 +404,13 @@ static void judge(struct drill_outcome *out, const struct sight *s, const struct
     if (s->done)
         snprintf(out->text, sizeof(out->text), "the job ended: %s", s->reason);
     else if (f->goes_on && !same)
-        snprintf(out->text, sizeof(out->text), "its ranks did not live through it: %s", s->noticed);
+        snprintf(out->text, sizeof(out->text), "its ranks did not survive: %s", s->noticed);
     else if (!out->passed)
-        snprintf(out->text, sizeof(out->text), "not back at work after %.0f s%s%s", limit_s,
-                 s->noticed[0] ? ": " : ", and nobody noticed", s->noticed);
+        snprintf(out->text, sizeof(out->text), "not recovered after %.0f s%s%s", limit_s,
+                 s->noticed[0] ? ": " : ", and the fault was not detected", s->noticed);
     else
-        snprintf(out->text, sizeof(out->text), "%s", f->goes_on ? "went on" : s->noticed);
+        snprintf(out->text, sizeof(out->text), "%s",
+                                   f->goes_on ? "ranks kept running" : s->noticed);
     if (out->passed && !f->goes_on && before->step >= 0)
         out->lost = before->step > s->resumed ? before->step - s->resumed : 0;
 }
@@ -421,7 +424,7 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
         return -1;
     if (f->engine && s.step < 0) {
         out->skipped = true;
-        snprintf(out->text, sizeof(out->text), "only the built-in engine tells what that needs");
+        snprintf(out->text, sizeof(out->text), "needs the built-in engine (train:)");
         return 0;
     }
     s.noticed_at = 0;

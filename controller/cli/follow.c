@@ -29,7 +29,7 @@ struct follow {
     int64_t                   after;       /* the last event seen */
     struct log_fetch         *logs;        /* of the rank, or of all */
     int                       n;
-    bool                      drawn;       /* a live line stands on the last line */
+    bool                      drawn;       /* the last line of the terminal is the live line */
     char                      last[PROGRESS_LINE_SIZE];
     double                    last_plain;
     long long                 last_step;
@@ -75,7 +75,7 @@ static int read_row(struct follow *f)
         f->row = json_incref(row);
     }
     json_decref(answer);
-    return f->row ? 0 : err_set(&f->call->err, ERR_NOT_FOUND, "there is no job %lld", f->id);
+    return f->row ? 0 : err_set(&f->call->err, ERR_NOT_FOUND, "job %lld does not exist", f->id);
 }
 
 static void tell(struct follow *f, const json_t *event)
@@ -130,7 +130,7 @@ static int skip_old_events(struct follow *f)
     return 0;
 }
 
-/* A job that goes on with more ranks than before has more logs. */
+/* A restart with more ranks adds logs. */
 static int know_ranks(struct follow *f, int n)
 {
     struct log_fetch *more = n > f->n ? realloc(f->logs, (size_t)n * sizeof(*more)) : f->logs;
@@ -152,7 +152,7 @@ static int know_ranks(struct follow *f, int n)
     return 0;
 }
 
-/* The output of the attempt that runs, and of each one after it. */
+/* Prints the output of the current attempt and of later ones. */
 static int read_output(struct follow *f, struct log_fetch *log)
 {
     long long newest = json_integer_value(json_object_get(f->row, "attempt"));
@@ -163,7 +163,7 @@ static int read_output(struct follow *f, struct log_fetch *log)
     for (;;) {
         struct err why = {0};
         if (log_fetch_print(log, f->client, f->call->out.file, &why) < 0 &&
-            why.code != ERR_NOT_FOUND) /* nothing was written yet */
+            why.code != ERR_NOT_FOUND) /* no output yet */
             return err_set(&f->call->err, why.code, "%s", why.text);
         if (f->wish->attempt || log->attempt >= newest)
             return 0;
@@ -217,7 +217,7 @@ static bool is_done(const struct follow *f)
     return state && strcmp(state, "done") == 0;
 }
 
-/* The row is read first: once it says done, events and output that follow are the last. */
+/* Read the row first: if it is done, the events and output read next are complete. */
 static int look(struct follow *f)
 {
     if (read_row(f) < 0 || read_events(f) < 0)
@@ -231,8 +231,8 @@ static int detach(struct follow *f)
 {
     const struct terminal *t = &f->call->out;
     erase(f);
-    fprintf(t->file, "%sjob %lld goes on; jobctl logs -f %lld looks on again, jobctl cancel %lld "
-            "ends it\n", mid_line(f) ? "\n" : "", f->id, f->id, f->id);
+    fprintf(t->file, "%sJob %lld keeps running. Reattach: jobctl logs -f %lld. Stop: jobctl "
+            "cancel %lld.\n", mid_line(f) ? "\n" : "", f->id, f->id, f->id);
     memset(&f->call->err, 0, sizeof(f->call->err));
     return FOLLOW_DETACHED;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follow.h - look on while a job runs: its output, its news, a live line
+/* follow.h - follows a job until it is done: output, events, a live progress line
  *
- * On a terminal the last line is redrawn in place; elsewhere there is a plain
- * line about every ten seconds.  Ctrl-C ends the looking on and leaves the job
- * alone.  A daemon that dies meanwhile is started again by the client.
+ * On a terminal the progress line is redrawn in place; otherwise a plain line
+ * is printed about every ten seconds.  Ctrl-C stops following, not the job.
+ * If the daemon dies meanwhile, the client restarts it.
  */
 #ifndef CONTROLLER_CLI_FOLLOW_H
 #define CONTROLLER_CLI_FOLLOW_H
@@ -15,20 +15,20 @@ struct call;
 struct client;
 
 struct follow_wish {
-    bool      output;      /* print what the rank writes */
+    bool      output;      /* print the output of the rank */
     int       rank;
-    bool      all;         /* of all ranks, each line with its rank */
-    bool      setup;       /* what the setup writes, instead of a rank */
-    long long attempt;     /* 0: all there will be, from the one that runs now */
-    long long tail;        /* begin with so many of its last lines; -1: from its beginning */
-    bool      progress;    /* the live line */
-    bool      from_now;    /* news that is older than the call is not told */
+    bool      all;         /* output of all ranks, each line with its rank */
+    bool      setup;       /* output of the setup, not of a rank */
+    long long attempt;     /* 0: the current one and all later ones */
+    long long tail;        /* start with this many last lines; -1: all */
+    bool      progress;    /* show the live progress line */
+    bool      from_now;    /* skip events older than the call */
 };
 
 enum { FOLLOW_DETACHED = 130 };
 
-/* Until the job is done. Returns its exit code class, FOLLOW_DETACHED after Ctrl-C, or -1 with
- * call->err set. *row, if asked for, is a new reference to its last state, or NULL. */
+/* Returns when the job is done: its exit code class; FOLLOW_DETACHED after Ctrl-C; or -1 with
+ * call->err set. *row, if not NULL, receives a new reference to its last state, or NULL. */
 int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish,
                json_t **row);
 

@@ -30,9 +30,9 @@ struct visit {
     pid_t       pid;
     int         fd[PIPES];       /* our ends; -1: closed */
     struct buf  said, wrong;
-    bool        waits;           /* for an answer */
+    bool        waits;           /* an answer is due */
     double      asked_ms, answered_ms;
-    char        error[400];      /* it is over: why */
+    char        error[400];      /* why the connection ended; "" = it has not */
 };
 
 struct host_query {
@@ -55,7 +55,8 @@ static double steady_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* --- a process each ------------------------------------------------------------------------------ */
+/* --- one process per host ----------------------------------------------------------------------
+ * */
 
 static int spawn(struct visit *v, struct err *err)
 {
@@ -89,7 +90,7 @@ int host_query_open(struct host_query **out, const json_t *hosts, struct err *er
     *out = v;
     if (!v || !(v->list = calloc(n + 1, sizeof(*v->list))))
         return err_set(err, ERR_MEMORY, "no memory for %zu hosts", n);
-    v->old_pipe = signal(SIGPIPE, SIG_IGN); /* one that is gone is told by its answer */
+    v->old_pipe = signal(SIGPIPE, SIG_IGN); /* a dead process shows when its answer is read */
     json_array_foreach (hosts, i, host) {
         v->n++;
         v->list[i] = (struct visit){.host = json_string_value(host), .fd = {-1, -1, -1}};
@@ -127,19 +128,19 @@ static void put(struct visit *v, const json_t *question)
     char *text = json_dumps(question, JSON_COMPACT);
     size_t size = text ? strlen(text) : 0;
     if (text)
-        text[size++] = '\n'; /* in place of the end */
+        text[size++] = '\n'; /* replaces the NUL */
     v->asked_ms = unix_ms();
     v->waits = true;
     for (size_t at = 0; at < size;) {
         ssize_t n = write(v->fd[TO], text + at, size - at);
         if (n < 0 && errno != EINTR)
-            break; /* its end is seen by who reads */
+            break; /* the reader reports the end */
         at += n > 0 ? (size_t)n : 0;
     }
     free(text);
 }
 
-/* It has ended: the last line on its standard error says why. */
+/* The process has ended: the last line of its stderr is the reason. */
 static void end_visit(struct visit *v)
 {
     char *line = v->wrong.data ? v->wrong.data : (char[]){""};
@@ -154,7 +155,7 @@ static void end_visit(struct visit *v)
     v->waits = false;
 }
 
-/* A whole line is an answer; NULL: not yet. */
+/* A complete line is an answer; NULL: none yet. */
 static json_t *take_answer(struct visit *v)
 {
     char *end = v->said.data ? memchr(v->said.data, '\n', v->said.size) : NULL;
@@ -163,7 +164,7 @@ static json_t *take_answer(struct visit *v)
     json_t *answer = json_loadb(v->said.data, (size_t)(end - v->said.data), 0, NULL);
     v->said.size = 0; /* one question, one line */
     v->waits = false;
-    return answer ? answer : json_pack("{s:s}", "error", "what it answers is not JSON");
+    return answer ? answer : json_pack("{s:s}", "error", "its answer is not JSON");
 }
 
 static bool hear(int fd, struct buf *to)
@@ -199,7 +200,7 @@ static void serve(struct visit *v, const struct pollfd *fds, json_t *node, const
     json_object_set_new(node, key, answer);
 }
 
-/* Who waits; fds has two for each host. */
+/* Collects the hosts whose answer is due; fds has two entries for each. */
 static size_t count_waiting(const struct host_query *v, struct pollfd *fds)
 {
     size_t waiting = 0;

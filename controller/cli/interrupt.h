@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interrupt.h - Ctrl-C ends the looking on, never the job */
+/* interrupt.h - Ctrl-C stops the command, never the job */
 #ifndef CONTROLLER_CLI_INTERRUPT_H
 #define CONTROLLER_CLI_INTERRUPT_H
 
-/* From now on SIGINT and SIGTERM set the flag that is returned; a sleeping poll() wakes up. */
+/* From now on SIGINT and SIGTERM set the returned flag and interrupt a blocking poll(). */
 const volatile int *interrupt_catch(void);
 
 #endif

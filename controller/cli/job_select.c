@@ -35,17 +35,17 @@ static json_t *find(json_t *rows, long long id)
     return NULL;
 }
 
-/* The daemon knows why there is none: it may have been removed. */
+/* Asks the daemon why the job is missing: it may have been removed. */
 static int say_missing(struct client *c, long long id, struct err *err)
 {
     json_t *answer;
     if (client_get(c, &answer, err, "/v1/jobs/%lld", id) < 0)
         return -1;
     json_decref(answer);
-    return err_set(err, ERR_CONFLICT, "job %lld has only just come; ask again", id);
+    return err_set(err, ERR_CONFLICT, "job %lld was submitted just now; try again", id);
 }
 
-/* One "7" or "3-5" of a list, taken from what the daemon sent. */
+/* Selects the jobs of one "7" or "3-5" from the daemon's list. */
 static int pick(struct client *c, json_t *rows, json_t *found, const char *part, struct err *err)
 {
     char *end;
@@ -56,7 +56,7 @@ static int pick(struct client *c, json_t *rows, json_t *found, const char *part,
         return err_set(err, ERR_USAGE, "\"%.60s\" is not a list of ids; write 7, 3-5 or 3,5-8",
                        part);
     if (high < low || high - low >= RANGE_MAX)
-        return err_set(err, ERR_USAGE, "the range %.60s runs backwards or is too long", part);
+        return err_set(err, ERR_USAGE, "range %.60s is reversed or too long", part);
     int any = 0;
     for (long long id = low; id <= high; id++) {
         json_t *row = find(found, id);
@@ -67,7 +67,7 @@ static int pick(struct client *c, json_t *rows, json_t *found, const char *part,
     if (!any && low == high)
         return say_missing(c, low, err);
     if (!any)
-        return err_set(err, ERR_NOT_FOUND, "there is no job from %lld to %lld", low, high);
+        return err_set(err, ERR_NOT_FOUND, "no job has an id from %lld to %lld", low, high);
     return 0;
 }
 

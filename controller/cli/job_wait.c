@@ -28,7 +28,7 @@ int job_wait(struct client *c, long long id, double seconds, json_t **row, struc
         double left = seconds < 0 ? ASK_S : seconds - (now() - start);
         int whole = left > ASK_S ? ASK_S : left > 0 ? (int)left : 0;
         json_t *answer;
-        if (whole == 0 && left > 0) /* the API waits whole seconds; the rest of one is slept here */
+        if (whole == 0 && left > 0) /* the API waits whole seconds; sleep the fraction here */
             poll(NULL, 0, left < 0.05 ? (int)(left * 1000) + 1 : 50);
         if (client_get(c, &answer, err, "/v1/jobs/%lld/wait?timeout_s=%d", id, whole) < 0)
             return -1;
@@ -54,7 +54,7 @@ int job_wait_exit_code(const json_t *row)
 int job_wait_worse(int a, int b)
 {
     static const int order[] = {0, 3, 1, 93, 124};
-    int ra = 2, rb = 2; /* any other code is a failure */
+    int ra = 2, rb = 2; /* rank of any other code: a failure */
     for (int i = 0; i < (int)(sizeof(order) / sizeof(order[0])); i++) {
         ra = order[i] == a ? i : ra;
         rb = order[i] == b ? i : rb;

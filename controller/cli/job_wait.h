@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_wait.h - until a job is done, and the exit code that says how */
+/* job_wait.h - waits until a job is done; maps its result to an exit code */
 #ifndef CONTROLLER_CLI_JOB_WAIT_H
 #define CONTROLLER_CLI_JOB_WAIT_H
 
@@ -10,13 +10,13 @@
 struct client;
 struct err;
 
-/* 1: done; 0: `seconds` are over (< 0: no limit). *row is a new reference in both cases. */
+/* Returns 1: done; 0: `seconds` elapsed (< 0: no limit). *row is a new reference in both cases. */
 int job_wait(struct client *c, long long id, double seconds, json_t **row, struct err *err);
 
-/* 0 succeeded, 1 failed, 3 cancelled, 93 stopped for good. */
+/* 0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached. */
 int job_wait_exit_code(const json_t *row);
 
-/* The graver of two exit codes. */
+/* The worse of two exit codes. */
 int job_wait_worse(int a, int b);
 
 /* "job 7 (x) succeeded after 1m05s" */

@@ -7,7 +7,7 @@
 #include "controller/cli/command.h"
 #include "controller/spec/spec_rows.h"
 
-/* Text of a row: roff would read a leading dot or a backslash as its own. */
+/* Escapes text for roff: a leading dot or a backslash would be a request. */
 static void text(FILE *f, const char *s)
 {
     if (*s == '.' || *s == '\'')
@@ -51,14 +51,16 @@ static void print_command(FILE *f, const struct command *c)
 }
 
 const char manual_exit_codes[] =
-    "0 done; 1 the job failed, or a check did; 2 the call or the spec is wrong; 3 no such job, not in this state, "
-    "or cancelled; 4 the system refused; 65 verify-data found wrong data; 70 a bug of jobctl; 93 the job is stopped "
-    "for good, do not requeue; 124 wait --timeout expired; 130 Ctrl-C ended the looking on, the job goes on.";
+    "0 success; 1 the job or a check failed; 2 wrong usage or invalid spec; 3 no such job, wrong "
+    "state, or "
+    "job cancelled; 4 system error; 65 verify-data found wrong data; 70 bug in jobctl; 93 retry "
+    "limit reached, "
+    "do not requeue; 124 wait --timeout expired; 130 interrupted by Ctrl-C, the job keeps running.";
 
 void manual_print(FILE *f)
 {
     fprintf(f, ".TH JOBCTL 1 \"\" \"jobctl %s\"\n.SH NAME\njobctl \\- train diffusion transformers, and "
-            "run any other command, to the end\n.SH SYNOPSIS\n.B jobctl\n.I command\n"
+            "run any other command, to completion\n.SH SYNOPSIS\n.B jobctl\n.I command\n"
             "[\\fIoptions\\fR] [\\fIarguments\\fR]\n.SH COMMANDS\n", JOBCTL_VERSION);
     for (const struct command *const *c = command_list(); *c; c++)
         print_command(f, *c);

@@ -39,11 +39,11 @@ static int unknown(const struct option_row *rows, const char *name, size_t size,
             snprintf(near, sizeof(near), "; did you mean --%s?", rows[i].name);
         }
     }
-    return err_set(err, ERR_USAGE, "there is no option --%s%s", word,
-                   near[0] ? near : "; --help lists them");
+    return err_set(err, ERR_USAGE, "unknown option --%s%s", word,
+                   near[0] ? near : "; --help lists the options");
 }
 
-/* A value of its row's type; `value` is NULL where none was given. */
+/* Parses a value by its row's type; `value` is NULL if none was given. */
 static int take(struct options *o, int i, const char *value, struct err *err)
 {
     const struct option_row *row = &o->rows[i];
@@ -113,7 +113,7 @@ static int take_letters(struct options *o, const char *word, const char *next, i
         }
         int i = find_letter(o->rows, *p);
         if (i < 0)
-            return err_set(err, ERR_USAGE, "there is no option -%c; --help lists them", *p);
+            return err_set(err, ERR_USAGE, "unknown option -%c; --help lists the options", *p);
         if (o->rows[i].type == OPTION_FLAG) {
             if (take(o, i, NULL, err) < 0)
                 return -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.h - rows of options to parsing, help and completion
+/* options.h - option rows, shared by parsing, help and completion
  *
  * Options and arguments may be mixed; `--x=v`, `--x v`, `-xv`, `-x v` and `--`
- * mean what they mean everywhere.  Texts stay the caller's argv.
+ * have their usual meaning.  Texts point into the caller's argv.
  */
 #ifndef CONTROLLER_CLI_OPTIONS_H
 #define CONTROLLER_CLI_OPTIONS_H
@@ -17,14 +17,14 @@ enum option_type {
     OPTION_TEXT,
     OPTION_LIST,       /* may be repeated */
     OPTION_COUNT,      /* a whole number, not negative */
-    OPTION_DURATION    /* as in a spec; a bare number means seconds */
+    OPTION_DURATION    /* as in a spec; a bare number is in seconds */
 };
 
 struct option_row {
     const char      *name;      /* without dashes; NULL ends the rows */
     char             letter;    /* 0: none */
     enum option_type type;
-    const char      *value;     /* how help calls its value: "N", "TEXT" */
+    const char      *value;     /* placeholder of the value in help: "N", "TEXT" */
     const char      *help;
 };
 
@@ -38,18 +38,18 @@ struct options {
     bool        given[OPTIONS_MAX];
     const char *text[OPTIONS_MAX];
     double      number[OPTIONS_MAX];
-    const char *list[OPTIONS_LIST];     /* of the one OPTION_LIST a command may have */
+    const char *list[OPTIONS_LIST];     /* a command has at most one OPTION_LIST */
     int         nlist;
     char      **args;                   /* points into argv, which is permuted */
     int         nargs;
     bool        help;                   /* -h or --help was given */
 };
 
-/* `argv` begins with the first word after the command. */
+/* `argv` starts at the first word after the command. */
 int options_parse(struct options *o, const struct option_row *rows, int argc, char **argv,
                   struct err *err);
 
-/* By name, which must be one of the rows. */
+/* Look up an option by name; the name must be in the rows. */
 bool options_has(const struct options *o, const char *name);
 const char *options_text(const struct options *o, const char *name);     /* NULL: not given */
 int64_t options_count(const struct options *o, const char *name, int64_t otherwise);

@@ -20,7 +20,7 @@ void output_json(struct call *call, json_t *value)
     json_decref(value);
 }
 
-/* The line of the file with a mark below the column, so that nobody has to count. */
+/* Prints the line of the file with a mark below the column. */
 static void show_line(const struct call *call, const struct finding *finding, const struct terminal *t)
 {
     char line[1024], shown[1100];
@@ -109,9 +109,9 @@ int output_finish(struct call *call)
 {
     if (!output_closed(call))
         return 0;
-    /* The errno of the write that failed is long gone; ask the descriptor. */
+    /* The errno of the failed write is lost; test the descriptor instead. */
     struct pollfd reader = {.fd = fileno(call->out.file), .events = POLLOUT};
     if (poll(&reader, 1, 0) == 1 && (reader.revents & (POLLERR | POLLHUP)))
         return 0;
-    return err_set(&call->err, ERR_SYSTEM, "cannot write all of the output; is the disk full?");
+    return err_set(&call->err, ERR_SYSTEM, "cannot write the whole output; is the disk full?");
 }

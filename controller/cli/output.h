@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output.h - one answer as JSON, and failures for people and programs
+/* output.h - prints one answer as JSON, and errors as text or JSON
  *
- * With --json exactly one JSON value is printed, also for a failure.  A reader
- * that has gone away (a closed pipe) is no failure.
+ * With --json exactly one JSON value is printed, also on failure.  A closed
+ * pipe on stdout is not a failure.
  */
 #ifndef CONTROLLER_CLI_OUTPUT_H
 #define CONTROLLER_CLI_OUTPUT_H
@@ -11,17 +11,17 @@
 
 struct call;
 
-/* Print `value`, an object to which "schema": API_SCHEMA is added in front; takes the reference. */
+/* Prints the object `value` with "schema": API_SCHEMA added in front; takes the reference. */
 void output_json(struct call *call, json_t *value);
 
-/* Print call->err: to stderr as a sentence, or all that is wrong with a spec, each with its line; or
- * as JSON. Returns the exit code. */
+/* Prints call->err to stderr, or all mistakes of a spec, each with its line; or as JSON. Returns
+ * the exit code. */
 int output_failure(struct call *call);
 
-/* All of stdout is out? Else ERR_SYSTEM, except for a closed pipe. -1: call->err is set. */
+/* Flushes stdout. -1 (ERR_SYSTEM in call->err) if a write failed, except on a closed pipe. */
 int output_finish(struct call *call);
 
-/* True when stdout can take no more: a command that follows something should end. */
+/* True if stdout is closed or failed: a command that follows a job should end. */
 int output_closed(struct call *call);
 
 #endif

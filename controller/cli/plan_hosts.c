@@ -14,9 +14,9 @@ enum { FACTS_MS = 60 * 1000, MEMORY_MS = 120 * 1000 };
 
 struct inquiry {
     const json_t  *spec;
-    json_t *nodes; /* as the hosts: {"node", "facts":{"facts"}} or {"node", "error"} */
+    json_t *nodes; /* one per host: {"node", "facts":{"facts"}} or {"node", "error"} */
     struct host_query *query;
-    size_t             n, first; /* first: of those that answer, n: nobody */
+    size_t             n, first; /* first: the first host that answers; n: none does */
     json_t            *notes;
 };
 
@@ -26,7 +26,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* Takes the question. */
+/* Sends the question; takes the reference. */
 static void ask(struct inquiry *q, size_t only, json_t *question, const char *key, int limit_ms)
 {
     host_query_ask_same(q->query, only == q->n ? HOST_QUERY_ALL : (int)only, question, q->nodes,
@@ -34,7 +34,7 @@ static void ask(struct inquiry *q, size_t only, json_t *question, const char *ke
                         limit_ms);
 }
 
-/* Those that answer, as many as are wanted; a note of each other one before. */
+/* The first `wanted` hosts that answer; adds a note for each host skipped before. */
 static int choose(struct inquiry *q, struct plan_node *out, int most)
 {
     int n = 0;
@@ -44,7 +44,7 @@ static int choose(struct inquiry *q, struct plan_node *out, int most)
         const char *error = text_of(json_object_get(node, "error") ? node : answer, "error");
         if (error[0]) {
             json_array_append_new(
-                q->notes, json_sprintf("%s is passed over: %s", text_of(node, "node"), error));
+                q->notes, json_sprintf("%s is skipped: %s", text_of(node, "node"), error));
             continue;
         }
         q->first = n == 0 ? i : q->first;
@@ -64,7 +64,7 @@ static int make_plan(json_t **plan, struct inquiry *q, struct err *err)
     if (!chosen || !parts)
         err_set(err, ERR_MEMORY, "no memory for a plan of %d nodes", wanted);
     else if (n < wanted)
-        err_set(err, ERR_SYSTEM, "%d of %d nodes answer%s%s", n, wanted,
+        err_set(err, ERR_SYSTEM, "only %d of %d nodes answered%s%s", n, wanted,
                 json_array_size(q->notes) ? ": " : "",
                 json_array_size(q->notes) ? json_string_value(json_array_get(q->notes, 0)) : "");
     else if (n == 1)
@@ -78,7 +78,7 @@ static int make_plan(json_t **plan, struct inquiry *q, struct err *err)
     return rc;
 }
 
-/* What the engine says on the first host: NULL with a sentence, or without one where there is none. */
+/* The engine's answer on the first host; NULL on error, or without an error if there is none. */
 static json_t *count_memory(struct inquiry *q, bool json, struct err *err)
 {
     if (!json_is_object(json_object_get(q->spec, "train")))
@@ -95,7 +95,7 @@ static json_t *count_memory(struct inquiry *q, bool json, struct err *err)
     if (!train)
         err_set(err, ERR_USAGE, "%s: %s", text_of(node, "node"),
                 error[0] ? error
-                         : "what the engine says is "
+                         : "the engine's answer is "
                            "not JSON");
     return train;
 }

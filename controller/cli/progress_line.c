@@ -9,7 +9,7 @@
 
 enum { BAR_LEAST = 8, BAR_MOST = 32, WIDTH_PLAIN = 100 };
 
-/* `width`: at least so many columns, so that the bar holds still while digits come and go. */
+/* `width`: minimum columns, so that the bar does not move when the number of digits changes. */
 static void add(char *out, size_t size, const char *label, const json_t *row, const char *field,
                 int width)
 {
@@ -31,7 +31,7 @@ static void draw_bar(char *out, size_t size, int columns, double share, bool utf
         at += (size_t)snprintf(out + at, size - at, "%s", i < filled ? full : empty);
 }
 
-/* All that is known, the least important last: that is what a narrow window loses. */
+/* All known fields, the least important last: a narrow terminal cuts them first. */
 static void facts(char *out, size_t size, const json_t *row)
 {
     const char *state = json_string_value(json_object_get(row, "state"));

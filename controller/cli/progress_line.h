@@ -2,7 +2,7 @@
 /* progress_line.h - a running job on one line: bar, step, loss, samples/s, ETA, goodput
  *
  * Pure: no clock, no I/O.
- * A row and the terminal in, text out.  It always fits the width.
+ * Input: a row and the terminal; output: text that always fits the width.
  */
 #ifndef CONTROLLER_CLI_PROGRESS_LINE_H
 #define CONTROLLER_CLI_PROGRESS_LINE_H

@@ -32,7 +32,7 @@ static char *read_text(const char *file, struct err *err)
     else if (n > YAML_TEXT_MAX)
         err_set(err, ERR_USAGE, "%s is larger than 1 MiB; is it a job spec?", file);
     else if (memchr(text, '\0', n))
-        err_set(err, ERR_USAGE, "%s holds a NUL byte; is it a job spec?", file);
+        err_set(err, ERR_USAGE, "%s contains a NUL byte; is it a job spec?", file);
     if (!in)
         fclose(f);
     if (err->code != ERR_NONE) {
@@ -50,8 +50,8 @@ json_t *spec_file_secrets(const json_t *names, struct err *err)
     json_array_foreach (names, i, name) {
         const char *key = json_string_value(name), *value = getenv(key);
         if (!value) {
-            err_set(err, ERR_USAGE, "the spec names the secret %s, but it is not set in your "
-                    "environment; export it, or take it out of secrets", key);
+            err_set(err, ERR_USAGE, "secret %s is not set in your environment; export it, or "
+                    "remove it from secrets", key);
             json_decref(values);
             return NULL;
         }
@@ -72,7 +72,7 @@ int spec_file_request(struct call *call, const char *file, const char *const *se
     if (!text)
         return -1;
     if (!getcwd(cwd, sizeof(cwd))) {
-        err_set(&call->err, ERR_SYSTEM, "the current directory is gone");
+        err_set(&call->err, ERR_SYSTEM, "the current directory does not exist any more");
         goto out;
     }
     snprintf(call->file, sizeof(call->file), "%s", file);

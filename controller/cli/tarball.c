@@ -19,7 +19,7 @@ struct tarball {
     char   path[4096], beside[4104];
 };
 
-/* Of the ustar format: text padded with zeros, numbers in octal. */
+/* The ustar header: text padded with zeros, numbers in octal. */
 struct header {
     char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100],
         magic[6], version[2], user[32], group[32], major[8], minor[8], prefix[155], pad[12];

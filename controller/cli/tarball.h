@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tarball.h - files into a .tar.gz (ustar), from memory
+/* tarball.h - writes files from memory into a .tar.gz (ustar)
  *
- * It is written beside and renamed at the end, so that there is a whole one or none.
+ * The archive is written to a temporary file and renamed at the end, so it is complete or absent.
  */
 #ifndef CONTROLLER_CLI_TARBALL_H
 #define CONTROLLER_CLI_TARBALL_H
@@ -13,9 +13,9 @@ struct err;
 struct tarball;
 
 int tarball_create(struct tarball **out, const char *path, struct err *err);
-/* name: at most 99 bytes, "folder/file". The first failure stays, and tarball_finish() tells it. */
+/* name: at most 99 bytes, "folder/file". The first failure is kept; tarball_finish() returns it. */
 void tarball_add(struct tarball *t, const char *name, const char *bytes, size_t size, int64_t time_s);
-/* Frees it in any case; on failure no file is left. */
+/* Frees the tarball in any case; on failure no file is left. */
 int tarball_finish(struct tarball *t, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon_run.c - the daemon from its lock to its last handle: daemon_run() of daemon.h */
+/* daemon_run.c - daemon_run() of daemon.h: start, loop and stop of the daemon */
 #include "controller/base/daemon.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@
 
 enum { LOCK_TRIES = 500, LOCK_PAUSE_MS = 20, LOG_BYTES = 10 * 1024 * 1024 };
 
-/* mkdir -p; what is made is for the owner alone. */
+/* mkdir -p with mode 0700. */
 static int make_path(const char *path, struct err *err)
 {
     char part[PATH_MAX];
@@ -45,24 +45,25 @@ static int make_path(const char *path, struct err *err)
         char was = *p;
         *p = 0;
         if (mkdir(part, 0700) < 0 && errno != EEXIST)
-            return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %m", part);
+            return err_set(err, ERR_SYSTEM, "cannot create directory %s: %m", part);
         *p = was;
         if (!was)
             return 0;
     }
 }
 
-/* Whoever can write here could make us run commands. */
+/* A user who can write here could make the daemon run commands. */
 static int check_private(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return err_set(err, ERR_SYSTEM, "%s is not a directory that can be used", path);
+        return err_set(err, ERR_SYSTEM, "%s is not a directory", path);
     if (st.st_uid != geteuid())
         return err_set(err, ERR_SYSTEM, "%s belongs to another user; set JOBCTL_HOME to a directory "
                        "of your own", path);
     if (st.st_mode & 022)
-        return err_set(err, ERR_SYSTEM, "others may write to %s: run `chmod 700 %s`", path, path);
+        return err_set(err, ERR_SYSTEM, "other users may write to %s: run `chmod 700 %s`", path,
+                       path);
     if ((st.st_mode & 077) && chmod(path, 0700) < 0)
         return err_set(err, ERR_SYSTEM, "cannot make %s private: %m", path);
     return 0;
@@ -78,7 +79,7 @@ static int home_open(struct daemon *d, struct err *err)
     return make_path(jobs, err);
 }
 
-/* Held until the process ends. One that is just stopping, or starting, is waited for. */
+/* Held until the process ends. Waits for a daemon that is just stopping or starting. */
 static int lock_home(const struct daemon *d, const char *socket, struct err *err)
 {
     char path[PATH_MAX + 16];
@@ -93,12 +94,12 @@ static int lock_home(const struct daemon *d, const char *socket, struct err *err
         if (other >= 0) {
             close(other);
             close(fd);
-            return err_set(err, ERR_CONFLICT, "a daemon is running already for %s", d->home);
+            return err_set(err, ERR_CONFLICT, "a daemon is already running for %s", d->home);
         }
         nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_MS * 1000000L }, NULL);
     }
     close(fd);
-    return err_set(err, ERR_SYSTEM, "another daemon holds %s and does not answer", path);
+    return err_set(err, ERR_SYSTEM, "another daemon holds %s but does not answer", path);
 }
 
 static int log_to_file(const struct daemon *d, struct err *err)
@@ -122,7 +123,7 @@ static void signal_came(uv_signal_t *handle, int signo)
     daemon_stop(handle->data);
 }
 
-/* A link per running job, a connection per client. */
+/* Needs one link per running job and one connection per client. */
 static void many_descriptors(void)
 {
     struct rlimit limit;
@@ -137,11 +138,11 @@ static void say_ready(int fd)
     if (fd < 0)
         return;
     if (write(fd, "ready\n", 6) != 6)
-        log_warn(NULL, "nobody waits to hear that the daemon is ready");
+        log_warn(NULL, "cannot report that the daemon is ready: --ready-fd is closed");
     close(fd);
 }
 
-/* Start backwards; agents go on. */
+/* Reverses the start; agents keep running. */
 static void shut(struct daemon *d, uv_signal_t signals[2])
 {
     d->stopping = true;
@@ -161,14 +162,14 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     uv_loop_close(&d->loop);
 }
 
-/* Everything that needs the loop. */
+/* Starts everything that needs the loop. */
 static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
 {
     uv_signal_t signals[2];
     static const int numbers[2] = { SIGTERM, SIGINT };
     if (uv_loop_init(&d->loop) != 0) {
         close(listen_fd);
-        return err_set(err, ERR_SYSTEM, "cannot make an event loop");
+        return err_set(err, ERR_SYSTEM, "cannot create an event loop");
     }
     for (int i = 0; i < 2; i++) {
         uv_signal_init(&d->loop, &signals[i]);
@@ -177,7 +178,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     }
     int rc = fleet_open(d, err);
     while (rc == 0 && !d->fleet->facts && !d->stopping)
-        uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; callers queue up */
+        uv_run(&d->loop, UV_RUN_ONCE);      /* until the node is probed; clients wait */
     if (rc == 0)
         rc = server_open(&d->server, d, &requests, listen_fd, err);
     else
@@ -202,7 +203,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
     return rc;
 }
 
-/* The daemon with the parts that daemon.h points to, in one piece of memory. */
+/* The daemon and the parts that daemon.h points to, in one allocation. */
 struct whole {
     struct daemon       daemon;
     struct active_jobs  active_jobs;
@@ -231,7 +232,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     if (!d)
         return err_set(err, ERR_MEMORY, "out of memory for the daemon");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of the request */
+    signal(SIGXFSZ, SIG_IGN);       /* a file-size limit becomes an error of the request */
     many_descriptors();
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;

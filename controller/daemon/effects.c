@@ -23,7 +23,7 @@ static void start(struct job *job)
     if (job_dir_fill(job->daemon, job->core.id, &err) < 0 ||
         job_dir_make(job->attempt->run_dir, &err) < 0) {
         snprintf(tag, sizeof(tag), "%lld", (long long)job->core.id);
-        log_error(tag, "%s", err.text);     /* the attempt will find no directory, and say so */
+        log_error(tag, "%s", err.text);     /* the attempt will report the missing directory */
     }
     job_attempt_open(job, true);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* effects.h - what each effect does; each may be done twice */
+/* effects.h - performs the effects of job inputs; each is idempotent */
 #ifndef CONTROLLER_DAEMON_EFFECTS_H
 #define CONTROLLER_DAEMON_EFFECTS_H
 
@@ -8,11 +8,11 @@
 struct job;
 struct event_source;
 
-/* An input of the job is stored (job_apply.h): its agent hears that it is, who waits for the job looks
- * again, and the effect is performed. */
+/* Called after an input was stored (job_apply.h): acknowledges it to the agent, wakes requests that
+ * wait for the job, and performs the effect. */
 void effect_applied(struct job *job, const struct event_source *told, enum job_effect effect);
 
-/* After DO_REPORT the job is gone. */
+/* DO_REPORT destroys the job. */
 void effect_perform(struct job *job, enum job_effect effect);
 
 #endif

@@ -12,7 +12,7 @@
 #include "db/attempts.h"
 #include "engine/contract/err.h"
 
-enum { LINGER_MS = 11 * 60 * 1000 };    /* a little longer than an agent waits */
+enum { LINGER_MS = 11 * 60 * 1000 };    /* slightly longer than an agent waits */
 
 struct final_ack {
     struct daemon      *daemon;
@@ -33,13 +33,13 @@ static void forget(struct final_ack *f)
     free(f);
 }
 
-/* Its last event was attempt_ended: to acknowledge it again is all it waits for. */
+/* Its last event was attempt_ended: the agent only waits for its acknowledgement. */
 static void hear(void *arg, enum wire_message number, const json_t *body)
 {
     struct final_ack *f = arg;
     if (number != WIRE_HELLO)
         return;
-    log_info(NULL, "job %lld: the agent of attempt %lld had not heard that it may go",
+    log_info(NULL, "job %lld: repeated the final ack for the agent of attempt %lld",
              (long long)f->attempt.job, (long long)f->attempt.attempt);
     json_t *ack = json_pack("{s:I, s:I, s:s, s:O}", "job", (json_int_t)f->attempt.job, "attempt",
                             (json_int_t)f->attempt.attempt, "nonce", f->attempt.nonce, "seq",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* final_ack.h - agents that ended their attempt and were never told that we know
+/* final_ack.h - repeats lost acknowledgements of attempt_ended
  *
- * The daemon may die after it stored attempt_ended and before its ack left.
- * The agent then lingers, and the job is done: nobody would speak to it.  So
- * each start of the daemon looks after the attempts that ended lately.
+ * The daemon may die after it stored attempt_ended and before it sent the ack.
+ * The agent then lingers although the job is done.  So at each start the daemon
+ * contacts the agents of attempts that ended recently.
  */
 #ifndef CONTROLLER_DAEMON_FINAL_ACK_H
 #define CONTROLLER_DAEMON_FINAL_ACK_H

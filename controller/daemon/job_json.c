@@ -28,7 +28,7 @@ static json_t *text_or_null(const char *text)
     return text && text[0] ? json_string(text) : json_null();
 }
 
-/* The productive share of what its ranks had. */
+/* The productive share of its ranks' time. */
 static json_t *goodput(int64_t productive_ms, int64_t busy_ms)
 {
     return busy_ms > 0 ? json_real((double)productive_ms / (double)busy_ms) : json_null();
@@ -86,7 +86,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         return;
     }
     if (c->state == JOB_RUNNING && job->channel_text[0] && job->channel_degraded) {
-        snprintf(out, size, "its agent is heard %s", job->channel_text);
+        snprintf(out, size, "its agent is connected %s", job->channel_text);
         return;
     }
     if (!job_core_waits(c)) {

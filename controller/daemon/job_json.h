@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_json.h - ROW of docs/API.md: a job as every answer shows it */
+/* job_json.h - a job as JSON: the ROW of docs/API.md */
 #ifndef CONTROLLER_DAEMON_JOB_JSON_H
 #define CONTROLLER_DAEMON_JOB_JSON_H
 
@@ -11,15 +11,15 @@ struct err;
 struct job;
 struct job_row;
 
-/* New references; NULL when memory ran out. */
+/* New references; NULL: out of memory. */
 json_t *job_json_of_job(const struct job *job);
 json_t *job_json_of_stored(struct daemon *d, const struct job_row *row);
-/* From memory, or else from the store; NULL with *err set. */
+/* From memory, else from the store; NULL with *err set. */
 json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err);
 
-/* What keeps a job that has its place from going on, or slows it down, now; NULL: nothing that is known. */
+/* What currently blocks or slows down a placed job; NULL: nothing known. */
 const char *job_json_obstacle(const struct job *job);
-/* "why" in one line: the reason as shown in a row. */
+/* The reason in one line, as shown in a row. */
 void job_json_reason(char *out, unsigned long size, const struct job *job);
 
 #endif

@@ -28,10 +28,10 @@
 
 #define CHECKPOINTS "checkpoints"
 
-/* An agent that was told it may go needs a moment. */
+/* An agent that got its final ack needs a moment to exit. */
 enum { AGENT_TRIES = 200, AGENT_PAUSE_MS = 50 };
 
-/* The part of it that runs in a thread of libuv touches nothing but this. */
+/* The libuv worker thread accesses this structure only. */
 struct removal {
     struct daemon     *daemon;
     uv_work_t          work;
@@ -42,7 +42,7 @@ struct removal {
     struct removal    *next;
 };
 
-/* ---- may it go? ---- */
+/* ---- may the job be removed? ---- */
 
 static int check_after(const struct daemon *d, int64_t id, struct err *err)
 {
@@ -50,20 +50,20 @@ static int check_after(const struct daemon *d, int64_t id, struct err *err)
         const struct job *job = d->active_jobs->jobs[i];
         for (size_t k = 0; k < job->nafter; k++)
             if (job->after[k].id == id)
-                return err_set(err, ERR_CONFLICT, "job %lld (%s) starts after job %lld, and is not "
-                               "done: cancel it, or remove job %lld later", (long long)job->core.id,
+                return err_set(err, ERR_CONFLICT, "job %lld (%s) depends on job %lld and is not "
+                               "done; cancel it, or remove job %lld later", (long long)job->core.id,
                                job->name, (long long)id, (long long)id);
     }
     return 0;
 }
 
 struct mention {
-    const char *prefix;     /* as it stands in JSON: "/home/jobs/3/ */
+    const char *prefix;     /* as JSON text: "/home/jobs/3/ */
     bool        checkpoints;
     int64_t     by;
 };
 
-/* Does a path of the spec lie in what would go? */
+/* Does a path of the spec lie in a directory to be deleted? */
 static int look_for_mention(void *ctx, int64_t id, const char *canonical)
 {
     struct mention *m = ctx;
@@ -78,7 +78,7 @@ static int look_for_mention(void *ctx, int64_t id, const char *canonical)
     return 0;
 }
 
-/* A job that was retried leaves its checkpoints to the next one, which names their directory. */
+/* A retried job passes its checkpoints to the next one, whose spec names their directory. */
 static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
                           struct err *err)
 {
@@ -89,15 +89,15 @@ static int check_mentions(struct daemon *d, int64_t id, const char *dir, bool ch
     json_decref(text);
     if (!quoted)
         return err_set(err, ERR_MEMORY, "out of memory while removing job %lld", (long long)id);
-    quoted[strlen(quoted) - 1] = '\0';      /* the quote that ends it */
+    quoted[strlen(quoted) - 1] = '\0';      /* the closing quote */
     struct mention m = { .prefix = quoted, .checkpoints = checkpoints };
     int rc = jobs_that_mention(d->store, quoted, id, look_for_mention, &m, err);
     free(quoted);
     if (rc <= 0)
         return rc;
-    return err_set(err, ERR_CONFLICT, "job %lld uses what lies in %s: %s", (long long)m.by, dir,
-                   checkpoints ? "remove that one first, or leave the checkpoints"
-                               : "remove that one first");
+    return err_set(err, ERR_CONFLICT, "job %lld uses files in %s: %s", (long long)m.by, dir,
+                   checkpoints ? "remove that job first, or omit --checkpoints"
+                               : "remove that job first");
 }
 
 static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool checkpoints,
@@ -106,18 +106,18 @@ static int check_allowed(struct daemon *d, int64_t id, const char *dir, bool che
     const struct job *job = active_jobs_find(d->active_jobs, id);
     const char *host = orphan_of(d, id);
     if (job)
-        return err_set(err, ERR_CONFLICT, "job %lld is %s: only a job that is done can be removed; "
-                       "jobctl cancel %lld ends it", (long long)id, job_state_name(job->core.state),
+        return err_set(err, ERR_CONFLICT, "job %lld is %s; only done jobs can be removed. Stop it "
+                       "first: jobctl cancel %lld", (long long)id, job_state_name(job->core.state),
                        (long long)id);
     if (host)
-        return err_set(err, ERR_CONFLICT, "job %lld: an agent of it may still live on %s; it is "
-                       "looked for until it is ended", (long long)id, host);
+        return err_set(err, ERR_CONFLICT, "an agent of job %lld may still run on %s; the daemon "
+                       "keeps trying to end it", (long long)id, host);
     if (check_after(d, id, err) < 0)
         return -1;
     return check_mentions(d, id, dir, checkpoints, err);
 }
 
-/* ---- what would go ---- */
+/* ---- what would be deleted ---- */
 
 static int any(void *ctx, const struct checkpoint_row *row)
 {
@@ -126,7 +126,7 @@ static int any(void *ctx, const struct checkpoint_row *row)
     return 1;
 }
 
-/* Where its checkpoints are: in its own directory, or where somebody wanted them. */
+/* Its checkpoint directory: inside its own, or the one in the spec. */
 static int find_checkpoints(struct removed_row *row, struct daemon *d, int fd, const char *dir,
                             struct err *err)
 {
@@ -169,7 +169,7 @@ int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool che
     return rc;
 }
 
-/* ---- away with it ---- */
+/* ---- delete ---- */
 
 static bool is_attempt(int fd, const char *name)
 {
@@ -178,7 +178,7 @@ static bool is_attempt(int fd, const char *name)
            S_ISDIR(st.st_mode);
 }
 
-/* The lock of an attempt, held while its directory goes: nobody is in it, nobody starts there. */
+/* Takes an attempt's lock while its directory is deleted: no agent runs or starts there. */
 static int hold(struct removal *r, const char *name)
 {
     char path[PATH_MAX + 300];
@@ -204,7 +204,7 @@ static void remove_entry(struct removal *r, int fd, const char *name)
         close(lock);
 }
 
-/* All that is in jobs/<id>, but for checkpoints that are to stay. */
+/* Deletes jobs/<id> except checkpoints to keep. */
 static void empty(struct removal *r, int fd)
 {
     DIR *d = fdopendir(fd);
@@ -212,7 +212,7 @@ static void empty(struct removal *r, int fd)
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         if (r->row.kept && strcmp(e->d_name, CHECKPOINTS) == 0)
-            unlinkat(fd, CHECKPOINTS, AT_REMOVEDIR);    /* as long as there are none */
+            unlinkat(fd, CHECKPOINTS, AT_REMOVEDIR);    /* fails, as intended, unless empty */
         else
             remove_entry(r, fd, e->d_name);
     }
@@ -229,11 +229,11 @@ static void work(uv_work_t *request)
     if (fd >= 0)
         empty(r, fd);
     else if (errno == ELOOP || errno == ENOTDIR)
-        unlink(r->dir);                     /* a link, or a file: it goes, not where it leads */
+        unlink(r->dir);                     /* a link or a file: delete it, not its target */
     if (rmdir(r->dir) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
         err_set(&r->err, ERR_SYSTEM, "cannot remove %s: %m", r->dir);
     if (r->stop)
-        err_set(&r->err, ERR_CONFLICT, "the daemon was stopped");
+        err_set(&r->err, ERR_CONFLICT, "the daemon stopped meanwhile");
 }
 
 static void worked(uv_work_t *request, int status)
@@ -249,7 +249,8 @@ static void worked(uv_work_t *request, int status)
     if (status == 0 && r->err.code == ERR_NONE && removed_done(d->store, id, &r->err) == 0)
         log_info(tag, "removed");
     else
-        log_warn(tag, "removed, but not all of its files; the daemon's next start tries again: %s",
+        log_warn(tag, "removed, but some files remain; the next start of the daemon tries "
+                 "again: %s",
                  status == 0 ? r->err.text : uv_strerror(status));
     server_wake(d->server, id);
     free(r);

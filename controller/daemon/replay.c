@@ -57,7 +57,7 @@ static int replay_event(void *ctx, const struct event_row *row)
     return rc;
 }
 
-/* What only the row holds: how far it was when it was last written. */
+/* Progress that only the row has, as of its last write. */
 static void take_numbers(struct job *job, const struct job_row *row)
 {
     job->retry_of = row->retry_of;
@@ -66,7 +66,8 @@ static void take_numbers(struct job *job, const struct job_row *row)
     job->live_stats.loss = row->loss;
     job->live_stats.samples_per_s = row->samples_per_s;
     if (strcmp(row->state, job_state_name(job->core.state)) != 0)
-        log_warn(NULL, "job %lld: its row says %s, its events say %s", (long long)row->id,
+        log_warn(NULL, "job %lld: state is %s in its row but %s by its events; using the events",
+                 (long long)row->id,
                  row->state, job_state_name(job->core.state));
 }
 
@@ -114,17 +115,18 @@ int replay_all(struct daemon *d, struct err *err)
     if (jobs_next_id(&d->next_id, d->store, err) < 0 ||
         jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
         goto out;
-    for (size_t i = ids.count; i-- > 0;) {      /* they were listed newest first */
+    for (size_t i = ids.count; i-- > 0;) {      /* the list is newest first */
         struct err one = { 0 };
         if (replay_one(d, ids.list[i], &one) < 0)
-            log_error(NULL, "job %lld is left alone: %s", (long long)ids.list[i], one.text);
+            log_error(NULL, "cannot load job %lld, skipping it: %s", (long long)ids.list[i],
+                                                                      one.text);
     }
     for (size_t i = 0; i < d->active_jobs->count; i++)
         effect_perform(d->active_jobs->jobs[i],
                        job_fsm_resume(d->active_jobs->jobs[i]->core.state));
-    fleet_dirty(d);                 /* time limits of those that run, too */
+    fleet_dirty(d);                 /* also for the time limits of running jobs */
     if (d->active_jobs->count > 0)
-        log_info(NULL, "%zu jobs are not done", d->active_jobs->count);
+        log_info(NULL, "loaded %zu unfinished jobs", d->active_jobs->count);
     rc = 0;
 out:
     free(ids.list);

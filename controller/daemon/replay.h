@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.h - from stored events back to living jobs
+/* replay.h - rebuilds unfinished jobs from their stored events
  *
- * Each job that is not done is put together from its events by the same code
- * that made it, then does again what its state asks for.
+ * The code that produced the events replays them; then the effect of each job's
+ * state is performed again.
  */
 #ifndef CONTROLLER_DAEMON_REPLAY_H
 #define CONTROLLER_DAEMON_REPLAY_H

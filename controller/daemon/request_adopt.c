@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_adopt.c - POST /v1/adopt: a job goes on here that began on another machine
+/* request_adopt.c - POST /v1/adopt: continues a job of another machine from its mirror
  *
- * All there is of it is its mirror (agent/mirror/mirror.h). It becomes a new job of this store,
- * with the old one's origin; so its agent takes the mirror's lease, and brings the newest
- * checkpoint here before the ranks start. What happened before goes into the event
- * `submitted`, the latest lines of it, for people to read.
+ * The mirror (agent/mirror/mirror.h) is the only source. It becomes a new job of this store with
+ * the origin of the old one: its agent takes the mirror's lease and restores the newest checkpoint
+ * before the ranks start. The latest lines of the history are kept in the event `submitted`.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -31,7 +30,7 @@ static const char *text_of(const json_t *o, const char *key)
     return text ? text : "";
 }
 
-/* DIR/job.json, checked as far as it is used here. */
+/* Reads DIR/job.json and checks the fields used here. */
 static int read_job(json_t **job, const char *dir, struct err *err)
 {
     char path[PATH_MAX + 16];
@@ -43,12 +42,12 @@ static int read_job(json_t **job, const char *dir, struct err *err)
     const json_t *spec = json_object_get(*job, "spec");
     if (json_integer_value(json_object_get(*job, "schema")) != SCHEMA ||
         !text_of(spec, "name")[0] || !text_of(json_object_get(spec, "checkpoint"), "origin")[0])
-        return err_set(err, ERR_DATA, "'%s' is not a job that this version of jobctl understands",
+        return err_set(err, ERR_DATA, "'%s' was written by an incompatible version of jobctl",
                        path);
     return 0;
 }
 
-/* The mirror lies where it was found, and everything else must be where it was. */
+/* The mirror may have moved; all other paths must exist as before. */
 static int settle(json_t *spec, const char *dir, struct err *err)
 {
     const char *slash = strrchr(dir, '/');
@@ -60,17 +59,17 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     json_object_set_new(json_object_get(spec, "checkpoint"), "mirror",
                         json_stringn(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
-    if (stat(text_of(spec, "workdir"), &st) < 0) /* paths are absolute since it was submitted */
+    if (stat(text_of(spec, "workdir"), &st) < 0) /* the spec's paths are absolute */
         json_object_set_new(spec, "workdir", json_string(dir));
     if (spec_diagnostics_init(&diagnostics, err) < 0)
         return -1;
     spec_paths_resolve(spec, "/", &diagnostics);
     int rc = diagnostics_first(&diagnostics.found, err);
     spec_diagnostics_fini(&diagnostics);
-    return rc < 0 ? err_prefix(err, "what the job needs must be where it was: ") : 0;
+    return rc < 0 ? err_prefix(err, "the job's files must have their old paths: ") : 0;
 }
 
-/* One line of history.jsonl as a sentence; NULL: not one for people. */
+/* One line of history.jsonl as a sentence; NULL: not to be shown. */
 static json_t *past(const char *line, size_t size)
 {
     char text[TEXT];
@@ -87,7 +86,7 @@ static json_t *past(const char *line, size_t size)
     return row;
 }
 
-/* The newest lines of the history; none is no reason to refuse. */
+/* The newest lines of the history; a missing history is no error. */
 static json_t *read_history(const char *dir)
 {
     char path[PATH_MAX + 16];
@@ -151,7 +150,7 @@ void request_adopt(struct request *r)
     struct err err = { 0 };
     int64_t id;
     if (!realpath(text_of(body, "dir"), dir))
-        err_set(&err, ERR_NOT_FOUND, "there is no directory '%.300s'", text_of(body, "dir"));
+        err_set(&err, ERR_NOT_FOUND, "directory '%.300s' does not exist", text_of(body, "dir"));
     else if (adopt(&id, d, dir, body, &err) == 0) {
         submit_batch_flush(d);
         request_job_submitted(r, id, d->submit_batch->batch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_follow.c - answers that may wait: events, logs, the end of a job */
+/* request_follow.c - requests that may wait: events, logs, the end of a job */
 #include "controller/daemon/requests.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* The job of the path, from the store. */
+/* Loads the job of the path from the store. */
 static int find(struct request *r, struct job_row *row, struct err *err)
 {
     struct daemon *d = request_daemon(r);
@@ -85,8 +85,8 @@ struct log_part {
     struct log_reader bytes;
 };
 
-/* Bytes that are no UTF-8 become U+FFFD, one each; a character cut at the end is left for the
- * next call, unless it is all there is. */
+/* Each invalid UTF-8 byte becomes U+FFFD; an incomplete character at the end is left for the next
+ * call, unless there is nothing else. */
 static size_t sequence(const unsigned char *p, size_t left)
 {
     size_t n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3
@@ -101,7 +101,7 @@ static size_t sequence(const unsigned char *p, size_t left)
     return n;
 }
 
-/* *used of the bytes are in the result. */
+/* *used: bytes converted. */
 static json_t *text_of(const char *data, size_t size, size_t *used)
 {
     const unsigned char *p = (const unsigned char *)data;
@@ -129,7 +129,7 @@ static json_t *text_of(const char *data, size_t size, size_t *used)
     return text;
 }
 
-/* Where the log of a rank is: with those of node 0, or of the node that it ran on. */
+/* The path of a rank's log: in the directory of node 0 or of the rank's node. */
 static void log_dir(char *out, size_t size, const struct log_part *p, const struct daemon *d,
                     int64_t id)
 {
@@ -206,7 +206,8 @@ void request_logs(struct request *r)
         err_set(&err, ERR_NOT_FOUND, "attempt %lld of job %lld has no log of rank %lld",
                 (long long)p.attempt, (long long)row.id, (long long)p.rank);
     else if (p.bytes.size < 0 && p.attempt == latest && row.np > 0 && p.rank >= row.np)
-        err_set(&err, ERR_NOT_FOUND, "job %lld has ranks 0 to %lld, and no rank %lld", (long long)row.id,
+        err_set(&err, ERR_NOT_FOUND, "job %lld has only ranks 0 to %lld, not %lld",
+                (long long)row.id,
                 (long long)row.np - 1, (long long)p.rank);
     if (err.code)
         goto fail;

@@ -20,7 +20,7 @@ int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *
     long long number = strtoll(word, &end, 10);
     if (end != word && !*end) {
         if (errno || number <= 0)
-            return err_set(err, ERR_NOT_FOUND, "there is no job %.40s", word);
+            return err_set(err, ERR_NOT_FOUND, "job %.40s does not exist", word);
         *id = number;
         return 0;
     }

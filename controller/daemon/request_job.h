@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_job.h - the job of a request: which one is meant, and the answer that shows it */
+/* request_job.h - finds the job of a request and answers with its row */
 #ifndef CONTROLLER_DAEMON_REQUEST_JOB_H
 #define CONTROLLER_DAEMON_REQUEST_JOB_H
 
@@ -9,12 +9,12 @@ struct daemon;
 struct err;
 struct request;
 
-/* The id that a path or a spec means: a number, a name (its newest job) or `last`. */
+/* Resolves a number, a name (its newest job) or `last` to an id. */
 int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err);
 
-/* Answer with {job: ROW}. */
+/* Answers with {job: ROW}. */
 void request_job_answer(struct request *r, int status, int64_t id);
-/* The same for a new job whose batch is committed, or why it is not. */
+/* The same for a new job once its batch is committed, or the error of the commit. */
 void request_job_submitted(struct request *r, int64_t id, int64_t batch);
 
 #endif

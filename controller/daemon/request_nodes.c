@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_nodes.c - what is known of this machine and of the others, and what a person decides about them */
+/* request_nodes.c - lists nodes; adds, drains, resumes and removes them */
 #include "controller/daemon/requests.h"
 #include "controller/nodes/fleet.h"
 
@@ -36,7 +36,7 @@ void request_nodes(struct request *r)
     request_answer(r, 200, json_pack("{s:o}", "nodes", nodes));
 }
 
-/* What a person decides about a node. */
+/* The user's actions on a node. */
 void request_node(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -54,7 +54,8 @@ void request_node(struct request *r)
     else if (rc == 0 && strcmp(action, "remove") == 0)
         rc = hosts_remove(d, name, &err);
     else if (rc == 0)
-        rc = err_set(&err, ERR_USAGE, "action: \"%.40s\" is none of add, drain, resume and remove",
+        rc = err_set(&err, ERR_USAGE, "action: \"%.40s\" is not one of add, drain, resume and "
+                                      "remove",
                      action);
     if (rc < 0) {
         request_fail(r, &err, NULL);

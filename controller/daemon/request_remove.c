@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_remove.c - POST /v1/jobs/JOB/remove: a job that is done is forgotten (removal.h) */
+/* request_remove.c - POST /v1/jobs/JOB/remove: removes a done job (removal.h) */
 #include <limits.h>
 
 #include "controller/base/daemon.h"
@@ -29,7 +29,7 @@ static void answer(struct request *r, const struct removed_row *row, bool remove
         (int)(removed && row->pending)));
 }
 
-/* Called again when the files are gone: the id is in the memo then. */
+/* Called again when the files are deleted: the memo then has the id. */
 void request_remove(struct request *r)
 {
     struct daemon *d = request_daemon(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_show.c - what is known, without waiting: lists, one job, curves */
+/* request_show.c - requests answered at once: lists, one job, curves */
 #include "agent/core/goodput.h"
 #include "controller/daemon/requests.h"
 #include "controller/nodes/fleet.h"
@@ -58,7 +58,7 @@ static void list_open(struct list *l, int64_t before)
     }
 }
 
-/* "3-5,7": those that exist, newest first. */
+/* "3-5,7": the existing ones, newest first. */
 static int list_ids(struct list *l, const char *text, struct err *err)
 {
     int64_t ids[64][2];
@@ -114,7 +114,7 @@ void request_list(struct request *r)
 
 /* ---- one job ---- */
 
-/* The nodes of an attempt: as placed, then as they joined, then those that were lost. */
+/* The nodes of an attempt: as placed, updated as they joined or were lost. */
 static json_t *fold_names(const json_t *placed)
 {
     json_t *nodes = json_array(), *name;
@@ -148,7 +148,7 @@ static void fold_node_lost(json_t *attempt, const json_t *body)
         }
 }
 
-/* Attempts and generations are folded from the events. */
+/* Attempts and generations are derived from the events. */
 static void fold_attempt(json_t *attempts, const struct event_row *row, const json_t *body)
 {
     json_array_append_new(attempts, json_pack(
@@ -184,7 +184,7 @@ struct history {
     json_t *plan;       /* the newest; NULL: none yet */
 };
 
-/* An attempt shows its last plan, and how it differs from the last one of those before. */
+/* An attempt shows its last plan and the difference to the last plan of earlier attempts. */
 static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
 {
     const json_t *told = json_object_get(attempt, "plan");
@@ -200,7 +200,7 @@ static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
     h->plan = json_deep_copy(body);
 }
 
-/* What NCCL has made of it: {"expected", "text"}. */
+/* NCCL's report on the plan: {"expected", "text"}. */
 static void fold_nccl(const json_t *attempt, const json_t *body)
 {
     json_object_set_new(json_object_get(attempt, "plan"), "nccl",
@@ -241,10 +241,10 @@ static int fold(void *ctx, const struct event_row *row)
 
 struct seen {
     json_t *list;
-    bool    elsewhere;      /* on a machine where we cannot look */
+    bool    elsewhere;      /* on another machine, not accessible */
 };
 
-/* The newest `keep` of them are on disk, the others were removed on purpose. */
+/* The newest `keep` are on disk; older ones were pruned. */
 static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 {
     const struct seen *seen = ctx;
@@ -267,7 +267,7 @@ static json_t *paths(const struct daemon *d, int64_t id, const json_t *spec)
                      checkpoints ? checkpoints : "");
 }
 
-/* Where the time of its ranks went, in seconds: what is stored, or of a living job up to now. */
+/* How its ranks spent their time, in seconds: stored, or up to now for a live job. */
 static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
 {
     const struct job *job = active_jobs_find(d->active_jobs, id);
@@ -279,7 +279,7 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
     json_t *out = json_pack("{s:f}", "rank_s", (double)s.rank_ms / 1000);
     for (int i = 0; i < BUCKETS && out; i++)
         json_object_set_new(out, bucket_name((enum bucket)i), json_real((double)s.ms[i] / 1000));
-    return out ? out : (err_set(err, ERR_MEMORY, "out of memory for its goodput"), NULL);
+    return out ? out : (err_set(err, ERR_MEMORY, "out of memory for the goodput"), NULL);
 }
 
 void request_show(struct request *r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_submit.c - POST /v1/jobs and /retry: from a text to a job that is committed */
+/* request_submit.c - POST /v1/jobs and /retry: checks a spec and stores it as a job */
 #include "controller/daemon/requests.h"
 #include "controller/daemon/submit_batch.h"
 #include "controller/nodes/fleet.h"
@@ -27,7 +27,7 @@ static const char *body_text(const json_t *body, const char *key)
     return text ? text : "";
 }
 
-/* Names of dependencies become ids; each must be a job that can still succeed. */
+/* Resolves dependencies to ids; each must be a job that can still succeed. */
 static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
 {
     const json_t *after = json_object_get(spec, "after");
@@ -44,7 +44,8 @@ static int resolve_after(json_t *spec, struct daemon *d, struct err *err)
         if (request_job_id(&id, d, word, err) < 0 || jobs_get(&row, d->store, id, err) < 0)
             goto fail;
         if (row.result[0] && strcmp(row.result, "succeeded") != 0) {
-            err_set(err, ERR_CONFLICT, "job %lld is done (%s): a job after it could never start",
+            err_set(err, ERR_CONFLICT, "job %lld did not succeed (%s), so a job after it could "
+                                       "never start",
                     (long long)id, row.result);
             goto fail;
         }
@@ -57,7 +58,7 @@ fail:
     return -1;
 }
 
-/* What the plan says beside the spec, for a dry run: {spec, notes}. */
+/* The answer to a dry run, with notes from the plan: {spec, notes}. */
 static json_t *dry_run(struct daemon *d, const struct submission *o, struct err *err)
 {
     json_t *plan = NULL, *notes = NULL, *answer = NULL;
@@ -75,11 +76,11 @@ static json_t *dry_run(struct daemon *d, const struct submission *o, struct err 
     json_array_extend(notes, json_object_get(plan, "notes"));
     if (job->nodes > 1)
         json_array_append_new(notes, json_sprintf(
-            "nodes: %d; what is told here is of one of them, and the others are taken to be like it",
+            "nodes: %d; planned for one of them, assuming that the others are equal",
             job->nodes));
     if (job->remote != &remote_local)
-        json_array_append_new(notes, json_string("ranks, devices and environment are planned on the "
-                                                 "node, once it is known"));
+        json_array_append_new(notes, json_string("ranks, devices and environment are planned after "
+                                                 "placement, on the node"));
     answer = json_pack("{s:O, s:O}", "spec", o->spec, "notes", notes);
     if (!answer)
         err_set(err, ERR_MEMORY, "out of memory for an answer");
@@ -155,7 +156,7 @@ void request_retry(struct request *r)
         jobs_get(&row, d->store, id, &err) < 0)
         goto fail;
     if (!row.result[0]) {
-        err_set(&err, ERR_CONFLICT, "job %lld is %s: only a job that is done can be tried again",
+        err_set(&err, ERR_CONFLICT, "job %lld is %s; only done jobs can be retried",
                 (long long)id, row.state);
         goto fail;
     }
@@ -168,7 +169,7 @@ void request_retry(struct request *r)
         err_set(&err, ERR_DATA, "the stored spec of job %lld is not JSON", (long long)id);
         goto fail;
     }
-    json_object_set_new(o.spec, "after", json_array());     /* they were waited for */
+    json_object_set_new(o.spec, "after", json_array());     /* they have succeeded already */
     if (submission_place(&id, d, &o, &err) < 0)
         goto fail;
     submit_batch_flush(d);

@@ -12,7 +12,7 @@
 #include "controller/job/job_apply.h"
 #include "engine/contract/err.h"
 
-/* The job of the path if it is not done. NULL: answered. */
+/* The job of the path if it is not done. NULL: the error has been answered. */
 static struct job *open_job(struct request *r)
 {
     struct daemon *d = request_daemon(r);
@@ -78,8 +78,9 @@ static void checkpoint(struct request *r)
     if (!job)
         return;
     if (!job->trains) {
-        err_set(&err, ERR_CONFLICT, "job %lld is a command: it saves when it does by itself, only `train:` jobs "
-                "write a checkpoint when asked", (long long)job->core.id);
+        err_set(&err, ERR_CONFLICT, "job %lld is a `run:` command; only `train:` jobs write "
+                                    "checkpoints "
+                "on request", (long long)job->core.id);
         request_fail(r, &err, NULL);
         return;
     }
@@ -87,7 +88,7 @@ static void checkpoint(struct request *r)
         request_job_answer(r, 202, job->core.id);
         return;
     }
-    err_set(&err, ERR_CONFLICT, "job %lld is %s: only a running job can write a checkpoint",
+    err_set(&err, ERR_CONFLICT, "job %lld is %s; only a running job can write a checkpoint",
             (long long)job->core.id, job_state_name(job->core.state));
     request_fail(r, &err, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests.h - what each request does; the table of them is in requests.c, docs/API.md is its text
+/* requests.h - the requests of the API; their table is in requests.c, docs/API.md documents them
  *
- * request_submit.c and request_adopt.c make jobs, request_remove.c forgets them, request_show.c
- * answers from what is known, request_follow.c also waits, request_nodes.c is about machines,
- * requests.c acts on a job that is there.
+ * request_submit.c and request_adopt.c create jobs, request_remove.c removes them, request_show.c
+ * answers at once, request_follow.c may wait, request_nodes.c handles nodes, requests.c acts on an
+ * existing job.
  */
 #ifndef CONTROLLER_DAEMON_REQUESTS_H
 #define CONTROLLER_DAEMON_REQUESTS_H

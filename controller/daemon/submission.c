@@ -24,16 +24,18 @@ static const char *body_text(const json_t *body, const char *key)
     return text ? text : "";
 }
 
-/* Several nodes played by this machine: each has GPUs of its own. */
+/* Several nodes simulated on this machine: each has GPUs of its own. */
 static int share_fits(const struct job *job, struct err *err)
 {
     const int64_t here = job->daemon->gpus;
     if (job->node_gpus < 0 && here > 0)
-        return err_set(err, ERR_USAGE, "resources.gpus: %d nodes are to share the %lld GPU%s of this "
-                       "machine; say how many each gets, at most %lld", job->nodes, (long long)here,
+        return err_set(err, ERR_USAGE, "resources.gpus: %d nodes share the %lld GPU%s of this "
+                                       "machine; "
+                       "set the number per node, at most %lld", job->nodes, (long long)here,
                        here == 1 ? "" : "s", (long long)(here / job->nodes));
     if (job->node_gpus * job->nodes > here && job->node_gpus > 0)
-        return err_set(err, ERR_USAGE, "resources.gpus: %lld for each of %d nodes are %lld, and this "
+        return err_set(err, ERR_USAGE, "resources.gpus: %lld on each of %d nodes makes %lld, but "
+                                       "this "
                        "machine has %lld; set resources.gpus to at most %lld",
                        (long long)job->node_gpus, job->nodes,
                        (long long)(job->node_gpus * job->nodes), (long long)here,
@@ -46,30 +48,32 @@ int submission_fits(const struct job *job, const json_t *spec, struct err *err)
     const struct fleet *f = job->daemon->fleet;
     json_t *plan = NULL;
     if (job->remote == &remote_slurm)
-        return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs the program "
-               "jobctl-slurm, which is not beside this one: install libslurm-dev, then make again");
+        return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs "
+                                                                   "jobctl-slurm, "
+               "which is not installed beside jobctl; install libslurm-dev and rebuild");
     if (job->remote == &remote_ssh)
-        return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs the program "
-               "jobctl-ssh, which is not beside this one: install libssh-dev, then make again");
+        return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs jobctl-ssh, "
+               "which is not installed beside jobctl; install libssh-dev and rebuild");
     if (json_object_size(f->facts) > 0 && plan_make(&plan, f->facts, spec, err) < 0)
         return -1;
     json_decref(plan);
     if (job->nodes > 1 && share_fits(job, err) < 0)
         return -1;
     if (job->want_cpus > f->cpus && job->nodes > 1)
-        return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each, and this machine, "
-                       "which is to play them, has %lld; set resources.nodes or cpus lower", job->nodes,
+        return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each exceed the "
+                                       "%lld of "
+                       "this machine; lower resources.nodes or resources.cpus", job->nodes,
                        (long long)(job->want_cpus / job->nodes),
                        job->want_cpus == job->nodes ? "" : "s", (long long)f->cpus);
     if (job->want_cpus > f->cpus)
-        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, this machine has %lld; "
-                       "set resources.cpus to at most that", (long long)job->want_cpus,
+        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, but this machine has "
+                                       "%lld; "
+                       "lower resources.cpus", (long long)job->want_cpus,
                        (long long)f->cpus);
     return 0;
 }
 
-/* By which a mirror knows its job, on whatever machine that is: 128 random bits, kept by `retry` and
- * `adopt`. */
+/* The job's identity in a mirror, on any machine: 128 random bits, kept by `retry` and `adopt`. */
 static int give_origin(json_t *checkpoint, struct err *err)
 {
     unsigned char bits[16];
@@ -77,7 +81,7 @@ static int give_origin(json_t *checkpoint, struct err *err)
     if (!body_text(checkpoint, "mirror")[0] || body_text(checkpoint, "origin")[0])
         return 0;
     if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-        return err_set(err, ERR_SYSTEM, "no random numbers for the mirror's name");
+        return err_set(err, ERR_SYSTEM, "cannot get random numbers for the mirror's name");
     for (size_t i = 0; i < sizeof(bits); i++)
         snprintf(text + 2 * i, 3, "%02x", bits[i]);
     return json_object_set_new(checkpoint, "origin", json_string(text));
@@ -131,8 +135,8 @@ static int take_secrets(struct job *job, const struct submission *o, struct err 
         const char *name = json_string_value(json_array_get(names, i));
         json_t *value = name ? json_object_get(o->secrets, name) : NULL;
         if (!json_is_string(value))
-            return err_set(err, ERR_USAGE, "secrets: %s is not set in the environment of the one "
-                           "who submits", name ? name : "?");
+            return err_set(err, ERR_USAGE, "secrets: %s is not set in the environment of the "
+                           "submitting command", name ? name : "?");
         json_object_set(job->secrets, name, value);
     }
     return 0;

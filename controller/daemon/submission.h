@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submission.h - what is to become a job, however it was asked for: submit, retry, adopt */
+/* submission.h - the common path of submit, retry and adopt to a new job */
 #ifndef CONTROLLER_DAEMON_SUBMISSION_H
 #define CONTROLLER_DAEMON_SUBMISSION_H
 
@@ -20,10 +20,10 @@ struct submission {
     json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
 };
 
-/* What this machine can never give is refused now, not waited for; the words are the agent's. */
+/* Rejects a spec that this machine can never satisfy, in the agent's words. */
 int submission_fits(const struct job *job, const json_t *spec, struct err *err);
 
-/* Records the job; it is there to stay when the batch of the intake is committed. */
+/* Stores the job; it is durable once the submit batch is committed. */
 int submission_place(int64_t *id, struct daemon *d, const struct submission *o, struct err *err);
 
 #endif

@@ -11,7 +11,7 @@
 #include "controller/nodes/fleet.h"
 #include "db/store.h"
 
-/* Before a job is recorded: its batch is open. */
+/* Opens the batch before the first job is stored. */
 static int join(struct daemon *d, struct err *err)
 {
     struct submit_batch *in = d->submit_batch;
@@ -25,7 +25,7 @@ static int join(struct daemon *d, struct err *err)
     return 0;
 }
 
-/* The job just recorded did not make it: neither does its batch. */
+/* The job could not be stored: fail its whole batch. */
 static void fail(struct daemon *d, const struct err *err)
 {
     struct submit_batch *in = d->submit_batch;
@@ -35,7 +35,8 @@ static void fail(struct daemon *d, const struct err *err)
     in->open = false;
     in->failed = in->batch;
     in->err = *err;
-    log_error(NULL, "%lld submits were not stored: %s", (long long)(d->next_id - in->first_id),
+    log_error(NULL, "%lld submitted jobs were not stored: %s",
+              (long long)(d->next_id - in->first_id),
               err->text);
     for (int64_t id = d->next_id; id-- > in->first_id;) {
         struct job *job = active_jobs_find(d->active_jobs, id);

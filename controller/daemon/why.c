@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* why.c - see why.h
  *
- * Read from the stored events alone, so that it is the same story for a job
- * that runs and for one that ended last year.
+ * Built from the stored events only, so running and finished jobs are explained
+ * alike.
  */
 #include "controller/daemon/why.h"
 
@@ -23,23 +23,23 @@
 
 enum { EVIDENCE_MAX = 40, OUTPUT_LINES = 5 };
 
-/* What the events add up to. */
+/* The summary of the events. */
 struct story {
-    int        deaths;          /* generations that died */
-    int        preempted;       /* attempts that somebody else ended: ranks saved and went, none died */
+    int        deaths;          /* generations that failed */
+    int        preempted;       /* attempts preempted from outside: ranks saved and exited */
     int        unstarted;       /* attempts whose agent never answered */
     int        lost, checkpoints;
     int64_t    last_checkpoint;
-    bool       answered;        /* the agent of the newest attempt did */
-    bool       taken;           /* the ranks of the newest attempt were told to go, not by us */
+    bool       answered;        /* the agent of the newest attempt connected */
+    bool       taken;           /* the ranks of the newest attempt were preempted */
     int64_t    first_start_ms, end_ms;
     char       stop[200];
-    char       last_text[256], last_death[320];    /* why; why and how it was classified */
+    char       last_text[256], last_death[320];    /* last failure: text; text with its cause */
     char       last_taken[256];     /* why the last one was preempted */
-    char       told[256];           /* a sentence that need not be repeated */
-    char       advice[200], excluded[200];     /* the UUIDs that are left out */
-    char       nccl[600];           /* how it connects otherwise than expected */
-    char       report[600], seen[500]; /* of the last incident: its file, what the ranks did */
+    char       told[256];           /* a sentence not to repeat */
+    char       advice[200], excluded[200];     /* UUIDs of excluded GPUs */
+    char       nccl[600];           /* how NCCL differs from the plan */
+    char       report[600], seen[500]; /* of the last incident: its file, and the ranks' state */
     json_t    *evidence;
 };
 
@@ -49,7 +49,7 @@ static const char *body_text(const json_t *body, const char *key)
     return text ? text : "";
 }
 
-/* A cause travels up with its event, from the generation to the job; it is told once. */
+/* A cause recurs in the events of generation, attempt and job; print it once. */
 static void leave_out(char *text, const char *told)
 {
     char *at = told[0] ? strstr(text, told) : NULL;
@@ -59,7 +59,7 @@ static void leave_out(char *text, const char *told)
     memmove(at - 2, rest, strlen(rest) + 1);
 }
 
-/* The end of what a rank has printed; who saved and went as asked has nothing to explain. */
+/* Adds the last lines of the failed rank's output; not for a preempted rank. */
 static void add_output(struct story *s, const json_t *body)
 {
     const json_t *lines = json_object_get(body, "evidence");
@@ -170,30 +170,30 @@ static const char *times(int n, char out[24])
     return out;
 }
 
-/* How fast it is, and how long it will yet take. */
+/* Its speed and remaining time. */
 static void put_speed(struct buf *text, const json_t *row)
 {
     const json_t *rate = json_object_get(row, "samples_per_s");
     const json_t *eta = json_object_get(row, "eta_s"), *goodput = json_object_get(row, "goodput");
     if (strcmp(body_text(row, "state"), "running") != 0 || !json_is_number(rate))
         return;
-    buf_print(text, " It makes %.4g samples/s", json_number_value(rate));
+    buf_print(text, " Speed: %.4g samples/s", json_number_value(rate));
     char left[32];
     job_view_duration(left, sizeof(left), json_number_value(eta));
     if (json_is_number(eta))
-        buf_print(text, " and has about %s to go", left);
+        buf_print(text, ", about %s left", left);
     if (json_is_number(goodput))
-        buf_print(text, "; %.0f %% of its time led to steps that were kept",
+        buf_print(text, "; %.0f %% of its time was productive",
                   100 * json_number_value(goodput));
     buf_print(text, ".");
 }
 
-/* "It was restarted twice; the last time because ..." */
+/* "Its ranks failed twice; most recent: ..." */
 static void put_troubles(struct buf *text, const struct story *s, const char *reason)
 {
     char n[24];
     if (s->deaths > 0)
-        buf_print(text, " Its ranks died %s", times(s->deaths, n));
+        buf_print(text, " Its ranks failed %s", times(s->deaths, n));
     if (s->lost > 0)
         buf_print(text, "%s agent was lost %s", s->deaths > 0 ? " and its" : " Its",
                   times(s->lost, n));
@@ -201,20 +201,20 @@ static void put_troubles(struct buf *text, const struct story *s, const char *re
         buf_print(text, "%s could not be started %s", s->deaths + s->lost > 0 ? ", and it" : " It",
                   times(s->unstarted, n));
     if (s->deaths + s->lost + s->unstarted > 0 && s->last_text[0] && strstr(reason, s->last_text))
-        buf_print(text, ".");       /* the sentence before says it */
+        buf_print(text, ".");       /* the sentence before has the cause */
     else if (s->deaths + s->lost + s->unstarted > 0)
-        buf_print(text, "; the last time: %s.", s->last_death);
+        buf_print(text, "; most recent: %s.", s->last_death);
     if (s->preempted > 0)
         buf_print(text, " It was preempted %s%s%s.", times(s->preempted, n),
-                  s->last_taken[0] ? "; the last time: " : "", s->last_taken);
+                  s->last_taken[0] ? "; most recent: " : "", s->last_taken);
     if (s->deaths > 0 && s->seen[0])
-        buf_print(text, " Just before, %s (%s).", s->seen, s->report);
+        buf_print(text, " Before that, %s (see %s).", s->seen, s->report);
     if (s->advice[0])
         buf_print(text, " Advice: %s.", s->advice);
     if (s->nccl[0])
-        buf_print(text, " Slower than it could be: %s.", s->nccl);
+        buf_print(text, " It is slower than planned: %s.", s->nccl);
     if (s->excluded[0])
-        buf_print(text, " Left out since they failed in it: %s.", s->excluded);
+        buf_print(text, " GPUs excluded after failures: %s.", s->excluded);
     if (s->checkpoints == 1)
         buf_print(text, " Its only checkpoint is of step %lld.", (long long)s->last_checkpoint);
     else if (s->checkpoints > 0)
@@ -252,7 +252,9 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
     buf_print(text, ", attempt %lld, generation %lld.",
               (long long)json_integer_value(json_object_get(row, "attempt")),
               (long long)json_integer_value(json_object_get(row, "generation")));
-    if (reason[0] && (now || strcmp(state, "running") != 0))
+    if (strcmp(state, "stopping") == 0 && strcmp(reason, "on request") == 0)
+        buf_print(text, " Cancelling at your request.");
+    else if (reason[0] && (now || strcmp(state, "running") != 0))
         buf_print(text, " %c%s.", strncmp(reason, "rank ", 5) == 0 ? 'R' : reason[0], reason + 1);
 }
 
@@ -266,10 +268,11 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
         goto out;
     const struct job *job = active_jobs_find(d->active_jobs, id);
     put_head(&text, row, &s, job && job_json_obstacle(job));
-    if (s.stop[0] && strcmp(body_text(row, "state"), "stopping") == 0)
-        buf_print(&text, " It waits until nothing of it is left on the node.");
+    if (s.stop[0] && job && job->core.state == JOB_STOPPING)
+        buf_print(&text, " Waiting for its processes on %s to exit.",
+                  job->nodes > 1 ? "its nodes" : job->core.node);
     if (body_text(row, "agent_channel")[0])
-        buf_print(&text, " Its agent is heard %s.", body_text(row, "agent_channel"));
+        buf_print(&text, " Its agent is connected %s.", body_text(row, "agent_channel"));
     put_speed(&text, row);
     put_troubles(&text, &s, body_text(row, "reason"));
     out = json_pack("{s:O, s:s#, s:O}", "job", row, "text", text.data, (int)text.size, "evidence",

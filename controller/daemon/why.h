@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* why.h - what happened to a job, as one paragraph with evidence */
+/* why.h - explains a job's state in one paragraph, with evidence */
 #ifndef CONTROLLER_DAEMON_WHY_H
 #define CONTROLLER_DAEMON_WHY_H
 

@@ -11,7 +11,7 @@
 int active_jobs_add(struct active_jobs *r, struct job *job, struct err *err)
 {
     if (r->count > 0 && r->jobs[r->count - 1]->core.id >= job->core.id)
-        return err_set(err, ERR_BUG, "job %lld comes out of order", (long long)job->core.id);
+        return err_set(err, ERR_BUG, "job %lld was added out of order", (long long)job->core.id);
     if (r->count == r->room) {
         size_t room = r->room ? 2 * r->room : 64;
         struct job **jobs = reallocarray(r->jobs, room, sizeof(*jobs));
@@ -24,7 +24,7 @@ int active_jobs_add(struct active_jobs *r, struct job *job, struct err *err)
     return 0;
 }
 
-/* The place of the first job with an id of at least `id`. */
+/* Index of the first job whose id is at least `id`. */
 static size_t lower_bound(const struct active_jobs *r, int64_t id)
 {
     size_t low = 0, high = r->count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* active_jobs.h - the jobs that are in memory: all that are not done, in order of their ids
+/* active_jobs.h - the jobs in memory: all that are not done, ordered by id
  *
- * A job that is done is only in the store.  Ids ascend, so a new job goes to
- * the end and a look-up is a binary search.
+ * A finished job exists in the store only.  Ids ascend: a new job is appended,
+ * and a look-up is a binary search.
  */
 #ifndef CONTROLLER_JOB_ACTIVE_JOBS_H
 #define CONTROLLER_JOB_ACTIVE_JOBS_H
@@ -19,14 +19,14 @@ struct event_source;
 struct active_jobs {
     struct job **jobs;          /* borrowed for reading; may move when a job is added */
     size_t       count, room;
-    /* An input is stored (job_apply.h): what follows calls all that gives inputs (effects.h). */
+    /* Called after an input was stored (job_apply.h): effects.h. */
     void       (*applied)(struct job *job, const struct event_source *told, enum job_effect effect);
 };
 
-/* Takes the job over; its id must be larger than all before. */
+/* Takes ownership of the job; its id must be larger than all others. */
 int active_jobs_add(struct active_jobs *r, struct job *job, struct err *err);
 struct job *active_jobs_find(const struct active_jobs *r, int64_t id); /* or NULL */
-/* Destroys the job. */
+/* Removes and destroys the job. */
 void active_jobs_remove(struct active_jobs *r, struct job *job);
 void active_jobs_fini(struct active_jobs *r);
 

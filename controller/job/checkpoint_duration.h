@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_duration.h - how long a checkpoint of a job takes, as those that it has written tell
+/* checkpoint_duration.h - how long a job's checkpoint takes, estimated from those written
  *
- * The longest counts, for whoever has less time than that loses it; what was long ago counts less, by a
- * tenth from one checkpoint to the next: a disk that was slow once is not slow for ever.
+ * The estimate is the longest duration, because a checkpoint that gets less time is lost. Each new
+ * checkpoint lowers older durations by a tenth, so that one slow write is forgotten.
  */
 #ifndef CONTROLLER_JOB_CHECKPOINT_DURATION_H
 #define CONTROLLER_JOB_CHECKPOINT_DURATION_H
@@ -11,7 +11,7 @@
 
 struct store;
 
-/* Over all attempts; 0: none was written yet. */
+/* Over all attempts; 0: no checkpoint yet. */
 int64_t checkpoint_duration_ms(struct store *s, int64_t job);
 
 #endif

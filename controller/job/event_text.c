@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_text.c - a row per kind of event; see event_text.h
+/* event_text.c - one table row per event kind; see event_text.h
  *
- * Bodies are those of agent/wire/wire.h and controller/job/job_core.h.
+ * Event bodies are defined in agent/wire/wire.h and controller/job/job_core.h.
  */
 #include "controller/job/event_text.h"
 
@@ -10,7 +10,7 @@
 
 #include "controller/job/job_view.h"
 
-enum { SKEW_MS = 5000 }; /* more than any message takes */
+enum { SKEW_MS = 5000 }; /* longer than any message takes to arrive */
 static const double MIB = 1 << 20;
 
 typedef void (*text_fn)(char *out, size_t size, const json_t *body);
@@ -26,7 +26,7 @@ static long long int_of(const json_t *body, const char *key)
     return (long long)json_number_value(json_object_get(body, key));
 }
 
-/* "0.4s" of a field in milliseconds. */
+/* Formats a field in milliseconds: "0.4s". */
 static void time_of(char *out, size_t size, const json_t *body, const char *key)
 {
     job_view_duration(out, size, (double)int_of(body, key) / 1000);
@@ -37,10 +37,10 @@ static void submitted(char *out, size_t size, const json_t *b)
     bool held = json_is_true(json_object_get(b, "held"));
     const json_t *adopted = json_object_get(b, "adopted");
     if (adopted)
-        snprintf(out, size, "adopted%s from %s: job %lld of %s goes on here", held ? " and held" : "",
+        snprintf(out, size, "adopted%s from %s: continues job %lld of %s", held ? " and held" : "",
                  text_of(adopted, "dir"), int_of(adopted, "job"), text_of(adopted, "host"));
     else if (json_is_integer(json_object_get(b, "retry_of")))
-        snprintf(out, size, "submitted%s, takes over the checkpoints of job %lld",
+        snprintf(out, size, "submitted%s, continues from the checkpoints of job %lld",
                  held ? " and held" : "", int_of(b, "retry_of"));
     else
         snprintf(out, size, "submitted%s", held ? " and held" : "");
@@ -69,11 +69,11 @@ static void placed(char *out, size_t size, const json_t *b)
         at = (size_t)snprintf(out, size, "placed on %zu nodes, ", json_array_size(nodes));
         at += names(out + at, size - at, nodes);
     }
-    if ((cpus > 0 || gpus > 0) && at < size)    /* else another's queue decides */
+    if ((cpus > 0 || gpus > 0) && at < size)    /* 0, 0: Slurm allocates them */
         at += (size_t)snprintf(out + at, size - at, " with %lld CPU slot%s and %lld GPU%s", cpus,
                                cpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
     for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)) && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%.64s (%.150s)", i ? ", " : "; without ",
+        at += (size_t)snprintf(out + at, size - at, "%s%.64s (%.150s)", i ? ", " : "; excluded: ",
                                text_of(one, "name"), text_of(one, "why"));
 }
 
@@ -115,25 +115,25 @@ static void generation_started(char *out, size_t size, const json_t *b)
     char ranks[80];
     int n = snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
     if (kept > 0)
-        snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld of them in the processes they had", kept);
+        snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld in their old processes", kept);
     if (step > 0)
         snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step,
                  ranks);
     else
-        snprintf(out, size, "generation %lld starts%s with %s", generation,
-                 generation == 1 ? "" : " again", ranks);
+        snprintf(out, size, "generation %lld starts with %s", generation, ranks);
 }
 
 static void rank_exited(char *out, size_t size, const json_t *b)
 {
     const json_t *signal = json_object_get(b, "signal");
-    const char *wake = json_is_true(json_object_get(b, "cascade")) ? ", in the wake of the first" : "";
+    const bool cascade = json_is_true(json_object_get(b, "cascade"));
+    const char *after = cascade ? ", after another rank failed" : "";
     if (json_is_integer(signal))
-        snprintf(out, size, "rank %lld was ended by signal %lld%s", int_of(b, "rank"),
-                 int_of(b, "signal"), wake);
+        snprintf(out, size, "rank %lld was killed by signal %lld%s", int_of(b, "rank"),
+                 int_of(b, "signal"), after);
     else
-        snprintf(out, size, "rank %lld exited with %lld%s", int_of(b, "rank"),
-                 int_of(b, "exit_code"), wake);
+        snprintf(out, size, "rank %lld exited with code %lld%s", int_of(b, "rank"),
+                 int_of(b, "exit_code"), after);
 }
 
 static void with_cause(char *out, size_t size, const json_t *b)
@@ -151,25 +151,27 @@ static void restart_scheduled(char *out, size_t size, const json_t *b)
 {
     char pause[32];
     time_of(pause, sizeof(pause), b, "delay_ms");
-    /* Why it does has just been told by generation_ended. */
-    snprintf(out, size, "generation %lld follows %s%s", int_of(b, "generation"),
-             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "");
+    /* The reason is already in the generation_ended line. */
+    const bool waits = int_of(b, "delay_ms") > 0;
+    snprintf(out, size, "restarting %s%s as generation %lld", waits ? "in " : "now",
+             waits ? pause : "", int_of(b, "generation"));
 }
 
 static void checkpoint(char *out, size_t size, const json_t *b)
 {
     double bytes = json_number_value(json_object_get(b, "bytes"));
     const json_t *stall = json_object_get(b, "stall_ms");
-    char stood[64] = "";
+    char stalled[64] = "";
     if (json_is_number(stall))
-        snprintf(stood, sizeof(stood), ", steps stood still for %.3g ms", json_number_value(stall));
-    snprintf(out, size, "checkpoint of step %lld is written (%.1f MiB, %lld ms%s)", int_of(b, "step"),
-             bytes / MIB, int_of(b, "ms"), stood);
+        snprintf(stalled, sizeof(stalled), ", training paused for %.3g ms",
+                 json_number_value(stall));
+    snprintf(out, size, "checkpoint of step %lld written (%.1f MiB, %lld ms%s)", int_of(b, "step"),
+             bytes / MIB, int_of(b, "ms"), stalled);
 }
 
 static void quarantined(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "checkpoint %s is put aside: %s", text_of(b, "path"), text_of(b, "reason"));
+    snprintf(out, size, "checkpoint %s quarantined: %s", text_of(b, "path"), text_of(b, "reason"));
 }
 
 static void sample(char *out, size_t size, const json_t *b)
@@ -179,7 +181,7 @@ static void sample(char *out, size_t size, const json_t *b)
 
 static void warning(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "warning of rank %lld: %s", int_of(b, "rank"), text_of(b, "text"));
+    snprintf(out, size, "warning from rank %lld: %s", int_of(b, "rank"), text_of(b, "text"));
 }
 
 static void setup_done(char *out, size_t size, const json_t *b)
@@ -187,24 +189,24 @@ static void setup_done(char *out, size_t size, const json_t *b)
     char took[32];
     time_of(took, sizeof(took), b, "ms");
     if (json_is_integer(json_object_get(b, "signal")))
-        snprintf(out, size, "setup was ended by signal %lld after %s", int_of(b, "signal"), took);
+        snprintf(out, size, "setup was killed by signal %lld after %s", int_of(b, "signal"), took);
     else
-        snprintf(out, size, "setup ended with exit code %lld after %s", int_of(b, "exit_code"),
+        snprintf(out, size, "setup exited with code %lld after %s", int_of(b, "exit_code"),
                  took);
 }
 
 static void stop_requested(char *out, size_t size, const json_t *b)
 {
     const char *reason = text_of(b, "reason");
-    snprintf(out, size, "asked to stop%s%s", reason[0] ? ": " : "", reason);
+    snprintf(out, size, "stop requested%s%s", reason[0] ? ": " : "", reason);
 }
 
 static void retry(char *out, size_t size, const json_t *b)
 {
     char pause[32];
     time_of(pause, sizeof(pause), b, "delay_ms");
-    snprintf(out, size, "a new attempt follows %s%s: %s",
-             int_of(b, "delay_ms") > 0 ? "in " : "at once", int_of(b, "delay_ms") > 0 ? pause : "",
+    snprintf(out, size, "next attempt %s%s: %s",
+             int_of(b, "delay_ms") > 0 ? "in " : "now", int_of(b, "delay_ms") > 0 ? pause : "",
              text_of(b, "text"));
 }
 
@@ -225,7 +227,7 @@ static void rank_started(char *out, size_t size, const json_t *b)
     char of[40] = "";
     if (int_of(b, "steps") > 0)
         snprintf(of, sizeof(of), " of %lld", int_of(b, "steps"));
-    snprintf(out, size, "rank %lld is at work, pid %lld, from step %lld%s", int_of(b, "rank"),
+    snprintf(out, size, "rank %lld started, pid %lld, at step %lld%s", int_of(b, "rank"),
              int_of(b, "pid"), int_of(b, "resume_step"), of);
 }
 
@@ -245,12 +247,12 @@ static void copied(char *out, size_t size, const json_t *b, const char *how)
 
 static void mirrored(char *out, size_t size, const json_t *b)
 {
-    copied(out, size, b, "is copied to the mirror");
+    copied(out, size, b, "copied to the mirror");
 }
 
 static void restored(char *out, size_t size, const json_t *b)
 {
-    copied(out, size, b, "is brought back from the mirror");
+    copied(out, size, b, "restored from the mirror");
 }
 
 static void hang(char *out, size_t size, const json_t *b)
@@ -258,22 +260,22 @@ static void hang(char *out, size_t size, const json_t *b)
     snprintf(out, size, "hang: %s", text_of(b, "text"));
 }
 
-/* What it was has just been told by gpu_event. */
+/* The fault itself is in the gpu_event line. */
 static void gpu_fault(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "generation %lld ends: the GPU of rank %lld is broken",
+    snprintf(out, size, "stopping generation %lld: the GPU of rank %lld failed",
              int_of(b, "generation"), int_of(b, "rank"));
 }
 
 static void straggler(char *out, size_t size, const json_t *b)
 {
     const char *text = text_of(b, "text");
-    snprintf(out, size, "%s", text[0] ? text : "no rank slows the others down any more");
+    snprintf(out, size, "%s", text[0] ? text : "no rank slows down the others any more");
 }
 
 static void excluded(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "%s, the GPU of rank %lld, is left out from now on: %s", text_of(b, "gpu"),
+    snprintf(out, size, "%s, the GPU of rank %lld, is excluded from now on: %s", text_of(b, "gpu"),
              int_of(b, "rank"), text_of(b, "text"));
 }
 
@@ -289,11 +291,11 @@ static void agent_up(char *out, size_t size, const json_t *b)
     const long long skew = int_of(b, "skew_ms"), off = skew < 0 ? -skew : skew;
     char clock[80] = "";
     if (off >= SKEW_MS)
-        snprintf(clock, sizeof(clock), "; its clock is %lld s %s ours: let both keep time", off / 1000,
-                 skew < 0 ? "behind" : "ahead of");
-    snprintf(out, size, "agent %lld on %s answers%s%s%s%s", int_of(b, "pid"), text_of(b, "node"),
-             other ? "; it is of version " : "", other ? version : "",
-             other ? ", its attempt goes on as it is, the next one is ours" : "", clock);
+        snprintf(clock, sizeof(clock), "; its clock is %lld s %s the controller's, run NTP on both",
+                 off / 1000, skew < 0 ? "behind" : "ahead of");
+    snprintf(out, size, "agent on %s connected, pid %lld%s%s%s%s", text_of(b, "node"),
+             int_of(b, "pid"), other ? "; its version is " : "", other ? version : "",
+             other ? ", replaced by " JOBCTL_VERSION " at the next attempt" : "", clock);
 }
 
 static void text_only(char *out, size_t size, const json_t *b)
@@ -302,10 +304,10 @@ static void text_only(char *out, size_t size, const json_t *b)
 }
 
 /* clang-format off */
-/* What somebody who follows a job wants to be told is news: restarts, checkpoints, warnings. */
+/* `news`: printed by --follow: restarts, checkpoints, warnings. */
 static const struct kind {
     const char *name;
-    text_fn     text;      /* NULL: the words are `fixed` */
+    text_fn     text;      /* NULL: the text is `fixed` */
     const char *fixed;
     bool        news;
 } kinds[] = {
@@ -317,11 +319,11 @@ static const struct kind {
     {"node_lost", node_lost, NULL, true},
     {"agent_up", agent_up, NULL, false},
     {"agent_lost", text_only, NULL, true},
-    {"facts", NULL, "the node was probed", false},
+    {"facts", NULL, "node probed", false},
     {"preflight", text_only, NULL, true},
     {"plan", plan, NULL, false},
     {"deadline", text_only, NULL, true},
-    {"setup_started", NULL, "setup starts", true},
+    {"setup_started", NULL, "setup started", true},
     {"setup_done", setup_done, NULL, true},
     {"rank_started", rank_started, NULL, false},
     {"step", step, NULL, false},
@@ -332,7 +334,7 @@ static const struct kind {
     {"incident", incident, NULL, false},
     {"straggler", straggler, NULL, true},
     {"excluded", excluded, NULL, true},
-    {"learned", NULL, "the usual times of phases are noted", false},
+    {"learned", NULL, "typical phase durations recorded", false},
     {"generation_started", generation_started, NULL, true},
     {"rank_exited", rank_exited, NULL, false},
     {"generation_ended", with_cause, NULL, true},
@@ -344,7 +346,7 @@ static const struct kind {
     {"sample", sample, NULL, true},
     {"warning", warning, NULL, true},
     {"stop_requested", stop_requested, NULL, true},
-    {"stop_asked", NULL, "the agent was told to stop", false},
+    {"stop_asked", NULL, "stop sent to the agent", false},
     {"retry", retry, NULL, true},
     {"attempt_ended", attempt_ended, NULL, false},
     {"done", done, NULL, false},
@@ -376,7 +378,7 @@ bool event_is_news(const char *kind, const json_t *body)
     const struct kind *k = find(kind);
     if (!k || !k->news)
         return false;
-    /* A generation that simply came to its end is told by the job's own end. */
+    /* A generation that ended without a failure is reported by `done`. */
     const char *cause = text_of(body, "cause");
     return strcmp(k->name, "generation_ended") != 0 || (cause[0] && strcmp(cause, "none") != 0);
 }

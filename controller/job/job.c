@@ -21,7 +21,7 @@ static int64_t number_or(const json_t *v, int64_t otherwise)
     return json_is_integer(v) ? json_integer_value(v) : otherwise;
 }
 
-/* How many nodes an attempt has, and how few go on after a loss. */
+/* Nodes of an attempt, and the minimum after a node is lost. */
 static void wants_nodes(struct job *job, const json_t *spec, bool train)
 {
     const json_t *r = json_object_get(spec, "resources");
@@ -30,8 +30,9 @@ static void wants_nodes(struct job *job, const json_t *spec, bool train)
     job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
 }
 
-/* How much of this machine it needs, its nodes together: a `run:` command takes a CPU slot per rank, training all.  Agents
- * choose among all GPUs of a node, so whoever uses one has all of them. */
+/* What the job needs of this machine, all its nodes together: a `run:` command takes one CPU slot
+ * per rank, training takes all.  Agents choose among all GPUs of a node, so a job that uses one
+ * holds all. */
 static void wants(struct job *job, const json_t *spec)
 {
     const json_t *r = json_object_get(spec, "resources");
@@ -41,7 +42,7 @@ static void wants(struct job *job, const json_t *spec)
     bool train = json_is_object(json_object_get(spec, "train"));
     wants_nodes(job, spec, train);
     if (job->remote != &remote_local) {
-        job->want_cpus = job->want_gpus = 0;    /* of this machine */
+        job->want_cpus = job->want_gpus = 0;    /* it needs none of this machine */
         return;
     }
     job->want_gpus = asked == 0 ? 0 : -1;
@@ -144,7 +145,7 @@ static void note_placed(struct job *job, const json_t *body)
     job->unplaced[0] = job->absent[0] = 0;
 }
 
-/* Once per node: a second loss is the newer one. */
+/* One entry per node: the newest loss. */
 static void note_lost(struct job *job, const json_t *body, int64_t at_ms)
 {
     const json_t *name = json_object_get(body, "name"), *text = json_object_get(body, "text");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.h - one job in memory: what the core decides about, and what lives beside it
+/* job.h - one job in memory: its core (job_core.h) and the state around it
  *
- * It is made from its canonical spec, changes by job_apply() alone, and leaves memory when it is done.
+ * A job is created from its canonical spec, changes through job_apply() only, and leaves memory
+ * when it is done.
  */
 #ifndef CONTROLLER_JOB_JOB_H
 #define CONTROLLER_JOB_JOB_H
@@ -21,10 +22,10 @@ struct remote_link;
 struct followers;
 struct remote;
 
-/* What its latest heartbeat or step told; NaN or -1 while unknown. Not stored as such. */
+/* From the latest heartbeat or step; NaN or -1: unknown. Not stored as a row. */
 struct job_live_stats {
-    char    slow[280];          /* which rank slows all down, "" = none */
-    char    nccl[600];          /* how it connects otherwise than predicted, "" = as predicted */
+    char    slow[280];          /* the straggler, "" = none */
+    char    nccl[600];          /* where NCCL differs from the plan, "" = nowhere */
     double  loss, lr, samples_per_s, step_ms;
     char    phase[16];
     int64_t at_ms;
@@ -32,7 +33,7 @@ struct job_live_stats {
 
 struct job_after {
     int64_t id;
-    bool    settled;        /* it is done, and ... */
+    bool    settled;        /* the dependency is done, and ... */
     bool    succeeded;
 };
 
@@ -48,42 +49,42 @@ struct job {
     int64_t               max_duration_ms;        /* 0: none */
     bool                  trains;         /* `train:`, not `run:` */
     bool                  has_secrets;
-    json_t               *secrets;        /* only here, never stored; NULL after a restart */
+    json_t               *secrets;        /* in memory only, never stored; NULL after a restart */
     struct job_live_stats live_stats;
     char                 *checkpoint_path;
     int64_t               curve_stride, curve_points;
     struct attempt_row   *attempt;        /* the newest one, NULL before the first */
     const struct remote *remote;        /* where its attempts run */
     json_t             *hosts;          /* of launch: ssh */
-    int                 nodes, min_nodes;   /* of an attempt, and of one that follows a loss */
-    int64_t             node_gpus;      /* of each of several nodes; -1: not said */
+    int                 nodes, min_nodes;   /* of an attempt; the least after a node was lost */
+    int64_t             node_gpus;      /* GPUs per node of several; -1: unspecified */
     json_t             *placed;         /* how the newest attempt was placed: job_core.h */
     json_t             *names;          /* of its nodes; NULL: one, or not known yet */
     json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
-    bool                gathered;       /* all nodes of the newest attempt have joined */
-    char                unplaced[240];  /* for which nodes it waits; "" = for none */
-    char                waits[240];     /* for what its launcher waits; "" = nothing */
+    bool                gathered;       /* all nodes of the newest attempt joined */
+    char                unplaced[240];  /* the nodes it waits for; "" = none */
+    char                waits[240];     /* what its launcher waits for; "" = nothing */
     struct remote_link *link;           /* while the attempt lives */
-    /* by which way the agent is heard; "" = there is only one */
+    /* the channel in use; "" = there is only one */
     char                channel_text[400];
-    bool                channel_degraded; /* and it is not the best one */
+    bool                channel_degraded; /* a fallback channel is in use */
     char                absent[240];    /* what keeps a node from joining; "" = nothing */
     struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
     struct sched_job    verdict;        /* why it waits */
 };
 
-/* From its canonical spec; not yet in the roster, nor stored. */
+/* From its canonical spec; not yet among the active jobs, nor stored. */
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
 
-/* Facts of an event that live beside the core: pulse, path of the checkpoint, nodes. For replay
- * too. */
+/* Applies the parts of an event outside the core: live stats, checkpoint path, nodes. Also for
+ * replay. */
 void job_note(struct job *job, const char *kind, const json_t *body, int64_t at_ms);
 
-/* The row that the store keeps of it, now. */
+/* The job's row as the store keeps it. */
 void job_row_make(struct job_row *row, const struct job *job);
 
-/* {job, attempt, nonce}: how each message to an agent of its newest attempt begins. */
+/* {job, attempt, nonce}: the head of each message to an agent of the newest attempt. */
 json_t *job_envelope(const struct job *job);
 
 #endif

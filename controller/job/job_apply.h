@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_apply.h - the only way in which a job changes: the core's decision, stored, then done
+/* job_apply.h - the only way to change a job: decide (job_core.h), store, then perform
  *
- * The core says what follows from an input, events and row go into the store
- * in one transaction, and only after the commit the job in memory changes and
- * what follows is done (effects.h).  A job that is done leaves the roster:
- * after job_apply() the caller looks it up again.
+ * The core derives events from an input; events and row are stored in one
+ * transaction; after the commit the job in memory changes and the effect is
+ * performed (effects.h).  A job that becomes done is destroyed: the caller
+ * looks the job up again after job_apply().
  */
 #ifndef CONTROLLER_JOB_JOB_APPLY_H
 #define CONTROLLER_JOB_JOB_APPLY_H
@@ -14,7 +14,7 @@ struct err;
 struct job;
 struct event_source;
 
-/* See above. `told` is NULL but for events of an agent. Failing changes nothing. */
+/* See above. `told` is NULL except for agent events. On failure nothing changes. */
 int job_apply(struct job *job, const struct core_input *in, const struct event_source *told,
               struct err *err);
 

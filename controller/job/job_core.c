@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_core.c - see job_core.h
  *
- * decide_*() turns an input into events; apply_*() turns an event into the new
- * job.  Only apply_*() changes anything, so that replay is the same code.
+ * decide_*() turns an input into events; apply_*() applies an event to the job.
+ * Only apply_*() changes the job, so replay runs the same code.
  */
 #include "controller/job/job_core.h"
 
@@ -37,7 +37,7 @@ int job_result_parse(enum job_result *result, const char *name)
     return -1;
 }
 
-/* Bodies are outside data: what is missing, of another type or beyond counting is `unknown`. */
+/* Bodies are untrusted: a missing, mistyped or out-of-range number is `unknown`. */
 static int64_t body_int(const json_t *body, const char *key, int64_t unknown)
 {
     const json_t *v = json_object_get(body, key);
@@ -59,7 +59,7 @@ static bool body_is(const json_t *body, const char *key)
 static void copy(char *out, size_t size, const char *text)
 {
     snprintf(out, size, "%s", text);
-    err_make_printable(out); /* JSON carries it: not a character that was cut in two */
+    err_make_printable(out); /* snprintf may cut a UTF-8 character; JSON needs whole ones */
 }
 
 static bool failed(const json_t *generation_ended)
@@ -68,7 +68,7 @@ static bool failed(const json_t *generation_ended)
     return cause[0] && strcmp(cause, "none") != 0;
 }
 
-/* Of events that are kept only: `best` must come out the same after a restart. */
+/* For stored events only: replay must give the same `best`. */
 static void see_step(struct job_core *c, int64_t step)
 {
     if (step < 0)
@@ -78,13 +78,13 @@ static void see_step(struct job_core *c, int64_t step)
         c->best = step;
 }
 
-/* An attempt that holds nothing of ours waits, until its agent is there, where others decide. */
+/* An attempt without slots here waits in another scheduler's queue until its agent connects. */
 static bool in_another_queue(const struct job_core *c)
 {
     return c->live && !c->agent_known && c->cpus == 0 && c->gpus == 0;
 }
 
-/* What the time since the last event was, where no ranks live. */
+/* Charges the time since the last event while no ranks live. */
 static void goodput_for(struct job_core *c, int64_t at_ms)
 {
     struct job_goodput *a = &c->goodput;
@@ -103,7 +103,7 @@ static void goodput_for(struct job_core *c, int64_t at_ms)
     }
 }
 
-/* Ranks that nobody told the end of: the share of their steps that were new. */
+/* Ranks whose end was never reported: charge the share of steps that were new. */
 static void goodput_lost(struct job_core *c, int64_t at_ms)
 {
     int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->step - from;
@@ -111,7 +111,7 @@ static void goodput_lost(struct job_core *c, int64_t at_ms)
     job_goodput_guess(&c->goodput, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
 }
 
-/* ---- one function per event that changes more than the state ---- */
+/* ---- apply: one function per event that changes more than the state ---- */
 
 static void apply_submitted(struct job_core *c, const struct core_event *e)
 {
@@ -146,8 +146,8 @@ static void apply_placed(struct job_core *c, const struct core_event *e)
     copy(c->node, sizeof(c->node), body_text(e->body, "node"));
     if (!c->started_ms)
         c->started_ms = e->at_ms;
-    if (c->attempt == 1)    /* why there is another one stays the reason of that one */
-        snprintf(c->reason, sizeof(c->reason), "attempt 1 starts on %s", c->node);
+    if (c->attempt == 1)    /* a later attempt keeps the reason of the retry */
+        snprintf(c->reason, sizeof(c->reason), "attempt 1 is starting on %s", c->node);
 }
 
 static void apply_agent_up(struct job_core *c, const struct core_event *e)
@@ -158,7 +158,7 @@ static void apply_agent_up(struct job_core *c, const struct core_event *e)
 
 static void apply_generation_started(struct job_core *c, const struct core_event *e)
 {
-    /* Where the end of the one before was never told, nothing that is kept told its steps. */
+    /* If the previous generation's end was never reported, no stored event has its steps. */
     job_goodput_guess(&c->goodput, e->at_ms, 0);
     c->generation = body_int(e->body, "generation", c->generation + 1);
     c->np = body_int(e->body, "np", -1);
@@ -184,7 +184,7 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
     see_step(c, body_int(e->body, "step", -1));
     if (goodput_parse(&spent, json_object_get(e->body, "spent")) == 0)
         job_goodput_told(&c->goodput, e->at_ms, &spent);
-    else if (failed(e->body))   /* an older agent does not tell */
+    else if (failed(e->body))   /* an older agent does not send `spent` */
         goodput_lost(c, e->at_ms);
     else
         job_goodput_guess(&c->goodput, e->at_ms, 1);
@@ -274,7 +274,7 @@ enum { NO_ARROW = -1 };
 
 static const struct kind {
     const char *name;
-    bool        of_agent;       /* an agent says it; the others are the controller's own */
+    bool        of_agent;       /* sent by an agent; otherwise made by the controller */
     int         arrow;
     void (*apply)(struct job_core *c, const struct core_event *e);
 } kinds[] = {
@@ -296,7 +296,7 @@ static const struct kind {
     { "done", false, EV_END, apply_done },
 };
 
-/* Apply an event; what is not in the table (facts, warning, ...) changes nothing. */
+/* Applies an event; a kind without a row (facts, warning, ...) changes nothing. */
 static int apply(struct job_core *c, const struct core_event *e, enum job_effect *effect,
                  struct err *err)
 {
@@ -306,7 +306,7 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
     if (e->from_agent && (!c->live || e->attempt != c->attempt))
         return err_set(err, ERR_CONFLICT, "attempt %lld of job %lld is over",
                        (long long)e->attempt, (long long)c->id);
-    /* While an attempt lives its agent's clock counts: what it tells may come late. */
+    /* While an attempt lives, time is the agent's clock: its events may arrive late. */
     if (e->keep && (!c->live || e->from_agent || in_another_queue(c) ||
                     strcmp(e->kind, "agent_lost") == 0))
         goodput_for(c, e->at_ms);
@@ -314,7 +314,7 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
         if (strcmp(kinds[i].name, e->kind) != 0)
             continue;
         if (kinds[i].of_agent != e->from_agent)
-            return err_set(err, ERR_CONFLICT, "'%s' cannot be said by %s", e->kind,
+            return err_set(err, ERR_CONFLICT, "event '%s' cannot come from %s", e->kind,
                            e->from_agent ? "an agent" : "the controller");
         bool arrow = kinds[i].arrow != NO_ARROW &&
                      (kinds[i].arrow != EV_FALTER || failed(e->body));
@@ -325,7 +325,7 @@ static int apply(struct job_core *c, const struct core_event *e, enum job_effect
         char reason[CORE_REASON];
         copy(reason, sizeof(reason), c->reason);
         kinds[i].apply(c, e);
-        if (stopping)           /* why it stops is worth more than what dies meanwhile */
+        if (stopping)           /* keep the reason of the stop, not of ranks that die meanwhile */
             copy(c->reason, sizeof(c->reason), reason);
         c->state = step.to;
         if (step.effect != DO_NOTHING)
@@ -394,7 +394,7 @@ static int add(struct core_output *out, struct job_core *next, const struct core
 static int add_input(struct core_output *out, struct job_core *next, const struct core_input *in,
                      const char *kind, struct err *err)
 {
-    /* Shared: whoever holds an event only reads it. jansson counts users in the value itself. */
+    /* Shared: holders of an event only read it. jansson keeps the reference count in the value. */
     json_t *body = in->body ? json_incref((json_t *)(uintptr_t)in->body) : json_object();
     return add(out, next, in, kind, body, err);
 }
@@ -407,7 +407,7 @@ static int add_done(struct core_output *out, struct job_core *next, const struct
                          "exit_code", exit_code), err);
 }
 
-/* The attempt is over and somebody had asked for it. */
+/* The attempt is over after a stop request. */
 static int end_as_asked(struct core_output *out, struct job_core *next,
                         const struct core_input *in, struct err *err)
 {
@@ -480,7 +480,7 @@ static int decide_stop(struct core_output *out, struct job_core *next,
     return add_input(out, next, in, "stop_requested", err);
 }
 
-/* The fence: only the agent of the attempt that lives is heard. */
+/* The fence: only the live attempt's agent may send events. */
 static int hear(const struct job_core *c, const struct core_input *in, struct err *err)
 {
     const struct wire_id live = { c->id, c->live ? c->attempt : -1, c->nonce };
@@ -521,6 +521,9 @@ static int decide_hold(struct core_output *out, struct job_core *next,
     const char *kind = in->kind == CORE_HOLD ? "held" : "released";
     if (next->state == JOB_PENDING && next->held == (in->kind == CORE_HOLD))
         return 0;
+    if (next->state != JOB_PENDING && next->state != JOB_DONE)
+        return err_set(err, ERR_CONFLICT, "job %lld is already %s; only pending jobs can be %s",
+                       (long long)next->id, job_state_name(next->state), kind);
     return add_input(out, next, in, kind, err);
 }
 
@@ -534,7 +537,7 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
     case CORE_PLACE:
     case CORE_REFUSE:
         if (!job_core_waits(next))
-            return err_set(err, ERR_CONFLICT, "job %lld waits for nothing", (long long)next->id);
+            return err_set(err, ERR_CONFLICT, "job %lld is not pending", (long long)next->id);
         if (in->kind == CORE_REFUSE)
             return add_done(out, next, in, RESULT_FAILED, 1, in->text, err);
         return add_input(out, next, in, "placed", err);
@@ -552,7 +555,7 @@ static int decide(struct core_output *out, struct job_core *next, const struct c
     case CORE_INPUTS:
         break;
     }
-    return err_set(err, ERR_BUG, "no such input: %d", (int)in->kind);
+    return err_set(err, ERR_BUG, "unknown input: %d", (int)in->kind);
 }
 
 int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out,

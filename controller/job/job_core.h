@@ -2,24 +2,23 @@
 /* job_core.h - what the controller decides about one job
  *
  * Pure: no clock, no I/O.
- * (job, input) -> (job', events, effect).  The caller stores the events
- * and the row that follows from the job' in one transaction and then performs
- * the effect.  Feeding the stored events to job_core_replay() gives the same
- * job again: that is all that a restart does.
+ * (job, input) -> (job', events, effect).  The caller stores the events and
+ * the row of job' in one transaction, then performs the effect.  A restart
+ * feeds the stored events to job_core_replay(), which yields the same job.
  *
- * Events that are not `keep` (a step) change only numbers that the job's row
- * holds; the caller stores the row and the curve, not the event.
+ * Events without `keep` (a step) change only numbers in the job's row; the
+ * caller stores the row and the curve, not the event.
  *
- * Events of the controller and their bodies; those of the agent are in
- * agent/wire/wire.h and stored as they came.
+ * The controller's events and their bodies follow; those of the agent are in
+ * agent/wire/wire.h and are stored as received.
  *   submitted       {name, priority, held, retry_of, retry: {max, no_progress, backoff_ms: []}}
  *   held, released  {}
  *   placed          {nonce, node, cpus, gpus, nodes, left_out, least}      a new attempt
- *                   nodes: names, where it has several; left_out: [{name, why}], where some were;
- *                   least: Slurm may give so few (controller/nodes/placement.h)
+ *                   nodes: names, if several; left_out: [{name, why}], if any were excluded;
+ *                   least: minimum nodes that Slurm may allocate (controller/nodes/placement.h)
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
- *   agent_lost      {text, step}                    proven gone, with all that it had started
- *   stop_requested  {reason, limit, now}            limit: max_duration, not a person
+ *   agent_lost      {text, step}                    proven dead, with all processes that it started
+ *   stop_requested  {reason, limit, now}            limit: by max_duration, not by a user
  *   retry           {text, delay_ms, not_before_ms}
  *   done            {result, reason, exit_code}                   always the last
  */
@@ -40,26 +39,26 @@ enum job_result { RESULT_NONE, RESULT_SUCCEEDED, RESULT_FAILED, RESULT_CANCELLED
 
 enum { CORE_NONCE = 33, CORE_NODE = 64, CORE_FINGERPRINT = 128, CORE_REASON = 400 };
 
-/* A plain value: copying it copies the job.  Steps are -1 while unknown. */
+/* A plain value, copied by assignment.  Steps are -1 while unknown. */
 struct job_core {
     int64_t            id;
     enum job_state     state;
     enum job_result    result;
     int                exit_code;       /* of the job, once done */
     bool               held;
-    bool               live;            /* an attempt was placed and is not known to be over */
+    bool               live;            /* an attempt was placed and has not ended */
     bool               agent_known;     /* agent_up is stored for this attempt */
-    bool               stop_limit;      /* the stop was asked by max_duration */
+    bool               stop_limit;      /* the stop was requested by max_duration */
     bool               stop_now;
     int64_t            priority;
     int64_t            attempt, generation, np;
-    int64_t            cpus, gpus;      /* what the live attempt holds */
+    int64_t            cpus, gpus;      /* held by the live attempt */
     int64_t            not_before_ms;   /* back-off */
     int64_t            step, steps, best, checkpoint;
     int64_t            attempt_best;    /* `best` when the attempt began */
-    int64_t            failures, same;  /* without progress; of these with this fingerprint */
+    int64_t            failures, same;  /* without progress; in a row with this fingerprint */
     int64_t            submitted_ms, started_ms, ended_ms;
-    struct job_goodput goodput;         /* where its time went */
+    struct job_goodput goodput;         /* how its time was spent */
     int64_t            gen_from;        /* the step at which the generation began ... */
     int64_t            gen_best;        /* ... and `best` then */
     struct retry_rules rules;
@@ -74,11 +73,11 @@ enum core_input_kind {
     CORE_PLACE,         /* body as of `placed` */
     CORE_AGENT_UP,      /* body as of `agent_up` */
     CORE_AGENT_EVENT,   /* event, body, at_ms */
-    CORE_AGENT_LOST,    /* text; event: NULL, or the cause, if another try would not help */
+    CORE_AGENT_LOST,    /* text; event: NULL, or the cause if a retry would not help */
     CORE_STOP,          /* body as of `stop_requested` */
     CORE_HOLD,
     CORE_RELEASE,
-    CORE_REFUSE,        /* it can never start: text */
+    CORE_REFUSE,        /* the job can never start: text */
     CORE_INPUTS
 };
 
@@ -86,8 +85,8 @@ struct core_input {
     enum core_input_kind kind;
     int64_t              at_ms;     /* wall time; of an agent's event, the agent's */
     uint64_t             random;    /* for jitter */
-    int64_t              attempt;   /* of the agent, where one speaks or is lost */
-    const char          *nonce;     /* that it showed: the fence */
+    int64_t              attempt;   /* of the agent, for agent inputs */
+    const char          *nonce;     /* presented by the agent: the fence */
     const char          *event;
     const char          *text;
     const json_t        *body;      /* borrowed */
@@ -112,22 +111,22 @@ struct core_output {
 
 void job_core_init(struct job_core *core, int64_t id);
 
-/* -1 (ERR_CONFLICT) when the input has no meaning for the job as it is, and
- * *core and *out are then unchanged. The caller calls core_output_fini(). */
+/* Returns -1 (ERR_CONFLICT) if the input does not apply to the job's state; *core and
+ * *out are then unchanged. The caller calls core_output_fini(). */
 int job_core_step(struct job_core *core, const struct core_input *in, struct core_output *out,
                   struct err *err);
 void core_output_fini(struct core_output *out);
 
-/* Apply one stored event. */
+/* Applies one stored event. */
 int job_core_replay(struct job_core *core, const struct core_event *event, struct err *err);
 
-/* May the scheduler place it? */
+/* True if the scheduler may place the job. */
 bool job_core_waits(const struct job_core *core);
 
-/* When its back-off ends. A clock that was set back does not make it longer than the rules allow. */
+/* End of the back-off. A clock set back cannot extend it beyond the rules' maximum. */
 int64_t job_core_not_before(const struct job_core *core, int64_t now_ms);
 
-/* Where its time went up to now. What ranks that live do counts as productive beyond `best`. */
+/* How the job's time was spent so far. Live ranks count as productive beyond `best`. */
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);
 
 const char *job_result_name(enum job_result result);    /* "" for none */

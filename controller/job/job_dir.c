@@ -39,7 +39,7 @@ int job_dir_make(const char *path, struct err *err)
     return err_set(err, ERR_SYSTEM, "cannot make the directory %s: %m", path);
 }
 
-/* Whole or not at all. */
+/* Writes the file atomically: a temporary file, then rename. */
 static int write_file(const char *dir, const char *name, const char *text, struct err *err)
 {
     char path[PATH_MAX], beside[PATH_MAX + 8];

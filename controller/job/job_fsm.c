@@ -10,8 +10,8 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* One row is one arrow.  What is not listed is refused; a row that leads back
- * to its own state with DO_NOTHING says "expected, and needs nothing". */
+/* One row per arrow.  A transition without a row is refused; a row from a state to
+ * itself with DO_NOTHING marks an expected event that needs no action. */
 static const struct arrow {
     enum job_state     from;
     enum job_fsm_event on;
@@ -90,7 +90,7 @@ int job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event 
             return 0;
         }
     }
-    return err_set(err, ERR_CONFLICT, "'%s' means nothing to a job that is %s",
+    return err_set(err, ERR_CONFLICT, "event '%s' is not valid in state %s",
                    job_fsm_event_name(on), job_state_name(from));
 }
 

@@ -21,11 +21,11 @@
 
 static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s", "step_ms" };
 
-/* What changes beside the store when the transaction is committed. */
+/* Changes to the job in memory, made when the transaction commits. */
 struct draft {
     int64_t             last_seq;
     int64_t             curve_stride, curve_points;
-    struct attempt_row *attempt;        /* a copy, or the new one */
+    struct attempt_row *attempt;        /* a copy, or the new row */
     bool                new_attempt;
 };
 
@@ -88,7 +88,7 @@ static int write_checkpoint(struct job *job, const struct core_event *e, struct 
     return checkpoints_put(job->daemon->store, job->core.id, &row, err);
 }
 
-/* One count, that of the loss, decides for all curves: they have the same steps. */
+/* The loss curve's counter decides for all curves: they have the same steps. */
 static int make_room(struct job *job, struct draft *draft, struct err *err)
 {
     struct store *s = job->daemon->store;
@@ -126,7 +126,7 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
     return 0;
 }
 
-/* The rows besides the event's own that follow from it. */
+/* Stores the rows derived from an event, besides its own. */
 static int write_consequences(struct job *job, struct draft *draft, const struct core_event *e,
                               struct err *err)
 {
@@ -154,7 +154,7 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
     return 0;
 }
 
-/* What the account has settled since: to the generation that is the newest now. */
+/* Adds the goodput settled since to the newest generation. */
 static int write_spent(struct job *job, const struct job_core *was, struct err *err)
 {
     const struct job_core *c = &job->core;

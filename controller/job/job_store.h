@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_store.h - what follows from an input, stored in one transaction
+/* job_store.h - stores all results of an input in one transaction
  *
- * Events, the row of the job, and what can be asked for without reading all
- * events: attempts, checkpoints, curves, the ledger.
+ * Events, the job's row, and tables derived from the events for fast queries:
+ * attempts, checkpoints, curves, goodput.
  */
 #ifndef CONTROLLER_JOB_JOB_STORE_H
 #define CONTROLLER_JOB_JOB_STORE_H
@@ -14,22 +14,22 @@ struct err;
 struct job;
 struct job_core;
 
-/* Who told an event: the key by which the store takes it once. */
+/* The source of an event: the key by which the store drops duplicates. */
 struct event_source {
-    int64_t seq;            /* 0: not an agent's */
+    int64_t seq;            /* 0: not from an agent */
     int64_t incarnation;
 };
 
-/* `job->core` is the job as it is after the input, `was` as before. Sets last_seq, the attempt's
- * row and the curve's counters of the job; failing leaves them, and the store, as they were. */
+/* `job->core` is the state after the input, `was` the state before. Sets the job's last_seq,
+ * attempt row and curve counters; on failure these and the store are unchanged. */
 int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
                     const struct event_source *told, struct err *err);
 
-/* The rows of a new job, in the transaction that is open (submit_batch.h). */
+/* Stores the rows of a new job in the open transaction (submit_batch.h). */
 int job_store_submit(struct job *job, const struct core_output *out, const char *yaml,
                      const char *canonical, struct err *err);
 
-/* An event of an agent that means nothing any more: only remember that it was heard. */
+/* For an obsolete agent event: stores only its sequence number. */
 int job_store_heard(struct job *job, const struct event_source *told, struct err *err);
 
 #endif

@@ -87,7 +87,7 @@ static void format_loss(char *out, size_t size, const json_t *row, const char *n
 {
     const json_t *v = json_object_get(row, name);
     double x = json_number_value(v);
-    if (json_is_number(v)) /* a fixed width where it can be: the eye compares digits */
+    if (json_is_number(v)) /* fixed width if possible, so that digits line up */
         snprintf(out, size, fabs(x) >= 0.001 && fabs(x) < 1000 ? "%.4f" : "%.3g", x);
     else
         snprintf(out, size, "-");
@@ -154,7 +154,7 @@ static void format_progress(char *out, size_t size, const json_t *row, const cha
         format_integer(out, size, row, "step");
 }
 
-/* From the first start to the end, or to now. */
+/* Duration from the first start to the end, or to now. */
 static void format_elapsed(char *out, size_t size, const json_t *row, const char *name)
 {
     (void)name;
@@ -258,11 +258,11 @@ static int no_field(const char *name, size_t size, struct err *err)
             snprintf(near, sizeof(near), "; did you mean %s?", fields[i].name);
         }
     }
-    return err_set(err, ERR_USAGE, "there is no field \"%s\"%s%s", word,
-                   near[0] ? near : "; there are ", near[0] ? "" : list);
+    return err_set(err, ERR_USAGE, "unknown field \"%s\"%s%s", word,
+                   near[0] ? near : "; fields: ", near[0] ? "" : list);
 }
 
-/* The fields to show; at most FIELDS. */
+/* Parses the list of fields to show; at most FIELDS. */
 static int choose(const struct field **chosen, const char *names, struct err *err)
 {
     int n = 0;
@@ -279,7 +279,7 @@ static int choose(const struct field **chosen, const char *names, struct err *er
         if (!f)
             return no_field(p, size, err);
         if (n == FIELDS)
-            return err_set(err, ERR_USAGE, "more than %d fields are asked for", FIELDS);
+            return err_set(err, ERR_USAGE, "too many fields: at most %d can be shown", FIELDS);
         chosen[n++] = f;
     }
     return n;
@@ -312,7 +312,7 @@ enum terminal_style job_view_style(const json_t *row)
     return strcmp(state, "recovering") == 0 ? STYLE_YELLOW : STYLE_PLAIN;
 }
 
-/* As was wished: that takes no line of a window. */
+/* Ended as intended: such a reason is not worth a line on the screen. */
 static bool ended_plainly(const json_t *row)
 {
     return strcmp(text_of(row, "result"), "succeeded") == 0 || strcmp(text_of(row, "reason"), "on request") == 0;

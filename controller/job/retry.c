@@ -15,7 +15,7 @@ int64_t retry_backoff(const struct retry_rules *rules, int64_t failures, uint64_
         pause *= 2;
     if (pause > rules->backoff_max_ms)
         pause = rules->backoff_max_ms;
-    /* Up to a quarter less, never more: the maximum is a promise. */
+    /* Jitter only shortens the pause, by up to a quarter: backoff_max_ms is an upper bound. */
     return pause - (int64_t)(random % (uint64_t)(pause / 4 + 1));
 }
 
@@ -34,34 +34,32 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules,
 {
     char buf[32];
     *out = (struct retry_verdict){ .exit_code = 1 };
-    if (rules->max == 0) {       /* nobody asked for another try: it just failed */
-        snprintf(out->text, sizeof(out->text), "%.300s; retry.max is 0", c->text);
+    if (rules->max == 0) {       /* retries are off: a plain failure */
+        snprintf(out->text, sizeof(out->text), "%.300s; not retried: retry.max is 0", c->text);
         return;
     }
     if (c->gave_up) {
         out->exit_code = EXIT_NO_MORE;
-        snprintf(out->text, sizeof(out->text), "%.300s; stopped for good, do not requeue", c->text);
+        snprintf(out->text, sizeof(out->text), "%.300s", c->text);
         return;
     }
     if (!c->helps) {
-        snprintf(out->text, sizeof(out->text), "%.250s; the same again would end the same way",
+        snprintf(out->text, sizeof(out->text), "%.250s; not retried, the same failure would recur",
                  c->text);
         return;
     }
     if (rules->no_progress > 0 && c->failures > 0 && c->same >= rules->no_progress) {
         out->exit_code = EXIT_NO_MORE;
         snprintf(out->text, sizeof(out->text),
-                 "failed %s in the same way without a new step (%s): %.250s; "
-                 "stopped for good, do not requeue",
-                 times(c->same, buf, sizeof(buf)), c->cause, c->text);
+                 "same failure (%s) %s in a row without a new step. Last error: %.250s", c->cause,
+                 times(c->same, buf, sizeof(buf)), c->text);
         return;
     }
     if (c->failures > rules->max) {
         out->exit_code = EXIT_NO_MORE;
         snprintf(out->text, sizeof(out->text),
-                 "failed %s without a new step and retry.max is %lld; the last time: %.250s; "
-                 "stopped for good, do not requeue",
-                 times(c->failures, buf, sizeof(buf)), (long long)rules->max, c->text);
+                 "retry limit (%lld) reached without progress. Last error: %.250s",
+                 (long long)rules->max, c->text);
         return;
     }
     out->again = true;
@@ -74,5 +72,5 @@ void retry_decide(struct retry_verdict *out, const struct retry_rules *rules,
                   const struct retry_case *c)
 {
     decide(out, rules, c);
-    err_make_printable(out->text); /* it may have been cut within a character */
+    err_make_printable(out->text); /* %.250s may cut a UTF-8 character */
 }

@@ -21,8 +21,8 @@ static int64_t need(int64_t asked, int64_t whole)
     return asked < 0 ? whole : asked;
 }
 
-/* What keeps the job from even standing in the line, or SCHED_NONE. */
-static enum sched_word kept_out(struct sched_job *j, const struct sched_node *node,
+/* Why the job is not in the queue yet, or SCHED_NONE. */
+static enum sched_word not_queued(struct sched_job *j, const struct sched_node *node,
                                 int64_t now_ms)
 {
     if (j->dep == DEP_FAILED || j->dep == DEP_OPEN) {
@@ -56,11 +56,11 @@ int64_t sched_run(struct sched_job *jobs, size_t count, struct sched_node *node,
         qsort(jobs, count, sizeof(*jobs), compare);
 
     int64_t wake = -1, head = 0, waiting = 0;
-    struct sched_node kept = *node;     /* free, less what those in front keep for themselves */
+    struct sched_node kept = *node;     /* free, less reservations of jobs ahead */
     for (size_t i = 0; i < count; i++) {
         struct sched_job *j = &jobs[i];
         j->place = waiting;
-        j->word = kept_out(j, node, now_ms);
+        j->word = not_queued(j, node, now_ms);
         if (j->word == SCHED_BACKOFF && (wake < 0 || j->not_before_ms < wake))
             wake = j->not_before_ms;
         if (j->word != SCHED_NONE)
@@ -89,7 +89,7 @@ int64_t sched_run(struct sched_job *jobs, size_t count, struct sched_node *node,
 static void too_big(char *out, size_t size, const struct sched_job *j)
 {
     bool gpu = j->gpus > j->other;
-    snprintf(out, size, "needs %lld %s on one node, and no node has more than %lld",
+    snprintf(out, size, "can never start: needs %lld %s on one node, the largest node has %lld",
              (long long)(gpu ? j->gpus : j->cpus), gpu ? "GPUs" : "CPU slots",
              (long long)j->other);
 }
@@ -97,10 +97,12 @@ static void too_big(char *out, size_t size, const struct sched_job *j)
 static void slots(char *out, size_t size, const struct sched_job *j, int64_t asked,
                   const char *what)
 {
-    char many[32];
+    char many[32], free[32] = "none";
     snprintf(many, sizeof(many), "%lld", (long long)asked);
-    snprintf(out, size, "first in line; needs %s %s and %lld are free", asked < 0 ? "all" : many,
-             what, (long long)j->other);
+    if (j->other > 0)
+        snprintf(free, sizeof(free), "%lld", (long long)j->other);
+    snprintf(out, size, "next in queue: needs %s %s%s, %s free", asked < 0 ? "all" : many, what,
+             asked == 1 ? "" : "s", free);
 }
 
 void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_ms)
@@ -113,13 +115,13 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
         snprintf(out, size, "about to start");
         return;
     case SCHED_HELD:
-        snprintf(out, size, "held; `jobctl release %lld` lets it start", (long long)j->id);
+        snprintf(out, size, "held; release it with `jobctl release %lld`", (long long)j->id);
         return;
     case SCHED_AFTER:
-        snprintf(out, size, "waits for job %lld to succeed", (long long)j->other);
+        snprintf(out, size, "waiting for job %lld to succeed", (long long)j->other);
         return;
     case SCHED_AFTER_FAILED:
-        snprintf(out, size, "it was to run after job %lld, which did not succeed",
+        snprintf(out, size, "dependency failed: job %lld did not succeed",
                  (long long)j->other);
         return;
     case SCHED_BACKOFF:
@@ -127,17 +129,17 @@ void sched_text(char *out, size_t size, const struct sched_job *j, int64_t now_m
                  (double)(j->not_before_ms > now_ms ? j->not_before_ms - now_ms : 0) / 1000);
         return;
     case SCHED_CPUS:
-        slots(out, size, j, j->cpus, "CPU slots");
+        slots(out, size, j, j->cpus, "CPU slot");
         return;
     case SCHED_GPUS:
-        slots(out, size, j, j->gpus, "GPUs");
+        slots(out, size, j, j->gpus, "GPU");
         return;
     case SCHED_TURN:
-        snprintf(out, size, "waits for its turn: %lld %s before it, first job %lld",
-                 (long long)j->place, j->place == 1 ? "job is" : "jobs are", (long long)j->other);
+        snprintf(out, size, "queued: %lld job%s ahead, the first is job %lld",
+                 (long long)j->place, j->place == 1 ? "" : "s", (long long)j->other);
         return;
     case SCHED_HOST:
-        snprintf(out, size, "waits for a host: job %lld has one of its, and none is free",
+        snprintf(out, size, "waiting for a host: job %lld is using one, none is free",
                  (long long)j->other);
         return;
     case SCHED_TOO_BIG:

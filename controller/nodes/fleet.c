@@ -21,7 +21,7 @@
 #include "db/nodes.h"
 #include "engine/contract/err.h"
 
-enum { AGAIN_MS = 1000 };   /* what could not be stored: the disk may have room again */
+enum { AGAIN_MS = 1000 };   /* retry a failed store: the disk may have space again */
 
 static void read_boot_id(char *out, size_t size)
 {
@@ -55,7 +55,7 @@ int fleet_open(struct daemon *d, struct err *err)
     struct fleet *f = d->fleet;
     cpu_set_t set;
     if (gethostname(f->node, sizeof(f->node)) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot read this machine's name: %m");
+        return err_set(err, ERR_SYSTEM, "cannot read the hostname: %m");
     f->node[sizeof(f->node) - 1] = 0;
     read_boot_id(f->boot_id, sizeof(f->boot_id));
     f->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -94,7 +94,7 @@ void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
         *gpus = 0;
 }
 
-/* The worst of its dependencies; what is settled is not asked for again. */
+/* The worst state of its dependencies; final states are cached. */
 static void judge_after(struct sched_job *s, struct job *job)
 {
     struct daemon *d = job->daemon;
@@ -164,8 +164,9 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     char nonce[CORE_NONCE], text[160];
     if (job->has_secrets && !job->secrets) {
-        snprintf(text, sizeof(text), "its secrets were only in the memory of a daemon that ended; "
-                 "`jobctl retry %lld` from a shell that has them", (long long)job->core.id);
+        snprintf(text, sizeof(text), "the daemon restarted and secrets are kept in memory only; "
+                                     "set them "
+                 "and run `jobctl retry %lld`", (long long)job->core.id);
         return refuse(job, text, err);
     }
     json_t *where = placement_make(job);
@@ -185,7 +186,7 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     return rc;
 }
 
-/* False: it could not be stored, and must be tried again. */
+/* False: the store failed; the caller tries again. */
 static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
 {
     struct err err = { 0 };
@@ -206,7 +207,7 @@ static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
     return rc == 0;
 }
 
-/* Ends what ran too long; gives the next time at which something will have, or -1. */
+/* Stops jobs beyond max_duration; returns the next time limit, or -1. */
 static int64_t limits(struct daemon *d, int64_t now_ms)
 {
     int64_t next = -1;
@@ -222,7 +223,7 @@ static int64_t limits(struct daemon *d, int64_t now_ms)
         }
         struct err err = { 0 };
         char reason[96];
-        snprintf(reason, sizeof(reason), "max_duration (%.0f s) is over",
+        snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached",
                  (double)job->max_duration_ms / 1000);
         json_t *body = json_pack("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
         const struct core_input in = { .kind = CORE_STOP, .at_ms = now_ms, .body = body };
@@ -245,7 +246,7 @@ static void pass(uv_timer_t *timer)
     size_t count = 0;
     fleet_free(d, &node.cpus_free, &node.gpus_free);
     if (!f->facts)
-        return;             /* the probe's answer asks for another pass */
+        return;             /* the probe's answer requests another pass */
     if (gather(d, &count, now_ms) < 0) {
         log_error(NULL, "out of memory for a queue of %zu jobs", d->active_jobs->count);
         return;
@@ -260,7 +261,7 @@ static void pass(uv_timer_t *timer)
         if ((f->queue[i].word == SCHED_PLACE || f->queue[i].word == SCHED_AFTER_FAILED) &&
             !act(d, &f->queue[i], now_ms) && (wake < 0 || wake > now_ms + AGAIN_MS))
             wake = now_ms + AGAIN_MS;
-    int64_t limit = limits(d, now_ms);     /* those that have just been placed among them */
+    int64_t limit = limits(d, now_ms);     /* includes jobs just placed */
     if (wake < 0 || (limit >= 0 && limit < wake))
         wake = limit;
     if (wake >= 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fleet.h - the node as of now, and the passes of the scheduler over it
+/* fleet.h - the local node's free resources, and the scheduler passes over it
  *
- * What is free follows from what the live attempts hold; nothing is counted
- * twice over a restart.  A pass is asked for by fleet_dirty() and made soon:
- * many requests share one, and passes never take more than a few percent of
- * the time however many jobs wait.
+ * Free resources are computed from what live attempts hold, so a restart cannot
+ * miscount.  fleet_dirty() requests a pass, which is made soon: many requests
+ * share one, and passes take at most a few percent of the time, however many
+ * jobs wait.
  */
 #ifndef CONTROLLER_NODES_FLEET_H
 #define CONTROLLER_NODES_FLEET_H
@@ -24,23 +24,23 @@ struct fleet_probe;
 struct fleet {
     char              node[64];
     char              boot_id[64];
-    int64_t           cpus;             /* its GPUs: struct daemon */
-    json_t           *facts;            /* of `jobctl-agent probe`; NULL until it has answered */
-    struct fleet_probe *probe;          /* while it is asked */
+    int64_t           cpus;             /* CPU slots; its GPUs are in struct daemon */
+    json_t           *facts;            /* from `jobctl-agent probe`; NULL until it answers */
+    struct fleet_probe *probe;          /* the running probe, or NULL */
     struct sched_job *queue;
     size_t            room;
     uv_timer_t        soon, wake;
-    uint64_t          cost_us;          /* of the latest pass */
+    uint64_t          cost_us;          /* duration of the latest pass */
 };
 
-/* The node is asked what it has (fleet_probe.h); until it answers nothing is placed. */
+/* Probes the node (fleet_probe.h); no job is placed before the probe answers. */
 int fleet_open(struct daemon *d, struct err *err);
 void fleet_close(struct daemon *d);
 
-/* Something changed: look again who can be placed. */
+/* Requests a scheduler pass. */
 void fleet_dirty(struct daemon *d);
 
-/* What is not held by a live attempt. */
+/* The resources that no live attempt holds. */
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus);
 
 #endif

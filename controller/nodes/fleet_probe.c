@@ -15,7 +15,7 @@ enum { PATIENCE_MS = 15000, ANSWER_MAX = 4 * 1024 * 1024 };
 
 struct fleet_probe {
     struct daemon *daemon;
-    fleet_probe_fn told;        /* NULL: it has been, or is not wanted any more */
+    fleet_probe_fn told;        /* NULL: already called, or cancelled */
     uv_process_t   process;
     uv_pipe_t      pipe;
     uv_timer_t     timer;
@@ -43,7 +43,7 @@ static void finish(struct fleet_probe *p)
         return;
     json_t *facts = p->answer.data ? json_loads(p->answer.data, 0, NULL) : NULL;
     if (!json_is_object(facts))
-        log_warn(NULL, "the node could not be probed: no GPU of it is used");
+        log_warn(NULL, "probing this node failed; its GPUs are not used");
     told(p->daemon, json_is_object(facts) ? json_incref(facts) : json_object());
     json_decref(facts);
 }
@@ -74,7 +74,7 @@ static void exited(uv_process_t *process, int64_t status, int signo)
 static void impatient(uv_timer_t *timer)
 {
     struct fleet_probe *p = timer->data;
-    log_warn(NULL, "the probe of this node has not answered for %d s", PATIENCE_MS / 1000);
+    log_warn(NULL, "the probe of this node timed out after %d s", PATIENCE_MS / 1000);
     uv_process_kill(&p->process, SIGKILL);
     finish(p);
 }

@@ -18,8 +18,8 @@
 
 struct host {
     char         name[64];
-    char         error[240];    /* of its latest failure, "" = it has answered since */
-    char         reason[160];   /* why it is drained */
+    char         error[240];    /* its latest failure, "" = none since its last answer */
+    char         reason[160];   /* reason of the drain */
     bool         drained, vanished;
     int64_t      failures, failed_ms, seen_ms;
     struct host *next;
@@ -41,7 +41,7 @@ static bool has_node(const struct job *job, const char *name)
     return strcmp(job->core.node, name) == 0;
 }
 
-/* `except`: NULL, or a job that does not count. */
+/* `except`: NULL, or a job to ignore. */
 static int64_t holder_of(const struct daemon *d, const struct job *except, const char *name)
 {
     for (size_t i = 0; i < d->active_jobs->count; i++) {
@@ -72,7 +72,7 @@ const char *hosts_drained(const struct daemon *d, const char *name)
     return h && h->drained ? h->reason : NULL;
 }
 
-/* ---- remembering ---- */
+/* ---- records ---- */
 
 static struct host *remember(struct daemon *d, const char *name)
 {
@@ -154,7 +154,7 @@ void hosts_answered(struct daemon *d, const char *name)
     keep_or_say(d, h);
 }
 
-/* ---- what a person decides ---- */
+/* ---- actions of the user ---- */
 
 static int no_room(struct err *err)
 {
@@ -197,11 +197,11 @@ int hosts_remove(struct daemon *d, const char *name, struct err *err)
     if (!h)
         return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
     if (holder)
-        return err_set(err, ERR_CONFLICT, "job %lld is on %s; cancel it first, or `jobctl nodes drain "
-                       "%s` and wait", (long long)holder, name, name);
+        return err_set(err, ERR_CONFLICT, "job %lld runs on %s; cancel it first, or run `jobctl "
+                       "nodes drain %s` and wait for its end", (long long)holder, name, name);
     if (strcmp(name, d->fleet->node) == 0)
-        return err_set(err, ERR_CONFLICT, "%s is this machine; `jobctl nodes drain %s` keeps jobs "
-                       "away from it", name, name);
+        return err_set(err, ERR_CONFLICT, "%s is this machine and cannot be removed; to keep jobs "
+                       "away: jobctl nodes drain %s", name, name);
     if (nodes_remove(d->store, name, err) < 0)
         return -1;
     for (struct host **at = &d->hosts; *at; at = &(*at)->next)
@@ -213,7 +213,7 @@ int hosts_remove(struct daemon *d, const char *name, struct err *err)
     return 0;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 void hosts_list(const struct daemon *d, json_t *nodes)
 {
@@ -233,14 +233,14 @@ void hosts_list(const struct daemon *d, json_t *nodes)
     }
 }
 
-/* ---- over restarts ---- */
+/* ---- load ---- */
 
 static int take(void *ctx, const struct node_row *row)
 {
     struct daemon *d = ctx;
     struct host *h;
     if (row->boot_id[0] && !row->drained)
-        return 0;           /* a machine that the controller itself was on */
+        return 0;           /* a machine that ran the controller */
     if (!(h = remember(d, row->name)))
         return 1;
     h->failures = row->failures;

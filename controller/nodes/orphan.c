@@ -23,7 +23,7 @@ struct orphan {
     const struct remote *remote;
     struct remote_link  *link;
     int                  node;
-    struct attempt_row   attempt;       /* `node` and `run_dir` are those of the stray */
+    struct attempt_row   attempt;       /* `node` and `run_dir` are the orphan's */
     struct orphan       *next;
 };
 
@@ -32,7 +32,7 @@ static void folder(char *out, size_t size, const struct daemon *d)
     snprintf(out, size, "%.3900s/strays", d->home);
 }
 
-/* JOB.ATTEMPT, and of a node beside the head's JOB.ATTEMPT.NODE */
+/* JOB.ATTEMPT; for nodes 1, 2, ... JOB.ATTEMPT.NODE */
 static void path_of(char *out, size_t size, const struct orphan *s)
 {
     char node[16] = "";
@@ -60,7 +60,7 @@ static void forget(struct orphan *s)
     let_go(s);
 }
 
-/* The hand ends its agent, and all that it started, before it says anything. */
+/* The remote helper ends the agent and its processes before it reports. */
 static void hear(void *arg, enum wire_message number, const json_t *body)
 {
     (void)arg;
@@ -71,7 +71,8 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
 static void proven_gone(void *arg, const char *text)
 {
     const struct orphan *s = arg;
-    log_info(NULL, "job %lld: attempt %lld on %s is gone for good: %s", (long long)s->attempt.job,
+    log_info(NULL, "job %lld: the orphaned attempt %lld on %s has ended: %s",
+             (long long)s->attempt.job,
              (long long)s->attempt.attempt, s->attempt.node, text);
     forget(arg);
 }
@@ -82,7 +83,7 @@ static int64_t acked(void *arg)
     return s->attempt.acked;
 }
 
-/* Takes it. */
+/* Takes ownership. */
 static void call(struct orphan *s)
 {
     struct err err = { 0 };
@@ -132,7 +133,7 @@ void orphan_add(struct daemon *d, const struct attempt_row *row, const struct re
     path_of(path, sizeof(path), s);
     FILE *f = fopen(path, "we");
     if (!f || fprintf(f, "%s %s\n", remote->name, host) < 0)
-        log_error(NULL, "cannot remember a stray agent in %s: %m", path);
+        log_error(NULL, "cannot record an orphaned agent in %s: %m", path);
     if (f)
         fclose(f);
     call(s);
@@ -146,7 +147,7 @@ const char *orphan_of(const struct daemon *d, int64_t job)
     return NULL;
 }
 
-/* What the file says; an older controller wrote none, of launch: ssh alone. */
+/* Reads launcher and host; files of older controllers lack them: launch: ssh. */
 static const struct remote *read_file(char host[128], const char *path)
 {
     char name[16] = "";

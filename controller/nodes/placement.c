@@ -16,15 +16,15 @@
 
 struct candidate {
     char    name[64];
-    char    why[200];       /* it is taken only where the others do not do; "" = like any other */
+    char    why[200];       /* reason to use it only as a last resort; "" = none */
     int64_t failures;
 };
 
 struct choice {
     struct job       *job;
-    struct candidate *list;     /* the better first */
+    struct candidate *list;     /* best first */
     int               count, good;
-    int64_t           holder;   /* a job that has one of the hosts */
+    int64_t           holder;   /* a job that uses one of the hosts */
     json_t           *left_out; /* [{name, why}] */
 };
 
@@ -33,7 +33,7 @@ static bool lately(int64_t at_ms)
     return daemon_now_ms() - at_ms < HOSTS_LATELY_MS;
 }
 
-/* Has the job lost this node? */
+/* Did the job lose this node before? */
 static bool lost(const struct job *job, const char *name, char *why, size_t size)
 {
     size_t i;
@@ -66,7 +66,7 @@ static void leave_out(struct choice *c, const char *name, const char *why)
         json_array_append_new(c->left_out, one);
 }
 
-/* Before the first that is worse. */
+/* Inserts before the first worse candidate. */
 static void add(struct choice *c, const struct candidate *new)
 {
     int at = c->count++;
@@ -82,7 +82,7 @@ static void add(struct choice *c, const struct candidate *new)
     c->good += !new->why[0];
 }
 
-/* ---- who is there ---- */
+/* ---- candidates ---- */
 
 static void add_hosts(struct choice *c)
 {
@@ -106,7 +106,7 @@ static void add_hosts(struct choice *c)
         }
         one.failures = health.failures;
         if (!lost(job, one.name, one.why, sizeof(one.why)) && health.bad)
-            snprintf(one.why, sizeof(one.why), "failed %lld time%s lately: %.140s",
+            snprintf(one.why, sizeof(one.why), "failed %lld time%s recently: %.140s",
                      (long long)health.failures, health.failures == 1 ? "" : "s", health.error);
         add(c, &one);
     }
@@ -122,9 +122,9 @@ static void add_played(struct choice *c)
     }
 }
 
-/* ---- how many are taken ---- */
+/* ---- how many to use ---- */
 
-/* 0: it has to wait. */
+/* 0: the job has to wait. */
 static int how_many(const struct choice *c)
 {
     const int most = c->job->nodes, least = any_lost(c->job) ? c->job->min_nodes : most;
@@ -141,22 +141,24 @@ static void tell_waiting(const struct choice *c)
 {
     struct job *job = c->job;
     const json_t *out = json_array_get(c->left_out, 0);
-    char who[140] = "", many[80] = "waits for a host";
+    char who[140] = "", many[80] = "waiting for a host";
     if (job->nodes > 1)
-        snprintf(many, sizeof(many), "waits for %d hosts", job->nodes);
+        snprintf(many, sizeof(many), "waiting for %d hosts", job->nodes);
     if (out)
         snprintf(who, sizeof(who), "%.60s is %.75s", json_string_value(json_object_get(out, "name")),
                  json_string_value(json_object_get(out, "why")));
     if (c->holder && job->nodes == 1)
-        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld has one of its, and none is free"
-                 "%s%s", many, (long long)c->holder, who[0] ? "; " : "", who);
+        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld is using one, none is "
+                 "free%s%s",
+                 many, (long long)c->holder, who[0] ? "; " : "", who);
     else if (c->holder)
-        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld has one of its, and %d %s free"
+        snprintf(job->unplaced, sizeof(job->unplaced), "%s: job %lld is using one, %d %s free"
                  "%s%s", many, (long long)c->holder, c->count, c->count == 1 ? "is" : "are",
                  who[0] ? "; " : "", who);
     else
-        snprintf(job->unplaced, sizeof(job->unplaced), "%s: %s; `jobctl nodes resume` lets it have "
-                 "jobs again", many, who);
+        snprintf(job->unplaced, sizeof(job->unplaced), "%s: %s; to use it again: jobctl nodes "
+                                                       "resume",
+                 many, who);
 }
 
 static json_t *taken(struct choice *c, int n)
@@ -202,7 +204,7 @@ static json_t *choose(struct job *job)
     return body;
 }
 
-/* Slurm knows which of its nodes are free; it is told only whom this job has lost. */
+/* Slurm chooses the nodes; we only pass the nodes that this job lost. */
 static json_t *ask_slurm(const struct job *job)
 {
     json_t *left_out = json_array(), *body = json_pack("{s:s}", "node", job->remote->name), *one;
@@ -230,15 +232,15 @@ json_t *placement_make(struct job *job)
         return choose(job);
     hosts_look(&here, job, job->daemon->fleet->node);
     if (here.drained) {
-        snprintf(job->unplaced, sizeof(job->unplaced), "waits for this machine, which is drained%s"
-                 "%.80s; `jobctl nodes resume %s` lets it have jobs again",
+        snprintf(job->unplaced, sizeof(job->unplaced), "waiting: this machine is drained%s"
+                 "%.80s; to accept jobs again: jobctl nodes resume %s",
                  here.drained[0] ? ": " : "", here.drained, job->daemon->fleet->node);
         return NULL;
     }
     return job->nodes > 1 ? choose(job) : json_pack("{s:s}", "node", job->daemon->fleet->node);
 }
 
-/* ---- what Slurm gave ---- */
+/* ---- the nodes that Slurm allocated ---- */
 
 int placement_learn(struct job *job, struct err *err)
 {
@@ -257,7 +259,7 @@ int placement_learn(struct job *job, struct err *err)
         fclose(f);
     if (json_array_size(names) == 0) {
         json_decref(names);
-        return err_set(err, ERR_SYSTEM, "%s, in which the batch script names its nodes, cannot be read",
+        return err_set(err, ERR_SYSTEM, "cannot read %s, where the batch script lists its nodes",
                        path);
     }
     job->names = names;

@@ -21,12 +21,12 @@ static uint64_t settled_ms(const char *variable, uint64_t unsaid)
     return s > 0 ? (uint64_t)s * 1000 : unsaid;
 }
 
-/* ---- the conversation ---- */
+/* ---- the session ---- */
 
 static void tell_way(struct agent_channel *h, const char *text, bool best)
 {
     const struct remote_link *link = h->link;
-    log_info(link->tag, "its agent is heard %s", text);
+    log_info(link->tag, "its agent is connected %s", text);
     if (link->hooks.channel_text)
         link->hooks.channel_text(link->hooks.arg, text, best);
 }
@@ -35,14 +35,16 @@ static void tell_files(struct agent_channel *h)
 {
     char text[400];
     if (h->why_not[0])
-        snprintf(text, sizeof(text), "through files in its directory, as it cannot call this machine (%s)",
+        snprintf(text, sizeof(text), "through files in its directory, because it cannot connect "
+                                     "here (%s)",
                  h->why_not);
     else
-        snprintf(text, sizeof(text), "through files in its directory, as it has not called this machine");
+        snprintf(text, sizeof(text), "through files in its directory, "
+                 "because it did not connect here");
     tell_way(h, text, false);
 }
 
-/* What the agent says of its calls, if that is news. */
+/* Reports the agent's own account of its connection attempts if it changed. */
 static bool learn_why(struct agent_channel *h, const json_t *body)
 {
     char text[sizeof(h->why_not)];
@@ -96,7 +98,7 @@ static int converse(struct agent_channel *h, int fd)
     return -1;
 }
 
-/* ---- it calls ---- */
+/* ---- the agent connects over TLS ---- */
 
 static void came(void *arg, int fd, const char *address)
 {
@@ -113,7 +115,7 @@ static void came(void *arg, int fd, const char *address)
 
 /* ---- files ---- */
 
-/* `jobctl-agent mail`, which carries what both say. */
+/* `jobctl-agent mail`, which carries the messages of both sides. */
 struct carrier {
     uv_process_t process;
 };
@@ -125,7 +127,7 @@ static void carrier_closed(uv_handle_t *handle)
 
 static void carrier_exited(uv_process_t *process, int64_t status, int signo)
 {
-    (void)status;               /* the stream has ended with it */
+    (void)status;               /* the stream ended with the process */
     (void)signo;
     uv_close((uv_handle_t *)process, carrier_closed);
 }
@@ -160,7 +162,7 @@ static void use_files(struct agent_channel *h)
     int rc = carrier_start(h->link, ends[1]);
     close(ends[1]);
     if (rc != 0) {
-        log_error(h->link->tag, "jobctl-agent mail cannot be started: %s", uv_strerror(rc));
+        log_error(h->link->tag, "cannot start jobctl-agent mail: %s", uv_strerror(rc));
         close(ends[0]);
         return;
     }
@@ -168,12 +170,12 @@ static void use_files(struct agent_channel *h)
     converse(h, ends[0]);
 }
 
-/* The kernel notices packets that are lost, but not somebody between who takes them and stands still. */
+/* TCP detects lost packets, but not a hung proxy or host that still acknowledges them. */
 static void doubt(struct agent_channel *h, uint64_t silent_ms)
 {
     if (!h->calls || silent_ms < settled_ms("JOBCTL_CALL_SILENT_S", AGENT_CHANNEL_SILENT_MS))
         return;
-    log_warn(h->link->tag, "its agent has said nothing for %llu s: the connection is given up",
+    log_warn(h->link->tag, "its agent timed out after %llu s; closing the connection",
              (unsigned long long)silent_ms / 1000);
     remote_link_hang_up(h->link);
     stream_ended(h);
@@ -202,7 +204,7 @@ void agent_channel_retry(struct agent_channel *h)
     h->since = uv_now(h->link->loop);
 }
 
-/* ---- life ---- */
+/* ---- open, close ---- */
 
 void agent_channel_open(struct agent_channel *h, struct remote_link *link, int node)
 {
@@ -212,7 +214,7 @@ void agent_channel_open(struct agent_channel *h, struct remote_link *link, int n
     snprintf(name, sizeof(name), "%lld.%lld.%d", (long long)link->job, (long long)link->attempt,
              node);
     if (agent_listener_expect(&h->expected, link->loop, link->run_dir, name, came, h, &err) < 0) {
-        log_warn(link->tag, "its agent cannot call: %s", err.text);
+        log_warn(link->tag, "its agent cannot connect: %s", err.text);
         snprintf(h->why_not, sizeof(h->why_not), "%.300s", err.text);
     }
 }

@@ -32,7 +32,7 @@ struct expected_agent {
 
 static struct {
     uv_loop_t             *loop;
-    struct tls_listener   *door;    /* NULL: nobody is expected */
+    struct tls_listener   *door;    /* NULL: no agent is expected */
     struct expected_agent *expected_agents;
 } reception;
 
@@ -44,7 +44,7 @@ static struct expected_agent *find(const char *name)
     return g;
 }
 
-/* ---- somebody comes ---- */
+/* ---- an agent connects ---- */
 
 static bool find_key(void *arg, const char *name, unsigned char key[TLS_PSK_KEY])
 {
@@ -64,7 +64,7 @@ static void on_came(void *arg, struct tls_psk *s)
     int ends[2];
     (void)arg;
     if (!g || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        tls_psk_close(s);           /* not expected any more; or it calls again */
+        tls_psk_close(s);           /* no longer expected, or it has connected again */
         return;
     }
     tls_psk_address(s, true, address);
@@ -76,7 +76,7 @@ static void on_came(void *arg, struct tls_psk *s)
     g->came(g->arg, ends[1], address);
 }
 
-/* ---- what it is told ---- */
+/* ---- the file for the agent: addresses and key ---- */
 
 static int check_dir(const char *dir, struct err *err)
 {
@@ -84,11 +84,11 @@ static int check_dir(const char *dir, struct err *err)
     if (lstat(dir, &st) < 0)
         return err_set(err, ERR_SYSTEM, "%s: %s", dir, strerror(errno));
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-        return err_set(err, ERR_CONFLICT, "others may enter %s, so that no key is left there", dir);
+        return err_set(err, ERR_CONFLICT, "other users may enter %s; not writing a key there", dir);
     return 0;
 }
 
-/* Whole or not at all, whoever looks. */
+/* Writes the file atomically: a temporary file, then rename. */
 static int write_file(const char *path, const char *text, struct err *err)
 {
     char beside[PATH_MAX + 8];
@@ -126,7 +126,7 @@ static int publish(struct expected_agent *g, json_t *addresses, struct err *err)
     return rc;
 }
 
-/* ---- life ---- */
+/* ---- open, close ---- */
 
 static json_t *addresses(struct err *err)
 {
@@ -135,7 +135,7 @@ static json_t *addresses(struct err *err)
     if (!only[0])
         return tls_listener_addresses();
     if (strcmp(only, "none") == 0) {
-        err_set(err, ERR_USAGE, "%s is none", source);
+        err_set(err, ERR_USAGE, "%s is not an address", source);
         return NULL;
     }
     json_t *list = tls_listener_addresses_of(only, err);
@@ -152,7 +152,7 @@ static int open_listener(uv_loop_t *loop, struct err *err)
     reception.loop = loop;
     if (tls_listener_open(&reception.door, loop, &hooks, err) < 0)
         return -1;
-    log_info(NULL, "agents may call at port %d", tls_listener_port(reception.door));
+    log_info(NULL, "listening for agents at port %d", tls_listener_port(reception.door));
     return 0;
 }
 
@@ -160,7 +160,7 @@ static void close_listener(void)
 {
     if (reception.expected_agents || !reception.door)
         return;
-    log_info(NULL, "port %d is closed: no agent is to call", tls_listener_port(reception.door));
+    log_info(NULL, "port %d closed: no agent is expected", tls_listener_port(reception.door));
     tls_listener_close(reception.door);
     reception.door = NULL;
 }

@@ -16,7 +16,7 @@ struct agent_stream {
     uv_pipe_t                 pipe;
     struct agent_stream_hooks hooks;
     struct frame_reader      *reader;
-    bool                      over;     /* no hook any more */
+    bool                      over;     /* call no hook any more */
     bool                      greeted;
     unsigned                  version;  /* of its HELLO: it is answered in that */
     int64_t                   job, attempt;
@@ -55,7 +55,7 @@ struct parcel {
 static void parcel_sent(uv_write_t *write, int status)
 {
     struct parcel *p = write->data;
-    (void)status;               /* a broken stream is seen by its reader */
+    (void)status;               /* the reader detects a broken stream */
     free(p->bytes);
     free(p);
 }
@@ -90,21 +90,21 @@ static bool is_ours(const struct agent_stream *s, const json_t *body)
     return wire_id_same(&ours, &said);
 }
 
-/* The fence: who speaks for another attempt must not go on. */
+/* The fence: an agent of another attempt must stop. */
 static void send_away(struct agent_stream *s, const json_t *body)
 {
     json_t *stop = json_pack("{s:O, s:O, s:O, s:s, s:i, s:b}", "job",
                              json_object_get(body, "job"), "attempt",
                              json_object_get(body, "attempt"), "nonce",
                              json_object_get(body, "nonce"), "reason",
-                             "another attempt has taken its place", "grace_ms", 0, "checkpoint", 0);
-    log_warn(s->tag, "an agent of another attempt answered; told it to stop");
+                             "replaced by another attempt", "grace_ms", 0, "checkpoint", 0);
+    log_warn(s->tag, "rejected the agent of another attempt; sent it a stop");
     if (stop)
         agent_stream_send(s, WIRE_STOP, stop);
     json_decref(stop);
 }
 
-/* False: the stream is done for. */
+/* False: the stream must be closed. */
 static bool message_taken(struct agent_stream *s, const struct wire_row *row, const json_t *body)
 {
     struct err err = { 0 };
@@ -117,7 +117,7 @@ static bool message_taken(struct agent_stream *s, const struct wire_row *row, co
         return false;
     }
     if (!s->greeted && row->number != WIRE_HELLO) {
-        log_error(s->tag, "the agent does not begin with hello");
+        log_error(s->tag, "protocol error: the first message of the agent is not HELLO");
         return false;
     }
     s->greeted = true;

@@ -44,17 +44,18 @@ int log_copy_take(const char *run_dir, const json_t *body, struct err *err)
     char path[PATH_MAX];
     size_t size = 0;
     if (!file || !log_feed_carries(file) || offset < 0)
-        return err_set(err, ERR_DATA, "an agent sent a log that is none: %.60s", file ? file : "?");
+        return err_set(err, ERR_DATA, "an agent sent an invalid log name: %.60s",
+                       file ? file : "?");
     char *bytes = log_feed_bytes(json_object_get(body, "data"), &size);
     if (!bytes)
-        return err_set(err, ERR_DATA, "an agent sent a part of %s that is no bytes", file);
+        return err_set(err, ERR_DATA, "an agent sent a part of %s without bytes", file);
     snprintf(path, sizeof(path), "%.3800s/%s", run_dir, file);
     const int64_t have = size_of(path);
     const size_t known = have > offset ? (size_t)(have - offset) : 0;
     struct capture *c = NULL;
     int rc = 0;
     if (offset > have)
-        capture_begin_at(path, offset);     /* the writer has given up what was between */
+        capture_begin_at(path, offset);     /* the writer dropped the bytes in between */
     if (known < size && (rc = capture_open(&c, path, CAPTURE_BYTES, err)) == 0)
         capture_write(c, bytes + known, size - known);
     capture_close(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_copy.h - the logs of an attempt on another machine, as they are kept here
+/* log_copy.h - local copies of the logs of an attempt on another machine
  *
- * In the attempt's own directory, under the names and with the limits that they have there: whoever
- * reads a log need not know where it was written.
+ * They lie in the attempt's directory under the same names and with the same size limits as on the
+ * other machine, so that a reader need not know where a log was written.
  */
 #ifndef CONTROLLER_REMOTE_LOG_COPY_H
 #define CONTROLLER_REMOTE_LOG_COPY_H
@@ -11,10 +11,10 @@
 
 struct err;
 
-/* {FILE: bytes that are here}, for ATTACH. */
+/* {FILE: bytes copied so far}, for ATTACH. */
 json_t *log_copy_have(const char *run_dir);
 
-/* What a LOG brings; bytes that are here already are left out. The message is outside data. */
+/* Appends the bytes of a LOG message; known bytes are skipped. The message is untrusted. */
 int log_copy_take(const char *run_dir, const json_t *body, struct err *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.h - a place where attempts run, as one table of functions
+/* remote.h - a launcher (local, ssh, slurm) as a table of functions
  *
- * A link is the controller's end of one attempt: it finds the attempt's agent
- * or starts one, reconnects when the stream breaks, and in the end either
- * hears attempt_ended or proves that nothing of the attempt is left.  The
- * hooks are never called from within a function of the table.
+ * A link is the controller's end of one attempt: it finds or starts the
+ * attempt's agent, reconnects when the stream breaks, and in the end either
+ * receives attempt_ended or proves that no process of the attempt is left.
+ * Hooks are never called from within a function of the table.
  */
 #ifndef CONTROLLER_REMOTE_REMOTE_H
 #define CONTROLLER_REMOTE_REMOTE_H
@@ -25,33 +25,33 @@ struct remote_link_spec {
     int64_t     job, attempt;
     const char *nonce;
     const char *run_dir;
-    bool        may_start;      /* start an agent where none ever was; else that is "lost" */
-    const char *host, *key;     /* on another machine: which, and the job's name there */
-    bool        dismiss;        /* end what lives of it, however long it takes; then it is lost */
-    uint64_t    delay_ms;       /* before it first looks */
-    int         node, nodes;    /* of the attempt: which node this agent is for, and of how many */
-    int         least;          /* Slurm may give so few of `nodes` ... */
-    const char *avoid;          /* ... and none of these: "a,b" */
-    int64_t     save_ms;        /* so long did a checkpoint of it take lately; 0: not known */
-    bool        secrets;        /* some go with LAUNCH */
-    const char *gpus;           /* this machine plays several nodes: what this one sees, "" = as it is */
+    bool        may_start;      /* start an agent if there never was one; else report "lost" */
+    const char *host, *key;     /* for another machine: its name, and the job's name there */
+    bool        dismiss;        /* end all its processes, however long it takes; then report lost */
+    uint64_t    delay_ms;       /* before the first look */
+    int         node, nodes;    /* node of this agent, and number of nodes of the attempt */
+    int         least;          /* minimum nodes that Slurm may allocate ... */
+    const char *avoid;          /* ... except these: "a,b" */
+    int64_t     save_ms;        /* recent duration of a checkpoint; 0: unknown */
+    bool        secrets;        /* LAUNCH will carry secrets */
+    const char *gpus;           /* simulated nodes on one machine: the GPUs of this one, "" = all */
 };
 
 /* A hook may close the link. Bodies are borrowed. */
 struct remote_link_hooks {
     void (*message)(void *arg, enum wire_message number, const json_t *body);
-    /* The attempt is over without attempt_ended: nothing of it lives, and what its agent had
-     * spooled beyond acked() has gone through message() as WIRE_EVENT. */
+    /* The attempt is over without attempt_ended: none of its processes lives, and events spooled
+     * beyond acked() have been delivered through message() as WIRE_EVENT. */
     void (*lost)(void *arg, const char *text);
     int64_t (*acked)(void *arg);
-    /* Nothing was started, and nothing will be until somebody changes what `text` says. */
+    /* Nothing was started, and a retry is useless until the user fixes what `text` says. */
     void (*refused)(void *arg, const char *text);
-    /* The machine does not answer any more: lost, but its agent may live (orphan.h). */
+    /* The machine stopped answering: lost, but its agent may live (orphan.h). */
     void (*vanished)(void *arg, const char *text);
-    /* Nothing has started yet: what it waits for, for people. NULL: nobody wants to know. */
+    /* Nothing has started yet: `text` says what it waits for. May be NULL. */
     void (*waiting)(void *arg, const char *text);
-    /* By which way the agent is heard, where there is more than one; is it the best? NULL: nobody wants
-     * to know. */
+    /* Which channel the agent uses, if there are several, and whether it is the preferred one.
+     * May be NULL. */
     void (*channel_text)(void *arg, const char *text, bool best);
     void *arg;
 };
@@ -60,29 +60,29 @@ struct remote {
     const char *name;
     int (*open)(struct remote_link **out, uv_loop_t *loop, const struct remote_link_spec *spec,
                 const struct remote_link_hooks *hooks, struct err *err);
-    /* Takes the body. Without a connection the message is dropped: HELLO will tell that there is
-     * one again. */
+    /* Takes the body. Without a connection the message is dropped; HELLO announces the next
+     * connection. */
     void (*send)(struct remote_link *link, enum wire_message number, json_t *body);
-    /* What was sent still goes out; no hook is called any more. The agent goes on. */
+    /* Pending output is still sent; no hook is called any more. The agent keeps running. */
     void (*close)(struct remote_link *link);
 };
 
 extern const struct remote remote_local, remote_ssh, remote_slurm;
 
-/* Where a job runs, from `launch` of its canonical spec: auto is local. */
+/* The launcher of a job, from `launch` of its canonical spec: auto is local. */
 const struct remote *remote_of_spec(const json_t *spec);
 
-/* Was the helper of remote_ssh built? */
+/* True if the helper of remote_ssh was built. */
 bool remote_ssh_there(void);
 
-/* The name of a job on machines that serve several controllers. */
+/* The job's name on machines that several controllers use. */
 void remote_key(char *out, size_t size, const char *instance, int64_t job);
 
-/* GPUs of node `node` where this machine plays several with `each`: as in CUDA_VISIBLE_DEVICES; "" where
- * they are not to be told apart. */
+/* The GPUs of simulated node `node` with `each` GPUs per node, as in CUDA_VISIBLE_DEVICES; "" if
+ * the nodes share all. */
 void remote_share_gpus(char *out, size_t size, int64_t each, int node);
 
-/* The path of the agent that belongs to this program. */
+/* The path of the agent installed beside this program. */
 void remote_agent_program(char *out, size_t size);
 
 #endif

@@ -104,7 +104,7 @@ void remote_link_close(struct remote_link *link)
     uv_close((uv_handle_t *)&link->timer, timer_closed);
 }
 
-/* Whose they are is not written beside each: the directory is the attempt's. */
+/* Spooled events carry no owner: the directory is the attempt's. */
 static int give_spooled(void *arg, const json_t *event)
 {
     struct remote_link *link = arg;
@@ -116,7 +116,7 @@ static int give_spooled(void *arg, const json_t *event)
     if (good)
         link->hooks.message(link->hooks.arg, WIRE_EVENT, body);
     else
-        log_error(link->tag, "the spool holds something else than its events: %s", err.text);
+        log_error(link->tag, "the spool contains invalid data: %s", err.text);
     json_decref(body);
     return !good || link->closed;
 }

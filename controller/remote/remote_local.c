@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote_local.c - attempts on this machine: find the agent, or start it, or prove it gone
+/* remote_local.c - launch: local: finds the attempt's agent, starts it, or proves it dead
  *
- *   look     who is named in the run directory?
- *     nobody                 -> start one, or (may_start false) prove that none will come
- *     somebody alive         -> connect; when the stream ends, look again
- *     somebody dead          -> bury: lock and fence the directory, wait until no process with
+ *   look     which agent does the run directory name?
+ *     none                   -> start one, or (may_start false) prove that none will start
+ *     a live one             -> connect; when the stream ends, look again
+ *     a dead one             -> bury: lock and fence the directory, wait until no process with
  *                               the attempt's nonce is left, read the spool to its end, lost
  */
 #include "controller/remote/remote.h"
@@ -32,7 +32,7 @@ enum {
     LOOK_AGAIN_MS = 20,
     LOOK_SELDOM_MS = 500,
     CLEANUP_MS = 50,
-    CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and leave by themselves */
+    CLEANUP_GRACE_MS = 5000, /* ranks of a dead agent write a checkpoint and exit */
     STARTS = 3,
     EXIT_LOCKED = 3
 };
@@ -46,10 +46,10 @@ struct start {
 struct local {
     struct remote_link base;
     struct start      *start;
-    bool               alone;     /* of its attempt on this machine */
+    bool               alone;     /* the only agent of its attempt on this machine */
     int                starts, looks;
     uint64_t           bury_until;
-    char               gpus[512]; /* what its agent sees, "" = as it is */
+    char               gpus[512]; /* GPUs of its agent, "" = all */
 };
 
 static struct local *local_of(struct remote_link *base)
@@ -105,7 +105,7 @@ static void start_closed(uv_handle_t *handle)
     free(s);
 }
 
-/* What the starter said on stderr, on one line. */
+/* The stderr of the starter as one line. */
 static void start_words(char *out, size_t size, int said)
 {
     ssize_t n = pread(said, out, size - 1, 0);
@@ -127,7 +127,8 @@ static void start_exited(uv_process_t *process, int64_t status, int signo)
             remote_link_later(&link->base, status == 0 ? 0 : LOOK_AGAIN_MS, look);
         } else {
             snprintf(link->base.text, sizeof(link->base.text),
-                     "its agent could not be started (%s %d)%s%s", signo ? "signal" : "exit", signo ? signo : (int)status,
+                     "cannot start its agent (%s %d)%s%s", signo ? "signal" : "exit code",
+                                              signo ? signo : (int)status,
                      words[0] ? ": " : "", words);
             remote_link_later(&link->base, 0, bury);
         }
@@ -135,7 +136,7 @@ static void start_exited(uv_process_t *process, int64_t status, int signo)
     uv_close((uv_handle_t *)process, start_closed);
 }
 
-/* The agent of this very build lies beside this very program. */
+/* The agent of this build is installed beside this program. */
 void remote_agent_program(char *out, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", out, size - 1);
@@ -145,7 +146,7 @@ void remote_agent_program(char *out, size_t size)
     snprintf(out + at, size - at, "jobctl-agent");
 }
 
-/* The place of the k-th entry of a list "a,b,c", or NULL. */
+/* The start of the k-th entry of a list "a,b,c", or NULL. */
 static const char *entry(const char *list, int64_t k)
 {
     while (list && k-- > 0)
@@ -207,7 +208,7 @@ static void start(struct local *link)
 {
     if (link->starts++ >= STARTS) {
         snprintf(link->base.text, sizeof(link->base.text),
-                 "its agent was started %d times and did not stay", STARTS);
+                 "its agent exited right after each of %d starts", STARTS);
         bury(&link->base);
         return;
     }
@@ -224,14 +225,14 @@ static void start(struct local *link)
         link->start = s;
         return;
     }
-    snprintf(link->base.text, sizeof(link->base.text), "its agent could not be started: %s",
+    snprintf(link->base.text, sizeof(link->base.text), "cannot start its agent: %s",
              uv_strerror(rc));
     s->link = NULL;
     uv_close((uv_handle_t *)&s->process, start_closed);
     bury(&link->base);
 }
 
-/* ---- the end of an attempt whose agent is gone ---- */
+/* ---- end an attempt whose agent is dead ---- */
 
 static void sweep(struct remote_link *base)
 {
@@ -243,7 +244,7 @@ static void sweep(struct remote_link *base)
     int n = cleanup_pass_run(&s, left, sizeof(left));
     if (n != 0) {
         if (!patient)
-            log_warn(link->base.tag, "ended what its agent had left: %s", left);
+            log_warn(link->base.tag, "killed processes that its agent had left: %s", left);
         remote_link_later(&link->base, CLEANUP_MS, sweep);
         return;
     }
@@ -259,7 +260,7 @@ static void bury(struct remote_link *base)
                  (long long)link->base.attempt);
     int lock = run_dir_lock(link->base.run_dir, &err);
     if (lock < 0 && err.code == ERR_CONFLICT) {
-        /* one is coming up, or on its way out */
+        /* an agent is starting or exiting */
         remote_link_later(&link->base, LOOK_AGAIN_MS, look);
         return;
     }
@@ -274,11 +275,11 @@ static void bury(struct remote_link *base)
 
 /* ---- looking ---- */
 
-/* An agent that finds the fence ends its ranks and leaves. */
+/* An agent that finds the fence stops its ranks and exits. */
 static void dismiss(struct local *link)
 {
     struct err err = { 0 };
-    snprintf(link->base.text, sizeof(link->base.text), "its agent was told to leave");
+    snprintf(link->base.text, sizeof(link->base.text), "its agent was stopped");
     if (!run_dir_fenced(link->base.run_dir) && run_dir_fence(link->base.run_dir, NULL, &err) < 0)
         log_warn(link->base.tag, "%s", err.text);
     remote_link_later(&link->base, LOOK_SELDOM_MS, look);
@@ -311,7 +312,7 @@ static void look(struct remote_link *base)
     int fd = unix_socket_connect(socket, true, &err);
     if (fd < 0 || stream_open(link, fd, &err) < 0) {
         if (++link->looks == 50)
-            log_warn(link->base.tag, "its agent lives (pid %lld) but cannot be reached: %s",
+            log_warn(link->base.tag, "its agent runs (pid %lld) but cannot be reached: %s",
                      (long long)who.pid, err.text);
         remote_link_later(&link->base, link->looks < 50 ? LOOK_AGAIN_MS : LOOK_SELDOM_MS, look);
     }

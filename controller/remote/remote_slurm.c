@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote_slurm.c - attempts in allocations of Slurm
+/* remote_slurm.c - launch: slurm: attempts in allocations of Slurm
  *
  *   look     which allocation has this attempt's comment (controller/remote/sbatch.h)?
- *     none, and may_start    -> submit; the same comment never makes two
- *     pending                -> tell why, look again
- *     running                -> its agent calls, or is called through files, as soon as it has written
- *                               its name in the run directory (agent_channel.h); look again, also while it
- *                               speaks
- *     over, or forgotten     -> bury: fence, wait for the lock that the agent held, read the spool
- *                               to its end, lost
+ *     none, and may_start    -> submit; a comment is submitted only once
+ *     pending                -> report why, look again
+ *     running                -> connect to the agent by TLS or files, once it has written its name
+ *                               into the run directory (agent_channel.h); keep looking while it
+ *                               is connected
+ *     over, or unknown       -> bury: fence, wait for the agent's lock, read the spool to its
+ *                               end, lost
  *
- * Of an attempt on several nodes the link of node 0 does that; those of the others only hear their
- * agents, which live and end with the allocation - or tell by their lock that they have died.
+ * With several nodes the link of node 0 does this; the links of the others only connect to their
+ * agents, which end with the allocation; a released lock proves that one died.
  *
- * Slurm is believed about its queue, never about the agent: one that speaks lives, whatever
- * slurmctld has forgotten, and while slurmctld is away nothing is concluded at all.  A node that was
- * lost may go on computing unseen; there the fence ends the ranks (agent/os/run_dir.h).
+ * Slurm's answers count for its queue, not for the agent: a connected agent lives even if slurmctld
+ * has forgotten the job, and while slurmctld is down nothing is concluded.  A lost node may keep
+ * computing; there the fence ends the ranks (agent/os/run_dir.h).
  */
 #include "controller/remote/remote.h"
 
@@ -37,35 +37,35 @@
 #include "engine/contract/err.h"
 
 enum {
-    LOOK_MS = 300,              /* until its agent speaks */
-    LOOK_SELDOM_MS = 3000,      /* from then on, and while Slurm is away */
+    LOOK_MS = 300,              /* until its agent connects */
+    LOOK_SELDOM_MS = 3000,      /* from then on, and while Slurm is down */
     SECRET_MS = 45 * 1000,      /* an agent waits a minute for its LAUNCH */
-    LAST_WORDS_MS = 5000,       /* of an agent whose allocation is over */
+    LAST_WORDS_MS = 5000,       /* for the last messages of an agent whose allocation is over */
     LOCK_MS = 90 * 1000,        /* for an agent on a lost node to find the fence */
-    KILL_MS = 30 * 1000,        /* beyond the grace of a stop: then Slurm ends it */
+    KILL_MS = 30 * 1000,        /* beyond the grace of a stop, then scancel */
     WORDS = 240
 };
 
 struct slurm {
     struct remote_link   base;
     struct agent_channel channel;
-    bool                 follower; /* of an attempt whose allocation the head's link looks after */
+    bool                 follower; /* node 0's link manages the allocation */
     int                  nodes, least;
     int64_t              save_ms;
     char                 avoid[1024];
-    bool                 spoke;       /* the agent, in this conversation */
-    bool                 launched;    /* as it has said */
-    bool                 lock_tells;  /* that it holds its lock was seen while it spoke */
-    bool                 submitted;   /* or found: there was an allocation */
+    bool                 spoke;       /* the agent has sent a message in this session */
+    bool                 launched;    /* the agent has reported so */
+    bool                 lock_tells;  /* its lock was seen held while it was connected */
+    bool                 submitted;   /* or found: an allocation exists or existed */
     bool                 stop;
-    bool                 has_secrets; /* that go with its first LAUNCH */
-    bool                 settled;     /* base.text: why it is over, whatever Slurm will say */
-    bool                 refused;     /* and it would be in vain to try again */
+    bool                 has_secrets; /* its first LAUNCH carries secrets */
+    bool                 settled;     /* base.text is the final reason, whatever Slurm reports */
+    bool                 refused;     /* and a retry is useless */
     uint64_t             kill_at;     /* with stop */
     uint64_t             over_since, bury_until;
-    /* for an agent that is to call for its secrets; 0: not asked yet */
+    /* deadline for an agent to connect for its secrets; 0: not asked yet */
     uint64_t             secret_until;
-    int64_t              cancelled;   /* the number that Slurm was asked to end */
+    int64_t              cancelled;   /* the Slurm job for which scancel was sent */
     char                 comment[SBATCH_COMMENT];
 };
 
@@ -94,7 +94,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
-/* ---- the conversation ---- */
+/* ---- the session ---- */
 
 static void channel_text(struct remote_link *base, enum wire_message number, const json_t *body)
 {
@@ -120,7 +120,7 @@ static void bury(struct remote_link *base)
     struct slurm *link = slurm_of(base);
     struct err err = { 0 }, unfenced = { 0 };
     remote_link_hang_up(&link->base);
-    agent_channel_close(&link->channel); /* and is not to call any more */
+    agent_channel_close(&link->channel); /* and must not connect any more */
     link->spoke = false;
     if (!link->bury_until) {
         link->bury_until = uv_now(link->base.loop) + LOCK_MS;
@@ -129,11 +129,11 @@ static void bury(struct remote_link *base)
     }
     int lock = run_dir_lock(link->base.run_dir, &err);
     if (lock < 0 && err.code == ERR_CONFLICT && uv_now(link->base.loop) < link->bury_until) {
-        remote_link_later(&link->base, LOOK_MS, bury); /* it will see the fence */
+        remote_link_later(&link->base, LOOK_MS, bury); /* it will find the fence */
         return;
     }
     if (lock < 0)
-        log_warn(link->base.tag, "nothing proves that its agent is gone: %s", err.text);
+        log_warn(link->base.tag, "cannot prove that its agent is dead: %s", err.text);
     else
         close(lock);
     if (link->refused)
@@ -147,10 +147,10 @@ static void bury(struct remote_link *base)
 static void refuse_secrets(struct slurm *link)
 {
     const char *why = link->channel.why_not;
-    snprintf(link->base.text, sizeof(link->base.text), "its secrets go over TLS only, and its agent "
-             "cannot call this machine%s%.190s%s; open the way from the nodes to here, name an address "
-             "as call_address in config.yaml, or leave out secrets", why[0] ? " (" : "", why,
-             why[0] ? ")" : "");
+    snprintf(link->base.text, sizeof(link->base.text),
+             "its agent cannot connect to this machine over TLS%s%.190s%s, which secrets require; "
+             "allow connections from the nodes to here, set call_address in config.yaml, or remove "
+             "secrets", why[0] ? " (" : "", why, why[0] ? ")" : "");
     link->refused = link->settled = true;
 }
 
@@ -161,19 +161,20 @@ static void on_submitted(void *arg, const json_t *answer)
         link->submitted = true;
         log_info(link->base.tag, "Slurm job %lld%s",
                  (long long)json_integer_value(json_object_get(answer, "job")),
-                 json_is_true(json_object_get(answer, "found")) ? " was there already" : "");
+                 json_is_true(json_object_get(answer, "found")) ? " already existed" : "");
         remote_link_later(&link->base, 0, look);
     } else if (json_is_true(json_object_get(answer, "away"))) {
-        wait_for(link, "Slurm does not answer (%s); it is asked again", text_of(answer, "error"));
-        /* it may have come through: look first */
+        wait_for(link, "Slurm does not answer (%s); trying again", text_of(answer, "error"));
+        /* the submit may have succeeded: look first */
         remote_link_later(&link->base, LOOK_SELDOM_MS, look);
     } else {
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm refuses it: %s", text_of(answer, "error"));
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm rejected it: %s",
+                 text_of(answer, "error"));
         remote_link_later(&link->base, 0, bury);
     }
 }
 
-/* The script, and the names of variables that are secret. */
+/* The script, and the names of secret variables. */
 static char *render(const struct slurm *link, json_t **secrets, struct err *err)
 {
     char path[PATH_MAX], agent[PATH_MAX];
@@ -189,7 +190,7 @@ static char *render(const struct slurm *link, json_t **secrets, struct err *err)
     if (spec)
         script = sbatch_render(&s, err);
     else
-        err_set(err, ERR_SYSTEM, "%s cannot be read: %s", path, why.text);
+        err_set(err, ERR_SYSTEM, "cannot read %s: %s", path, why.text);
     *secrets = json_incref(json_object_get(spec, "secrets"));
     json_decref(spec);
     return script;
@@ -206,7 +207,8 @@ static void submit(struct slurm *link)
     json_t *secrets = NULL;
     char *script = render(link, &secrets, &err);
     if (!script) {
-        snprintf(link->base.text, sizeof(link->base.text), "it cannot be submitted: %.350s", err.text);
+        snprintf(link->base.text, sizeof(link->base.text), "cannot submit it to Slurm: %.350s",
+                                         err.text);
         remote_link_later(&link->base, 0, bury);
         return;
     }
@@ -216,13 +218,13 @@ static void submit(struct slurm *link)
     free(script);
 }
 
-/* ---- looking ---- */
+/* ---- look ---- */
 
 static void on_cancelled(void *arg, const json_t *answer)
 {
     struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok")))
-        link->cancelled = 0;    /* asked again at the next look */
+        link->cancelled = 0;    /* sent again at the next look */
     remote_link_later(&link->base, LOOK_MS, look);
 }
 
@@ -234,22 +236,22 @@ static void cancel(struct slurm *link, const json_t *job)
         return;
     }
     link->cancelled = number;
-    log_info(link->base.tag, "Slurm is asked to end its job %lld", (long long)number);
+    log_info(link->base.tag, "cancelling Slurm job %lld", (long long)number);
     slurm_client_ask(json_pack("{s:s, s:I, s:s}", "op", "cancel", "job", (json_int_t)number,
                                "comment", link->comment), on_cancelled, link);
 }
 
-/* How Slurm ended it, for people. */
+/* Slurm's end states as text. */
 static void tell_end(struct slurm *link, const json_t *job)
 {
     static const struct { const char *state, *text; } ends[] = {
-        { "CANCELLED", "somebody cancelled it" },
-        { "TIMEOUT", "its time limit was over" },
-        { "NODE_FAIL", "a node of it failed" },
-        { "PREEMPTED", "another job took its nodes" },
-        { "OUT_OF_MEMORY", "it used more memory than it had asked for" },
+        { "CANCELLED", "it was cancelled outside jobctl" },
+        { "TIMEOUT", "its time limit was reached" },
+        { "NODE_FAIL", "one of its nodes failed" },
+        { "PREEMPTED", "it was preempted by another job" },
+        { "OUT_OF_MEMORY", "it used more memory than requested" },
         { "DEADLINE", "its deadline passed" },
-        { "BOOT_FAIL", "its node did not start" },
+        { "BOOT_FAIL", "its node did not boot" },
     };
     const char *state = text_of(job, "state"), *text = NULL;
     if (link->settled)
@@ -259,15 +261,16 @@ static void tell_end(struct slurm *link, const json_t *job)
             text = ends[i].text;
     long long number = json_integer_value(json_object_get(job, "job"));
     if (text)
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm ended its job %lld: %s (%s)", number, text,
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm ended job %lld: %s (%s)", number,
+                                                                                      text,
                  state);
     else
-        snprintf(link->base.text, sizeof(link->base.text), "its Slurm job %lld ended without a word of its "
-                 "agent (%s, exit code %lld); %.200s/slurm.log may say more", number, state,
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm job %lld ended without a "
+                 "message from its agent (%s, exit code %lld); see %.200s/slurm.log", number, state,
                  (long long)json_integer_value(json_object_get(job, "exit_code")), link->base.run_dir);
 }
 
-/* Slurm has ended it, or knows nothing of it any more; what its agent still says is heard first. */
+/* Slurm ended the job or no longer knows it; receive the agent's last messages first. */
 static void over(struct slurm *link)
 {
     uint64_t now = uv_now(link->base.loop);
@@ -279,7 +282,7 @@ static void over(struct slurm *link)
         bury(&link->base);
 }
 
-/* An agent of this attempt was there once. */
+/* An agent of this attempt has existed. */
 static bool agent_known(const struct slurm *link)
 {
     struct identity who;
@@ -289,13 +292,13 @@ static bool agent_known(const struct slurm *link)
 static void absent(struct slurm *link)
 {
     if (link->spoke) {
-        remote_link_later(&link->base, LOOK_SELDOM_MS, look); /* forgotten by Slurm, but it lives */
+        remote_link_later(&link->base, LOOK_SELDOM_MS, look); /* unknown to Slurm, but alive */
         return;
     }
     if (link->settled) {
         over(link);
     } else if (agent_known(link) || link->submitted) {
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm knows nothing of attempt %lld any more",
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm no longer knows attempt %lld",
                  (long long)link->base.attempt);
         over(link);
     } else if (link->base.may_start && !link->stop && !run_dir_fenced(link->base.run_dir)) {
@@ -307,8 +310,9 @@ static void absent(struct slurm *link)
     }
 }
 
-/* It holds its lock as long as it lives. Where that was seen from here while it spoke, a lock that can be
- * taken proves that it is no more; on a file system whose locks end at each machine nothing does. */
+/* An agent holds its lock as long as it lives. If the lock was visible from here while the agent
+ * was connected, a free lock proves its death; on a file system without shared locks nothing
+ * does. */
 static bool has_died(const struct slurm *link)
 {
     return link->lock_tells && !link->spoke && agent_known(link) &&
@@ -317,25 +321,25 @@ static bool has_died(const struct slurm *link)
 
 static void running(struct slurm *link, const json_t *job)
 {
-    /* The other nodes would wait for their head, and Slurm for them. */
+    /* The other nodes would wait for their leader, and Slurm for them. */
     if (link->nodes > 1 && !link->settled && has_died(link)) {
-        snprintf(link->base.text, sizeof(link->base.text), "the agent of its first node has ended "
-                 "without a word; %.200s/slurm.log may say more", link->base.run_dir);
+        snprintf(link->base.text, sizeof(link->base.text), "the agent of its first node died; see "
+                 "%.200s/slurm.log", link->base.run_dir);
         link->settled = true;
     }
     if (link->settled || (link->stop && uv_now(link->base.loop) > link->kill_at)) {
         cancel(link, job);
         return;
     }
-    wait_for(link, "Slurm job %lld has %s; its agent starts",
+    wait_for(link, "Slurm job %lld has %s; its agent is starting",
              (long long)json_integer_value(json_object_get(job, "job")), text_of(job, "nodes"));
     remote_link_later(&link->base, link->stop || !link->spoke ? LOOK_MS : LOOK_SELDOM_MS, look);
 }
 
 /* ---- requeued ----
  *
- * Slurm would run an attempt a second time, against our wish: a policy of the site, an administrator.
- * What runs again is a new attempt, and jobctl's to begin; a job that Slurm still has is ended. */
+ * A site policy or an administrator may requeue a job despite --no-requeue. A second run must be a
+ * new attempt started by jobctl, so the requeued job is cancelled. */
 
 static bool is_requeued(const json_t *job)
 {
@@ -366,9 +370,9 @@ static void give_up_requeued(struct slurm *link, const json_t *job)
     struct err err = { 0 };
     if (!link->settled) {
         const long long number = json_integer_value(json_object_get(job, "job"));
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm has ended its job %lld to start it "
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm stopped job %lld to run it "
                  "again (requeued)", number);
-        log_warn(link->base.tag, "Slurm job %lld was requeued: it is ended", number);
+        log_warn(link->base.tag, "Slurm job %lld was requeued: cancelling it", number);
         if (run_dir_fence(link->base.run_dir, link->base.text, &err) < 0)
             log_warn(link->base.tag, "%s", err.text);
     }
@@ -376,7 +380,7 @@ static void give_up_requeued(struct slurm *link, const json_t *job)
     remote_link_later(&link->base, LOOK_MS, look);
 }
 
-/* Of several with our comment the one that is not over: an agent lets no second one live. */
+/* Of several jobs with our comment, the live one: an agent permits no second one. */
 static const json_t *choose(const struct slurm *link, const json_t *jobs)
 {
     const json_t *found = NULL, *job;
@@ -393,7 +397,7 @@ static void on_jobs(void *arg, const json_t *answer)
 {
     struct slurm *link = arg;
     if (!json_is_true(json_object_get(answer, "ok"))) {
-        wait_for(link, "Slurm does not answer (%s); it is asked again", text_of(answer, "error"));
+        wait_for(link, "Slurm does not answer (%s); trying again", text_of(answer, "error"));
         remote_link_later(&link->base, LOOK_SELDOM_MS, look);
         return;
     }
@@ -424,14 +428,14 @@ static void on_jobs(void *arg, const json_t *answer)
     }
 }
 
-/* An agent that was there is called at once: that needs no slurmctld. */
+/* Connect at once to an agent that already exists: this needs no slurmctld. */
 static void look(struct remote_link *base)
 {
     struct slurm *link = slurm_of(base);
     if (agent_known(link))
         agent_channel_look(&link->channel);
     if (link->follower && has_died(link)) {
-        snprintf(base->text, sizeof(base->text), "its agent has ended");
+        snprintf(base->text, sizeof(base->text), "its agent has exited");
         bury(base);
         return;
     }
@@ -442,7 +446,7 @@ static void look(struct remote_link *base)
     slurm_client_ask(json_pack("{s:s}", "op", "jobs"), on_jobs, link);
 }
 
-/* ---- secrets: over TLS, and in no file ---- */
+/* ---- secrets: over TLS, never in a file ---- */
 
 static void give_up_secrets(struct remote_link *base)
 {
@@ -456,12 +460,12 @@ static void give_up_secrets(struct remote_link *base)
     look(base);
 }
 
-/* Nothing of it goes into a file. False: it may be sent as it is. */
+/* Keeps a LAUNCH with secrets out of files. False: it may be sent as it is. */
 static bool keep_secrets(struct slurm *link, json_t *body)
 {
     if (link->channel.calls || json_object_size(json_object_get(body, "secrets")) == 0)
         return false;
-    if (link->launched) {       /* it has them */
+    if (link->launched) {       /* the agent has them */
         json_object_set_new(body, "secrets", json_object());
         return false;
     }

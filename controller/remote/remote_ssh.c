@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote_ssh.c - attempts on another machine: a process that reaches it, and patience when it cannot
+/* remote_ssh.c - launch: ssh: attempts on another machine, through a helper process
  *
- * jobctl-ssh (controller/ssh/) connects us to `jobctl-agent attach` on the host, which finds, starts
- * or buries the agent there and speaks for it. When the process ends the link starts another, with
- * pauses that grow; training goes on meanwhile. What a link cannot reach for HOST_LOST_MS is lost
+ * jobctl-ssh (controller/ssh/) connects to `jobctl-agent attach` on the host, which finds, starts
+ * or buries the agent and relays its messages. When the helper exits, the link starts another with
+ * growing pauses; training continues meanwhile. A host that is unreachable for HOST_LOST_MS is lost
  * without proof: vanished().
  */
 #include "controller/remote/remote.h"
@@ -24,28 +24,28 @@
 
 enum {
     HOST_LOST_MS = 120 * 1000,
-    SILENT_MS = 10 * 1000,      /* a host that says nothing, not even that it is alive */
+    SILENT_MS = 10 * 1000,      /* a host that sends nothing, not even a keepalive */
     PAUSE_MS = 100,
     PAUSE_MAX_MS = 5000,
-    EXIT_REFUSED = 2            /* of jobctl-ssh: somebody must change something first */
+    EXIT_REFUSED = 2            /* of jobctl-ssh: the user must fix something first */
 };
 
 struct helper {
     uv_process_t process;
-    struct ssh  *link;          /* NULL: forgotten, only to be freed */
+    struct ssh  *link;          /* NULL: closed, only to be freed */
     int          said;          /* its stderr */
 };
 
 struct ssh {
     struct remote_link base;
     struct helper     *helper;
-    bool               reached;  /* an agent of this attempt was there, at least once */
+    bool               reached;  /* an agent of this attempt was reached at least once */
     uint64_t           lost_ms, silent_ms;
-    uint64_t           tried_at; /* when this conversation was begun */
-    uint64_t           heard_at; /* in it; 0: nothing yet, the helper has deadlines */
+    uint64_t           tried_at; /* start of this session */
+    uint64_t           heard_at; /* last message in it; 0: none yet, the helper has deadlines */
     uint64_t           away_since, pause_ms;
     char               host[64], key[48];
-    char               why[400]; /* what the latest helper said at its end */
+    char               why[400]; /* the last error of the newest helper */
 };
 
 static struct ssh *ssh_of(struct remote_link *base)
@@ -60,12 +60,13 @@ static void reach_later(struct ssh *link, uint64_t ms)
     remote_link_later(&link->base, ms, reach);
 }
 
-/* ---- when a conversation has ended ---- */
+/* ---- end of a session ---- */
 
 static void tell_waiting(struct ssh *link)
 {
     char text[500];
-    snprintf(text, sizeof(text), "%s%s", link->why, link->reached ? "; what runs there goes on" : "");
+    snprintf(text, sizeof(text), "%s%s", link->why, link->reached ? "; its processes there keep "
+                                                                    "running" : "");
     if (link->base.hooks.waiting)
         link->base.hooks.waiting(link->base.hooks.arg, text);
 }
@@ -78,13 +79,13 @@ static void tell_vanished(struct ssh *link)
     link->base.hooks.vanished(link->base.hooks.arg, text);
 }
 
-/* Both its process and its stream are gone. */
+/* Both its process and its stream have ended. */
 static void judge(struct ssh *link, int status)
 {
     if (link->base.closed)
         return;
     const uint64_t now = uv_now(link->base.loop);
-    if (!link->away_since)      /* who never answered has been away since it was called */
+    if (!link->away_since)      /* never answered: unreachable since the first try */
         link->away_since = link->heard_at ? now : link->tried_at;
     if (!link->why[0])
         snprintf(link->why, sizeof(link->why), "the connection to %s ended", link->host);
@@ -109,7 +110,7 @@ static void helper_closed(uv_handle_t *handle)
     free(h);
 }
 
-/* The last line that it said, without its name. */
+/* The last line of its stderr, without its name. */
 static void last_words(char *out, size_t size, int said)
 {
     char text[4096];
@@ -136,7 +137,7 @@ static void helper_exited(uv_process_t *process, int64_t status, int signo)
         if (words[0])
             memcpy(link->why, words, sizeof(words));
         if (signo && !link->why[0])
-            snprintf(link->why, sizeof(link->why), "the connection to %s was ended by signal %d",
+            snprintf(link->why, sizeof(link->why), "jobctl-ssh for %s was killed by signal %d",
                      link->host, signo);
         if (!link->base.stream)
             judge(link, (int)status);
@@ -158,12 +159,12 @@ static void stream_ended(void *arg)
     if (!link->helper)
         judge(link, 0);
     else
-        uv_process_kill(&link->helper->process, SIGTERM);   /* ours, and of no more use */
+        uv_process_kill(&link->helper->process, SIGTERM);   /* our own child, no longer needed */
 }
 
-/* ---- a conversation ---- */
+/* ---- a session ---- */
 
-/* The kernel of a machine whose processes stand still keeps a connection for ever. */
+/* The kernel of a machine with stopped processes keeps a connection open for ever. */
 static void listen_for(struct remote_link *base)
 {
     struct ssh *link = ssh_of(base);
@@ -174,7 +175,7 @@ static void listen_for(struct remote_link *base)
         remote_link_later(&link->base, link->silent_ms - silent, listen_for);
         return;
     }
-    snprintf(link->why, sizeof(link->why), "%s says nothing any more", link->host);
+    snprintf(link->why, sizeof(link->why), "%s stopped sending", link->host);
     link->away_since = link->heard_at;
     remote_link_hang_up(&link->base);
     if (link->helper)
@@ -244,7 +245,7 @@ bool remote_ssh_there(void)
     return access(program, X_OK) == 0;
 }
 
-/* In a session of its own: nothing that it starts finds a terminal to ask on. */
+/* setsid: its children find no terminal to prompt on. */
 static int spawn(struct ssh *link, struct helper *h, int fd)
 {
     char program[PATH_MAX];
@@ -279,7 +280,7 @@ static void reach(struct remote_link *base)
     if (rc != 0) {
         close(pair[0]);
         uv_close((uv_handle_t *)&h->process, helper_closed);
-        snprintf(link->why, sizeof(link->why), "jobctl-ssh could not be started: %s",
+        snprintf(link->why, sizeof(link->why), "cannot start jobctl-ssh: %s",
                  uv_strerror(rc));
         judge(link, 0);
         return;
@@ -289,7 +290,7 @@ static void reach(struct remote_link *base)
     const struct wire_id id = remote_link_id(&link->base);
     const struct agent_stream_hooks hooks = { channel_text, unreadable, stream_ended, link };
     if (agent_stream_open(&link->base.stream, link->base.loop, pair[0], &id, &hooks, &err) < 0) {
-        log_error(link->base.tag, "%s", err.text);   /* the helper ends with its input, and is judged */
+        log_error(link->base.tag, "%s", err.text);   /* the helper exits; handled there */
         return;
     }
     agent_stream_expect_hand(link->base.stream);
@@ -313,7 +314,7 @@ static int ssh_open(struct remote_link **out, uv_loop_t *loop, const struct remo
     return 0;
 }
 
-/* The helper ends with its input. */
+/* The helper exits at the end of its input. */
 static void ssh_close(struct remote_link *base)
 {
     struct helper *h = ssh_of(base)->helper;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbatch.c - see sbatch.h; the template is assembled into the program */
+/* sbatch.c - see sbatch.h; the template is embedded in the program */
 #include "controller/remote/sbatch.h"
 
 #include <math.h>
@@ -35,7 +35,8 @@ static int add_option(char *out, const char *name, const char *value, struct err
         return -1;
     int n = snprintf(out + at, OPTIONS - at, "%s#SBATCH --%s%s%s", at ? "\n" : "", name,
                      value[0] ? "=" : "", value);
-    return n > 0 && (size_t)n < OPTIONS - at ? 0 : err_set(err, ERR_USAGE, "slurm: it is too long");
+    return n > 0 && (size_t)n < OPTIONS - at ? 0 : err_set(err, ERR_USAGE, "slurm: the options "
+                                                                           "are too long");
 }
 
 static int add_number(char *out, const char *name, int64_t value, struct err *err)
@@ -51,7 +52,7 @@ static int nodes_of(const struct sbatch *s)
     return s->nodes > 0 ? s->nodes : (int)json_integer_value(nodes);
 }
 
-/* Those of the spec and those that the job has lost: sbatch takes the last --exclude alone. */
+/* Joins the spec's nodes and the lost ones: sbatch uses the last --exclude only. */
 static int add_exclude(char *out, const struct sbatch *s, struct err *err)
 {
     char list[VALUE];
@@ -63,7 +64,7 @@ static int add_exclude(char *out, const struct sbatch *s, struct err *err)
     return add_option(out, "exclude", list, err);
 }
 
-/* Clusters differ in what they know: GPUs, or resources of a name that somebody gave them. */
+/* Clusters differ: --gpus, or --gres with a name set by the site. */
 static int add_gpus(char *out, const struct sbatch *s, int64_t n, struct err *err)
 {
     const char *gres = json_string_value(slurm_of(s, "gres"));
@@ -74,7 +75,7 @@ static int add_gpus(char *out, const struct sbatch *s, int64_t n, struct err *er
     return add_option(out, "gres", value, err);
 }
 
-/* The lines that only some jobs have. */
+/* The optional lines. */
 static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *err)
 {
     static const char *const texts[] = { "partition", "account" };
@@ -112,7 +113,7 @@ static int make_options(char out[OPTIONS], const struct sbatch *s, struct err *e
     return 0;
 }
 
-/* Twice what a checkpoint takes, at least what the spec says, at most half of the time there is. */
+/* Twice the duration of a checkpoint, at least the spec's value, at most half of the time limit. */
 static int grace_s(const struct sbatch *s)
 {
     const json_t *grace = slurm_of(s, "grace"), *time = slurm_of(s, "time");
@@ -124,7 +125,7 @@ static int grace_s(const struct sbatch *s)
     return (int)ceil(lead > least ? lead : least);
 }
 
-/* "4", or "2-4": Slurm gives what of it is free. */
+/* "4", or "2-4": Slurm allocates as many as are free. */
 static void fill_nodes(char *out, const struct sbatch *s)
 {
     if (s->least > 0 && s->least < nodes_of(s))
@@ -133,7 +134,7 @@ static void fill_nodes(char *out, const struct sbatch *s)
         snprintf(out, VALUE, "%d", nodes_of(s));
 }
 
-/* What {{name}} stands for. */
+/* Appends the value of {{name}}. */
 static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, struct err *err)
 {
     const char *job_name = json_string_value(json_object_get(s->spec, "name"));
@@ -147,7 +148,7 @@ static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, str
         fill_nodes(out, s);
     else if (strcmp(name, "grace") == 0)
         snprintf(out, VALUE, "%d", grace_s(s));
-    else if (strcmp(name, "notice") == 0)       /* ms for the ranks: less, as Slurm is not exact */
+    else if (strcmp(name, "notice") == 0)  /* ms for the ranks: less, Slurm is not exact */
         snprintf(out, VALUE, "%d", grace_s(s) * 800);
     else if (strcmp(name, "job") == 0)
         snprintf(out, VALUE, "%lld", (long long)s->job);
@@ -160,11 +161,11 @@ static int fill(char out[OPTIONS], const char *name, const struct sbatch *s, str
     else if (strcmp(name, "agent") == 0)
         snprintf(out, VALUE, "%s", s->agent);
     else
-        return err_set(err, ERR_BUG, "templates/slurm.sbatch: there is no {{%.40s}}", name);
+        return err_set(err, ERR_BUG, "templates/slurm.sbatch: unknown name {{%.40s}}", name);
     return sbatch_text_check(out, err);
 }
 
-/* A line that is nothing but an empty value disappears. */
+/* A line that consists of an empty value only is dropped. */
 static int add_line(struct buf *out, const char *line, size_t size, const struct sbatch *s,
                     struct err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbatch.h - templates/slurm.sbatch filled in: what Slurm is given for one attempt */
+/* sbatch.h - the batch script of one attempt: templates/slurm.sbatch with values filled in */
 #ifndef CONTROLLER_REMOTE_SBATCH_H
 #define CONTROLLER_REMOTE_SBATCH_H
 
@@ -17,15 +17,15 @@ struct sbatch {
     const char   *nonce;
     const char   *run_dir;
     const char   *agent;        /* the program's path, the same on every node */
-    int           nodes, least; /* so many, or down to so few; 0: as the spec says */
-    int64_t       save_ms;      /* so long does a checkpoint take; 0: not known */
-    const char   *avoid;        /* "a,b": nodes that are not to be given; NULL or "": none */
+    int           nodes, least; /* wanted and minimum; 0: from the spec */
+    int64_t       save_ms;      /* duration of a checkpoint; 0: unknown */
+    const char   *avoid;        /* "a,b": nodes to exclude; NULL or "": none */
 };
 
-/* By which an attempt's allocation is known, whatever number Slurm gives it. */
+/* The --comment that identifies an attempt's allocation, whatever its Slurm number. */
 void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, const char *nonce);
 
-/* The script, for free(); NULL: a value cannot stand in a script. */
+/* The script, for free(); NULL: a value is not allowed in a script. */
 char *sbatch_render(const struct sbatch *s, struct err *err);
 
 #endif

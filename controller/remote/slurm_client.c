@@ -34,7 +34,7 @@ static struct {
     int            users;
     int64_t        last_id;
     struct ask    *asks;        /* in the order of their requests */
-    struct helper *helper;      /* NULL: none runs */
+    struct helper *helper;      /* NULL: not running */
 } client;
 
 static const char *program(char path[PATH_MAX])
@@ -51,7 +51,7 @@ bool slurm_client_there(void)
 
 /* ---- answers ---- */
 
-/* To all that wait for `id`; -1: to all. Each may ask again, or forget others. */
+/* Calls back all requests waiting for `id`; -1: all. A callback may ask again or forget others. */
 static void give(int64_t id, const json_t *answer)
 {
     int64_t newest = client.last_id;
@@ -83,7 +83,7 @@ static void take_line(const char *text, size_t size)
     if (json_is_object(answer))
         give(json_integer_value(json_object_get(answer, "id")), answer);
     else
-        log_error(NULL, "jobctl-slurm said what is no answer: %.80s", text);
+        log_error(NULL, "jobctl-slurm sent an invalid answer: %.80s", text);
     json_decref(answer);
 }
 
@@ -119,7 +119,7 @@ static void helper_exited(uv_process_t *process, int64_t status, int signo)
     char why[80];
     helper_close(h);
     close_one((uv_handle_t *)process);
-    snprintf(why, sizeof(why), "jobctl-slurm ended (%s %d); daemon.log says more",
+    snprintf(why, sizeof(why), "jobctl-slurm ended (%s %d); see daemon.log",
              signo ? "signal" : "exit", signo ? signo : (int)status);
     if (ours)
         give_away(why);
@@ -136,7 +136,7 @@ static void heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct helper *h = stream->data;
     if (n <= 0 || buf_append(&h->line, buf->base, (size_t)n) < 0)
-        return;                 /* its end is seen by helper_exited() */
+        return;                 /* helper_exited() handles its end */
     size_t at = 0;
     for (char *end; (end = memchr(h->line.data + at, '\n', h->line.size - at));) {
         size_t size = (size_t)(end - h->line.data) - at;
@@ -201,7 +201,7 @@ static void send_line(const json_t *request)
         free(text);
         return;
     }
-    text[size] = '\n';          /* instead of the end of the text */
+    text[size] = '\n';          /* replaces the NUL */
     p->text = text;
     p->write.data = p;
     uv_buf_t buf = uv_buf_init(text, (unsigned)size + 1);
@@ -226,7 +226,7 @@ void slurm_client_ask(json_t *request, slurm_answer_fn answer, void *arg)
     int rc = !a || !request ? UV_ENOMEM : client.helper ? 0 : helper_start();
     if (rc != 0) {
         char why[160];
-        snprintf(why, sizeof(why), "jobctl-slurm cannot be started: %s", uv_strerror(rc));
+        snprintf(why, sizeof(why), "cannot start jobctl-slurm: %s", uv_strerror(rc));
         json_t *refusal = json_pack("{s:b, s:b, s:s}", "ok", 0, "away", 1, "error", why);
         free(a);
         answer(arg, refusal);
@@ -261,7 +261,7 @@ void slurm_client_use(uv_loop_t *loop)
     client.users++;
 }
 
-/* What it is asked last (a cancel) it still does: it ends with its input. */
+/* It still serves the last request (a cancel): it exits at the end of its input. */
 void slurm_client_leave(void)
 {
     if (--client.users > 0 || !client.helper)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slurm_client.h - the daemon's end of jobctl-slurm: requests, and answers in their time
+/* slurm_client.h - the daemon's end of jobctl-slurm: asynchronous requests and answers
  *
- * One helper serves all attempts, and lives as long as one of them uses it.
- * When it ends by itself (libslurm may), whoever waits is answered that Slurm
- * is away, and the next request starts another.
+ * One helper serves all attempts and lives as long as one of them uses it.  If
+ * it dies (libslurm may abort), pending requests are answered with "away", and
+ * the next request starts another helper.
  */
 #ifndef CONTROLLER_REMOTE_SLURM_CLIENT_H
 #define CONTROLLER_REMOTE_SLURM_CLIENT_H
@@ -15,14 +15,14 @@
 /* {"ok":true, ...} or {"ok":false, "away", "error"} (controller/slurm/main.c); borrowed. */
 typedef void (*slurm_answer_fn)(void *arg, const json_t *answer);
 
-/* Was the helper built, with this very program? */
+/* True if the helper was built with this program. */
 bool slurm_client_there(void);
 
 void slurm_client_use(uv_loop_t *loop);
 void slurm_client_leave(void);
 
-/* Takes the request. Requests for the list of jobs that nobody has answered yet share one. */
+/* Takes the request. Pending requests for the list of jobs share one. */
 void slurm_client_ask(json_t *request, slurm_answer_fn answer, void *arg);
-void slurm_client_forget(const void *arg);     /* no answer to it any more */
+void slurm_client_forget(const void *arg);     /* cancels its callbacks */
 
 #endif

@@ -26,7 +26,7 @@ code 2 jobctl completions tcsh
 [ ! -e "$JOBCTL_HOME" ]
 code 0 jobctl
 has "Commands" out
-has "93 the job is stopped" out
+has "93 retry limit" out
 code 0 jobctl --help
 code 0 jobctl submit --help
 has "--dry-run" out
@@ -104,11 +104,11 @@ code 3 jobctl hold 1
 code 3 jobctl retry 1
 code 3 jobctl checkpoint 2
 code 3 jobctl checkpoint 1
-has "job 1 is a command: it saves when it does by itself" err
+has "job 1 is a `run:` command; only `train:` jobs write checkpoints on request" err
 code 3 jobctl logs 1 --rank 7
-has "job 1 has ranks 0 to 0, and no rank 7" err
+has "job 1 has only ranks 0 to 0, not 7" err
 code 2 jobctl status --frob
-has "there is no option --frob; --help lists them" err
+has "unknown option --frob; --help lists the options" err
 code 124 jobctl wait 1 --timeout 0.3
 code 124 jobctl wait 1 --timeout 1
 
@@ -116,7 +116,7 @@ code 124 jobctl wait 1 --timeout 1
 code 0 jobctl show 2
 ! grep -q '^  \(attempt\|generation\|priority\|time\) ' out || exit 1
 code 0 jobctl logs 2
-has "nothing is written yet; jobctl why 2 tells what it waits for" err
+has "no output yet; to see why: jobctl why 2" err
 
 # Orders.
 code 0 jobctl hold 2
@@ -138,7 +138,7 @@ code 0 jobctl release 2
 code 0 jobctl wait 2 --timeout 60
 code 3 jobctl cancel 2
 code 0 jobctl retry 1
-has "takes over" out
+has "continues from the checkpoints of" out
 until_is state running 6
 code 0 jobctl cancel 6 --now
 code 3 jobctl wait 6 --timeout 60
@@ -150,7 +150,7 @@ until jobctl status -q long-drill 2>/dev/null | grep -q .; do sleep 0.05; done
 until grep -q '^FAULT' drill.out; do sleep 0.05; done
 kill -TERM $drill
 code 130 wait $drill
-has "interrupted: the copy is cancelled" drill.err
+has "interrupted: the copy was cancelled" drill.err
 jobctl status -a --json >out
 json '[j["result"] for j in o["jobs"] if j["name"] == "long-drill"] == ["cancelled"]'
 

@@ -24,7 +24,7 @@ YAML
 jobctl submit --follow job.yaml >followed 2>&1 &
 follower=$!
 until_has "was killed by SIGKILL" followed
-until_has "generation 2 starts again" followed
+until_has "generation 2 starts" followed
 
 # The daemon dies; the follower starts the next one, says nothing, and misses nothing.
 kill -9 "$(daemon_pid)"
@@ -50,7 +50,7 @@ kill -INT $follower
 rc=0
 wait $follower || rc=$?
 [ $rc = 130 ] || { echo "exit $rc"; cat followed; exit 1; }
-grep -q 'job 2 goes on' followed
+grep -q 'Job 2 keeps running' followed
 code 0 jobctl status -q 2
 [ "$(jobctl status -o state 2 | tail -n 1)" = running ]
 code 0 jobctl cancel 2 --now

@@ -19,7 +19,7 @@ printf 'setup: sleep 600\nrun: "true"\nmax_duration: 1s\nresources: {cpus: 1}\n'
 code 1 timeout 30 jobctl submit --wait hangs.yaml
 code 0 jobctl why last
 has "max_duration" out
-has "setup was ended by signal 15" out
+has "setup was killed by signal 15" out
 lacks "exited with code 0" out
 printf 'run: sleep 600\nmax_duration: 1s\nresources: {cpus: 1}\n' >long.yaml
 code 1 timeout 30 jobctl submit --wait long.yaml

@@ -62,10 +62,10 @@ for i in 1 2 3 4 5 6; do
     jobctl daemon 2>"race$i" & pids="$pids $!"
 done
 for _ in $(seq 200); do
-    [ "$(cat race? | grep -c 'is running already')" = 5 ] && break
+    [ "$(cat race? | grep -c 'is already running')" = 5 ] && break
     sleep 0.05
 done
-[ "$(cat race? | grep -c 'is running already')" = 5 ] || { cat race?; exit 1; }
+[ "$(cat race? | grep -c 'is already running')" = 5 ] || { cat race?; exit 1; }
 code 0 jobctl version
 end
 for p in $pids; do wait "$p" || true; done

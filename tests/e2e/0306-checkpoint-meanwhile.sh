@@ -54,7 +54,7 @@ same() {
 order() {
     grep "$past15\|\"ev\":\"checkpoint\",\"step\":15," "$1.0.events" | head -n 1 | grep "$past15"
 }
-# times DIR: of each checkpoint, until it was whole, and that steps stood still for, in ms
+# times DIR: of each checkpoint, until it was whole, and that training paused for, in ms
 times() {
     sed -n 's/.*"ev":"checkpoint",.*"ms":\([0-9.]*\),"stall_ms":\([0-9.]*\),.*/\1 \2/p' "$1.0.events"
 }
@@ -70,7 +70,7 @@ meanwhile() {
     echo '{"cmd":"stop"}' >&7
     ends "$3"
     exec 7>&-
-    times "$2" | awk '{ print "whole after " $1 " ms, steps stood still for " $2 }
+    times "$2" | awk '{ print "whole after " $1 " ms, training paused for " $2 }
         NR == 1 && ($1 < 1000 || $2 > $1 / 3) { exit 1 }'
 }
 

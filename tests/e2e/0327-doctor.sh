@@ -15,7 +15,7 @@ has 'ok programs' out
 has 'ok GPU 7 NVIDIA H100 80GB HBM3, 79.6 GiB, compute capability 9.0' out
 has 'ok GPU pairs 28, peer access refused on none' out
 has 'ok driver 570.86.15, for CUDA up to 12.8' out
-has 'nothing stands in the way' out
+has 'all checks passed' out
 lacks 'fail' out
 [ ! -e "$JOBCTL_HOME" ]
 

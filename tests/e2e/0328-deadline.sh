@@ -45,6 +45,6 @@ assert len(first['plan']['hash']) == 16 and first['plan']['hash'] != second['pla
 assert 'CUDA_VISIBLE_DEVICES is no longer set' in second['plan']['changes'], second
 END
 code 0 jobctl show 1
-has 'unlike the one before: CUDA_VISIBLE_DEVICES is no longer set' out
+has 'changed since the last attempt: CUDA_VISIBLE_DEVICES is no longer set' out
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]

@@ -65,7 +65,7 @@ last=$(await '"kind":"attempt_ended"')
 
 # What is told of it: the end of what the killed rank had printed; and who saved and went as asked has not died.
 jobctl why 1 | tr -s ' \n' ' ' >why
-has ". Its ranks died once; the last time: rank 0 was killed by SIGKILL" why
+has ". Its ranks failed once; most recent: rank 0 was killed by SIGKILL" why
 lacks "preempted once" why
 jobctl why 1 >out
 grep -A5 'rank 0 was killed by SIGKILL (9) (rank_crash)$' out >tail

@@ -18,7 +18,7 @@ jobctl submit one.yaml --dry-run --set resources.gpus=4 >/dev/null 2>&1 && exit 
 first=$(jobctl submit one.yaml --set name=first -q)
 second=$(jobctl submit one.yaml --set name=second -q)
 cpu=$(jobctl submit one.yaml --set resources.gpus=0 -q)
-until jobctl why "$second" | grep -q 'first in line; needs all GPUs'; do sleep 0.02; done
+until jobctl why "$second" | grep -q 'next in queue: needs all GPUs'; do sleep 0.02; done
 touch go
 jobctl wait "$first" "$second" "$cpu" --timeout 30
 [ "$(jobctl logs "$first" | grep gpus | sort -u)" = "gpus GPU-a,GPU-b" ]

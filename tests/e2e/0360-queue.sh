@@ -42,7 +42,7 @@ job fails --set priority=8
 job never --set 'after=[fails]'
 says usual "before it"
 says high "before it"
-says later "waits for job"
+says later "waiting for job"
 says held "held"
 touch go
 jobctl wait first low usual high later --timeout 60

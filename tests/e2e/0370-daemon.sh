@@ -50,7 +50,7 @@ first=$(pid)
 rc=0
 jobctl daemon 2>refused || rc=$?
 [ $rc = 3 ]
-grep -q 'running already' refused
+grep -q 'already running' refused
 jobctl daemon --detach
 [ "$(pid)" = "$first" ]
 

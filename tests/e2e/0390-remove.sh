@@ -20,7 +20,7 @@ gone() { [ ! -e "$1" ]; }
 code 2 jobctl remove
 code 2 jobctl prune 7
 code 2 jobctl prune --result sucessful
-has '--result: "sucessful" is none of succeeded, failed and cancelled' err
+has '--result: "sucessful" is not one of succeeded, failed and cancelled' err
 code 2 jobctl prune --older-than soon
 code 3 jobctl remove 99
 has "there is no job 99" err
@@ -42,13 +42,13 @@ jobctl wait 1-5 >waited || true
 for made in "$jobs/2/checkpoints/weights" chosen/weights "$jobs/5/checkpoints/w"; do [ -e "$made" ]; done
 jobctl submit -q runs.yaml >>ids
 code 3 jobctl remove 6
-has "only a job that is done can be removed; jobctl cancel 6 ends it" err
+has "only done jobs can be removed. Stop it first: jobctl cancel 6" err
 
 # A dry run names what would go and what would stay, and changes nothing.
 code 0 jobctl remove --dry-run 1 2
 has "job 1 (plain) would be removed: " out
 has " in $jobs/2" out
-has "  its checkpoints stay in $jobs/2/checkpoints: " out
+has "  checkpoints stay in $jobs/2/checkpoints: " out
 has "2 jobs, " out
 code 0 jobctl remove --dry-run --checkpoints --json 2
 json 'o["dry_run"] and o["jobs"][0]["bytes"] > 4096 and o["jobs"][0]["checkpoints"]["kept"] is False'
@@ -72,7 +72,7 @@ done
 
 # Checkpoints stay unless they are asked for; a directory that somebody chose always does.
 code 0 jobctl remove 2
-has "its checkpoints stay in $jobs/2/checkpoints" out
+has "checkpoints stay in $jobs/2/checkpoints" out
 [ "$(cat "$jobs/2/checkpoints/weights")" = weights ]
 [ "$(ls "$jobs/2")" = checkpoints ]
 code 3 jobctl why 2
@@ -85,13 +85,13 @@ gone "$jobs/3"
 code 0 jobctl retry -q 5
 jobctl wait 7 >waited || true
 code 3 jobctl remove --checkpoints 5
-has "job 7 uses what lies in $jobs/5: remove that one first, or leave the checkpoints" err
+has "job 7 uses files in $jobs/5: remove that job first, or omit --checkpoints" err
 jobctl submit -q plain.yaml >>ids
 jobctl wait 8 >waited
 jobctl submit -q --hold --set 'after=[8]' plain.yaml >>ids
 code 3 jobctl remove 8 99
 code 3 jobctl remove 5 8
-has "job 9 (plain) starts after job 8, and is not done" err
+has "job 9 (plain) depends on job 8 and is not done" err
 has "job 5 (fails) is removed" out
 [ -e "$jobs/5/checkpoints/w" ]
 code 0 jobctl cancel 6 9
@@ -113,9 +113,9 @@ has "job 8 (plain) was removed on 20" err
 # prune: told first, and asked; only what fits all that is given.
 code 2 jobctl prune --older-than 0
 has "would be removed" out
-has "there is nobody to ask" err
+has "stdin is not a terminal" err
 code 0 jobctl prune
-has "No job is to be removed" out
+has "No job matches" out
 code 0 jobctl prune --older-than 0 --keep 1 --result cancelled --dry-run
 has "job 6 (runs) would be removed" out
 lacks "job 7" out

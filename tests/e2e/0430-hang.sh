@@ -44,7 +44,7 @@ for want in '^rank 0: step' '^rank 1: step' '^rank 2: step' 'State:.*T (stopped)
 done
 ! command -v gdb >/dev/null || grep -q '^#[0-9]' "$report" || { cat "$report"; exit 1; }
 jobctl why 1 | tr -s " \n" " " >"$WORK/why"
-grep -q 'Just before, rank 0: step' "$WORK/why" || { cat "$WORK/why"; exit 1; }
+grep -q 'Before that, rank 0: step' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 grep -q 'rank 1 hangs in .* (hang_step)' "$WORK/why" || { cat "$WORK/why"; exit 1; }
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]

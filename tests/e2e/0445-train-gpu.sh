@@ -67,7 +67,7 @@ has '(gpu_fault)' out
 run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_BROKEN=GPU-a
 has 'succeeded' out
 has '(gpu_fault)' out
-has 'Left out since they failed in it: GPU-a' out
+has 'GPUs excluded after failures: GPU-a' out
 jobctl events "$id" --json | grep -q '"CUDA_VISIBLE_DEVICES", *"value": *"GPU-b"'
 
 rm lib/libjobctl_cuda.so

@@ -25,9 +25,9 @@ jobctl submit job.yaml --set name=ecc \
 jobctl wait 1 --timeout 60 >/dev/null
 jobctl why 1 >out
 has 'succeeded' out
-has 'Left out since they failed in it: GPU-b' out
+has 'GPUs excluded after failures: GPU-b' out
 jobctl events 1 >out
-has 'GPU-b, the GPU of rank 1, is left out from now on: rank 1 exited with code 1' out
+has 'GPU-b, the GPU of rank 1, is excluded from now on: rank 1 exited with code 1' out
 has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
 jobctl logs 1 --rank 1 >out
@@ -38,7 +38,7 @@ jobctl events 1 --json | grep -q 'GPU 1 (Fake A100) is not used: rank 1 exited'
 jobctl submit job.yaml --set name=crash --set 'env.FAIL=kill -SEGV $$' -q
 jobctl wait 2 --timeout 60 >/dev/null
 jobctl events 2 >out
-has 'generation 2 starts again with 3 ranks' out
+has 'generation 2 starts with 3 ranks' out
 has 'rank 1 was killed by SIGSEGV (11) twice in a row' out
 has 'generation 1 starts with 2 ranks' out
 
@@ -46,7 +46,7 @@ has 'generation 1 starts with 2 ranks' out
 jobctl submit job.yaml --set name=bug --set 'run=test $RANK != 1 || kill -SEGV $$' -q
 code 93 jobctl wait 3 --timeout 60
 jobctl events 3 >out
-[ "$(grep -c 'is left out from now on: ' out)" = 1 ]
+[ "$(grep -c 'is excluded from now on: ' out)" = 1 ]
 
 # a number of GPUs is a promise to a command: it ends, and is told what would do
 jobctl submit job.yaml --set name=three --set resources.gpus=3 \

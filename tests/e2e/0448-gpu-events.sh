@@ -39,13 +39,13 @@ jobctl wait 1 --timeout 60
 jobctl events 1 >out
 has 'GPU 1 (GPU-b) reports Xid 31: GPU memory page fault' out
 has 'GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
-has 'generation 1 ends: the GPU of rank 1 is broken' out
-has 'GPU-b, the GPU of rank 1, is left out from now on' out
+has 'stopping generation 1: the GPU of rank 1 failed' out
+has 'GPU-b, the GPU of rank 1, is excluded from now on' out
 has 'generation 1 starts with 2 ranks' out
-[ "$(grep -c 'is left out from now on: ' out)" = 1 ]
+[ "$(grep -c 'is excluded from now on: ' out)" = 1 ]
 jobctl events 1 --json | grep -q '"cause":"gpu_fault"'
 jobctl why 1 >out
-has 'Left out since they failed in it: GPU-b' out
+has 'GPUs excluded after failures: GPU-b' out
 
 # It is lost without an event of its own; memory that cannot be corrected is told by its kind.
 rm -f here-*
@@ -95,7 +95,7 @@ touch 79
 jobctl wait "$job" --timeout 60 || true
 jobctl events "$job" >out
 has 'node1: GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
-has 'generation 1 ends: the GPU of rank 1 is broken' out
+has 'stopping generation 1: the GPU of rank 1 failed' out
 has 'GPU-b, the GPU of rank 1' out
 
 # A driver that never answers, and one that has no events.

@@ -66,7 +66,7 @@ has 'NCCL: not as predicted: expected NVLink' out
 touch go-2
 jobctl wait 2 --timeout 60
 jobctl why 2 >out
-has 'Slower than it could be' out
+has 'It is slower than planned' out
 has 'take NCCL_P2P_DISABLE out' out
 jobctl logs 2 >out
 has 'via SHM/direct/direct' out

@@ -29,4 +29,4 @@ code 1 jobctl drill "$WORK/icons.yaml" --only kill-rank --set retry.max=0 --limi
 has "FAIL" out
 has "the job ended: rank 1 was killed by SIGKILL" out
 code 2 jobctl drill "$WORK/icons.yaml" --only kill-rank,earthquake
-has "there is no fault 'earthquake' to rehearse" err
+has "unknown fault 'earthquake'" err

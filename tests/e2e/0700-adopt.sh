@@ -55,7 +55,7 @@ code 0 on "$second" jobctl adopt "$drive/icons" --wait
 code 0 on "$second" jobctl events last
 has "adopted from $drive/icons: job 2 of" out
 has "generation 1 starts" out
-has "is brought back from the mirror" out
+has "restored from the mirror" out
 has "is damaged" out
 lacks "from step 0 of" out
 cmp "$drive/calm/checkpoints/step-00000800/model.safetensors" \

@@ -37,7 +37,7 @@ import json, sys
 outputs = [o for c in json.load(open(sys.argv[1]))["cells"] for o in c.get("outputs", [])]
 text = "".join("".join(o.get("text", "")) for o in outputs)
 pictures = sum("image/png" in o.get("data", {}) for o in outputs)
-for wanted in ("goes on with what is on the drive", "is brought back from the mirror", "160/160", "succeeded"):
+for wanted in ("goes on with what is on the drive", "restored from the mirror", "160/160", "succeeded"):
     assert wanted in text, (wanted, text)
 assert "job 1 begins" not in text and pictures == 2, (pictures, text)
 PY

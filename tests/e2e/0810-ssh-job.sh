@@ -97,7 +97,7 @@ until [ ! -e "$cache/00000000000000000000000000000003" ] && [ ! -e "$hosted/feed
 
 # Another job for that host waits, and says for whom.
 jobctl submit -q talk.yaml --set name=next --set 'secrets=[]' --set "env.GO=$WORK/go"
-until jobctl status | grep next | grep 'waits for a host: job 3 has one'; do sleep 0.05; done
+until jobctl status | grep next | grep 'waiting for a host: job 3 is using one'; do sleep 0.05; done
 jobctl nodes | grep '^one  *busy .*job 3'
 
 # Connections break, the controller is killed: the agent is the same, nothing is lost or told twice.

@@ -23,13 +23,13 @@ sick() { # TEXT ARGUMENT...: the doctor fails, and a row of it says so
     code 1 jobctl doctor train.yaml "$@"
     tr -s ' \n' ' ' <out | grep -qF "fail all $text" || { cat out; exit 1; }
 }
-sick 'Slurm resources.nodes asks for 9, and of 1 nodes 1 are in service, 1 of them fit' --set resources.nodes=9
+sick 'Slurm resources.nodes is 9, but of 1 nodes 1 are in service and 1 fit' --set resources.nodes=9
 sick 'partition Slurm has no partition gpu; it has main' --set slurm.partition=main,gpu
-sick 'Slurm resources.nodes asks for 1 with 3 GPUs, and of 1 nodes 1 are in service, 0 of them fit' --set resources.gpus=3
+sick 'Slurm resources.nodes is 1 with 3 GPUs, but of 1 nodes 1 are in service and 0 fit' --set resources.gpus=3
 : >empty.conf
-SLURM_CONF=$WORK/empty.conf sick 'Slurm jobctl-slurm ends without an answer: is there a slurm.conf?'
+SLURM_CONF=$WORK/empty.conf sick 'Slurm jobctl-slurm ended without an answer: is there a slurm.conf?'
 scontrol update NodeName=node1 State=DRAIN Reason=disks
-sick 'Slurm resources.nodes asks for 1, and of 1 nodes 0 are in service, 0 of them fit'
+sick 'Slurm resources.nodes is 1, but of 1 nodes 0 are in service and 0 fit'
 scontrol update NodeName=node1 State=RESUME
 code 0 jobctl render train.yaml
 for line in '--partition=main' '--time=10' '--mem=1G' '--cpus-per-task=1' '--signal=B:USR2@30' '--comment=jobctl:0.1:0'; do
@@ -43,7 +43,7 @@ code 0 jobctl render train.yaml --set resources.gpus=2 --set slurm.gres=gpu:a100
 has '#SBATCH --gres=gpu:a100:2' out
 lacks 'gpus-per-node' out
 code 0 jobctl plan train.yaml
-has 'once it is known' out
+has 'planned after placement' out
 
 # One trains to its end.
 id=$(jobctl submit train.yaml -q)
@@ -81,7 +81,7 @@ for _ in $(seq 300); do [ -n "$(squeue -h)" ] || break; sleep 0.1; done
 id=$(jobctl submit sleep.yaml -q --set slurm.partition=nowhere --set "retry={max: 0}")
 jobctl wait "$id" --timeout 60 && exit 1
 code 0 jobctl why "$id"
-has 'Slurm refuses it: Invalid partition name specified' out
+has 'Slurm rejected it: Invalid partition name specified' out
 
 # Before its time is over the ranks save and stop, and a new allocation goes on from there.
 id=$(jobctl submit train.yaml -q --set train.steps=100000000 --set name=long)
@@ -96,7 +96,7 @@ from=$(resumed "$id")
 
 # Its agent calls, with a key that is for nobody else, and nowhere but there.
 call=$JOBCTL_HOME/jobs/$id/2/call.json
-until_says 'Its agent is heard over TLS, from ' jobctl why "$id" --json
+until_says 'Its agent is connected over TLS, from ' jobctl why "$id" --json
 [ "$(stat -c %a "$call") $(stat -c %a "${call%/*}")" = "600 700" ]
 sed -n 's/.*"key":"\([0-9a-f]*\)".*/\1/p' "$call" >key
 [ "$(wc -c <key)" -ge 64 ]
@@ -123,12 +123,12 @@ dropped "$id2"
 kill_daemon
 JOBCTL_CALL_ADDRESS=240.0.0.1 JOBCTL_CALL_WAIT_S=4 jobctl daemon --detach
 refused=$(API_TOKEN=$(cat token) jobctl submit secret.yaml -q)
-until_says 'through files in its directory, as it cannot call this machine (240.0.0.1 port ' jobctl why "$id" --json
+until_says 'through files in its directory, because it cannot connect here (240.0.0.1 port ' jobctl why "$id" --json
 [ -z "$(places key)" ]      # it had a new one
 trains "$id"
 code 1 jobctl wait "$refused" --timeout 60
 code 0 jobctl why "$refused" --json
-has 'its secrets go over TLS only, and its agent cannot call this machine (240.0.0.1 port ' out
+has 'its agent cannot connect to this machine over TLS (240.0.0.1 port ' out
 [ -z "$(places token)" ]
 code 0 jobctl status --json
 json "'through files' in o['jobs'][0]['agent_channel'] and 'through files' in o['jobs'][0]['reason']"

@@ -53,17 +53,17 @@ printf 'groups: {pair: [alpha, beta]}\n' >"$config"
 
 # Drained: no job goes there, whoever asks is told why, a new controller knows it.
 code 0 jobctl nodes drain @pair --reason 'new disks'
-has 'alpha gets no jobs, until `jobctl nodes resume alpha`' out
-lacks 'is the name right' out
+has 'alpha accepts no jobs; to undo: jobctl nodes resume alpha' out
+lacks 'check its name' out
 code 0 jobctl nodes drain zeta
-has 'zeta gets no jobs, until `jobctl nodes resume zeta`; it was not known here: is the name right?' out
+has 'zeta accepts no jobs; to undo: jobctl nodes resume zeta (this node was not listed before: check its name)' out
 code 0 jobctl nodes remove zeta --json
 json "'zeta' not in [n['name'] for n in o['nodes']]"
 kill -KILL "$(daemon_pid)"
 code 0 jobctl nodes
 grep -q '^alpha  *drained .*new disks' out
 id=$(jobctl submit -q job.yaml --set 'hosts=[pair]')
-until jobctl why "$id" | tr '\n' ' ' | grep -q 'waits for a host: alpha is drained: new disks'; do sleep 0.05; done
+until jobctl why "$id" | tr '\n' ' ' | grep -q 'waiting for a host: alpha is drained: new disks'; do sleep 0.05; done
 code 3 jobctl nodes remove nobody
 jobctl cancel "$id"
 code 0 jobctl nodes resume alpha
@@ -77,7 +77,7 @@ here=$(jobctl nodes --json | sed 's/.*"nodes":\[{"name":"\([^"]*\)".*/\1/')
 jobctl nodes drain "$here"
 printf 'run: "true"\n' >here.yaml
 jobctl submit -q here.yaml >/dev/null
-until jobctl why last | tr '\n' ' ' | grep -q 'waits for this machine, which is drained'; do sleep 0.05; done
+until jobctl why last | tr '\n' ' ' | grep -q 'waiting: this machine is drained'; do sleep 0.05; done
 jobctl nodes resume "$here"
 jobctl wait last
 code 2 jobctl nodes frob

@@ -79,9 +79,9 @@ code 1 jobctl doctor train.yaml --set 'hosts=[gpu1,gone]' --set resources.nodes=
 grep -q '^fail     gone reachable  ' out
 grep -q 'of [0-9]* checks failed' out
 code 0 jobctl plan train.yaml --set 'hosts=[gone,gpu1]' --set resources.nodes=1
-has 'note: gone is passed over: gone cannot be reached' out
+has 'note: gone is skipped: gone cannot be reached' out
 code 4 jobctl plan train.yaml --set 'hosts=[gone,gpu1]'
-has '1 of 2 nodes answer: gone is passed over' err
+has 'only 1 of 2 nodes answered: gone is skipped' err
 
 # An attempt is refused for the same reasons, with both values.
 host_run gpu2 ip route del unreachable "$(host_address gpu1)/32"

@@ -61,7 +61,7 @@ loses() { # LIMIT COMMAND...: a job whose second agent dies, after which COMMAND
     jobctl wait "$job" --timeout 60 || fail "$job"
 }
 loses 1h true
-jobctl events "$job" | grep "$second is gone: its agent has ended" || fail "$job"
+jobctl events "$job" | grep "$second is gone: its agent has exited" || fail "$job"
 loses 3s kill_daemon
 jobctl events "$job" | grep "$second was not heard of for 4 s" || fail "$job"
 
@@ -74,4 +74,4 @@ kill -KILL "$(agent_pid "$job" 1)"
 until_says '"attempt":2' jobctl show "$job" --json
 touch go
 jobctl wait "$job" --timeout 60 || fail "$job"
-jobctl events "$job" | grep 'the agent of its first node has ended without a word' || fail "$job"
+jobctl events "$job" | grep 'the agent of its first node died' || fail "$job"

@@ -48,9 +48,9 @@ for fixture in "$TOP"/tests/fixtures/*/; do
     soon eval "! alive $daemon"
     rm "$JOBCTL_HOME/daemon.log"
     jobctl daemon --detach
-    soon log_has 'speaks protocol version\|agent is here'
+    soon log_has 'speaks protocol version\|agent connected'
     alive "$agent"
-    if log_has 'agent is here'; then
+    if log_has 'agent connected'; then
         # Its programs are replaced while it runs, as an installation does; the next generation has ours.
         cp "$BIN/jobctl-train" "$old/build/bin/new"
         mv "$old/build/bin/new" "$old/build/bin/jobctl-train"

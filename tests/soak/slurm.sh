@@ -30,7 +30,7 @@ cluster startd 1
 until_says '"attempt":2' jobctl show "$id" --json
 until_says '"state":"running"' jobctl show "$id" --json
 code 0 jobctl events "$id"
-has 'Slurm knows nothing of attempt 1' out
+has 'Slurm no longer knows attempt 1' out
 [ "$(squeue -h | wc -l)" = 1 ]
 dropped "$id"
 

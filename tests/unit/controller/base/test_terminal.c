@@ -125,7 +125,7 @@ static const char recovering[] =
 static const char shell[] = "{\"id\":8,\"state\":\"pending\",\"step\":null,\"steps\":null}";
 
 static const char waiting[] = "{\"id\":9,\"state\":\"pending\",\"step\":null,\"steps\":null,\"goodput\":null,"
-    "\"reason\":\"first in line; needs 2 CPU slots and 0 are free\"}";
+    "\"reason\":\"next in queue: needs 2 CPU slots, none free\"}";
 static const char command[] = "{\"id\":9,\"state\":\"running\",\"step\":null,\"steps\":null,\"goodput\":0.8,"
     "\"started_at\":\"2026-01-01T00:00:00.000Z\",\"ended_at\":\"2026-01-01T00:00:00.000Z\"}";
 
@@ -144,7 +144,7 @@ static const struct {
      "goodput  97%"},
     {recovering, false, false, 0, "job 7  recovering   412/1475"},
     {shell, true, false, 80, "job 8  pending"},
-    {waiting, true, false, 80, "job 9  pending  first in line; needs 2 CPU slots and 0 are free"},
+    {waiting, true, false, 80, "job 9  pending  next in queue: needs 2 CPU slots, none free"},
     {command, true, false, 80, "job 9  running for 0.0s"},
 };
 

@@ -86,7 +86,7 @@ static void done_is_final(void **state)
     struct job_step step;
     assert_int_equal(job_fsm_step(&step, JOB_DONE, EV_STOP, &err), -1);
     assert_int_equal(err.code, ERR_CONFLICT);
-    assert_string_equal(err.text, "'stop' means nothing to a job that is done");
+    assert_string_equal(err.text, "event 'stop' is not valid in state done");
 }
 
 /* An end or a stop must never be lost, whatever the state. */

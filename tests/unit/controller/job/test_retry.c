@@ -28,14 +28,13 @@ static const struct {
       "x" },
     { { .text = "x", .helps = true, .failures = 0, .same = 9 }, true, 0, 0, 0, "x" },
     { { .cause = "user_exit", .text = "exit 1", .helps = true, .failures = 3, .same = 3 }, false,
-      93, 0, 0, "failed 3 times in the same way without a new step (user_exit): exit 1; stopped "
-      "for good, do not requeue" },
+      93, 0, 0, "same failure (user_exit) 3 times in a row without a new step. Last error: exit 1" },
     { { .text = "x", .helps = true, .failures = 5, .same = 1 }, false, 93, 0, 0,
-      "failed 5 times without a new step and retry.max is 4" },
+      "retry limit (4) reached without progress. Last error: x" },
     { { .text = "no such config", .helps = false, .failures = 1 }, false, 1, 0, 0,
-      "no such config; the same again would end the same way" },
-    { { .text = "all is used up", .helps = true, .gave_up = true, .failures = 1 }, false, 93, 0, 0,
-      "all is used up; stopped for good, do not requeue" },
+      "no such config; not retried, the same failure would recur" },
+    { { .text = "restart limit (4) reached", .helps = true, .gave_up = true, .failures = 1 }, false, 93,
+      0, 0, "restart limit (4) reached" },
 };
 
 static void verdicts(void **state)

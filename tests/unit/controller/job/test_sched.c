@@ -15,7 +15,7 @@
 
 enum { MOST = 6, NOW = 1000 };
 
-/* Each job as it comes back: id and what it waits for. */
+/* Each verdict: job id and wait reason. */
 static const struct {
     const char       *what;
     struct sched_node node;
@@ -25,35 +25,35 @@ static const struct {
 } cases[] = {
     { "first come, first served", { 2, 2, 0, 0 },
       { { .id = 1, .cpus = 1 }, { .id = 2, .cpus = 1 }, { .id = 3, .cpus = 1 } },
-      "1: about to start|2: about to start|3: first in line; needs 1 CPU slots and 0 are free|",
+      "1: about to start|2: about to start|3: next in queue: needs 1 CPU slot, none free|",
       -1 },
     { "priority before age", { 1, 1, 0, 0 },
       { { .id = 1, .cpus = 1 }, { .id = 2, .cpus = 1, .priority = 5 } },
-      "2: about to start|1: first in line; needs 1 CPU slots and 0 are free|", -1 },
+      "2: about to start|1: next in queue: needs 1 CPU slot, none free|", -1 },
     { "a large job is not starved by small ones", { 4, 2, 0, 0 },
       { { .id = 1, .cpus = -1 }, { .id = 2, .cpus = 1 }, { .id = 3, .cpus = 1 } },
-      "1: first in line; needs all CPU slots and 2 are free|"
-      "2: waits for its turn: 1 job is before it, first job 1|"
-      "3: waits for its turn: 2 jobs are before it, first job 1|", -1 },
-    { "one that waits for a GPU keeps only what it needs", { 4, 4, 1, 0 },
+      "1: next in queue: needs all CPU slots, 2 free|"
+      "2: queued: 1 job ahead, the first is job 1|"
+      "3: queued: 2 jobs ahead, the first is job 1|", -1 },
+    { "a job that waits for a GPU reserves only what it needs", { 4, 4, 1, 0 },
       { { .id = 1, .cpus = 1, .gpus = 1 }, { .id = 2, .cpus = 3 }, { .id = 3, .cpus = 1 } },
-      "1: first in line; needs 1 GPUs and 0 are free|2: about to start|"
-      "3: waits for its turn: 1 job is before it, first job 1|", -1 },
-    { "what waits for something else blocks nobody", { 1, 1, 0, 0 },
+      "1: next in queue: needs 1 GPU, none free|2: about to start|"
+      "3: queued: 1 job ahead, the first is job 1|", -1 },
+    { "a job that waits for something else blocks no job", { 1, 1, 0, 0 },
       { { .id = 1, .cpus = 1, .held = true }, { .id = 2, .cpus = 1, .dep = DEP_OPEN, .dep_id = 9 },
         { .id = 3, .cpus = 9 }, { .id = 4, .cpus = 1, .not_before_ms = 3500 },
         { .id = 5, .cpus = 1, .dep = DEP_SUCCEEDED } },
-      "1: held; `jobctl release 1` lets it start|2: waits for job 9 to succeed|"
-      "3: needs 9 CPU slots on one node, and no node has more than 1|"
+      "1: held; release it with `jobctl release 1`|2: waiting for job 9 to succeed|"
+      "3: can never start: needs 9 CPU slots on one node, the largest node has 1|"
       "4: next attempt in 2.5 s|5: about to start|", 3500 },
-    { "a dependency that failed is told even to a held job", { 1, 1, 0, 0 },
+    { "a failed dependency outranks a hold", { 1, 1, 0, 0 },
       { { .id = 7, .cpus = 1, .held = true, .dep = DEP_FAILED, .dep_id = 3 } },
-      "7: it was to run after job 3, which did not succeed|", -1 },
+      "7: dependency failed: job 3 did not succeed|", -1 },
     { "too many GPUs", { 2, 2, 2, 2 }, { { .id = 1, .gpus = 4 } },
-      "1: needs 4 GPUs on one node, and no node has more than 2|", -1 },
+      "1: can never start: needs 4 GPUs on one node, the largest node has 2|", -1 },
     { "all GPUs of a node without any", { 2, 2, 0, 0 }, { { .id = 1, .gpus = -1, .cpus = -1 } },
       "1: about to start|", -1 },
-    { "nobody", { 1, 1, 0, 0 }, { { .id = 0 } }, "", -1 },
+    { "an empty queue", { 1, 1, 0, 0 }, { { .id = 0 } }, "", -1 },
 };
 
 static void queues(void **state)
