@@ -7,7 +7,7 @@
 #include "engine/contract/err.h"
 
 static const char ADD[] =
-    "INSERT INTO ledger (job, attempt, generation, rank_ms, productive, replayed, init, data, "
+    "INSERT INTO goodput (job, attempt, generation, rank_ms, productive, replayed, init, data, "
     "checkpoint, hang, restart, queued, paused) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) "
     "ON CONFLICT (job, attempt, generation) DO UPDATE SET rank_ms = rank_ms + excluded.rank_ms, "
     "productive = productive + excluded.productive, replayed = replayed + excluded.replayed, "
@@ -19,7 +19,7 @@ static const char SUM[] =
     "SELECT coalesce(sum(rank_ms),0), coalesce(sum(productive),0), coalesce(sum(replayed),0), "
     "coalesce(sum(init),0), coalesce(sum(data),0), coalesce(sum(checkpoint),0), "
     "coalesce(sum(hang),0), coalesce(sum(restart),0), coalesce(sum(queued),0), "
-    "coalesce(sum(paused),0) FROM ledger WHERE job=?";
+    "coalesce(sum(paused),0) FROM goodput WHERE job=?";
 
 int goodput_rows_add(struct store *s, int64_t job, int64_t attempt, int64_t generation,
                      int64_t rank_ms,

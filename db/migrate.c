@@ -17,9 +17,10 @@ SQL_FILE(jobctl_sql_0001, "db/migrate/0001.sql");
 SQL_FILE(jobctl_sql_0002, "db/migrate/0002.sql");
 SQL_FILE(jobctl_sql_0003, "db/migrate/0003.sql");
 SQL_FILE(jobctl_sql_0004, "db/migrate/0004.sql");
+SQL_FILE(jobctl_sql_0005, "db/migrate/0005.sql");
 
 const char *const MIGRATIONS[] = { jobctl_sql_0001, jobctl_sql_0002, jobctl_sql_0003,
-                                   jobctl_sql_0004 };
+                                   jobctl_sql_0004, jobctl_sql_0005 };
 
 int migrations_count(void)
 {

@@ -72,7 +72,7 @@ void attempt_store_learned(struct attempt *a)
 {
     json_t *learned = monitor_learned(a->monitor);
     if (a->fallbacks > 0 && (learned || (learned = json_object())))
-        json_object_set_new(learned, "remedies", json_integer(a->fallbacks));
+        json_object_set_new(learned, "fallbacks", json_integer(a->fallbacks));
     if (!learned || (a->learned && json_equal(learned, a->learned))) {
         json_decref(learned);
         return;

@@ -242,6 +242,7 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
     const char *fingerprint =
         json_string_value(json_object_get(json_object_get(body, "history"), "fingerprint"));
     a->restarts = launch_int(body, "budget", "restarts");
+    const json_t *learned = json_object_get(body, "learned");
     struct agent_input in = {
         .kind = INPUT_LAUNCH,
         .launch = {.np = (int)json_integer_value(json_object_get(a->plan, "np")),
@@ -256,7 +257,8 @@ static void feed_launch(struct attempt *a, const char *refusal, const struct age
                    .history = {launch_int(body, "history", "failures_without_progress"),
                                launch_int(body, "history", "same_fingerprint"),
                                launch_int(body, "history", "last_step"), fingerprint,
-                               (int)launch_int(body, "learned", "remedies")},
+                               (int)launch_int(body, "learned", json_object_get(learned, "fallbacks")
+                                                                    ? "fallbacks" : "remedies")},
                    .plan = a->plan,
                    .facts = a->all_facts ? a->all_facts : a->facts}};
     attempt_feed(a, &in);

@@ -46,7 +46,7 @@ static void on_launch(struct agent_core *c, const struct agent_input *in, struct
     c->launched_ms = in->now_ms;
     progress_tracker_init(&c->tracker, in->launch.history.last_step);
     restart_policy_init(&c->restart_policy, &in->launch.budget, &in->launch.history);
-    nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "remedies"),
+    nccl_fallback_init(&c->fallback, json_object_get(in->launch.plan, "fallbacks"),
                        in->launch.history.fallbacks);
     c->job.history.fingerprint = c->job.refusal = NULL;
     c->job.missing = NULL;
@@ -88,7 +88,7 @@ static void on_spawned(struct agent_core *c, const struct agent_input *in,
                              c->job.np, "pids", pids, "resume_step",
                              known ? json_integer(from) : json_null(), "fresh", !known);
     if (body && c->keep)
-        json_object_set_new(body, "kept", json_integer(c->keep));
+        json_object_set_new(body, "ranks_kept", json_integer(c->keep));
     c->keep = 0;
     agent_effects_event(out, "generation_started", body);
 }

@@ -58,7 +58,7 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
                                                 otherwise);
     json_t *spent = time_spent(c, now_ms);
     if (body && spent)
-        json_object_set(body, "spent", spent);
+        json_object_set(body, "goodput", spent);
     json_decref(spent);
     agent_effects_event(out, "generation_ended", body);
 }

@@ -183,7 +183,7 @@ static void find_what_helps(json_t *pair, const json_t *a, const json_t *b, cons
 {
     size_t i;
     const json_t *fallback;
-    json_array_foreach(json_object_get(plan, "remedies"), i, fallback)
+    json_array_foreach(json_object_get(plan, "fallbacks"), i, fallback)
     {
         json_t *outcome = try_sum(a, b, plan, fallback, train);
         bool good = is_ok(outcome);

@@ -12,7 +12,7 @@
  *              "numa":0, "cpus":"0-31"}],       the last two only if ranks are bound
  *    "env":[{"name","value","why","fact","confidence"}],  set for every rank
  *    "user_env":[{"name","value","why"}],       the job's own variables; they take precedence
- *    "remedies":[like env],      added one by one (agent/core/nccl_fallback.h)
+ *    "fallbacks":[like env],     added one by one (agent/core/nccl_fallback.h)
  *    "notes":["..."]}
  *
  * np and ranks are those of this node; the job has `nodes` nodes. Nothing is set that the libraries

@@ -153,6 +153,6 @@ void plan_add_fallbacks(struct plan_view *v)
                                                   "value", rows[i].value, "why", rows[i].why,
                                                   "fact", fact, "confidence", "low"));
     if (json_array_size(list) > 0)
-        json_object_set(v->plan, "remedies", list);
+        json_object_set(v->plan, "fallbacks", list);
     json_decref(list);
 }

@@ -307,15 +307,15 @@ static void share_fallbacks(struct crowd *c, json_t *plan)
     json_t *all = json_array(), *row;
     size_t i;
     for (int k = 0; k < c->n; k++)
-        json_array_foreach(json_object_get(c->parts[k], "remedies"), i, row)
+        json_array_foreach(json_object_get(c->parts[k], "fallbacks"), i, row)
         {
             if (!names(all, plan_text(row, "name")))
                 json_array_append(all, row);
         }
     for (int k = 0; k < c->n && json_array_size(all) > 0; k++)
-        json_object_set(c->parts[k], "remedies", all);
+        json_object_set(c->parts[k], "fallbacks", all);
     if (json_array_size(all) > 0)
-        json_object_set(plan, "remedies", all);
+        json_object_set(plan, "fallbacks", all);
     json_decref(all);
 }
 

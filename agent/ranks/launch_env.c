@@ -233,7 +233,7 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
             buf_append(&e.text, inherited[i], strlen(inherited[i]) + 1) < 0)
             e.failed = true;
     put_rows(&e, l->plan, "env", SIZE_MAX);
-    put_rows(&e, l->plan, "remedies", (size_t)l->fallbacks);
+    put_rows(&e, l->plan, "fallbacks", (size_t)l->fallbacks);
     if (l->generation > 0) {
         put_torchrun(&e, l, rank);
         put_ras(&e, l);

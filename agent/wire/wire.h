@@ -82,8 +82,8 @@
  *   deadline           {text, ends_at_s}: the machine will be taken away; a checkpoint was asked for
  *   setup_started      {}
  *   setup_done         {exit_code, ms}
- * * generation_started {generation, np, pids: [], resume_step, fresh: bool, kept}
- *                      kept: so many ranks went on in their processes, if any did;
+ * * generation_started {generation, np, pids: [], resume_step, fresh: bool, ranks_kept}
+ *                      ranks_kept: so many ranks went on in their processes, if any did;
  *                      resume_step null, fresh true: no checkpoint of this attempt is known yet
  *   rank_started       {generation, rank, pid, resume_step, steps}   from the rank's own line
  *   rank_exited        {generation, rank, pid, exit_code | signal, after_ms, cascade: true}
@@ -96,9 +96,9 @@
  *   incident           {generation, path, text}                what was seen before anything was
  *                      stopped; path: the whole report, in the run directory
  * * generation_ended   {generation, cause, text, rank, step, gained, exit_code | signal,
- *                       fingerprint, evidence: [lines], advice, spent: {rank_ms, productive, ...}}
+ *                       fingerprint, evidence: [lines], advice, goodput: {rank_ms, productive, ...}}
  *                      cause "none": all ranks exited 0; advice, if any: what to do about it;
- *                      spent: agent/core/goodput.h, since generation_started, missing where no ranks
+ *                      goodput: agent/core/goodput.h, since generation_started, missing where no ranks
  *                      were
  * * restart_scheduled  {generation, delay_ms, text}          generation = the next one
  * * step               {generation, step, steps, loss, grad_norm, lr, samples_per_s, step_ms}

@@ -182,7 +182,10 @@ static void apply_generation_ended(struct job_core *c, const struct core_event *
 {
     struct goodput spent;
     see_step(c, body_int(e->body, "step", -1));
-    if (goodput_parse(&spent, json_object_get(e->body, "spent")) == 0)
+    const json_t *told = json_object_get(e->body, "goodput");
+    if (!told)
+        told = json_object_get(e->body, "spent");   /* of an older agent */
+    if (goodput_parse(&spent, told) == 0)
         job_goodput_told(&c->goodput, e->at_ms, &spent);
     else if (failed(e->body))   /* an older agent does not send `spent` */
         goodput_lost(c, e->at_ms);

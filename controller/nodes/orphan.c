@@ -29,7 +29,7 @@ struct orphan {
 
 static void folder(char *out, size_t size, const struct daemon *d)
 {
-    snprintf(out, size, "%.3900s/strays", d->home);
+    snprintf(out, size, "%.3900s/orphans", d->home);
 }
 
 /* JOB.ATTEMPT; for nodes 1, 2, ... JOB.ATTEMPT.NODE */
@@ -38,7 +38,7 @@ static void path_of(char *out, size_t size, const struct orphan *s)
     char node[16] = "";
     if (s->node > 0)
         snprintf(node, sizeof(node), ".%d", s->node);
-    snprintf(out, size, "%.3900s/strays/%lld.%lld%s", s->daemon->home, (long long)s->attempt.job,
+    snprintf(out, size, "%.3900s/orphans/%lld.%lld%s", s->daemon->home, (long long)s->attempt.job,
              (long long)s->attempt.attempt, node);
 }
 
@@ -160,10 +160,30 @@ static const struct remote *read_file(char host[128], const char *path)
     return strcmp(name, remote_local.name) == 0 ? &remote_local : &remote_ssh;
 }
 
+/* An older controller kept them in `strays`. */
+static void take_over(const struct daemon *d, const char *to)
+{
+    char from[PATH_MAX], was[PATH_MAX], is[PATH_MAX];
+    snprintf(from, sizeof(from), "%.3900s/strays", d->home);
+    DIR *dir = opendir(from);
+    if (dir)
+        mkdir(to, 0700);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        snprintf(was, sizeof(was), "%.3900s/%.100s", from, e->d_name);
+        snprintf(is, sizeof(is), "%.3900s/%.100s", to, e->d_name);
+        if (e->d_name[0] != '.' && rename(was, is) < 0)
+            log_error(NULL, "cannot move %s to %s: %m", was, is);
+    }
+    if (dir)
+        closedir(dir);
+    rmdir(from);
+}
+
 void orphan_open(struct daemon *d)
 {
     char path[PATH_MAX];
     folder(path, sizeof(path), d);
+    take_over(d, path);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         long long job, attempt;

@@ -2,7 +2,7 @@
 /* orphan.h - ends agents of attempts that were lost without proof of their death
  *
  * A host that stopped answering may return with ranks that train in parallel to their successors.
- * Each such attempt, or node of one, is a file in $JOBCTL_HOME/strays; the controller, also after
+ * Each such attempt, or node of one, is a file in $JOBCTL_HOME/orphans; the controller, also after
  * restarts, contacts the host until all processes of the attempt have ended.
  */
 #ifndef CONTROLLER_NODES_ORPHAN_H

@@ -190,7 +190,8 @@ check_machines() {
     said nodes
     holds "drained('gpu2') == 'a fan is broken' and not drained('gpu1') and not drained('alpha')"
     soon log_has "$orphan_gone"
-    [ -z "$(ls "$JOBCTL_HOME/strays" 2>/dev/null)" ]
+    [ ! -e "$JOBCTL_HOME/strays" ]
+    [ -z "$(ls "$JOBCTL_HOME/orphans")" ]
 }
 check_call() { # an agent finds in call.json where to call, and by which name
     mkdir -m 700 called

@@ -8,7 +8,7 @@ jobs=$JOBCTL_HOME/jobs
 rows() { python3 - "$JOBCTL_HOME/jobs.db" "$1" <<'END'
 import sqlite3, sys
 db = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
-tables = "specs events attempts checkpoints metrics ledger".split()
+tables = "specs events attempts checkpoints metrics goodput".split()
 print(sum(db.execute(f"SELECT count(*) FROM {t} WHERE job={sys.argv[2]}").fetchone()[0] for t in tables)
       + db.execute(f"SELECT count(*) FROM jobs WHERE id={sys.argv[2]}").fetchone()[0])
 END

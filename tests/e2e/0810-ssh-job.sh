@@ -151,9 +151,9 @@ host_freeze one
 until jobctl events moves | grep 'placed on two'; do sleep 0.1; done
 jobctl events moves | grep 'one has not answered for '
 until jobctl events moves --json | tr '{' '\n' | grep '"resume_step": *[1-9]'; do sleep 0.1; done
-[ -n "$(ls "$JOBCTL_HOME/strays")" ]
+[ -n "$(ls "$JOBCTL_HOME/orphans")" ]
 host_thaw one
-until [ -z "$(ls "$JOBCTL_HOME/strays")" ]; do sleep 0.1; done
+until [ -z "$(ls "$JOBCTL_HOME/orphans")" ]; do sleep 0.1; done
 [ ! -d "/proc/$agent" ] || grep -q '^State:.Z' "/proc/$agent/status"
 for p in $(host_pids one); do
     ! { tr '\0' ' ' <"/proc/$p/cmdline"; } 2>/dev/null | grep jobctl-train || exit 1

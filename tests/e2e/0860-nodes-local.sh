@@ -53,7 +53,7 @@ json "o['attempts'][1]['left_out'][0]['name'] == 'node1'"
 code 0 jobctl why "$job"
 has 'node1' out
 until jobctl status | grep lost | grep -q running; do sleep 0.1; done
-[ -z "$(ls "$JOBCTL_HOME/strays" 2>/dev/null)" ] || until [ -z "$(ls "$JOBCTL_HOME/strays")" ]; do sleep 0.1; done
+[ -z "$(ls "$JOBCTL_HOME/orphans" 2>/dev/null)" ] || until [ -z "$(ls "$JOBCTL_HOME/orphans")" ]; do sleep 0.1; done
 jobctl cancel "$job" --now
 code 3 jobctl wait "$job"
 

@@ -107,7 +107,7 @@ static void ledger_commit(struct world *w, int job, const struct core_event *e)
     if (!goodput_adds_up(&a->spent))
         broke(w, "job %d: the buckets do not sum to %lld rank-ms", job,
               (long long)a->spent.rank_ms);
-    const json_t *spent = json_object_get(e->body, "spent");
+    const json_t *spent = json_object_get(e->body, "goodput");
     const int np = w->agents[job][e->attempt].np;
     if (spent && (goodput_parse(&told, spent) < 0 || told.rank_ms % np))
         broke(w, "job %d: a generation's buckets do not sum to its wall time times %d ranks", job,

@@ -205,7 +205,7 @@ static void the_same_failure_three_times_is_enough(void **state)
 static void a_hang_before_the_first_step_gets_a_remedy(void **state)
 {
     (void)state;
-    json_t *two = json_loads("{\"remedies\":[{\"name\":\"A\",\"value\":\"1\",\"why\":\"w\",\"fact\":\"f\"},"
+    json_t *two = json_loads("{\"fallbacks\":[{\"name\":\"A\",\"value\":\"1\",\"why\":\"w\",\"fact\":\"f\"},"
                              "{\"name\":\"B\",\"value\":\"2\",\"why\":\"x\",\"fact\":\"g\"}]}", 0, NULL);
     feed((struct agent_input){.kind = INPUT_LAUNCH,
                               .launch = {.np = 2, .budget = {10, 10, 10, 0}, .plan = two}});
@@ -236,7 +236,7 @@ static void a_hang_before_the_first_step_gets_a_remedy(void **state)
 static void what_helped_before_is_set_from_the_start(void **state)
 {
     (void)state;
-    json_t *one = json_loads("{\"remedies\":[{\"name\":\"A\",\"value\":\"1\"}]}", 0, NULL);
+    json_t *one = json_loads("{\"fallbacks\":[{\"name\":\"A\",\"value\":\"1\"}]}", 0, NULL);
     expect(feed((struct agent_input){.kind = INPUT_LAUNCH,
                                      .launch = {.np = 1, .budget = {10, 10, 10, 0}, .plan = one,
                                                 .history = {0, 0, 0, "", 7}}}),

@@ -36,7 +36,7 @@ static void who_lives_is_kept(void **state)
     expect(line(1, 2, PARTED), "generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
     expect(field("text"), "\"rank 1 was killed by SIGKILL (9); 2 of 3 ranks keep their processes\"");
     expect(spawned(2), "generation_started");
-    expect(field("kept"), "2");
+    expect(field("ranks_kept"), "2");
     /* Nothing of it is left when the next one fails. */
     expect(killed(2, 0, 11), "rank_exited REPORT(2) TIMER(5000)");
     expect(exited(2, 1, 74), "rank_exited");
@@ -60,7 +60,7 @@ static void nobody_died(void **state)
     line(1, 1, PARTED);
     expect(line(1, 2, PARTED), "REPORT(1) generation_ended TIMER(-1) restart_scheduled SPAWN(2,-1) kept");
     expect(spawned(2), "generation_started");
-    expect(field("kept"), "3");
+    expect(field("ranks_kept"), "3");
 }
 
 static void who_does_not_part_is_stopped_with_the_others(void **state)

@@ -166,10 +166,10 @@ static void remedies_are_the_same_for_all(void **state)
         ONE, NODE(NET NCCL("2.28.9") ROCE, GPU("GPU-r", "NVIDIA A100"))};
     struct made m;
     make(&m, facts, TRAIN "}}");
-    const json_t *all = json_object_get(m.plan, "remedies");
+    const json_t *all = json_object_get(m.plan, "fallbacks");
     assert_int_equal(json_array_size(all), 1);
-    assert_true(json_equal(all, json_object_get(m.parts[0], "remedies")));
-    assert_true(json_equal(all, json_object_get(m.parts[1], "remedies")));
+    assert_true(json_equal(all, json_object_get(m.parts[0], "fallbacks")));
+    assert_true(json_equal(all, json_object_get(m.parts[1], "fallbacks")));
     unmake(&m);
 }
 

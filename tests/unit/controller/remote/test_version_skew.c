@@ -132,6 +132,32 @@ static void the_version_before(void **state)
     json_decref(hello);
 }
 
+/* Where its time went, in the word of then and in that of today. */
+static void goodput_is_read(void **state)
+{
+    static const char *const keys[] = { "spent", "goodput" };
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct job_core core;
+        char text[512];
+        snprintf(text, sizeof(text), "{\"generation\":1,\"cause\":\"none\",\"text\":\"done\",\"rank\":null,"
+                 "\"step\":5,\"gained\":5,\"fingerprint\":\"\",\"exit_code\":0,\"%s\":{\"rank_ms\":2000,"
+                 "\"productive\":1300,\"init\":400,\"data\":300}}", keys[k]);
+        job_core_init(&core, 1);
+        step(&core, &(struct core_input){ .kind = CORE_SUBMIT, .at_ms = 1000 },
+             "{\"name\":\"old\",\"retry\":{\"max\":1,\"no_progress\":3,\"backoff_ms\":[5000,9000]}}");
+        step(&core, &(struct core_input){ .kind = CORE_PLACE, .at_ms = 1000 },
+             "{\"nonce\":\"" NONCE "\",\"node\":\"vm\",\"cpus\":1,\"gpus\":0}");
+        step(&core, &(struct core_input){ .kind = CORE_AGENT_EVENT, .attempt = 1, .nonce = NONCE, .at_ms = 2000,
+                                          .event = "generation_started" },
+             "{\"generation\":1,\"np\":1,\"pids\":[7],\"resume_step\":null,\"fresh\":true}");
+        step(&core, &(struct core_input){ .kind = CORE_AGENT_EVENT, .attempt = 1, .nonce = NONCE, .at_ms = 4000,
+                                          .event = "generation_ended" }, text);
+        assert_int_equal(core.goodput.spent.ms[BUCKET_DATA], 300);
+        assert_int_equal(core.goodput.spent.ms[BUCKET_PRODUCTIVE], 1300);
+    }
+}
+
 static void told_apart(void **state)
 {
     (void)state;
@@ -152,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_version_before),
+        cmocka_unit_test(goodput_is_read),
         cmocka_unit_test(told_apart),
     };
     return cmocka_run_group_tests_name("skew", tests, NULL, NULL);
