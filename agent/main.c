@@ -358,7 +358,7 @@ static int cmd_cleanup(int argc, char **argv, struct err *err)
     struct identity id;
     char left[600] = "";
     if (argc != 2)
-        return err_set(err, ERR_USAGE, "sweep needs one run directory");
+        return err_set(err, ERR_USAGE, "cleanup needs one run directory");
     if (identity_read(&id, argv[1], err) < 0)
         return -1;
     if (identity_alive(&id))
@@ -454,17 +454,18 @@ static const struct command {
      cmd_gpu_events},
     {"doctor", "[--spec FILE] [--facts FILE] [--dir DIR] [--state DIR]",
      "is this node fit for jobs, and for this one? As JSON (`jobctl doctor` prints it)", cmd_doctor},
-    {"trial", "", "try the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
+    {"gpu-selftest", "", "try the GPUs of a plan before its ranks start (agent/plan/gpu_selftest_child.h)",
      cmd_gpu_selftest},
-    {"visit", "", "answer a doctor who compares several nodes (agent/doctor/doctor_query.h)",
+    {"doctor-query", "", "answer a doctor who compares several nodes (agent/doctor/doctor_query.h)",
      cmd_visit},
     {"flight", "FILE", "what a rank is doing, from its flight page", cmd_flight},
     {"inspect", "PID...", "native stacks of processes, NCCL's own view, and the GPUs", cmd_inspect},
     {"mirror", "FILE", "keep the mirror of a job's checkpoints (agent/mirror/mirror_run.h)",
      cmd_mirror},
-    {"mail", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
+    {"file-channel", "RUN_DIR", "carry what a controller says (a socket, on standard input) to an agent that "
      "shares only this directory (agent/wire/file_channel.h)", cmd_file_channel},
-    {"sweep", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_cleanup},
+    {"cleanup", "RUN_DIR", "end every process that a dead agent's attempt has left", cmd_cleanup},
+    {"sweep", "RUN_DIR", NULL, cmd_cleanup}, /* its name in earlier versions */
     {"attach", "", "speak for a controller on another machine (agent/attempt/attach.h)",
      cmd_attach},
     {"digest", "FILE...", "a line per file that tells its bytes from any others", cmd_digest},
@@ -478,8 +479,9 @@ static int cmd_help(int argc, char **argv, struct err *err)
     (void)argv;
     (void)err;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        printf("jobctl-agent %s %s\n    %s\n", commands[i].name, commands[i].arguments,
-               commands[i].help);
+        if (commands[i].help)
+            printf("jobctl-agent %s %s\n    %s\n", commands[i].name, commands[i].arguments,
+                   commands[i].help);
     return 0;
 }
 

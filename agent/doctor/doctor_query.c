@@ -196,7 +196,7 @@ static const struct {
     json_t     *(*answer)(struct visit *v, const json_t *question, struct err *err);
 } questions[] = {
     {"look", look},       {"facts", tell_facts},   {"memory", plan_memory},
-    {"clock", tell_time}, {"listen", listen_here}, {"knock", try_reach},
+    {"clock", tell_time}, {"listen", listen_here}, {"reach", try_reach},
     {"leave", leave},     {"find", find},          {"take", take},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_query.h - `jobctl-agent visit`: answers the queries of a doctor that compares nodes
+/* doctor_query.h - `jobctl-agent doctor-query`: answers the queries of a doctor that compares nodes
  *
  * It prints the line DOCTOR_READY, whatever the login prints before. Then each query is a line of
  * JSON, and so is its answer. It exits at end of input and removes the files it created.
@@ -11,7 +11,7 @@
  *   {"ask":"memory", "spec":{}, "json":false}   {"said"}: output of `jobctl-train plan` here
  *   {"ask":"clock"}                 {"now_ms":1234.5}: Unix time
  *   {"ask":"listen"}                opens a port: agent/doctor/reachability.h
- *   {"ask":"knock", "endpoints":[]}     {"reached":[]}
+ *   {"ask":"reach", "endpoints":[]}     {"reached":[]}
  *   {"ask":"leave", "dir":"/x"}     {"path", "text"}: creates a file in dir or its nearest parent
  *   {"ask":"find", "path", "text"}  {}: the file is visible on this node
  *   {"ask":"take"}                  {}: the created file was removed

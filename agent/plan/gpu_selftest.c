@@ -16,10 +16,10 @@
  * second; or NCCL connects, limited to PAIR_MS after CUDA, which is limited to START_MS. */
 enum { PAIR_MS = 15000, START_MS = 70000, ENV_MOST = 96 };
 
-/* $JOBCTL_PEERS_MS overrides the limit, for tests. */
+/* $JOBCTL_GPU_SELFTEST_MS overrides the limit, for tests. */
 static int pair_ms(void)
 {
-    const char *text = getenv("JOBCTL_PEERS_MS");
+    const char *text = getenv("JOBCTL_GPU_SELFTEST_MS");
     int ms = text ? atoi(text) : 0;
     return ms > 0 ? ms : PAIR_MS;
 }

@@ -84,7 +84,7 @@ static void on_limit(uv_timer_t *timer)
 /* A memfd with facts and spec, positioned at its start; a descriptor or -1. */
 static int write_task(const json_t *facts, const json_t *spec, struct err *err)
 {
-    int fd = memfd_create("trial", MFD_CLOEXEC);
+    int fd = memfd_create("jobctl-gpu-selftest", MFD_CLOEXEC);
     json_t *task = json_pack("{s:O, s:O}", "facts", facts, "spec", spec);
     const bool good = fd >= 0 && task && json_dumpfd(task, fd, JSON_COMPACT) == 0 &&
                       lseek(fd, 0, SEEK_SET) == 0;
@@ -100,7 +100,7 @@ static int write_task(const json_t *facts, const json_t *spec, struct err *err)
 static int start(struct gpu_selftest_child *t, int task, int out, const char *nonce,
                  struct err *err)
 {
-    static const char *const argv[] = {"/proc/self/exe", "trial", NULL};
+    static const char *const argv[] = {"/proc/self/exe", "gpu-selftest", NULL};
     char mark[160];
     snprintf(mark, sizeof(mark), "JOBCTL_NONCE=%s", nonce);
     char **env = child_environ(mark);

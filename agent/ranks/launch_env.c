@@ -201,7 +201,7 @@ static void put_ours(struct entries *e, const struct launch_env *l, int rank)
     if (l->skip_step >= 0)
         put_int(e, "JOBCTL_SKIP_STEP", l->skip_step);
     if (l->rejoin)
-        put(e, "JOBCTL_REBUILD", "1");
+        put(e, "JOBCTL_REJOIN", "1");
     put_snapshots(e, l);
 }
 

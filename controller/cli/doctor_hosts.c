@@ -89,12 +89,12 @@ static void try_reach_all(struct round *r)
 {
     ask(r, r->n, json_pack("{s:s}", "ask", "listen"), "endpoint", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++)
-        r->questions[i] = json_pack("{s:s, s:o}", "ask", "knock", "endpoints", endpoints_for(r, i));
-    host_query_ask(r->query, r->questions, r->nodes, "knock", MOMENT_MS);
+        r->questions[i] = json_pack("{s:s, s:o}", "ask", "reach", "endpoints", endpoints_for(r, i));
+    host_query_ask(r->query, r->questions, r->nodes, "reach", MOMENT_MS);
     for (size_t i = 0; i < r->n; i++) {
         json_t *node = json_array_get(r->nodes, i);
         json_object_set(node, "reached",
-                        json_object_get(json_object_get(node, "knock"), "reached"));
+                        json_object_get(json_object_get(node, "reach"), "reached"));
         json_decref(r->questions[i]);
     }
 }

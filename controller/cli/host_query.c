@@ -61,7 +61,7 @@ static double steady_ms(void)
 static int spawn(struct visit *v, struct err *err)
 {
     char path[PROGRAM_PATH];
-    char *argv[] = {path, (char[]){"visit"}, (char *)(uintptr_t)v->host, NULL};
+    char *argv[] = {path, (char[]){"doctor-query"}, (char *)(uintptr_t)v->host, NULL};
     int ends[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
     posix_spawn_file_actions_t actions;
     int rc = 0;

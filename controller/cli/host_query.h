@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host_query.h - sends one question to many hosts in parallel, one local process per host
  *
- * `jobctl-ssh visit HOST` connects, copies the programs, and passes lines of JSON to and from
- * `jobctl-agent visit` there (agent/doctor/doctor_query.h).  Once a host is unreachable or timed
+ * `jobctl-ssh doctor-query HOST` connects, copies the programs, and passes lines of JSON to and from
+ * `jobctl-agent doctor-query` there (agent/doctor/doctor_query.h).  Once a host is unreachable or timed
  * out, each further answer of it is an error text.
  */
 #ifndef CONTROLLER_CLI_HOST_QUERY_H

@@ -115,7 +115,7 @@ static void came(void *arg, int fd, const char *address)
 
 /* ---- files ---- */
 
-/* `jobctl-agent mail`, which carries the messages of both sides. */
+/* `jobctl-agent file-channel`, which carries the messages of both sides. */
 struct carrier {
     uv_process_t process;
 };
@@ -139,7 +139,7 @@ static int carrier_start(const struct remote_link *link, int fd)
     if (!c)
         return UV_ENOMEM;
     remote_agent_program(path, sizeof(path));
-    char *args[] = { path, (char[]){ "mail" }, link->run_dir, NULL };
+    char *args[] = { path, (char[]){ "file-channel" }, link->run_dir, NULL };
     uv_stdio_container_t io[3] = { { .flags = UV_INHERIT_FD, .data.fd = fd },
                                    { .flags = UV_IGNORE },
                                    { .flags = UV_INHERIT_FD, .data.fd = 2 } };
@@ -162,7 +162,7 @@ static void use_files(struct agent_channel *h)
     int rc = carrier_start(h->link, ends[1]);
     close(ends[1]);
     if (rc != 0) {
-        log_error(h->link->tag, "cannot start jobctl-agent mail: %s", uv_strerror(rc));
+        log_error(h->link->tag, "cannot start jobctl-agent file-channel: %s", uv_strerror(rc));
         close(ends[0]);
         return;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - jobctl-ssh: a connection of the controller to one host
  *
- *   jobctl-ssh attach HOST   input and output are those of `jobctl-agent attach` on the host
- *   jobctl-ssh visit HOST    the same, of `jobctl-agent visit`
- *   jobctl-ssh probe HOST    what `jobctl-agent probe` says there
- *   jobctl-ssh test HOST     the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
- *                            again, text}; again: it may work later
- *   jobctl-ssh digest        of the programs that would be sent
+ *   jobctl-ssh attach HOST        input and output are those of `jobctl-agent attach` on the host
+ *   jobctl-ssh doctor-query HOST the same, of `jobctl-agent doctor-query`
+ *   jobctl-ssh probe HOST         what `jobctl-agent probe` says there
+ *   jobctl-ssh test HOST          the same as an answer: {host, ok: true, ms, facts} or {host, ok: false,
+ *                                 again, text}; again: it may work later
+ *   jobctl-ssh digest             of the programs that would be sent
  *
  * The programs are sent first where they are missing. A process per connection: libssh blocks, and
  * one that hangs or dies takes nobody along. It ends with its input. Exit code: 0 the conversation
@@ -91,7 +91,7 @@ static int attach(ssh_session s, const struct programs *p, const char *host, str
 
 static int visit(ssh_session s, const struct programs *p, const char *host, struct err *err)
 {
-    return converse(s, p, host, "visit", DOCTOR_READY, err);
+    return converse(s, p, host, "doctor-query", DOCTOR_READY, err);
 }
 
 static char answer[256 * 1024]; /* of the agent, from its first brace on */
@@ -132,7 +132,7 @@ static const struct verb {
     int (*run)(ssh_session s, const struct programs *p, const char *host, struct err *err);
 } verbs[] = {
     {"attach", attach},
-    {"visit", visit},
+    {"doctor-query", visit},
     {"probe", probe},
     {"test", ask},
 };

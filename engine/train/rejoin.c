@@ -18,7 +18,7 @@ enum { LIST = 2048 };
 
 bool rejoin_offered(const struct progress *p)
 {
-    const char *word = getenv("JOBCTL_REBUILD");
+    const char *word = getenv("JOBCTL_REJOIN");
     return progress_has_agent(p) && word && strcmp(word, "1") == 0;
 }
 

@@ -22,7 +22,7 @@ struct progress;
 
 enum { REJOIN_MS = 5000 };
 
-/* Does the agent know the word (JOBCTL_REBUILD=1)? */
+/* Does the agent know the word (JOBCTL_REJOIN=1)? */
 bool rejoin_offered(const struct progress *p);
 
 /* True: the environment is that of the next generation. False, with *err set: nobody asked in time,

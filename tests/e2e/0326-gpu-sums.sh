@@ -29,7 +29,7 @@ json 'o["outcome"] == "fails" and "NCCL failed" in o["why"]'
 CUDA_CPU_DEVICES=1 code 67 jobctl-train sum --gpus GPU-0,GPU-1
 has 'the GPUs cannot be tried' err
 
-export JOBCTL_PEERS_MS=60000    # this machine may be slow
+export JOBCTL_GPU_SELFTEST_MS=60000    # this machine may be slow
 code 0 jobctl doctor; squeeze
 has 'ok GPU sums NCCL sums are correct (1 kind of pairs tested)' out
 FAKE_NCCL=wrong:1:3 code 1 jobctl doctor; squeeze
@@ -38,7 +38,7 @@ has 'fail GPU sums NCCL sum of GPU 0 and GPU 1: wrong data even with every fallb
 # The daemon, and with it the agent, get a fault that a remedy helps; then they know.
 rm -f "$JOBCTL_HOME"/gpus-*.json
 printf 'run: echo "P2P_DISABLE=$NCCL_P2P_DISABLE"\nresources: {gpus: 2}\n' >two.yaml
-export FAKE_NCCL='p2p hang:1:1' JOBCTL_PEERS_MS=4000
+export FAKE_NCCL='p2p hang:1:1' JOBCTL_GPU_SELFTEST_MS=4000
 jobctl daemon --detach    # one that is started by itself would not take the limit over
 code 0 jobctl submit two.yaml --wait
 code 0 jobctl logs 1

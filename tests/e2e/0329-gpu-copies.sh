@@ -12,7 +12,7 @@ gpu GPU-00180018-0000-4000-8000-000000000001 00000000:18:00.0 24564 8.6 NVIDIA G
 path * * 20
 END
 export FAKE_NVML=$WORK/gpus CUDA_CPU_DEVICES=2
-export JOBCTL_PEERS_MS=60000    # this machine may be slow
+export JOBCTL_GPU_SELFTEST_MS=60000    # this machine may be slow
 squeeze() { sed -i 's/  */ /g' "$WORK/out"; }
 
 code 0 jobctl-train peers --gpus GPU-0,GPU-1
@@ -23,7 +23,7 @@ CUDA_CPU_FAIL=peer:no code 0 jobctl doctor; squeeze
 lacks 'GPU copies' out
 CUDA_CPU_FAIL=driver code 67 jobctl-train peers --gpus GPU-0,GPU-1
 has 'the GPUs cannot be tested: asking the driver: CUDA driver version is insufficient' err
-CUDA_CPU_FAIL=peer:hang JOBCTL_PEERS_MS=1500 code 1 jobctl doctor; squeeze
+CUDA_CPU_FAIL=peer:hang JOBCTL_GPU_SELFTEST_MS=1500 code 1 jobctl doctor; squeeze
 has 'fail GPU copies 1 of 1 pairs fail, such as GPU 0 and GPU 1: hangs' out
 
 # The daemon, and with it the agent, get the fault.
@@ -46,7 +46,7 @@ again() { # VARIABLE=VALUE...: a daemon, and with it agents, that have this
     env "$@" jobctl daemon --detach
 }
 trying() { for _ in $(seq 600); do ! pgrep -u "$(id -u)" -f "^$WORK/bin/jobctl-train $1" >/dev/null || return 0; sleep 0.05; done; return 1; }
-again CUDA_CPU_FAIL=peer:hang JOBCTL_PEERS_MS=240000
+again CUDA_CPU_FAIL=peer:hang JOBCTL_GPU_SELFTEST_MS=240000
 job=$(jobctl submit -q two.yaml)
 trying peers
 jobctl cancel "$job"
@@ -62,7 +62,7 @@ cat >bin/jobctl-train <<'SH'
 exec "$(dirname "$0")/real" "$@"
 SH
 chmod +x bin/jobctl-train
-again JOBCTL_PEERS_MS=250
+again JOBCTL_GPU_SELFTEST_MS=250
 code 0 jobctl submit two.yaml --wait
 code 0 jobctl events last
 has 'the GPU self-test timed out after 2 s: no result' out

@@ -34,3 +34,8 @@ kill -KILL "$daemon"
 while alive "$daemon"; do sleep 0.01; done
 kill -KILL "$(agent_pid "$id")"
 check unseen
+
+# What a dead agent had left can be ended by hand, too; the command had another name once.
+for word in cleanup sweep; do
+    [ "$(jobctl-agent $word "$JOBCTL_HOME/jobs/$id/1")" = clean ]
+done

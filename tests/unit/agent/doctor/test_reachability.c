@@ -77,5 +77,5 @@ static void only_the_word_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(only_the_word_counts)};
-    return cmocka_run_group_tests_name("knock", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("reachability", tests, NULL, NULL);
 }

@@ -115,7 +115,7 @@ static void a_wire_that_falls_silent_is_given_up_and_another_one_taken(void **st
     assert_true(run_until(&ends, 1, PATIENCE_MS));
     assert_false(channel.calls);
     assert_null(wire->stream);
-    /* The agent heard no end.  Who comes by another way, as `jobctl-agent mail` does, makes it call. */
+    /* The agent heard no end.  Who comes by another way, as `jobctl-agent file-channel` does, makes it call. */
     proxy.cut = false;
     in_dir(path, RUN_DIR_SOCKET);
     int other = unix_socket_connect(path, true, &err);

@@ -178,9 +178,9 @@ static void it_waits_so_long(void **state)
 static void an_agent_offers_it(void **state)
 {
     (void)state;
-    unsetenv("JOBCTL_REBUILD");
+    unsetenv("JOBCTL_REJOIN");
     assert_false(rejoin_offered(rank));
-    setenv("JOBCTL_REBUILD", "1", 1);
+    setenv("JOBCTL_REJOIN", "1", 1);
     assert_true(rejoin_offered(rank));
 }
 
