@@ -25,7 +25,7 @@ struct block {
 struct anchor {
     struct anchor    *next;
     const char       *name;
-    struct yaml_node *node; /* NULL while it is being composed: an alias to it would be a ring */
+    struct yaml_node *node; /* NULL while being composed: an alias to it would be a cycle */
 };
 
 struct yaml_doc {
@@ -34,11 +34,11 @@ struct yaml_doc {
     int               nodes;
 };
 
-/* One parse: what the recursion carries along. */
+/* The state of one parse. */
 struct composer {
     struct yaml_doc *doc;
     yaml_parser_t    parser;
-    yaml_event_t     event;       /* the one being looked at */
+    yaml_event_t     event;       /* the current one */
     struct anchor   *anchors;
     const char      *text, *origin;
     struct yaml_mark where;       /* of the failure */
@@ -93,7 +93,7 @@ static struct yaml_mark mark(yaml_mark_t m)
 static struct yaml_node *new_node(struct composer *c, enum yaml_kind kind, struct yaml_mark at)
 {
     if (c->doc->nodes >= YAML_NODES_MAX) {
-        fail(c, at, "the file unfolds into more than 20000 values; is an alias repeated?");
+        fail(c, at, "the file expands to more than 20000 values; is an alias repeated?");
         return NULL;
     }
     struct yaml_node *n = take(c->doc, sizeof(*n), c->err);
@@ -126,7 +126,7 @@ struct yaml_node *yaml_get(const struct yaml_node *map, const char *key)
     return NULL;
 }
 
-/* The place of a byte, for failures that libyaml reports by offset. */
+/* The line and column of a byte, for errors that libyaml reports by offset. */
 static struct yaml_mark place_of(const char *text, size_t offset)
 {
     struct yaml_mark m = { 1, 1 };
@@ -146,7 +146,7 @@ static char char_at(const char *text, yaml_mark_t m)
     return m.index < strlen(text) ? text[m.index] : '\0';
 }
 
-/* libyaml's complaint, in words for somebody who does not know YAML's grammar by heart. */
+/* Translates libyaml's error into words that need no knowledge of YAML's grammar. */
 static int parser_failed(struct composer *c)
 {
     yaml_parser_t *p = &c->parser;
@@ -155,23 +155,23 @@ static int parser_failed(struct composer *c)
     if (p->error == YAML_READER_ERROR) {
         bool control = p->problem && strstr(p->problem, "control");
         return fail(c, place_of(c->text, p->problem_offset),
-                    "%s", control ? "the file holds a control character here; remove it"
+                    "%s", control ? "the file contains a control character here; remove it"
                                     : "the file is not valid UTF-8 here; save it as UTF-8");
     }
     yaml_mark_t m = p->problem_mark;
     const char *problem = p->problem ? p->problem : "it cannot be read";
     if (char_at(c->text, m) == '\t')
-        return fail(c, mark(m), "a tab stands here; YAML is indented with spaces");
+        return fail(c, mark(m), "tab character in the indentation; YAML requires spaces");
     if (strstr(problem, "mapping values are not allowed"))
-        return fail(c, mark(m), "a second \": \" stands on one line; put the value in quotes, "
-                    "or check the indentation of the line above");
+        return fail(c, mark(m), "second \": \" on one line; put the value in quotes, or check the "
+                    "indentation of the line above");
     if (strstr(problem, "unexpected end of stream"))
-        return fail(c, mark(p->context_mark), "a quote is opened here and never closed");
+        return fail(c, mark(p->context_mark), "the quote opened here is never closed");
     if (strstr(problem, "did not find expected key"))
-        return fail(c, mark(m), "this line is indented differently from its neighbours");
+        return fail(c, mark(m), "the indentation of this line does not match the lines around it");
     if (strstr(problem, "',' or"))
         return fail(c, mark(p->context_mark),
-                    "a bracket is opened here and never closed, or a comma is missing");
+                    "the bracket opened here is never closed, or a comma is missing");
     return fail(c, mark(m), "this is not valid YAML: %s", problem);
 }
 
@@ -185,7 +185,7 @@ static int next_event(struct composer *c)
     return 0;
 }
 
-/* A copy whose nodes are its own: --set may then change one without the other. */
+/* A deep copy, so that --set can change one without the other. */
 static struct yaml_node *copy(struct composer *c, const struct yaml_node *from)
 {
     struct yaml_node *n = new_node(c, from->kind, from->at);
@@ -222,11 +222,11 @@ static struct yaml_node *compose_alias(struct composer *c)
     while (a && strcmp(a->name, name) != 0)
         a = a->next;
     if (!a) {
-        fail(c, at, "the alias *%s has no anchor before it", name);
+        fail(c, at, "alias *%s has no anchor before it", name);
         return NULL;
     }
     if (!a->node) {
-        fail(c, at, "the alias *%s stands inside its own anchor", name);
+        fail(c, at, "alias *%s is inside its own anchor", name);
         return NULL;
     }
     return copy(c, a->node);
@@ -281,7 +281,7 @@ static int compose_key(struct composer *c, const char **key, struct yaml_mark *a
     if (c->event.type != YAML_SCALAR_EVENT)
         return fail(c, *at, "a key must be plain text, not a list, a map or an alias");
     if (c->event.data.scalar.length != strlen((char *)c->event.data.scalar.value))
-        return fail(c, *at, "a key holds a NUL byte");
+        return fail(c, *at, "a key contains a NUL byte");
     *key = take_text(c->doc, (char *)c->event.data.scalar.value, c->err);
     return *key ? 0 : -1;
 }
@@ -306,7 +306,7 @@ static int compose_map(struct composer *c, struct yaml_node *map, int depth)
         const struct yaml_node *twin = is_merge ? merged : yaml_get(map, key);
         if (twin) {
             int line = is_merge ? merged_at.line : twin->key_at.line;
-            return fail(c, at, "the key \"%s\" is given twice; it stands on line %d already", key,
+            return fail(c, at, "key \"%s\" is given twice; the first is on line %d", key,
                         line);
         }
         if (is_merge) {
@@ -325,7 +325,7 @@ static int refuse_tag(struct composer *c, const yaml_char_t *tag, struct yaml_ma
 {
     if (!tag || strcmp((const char *)tag, "!") == 0)
         return 0;
-    return fail(c, at, "the tag %s is not supported; leave it out", (const char *)tag);
+    return fail(c, at, "tag %s is not supported; remove it", (const char *)tag);
 }
 
 static struct yaml_node *compose_scalar(struct composer *c, struct yaml_mark at)
@@ -334,7 +334,7 @@ static struct yaml_node *compose_scalar(struct composer *c, struct yaml_mark at)
     if (refuse_tag(c, c->event.data.scalar.tag, at) < 0)
         return NULL;
     if (c->event.data.scalar.length != strlen(value)) {
-        fail(c, at, "this text holds a NUL byte");
+        fail(c, at, "this text contains a NUL byte");
         return NULL;
     }
     struct yaml_node *n = new_node(c, YAML_SCALAR, at);
@@ -344,7 +344,7 @@ static struct yaml_node *compose_scalar(struct composer *c, struct yaml_mark at)
     return n;
 }
 
-/* The node that begins with the current event. */
+/* Composes the node that starts at the current event. */
 static struct yaml_node *compose(struct composer *c, int depth)
 {
     struct yaml_mark at = mark(c->event.start_mark);
@@ -381,7 +381,7 @@ static struct yaml_node *compose(struct composer *c, int depth)
     return n;
 }
 
-/* The whole of c->text; *root stays NULL when it is empty. */
+/* Parses c->text; *root stays NULL if it is empty. */
 static int compose_stream(struct composer *c, struct yaml_node **root)
 {
     if (next_event(c) < 0 || next_event(c) < 0) /* stream start, then document or end */
@@ -395,7 +395,7 @@ static int compose_stream(struct composer *c, struct yaml_node **root)
         return -1;
     if (c->event.type != YAML_STREAM_END_EVENT)
         return fail(c, mark(c->event.start_mark),
-                    "a second document begins here; one file describes one job");
+                    "a second document begins here; a file describes one job");
     *root = n;
     return 0;
 }

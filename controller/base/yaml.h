@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yaml.h - one YAML document as a tree in which every node knows where it stood
+/* yaml.h - parses one YAML document into a tree whose nodes have line and column
  *
- * libyaml gives events; this makes the tree that a spec checker needs: keys in
- * the order of the file, a line and column on every key and value, duplicate
- * keys refused, aliases and merge keys (`<<`) resolved into copies, so that the
- * tree is a real one and may be changed.  Bytes come from outside: size, depth
- * and number of nodes are capped before memory is taken, so that a small file
- * cannot unfold into a large tree.
+ * libyaml supplies events; this builds the tree that a spec checker needs: keys
+ * in file order, line and column on every key and value, duplicate keys
+ * rejected, aliases and merge keys (`<<`) expanded into copies, so that nodes
+ * can be changed independently.  Input is untrusted: size, depth and number of
+ * nodes are limited before memory is allocated, so that a small file cannot
+ * expand into a large tree.
  *
- * Scalars stay text; `plain` tells whether they stood without quotes.  Types
- * are the business of the reader, who knows what a key should be.
+ * Scalars remain text; `plain` is true if they were unquoted.  The caller
+ * converts types, because it knows the keys.
  */
 #ifndef CONTROLLER_BASE_YAML_H
 #define CONTROLLER_BASE_YAML_H
@@ -23,7 +23,7 @@ enum { YAML_TEXT_MAX = 1 << 20, YAML_DEPTH_MAX = 32, YAML_NODES_MAX = 20000 };
 
 enum yaml_kind { YAML_SCALAR, YAML_LIST, YAML_MAP };
 
-/* Counted from 1, in characters. line 0: it stands in no file. */
+/* Counted from 1, in characters. line 0: not from a file. */
 struct yaml_mark {
     int line, column;
 };
@@ -31,22 +31,22 @@ struct yaml_mark {
 struct yaml_node {
     enum yaml_kind    kind;
     struct yaml_mark  at;
-    const char       *origin;   /* "--set a.b=c" where the node came from one, else NULL */
+    const char       *origin;   /* "--set a.b=c" if the node came from one, else NULL */
     const char       *text;     /* scalar */
-    bool              plain;    /* scalar: without quotes and not a block */
+    bool              plain;    /* scalar: unquoted and not a block */
     /* list and map, in the order of the file */
     struct yaml_node *first, *last, *next;
     int               count;
-    /* as a map's entry */
+    /* for entries of a map */
     const char       *key;
     struct yaml_mark  key_at;
 };
 
 struct yaml_doc;
 
-/* Parse the one document in `text`. On failure *out is NULL, *where is the place
- * (line 0 if there is none) and *err an ERR_USAGE sentence. An empty document
- * has a NULL root. Destroy frees all nodes and accepts NULL. */
+/* Parses the one document in `text`. On failure *out is NULL, *where is the place
+ * (line 0 if there is none) and *err is ERR_USAGE. An empty document has a NULL
+ * root. Destroy frees all nodes and accepts NULL. */
 int yaml_parse(struct yaml_doc **out, const char *text, struct yaml_mark *where, struct err *err);
 void yaml_destroy(struct yaml_doc *doc);
 struct yaml_node *yaml_root(struct yaml_doc *doc);
@@ -54,12 +54,12 @@ struct yaml_node *yaml_root(struct yaml_doc *doc);
 /* The entry of a map, or NULL. */
 struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 
-/* Parse `text` as a value of its own into the same tree (--set): all its nodes get
- * `origin`, which is copied. Empty text is an empty scalar. */
+/* Parses `text` as a separate value into the same tree (--set): all its nodes get
+ * a copy of `origin`. Empty text is an empty scalar. */
 int yaml_parse_value(struct yaml_doc *doc, struct yaml_node **out, const char *text,
                      const char *origin, struct err *err);
 
-/* Put `value` into `map` under `key`, replacing what was there and keeping its place. */
+/* Sets `key` of `map` to `value`; an existing entry is replaced in place. */
 int yaml_put(struct yaml_doc *doc, struct yaml_node *map, const char *key,
              struct yaml_node *value, struct err *err);
 

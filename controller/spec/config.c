@@ -25,12 +25,13 @@ static int config_path(char *out, size_t size, struct err *err)
     else if (home && home[0] == '/')
         n = snprintf(out, size, "%s/.config/jobctl/config.yaml", home);
     if (n <= 0 || (size_t)n >= size)
-        return err_set(err, ERR_USAGE, "HOME is not set; set it, or XDG_CONFIG_HOME to the directory "
-                       "that has jobctl/config.yaml");
+        return err_set(err, ERR_USAGE, "HOME is not set; set HOME, or XDG_CONFIG_HOME to the "
+                                       "directory "
+                       "that contains jobctl/config.yaml");
     return 0;
 }
 
-/* For free(); "" where there is no file, NULL where it cannot be read. */
+/* For free(); "" if there is no file, NULL if it cannot be read. */
 static char *read_text(const char *path, struct err *err)
 {
     char *text = calloc(1, YAML_TEXT_MAX + 2);
@@ -45,7 +46,7 @@ static char *read_text(const char *path, struct err *err)
     if (!f || ferror(f))
         err_set(err, ERR_USAGE, "cannot read %s: %m", path);
     else if (n > YAML_TEXT_MAX || memchr(text, 0, n))
-        err_set(err, ERR_USAGE, "%s is larger than 1 MiB or holds a NUL byte", path);
+        err_set(err, ERR_USAGE, "%s is larger than 1 MiB or contains a NUL byte", path);
     if (f)
         fclose(f);
     if (err->code) {
@@ -55,7 +56,7 @@ static char *read_text(const char *path, struct err *err)
     return text;
 }
 
-/* Says where. */
+/* Prefixes the place. */
 static int wrong(const char *path, const struct yaml_mark *at, struct err *err)
 {
     return err_prefix(err, "%s:%d:%d: ", path, at->line, at->column);
@@ -76,7 +77,7 @@ static int take_group(json_t *groups, const struct yaml_node *g, const char *pat
     for (const struct yaml_node *h = g->first; h; h = h->next) {
         if (h->kind != YAML_SCALAR || spec_host_check(h->text, err) < 0) {
             if (h->kind != YAML_SCALAR)
-                err_set(err, ERR_USAGE, "expected the name of a host");
+                err_set(err, ERR_USAGE, "expected a host name");
             err_prefix(err, "groups.%.60s: ", g->key);
             wrong(path, &h->at, err);
             goto fail;
@@ -103,7 +104,7 @@ static int take_groups(struct config *c, const struct yaml_node *list, const cha
     return 0;
 }
 
-/* Too short, and any pause is taken for a loss; too long, and none is ever noticed. */
+/* Too short a time turns every pause into a loss; too long a time never detects one. */
 static int take_ms(int64_t *ms, const struct yaml_node *n, const char *path, struct err *err)
 {
     double seconds = 0;
@@ -162,7 +163,7 @@ static int unknown(const struct yaml_node *n, const char *path, struct err *err)
             err_set(err, ERR_USAGE, "unknown key \"%.60s\"; did you mean %s?", n->key, keys[k].name);
             return wrong(path, &n->key_at, err);
         }
-    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; there are groups, host_lost, node_lost "
+    err_set(err, ERR_USAGE, "unknown key \"%.60s\"; valid keys are groups, host_lost, node_lost "
             "and call_address", n->key);
     return wrong(path, &n->key_at, err);
 }

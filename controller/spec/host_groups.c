@@ -27,9 +27,10 @@ static int no_group(const char *name, const json_t *groups, struct err *err)
     json_object_foreach ((json_t *)(uintptr_t)groups, key, value)
         if (!near[0] && spec_distance(key, name) <= 2)
             snprintf(near, sizeof(near), "; did you mean @%.60s?", key);
-    return err_set(err, ERR_USAGE, "hosts: there is no group @%.60s%s", name,
+    return err_set(err, ERR_USAGE, "hosts: unknown group @%.60s%s", name,
                    near[0] ? near : json_object_size(groups) ? ""
-                   : "; groups stand in ~/.config/jobctl/config.yaml, such as groups: {gpus: [gpu1]}");
+                   : "; define groups in ~/.config/jobctl/config.yaml, such as groups: {gpus: "
+                     "[gpu1]}");
 }
 
 int host_groups_expand(json_t *hosts, struct err *err)

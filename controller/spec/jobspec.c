@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobspec.c - the steps, in order: tree, overrides, rows, rules, paths, the engine's own check */
+/* jobspec.c - the steps in order: tree, overrides, rows, rules, paths, the engine's own check */
 #include "controller/spec/jobspec.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 #include "controller/spec/spec_set.h"
 #include "engine/contract/err.h"
 
-/* Names that jobspec makes of a file name must pass its own rule. */
+/* A job name derived from a file name must be valid. */
 static void default_name(char *out, size_t size, const char *file)
 {
     struct err ignored = {0};
@@ -37,7 +37,7 @@ static void default_name(char *out, size_t size, const char *file)
     snprintf(out, size, "%s", made);
 }
 
-/* Ids become numbers, so that a reader need not guess. */
+/* Ids become numbers, so that they differ from names. */
 static void number_ids(json_t *after)
 {
     size_t i;
@@ -60,8 +60,7 @@ static int base_of(char *out, size_t size, const char *file, const char *cwd, st
     return spec_path_absolute(out, size, cwd, slash ? dir : ".", err);
 }
 
-/* The engine reads what it will be given: combinations of its keys are its own business. Its
- * sentences begin with the key. */
+/* The engine checks combinations of its own keys. Its messages begin with the key. */
 static int check_engine(const json_t *spec, struct spec_diagnostics *diagnostics, struct err *err)
 {
     if (!json_is_object(json_object_get(spec, "train")))
@@ -91,7 +90,7 @@ static void expand_hosts(json_t *spec, struct spec_diagnostics *diagnostics)
     spec_diagnostics_suppress(diagnostics, "hosts");
 }
 
-/* `spec` has every key; now what needs the whole of it. */
+/* `spec` has every key; now the checks that need all of it. */
 static int finish(json_t *spec, const char *file, const char *cwd,
                   struct spec_diagnostics *diagnostics,
                   struct err *err)
@@ -110,14 +109,14 @@ static int finish(json_t *spec, const char *file, const char *cwd,
     return check_engine(spec, diagnostics, err);
 }
 
-/* The root of the tree with what --set puts into it; NULL: it is told. What a wrong --set should have
- * set is missing. */
+/* The root of the tree after --set; NULL: an error was reported. The value of an invalid --set is
+ * missing. */
 static struct yaml_node *find_root(struct yaml_doc *doc, const char *const *set, int nset,
                                    struct spec_diagnostics *diagnostics, struct err *err)
 {
     struct yaml_node *root = yaml_root(doc);
     if (!root && nset == 0) {
-        err_set(err, ERR_USAGE, "the file is empty; describe a job, for example run: python train.py");
+        err_set(err, ERR_USAGE, "the file is empty; a minimal job is run: python train.py");
         diagnostics_add(&diagnostics->found, 1, 1, err);
         return NULL;
     }
@@ -126,7 +125,7 @@ static struct yaml_node *find_root(struct yaml_doc *doc, const char *const *set,
     if (root->kind != YAML_MAP) {
         spec_diagnostic_at(diagnostics, root, SPOT_VALUE,
                            "a job spec is a map of keys, such as run: python "
-                           "train.py; this is %s", root->kind == YAML_LIST ? "a list" : "a text");
+                           "train.py, not %s", root->kind == YAML_LIST ? "a list" : "a text");
         return NULL;
     }
     for (int i = 0; i < nset; i++) {
@@ -139,12 +138,12 @@ static struct yaml_node *find_root(struct yaml_doc *doc, const char *const *set,
     return root;
 }
 
-/* The tree as canonical JSON; what is wrong with it stands in `faults` then. */
+/* The tree as canonical JSON; mistakes are added to the diagnostics. */
 static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd,
                          const char *const *set, int nset, struct spec_diagnostics *diagnostics,
                          struct err *err)
 {
-    json_t *checked = NULL, *spec = json_pack("{s:i}", "schema", 1); /* first in the canonical text */
+    json_t *checked = NULL, *spec = json_pack("{s:i}", "schema", 1); /* its first key */
     struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
     diagnostics->root = root;
     if (spec && root && spec_check(&checked, root, diagnostics, err) == 0 &&

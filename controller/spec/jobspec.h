@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobspec.h - the text of a job spec to canonical JSON (docs/SPEC.md), or all that is wrong with it
+/* jobspec.h - turns a job spec into canonical JSON (docs/SPEC.md), or lists all its mistakes
  *
- * The CLI and the daemon call the same function.  It reads no file but asks the
- * file system whether paths exist.
+ * The CLI and the daemon call the same function.  It reads no file, but checks
+ * whether paths exist.
  */
 #ifndef CONTROLLER_SPEC_JOBSPEC_H
 #define CONTROLLER_SPEC_JOBSPEC_H
@@ -14,10 +14,10 @@ struct diagnostics;
 
 enum { JOB_NAME_MAX = 64 };
 
-/* `text` is YAML; `file` its name as the user gave it, "-" for standard input; `cwd` an absolute
- * directory, which `file` may be relative to. `set` holds overrides "a.b=c".
- * Returns 0 and a new reference in *canonical; or -1, *canonical NULL, every mistake in *found and
- * the first of them in *err. Of text that is not YAML only the first place is known. */
+/* `text` is YAML; `file` its name as given by the user, "-" for standard input; `cwd` the absolute
+ * directory to which `file` is relative. `set` holds overrides "a.b=c".
+ * Returns 0 and a new reference in *canonical; or -1 with *canonical NULL, all mistakes in *found
+ * and the first one in *err. If the text is not YAML, only the first mistake is reported. */
 int jobspec_parse(json_t **canonical, const char *text, const char *file, const char *cwd,
                   const char *const *set, int nset, struct diagnostics *found, struct err *err);
 

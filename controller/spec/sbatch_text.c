@@ -20,7 +20,7 @@ int sbatch_text_check(const char *text, struct err *err)
 {
     for (const char *p = text; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-,:@%+/&|*()[]=", *p))
-            return err_set(err, ERR_USAGE, "\"%.80s\" cannot stand in a batch script: letters, digits "
-                           "and ._-,:@%%+/&|*()[]= can", text);
+            return err_set(err, ERR_USAGE, "\"%.80s\" is not allowed in a batch script; use "
+                           "letters, digits and ._-,:@%%+/&|*()[]=", text);
     return 0;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sbatch_text.h - texts of a spec that may stand in a #SBATCH line */
+/* sbatch_text.h - checks texts of a spec for use in a #SBATCH line */
 #ifndef CONTROLLER_SPEC_SBATCH_TEXT_H
 #define CONTROLLER_SPEC_SBATCH_TEXT_H
 
 struct err;
 
-/* Letters, digits and what names and lists of nodes need; ERR_USAGE for anything else. */
+/* Accepts letters, digits and the punctuation of names and node lists; else ERR_USAGE. */
 int sbatch_text_check(const char *text, struct err *err);
 
-/* Options that `slurm.extra` may have, without the dashes, ended by NULL. */
+/* Options allowed in `slurm.extra`, without dashes; ends with NULL. */
 const char *const *sbatch_text_extras(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_check.c - the walk over the tree; values are spec_value.c's; see spec_check.h
+/* spec_check.c - walks the tree; spec_value.c checks values; see spec_check.h
  *
- * Two passes: over the file, in its order, telling each mistake and going on
- * behind it; then over the rows, to put everything in canonical order and fill in
- * defaults, also for what is wrong: rules between other keys need a whole spec.
+ * Two passes: the first walks the file in its order and reports every mistake;
+ * the second walks the rows to put all values in canonical order and fill in
+ * defaults, also for invalid keys: rules between other keys need a complete spec.
  */
 #include "controller/spec/spec_check.h"
 
@@ -45,7 +45,7 @@ static void unknown(const char *map, const struct yaml_node *node,
                        hint);
 }
 
-/* What the map of a list was given, key by key. -1: some of it is wrong. */
+/* Checks the map of a list key by key. -1: a key is wrong. */
 static int check_given(json_t *given, const struct yaml_node *item, const char *prefix,
                        const char *where, struct spec_diagnostics *diagnostics)
 {
@@ -66,8 +66,8 @@ static int check_given(json_t *given, const struct yaml_node *item, const char *
     return rc;
 }
 
-/* One map of a list of maps; its rows are those of "LIST[]". Is something in it wrong, then what is
- * missing is not asked: it may be what is wrong. */
+/* One map of a list of maps; its rows are those of "LIST[]". If a key is wrong, missing keys are
+ * not reported: the wrong key may be the missing one misspelt. */
 static json_t *check_item(const struct yaml_node *item, const char *list, const char *where,
                           struct spec_diagnostics *diagnostics)
 {
@@ -149,7 +149,7 @@ static void check_block(json_t *flat, const struct spec_field *row, const char *
     spec_diagnostics_suppress(diagnostics, path);
 }
 
-/* One entry of the file; its canonical value goes into `flat` under its whole path. */
+/* One entry of the file; its canonical value is stored in `flat` under its full path. */
 static void check_entry(json_t *flat, const struct yaml_node *node, const char *map,
                         struct spec_diagnostics *diagnostics)
 {
@@ -189,7 +189,7 @@ static void check_map(json_t *flat, const struct yaml_node *map, const char *pre
         check_entry(flat, n, prefix, diagnostics);
 }
 
-/* The object that holds the last part of `path`, or NULL where a map above is null. */
+/* The object that holds the last part of `path`, or NULL if a map above is null. */
 static json_t *parent_of(json_t *root, const char *path)
 {
     json_t *at = root;

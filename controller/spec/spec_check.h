@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_check.h - a YAML tree against the rows, key by key, into canonical JSON
+/* spec_check.h - checks a YAML tree against the rows, key by key; builds canonical JSON
  *
- * Only what a single row can tell: keys, types, units, limits, choices, what is
- * not supported yet.  What holds between keys is spec_rules.h's.  Paths are left as
- * they stand in the file.
+ * Checks what single rows define: keys, types, units, limits, choices, features
+ * not supported yet.  spec_rules.h checks constraints between keys.  Paths are
+ * left as in the file.
  */
 #ifndef CONTROLLER_SPEC_SPEC_CHECK_H
 #define CONTROLLER_SPEC_SPEC_CHECK_H
@@ -15,13 +15,13 @@ struct spec_diagnostics;
 struct spec_field;
 struct yaml_node;
 
-/* *out is a new reference: every key of the table, with defaults also where a value is wrong. What
- * is wrong is told to `faults`, each in a sentence that begins with the key's path, and distrusted.
- * -1 with *err: our own rows are wrong, or out of memory. */
+/* *out is a new reference: every key of the table, with the default if a value is wrong. Mistakes
+ * are added to the diagnostics, each a sentence that begins with the key's path, and suppressed.
+ * -1 with *err: a bug in the rows, or out of memory. */
 int spec_check(json_t **out, const struct yaml_node *root, struct spec_diagnostics *diagnostics,
                struct err *err);
 
-/* One value against one row; `path` is for the sentence. NULL: wrong, and told. */
+/* Checks one value against one row; `path` is for messages. NULL: wrong and reported. */
 json_t *spec_check_value(const struct spec_field *row, const char *path,
                          const struct yaml_node *node, struct spec_diagnostics *diagnostics);
 

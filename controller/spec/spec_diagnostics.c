@@ -52,7 +52,7 @@ int spec_diagnostic_at(struct spec_diagnostics *f, const struct yaml_node *node,
     return add(f, node, spot, &err);
 }
 
-/* The next part of a path, which is moved on. */
+/* Returns the next part of a path and advances it. */
 static const char *take_part(char *part, size_t size, const char *path)
 {
     size_t n = strcspn(path, ".");

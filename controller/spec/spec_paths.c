@@ -13,7 +13,7 @@
 #include "controller/spec/spec_suggest.h"
 #include "engine/contract/err.h"
 
-/* The paths there are. Those that need not exist are made by the job. */
+/* All paths of a spec. Those that need not exist are created by the job. */
 static const struct {
     const char *map, *key, *whole;
     bool        must_exist;
@@ -36,7 +36,7 @@ int spec_path_absolute(char *out, size_t size, const char *base, const char *pat
                 : snprintf(joined, sizeof(joined), "%s/%s", base, path);
     if (n < 0 || (size_t)n >= sizeof(joined) || (size_t)n >= size)
         return err_set(err, ERR_USAGE, "the path %.60s... is too long", path);
-    /* Parts that are empty or "." go; ".." stays, it may cross a symbolic link. */
+    /* Drops empty and "." parts; keeps "..", which may follow a symbolic link. */
     size_t at = 0;
     for (const char *p = joined; *p;) {
         p += strspn(p, "/");
@@ -61,7 +61,7 @@ static bool is_word(const char *text)
     return strcmp(text, "auto") == 0 || strcmp(text, "latest") == 0 || strcmp(text, "none") == 0;
 }
 
-/* Can it be seen from here? Of another machine nothing can, nor of one that is not known. */
+/* Can the path be checked here? Not if the job runs on another or an unknown machine. */
 static bool is_here(const json_t *spec, const struct spec_diagnostics *diagnostics)
 {
     const char *launch = json_string_value(json_object_get(spec, "launch"));
@@ -83,14 +83,14 @@ static void resolve_workdir(json_t *spec, const char *base, char *workdir, size_
     const bool here = is_here(spec, diagnostics);
     if (spec_path_absolute(workdir, size, base, given[0] ? given : ".", &err) == 0 && here &&
         (stat(workdir, &st) < 0 || !S_ISDIR(st.st_mode)))
-        err_set(&err, ERR_USAGE, "there is no directory %s", workdir);
+        err_set(&err, ERR_USAGE, "directory %s does not exist", workdir);
     if (err.code != ERR_NONE)
         fault(diagnostics, "workdir", &err);
     else if (here || given[0])
         json_object_set_new(spec, "workdir", json_string(workdir));
 }
 
-/* The absolute form of what was given under `key`; -1 with a sentence that lacks the key. */
+/* Makes the value of `key` absolute; -1 with a sentence without the key. */
 static int resolve(char *absolute, size_t size, const char *workdir, const char *key,
                    const char *given, bool must_exist, struct err *err)
 {
@@ -106,7 +106,7 @@ static int resolve(char *absolute, size_t size, const char *workdir, const char 
     if (strcmp(key, "resume") == 0 && near[0])
         return err_set(err, ERR_USAGE, "expected latest, none or a path, not \"%.60s\"; did you mean "
                        "%s?", given, near);
-    return err_set(err, ERR_USAGE, "there is no %.300s%s", absolute,
+    return err_set(err, ERR_USAGE, "%.300s does not exist%s", absolute,
                    given[0] == '/' ? "" : "; relative paths start at workdir");
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_rows.c - the job-level table; see spec_rows.h
  *
- * The order of the rows is the order of the canonical JSON.  A map without a
- * default is always present, filled from its rows; one with the default `null`
- * only when the file has it.  A default is written as canonical JSON; those of
- * name and workdir follow from the file (jobspec.c).
+ * The rows are in the order of the canonical JSON.  A map without a default is
+ * always present, filled from its rows; one with the default `null` only if the
+ * file has it.  Defaults are canonical JSON; those of name and workdir depend on
+ * the file (jobspec.c).
  */
 #include "controller/spec/spec_rows.h"
 
@@ -21,88 +21,98 @@ static const struct spec_field fields[] = {
     {.path = "resources.nodes", .type = FIELD_INT, .min = 1, .max = 4096, .def = "1",
      .help = "number of nodes; num_nodes at the top means the same"},
     {.path = "resources.min_nodes", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 4096, .def = AUTO,
-     .help = "so few go on when a node was lost and no other is free; auto = 1 for train, nodes for run"},
+     .help = "minimum after a node is lost and no other is free; auto = 1 for train, nodes for "
+             "run"},
     {.path = "resources.gpus", .type = FIELD_INT, .auto_ok = true, .min = 0, .max = 64, .def = AUTO,
      .help = "per node; auto = every distinct healthy GPU, 0 = none"},
     {.path = "resources.ranks", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 1024, .def = AUTO,
      .help = "processes per node; auto = one per GPU, or 1 without a GPU"},
     {.path = "resources.share_gpus", .type = FIELD_BOOL, .def = "false",
-     .help = "permit more ranks than GPUs, and GPUs that others use"},
+     .help = "allow more ranks than GPUs, and GPUs used by other processes"},
     {.path = "resources.cpus", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 4096, .def = AUTO,
      .help = "CPU slots per node; auto = all for train, 1 per rank for run"},
     {.path = "launch", .type = FIELD_ENUM, .choices = "local|ssh|slurm", .auto_ok = true, .def = AUTO,
      .help = "where the job runs; auto = local"},
     {.path = "env", .type = FIELD_STRING_MAP, .def = "{}",
-     .help = "added to each rank's environment; wins over what jobctl sets"},
-    {.path = "workdir", .type = FIELD_PATH, .def = "\"\"", .help = "where ranks start; default: the file's folder"},
+     .help = "added to each rank's environment; overrides jobctl's settings"},
+    {.path = "workdir", .type = FIELD_PATH, .def = "\"\"", .help = "working directory of ranks; "
+                                                                   "default: the file's folder"},
     {.path = "setup", .type = FIELD_STRING, .def = "null",
      .help = "shell text, run once per node before the ranks"},
     {.path = "run", .type = FIELD_STRING, .def = "null",
      .help = "shell text, run once per rank; exactly one of run and train"},
     {.path = "train", .type = FIELD_MAP, .def = "null",
      .help = "the embedded engine; exactly one of run and train"},
-    {.path = "checkpoint", .type = FIELD_MAP, .help = "when and where state is saved"},
+    {.path = "checkpoint", .type = FIELD_MAP, .help = "when and where checkpoints are saved"},
     {.path = "checkpoint.every", .type = FIELD_EVERY, .def = "{\"steps\":500}",
      .help = "\"500 steps\" or a duration such as 10m"},
     {.path = "checkpoint.keep", .type = FIELD_INT, .min = 1, .max = 10000, .def = "3",
-     .help = "so many of the newest are kept"},
+     .help = "number of newest checkpoints to keep"},
     {.path = "checkpoint.dir", .type = FIELD_PATH, .auto_ok = true, .def = AUTO,
      .help = "auto = the job's own directory"},
     {.path = "checkpoint.mirror", .type = FIELD_PATH,
-     .help = "a slow, lasting directory (a mounted drive) that gets a copy of each; see jobctl adopt"},
+     .help = "durable directory (such as a mounted drive) for a copy of each checkpoint; see "
+             "jobctl adopt"},
     {.path = "resume", .type = FIELD_STRING, .def = "\"latest\"",
      .help = "latest, none, or a checkpoint's path"},
     {.path = "load_from", .type = FIELD_PATH, .def = "null",
-     .help = "a checkpoint whose weights alone are taken"},
+     .help = "checkpoint from which to load weights only"},
     {.path = "retry", .type = FIELD_MAP, .help = "what happens after a failure"},
     {.path = "retry.max", .type = FIELD_INT, .min = 0, .max = 100000, .def = "10",
      .help = "restarts without progress before the job ends"},
     {.path = "retry.backoff", .type = FIELD_RANGE, .min = 0, .max = 86400, .def = "[5.0,300.0]",
      .help = "pause before the second and later restarts without progress"},
     {.path = "retry.no_progress", .type = FIELD_INT, .min = 1, .max = 100000, .def = "3",
-     .help = "the same failure so often without progress ends the job with exit code 93"},
+     .help = "equal failures in a row without progress before the job ends with exit code 93"},
     {.path = "secrets", .type = FIELD_STRINGS, .def = "[]",
      .help = "names of variables taken from the submitter's environment; values are never stored"},
     {.path = "after", .type = FIELD_STRINGS, .def = "[]",
-     .help = "ids or names of jobs; this one waits until they succeeded"},
+     .help = "ids or names of jobs that must succeed before this one starts"},
     {.path = "priority", .type = FIELD_INT, .min = -1000, .max = 1000, .def = "0",
-     .help = "higher first"},
+     .help = "jobs with a higher priority start first"},
     {.path = "max_duration", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "null",
-     .help = "the job is stopped after so long"},
+     .help = "time after which the job is stopped"},
     {.path = "hosts", .type = FIELD_STRINGS,
-     .help = "of launch: ssh, names as in ~/.ssh/config, or groups of config.yaml; the first that are free are taken"},
+     .help = "for launch: ssh: names as in ~/.ssh/config, or groups of config.yaml; the first "
+             "free ones are used"},
     {.path = "slurm", .type = FIELD_MAP, .def = "null",
-     .help = "what launch: slurm asks Slurm for; resources.gpus and cpus are per node"},
+     .help = "options for launch: slurm; resources.gpus and cpus are per node"},
     {.path = "slurm.partition", .type = FIELD_STRING, .def = "null", .help = "null = Slurm's default"},
-    {.path = "slurm.account", .type = FIELD_STRING, .def = "null", .help = "who pays; null = your default"},
+    {.path = "slurm.account", .type = FIELD_STRING, .def = "null", .help = "account to charge; "
+                                                                           "null = your default"},
     {.path = "slurm.time", .type = FIELD_DURATION, .min = 60, .max = 31536000, .def = "null",
      .help = "time limit of an allocation, in whole minutes; null = the partition's"},
     {.path = "slurm.grace", .type = FIELD_DURATION, .min = 10, .max = 3600, .def = "120.0",
-     .help = "at least so long before the limit ranks save and stop; a new allocation goes on"},
+     .help = "minimum time before the limit to save and stop; a new allocation continues"},
     {.path = "slurm.gres", .type = FIELD_STRING, .def = "null",
-     .help = "ask for GPUs by --gres, such as gpu or gpu:a100; null = by --gpus-per-node"},
+     .help = "request GPUs with --gres, such as gpu or gpu:a100; null = with --gpus-per-node"},
     {.path = "slurm.extra", .type = FIELD_STRING_MAP, .def = "{}",
-     .help = "more options of sbatch: constraint, exclude, exclusive, licenses, mem, nodelist, qos, reservation"},
+     .help = "more sbatch options: constraint, exclude, exclusive, licenses, mem, nodelist, qos, "
+             "reservation"},
     {.path = "watch", .type = FIELD_ITEMS, .def = "[]",
-     .help = "rules about what ranks print, a list of maps such as {name: loss, pattern: 'loss:([0-9.]+)', every: 10m}"},
-    {.path = "watch[].name", .type = FIELD_STRING, .help = "for messages; required"},
+     .help = "rules for the output of ranks, such as {name: loss, pattern: 'loss:([0-9.]+)', "
+             "every: 10m}"},
+    {.path = "watch[].name", .type = FIELD_STRING, .help = "name of the rule in messages; "
+                                                           "required"},
     {.path = "watch[].pattern", .type = FIELD_STRING,
-     .help = "extended regular expression, of a line; its first group is the number; required"},
+     .help = "extended regular expression for a line; its first group is the number; required"},
     {.path = "watch[].every", .type = FIELD_DURATION, .min = 0.1, .max = 31536000, .def = "null",
-     .help = "longest time between two such lines"},
+     .help = "maximum time between two matching lines"},
     {.path = "watch[].start_within", .type = FIELD_DURATION, .min = 0.1, .max = 31536000, .def = "null",
-     .help = "longest time until the first one"},
+     .help = "maximum time until the first match"},
     {.path = "watch[].below", .type = FIELD_NUMBER, .min = -1e300, .max = 1e300, .def = "null",
-     .help = "the number must be below this; nan never is"},
+     .help = "upper limit of the number; nan violates it"},
     {.path = "watch[].action", .type = FIELD_ENUM, .choices = "restart|warn", .def = "\"restart\"",
-     .help = "what follows when a rule is broken"},
-    {.path = "hang", .type = FIELD_MAP, .help = "a rank that stands still for longer is stopped, and all resume"},
+     .help = "what to do if a rule is violated"},
+    {.path = "hang", .type = FIELD_MAP, .help = "time limits; if a rank exceeds one, all ranks "
+                                                "restart"},
     {.path = "hang.step", .type = FIELD_DURATION, .auto_ok = true, .min = 0.5, .max = 31536000, .def = AUTO,
-     .help = "for a phase of a step; auto = 4 times the longest usual one, at least 5s (run: 5m)"},
+     .help = "limit for each phase of a step; auto = 4 times its usual maximum, at least 5s (run: "
+             "5m)"},
     {.path = "hang.first_step", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "300.0",
-     .help = "until the first step is done"},
+     .help = "limit for the first step"},
     {.path = "notify", .type = FIELD_MAP, .def = "null",
-     .later = "nobody can be notified so far; leave notify out", .help = "who is told"},
+     .later = "not supported yet; remove notify", .help = "notifications"},
     {.path = NULL},
 };
 
@@ -119,7 +129,7 @@ static int join(struct spec_row *row, const char *prefix, const struct spec_fiel
     return 1;
 }
 
-/* The rows of train: follow the row "train". */
+/* The rows of `train:` follow the row "train". */
 int spec_row_next(struct spec_row *row, size_t *cursor)
 {
     const struct spec_field *train = train_spec_fields();

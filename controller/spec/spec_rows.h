@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec_rows.h - every key of a job spec outside `train:`, as rows
  *
- * The rows of `train:` are the engine's (engine/contract/train_spec.h) and have the same
- * shape; spec_row_find() and spec_row_next() see both as one table.
+ * The rows of `train:` are defined by the engine (engine/contract/train_spec.h) in the
+ * same form; spec_row_find() and spec_row_next() treat both as one table.
  */
 #ifndef CONTROLLER_SPEC_SPEC_ROWS_H
 #define CONTROLLER_SPEC_SPEC_ROWS_H
@@ -13,16 +13,17 @@
 
 enum { SPEC_PATH = 96 };
 
-/* One row of the joined table; `path` is the whole one: "train.optimizer.lr". */
+/* One row of the joined table; `path` is the full path: "train.optimizer.lr". */
 struct spec_row {
     char                     path[SPEC_PATH];
     const struct spec_field *field;
 };
 
-/* Walk all rows in the order of the canonical JSON. *cursor starts as 0; returns 0 at the end. */
+/* Iterates over all rows in the order of the canonical JSON. *cursor starts at 0; returns 0 at
+ * the end. */
 int spec_row_next(struct spec_row *row, size_t *cursor);
 
-/* The row of a whole path, or NULL. */
+/* The row of a full path, or NULL. */
 const struct spec_field *spec_row_find(const char *path);
 
 /* The canonical path of another accepted spelling ("num_nodes"), or NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_rules.c - one function per rule, with the keys that it reads; see spec_rules.h */
+/* spec_rules.c - one function per rule, with the keys it reads; see spec_rules.h */
 #include "controller/spec/spec_rules.h"
 
 #include <ctype.h>
@@ -37,9 +37,9 @@ int spec_name_check(const char *name, struct err *err)
     if (name[0] == '-' || name[0] == '.')
         return err_set(err, ERR_USAGE, "\"%.64s\" must begin with a letter or a digit", name);
     if (name[strspn(name, "0123456789-.")] == '\0')
-        return err_set(err, ERR_USAGE, "\"%.64s\" would be taken for an id; add a letter", name);
+        return err_set(err, ERR_USAGE, "\"%.64s\" looks like an id; add a letter", name);
     if (strcmp(name, "last") == 0 || strcmp(name, "all") == 0)
-        return err_set(err, ERR_USAGE, "\"%s\" has a meaning of its own; choose another name",
+        return err_set(err, ERR_USAGE, "\"%s\" is a reserved word; choose another name",
                        name);
     return 0;
 }
@@ -57,23 +57,23 @@ static void rule_payload(struct rule_context *c)
     bool train = json_is_object(json_object_get(c->spec, "train"));
     if (run && train)
         spec_diagnostic_of(c->diagnostics, "train",
-                           "train: the spec has both run and train; a job does one of "
-                           "the two");
+                           "train: the spec has both run and train; remove one of "
+                           "them");
     if (!run && !train)
         spec_diagnostic_of(c->diagnostics, "",
-                           "the spec has neither run nor train; say what the job is to do, "
-                           "for example run: python train.py");
+                           "the spec has neither run nor train; add one of them, for "
+                           "example run: python train.py");
 }
 
 static void rule_slurm(struct rule_context *c)
 {
     if (json_is_object(json_object_get(c->spec, "slurm")) && strcmp(text_of(c, "launch"), "slurm") != 0)
         spec_diagnostic_of(c->diagnostics, "slurm",
-                           "slurm: these settings are for launch: slurm; add that, or "
-                           "leave them out");
+                           "slurm: needs launch: slurm; add that, or remove the "
+                           "slurm settings");
 }
 
-/* What a batch script cannot carry. */
+/* Values that a batch script cannot contain. */
 static void rule_slurm_texts(struct rule_context *c)
 {
     static const char *const texts[] = {"partition", "account", "gres"};
@@ -98,35 +98,35 @@ static void rule_slurm_extra(struct rule_context *c)
             known++;
         if (!*known)
             spec_diagnostic_of(c->diagnostics, "slurm.extra",
-                               "slurm.extra: \"%.40s\" is not known; constraint, "
-                               "exclude, exclusive, licenses, mem, nodelist, qos and reservation are, the "
-                               "rest has keys of its own", key);
+                               "slurm.extra: unknown option \"%.40s\"; allowed are "
+                               "constraint, exclude, exclusive, licenses, mem, nodelist, qos and "
+                               "reservation", key);
         else if (sbatch_text_check(json_string_value(value), &why) < 0)
             spec_diagnostic_of(c->diagnostics, "slurm.extra", "slurm.extra.%s: %s", key, why.text);
     }
 }
 
-/* What on a cluster must be said. */
+/* Values that Slurm requires. */
 static void rule_slurm_gpus(struct rule_context *c)
 {
     if (strcmp(text_of(c, "launch"), "slurm") == 0 &&
         !json_is_integer(json_object_get(c->resources, "gpus")))
         spec_diagnostic_of(c->diagnostics, "launch",
-                           "resources.gpus: Slurm must be asked for a number; say how "
-                           "many GPUs a node is to give, 0 for none");
+                           "resources.gpus: launch: slurm needs a number of GPUs per "
+                           "node; 0 for none");
 }
 
 int spec_host_check(const char *name, struct err *err)
 {
     const size_t n = strlen(name);
     if (n == 0 || n > HOST_NAME_CHARS || !isalnum((unsigned char)name[0]))
-        return err_set(err, ERR_USAGE, "\"%.64s\" cannot be the name of a host; it begins "
+        return err_set(err, ERR_USAGE, "\"%.64s\" is not a host name: a name begins "
                        "with a letter or a digit and has at most %d characters", name,
                        HOST_NAME_CHARS);
     for (const char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-@", *p))
             return err_set(err, ERR_USAGE, "\"%s\" may hold only letters, digits, '.', '_', "
-                           "'-' and '@'; give a port in ~/.ssh/config", name);
+                           "'-' and '@'; set a port in ~/.ssh/config", name);
     return 0;
 }
 
@@ -139,7 +139,7 @@ static void check_host(struct rule_context *c, const json_t *hosts, size_t i)
         spec_diagnostic_of(c->diagnostics, "hosts", "hosts: %s", why.text);
     for (size_t j = 0; j < i; j++)
         if (json_equal(json_array_get(hosts, j), host))
-            spec_diagnostic_of(c->diagnostics, "hosts", "hosts: \"%s\" stands there twice", name);
+            spec_diagnostic_of(c->diagnostics, "hosts", "hosts: \"%s\" is listed twice", name);
 }
 
 static bool is_ssh(const struct rule_context *c)
@@ -154,13 +154,13 @@ static void rule_hosts(struct rule_context *c)
     if (!is_ssh(c)) {
         if (n > 0)
             spec_diagnostic_of(c->diagnostics, "hosts",
-                               "hosts: only launch: ssh goes to hosts; add that, or leave "
-                               "hosts out");
+                               "hosts: needs launch: ssh; add that, or remove "
+                               "hosts");
         return;
     }
     if (n == 0)
         spec_diagnostic_of(c->diagnostics, "hosts",
-                           "hosts: launch: ssh needs them, for example hosts: [gpu1], "
+                           "hosts: required by launch: ssh; for example hosts: [gpu1], "
                            "names as in ~/.ssh/config");
     for (size_t i = 0; i < n; i++)
         check_host(c, hosts, i);
@@ -173,8 +173,8 @@ static void rule_hosts_share(struct rule_context *c)
     if (is_ssh(c) && json_array_size(json_object_get(c->spec, "hosts")) > 1 && dir &&
         strcmp(dir, "auto") == 0 && json_is_object(json_object_get(c->spec, "train")))
         spec_diagnostic_of(c->diagnostics, "checkpoint.dir",
-                           "checkpoint.dir: with several hosts it must be a "
-                           "directory that all of them share; what one keeps for itself another cannot resume");
+                           "checkpoint.dir: several hosts need a shared "
+                           "directory, so that each can resume the checkpoints of the others");
 }
 
 static void rule_hosts_mirror(struct rule_context *c)
@@ -183,7 +183,7 @@ static void rule_hosts_mirror(struct rule_context *c)
     if (is_ssh(c) && json_is_string(json_object_get(checkpoint, "mirror")))
         spec_diagnostic_of(c->diagnostics, "checkpoint.mirror",
                            "checkpoint.mirror: not supported yet with launch: "
-                           "ssh; let checkpoint.dir be a lasting directory of the host");
+                           "ssh; set checkpoint.dir to a durable directory of the host");
 }
 
 static void rule_min_nodes(struct rule_context *c)
@@ -193,7 +193,7 @@ static void rule_min_nodes(struct rule_context *c)
     if (json_is_integer(least) && json_integer_value(least) > n)
         spec_diagnostic_of(c->diagnostics, "resources.min_nodes",
                            "resources.min_nodes: %lld is more than "
-                           "resources.nodes, which is %lld", (long long)json_integer_value(least),
+                           "resources.nodes (%lld)", (long long)json_integer_value(least),
                            (long long)n);
 }
 
@@ -203,11 +203,11 @@ static void rule_nodes(struct rule_context *c)
     const size_t hosts = json_array_size(json_object_get(c->spec, "hosts"));
     if (is_ssh(c) && hosts > 0 && (json_int_t)hosts < n)
         spec_diagnostic_of(c->diagnostics, "hosts",
-                           "hosts: %zu of them cannot be %lld nodes; name more, or set "
+                           "hosts: %zu hosts are too few for %lld nodes; add hosts, or set "
                            "resources.nodes to %zu", hosts, (long long)n, hosts);
 }
 
-/* Two ranks on one GPU fail deep inside NCCL; say it here, with the way out. */
+/* Two ranks on one GPU fail inside NCCL; report it here, with the remedy. */
 static void rule_ranks(struct rule_context *c)
 {
     const json_t *gpus = json_object_get(c->resources, "gpus");
@@ -217,7 +217,7 @@ static void rule_ranks(struct rule_context *c)
     if (json_is_integer(gpus) && json_is_integer(ranks) && g > 0 && r > g && !share)
         spec_diagnostic_of(c->diagnostics, "resources.ranks",
                            "resources.ranks: %lld ranks would share %lld GPU%s; "
-                           "ask for at most %lld, or write share_gpus: true if that is meant", (long long)r,
+                           "set at most %lld, or add share_gpus: true if intended", (long long)r,
                            (long long)g, g == 1 ? "" : "s", (long long)g);
 }
 
@@ -227,8 +227,9 @@ static void rule_mirror(struct rule_context *c)
     if (json_is_string(json_object_get(checkpoint, "mirror")) &&
         !json_is_object(json_object_get(c->spec, "train")))
         spec_diagnostic_of(c->diagnostics, "checkpoint.mirror",
-                           "checkpoint.mirror: what a run command saves has no "
-                           "form that could be checked; let the command write its own second copy");
+                           "checkpoint.mirror: not possible for run commands, whose "
+                           "checkpoints jobctl cannot verify; make the command write a second "
+                           "copy");
 }
 
 static bool variable_name_ok(const char *name)
@@ -248,12 +249,12 @@ static void rule_env(struct rule_context *c)
     json_object_foreach (json_object_get(c->spec, "env"), name, value) {
         if (!variable_name_ok(name))
             spec_diagnostic_of(c->diagnostics, "env",
-                               "env: \"%.60s\" cannot be the name of a variable; use "
+                               "env: \"%.60s\" is not a variable name; use "
                                "letters, digits and '_'", name);
         if (strncmp(name, "JOBCTL_", 7) == 0)
             spec_diagnostic_of(c->diagnostics, "env",
-                               "env: %.60s cannot be set; variables that begin with JOBCTL_ "
-                               "are jobctl's own", name);
+                               "env: %.60s cannot be set; names that begin with JOBCTL_ "
+                               "are reserved", name);
     }
 }
 
@@ -265,11 +266,11 @@ static void rule_secrets(struct rule_context *c)
         const char *name = json_string_value(entry);
         if (!variable_name_ok(name))
             spec_diagnostic_of(c->diagnostics, "secrets",
-                               "secrets: \"%.60s\" cannot be the name of a variable; "
-                               "secrets are given by name, never by value", name);
+                               "secrets: \"%.60s\" is not a variable name; list the names "
+                               "of secrets, never their values", name);
         if (json_object_get(json_object_get(c->spec, "env"), name))
             spec_diagnostic_of(c->diagnostics, "secrets",
-                               "secrets: %.60s stands under env too; keep one of the "
+                               "secrets: %.60s is also listed under env; remove one of the "
                                "two", name);
     }
 }
@@ -285,7 +286,7 @@ static void rule_watch(struct rule_context *c)
         int rc = regcomp(&re, pattern ? pattern : "(", REG_EXTENDED);
         if (rc != 0) {
             spec_diagnostic_of(c->diagnostics, "watch",
-                               "watch[%zu].pattern: \"%.60s\" is no extended regular "
+                               "watch[%zu].pattern: \"%.60s\" is not an extended regular "
                                "expression", i, pattern ? pattern : "");
             continue;
         }
@@ -311,7 +312,7 @@ static void rule_after(struct rule_context *c)
     }
 }
 
-/* A rule with all keys that it reads: is one of them wrong by itself, it has nothing to say. */
+/* A rule and the keys it reads; it is skipped if one of them is invalid by itself. */
 static const struct {
     const char *reads;
     void      (*check)(struct rule_context *);

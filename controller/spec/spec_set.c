@@ -9,7 +9,7 @@
 #include "controller/spec/spec_rows.h"
 #include "engine/contract/err.h"
 
-/* The map in which the last part of `path` belongs; made where it is missing. */
+/* The map that holds the last part of `path`; created if missing. */
 static struct yaml_node *descend(struct yaml_doc *doc, struct yaml_node *root, char *path,
                                  char **leaf, const char *origin, struct err *err)
 {

@@ -11,7 +11,8 @@
 
 enum { WORD = 64 };
 
-/* Keys of other tools; `tool` is NULL where several use the name. `here` is our path, or NULL where we have no such thing; `hint` follows. */
+/* Keys of other tools; `tool` is NULL if several use it. `here` is our path, or NULL if
+ * unsupported; `hint` follows. */
 static const struct foreign {
     const char *key, *tool, *here, *hint;
 } foreigns[] = {
@@ -55,15 +56,15 @@ static const struct foreign {
     {"recovery", NULL, "retry", NULL},
     {"restart_policy", "Kubernetes", "retry", NULL},
     {"max_failures", "Ray", "retry.max", NULL},
-    {"requeue", "Slurm", "retry", "jobctl retries by itself"},
+    {"requeue", "Slurm", "retry", "jobctl retries failed jobs"},
     {"time", "Slurm", "max_duration", NULL},
     {"time_limit", "Slurm", "max_duration", NULL},
     {"timeout", NULL, "max_duration", NULL},
     {"max_time", NULL, "max_duration", NULL},
     {"dependency", "Slurm", "after", "a list of ids or names"},
     {"depends_on", NULL, "after", "a list of ids or names"},
-    {"nice", "Slurm", "priority", "higher first"},
-    {"qos", "Slurm", "priority", "higher first"},
+    {"nice", "Slurm", "priority", "higher starts first"},
+    {"qos", "Slurm", "priority", "higher starts first"},
     {"nodelist", "Slurm", "hosts", NULL},
     {"hostfile", "DeepSpeed", "hosts", NULL},
     {"min_checkpoint_period", "Determined", "checkpoint.every", NULL},
@@ -89,7 +90,7 @@ static const struct foreign {
     {"micro_batch_size", "Megatron", "train.batch.micro", NULL},
     {"per_device_train_batch_size", "transformers", "train.batch.micro", NULL},
     {"gradient_accumulation_steps", "transformers", "train.batch.micro",
-     "the global batch divided by the micro batch is the accumulation"},
+     "gradient accumulation is the global batch divided by the micro batch"},
     {"mixed_precision", "accelerate", "train.precision", NULL},
     {"max_train_steps", "diffusers", "train.steps", NULL},
     {"max_steps", "transformers", "train.steps", NULL},
@@ -111,23 +112,27 @@ static const struct foreign {
     {"partition", "Slurm", "slurm.partition", "with launch: slurm"},
     {"account", "Slurm", "slurm.account", "with launch: slurm"},
     {"constraint", "Slurm", "slurm.extra.constraint", "with launch: slurm"},
-    {"file_mounts", "SkyPilot", NULL, "files are not copied: name them by their paths on this machine"},
-    {"files", "dstack", NULL, "files are not copied: name them by their paths on this machine"},
-    {"volumes", "dstack", NULL, "there are no containers: name paths as they are on this machine"},
-    {"image", "dstack", NULL, "there are no containers: the job runs on the machine as it is"},
-    {"docker", NULL, NULL, "there are no containers: the job runs on the machine as it is"},
-    {"cloud", "SkyPilot", NULL, "machines are not rented: the job runs where jobctl runs"},
-    {"infra", "SkyPilot", NULL, "machines are not rented: the job runs where jobctl runs"},
-    {"use_spot", "SkyPilot", NULL, "machines are not rented: the job runs where jobctl runs"},
-    {"mem", "Slurm", NULL, "memory is not reserved"},
-    {"memory", "SkyPilot", NULL, "memory is not reserved"},
-    {"master_port", "torchrun", NULL, "jobctl chooses a free port by itself"},
-    {"main_process_port", "accelerate", NULL, "jobctl chooses a free port by itself"},
-    {"rdzv_endpoint", "torchrun", NULL, "jobctl agrees on addresses and ports by itself"},
+    {"file_mounts", "SkyPilot", NULL, "jobctl does not copy files; use their paths on this "
+                                      "machine"},
+    {"files", "dstack", NULL, "jobctl does not copy files; use their paths on this machine"},
+    {"volumes", "dstack", NULL, "jobctl uses no containers; use paths of this machine"},
+    {"image", "dstack", NULL, "jobctl uses no containers; the job runs directly on the machine"},
+    {"docker", NULL, NULL, "jobctl uses no containers; the job runs directly on the machine"},
+    {"cloud", "SkyPilot", NULL, "jobctl does not rent machines; the job runs on this machine or "
+                                "its hosts"},
+    {"infra", "SkyPilot", NULL, "jobctl does not rent machines; the job runs on this machine or "
+                                "its hosts"},
+    {"use_spot", "SkyPilot", NULL, "jobctl does not rent machines; the job runs on this machine "
+                                   "or its hosts"},
+    {"mem", "Slurm", NULL, "jobctl does not reserve memory"},
+    {"memory", "SkyPilot", NULL, "jobctl does not reserve memory"},
+    {"master_port", "torchrun", NULL, "jobctl chooses a free port"},
+    {"main_process_port", "accelerate", NULL, "jobctl chooses a free port"},
+    {"rdzv_endpoint", "torchrun", NULL, "jobctl chooses addresses and ports"},
     {"array", "Slurm", NULL, "submit the file once per value, with --set"},
-    {"hyperparameters", "Determined", NULL, "write values under train, or change them with --set"},
+    {"hyperparameters", "Determined", NULL, "set the values under train, or with --set"},
     {"searcher", "Determined", NULL, "submit the file once per value, with --set"},
-    {"utilization_policy", "dstack", NULL, "progress is measured in steps, never in utilisation"},
+    {"utilization_policy", "dstack", NULL, "jobctl measures progress in steps, not in utilisation"},
     /* clang-format on */
 };
 
@@ -169,7 +174,7 @@ int spec_distance(const char *a, const char *b)
     return last[m];
 }
 
-/* Half of a short word changed is another word. */
+/* A short word with half of its letters changed is no match. */
 static int tolerance(const char *word)
 {
     int n = (int)strlen(word);
@@ -192,7 +197,7 @@ void spec_nearest_choice(char *out, size_t size, const char *choices, const char
     }
 }
 
-/* Is `path` a key of the map itself, not of a map in it? */
+/* Is `path` a key of the map itself, not of a nested map? */
 static bool directly_in(const char *map, const char *path)
 {
     size_t n = strlen(map);
@@ -201,7 +206,7 @@ static bool directly_in(const char *map, const char *path)
     return strncmp(path, map, n) == 0 && path[n] == '.' && !strchr(path + n + 1, '.');
 }
 
-/* The nearest key of the map; its distance, or a large number. */
+/* Finds the nearest key of the map; returns its distance, or a large number. */
 static int nearest_in(char *out, size_t size, const char *map, const char *key)
 {
     struct spec_row row;
@@ -244,7 +249,7 @@ static void list_keys(char *out, size_t size, const char *map)
 {
     struct spec_row row;
     size_t cursor = 0, at = 0;
-    at += (size_t)snprintf(out, size, "; the keys here are");
+    at += (size_t)snprintf(out, size, "; valid keys are");
     const char *comma = " ";
     while (at < size && spec_row_next(&row, &cursor)) {
         const struct spec_field *f = row.field;
@@ -262,10 +267,10 @@ static void foreign_print(char *out, size_t size, const struct foreign *f)
     if (f->tool)
         snprintf(tool, sizeof(tool), "that is %s's name, ", f->tool);
     if (f->here)
-        snprintf(out, size, "; %shere it is %s%s%s%s", tool, f->here, f->hint ? " (" : "",
+        snprintf(out, size, "; %sin jobctl use %s%s%s%s", tool, f->here, f->hint ? " (" : "",
                  f->hint ? f->hint : "", f->hint ? ")" : "");
     else
-        snprintf(out, size, "; %snot supported here: %s", tool, f->hint);
+        snprintf(out, size, "; %snot supported: %s", tool, f->hint);
 }
 
 void spec_suggest(char *out, size_t size, const char *map, const char *key)
@@ -277,7 +282,7 @@ void spec_suggest(char *out, size_t size, const char *map, const char *key)
         return;
     }
     if (strchr(key, '.') && spec_row_find(key)) {
-        snprintf(out, size, "; a dot means one map in another here: write \"%.*s:\" and, indented "
+        snprintf(out, size, "; a dotted path is not a YAML key: write \"%.*s:\" and, indented "
                  "on the next line, the rest", (int)strcspn(key, "."), key);
         return;
     }

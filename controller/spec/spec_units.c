@@ -10,7 +10,7 @@
 
 #include "engine/contract/err.h"
 
-/* Largest first: the parts of "1h 30m" must come in this order. */
+/* Largest first: the parts of "1h 30m" must be in this order. */
 static const struct {
     const char *names;
     double      seconds;
@@ -34,7 +34,7 @@ static int find_unit(const char *name, size_t size)
     return -1;
 }
 
-/* Digits with at most one point; NULL when there are none, else what follows them. */
+/* Reads digits with at most one point; returns the rest of the text, or NULL without digits. */
 static const char *read_number(double *value, const char *p)
 {
     const char *start = p;
@@ -61,7 +61,7 @@ static int bad_clock(const char *text, struct err *err)
                    "24:00:00, or days first, such as 1-12:00:00", text);
 }
 
-/* 24:00:00 or 1-12:00:00; two fields alone could be either and are refused. */
+/* 24:00:00 or 1-12:00:00; two fields are ambiguous and rejected. */
 static int parse_clock(double *seconds, const char *text, struct err *err)
 {
     unsigned days = 0, h, m, s;
@@ -100,10 +100,10 @@ int spec_duration_parse(double *seconds, const char *text, struct err *err)
                            "%.12gm", text, value, value);
         int unit = find_unit(p, size);
         if (unit < 0)
-            return err_set(err, ERR_USAGE, "\"%.*s\" is not a unit of time; there are ms, s, m, h "
-                           "and d", (int)(size > 40 ? 40 : size), p);
+            return err_set(err, ERR_USAGE, "\"%.*s\" is not a unit of time; use ms, s, m, h "
+                           "or d", (int)(size > 40 ? 40 : size), p);
         if (unit <= last)
-            return err_set(err, ERR_USAGE, "\"%.40s\" has its units out of order; write the "
+            return err_set(err, ERR_USAGE, "\"%.40s\" has units out of order; write the "
                            "larger one first, each once", text);
         last = unit;
         total += value * units[unit].seconds;
@@ -128,7 +128,7 @@ int spec_range_parse(double *low, double *high, const char *text, struct err *er
     if (spec_duration_parse(&a, left, err) < 0 || spec_duration_parse(&b, dots + 2, err) < 0)
         return -1;
     if (a > b)
-        return err_set(err, ERR_USAGE, "the range %.40s runs backwards; write the shorter "
+        return err_set(err, ERR_USAGE, "range %.40s is reversed; write the shorter "
                        "duration first", text);
     *low = a;
     *high = b;
@@ -156,7 +156,7 @@ int spec_every_parse(struct spec_every *every, const char *text, struct err *err
     if (spec_duration_parse(&seconds, text, err) < 0)
         return -1;
     if (seconds <= 0)
-        return err_set(err, ERR_USAGE, "\"%.40s\" must be more than nothing", text);
+        return err_set(err, ERR_USAGE, "\"%.40s\" must be more than 0", text);
     *every = (struct spec_every){.seconds = seconds};
     return 0;
 }

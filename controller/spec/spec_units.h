@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_units.h - durations, ranges of durations, and "every so often", from text
+/* spec_units.h - parses durations, ranges of durations, and intervals in steps or time
  *
  *   duration  500 ms, 30s, 5m, 1h 30m, 2d, 24:00:00, 1-12:00:00 (days-hours:minutes:seconds)
  *   range     5s..5m
  *   every     500 steps, 1 step, or a duration
  *
- * A number without a unit is refused: seconds and minutes are too easily mixed
- * up.  On failure the result is untouched and *err says what was expected.
+ * A number without a unit is rejected, because seconds and minutes are easily
+ * confused.  On failure the result is unchanged and *err says what was expected.
  */
 #ifndef CONTROLLER_SPEC_SPEC_UNITS_H
 #define CONTROLLER_SPEC_SPEC_UNITS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_value.c - one scalar or list of a spec against its row; see spec_check.h */
+/* spec_value.c - checks one scalar or list of a spec against its row; see spec_check.h */
 #include "controller/spec/spec_check.h"
 
 #include <ctype.h>
@@ -107,7 +107,7 @@ static json_t *check_bool(const struct spec_field *row, const char *path,
     return wrong(row, path, n, n->plain ? NULL : "; leave the quotes out", diagnostics);
 }
 
-/* The whole text as a number; decimal and exponent only, so no hex, octal, inf or nan. */
+/* Parses the whole text as a decimal number with exponent; no hex, octal, inf or nan. */
 static bool read_number(double *value, const char *text)
 {
     const char *p = text;
@@ -180,8 +180,8 @@ static json_t *check_duration(const struct spec_field *row, const char *path,
         high = low;
     if (low < row->min || high > row->max) {
         spec_diagnostic_at(diagnostics, n, SPOT_VALUE,
-                           "%s: \"%.40s\" is out of range; it may be from %.9g s "
-                           "to %.9g s", path, n->text, row->min, row->max);
+                           "%s: \"%.40s\" is out of range; the limits are %.9g s "
+                           "and %.9g s", path, n->text, row->min, row->max);
         return NULL;
     }
     return row->type == FIELD_DURATION ? json_real(low) : json_pack("[f,f]", low, high);
@@ -225,7 +225,7 @@ static json_t *check_scalar(const struct spec_field *row, const char *path,
     }
 }
 
-/* What holds a wrong entry is wrong, but the entries behind it are looked at, too. */
+/* A list with a wrong entry is wrong, but all entries are checked. */
 static json_t *keep_if_whole(json_t *value, int bad)
 {
     if (bad == 0)
@@ -242,7 +242,7 @@ static json_t *check_list(const struct spec_field *row, const char *path,
         high = low;
     if (n->count < low || n->count > high) {
         spec_diagnostic_at(diagnostics, n, SPOT_VALUE,
-                           "%s: expected a list of %s entries, not of %d", path,
+                           "%s: expected a list of %s entries, not %d", path,
                            row->choices ? row->choices : "at most 1000", n->count);
         return NULL;
     }
@@ -289,14 +289,14 @@ json_t *spec_check_value(const struct spec_field *row, const char *path,
     if (yaml_is_null(n)) {
         if (row->def && strcmp(row->def, "null") == 0)
             return json_null();
-        return wrong(row, path, n, "; leave the key out for the default", diagnostics);
+        return wrong(row, path, n, "; remove the key to use the default", diagnostics);
     }
     if (list && n->kind == YAML_LIST)
         return check_list(row, path, n, diagnostics);
     if (row->type == FIELD_STRING_MAP && n->kind == YAML_MAP)
         return check_string_map(row, path, n, diagnostics);
     if (row->type == FIELD_STRING && n->kind == YAML_LIST)
-        return wrong(row, path, n, "; write \"|\" after the key and a command a line below",
+        return wrong(row, path, n, "; write \"|\" after the key, then one command per line",
                      diagnostics);
     if (n->kind != YAML_SCALAR)
         return wrong(row, path, n, NULL, diagnostics);

@@ -25,7 +25,7 @@ json "o['spec']['hosts'] == ['alpha', 'beta', 'delta']"
 code 0 jobctl submit job.yaml --dry-run --json --set 'hosts=["@more", pair]'
 json "o['spec']['hosts'] == ['beta', 'gamma', 'alpha']"
 code 2 jobctl submit job.yaml --set 'hosts=["@pairs"]'
-has 'there is no group @pairs; did you mean @pair?' err
+has 'unknown group @pairs; did you mean @pair?' err
 code 0 jobctl nodes
 grep -q '^beta  *new .*@pair, @more' out
 
@@ -42,13 +42,13 @@ printf 'groups:\n  a: one\n' >"$config"
 wrong 2:6 'groups.a: expected a list of hosts'
 wrong_key() { printf '%s\n' "$1" >"$config"; shift; wrong "$@"; }
 wrong_key 'host_lots: 5s' 1:1 'unknown key "host_lots"; did you mean host_lost?'
-wrong_key 'colour: red' 1:1 'unknown key "colour"; there are groups, host_lost, node_lost and call_address'
+wrong_key 'colour: red' 1:1 'unknown key "colour"; valid keys are groups, host_lost, node_lost and call_address'
 wrong_key 'host_lost: 20' 1:12 'host_lost: '
 wrong_key 'node_lost: 20ms' 1:12 'node_lost: "20ms" is not between 1 s and 24 h'
 wrong_key 'node_lost: [1s]' 1:12 'node_lost: expected a duration, such as 30s'
 printf 'groups: {a: [b\n' >"$config"
 code 2 jobctl submit job.yaml --dry-run
-has 'config.yaml:1:13: a bracket is opened here' err
+has 'config.yaml:1:13: the bracket opened here' err
 printf 'groups: {pair: [alpha, beta]}\n' >"$config"
 
 # Drained: no job goes there, whoever asks is told why, a new controller knows it.

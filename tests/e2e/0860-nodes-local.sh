@@ -106,6 +106,6 @@ jobctl wait "$job"
 
 # What cannot be.
 code 2 jobctl submit talk.yaml --set resources.min_nodes=3
-has 'resources.min_nodes: 3 is more than resources.nodes, which is 2' err
+has 'resources.min_nodes: 3 is more than resources.nodes (2)' err
 code 2 jobctl submit talk.yaml --set resources.nodes=4000
 has 'resources: 4000 nodes with 1 CPU slot each exceed the' err

@@ -66,7 +66,7 @@ static const struct {
     {"--lines=x", "error: --lines: expected a whole number, not \"x\""},
     {"--lines=-1", "error: --lines: expected a whole number, not \"-1\""},
     {"--follow=yes", "error: --follow takes no value"},
-    {"--timeout 5x", "error: --timeout: \"x\" is not a unit of time; there are ms, s, m, h and d"},
+    {"--timeout 5x", "error: --timeout: \"x\" is not a unit of time; use ms, s, m, h or d"},
 };
 
 static void test_table(void **state)
