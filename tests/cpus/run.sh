@@ -53,6 +53,9 @@ kernels=("$@")
 JOBCTL_HOME=$dir/home "$bin/jobctl" submit --dry-run --json templates/sana-icons.yaml --set train.steps=10 --set train.schedule.warmup=2 \
     --set train.batch.global=2 --set train.sample.before=false --set train.sample.after=false \
     >"$dir/spec.json" || { cat "$dir/spec.json"; exit 1; }
+# The check of a spec has started a daemon, which has nothing more to do.
+daemon=$(JOBCTL_HOME=$dir/home "$bin/jobctl" version --json | grep -o '"pid": *[0-9]*' | grep -o '[0-9]*$')
+kill "$daemon" || exit 1
 
 if command -v qemu-x86_64 >/dev/null; then
     try base play Nehalem &
