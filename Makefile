@@ -290,6 +290,7 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 # The SQL is assembled into the object.
 $(call object,migrate.c): $(wildcard db/migrate/*.sql)
 $(call object,sbatch.c): templates/slurm.sbatch
+$(call object,glossary.c): docs/GLOSSARY.md
 
 $(OBJ)/%.avx2.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< (avx2)")

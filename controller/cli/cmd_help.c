@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_help.c - jobctl help: commands, options and keys of the job spec, from their rows */
+/* cmd_help.c - jobctl help: commands, options, keys of the job spec and terms, from their tables */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "controller/cli/command.h"
+#include "controller/cli/glossary.h"
 #include "controller/cli/manual.h"
 #include "controller/cli/output.h"
 #include "controller/spec/spec_rows.h"
@@ -22,10 +23,9 @@ static void print_commands(const struct terminal *t)
     for (const struct command *const *c = command_list(); *c; c++)
         fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
                 terminal_style(t, STYLE_PLAIN), (*c)->summary);
-    fprintf(t->file, "\nSee jobctl help COMMAND for a command, jobctl help spec for the keys of a "
-                     "job "
-            "spec,\njobctl help man for the manual page. State is kept in $JOBCTL_HOME, or "
-            "~/.local/state/jobctl.\n\n"
+    fprintf(t->file, "\nSee jobctl help COMMAND for a command, jobctl help spec for the keys of a job "
+            "spec,\njobctl help glossary for the terms, jobctl help man for the manual page.\n"
+            "State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n\n"
             "Exit codes\n");
     terminal_wrap(t, manual_exit_codes, 2);
 }
@@ -123,6 +123,8 @@ static int run(struct call *call)
         print_command(&call->out, c);
     else if (strcmp(topic, "spec") == 0)
         print_spec(&call->out);
+    else if (strcmp(topic, "glossary") == 0)
+        glossary_print(&call->out);
     else if (strcmp(topic, "man") == 0)
         manual_print(call->out.file);
     else
@@ -132,7 +134,7 @@ static int run(struct call *call)
 }
 
 const struct command cmd_help = {
-    .name = "help", .args = ARGS_WORD, .words = "[COMMAND|spec|man]", .summary = "show this list, "
-        "help on a command, or the keys of a job spec",
+    .name = "help", .args = ARGS_WORD, .words = "[COMMAND|spec|glossary|man]",
+    .summary = "show this list, help on a command, the keys of a job spec, or the terms",
     .options = options, .run = run,
 };

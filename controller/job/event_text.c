@@ -361,6 +361,11 @@ static const struct kind *find(const char *name)
     return NULL;
 }
 
+const char *event_kind(int i)
+{
+    return i < (int)(sizeof(kinds) / sizeof(kinds[0])) ? kinds[i].name : NULL;
+}
+
 void event_text(char *out, size_t size, const char *kind, const json_t *body)
 {
     const struct kind *k = find(kind);

@@ -235,6 +235,11 @@ static const struct field {
 
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
+const char *job_view_column(int i)
+{
+    return i < FIELDS ? fields[i].name : NULL;
+}
+
 static const struct field *find_field(const char *name, size_t size)
 {
     for (int i = 0; i < FIELDS; i++)

@@ -21,6 +21,9 @@ enum { JOB_CELL = 512 };
 int job_view_table(const struct terminal *t, const json_t *jobs, const char *names,
                    struct err *err);
 
+/* The name of the i-th field that a table can show, or NULL past the last. */
+const char *job_view_column(int i);
+
 /* One field of a row as text: "-" if unknown. */
 void job_view_field(char *out, size_t size, const json_t *row, const char *name);
 

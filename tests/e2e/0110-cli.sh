@@ -32,6 +32,9 @@ code 0 jobctl submit --help
 has "--dry-run" out
 code 0 jobctl help spec
 has "checkpoint" out
+code 0 jobctl help glossary
+has "flight page" out
+lacks "|" out
 code 0 jobctl version
 has "daemon not running" out
 for shell in bash zsh fish; do

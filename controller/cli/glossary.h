@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* glossary.h - the terms that jobctl prints: docs/GLOSSARY.md, which is part of the program
+ *
+ * A row of its tables is "| term | meaning | elsewhere |"; a line "## ..." begins a section.
+ */
+#ifndef CONTROLLER_CLI_GLOSSARY_H
+#define CONTROLLER_CLI_GLOSSARY_H
+
+#include <stdbool.h>
+
+struct terminal;
+
+void glossary_print(const struct terminal *t);
+
+/* Is it the term of a row, or between backticks in one? Case and quotes count. */
+bool glossary_has(const char *term);
+
+#endif
