@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint.c - read one; see checkpoint.h */
+/* checkpoint.c - load a checkpoint; see checkpoint.h */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int read_state(struct checkpoint_state *s, const char *dir, const struct 
     snprintf(s->data_digest, sizeof(s->data_digest), "%s", data ? data : "");
     int rc = 0;
     if (json_integer_value(json_object_get(o, "schema")) != 1 || !was)
-        rc = err_set(err, ERR_DATA, "%s is not a state that this version reads", path);
+        rc = err_set(err, ERR_DATA, "%s has a format that this version does not read", path);
     else if (strcmp(was, layout) != 0)
         rc = err_set(err, ERR_USAGE,
                      "%s is a checkpoint of another model than train.model describes; use the same "
@@ -65,7 +65,7 @@ json_t *checkpoint_notes(const char *dir, struct err *err)
     json_t *o = json_load_file(path, 0, &why);
     if (!json_is_object(json_object_get(o, "job"))) {
         err_set(err, ERR_DATA, "%s is not the state of a checkpoint: %s", path,
-                o ? "it does not say which job it is of" : why.text);
+                o ? "it has no job id" : why.text);
         json_decref(o);
         return NULL;
     }
@@ -88,7 +88,7 @@ static int say_mismatch(const char *path, const struct checkpoint_match *m, stru
                    m->left, missing, shapes);
 }
 
-/* Tensors of the file that nobody asked for. Those of an optimizer are no surprise. */
+/* Tensors of the file that the model does not have. Those of an optimizer are not counted. */
 static void find_left_over(struct checkpoint_match *m, const struct st_file *f,
                            const struct state *into, int first, int last, const char *prefix)
 {
@@ -103,7 +103,7 @@ static void find_left_over(struct checkpoint_match *m, const struct st_file *f,
     }
 }
 
-/* Parts [first, last) of `into` from a file; the sentence says how much of it matched. */
+/* Reads parts [first, last) of `into` from a file; the sentence reports how much of it matched. */
 static int read_parts(const char *path, const char *prefix, const struct state *into, int first,
                       int last, struct checkpoint_match *match, struct err *err)
 {

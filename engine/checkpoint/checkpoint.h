@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint.h - the state of a run as a directory that is whole or not there
+/* checkpoint.h - the state of a run as a directory that is either complete or absent
  *
  *   ROOT/step-00000040/  model.safetensors      weights under the authors' names
  *                        optimizer.safetensors  moments, factors, "ema.<name>"
  *                        state.json             counters, seed, digests of spec and data
  *                        manifest.json          sizes and digests, written last
  *                        trust                  "verified" or "good"; not in the manifest
- *   ROOT/quarantine/     what was found bad, each with reason.txt
+ *   ROOT/quarantine/     damaged checkpoints, each with reason.txt
  *
- * Written in a scratch directory, every file and directory synced, read back and
- * compared with memory, then renamed.  There is no rank in it: any number of ranks
+ * Written in a temporary directory, every file and directory synced, read back and
+ * compared with memory, then renamed.  A checkpoint is independent of ranks: any number of ranks
  * loads it.  Trust: verified (read back) when it appears, good when the run has
  * taken CHECKPOINT_GOOD_STEPS finite steps after it.
  */
@@ -35,15 +35,15 @@ enum { CHECKPOINT_PATH = 4096, CHECKPOINT_GOOD_STEPS = 10 };
 
 struct checkpoint_state {
     int64_t  step;          /* optimizer steps completed */
-    int64_t  optim_count;   /* updates that the optimizer counts */
+    int64_t  optim_count;   /* updates counted by the optimizer */
     uint64_t seed;
-    double   loss;          /* of the last step, for people */
+    double   loss;          /* of the last step, for display */
     char     spec_digest[MANIFEST_DIGEST];
     char     data_digest[MANIFEST_DIGEST];
     const json_t *job;      /* the job spec, and dataset_codec() or NULL: kept so that a */
-    const json_t *codec;    /* checkpoint can be sampled alone; not filled by a load */
-    const json_t *exact;    /* what a reproducible run needs to go on, or NULL; the same */
-    const json_t *left_out; /* steps that were not taken, or NULL; the same */
+    const json_t *codec;    /* checkpoint can be sampled without the data; a load leaves it unset */
+    const json_t *exact;    /* state of a reproducible run, or NULL; the same */
+    const json_t *left_out; /* skipped steps, or NULL; the same */
 };
 
 struct checkpoint_info {
@@ -53,16 +53,16 @@ struct checkpoint_info {
     bool    disk_full;      /* why a save failed */
 };
 
-/* Write one below `root` (made if need be). A checkpoint of that step that is there already
- * is set aside in quarantine. A failure leaves nothing behind. */
+/* Writes one below `root` (created if missing). An existing checkpoint of that step
+ * is moved to quarantine. A failure leaves nothing behind. */
 int checkpoint_save(struct checkpoint_info *info, const char *root,
                     const struct checkpoint_state *state, const struct layout *l,
                     const float *weights, struct optim *o, struct err *err);
 
 /* The same by many ranks: the first names it and begins, all fill in the ranges that they save, and when
- * all have done so the first commits; or abandons, when somebody failed. A failed begin or commit
+ * all are done the first commits; or abandons, if a rank failed. A failed begin or commit
  * leaves nothing behind. *w can be sent to the other ranks as soon as it has a name. From
- * begin on only what is given is read: another thread can do it, if nobody else changes that. */
+ * begin on only the arguments are read: another thread may do it, if no thread changes them. */
 struct checkpoint_writing {
     char    path[CHECKPOINT_PATH], tmp[CHECKPOINT_PATH];
     int64_t step;
@@ -77,50 +77,52 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
                       struct err *err);
 void checkpoint_abandon(const struct checkpoint_writing *w);
 
-/* Read one after verifying its manifest. ERR_DATA: it is damaged; ERR_USAGE: it is whole, but of
+/* Verifies the manifest, then loads. ERR_DATA: damaged; ERR_USAGE: intact, but of
  * another model or optimizer; the sentence names the tensor. A failure may have filled a part of
- * weights and optimizer. `o` NULL: weights only; `ema` true: the averaged ones where
+ * weights and optimizer. `o` NULL: weights only; `ema` true: the averaged weights if
  * there are any. */
 int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
                     float *weights, struct optim *o, bool ema, struct err *err);
 
-/* The same into what a rank holds; the optimizer's count is the caller's to set. */
+/* The same into the ranges that a rank holds; the caller sets the optimizer's count. */
 int checkpoint_load_parts(struct checkpoint_state *state, const char *dir, const struct layout *l,
                           const struct state *into, bool ema, struct err *err);
 
-/* What a checkpoint keeps beside its tensors, "job" and "codec" among it; the caller owns it. */
+/* The JSON that a checkpoint keeps beside its tensors, with "job" and "codec"; the caller owns
+ * it. */
 json_t *checkpoint_notes(const char *dir, struct err *err);
 
-/* How well a file fits: tensors by name, and the first of each kind. */
+/* How well a file matches a model: counts of tensors by name, and the first of each kind. */
 struct checkpoint_match {
     int  matched, missing, shapes, left; /* left over: in the file, but not in the model */
     char first_missing[128], first_shape[128], first_left[128];
 };
 
 /* Weights from a checkpoint or any .safetensors file with these names. *match (may be NULL) is filled
- * also where they do not fit, which is ERR_USAGE and said in words. */
+ * also for a mismatch, which is ERR_USAGE with a sentence. */
 int checkpoint_load_weights(const char *path, const struct state *into,
                             struct checkpoint_match *match, struct err *err);
 
 typedef void (*checkpoint_bad_fn)(void *arg, const char *path, const char *reason);
 
-/* The newest checkpoint below root that verifies: 1 and *info, or 0 when there is none. Bad ones
- * on the way go to quarantine and are told to `bad`. Sweeps scratch of dead writers. */
+/* The newest checkpoint below root that verifies: 1 and *info, or 0 if there is none. Damaged ones
+ * that are newer go to quarantine and are reported to `bad`. Removes temporary files of dead
+ * writers. */
 int checkpoint_latest(struct checkpoint_info *info, const char *root, checkpoint_bad_fn bad,
                       void *arg, struct err *err);
 
 /* Newest step below root by name alone, or -1. */
 int64_t checkpoint_newest_step(const char *root);
 
-/* Move one to ROOT/quarantine with the reason; *to gets where it is. */
+/* Moves one to ROOT/quarantine with the reason; *to gets the new path. */
 int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason,
                           struct err *err);
 
-/* Note that one is good now. */
+/* Marks one as good. */
 int checkpoint_mark_good(const char *dir, struct err *err);
 bool checkpoint_is_good(const char *dir);
 
-/* Remove all but the newest `keep`, and never the newest good one. */
+/* Removes all but the newest `keep`, and never the newest good one. */
 int checkpoint_prune(const char *root, int keep, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_find.c - which one to use, which to set aside, which to remove; see checkpoint.h */
+/* checkpoint_find.c - find, quarantine and prune checkpoints; see checkpoint.h */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <dirent.h>
@@ -106,7 +106,7 @@ int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char 
         return err_set(err, ERR_SYSTEM, "cannot move %s to %s: %s", dir, to, strerror(errno));
     snprintf(note, sizeof(note), "%s/reason.txt", to);
     FILE *f = fopen(note, "we");
-    if (f) { /* a full disk must not keep a bad checkpoint in the way */
+    if (f) { /* a full disk must not keep a damaged checkpoint in place */
         fprintf(f, "%s\n", reason);
         fclose(f);
     }
@@ -188,7 +188,7 @@ int checkpoint_prune(const char *root, int keep, struct err *err)
         rc = step_path(path, root, steps[i], err);
         bool good = rc == 0 && checkpoint_is_good(path);
         if (rc == 0 && i >= keep && (good_kept || !good)) {
-            char tmp[SCRATCH_PATH]; /* gone at once, or swept later */
+            char tmp[SCRATCH_PATH]; /* removed now, or by a later sweep */
             if (scratch_name(tmp, path, err) < 0 || rename(path, tmp) < 0)
                 rc = err_set(err, ERR_SYSTEM, "cannot remove %s: %s", path, strerror(errno));
             else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint_write.c - write one, alone or by many ranks at once; see checkpoint.h
+/* checkpoint_write.c - write a checkpoint, by one rank or by many at once; see checkpoint.h
  *
- * The first rank makes the directory and the files with their headers, at their full size.
+ * The first rank makes the directory and the files with their headers, at full size.
  * Every rank writes its ranges into them, syncs, and reads back what it wrote.  Then the first
- * one describes it all in the manifest and renames.
+ * rank writes the manifest and renames the directory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,8 @@ static int write_state(const char *path, const struct checkpoint_state *s, const
     return rc;
 }
 
-/* Told of the directory and its disk: the scratch name below it says nothing to anybody. */
+/* Names the directory and its disk, not the temporary file below it, which means nothing to a
+ * user. */
 static int cannot_write(const char *path, struct err *err)
 {
     const int why = errno;
@@ -84,7 +85,7 @@ static int cannot_write(const char *path, struct err *err)
     return -1;
 }
 
-/* An empty file with room for whole tensors [first, last). Keeps errno. */
+/* An empty file with space for whole tensors [first, last). Keeps errno. */
 static int reserve(const char *path, const struct state *s, int first, int last, struct err *err)
 {
     struct st_writer *w = NULL;
@@ -181,7 +182,7 @@ static size_t saved_bytes(const struct state_part *p)
     return (p->save_to - p->save_from) * sizeof(float);
 }
 
-/* This rank's ranges of one file, synced, and compared with memory. Keeps errno. */
+/* Writes, syncs and compares this rank's ranges of one file. Keeps errno. */
 static int fill_file(const char *path, const struct state *s, int first, int last, struct err *err)
 {
     struct st_file *f = NULL;
@@ -227,7 +228,7 @@ void checkpoint_abandon(const struct checkpoint_writing *w)
     scratch_remove(w->tmp, NULL);
 }
 
-/* What is not numbers, the manifest last. Keeps errno. */
+/* Writes the small files, the manifest last. Keeps errno. */
 static int finish(struct checkpoint_info *info, const struct checkpoint_writing *w,
                   const struct checkpoint_state *state, const struct layout *l, struct err *err)
 {

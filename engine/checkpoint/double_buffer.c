@@ -14,8 +14,8 @@
 
 enum { NONE = -1 };
 
-/* What is updated at once: a range of a tensor with all that belongs to it; and the chunks of the file that
- * it then has made, in turns.chunk. */
+/* A unit of update: a range of a tensor with its weights and optimizer state; and the chunks of the
+ * file that are complete then, in turns.chunk. */
 struct piece {
     int    tensor;
     size_t from, to;
@@ -27,7 +27,7 @@ struct double_buffer {
     struct snapshot *file;
     struct state     state;
     int              own_fd;  /* or -1 */
-    bool             keep, fresh; /* fresh: the image of now was made by an update, and is digested */
+    bool             keep, fresh; /* fresh: an update made the current image and digested it */
     int              now, held;
     bool             used[SNAPSHOT_IMAGES];
     struct piece    *piece;
@@ -36,7 +36,7 @@ struct double_buffer {
     size_t          *chunk;
 };
 
-/* --- what an update does in pieces ------------------------------------------------------- */
+/* --- pieces of an update ----------------------------------------------------------------- */
 
 static size_t count_cuts(size_t from, size_t to, bool whole)
 {
@@ -51,7 +51,7 @@ static void cut(struct double_buffer *t, int tensor, size_t from, size_t to, boo
             .tensor = tensor, .from = from, .to = to - from < most ? to : from + most};
 }
 
-/* A tensor's pieces end where what is saved of it begins and ends. */
+/* A tensor's pieces end at the borders of its saved range. */
 static int list_pieces(struct double_buffer *t, struct err *err)
 {
     const struct optim *o = params_optim(t->params);
@@ -121,7 +121,7 @@ static int list_chunks(struct double_buffer *t, struct err *err)
     return 0;
 }
 
-/* --- making it ---------------------------------------------------------------------------- */
+/* --- create, destroy ---------------------------------------------------------------------- */
 
 static int move_in(struct double_buffer *t, int fd, const struct snapshot_run *run, struct err *err)
 {
@@ -177,9 +177,9 @@ int64_t double_buffer_image_bytes(const struct double_buffer *t)
     return (int64_t)(state_saves(&t->state) * sizeof(float));
 }
 
-/* --- turns --------------------------------------------------------------------------------- */
+/* --- choice of images ---------------------------------------------------------------------- */
 
-/* Rather one that has memory. */
+/* An image that already has memory is preferred. */
 static int next_image(const struct double_buffer *t)
 {
     int next = NONE;
@@ -191,7 +191,7 @@ static int next_image(const struct double_buffer *t)
     return next;
 }
 
-/* An image that has just got its memory. */
+/* An image whose memory is new. */
 static void furnish(struct double_buffer *t, int image)
 {
     t->used[image] = true;
@@ -207,7 +207,7 @@ struct moving {
     int                         image;
 };
 
-/* The chunks of a piece, in the order in which they are shown. */
+/* Digests the chunks of a piece, in the order of the file. */
 struct looking {
     const struct moving *of;
     const size_t        *chunk;
@@ -239,7 +239,7 @@ static void look_at_chunks(const void *arg, size_t from, size_t to)
         snapshot_look_in(l->of->turns->file, l->of->image, l->chunk[i]);
 }
 
-/* A whole tensor is worth all threads, a piece is worth one. */
+/* A whole tensor uses all threads, a piece uses one. */
 static void move_all(const struct moving *m)
 {
     const struct double_buffer *t = m->turns;
@@ -286,7 +286,7 @@ void double_buffer_hold(struct double_buffer *t)
     t->held = t->now;
 }
 
-/* Where two (or without snapshots one) others have memory, this one's goes back. */
+/* If two other images (one without snapshots) have memory, frees this one's. */
 void double_buffer_release(struct double_buffer *t)
 {
     const int was = t->held;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* double_buffer.h - the state of a run in images that take turns: an update reads one and writes
- * another
+/* double_buffer.h - double-buffered state: an update reads one image and writes the other
  *
- * On the CPU.  Weights and optimizer state live in the images of a memory file (snapshot.h), so that the
- * update of a step is the snapshot of it, without a copy: a range is updated and digested while it is in a
- * core's cache, and when all are, the image is sealed.  The image before it stays as it was until
- * the next update writes there.
+ * CPU only.  Weights and optimizer state live in the images of a memory file (snapshot.h), so that
+ * the update of a step is its snapshot, without a copy: each range is updated and digested while it
+ * is in a core's cache, and when all are done the image is sealed.  The previous image stays
+ * unchanged until the next update overwrites it.
  *
- * An image can be held: a checkpoint is written from it while steps go on in the two others.  A third one has
- * memory only meanwhile.
+ * An image can be held: a checkpoint is written from it while steps continue in the two others.  A
+ * third image has memory only during that time.
  */
 #ifndef ENGINE_CHECKPOINT_DOUBLE_BUFFER_H
 #define ENGINE_CHECKPOINT_DOUBLE_BUFFER_H
@@ -22,24 +21,25 @@ struct params;
 struct snapshot_run;
 struct double_buffer;
 
-/* Moves the state of `p`, of which nothing is kept, into `fd` (not owned), or into a file of its own
- * where that is -1. `p` outlives it, and is of no use afterwards. */
+/* Moves the state of `p`, which loses its contents, into `fd` (not owned), or into a file of its
+ * own if that is -1. `p` must outlive it, and is unusable afterwards. */
 int double_buffer_create(struct double_buffer **out, int fd, const struct snapshot_run *run,
                          struct params *p, struct err *err);
 void double_buffer_destroy(struct double_buffer *t);
 
-/* Whether each update goes to another image than the last, to be sealed; at first it does not. */
+/* Whether each update writes another image than the last, to be sealed; initially false. */
 void double_buffer_keep(struct double_buffer *t, bool keep);
 
-/* params_update(), and the image that it has made is step `step`. Unless they are kept, sealing does nothing. */
+/* params_update(); the image it has made is that of step `step`. Sealing does nothing unless images
+ * are kept. */
 int double_buffer_update(struct double_buffer *t, double lr, double grad_norm, struct err *err);
 void double_buffer_seal(struct double_buffer *t, int64_t step, const void *notes, size_t size);
 
-/* The image of now is not written to until it is let go. One at a time. */
+/* Holds the current image: no update writes to it until its release. One at a time. */
 void double_buffer_hold(struct double_buffer *t);
 void double_buffer_release(struct double_buffer *t);
 
-/* Bytes that an image more takes. */
+/* Size of one more image in bytes. */
 int64_t double_buffer_image_bytes(const struct double_buffer *t);
 
 #endif

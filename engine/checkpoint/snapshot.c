@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot.c - the memory file itself; see snapshot.h */
+/* snapshot.c - create and check the memory file of a rank's snapshots; see snapshot.h */
 #include "engine/checkpoint/snapshot.h"
 
 #include <errno.h>

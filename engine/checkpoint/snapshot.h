@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot.h - the state of a run in memory that outlives its ranks
+/* snapshot.h - snapshots of a run's state in memory that outlives the ranks
  *
- * The agent makes one memory file per rank and generation and keeps it open, so that what a rank
- * wrote stays when the rank is killed at any instruction.  After each step the ranges that a rank
- * saves (state.h) are in one of the file's copies, in turn; the copy's checksum and step
+ * The agent makes one memory file per rank and generation and keeps it open, so that its
+ * contents stay when the rank is killed at any instruction.  After each step the ranges that a rank
+ * saves (state.h) are in one of the file's copies, by turns; the copy's checksum and step
  * are written last.  The ranks of the next generation, however many, find the newest step that
- * all ranks of the last one have whole, and go on from it.
+ * all ranks of the last one have completely, and resume from it.
  *
- * On a GPU they are copied there.  On the CPU they live there: a copy is an image of all of the state, and
- * an update reads one and writes another (double_buffer.h).
+ * On a GPU the ranges are copied to the file.  On the CPU they live in it: a copy is an image of
+ * the whole state, and an update reads one image and writes another (double_buffer.h).
  *
- * A copy of step k takes the place of that of step k - 2.  Its writer has the sum of all
+ * A copy of step k replaces that of step k - 2.  Its writer has the sum of all
  * ranks' gradients of step k by then, so all have finished step k - 1: at every moment there
  * is a step that all have.
  *
@@ -27,54 +27,56 @@ struct state;
 
 enum { SNAPSHOT_NOTES = 65536, SNAPSHOT_NAME = 128, SNAPSHOT_RANKS = 128 };
 
-/* --- the agent's: memory, and whether it is of use */
+/* --- for the agent: create a file, judge its contents */
 
-/* A descriptor of an empty memory file, closed on exec; -1: the system has none. */
+/* A descriptor of an empty memory file, closed on exec; -1: the system has no memory files. */
 int snapshot_make(struct err *err);
 
-/* The newest step that all n, of so many ranks, say they have, or -1. Looks at heads only. */
+/* The newest step that n files, of as many ranks, claim to have, or -1. Reads their heads only. */
 int64_t snapshot_claims(const int *fds, int n, int world);
 
-/* --- a rank writes */
+/* --- for a rank: write */
 
 struct snapshot;
 
-/* What identifies the run: ranks of another one do not go on from it. */
+/* Identifies the run: ranks of another run do not resume from it. */
 struct snapshot_run {
     uint64_t layout;  /* layout_digest() */
     int      rank, world;
 };
 
-/* Of numbers in another memory: makes `fd` (kept, not owned) as large as two copies of what `s` saves.
- * `s` is kept. */
+/* For state in device memory: sizes `fd` (not owned) for two copies of what `s` saves.
+ * Keeps a reference to `s`. */
 int snapshot_create(struct snapshot **out, int fd, const struct snapshot_run *run,
                     const struct state *s, struct err *err);
 void snapshot_destroy(struct snapshot *p);
 
-/* One copy: each piece of the numbers is asked for, and when all have come it is sealed, with at most
- * SNAPSHOT_NOTES bytes of notes. bring() returns 0, or -1: then there is no copy. */
+/* Makes one copy: requests each piece of the numbers with bring(), and seals the copy when all have
+ * arrived, with at most SNAPSHOT_NOTES bytes of notes. bring() returns 0, or -1: then there is no
+ * copy. */
 typedef int (*snapshot_bring_fn)(void *arg, float *to, const float *from, size_t n);
 int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg);
 void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t size);
-/* Where pieces are brought to. */
+/* Destination of the pieces. */
 void *snapshot_memory(const struct snapshot *p, size_t *bytes);
 
-/* Bytes of memory that it may take. */
+/* Bytes of memory that it needs. */
 int64_t snapshot_bytes(const struct state *s);
 
-/* --- or the state lives in it */
+/* --- or the state lives in the file */
 
 enum { SNAPSHOT_IMAGES = 3 };
 
-/* Makes `fd` (kept, not owned) as large as three images of `floats` numbers; memory is taken only of what
- * is written to. When what `s` tells of is at home in image 0, snapshot_settle() makes the file
- * readable. What is not saved is there once: where a page holds nothing else, all images show the same one. */
+/* Sizes `fd` (not owned) for three images of `floats` numbers; memory is allocated on
+ * write. Once the state of `s` is in image 0, snapshot_settle() makes the file
+ * readable. State that is not saved exists once: pages that hold nothing else are shared by all
+ * images. */
 int snapshot_images(struct snapshot **out, int fd, const struct snapshot_run *run,
                     const struct state *s, size_t floats, struct err *err);
 void snapshot_settle(struct snapshot *p, const struct state *s);
 float *snapshot_image(const struct snapshot *p, int image);
 
-/* A piece of what is saved: numbers from `from` on of a part of the state. */
+/* A piece of the saved state: numbers from `from` on of a part of the state. */
 struct snapshot_chunk {
     int    part;
     size_t from, n;
@@ -82,35 +84,36 @@ struct snapshot_chunk {
 size_t snapshot_chunks(const struct snapshot *p);
 struct snapshot_chunk snapshot_chunk(const struct snapshot *p, size_t chunk);
 
-/* An image is no step's; each of its chunks is looked at, by any thread, when it is as it will be, in its place
- * or before it is put there; then the image is sealed. */
+/* Invalidates an image; then each of its chunks is digested, by any thread, when it has its final
+ * contents, in place or before it is copied there; then the image is sealed. */
 void snapshot_open(struct snapshot *p, int image);
 void snapshot_look(struct snapshot *p, size_t chunk, const float *numbers);
 void snapshot_look_in(struct snapshot *p, int image, size_t chunk);
 void snapshot_close(struct snapshot *p, int image, int64_t step, const void *notes, size_t size);
 
-/* The image is no step's, and what is saved of it needs no memory until it is written to again. */
+/* Invalidates the image and frees the memory of its saved ranges until they are written again. */
 void snapshot_drop(struct snapshot *p, int image);
 
-/* --- a rank of a later generation reads */
+/* --- for a rank of a later generation: read */
 
 struct snapshot_set;
 
-/* n files of a generation that is dead, of one rank after the other: of all, or of those of a node
- * (snapshot_share.h). NULL where there is nothing to read: no failure. */
+/* Opens n files of a dead generation, of consecutive ranks: of all, or of those of a node
+ * (snapshot_share.h). NULL if there is nothing to read, which is not a failure. */
 int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct err *err);
 void snapshot_set_close(struct snapshot_set *set);
 
-/* Whose files they are: ranks [*first, *first + n) of *world. */
+/* Owners of the files: ranks [*first, *first + n) of *world. */
 int snapshot_set_ranks(const struct snapshot_set *set, int *first, int *world);
 
-/* The newest step, `most` or older, that all its ranks have whole (checksums are compared), or -1. */
+/* The newest step, `most` or older, that all its ranks have completely (checksums are compared), or
+ * -1. */
 int64_t snapshot_set_step(const struct snapshot_set *set, uint64_t layout, int64_t most);
 
-/* Of that step: the notes of its first rank, valid until the set is closed; all ranks have the same. */
+/* The notes of that step's first rank, valid until the set is closed; all ranks have the same. */
 const void *snapshot_set_notes(const struct snapshot_set *set, int64_t step, size_t *size);
 
-/* Its numbers, for what `into` holds; missing[into->len]: how many of each part no file has. */
+/* Reads the numbers that `into` holds; missing[into->len]: how many of each part no file has. */
 void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struct state *into,
                        size_t *missing);
 
@@ -118,8 +121,8 @@ void snapshot_set_load(const struct snapshot_set *set, int64_t step, const struc
 struct snapshot_span {
     size_t from, to;
 };
-/* What one of its ranks has of the tensor `name`, and the first of the numbers; none: from == to. `hint` is
- * about where it is among all. */
+/* The range of the tensor `name` that one of its ranks has, and its first number; empty: from ==
+ * to. `hint` is the approximate index among all tensors. */
 struct snapshot_span snapshot_set_span(const struct snapshot_set *set, int64_t step, int rank,
                                        const char *name, int hint, const float **numbers);
 

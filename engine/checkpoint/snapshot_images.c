@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_images.c - images of a state that lives in the file; see snapshot.h
+/* snapshot_images.c - three images of a state that lives in the memory file; see snapshot.h
  *
- * An image has pages of its own for what is saved.  The other pages of images 1 and 2 are those of image 0,
- * mapped a second time: what a rank updates only because all do is there once.
+ * An image has private pages for the saved ranges.  Its other pages in images 1 and 2 are those of
+ * image 0, mapped a second time: state that every rank updates but does not save exists once.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int by_place(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Whole pages around all rows, in their order, merged. */
+/* Whole pages around all rows, in order, merged. */
 static void find_own(struct snapshot *p)
 {
     const struct snapshot_row *row =
@@ -47,7 +47,7 @@ static off_t offset_of(const struct snapshot *p, int image)
     return (off_t)p->head->copy[image].at + SNAPSHOT_NOTES;
 }
 
-/* Where the system refuses, the image keeps pages of its own: more memory, and the same numbers. */
+/* If the system refuses, the image keeps private pages: more memory, the same numbers. */
 static void share(struct snapshot *p, int image, size_t from, size_t to)
 {
     char *at = (char *)snapshot_image(p, image) + from;

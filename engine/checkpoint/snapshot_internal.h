@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_internal.h - what is where in a memory file; snapshot*.c only
+/* snapshot_internal.h - layout of a memory file; shared by snapshot*.c only
  *
  *   0                       struct snapshot_head
  *   SNAPSHOT_ROWS           struct snapshot_row [rows]
  *   copy_at[i]              SNAPSHOT_NOTES bytes of notes, then the numbers in the order of rows
  *
- * Readers believe nothing: the file may be of a rank that died while it made it.
+ * Readers check every value: the rank may have died while it wrote the file.
  */
 #ifndef ENGINE_CHECKPOINT_SNAPSHOT_INTERNAL_H
 #define ENGINE_CHECKPOINT_SNAPSHOT_INTERNAL_H
@@ -17,7 +17,7 @@
 #include "engine/checkpoint/snapshot.h"
 #include "engine/optim/optim.h"
 
-#define SNAPSHOT_MAGIC UINT64_C(0x32504e5354434a00) /* with the version in it */
+#define SNAPSHOT_MAGIC UINT64_C(0x32504e5354434a00) /* includes the version */
 
 enum {
     SNAPSHOT_COPIES = SNAPSHOT_IMAGES, /* at most */
@@ -27,10 +27,10 @@ enum {
 };
 
 struct snapshot_copy {
-    _Atomic int64_t step;     /* -1: being written, or never */
+    _Atomic int64_t step;     /* -1: being written, or never written */
     uint64_t        checksum; /* of the step, the notes and the numbers */
     uint64_t        notes;    /* bytes */
-    uint64_t        at;       /* in the file */
+    uint64_t        at;       /* offset in the file */
 };
 
 struct snapshot_head {
@@ -41,20 +41,20 @@ struct snapshot_head {
 };
 _Static_assert(sizeof(struct snapshot_head) <= SNAPSHOT_ROWS, "the head has a page");
 
-/* Numbers [from, to) of a tensor, at `at` floats behind a copy's notes. */
+/* Numbers [from, to) of a tensor, `at` floats after a copy's notes. */
 struct snapshot_row {
     char     name[SNAPSHOT_NAME];
     uint64_t from, to, at;
 };
 
-/* A chunk of the writer's. */
+/* A chunk of the state, for the writer. */
 struct snapshot_piece {
     struct snapshot_chunk is;
-    const float          *there; /* in the other memory, or NULL: it lives here */
-    size_t                at;    /* in a copy's numbers */
+    const float          *there; /* in device memory, or NULL: the state lives in the file */
+    size_t                at;    /* offset in a copy's numbers */
 };
 
-/* Bytes of an image that are its own. */
+/* Bytes of an image's private pages. */
 struct snapshot_own {
     size_t from, to;
 };
@@ -75,13 +75,13 @@ static inline size_t snapshot_pages(size_t bytes)
     return (bytes + SNAPSHOT_PAGE - 1) / SNAPSHOT_PAGE * SNAPSHOT_PAGE;
 }
 
-/* Makes the file, with room for what a state saves or, where `floats` is not 0, for images. */
+/* Sizes the file for the saved ranges of a state or, if `floats` is not 0, for images. */
 int snapshot_make_file(struct snapshot **out, int fd, const struct snapshot_run *run,
                        const struct state *s, size_t floats, struct err *err);
-/* Fills in the table of rows and the list of pieces. A number is in a copy where it is behind `home`, or
- * one after the other where that is NULL. */
+/* Fills in the table of rows and the list of pieces. Numbers of a copy are at their offset from
+ * `home`, or contiguous if that is NULL. */
 void snapshot_list(struct snapshot *p, const struct state *s, const float *home);
-/* It can be read from now on. */
+/* Marks the file as readable. */
 void snapshot_publish(struct snapshot *p);
 
 /* The checksum of a copy, from the digests of its chunks of SNAPSHOT_CHUNK floats; the last one is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_read.c - what the ranks of a dead generation left; see snapshot.h */
+/* snapshot_read.c - read the memory files of a dead generation; see snapshot.h */
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct snapshot_set {
     struct file file[];
 };
 
-/* Is every offset in it inside it? */
+/* Whether every offset in the file is inside the file. */
 static bool is_sound(const struct file *f)
 {
     const struct snapshot_head *h = f->head;
@@ -60,7 +60,7 @@ static bool map(struct file *f, int fd)
     return is_sound(f);
 }
 
-/* Is it the file of the rank after the one before, of as many? */
+/* Whether the file belongs to the next rank, of the same world. */
 static bool follows(const struct snapshot_set *set, int i)
 {
     const struct snapshot_head *first = set->file[0].head, *h = set->file[i].head;
@@ -77,7 +77,7 @@ int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct e
     for (set->n = 0; set->n < n;) {
         struct file *f = &set->file[set->n++];
         if (!map(f, fds[set->n - 1]) || !follows(set, set->n - 1)) {
-            snapshot_set_close(set); /* of a rank that died early: nothing to go on from */
+            snapshot_set_close(set); /* of a rank that died early: nothing to resume from */
             return 0;
         }
     }
@@ -108,7 +108,7 @@ static const float *numbers(const struct file *f, const struct snapshot_copy *c)
     return (const float *)(const void *)((const char *)f->head + c->at + SNAPSHOT_NOTES);
 }
 
-/* Has it a copy of that step, with the checksum that was written behind it? */
+/* Whether the file has a copy of that step with a matching checksum. */
 static bool has_whole(const struct file *f, int64_t step)
 {
     const struct snapshot_head *h = f->head;
@@ -145,7 +145,7 @@ static bool all_have(const struct snapshot_set *set, uint64_t layout, int64_t st
     return true;
 }
 
-/* The newest step of a file that is older than `than`, or -1. */
+/* The newest step in a file before `than`, or -1. */
 static int64_t newest_before(const struct file *f, int64_t than)
 {
     int64_t newest = -1;
@@ -178,7 +178,7 @@ const void *snapshot_set_notes(const struct snapshot_set *set, int64_t step, siz
     return c ? (const char *)set->file[0].head + c->at : NULL;
 }
 
-/* What a file has of a tensor; `hint` is about where its row is. */
+/* The range of a tensor in a file; `hint` is the approximate index of its row. */
 static const struct snapshot_row *find_row(const struct file *f, const char *name, uint64_t hint)
 {
     const uint64_t rows = f->head->rows;

@@ -11,11 +11,11 @@
 #include "engine/dist/dist.h"
 #include "engine/optim/state.h"
 
-enum { PIECE = 1 << 20 }; /* numbers that travel at once */
+enum { PIECE = 1 << 20 }; /* numbers per transfer */
 
-/* --- which step ---------------------------------------------------------------------------- */
+/* --- choice of the step -------------------------------------------------------------------- */
 
-/* The least and the greatest of what those have to say who have: -1 is a word, INT64_MAX is none. */
+/* The minimum and maximum over the ranks that report a value: -1 is a value, INT64_MAX is none. */
 static int compare(struct dist *d, int64_t mine, int64_t wait_ms, int64_t *least, int64_t *greatest,
                    struct err *err)
 {
@@ -47,7 +47,7 @@ int snapshot_share_step(struct dist *d, const struct snapshot_set *set, uint64_t
     return 0;
 }
 
-/* --- its numbers --------------------------------------------------------------------------- */
+/* --- transfer of its numbers --------------------------------------------------------------- */
 
 struct share {
     struct dist               *d;
@@ -56,7 +56,7 @@ struct share {
     int64_t                    step, wait_ms;
     int                        rank, world, first, here; /* the ranks whose files are here */
     int                        stride;  /* spans of a rank, in whole units of a collective */
-    size_t                    *lacks;   /* [len] numbers of each part that this rank has not yet */
+    size_t                    *lacks;   /* [len] numbers of each part that this rank still lacks */
     int64_t                   *any;     /* [len] does some rank lack any? */
     struct snapshot_span      *span;    /* [world][stride] */
     float                     *piece;   /* [PIECE] */
@@ -83,7 +83,7 @@ static bool alloc(struct share *s)
     return s->lacks && s->any && s->span && s->piece;
 }
 
-/* From the files of this node; *apart: does any rank, of any part, lack something then? */
+/* Reads the files of this node; *apart: whether any rank then lacks numbers of any part. */
 static int take_local(struct share *s, bool *apart, struct err *err)
 {
     const size_t len = (size_t)s->into->len;
@@ -98,7 +98,7 @@ static int take_local(struct share *s, bool *apart, struct err *err)
     return 0;
 }
 
-/* Who has what of the parts that somebody lacks. */
+/* Exchanges the ranges that each rank has, of all parts that some rank lacks. */
 static int tell_spans(struct share *s, struct err *err)
 {
     struct snapshot_span *mine = s->span + (size_t)s->rank * (size_t)s->stride;
@@ -112,7 +112,7 @@ static int tell_spans(struct share *s, struct err *err)
     return wait_for(s, err);
 }
 
-/* A place in the row of spans of one rank. */
+/* A position in the row of spans of one rank. */
 struct place {
     int    part;
     size_t done; /* numbers of that part's span */
@@ -120,7 +120,7 @@ struct place {
 
 typedef void (*on_span_fn)(struct share *s, int rank, int part, struct snapshot_span span, float *at);
 
-/* The next numbers of a rank's row that fit into a piece, in their order; returns how many. */
+/* The next numbers of a rank's row that fit into a piece, in order; returns how many. */
 static size_t walk(struct share *s, int rank, struct place *p, on_span_fn on_span)
 {
     const struct snapshot_span *row = s->span + (size_t)rank * (size_t)s->stride;
@@ -154,7 +154,7 @@ static void unpack(struct share *s, int rank, int part, struct snapshot_span spa
     s->came += n * sizeof(*from);
 }
 
-/* What one rank has, to all; those of its node have it already. */
+/* Sends one rank's numbers to all; the ranks of its node have them already. */
 static int send_row(struct share *s, int root, struct err *err)
 {
     const bool known = root >= s->first && root < s->first + s->here;
@@ -189,7 +189,7 @@ int snapshot_share_load(struct dist *d, const struct snapshot_set *set, int64_t 
     int rc = -1;
     s.here = snapshot_set_ranks(set, &s.first, &(int){0});
     if (!alloc(&s)) {
-        err_set(err, ERR_MEMORY, "no memory to put a snapshot together");
+        err_set(err, ERR_MEMORY, "no memory to assemble a snapshot");
         goto out;
     }
     rc = take_local(&s, &apart, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_write.c - a rank's file, and copies of what is in another memory; see snapshot.h
+/* snapshot_write.c - create a rank's memory file, and copy device memory to it; see snapshot.h
  *
- * A copy is digested chunk by chunk, by all threads, as wide as their vectors are: the numbers of
- * digest_word() all the same.
+ * All threads digest a copy chunk by chunk, in the widest vectors; the digests are those
+ * of digest_word() all the same.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -185,7 +185,7 @@ void snapshot_close(struct snapshot *p, int image, int64_t step, const void *not
     atomic_store_explicit(&c->step, step, memory_order_release);
 }
 
-/* --- of another memory ------------------------------------------------------------------ */
+/* --- copies of device memory ------------------------------------------------------------ */
 
 static int copy_of(int64_t step)
 {
@@ -211,7 +211,7 @@ void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t s
     snapshot_close(p, copy_of(step), step, notes, size);
 }
 
-/* Chunks that touch, here and there, are one piece. */
+/* Chunks adjacent in both memories are one piece. */
 int snapshot_bring(struct snapshot *p, int64_t step, snapshot_bring_fn bring, void *arg)
 {
     float *to = snapshot_image(p, copy_of(step));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_fixture.h - ranks with numbers that tell where they belong, and their memory files */
+/* snapshot_fixture.h - ranks with numbers that encode their position, and their memory files */
 #ifndef TESTS_SNAPSHOT_FIXTURE_H
 #define TESTS_SNAPSHOT_FIXTURE_H
 
@@ -68,7 +68,7 @@ static inline void drop_rank(struct rank *r)
     free(r->weights);
 }
 
-/* Number k of a tensor at a step, as if all of it depended on both. */
+/* Number k of a tensor at a step, a function of both. */
 static inline float value(const struct state_part *p, size_t k, int64_t step)
 {
     return (float)(p->name[0] * 31 + p->name[7]) + (float)(1000 * step) + 0.25f * (float)k;
@@ -109,7 +109,7 @@ static inline int make_tensors(int64_t rows)
     return layout_add(tensors, "buffer 9", TENSOR_BUFFER, 2, shapes[0], NULL) < 0;
 }
 
-/* As a device would. */
+/* As a device would copy. */
 static inline int bring(void *arg, float *to, const float *from, size_t n)
 {
     (void)arg;

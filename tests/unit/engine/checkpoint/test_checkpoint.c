@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_checkpoint.c - whole or not there: damage of every kind is found, the one before is used */
+/* test_checkpoint.c - complete or absent: every damage is detected, the previous one is used */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static int free_state(void **state)
     return scratch_remove(dir, NULL);
 }
 
-/* The state after `step` steps: every number follows from it. */
+/* The state after `step` steps: every number is a function of it. */
 static void go_to(int64_t step)
 {
     for (int i = 0; i < layout_len(layout); i++)
@@ -130,7 +130,7 @@ static void tell(void *arg, const char *path, const char *reason)
     snprintf(t->reason, sizeof(t->reason), "%s", reason);
 }
 
-static void what_is_saved_is_loaded(void **state)
+static void a_saved_state_loads_again(void **state)
 {
     (void)state;
     struct checkpoint_info info = save(root("plain"), 40), latest;
@@ -149,7 +149,7 @@ static void what_is_saved_is_loaded(void **state)
     assert_int_equal(s.seed, 9);
     assert_true(s.loss == 0.5);
     assert_string_equal(s.spec_digest, "xxh3:spec");
-    /* averages in place of weights, only where there are any */
+    /* averages in place of weights, only if there are any */
     go_to(1);
     assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, NULL, true, &err), 0);
     assert_true(weights[0] < 0);
@@ -163,7 +163,7 @@ static void what_is_saved_is_loaded(void **state)
     assert_int_equal(told.times, 0);
 }
 
-/* A rank that holds [from, to) of each tensor, as far as there is so much, reads just that. */
+/* A rank that holds [from, to) of each tensor, as far as it reaches, reads just that. */
 static void a_rank_reads_its_part(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void path_of(char *path, size_t size, const char *where, const char *memb
     snprintf(path, size, "%s/%s", where, member);
 }
 
-/* Flip a bit at `at` permille of the file, or cut it there, or remove it (at < 0). */
+/* Flips a bit at `at` permille of the file, or truncates it there, or removes it (at < 0). */
 static void damage(const char *path, int at, bool flip)
 {
     struct stat st;
@@ -248,7 +248,7 @@ static void damage(const char *path, int at, bool flip)
     close(fd);
 }
 
-static void damage_is_found_and_the_one_before_is_used(void **state)
+static void damage_is_detected_and_the_previous_one_used(void **state)
 {
     (void)state;
     int cases = 0;
@@ -265,7 +265,7 @@ static void damage_is_found_and_the_one_before_is_used(void **state)
                 path_of(path, sizeof(path), info.path, members[m]);
                 damage(path, at, flip);
                 int found = checkpoint_latest(&latest, root("damage"), tell, &told, &err);
-                /* a blank of manifest.json that became another blank harms nothing */
+                /* a blank of manifest.json that became another blank does no harm */
                 if (found == 1 && latest.step == 23 && m == 3 && flip && at >= 0) {
                     assert_int_equal(checkpoint_load(&s, latest.path, layout, weights, optim,
                                                      false, &err), 0);
@@ -288,7 +288,7 @@ static void damage_is_found_and_the_one_before_is_used(void **state)
     assert_true(cases > 100);
 }
 
-static void nothing_at_all_is_no_checkpoint(void **state)
+static void an_empty_directory_has_no_checkpoint(void **state)
 {
     (void)state;
     struct checkpoint_info latest;
@@ -317,7 +317,7 @@ static int count_entries(const char *path)
     return n;
 }
 
-/* A limit on the size of files stands for a disk that is full. */
+/* A limit on file size simulates a full disk. */
 static void a_full_disk_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -333,14 +333,14 @@ static void a_full_disk_leaves_nothing_behind(void **state)
             struct err err = {0};
             int rc = checkpoint_save(&info, root("full"), &s, layout, weights, optim, &err);
             if (rc < 0 && limit == 0 && !strstr(err.text, "cannot write a checkpoint into "))
-                _exit(3); /* the scratch name says nothing to anybody */
+                _exit(3); /* the temporary name means nothing to a user */
             _exit(rc == 0 ? 1 : info.disk_full ? 78 : 2);
         }
         int status;
         waitpid(pid, &status, 0);
         assert_true(WIFEXITED(status));
         if (WEXITSTATUS(status) == 1)
-            break; /* it fits */
+            break; /* it fits now */
         assert_int_equal(WEXITSTATUS(status), 78);
         assert_int_equal(count_entries(root("full")), 1);
         assert_int_equal(checkpoint_newest_step(root("full")), 1);
@@ -387,12 +387,12 @@ static void pruning_keeps_the_newest_and_a_good_one(void **state)
         assert_int_equal(checkpoint_is_good(info.path), step == 2);
     }
     assert_int_equal(checkpoint_prune(root("prune"), 2, &err), 0);
-    assert_int_equal(count_entries(root("prune")), 3); /* 6, 5, and 2 which is good */
+    assert_int_equal(count_entries(root("prune")), 3); /* 6, 5, and 2, the newest good one */
     assert_int_equal(checkpoint_mark_good(info.path, &err), 0);
     assert_int_equal(checkpoint_prune(root("prune"), 2, &err), 0);
     assert_int_equal(count_entries(root("prune")), 2);
     assert_int_equal(checkpoint_newest_step(root("prune")), 6);
-    /* writing the same step again sets the old one aside */
+    /* writing the same step again moves the old one to quarantine */
     save(root("prune"), 6);
     assert_int_equal(count_entries(root("prune")), 3);
     struct checkpoint_info latest;
@@ -401,7 +401,7 @@ static void pruning_keeps_the_newest_and_a_good_one(void **state)
     assert_int_equal(latest.step, 6);
 }
 
-/* A manifest whose digest is right, but whose contents lead astray. */
+/* A manifest with a correct digest, but malicious contents. */
 static void a_manifest_names_files_of_its_own_directory(void **state)
 {
     (void)state;
@@ -433,11 +433,11 @@ static void a_manifest_names_files_of_its_own_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(a_saved_state_loads_again),
         cmocka_unit_test(a_rank_reads_its_part),
         cmocka_unit_test(another_model_is_refused_by_name),
-        cmocka_unit_test(damage_is_found_and_the_one_before_is_used),
-        cmocka_unit_test(nothing_at_all_is_no_checkpoint),
+        cmocka_unit_test(damage_is_detected_and_the_previous_one_used),
+        cmocka_unit_test(an_empty_directory_has_no_checkpoint),
         cmocka_unit_test(a_full_disk_leaves_nothing_behind),
         cmocka_unit_test(killed_at_any_moment_leaves_the_old_or_the_new),
         cmocka_unit_test(a_manifest_names_files_of_its_own_directory),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_double_buffer.c - images that take turns: the bits of an update in place, whole after every
- * step, held while steps go on */
+/* test_double_buffer.c - double-buffered state: the bits of an update in place, complete after
+ * every step, held while steps continue */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static const struct optim_config came = {
 
 struct rank {
     struct step          *step;
-    struct double_buffer *double_buffer; /* NULL: it updates in place */
+    struct double_buffer *double_buffer; /* NULL: updates in place */
     int                   fd;
 };
 
@@ -46,7 +46,7 @@ static struct state state_of(struct step *s)
     return out;
 }
 
-/* First weights, and a buffer that no update changes. */
+/* Initial weights, and a buffer that no update changes. */
 static void begin(struct step *s)
 {
     struct state all = state_of(s);
@@ -116,7 +116,7 @@ static void update(struct rank *r, int64_t step)
         double_buffer_seal(r->double_buffer, step, &step, sizeof(step));
 }
 
-/* What a rank has, or of `saved`: what it saves, as the one that has everything has it. */
+/* The state of a rank, or its `saved` part, laid out as in a rank that has everything. */
 static void compare(const struct state *part, struct step *whole, bool saved)
 {
     struct state all = state_of(whole);
@@ -132,7 +132,7 @@ static void compare(const struct state *part, struct step *whole, bool saved)
     state_free(&all);
 }
 
-/* What the ranks left, for one that reads it all. */
+/* The snapshots of all ranks, read by one that holds everything. */
 static void read_back(struct rank *ranks, int world, int64_t step, struct step *want)
 {
     int fds[RANKS];
@@ -162,7 +162,7 @@ static void read_back(struct rank *ranks, int world, int64_t step, struct step *
     snapshot_set_close(set);
 }
 
-/* zero1: what a rank has updated goes to all, as train_units.c does it. */
+/* zero1: the updates of a rank go to all, as in train_units.c. */
 static void gather(struct rank *ranks, int world)
 {
     for (int from = 0; from < world; from++) {
@@ -204,7 +204,7 @@ static void the_update_is_the_snapshot(void **state)
                 state_free(&has);
             }
             read_back(ranks, world, step, alone.step);
-            for (int r = 0; r < world; r++) /* a checkpoint is on its way from step 2 to step 5 */
+            for (int r = 0; r < world; r++) /* a checkpoint is written from step 2 to step 5 */
                 if (step == 2)
                     double_buffer_hold(ranks[r].double_buffer);
                 else if (step == 5)
@@ -216,8 +216,8 @@ static void the_update_is_the_snapshot(void **state)
     }
 }
 
-/* A rank that dies in its update leaves the step before. */
-static void half_an_update_is_no_step(void **state)
+/* A rank that dies during its update leaves the previous step. */
+static void a_torn_update_is_not_a_step(void **state)
 {
     (void)state;
     struct rank alone = make(&adamw, SHARING_DDP, 0, 1, false), r = make(&adamw, SHARING_DDP, 0, 1, true);
@@ -240,8 +240,9 @@ static int64_t memory_of(const struct rank *r)
     return (int64_t)st.st_blocks * 512;
 }
 
-/* What is held stays; a third image has memory only meanwhile; without snapshots there is one. */
-static void a_held_image_stays(void **state)
+/* A held image does not change; a third image has memory only meanwhile; without snapshots there is
+ * one. */
+static void a_held_image_does_not_change(void **state)
 {
     (void)state;
     for (int keep = 0; keep < 2; keep++) {
@@ -276,7 +277,7 @@ static void a_held_image_stays(void **state)
         compare(&held, then.step, true);
         state_free(&held);
         assert_true(memory_of(&r) <= rest);
-        double_buffer_hold(r.double_buffer); /* let go before the next step: nothing to give back */
+        double_buffer_hold(r.double_buffer); /* released before the next step: no memory to free */
         double_buffer_release(r.double_buffer);
         update(&r, ++step);
         update(&then, step);
@@ -288,8 +289,8 @@ static void a_held_image_stays(void **state)
     }
 }
 
-/* Of many ranks with the whole state each, what all of them update is in memory once per rank. */
-static void what_is_not_saved_is_there_once(void **state)
+/* If every rank has the whole state, memory holds the common part once per rank. */
+static void unsaved_state_exists_once(void **state)
 {
     (void)state;
     struct rank one = make(&adamw, SHARING_DDP, 0, 1, true), r = make(&adamw, SHARING_DDP, 1, 3, true);
@@ -310,9 +311,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_update_is_the_snapshot),
-        cmocka_unit_test(half_an_update_is_no_step),
-        cmocka_unit_test(a_held_image_stays),
-        cmocka_unit_test(what_is_not_saved_is_there_once),
+        cmocka_unit_test(a_torn_update_is_not_a_step),
+        cmocka_unit_test(a_held_image_does_not_change),
+        cmocka_unit_test(unsaved_state_exists_once),
     };
     return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
 }

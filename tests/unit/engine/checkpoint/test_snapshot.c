@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_snapshot.c - what ranks leave in memory, other numbers of ranks find; torn copies are not used */
+/* test_snapshot.c - any number of ranks reads the snapshots of others; torn copies are refused */
 #include "tests/unit/engine/checkpoint/snapshot_fixture.h"
 
 #include <sys/stat.h>
@@ -77,8 +77,8 @@ static struct snapshot_head *head_of(struct rank *r)
     return *(struct snapshot_head **)(void *)r->writer; /* its first member */
 }
 
-/* Four ranks at steps; what the next generation may go on from. */
-static void only_what_all_have_whole(void **state)
+/* Four ranks at given steps; the step that the next generation resumes from. */
+static void only_steps_complete_on_all_ranks_count(void **state)
 {
     (void)state;
     enum harm { NONE, BEHIND, TORN, DAMAGED, NOTES, BOTH, EMPTY, LATE };
@@ -129,8 +129,8 @@ static void only_what_all_have_whole(void **state)
     }
 }
 
-/* A file is of a process that died at any instruction: offsets in it lead nowhere else. */
-static void nonsense_is_not_read(void **state)
+/* The writer may have died at any instruction: offsets never lead outside the file. */
+static void malformed_files_are_refused(void **state)
 {
     (void)state;
     make_rank(&ranks[0], 0, 1, SHARD_EVEN, HELD_MOMENTS_APART);
@@ -154,7 +154,7 @@ static void nonsense_is_not_read(void **state)
 }
 
 /* Ranks [2, 4) of 4: those of the second of two nodes. */
-static void a_node_has_a_part(void **state)
+static void a_node_reads_its_part(void **state)
 {
     (void)state;
     size_t missing[64];
@@ -183,7 +183,7 @@ static void a_node_has_a_part(void **state)
     assert_int_equal(snapshot_claims(fds, 2, 4), 7);
     assert_int_equal(snapshot_claims(fds, 2, 2), -1);
     snapshot_set_close(set);
-    fds[1] = ranks[1].fd; /* not the next one */
+    fds[1] = ranks[1].fd; /* not consecutive */
     assert_int_equal(snapshot_set_open(&set, fds, 2, NULL), 0);
     assert_null(set);
     drop_rank(&reader);
@@ -208,7 +208,7 @@ static void drop_written(int n)
         drop_rank(&ranks[r]);
 }
 
-static void the_agent_keeps_what_is_of_use(void **state)
+static void the_agent_keeps_usable_files_only(void **state)
 {
     (void)state;
     struct snapshot_memfds k = {0};
@@ -222,12 +222,12 @@ static void the_agent_keeps_what_is_of_use(void **state)
     const int of_use = k.now.fd[0];
     assert_int_equal(snapshot_memfds_claims(&k, claims), 1);
     assert_int_equal(claims[0].generation, 1);
-    assert_int_equal(claims[0].step, 9); /* heads alone: what all say they have */
+    assert_int_equal(claims[0].step, 9); /* from the heads: the step that all claim to have */
     drop_written(2);
 
     assert_int_equal(snapshot_memfds_begin(&k, 2, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(snapshot_memfds_claims(&k, claims), 1); /* generation 2 died at its start */
+    assert_int_equal(snapshot_memfds_claims(&k, claims), 1); /* generation 2 died during startup */
     assert_int_equal(claims[0].generation, 1);
     assert_int_equal(snapshot_memfds_begin(&k, 3, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
@@ -238,18 +238,18 @@ static void the_agent_keeps_what_is_of_use(void **state)
     assert_int_equal(claims[1].step, 9);
     drop_written(2);
 
-    /* another node has nothing of 3 */
+    /* another node has nothing of generation 3 */
     assert_int_equal(snapshot_memfds_begin(&k, 4, 1, 2, 2, NULL), 0);
     assert_int_equal(k.last.fd[0], of_use);
     assert_int_equal(snapshot_memfds_begin(&k, 5, 1, SNAPSHOT_RANKS + 1, SNAPSHOT_RANKS + 1, NULL),
                      -1);
     assert_int_equal(k.last.fd[0], of_use);
-    assert_int_equal(snapshot_memfds_begin(&k, 6, 0, 2, 2, NULL), 0); /* nothing is wanted of it */
+    assert_int_equal(snapshot_memfds_begin(&k, 6, 0, 2, 2, NULL), 0); /* an empty request */
     assert_int_equal(k.last.n, 0);
     snapshot_memfds_fini(&k);
 }
 
-/* What nodes say they have, and what all of them can go on from. */
+/* The steps that nodes have, and the step that all of them can resume from. */
 static void nodes_choose_the_same(void **state)
 {
     (void)state;
@@ -261,9 +261,9 @@ static void nodes_choose_the_same(void **state)
     } rows[] = {
         {"one node", {{{2, 30}, {1, 20}}}, {2}, 1, {2, 30}},
         {"nothing", {{{0, 0}}}, {0}, 1, {0, -1}},
-        {"the newer one went back", {{{3, 10}, {1, 30}}}, {2}, 1, {3, 10}},
+        {"the newer generation went back", {{{3, 10}, {1, 30}}}, {2}, 1, {3, 10}},
         {"a step apart", {{{2, 30}}, {{2, 29}}, {{2, 30}}}, {1, 1, 1}, 3, {2, 29}},
-        {"the newer one is not everywhere", {{{3, 30}, {1, 20}}, {{1, 21}}}, {2, 1}, 2, {1, 20}},
+        {"the newer step is not on all nodes", {{{3, 30}, {1, 20}}, {{1, 21}}}, {2, 1}, 2, {1, 20}},
         {"in another order", {{{1, 20}}, {{3, 30}, {1, 20}}}, {1, 2}, 2, {1, 20}},
         {"nothing in common", {{{3, 30}}, {{2, 30}}}, {1, 1}, 2, {0, -1}},
         {"one has none", {{{3, 30}, {2, 25}}, {{0, 0}}}, {2, 0}, 2, {0, -1}},
@@ -284,10 +284,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_reads_any_other),
-        cmocka_unit_test(only_what_all_have_whole),
-        cmocka_unit_test(nonsense_is_not_read),
-        cmocka_unit_test(a_node_has_a_part),
-        cmocka_unit_test(the_agent_keeps_what_is_of_use),
+        cmocka_unit_test(only_steps_complete_on_all_ranks_count),
+        cmocka_unit_test(malformed_files_are_refused),
+        cmocka_unit_test(a_node_reads_its_part),
+        cmocka_unit_test(the_agent_keeps_usable_files_only),
         cmocka_unit_test(nodes_choose_the_same),
     };
     return cmocka_run_group_tests_name("snapshot", tests, setup, teardown);

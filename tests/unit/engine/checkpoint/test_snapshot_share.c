@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_snapshot_share.c - ranks on several nodes put together what each node's memory has: real processes */
+/* test_snapshot_share.c - ranks on several nodes assemble a snapshot: with real processes */
 #include "tests/unit/engine/checkpoint/snapshot_fixture.h"
 #include "tests/unit/engine/dist/dist_fixture.h"
 
@@ -10,11 +10,11 @@ enum { WAIT_MS = 60000 };
 
 static struct {
     enum held held;
-    int64_t   step;   /* that all find */
+    int64_t   step;   /* the step that all find */
     int       without; /* the node that has lost its files, -1: none */
 } now;
 
-/* One rank has no other node (meeting()). */
+/* A single rank has no other node (meeting()). */
 static bool is_one_node(void)
 {
     return layout == ONE_NODE || world == 1;
@@ -50,7 +50,7 @@ static struct snapshot_set *files_here(int rank)
     return set;
 }
 
-/* What this rank holds is what was saved, and no more came than it lacked. */
+/* This rank has the saved numbers, and received only those that it lacked. */
 static int restore(struct dist *d, const struct snapshot_set *set, int rank, struct err *err)
 {
     struct rank reader;
@@ -84,7 +84,7 @@ static int go_on(struct dist *d, int rank, struct err *err)
     return rc;
 }
 
-/* One number of a copy is another one. */
+/* Changes one number of a copy. */
 static void tear(struct rank *r, int64_t step)
 {
     struct snapshot_head *h = *(struct snapshot_head **)(void *)r->writer; /* its first member */
@@ -93,8 +93,8 @@ static void tear(struct rank *r, int64_t step)
             ((char *)h)[h->copy[i].at + SNAPSHOT_NOTES] ^= 1;
 }
 
-/* All have step 41; then all but the last one have 42; then nobody has what the others have; then a node has lost its
- * memory. */
+/* All have step 41; then all but the last one have 42; then there is no common step; then a node
+ * has lost its memory. */
 static void try_with(int n, enum held held)
 {
     now.held = held;
@@ -130,7 +130,7 @@ static void all_go_on_from_what_is_somewhere(void **state)
             try_with(sizes[i], (enum held)held);
 }
 
-/* More than goes at once: what travels is cut within a tensor. */
+/* More than one transfer: pieces end inside a tensor. */
 static void pieces_end_anywhere(void **state)
 {
     (void)state;
