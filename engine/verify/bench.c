@@ -24,16 +24,16 @@ enum { BLOCK_LAYERS = 7, TOP_LAYERS = 7, LAYERS_MAX = BLOCK_LAYERS + TOP_LAYERS 
 
 struct layer {
     int m, k, n;
-    int times;     /* how often in a model */
+    int times;     /* how many in a model */
     int products;  /* 3, or 2 where the input needs no gradient */
-    /* which way is faster, found while warming up */
+    /* the faster way, found during the warm-up */
     enum sgemm_threads way[3];
 };
 
 struct bench {
     struct bench_spec     spec;
     struct step          *step;
-    struct double_buffer *double_buffer; /* NULL: it updates in place */
+    struct double_buffer *double_buffer; /* NULL: updates in place */
     double                update_ms;
     struct step_input     in;
     float                *x0, *noise, *y, *mask, *abc;
@@ -98,7 +98,7 @@ static void run_product(struct bench *b, const struct layer *l, int kind, enum s
     sgemm_run((enum sgemm_kind)kind, way, c, a, w, l->m, l->k, l->n);
 }
 
-/* A thread of BLAS's own looks for more work for 2^28 ticks before it sleeps: it would take a
+/* A thread of BLAS's own polls for work for 2^28 ticks before it sleeps: it would take a
  * core from the steps that follow. */
 static void let_blas_sleep(void)
 {
@@ -106,7 +106,7 @@ static void let_blas_sleep(void)
     nanosleep(&wait, NULL);
 }
 
-/* Each product both ways, some times; the faster one counts. */
+/* Times each product both ways; the faster one counts. */
 static void choose_ways(struct bench *b)
 {
     for (int i = 0; i < b->layers; i++)
@@ -124,7 +124,7 @@ static void choose_ways(struct bench *b)
         }
 }
 
-/* Layers whose input needs no gradient have products forward and weight. */
+/* Layers whose input needs no gradient have only the products forward and weight. */
 static int kind_of(const struct layer *l, int i)
 {
     return l->products == 2 && i == 1 ? SGEMM_WEIGHT : i;
@@ -227,7 +227,7 @@ static double median(double *v, int n)
 
 static int measure(struct bench *b, struct bench_result *r, struct err *err)
 {
-    /* Turns of a few steps: a step right after the bare products finds a strange cache. */
+    /* A few steps per turn: the first step after the bare products finds a cold cache. */
     const int turn = b->spec.steps < 10 ? 1 : b->spec.steps / 10;
     double ms;
     int passes = 0;
@@ -259,7 +259,7 @@ static int measure(struct bench *b, struct bench_result *r, struct err *err)
     return 0;
 }
 
-/* Steps without and with, in turns. */
+/* Steps without and with snapshots, by turns. */
 static int measure_snapshots(struct bench *b, struct bench_result *r, struct err *err)
 {
     const int n = b->spec.steps;
@@ -288,7 +288,7 @@ out:
     return rc;
 }
 
-/* Before the first weights: what was is not kept. */
+/* Before the weights are set: earlier contents are lost. */
 static int open_double_buffer(struct bench *b, struct err *err)
 {
     const struct snapshot_run run = {layout_digest(model_layout(step_model(b->step))), 0, 1};
@@ -307,7 +307,7 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
     int rc = -1;
     if (spec->steps < 1 || spec->warmup < 0 || spec->micros < 1)
         return err_set(err, ERR_USAGE, "a bench needs at least one step");
-    if (backend_ops()->host) /* BLAS of the CPU is no measure of a GPU */
+    if (backend_ops()->host) /* the CPU's BLAS is no reference for a GPU */
         list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, NULL, err) < 0 ||
         make_batch(&b, err) < 0 || open_double_buffer(&b, err) < 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h - how fast a training step is, and how fast BLAS alone would be
+/* bench.h - benchmark: the time of a training step, and of BLAS alone
  *
- * A step is what trains: noise, forward, loss, backward, clip, optimizer, on
- * random numbers.  In turns with it, the matrix products of the step's linear
- * layers run bare, each in the faster of two ways to use all cores; attention's
- * small products are not among them; on a GPU nothing runs beside the steps.
- * Turns, because a machine's speed wanders.  In the same way steps with and without a snapshot in memory
- * (double_buffer.h) are compared.
+ * A step is a real one: noise, forward, loss, backward, clip, optimizer, on
+ * random numbers.  By turns with it, the matrix products of the step's linear
+ * layers run bare, each in the faster of two ways to use all cores, without the small
+ * products of attention; on a GPU only the steps run.
+ * By turns, because a machine's speed varies over time.  Steps with and without a snapshot in
+ * memory (double_buffer.h) are compared in the same way.
  */
 #ifndef ENGINE_VERIFY_BENCH_H
 #define ENGINE_VERIFY_BENCH_H
@@ -17,7 +17,7 @@
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"
 
-/* What shares of a GPU's speed are counted against: bf16 on an H100 or H200, as its maker says. */
+/* Reference speed of MFU: bf16 on an H100 or H200, from the data sheet. */
 #define BENCH_PEAK_GFLOPS 989e3
 
 struct bench_spec {
@@ -27,7 +27,7 @@ struct bench_spec {
     int                 micros;           /* micro-batches of a step */
     double              lr, flow_shift;
     int                 steps, warmup;
-    bool                snapshots;        /* on the CPU: and what they cost */
+    bool                snapshots;        /* on the CPU: their cost */
 };
 
 struct bench_result {
@@ -37,11 +37,11 @@ struct bench_result {
     double mfu;                          /* gflops over BENCH_PEAK_GFLOPS on a GPU, else 0 */
     double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
     double sgemm_share;                  /* sgemm_ms / ms_median */
-    int64_t params, rss_growth;          /* bytes, from the end of the warm-up to the end */
-    /* Medians of a step, and of processor time for its update, without and with a snapshot of it; 0: not
-     * measured. */
+    int64_t params, rss_growth;          /* growth in bytes after the warm-up */
+    /* Medians of a step, and of the processor time of its update, without and with a snapshot; 0:
+     * not measured. */
     double step_ms[2], update_ms[2];
-    double loss;                         /* of the last step: a bench of NaNs would be a lie */
+    double loss;                         /* of the last step: shows NaNs */
 };
 
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify.c - one golden case; see verify.h
+/* verify.c - check one golden case; see verify.h
  *
- * Runs what trains: model_forward() for "in.*", step_micro() for "loss.*" and
+ * Uses the code of training: model_forward() for "in.*", step_micro() for "loss.*" and
  * "grad.*".  The optimizer's steps are in verify_optim.c.
  */
 #include "engine/verify/verify.h"
@@ -30,7 +30,7 @@ static int check_activations(struct verify_result *result, const struct verify_c
         if (strncmp(name, "act.", 4) != 0)
             continue;
         const float *ours = model_activation(m, name + 4, &count, err);
-        if (!ours) /* the first sentence stays: this is for a name that is not known */
+        if (!ours) /* keeps an earlier error: this one is for an unknown name */
             return err_set(err, ERR_DATA, "activation %s is not one of this model", name);
         if (verify_check(result, f, name, VERIFY_OUTPUT, ours, (size_t)count, 0, err) < 0)
             return -1;
@@ -107,7 +107,7 @@ static int check_gradients(struct verify_result *result, const struct verify_cas
     return verify_check(result, f, "loss.grad_norm", VERIFY_NORM, &norm, 1, 0, err);
 }
 
-/* The flow tables at the case's timesteps, and the noised input made with them. */
+/* Checks the flow tables at the case's timesteps, and the noised input. */
 static int check_flow(struct verify_result *result, const struct verify_case_files *f,
                       const struct verify_batch *batch, size_t samples, size_t n, struct err *err)
 {
@@ -184,7 +184,7 @@ static int open_files(struct verify_case_files *f, struct err *err)
     const char *json_path = f->path;
     const size_t length = strlen(json_path);
     if (length < 6 || strcmp(json_path + length - 5, ".json") != 0)
-        return err_set(err, ERR_USAGE, "a case is named by its .json file");
+        return err_set(err, ERR_USAGE, "name a case by its .json file");
     if (access(json_path, R_OK) != 0)
         return err_set(err, ERR_NOT_FOUND, "%s", strerror(errno));
     f->config = json_load_file(json_path, JSON_REJECT_DUPLICATES, &why);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_compare.c - how far from the golden number is too far
+/* verify_compare.c - tolerances of the golden cases, and the comparison
  *
- * The tolerances are what two correct fp32 programs differ by, with room of
+ * The tolerances are the differences between two correct fp32 programs, times
  * about ten: the authors' own fp32 run is 2e-7 to 6e-7 from their double
  * precision run in most gradients, and 3e-5 in those of the cross-attention's
  * queries and keys, where y is scaled by 0.01 and nearly cancels.  A gradient
  * that is truly zero leaves only rounding, so it is measured against a small
- * part of all gradients together.  What an optimizer's steps changed is measured as a whole, as
- * AdamW divides each gradient by its own size: an element whose gradient nearly cancels moves by a
- * tenth of the learning rate with the rounding of one instruction set or another.  The bound for
- * any one element is therefore loose; a gradient of the wrong sign is two learning rates a step.
+ * part of all gradients together.  The changes made by an optimizer are measured per tensor,
+ * because AdamW divides each gradient by its own size: an element whose gradient nearly cancels
+ * moves by a tenth of the learning rate with the rounding of one instruction set or another.  The
+ * bound for a single element is therefore loose; a gradient of the wrong sign is two learning rates
+ * per step.
  *
  * In bf16 inputs of products carry 8 bits: 2e-3 of rounding each, which a network of this depth
- * makes 1e-2 of its activations and 2e-2 of its gradients, 1e-1 where they cancel or where an
- * optimizer divides a small gradient by its own size.  Room of two to three over what the cases
- * show; a wrong index or a missing term is far beyond it.
+ * amplifies to 1e-2 in activations and 2e-2 in gradients, and to 1e-1 where gradients cancel or an
+ * optimizer divides a small gradient by its own size.  The tolerances are two to three times the
+ * differences that the cases show; a wrong index or a missing term is far beyond them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ double verify_tolerance(enum verify_kind kind)
     return backend_is_bf16() ? kinds[kind].bf16 : kinds[kind].tolerance;
 }
 
-/* Of all gradients together: a gradient below this is measured as if it were this. */
+/* Share of all gradients together: a smaller gradient is measured as if it had this size. */
 #define GRADIENT_FLOOR 2e-5
 
 double verify_norm(const double *x, size_t n)
@@ -68,9 +69,9 @@ double verify_change(const double *want, const float *start, size_t count)
     return sqrt(sum);
 }
 
-/* Fewer units in the last place than this are the rounding of weights that are stored as floats. */
+/* Fewer units in the last place than this are the rounding of weights stored as floats. */
 #define ROUNDING (8 * 0x1p-24)
-/* What rounding makes of a full step of AdamW where a gradient nearly cancels; in one element. */
+/* Effect of rounding on a full step of AdamW for one element whose gradient nearly cancels. */
 #define NOISY_STEP 0.1
 
 double verify_update_scale(const double *want, size_t count, double change, double step)
@@ -89,7 +90,7 @@ static double norm_of_difference(const struct verify_row *r)
     return sqrt(sum);
 }
 
-/* The larger one; NaN once there is one: a NaN that a later number replaced would pass as equal. */
+/* The larger one, but NaN once there is one: otherwise a later number would hide it. */
 static double worse(double most, double d)
 {
     return isnan(most) || d <= most ? most : d;
@@ -173,7 +174,7 @@ void verify_compare(struct verify_result *result, const struct verify_case_files
     if (isnan(error))
         error = INFINITY;
     const bool failed = !(error <= tolerance);
-    /* How near to the tolerance, for "worst"; an exact match of bits comes last. */
+    /* Relation to the tolerance, for "worst"; an exact match of bits comes last. */
     const double share = tolerance > 0 ? error / tolerance : failed ? INFINITY : 0;
     const double worst = result->tolerance > 0 ? result->error / result->tolerance
                          : result->error > 0   ? INFINITY

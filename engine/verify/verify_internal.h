@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_internal.h - the inside of verify, shared by verify*.c only */
+/* verify_internal.h - inside of verify, shared by verify*.c only */
 #ifndef ENGINE_VERIFY_VERIFY_INTERNAL_H
 #define ENGINE_VERIFY_VERIFY_INTERNAL_H
 
@@ -20,14 +20,14 @@ struct schedule;
 struct st_file;
 struct st_tensor;
 
-/* A case in hand. */
+/* The current case. */
 struct verify_case_files {
     json_t         *config;
     struct st_file *golden;
     struct st_file *ref64;     /* or NULL */
     struct st_file *optstate;  /* or NULL */
     const char     *path;      /* of the JSON */
-    const char     *run;       /* what `golden` is a run of, in front of names; or NULL */
+    const char     *run;       /* the run that `golden` belongs to, for names; or NULL */
     FILE           *each;      /* or NULL */
 };
 
@@ -35,13 +35,13 @@ enum verify_kind {
     VERIFY_OUTPUT,      /* largest difference, against 1 or the largest number */
     VERIFY_LOSS,        /* relative difference of each number */
     VERIFY_GRADIENT,    /* L2 of the difference over L2 of the tensor */
-    VERIFY_GRADIENT_QK, /* the same where the true gradient nearly cancels */
+    VERIFY_GRADIENT_QK, /* the same for a true gradient that nearly cancels */
     VERIFY_NORM,        /* relative difference of a gradient norm */
-    VERIFY_ADAMW,       /* L2 of the difference over L2 of what the steps changed */
+    VERIFY_ADAMW,       /* L2 of the difference over L2 of the change by the steps */
     VERIFY_CAME,
     VERIFY_STATE_ADAMW, /* relative L2 of optimizer state */
     VERIFY_STATE_CAME,
-    VERIFY_GRADIENT_ZERO, /* of what is zero but for rounding: L2 over that of all gradients */
+    VERIFY_GRADIENT_ZERO, /* for true zeros: L2 of the rounding over that of all gradients */
     VERIFY_RATES,       /* largest difference of one weight, over the learning rate: a loose bound */
     VERIFY_EXACT,       /* same bits */
     VERIFY_KINDS
@@ -61,21 +61,22 @@ struct verify_row {
 /* Counts the comparison into the result, with the JSON's tolerance if it has one. */
 void verify_compare(struct verify_result *result, const struct verify_case_files *files,
                     const struct verify_row *row);
-/* What differs by more than this fails, unless the case has a tolerance of its own. */
+/* A larger difference fails, unless the case has a tolerance of its own. */
 double verify_tolerance(enum verify_kind kind);
 double verify_norm(const double *x, size_t count); /* L2 */
-/* The scale of VERIFY_ADAMW: the update's norm `change`, and what noise is worth at the tolerance: the
- * rounding of stored weights, and one element whose gradient nearly cancels. `step`: a full step. */
+/* The scale of VERIFY_ADAMW: the update's norm `change`, and the noise that the tolerance allows:
+ * the rounding of stored weights, and one element whose gradient nearly cancels. `step`: a full
+ * step. */
 double verify_update_scale(const double *want, size_t count, double change, double step);
-/* L2 norm of what the steps changed, from `start` to `want`: the scale of VERIFY_ADAMW and _CAME. */
+/* L2 norm of the change from `start` to `want`: the scale of VERIFY_ADAMW and _CAME. */
 double verify_change(const double *want, const float *start, size_t count);
 /* verify_compare() with the tensor `name` of the case. */
 int verify_check(struct verify_result *result, const struct verify_case_files *files,
                  const char *name, enum verify_kind kind, const float *ours, size_t count,
                  double scale, struct err *err);
 
-/* The tensor `name` as doubles (freed by the caller), from ref64 where it is there and
- * the name is not an input. NULL with an error when it is missing or not `count` long. */
+/* The tensor `name` as doubles (freed by the caller), from ref64 if it is there and
+ * the name is not an input. NULL with an error if it is missing or not `count` long. */
 double *verify_want(const struct verify_case_files *files, const char *name, size_t count,
                     struct err *err);
 /* An input as floats, likewise. */
@@ -88,10 +89,10 @@ int verify_nextdit(struct verify_result *result, const struct verify_case_files 
 int verify_nextdit_train(struct verify_result *result, const struct verify_case_files *files,
                          const struct model_config *cfg, struct err *err);
 
-/* verify_rule.c: a case without weights says how they are drawn */
+/* verify_rule.c: weights of a case that contains a rule instead of weights */
 int verify_rule_weights(float *weights, const struct layout *l, const json_t *rule,
                         struct err *err);
-/* Of `count` numbers such a case has so many, and the j-th is this one of them. */
+/* Number of stored gradients out of `count`; index of the j-th stored one. */
 enum { VERIFY_SAMPLES = 64 };
 size_t verify_rule_samples(size_t count);
 size_t verify_rule_sample(size_t count, size_t j);
@@ -100,15 +101,15 @@ size_t verify_rule_sample(size_t count, size_t j);
 int verify_optim(struct verify_result *result, const struct verify_case_files *files,
                  const struct model_config *cfg, struct err *err);
 
-/* verify_load.c: CASE.json to CASE.`suffix`; *out stays where that is neither there nor needed */
+/* verify_load.c: opens CASE.`suffix`; *out is unchanged if the file is missing and optional */
 int verify_open_beside(struct st_file **out, const char *json_path, const char *suffix,
                        bool needed, struct err *err);
-/* Weights into a block; their names begin with `prefix`, or with "" they are what is nothing
- * else. */
+/* Weights into a block; their names begin with `prefix`; "": all tensors of no other
+ * kind. */
 int verify_load_weights(float *weights, const struct layout *l,
                         const struct verify_case_files *files, const char *prefix,
                         struct err *err);
-/* Into a model: "param.*", or what the case's rule draws. */
+/* Into a model: "param.*", or the values of the case's rule. */
 int verify_begin_weights(struct model *m, const struct verify_case_files *files, struct err *err);
 /* Sizes of a batch from the shapes of two tensors. */
 int verify_limits(struct model_limits *max, const struct verify_case_files *files,
@@ -117,7 +118,7 @@ int verify_limits(struct model_limits *max, const struct verify_case_files *file
 /* train.optimizer and train.gradient_clip of the JSON. Without an optimizer section *opt is AdamW
  * with the authors' defaults. */
 int verify_optimizer(struct optim_config *opt, const json_t *config, struct err *err);
-/* train.lr_schedule; *known false: it is of a kind whose rates only the case itself can tell. */
+/* train.lr_schedule; *known false: only the case itself can list its rates. */
 int verify_schedule(struct schedule *lr, bool *known, const json_t *config, struct err *err);
 double verify_flow_shift(const json_t *config);
 

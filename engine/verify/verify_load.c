@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_load.c - a golden case into our structures: files, weights, sizes, batches, optimizer */
+/* verify_load.c - load a golden case: files, weights, sizes, batches, optimizer */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@ int verify_open_beside(struct st_file **out, const char *json_path, const char *
     return st_open(out, path, err);
 }
 
-/* First parts of names that are not weights; "pos_embed" is a constant of the authors'. */
+/* First parts of names that are not weights; "pos_embed" is a constant in the authors' code. */
 static const char *const not_weights[] = {
     "in.", "out.", "act.", "loss.", "grad.", "gradbuf.", "step", "final.", "losses",
     "grad_norms", "lrs", "pos_embed",
 };
 
-/* What the layout calls the weight that a tensor of the case is; NULL: it is none. */
+/* The layout's name for a weight of the case; NULL: the tensor is not a weight. */
 static const char *weight_name(const char *name, const char *prefix)
 {
     const size_t n = strlen(prefix);
@@ -120,7 +120,7 @@ double verify_flow_shift(const json_t *config)
     return number_or(json_object_get(json_object_get(config, "scheduler"), "flow_shift"), 1.0);
 }
 
-/* The authors' names of what we build. */
+/* The authors' names of the supported optimizers. */
 static int optimizer_type(struct optim_config *opt, const json_t *o, struct err *err)
 {
     const char *type = json_string_value(json_object_get(o, "type"));
@@ -130,13 +130,13 @@ static int optimizer_type(struct optim_config *opt, const json_t *o, struct err 
              strcmp(type, "came") == 0)
         *opt = (struct optim_config){OPTIM_CAME, {0.9, 0.999, 0.9999}, {1e-30, 1e-16}, 0, 0, 1, 0};
     else
-        return err_set(err, ERR_USAGE, "train.optimizer.type is \"%.40s\"; AdamW and CAMEWrapper "
-                       "are built", type);
+        return err_set(err, ERR_USAGE, "train.optimizer.type is \"%.40s\"; supported: AdamW and "
+                       "CAMEWrapper", type);
     return 0;
 }
 
-/* Their cosine schedules depend on the length of the whole run, which a case's configuration does
- * not tell. */
+/* Their cosine schedules depend on the length of the whole run, which is not in a case's
+ * configuration. */
 int verify_schedule(struct schedule *lr, bool *known, const json_t *config, struct err *err)
 {
     const json_t *train = json_object_get(config, "train");

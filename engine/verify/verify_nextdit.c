@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_nextdit.c - a golden case of Next-DiT: outputs, activations, losses and gradients
+/* verify_nextdit.c - check a golden case of Next-DiT: outputs, activations, losses and gradients
  *
- * Pictures are told apart by a number at the end of their tensors' names.  The JSON says
- * which gradients are truly zero: those that its own numbers have as 0 must be 0, and of
- * the others rounding may be left.  The optimizer's runs are in verify_nextdit_train.c.
+ * A number at the end of a tensor's name is the picture.  The JSON lists
+ * the gradients that are truly zero: numbers that it gives as 0 must be 0, the others
+ * may contain rounding.  The optimizer's runs are in verify_nextdit_train.c.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,22 +18,22 @@
 #include "engine/verify/verify_internal.h"
 #include "engine/verify/verify_pictures.h"
 
-/* A case in hand, and its pictures. */
+/* The current case, and its pictures. */
 struct nextdit_case {
     struct verify_result           *result;
     const struct verify_case_files *files;
     struct verify_pictures         *pictures;
-    double                          norm; /* of all gradients */
+    double                          norm; /* L2 of all gradients */
 };
 
-/* A setting that the case may tell, and the only one that is computed here. */
+/* A setting of the case, and the only value that is supported. */
 static int must_be(const json_t *config, const char *key, const char *only, struct err *err)
 {
     const json_t *v = json_object_get(config, key);
     const char *text = json_string_value(v);
     if (!v || (only ? text && strcmp(text, only) == 0 : json_is_null(v)))
         return 0;
-    return err_set(err, ERR_USAGE, "%s is %.40s; verify computes %s", key,
+    return err_set(err, ERR_USAGE, "%s is %.40s; verify supports %s", key,
                    text ? text : "not a string", only ? only : "none (null)");
 }
 
@@ -45,7 +45,7 @@ static int check_settings(const json_t *config, struct err *err)
     return must_be(config, "loss_weight", NULL, err);
 }
 
-/* A tensor of another kind would be taken for checked. */
+/* An unknown kind of tensor is an error, or it would count as checked. */
 static int check_names(const struct st_file *golden, struct err *err)
 {
     static const char *const known[] = {"param.", "in.", "mid.", "out.", "loss.", "grad.",
@@ -57,12 +57,12 @@ static int check_names(const struct st_file *golden, struct err *err)
                strncmp(name, known[k], strlen(known[k])) != 0)
             k++;
         if (k == sizeof(known) / sizeof(known[0]))
-            return err_set(err, ERR_DATA, "tensor %s is of no kind that verify knows", name);
+            return err_set(err, ERR_DATA, "tensor %s is of a kind that verify does not know", name);
     }
     return 0;
 }
 
-/* Of "act.*": [B, width], or [B, tokens, width] with padding after those that this picture has. */
+/* Of "act.*": [B, width], or [B, tokens, width] with padding after the tokens of this picture. */
 static int check_activation(struct nextdit_case *x, const struct st_tensor *t, int i, size_t tokens,
                             struct err *err)
 {
@@ -70,7 +70,7 @@ static int check_activation(struct nextdit_case *x, const struct st_tensor *t, i
     int64_t count = 0;
     struct model *m = verify_pictures_model(x->pictures);
     const float *ours = model_activation(m, t->name + strlen("act."), &count, err);
-    if (!ours) /* the first sentence stays: this is for a name that is not known */
+    if (!ours) /* keeps an earlier error: this one is for an unknown name */
         return err_set(err, ERR_DATA, "activation %s is not one of this model", t->name);
     const size_t all = t->count / (size_t)verify_pictures_len(x->pictures);
     const size_t own = t->ndim == 3 ? tokens * (size_t)t->dim[2] : all;
@@ -106,7 +106,7 @@ static int check_picture(struct nextdit_case *x, int i, double *loss, struct err
     return verify_pictures_backward(x->pictures, loss, err);
 }
 
-/* Of all pictures, and what they were made of. */
+/* Checks all pictures, and the inputs made from them. */
 static int check_losses(struct nextdit_case *x, struct err *err)
 {
     const int n = verify_pictures_len(x->pictures);
@@ -128,7 +128,7 @@ static int check_losses(struct nextdit_case *x, struct err *err)
     return r;
 }
 
-/* What the JSON tells of a tensor's gradient in double precision; NULL: nothing. */
+/* The JSON's entry for a tensor's gradient in double precision; NULL: none. */
 static const json_t *gradient_told(const struct nextdit_case *x, const char *tensor)
 {
     const json_t *all = json_object_get(x->files->config, "grads");
@@ -146,7 +146,7 @@ static enum verify_kind gradient_kind(const struct nextdit_case *x, const char *
     return VERIFY_GRADIENT;
 }
 
-/* A norm against what the JSON tells of it. */
+/* Compares a norm with the JSON's. */
 static void check_norm(struct nextdit_case *x, const char *name, double norm, const json_t *told)
 {
     const float ours = (float)norm;
@@ -164,7 +164,7 @@ static double norm_of(const float *x, size_t n)
     return sqrt(squares);
 }
 
-/* Of a tensor that the case has only some numbers of: those, and the norm. */
+/* Compares a tensor that the case stores only in part: those numbers, and the norm. */
 static int check_sample(struct nextdit_case *x, const struct tensor *t, const float *grad,
                         struct err *err)
 {

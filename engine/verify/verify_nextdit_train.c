@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_nextdit_train.c - the runs of a Next-DiT case: steps of AdamW, weights and averages after
+/* verify_nextdit_train.c - check the runs of a Next-DiT case: steps of AdamW, weights and averages
  *
  * The JSON's "train" names them and their settings; CASE.RUN.safetensors has the batches of
- * all steps and what came of them.  Where the true gradient of a tensor is zero, AdamW makes
- * steps of full size out of rounding, in another direction on each machine: the JSON lists
- * those tensors, and nobody compares them.  A single element of another tensor can have such a
- * gradient, too: AdamW then turns rounding into a part of a step.  So a tensor is judged by the L2
+ * all steps and their results.  If the true gradient of a tensor is zero, AdamW turns rounding into
+ * full-size steps, in another direction on each machine: the JSON lists
+ * those tensors, and they are not compared.  A single element of another tensor can have such a
+ * gradient too: AdamW then turns rounding into a part of a step.  So a tensor is judged by the L2
  * norm of its difference over that of its update, and each element only by a loose bound; a tensor
- * all of whose gradients were about eps by that bound alone.
+ * whose gradients were all about eps, by that bound alone.
  *
- * The authors take the moving average after an update, this engine before the next one: what
- * they have after five is what we have once a sixth update has begun.
+ * The authors update the moving average after an update, this engine before the next one: their
+ * average after five updates is ours once a sixth has begun.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ enum { STEPS_MAX = 1000 };
 
 struct run {
     struct verify_result    *result;
-    struct verify_case_files files; /* golden: those of the run */
+    struct verify_case_files files; /* golden: files of the run */
     const json_t            *told;  /* train.RUN of the JSON */
     struct optim_config      opt;
     double                   lr;
@@ -96,7 +96,7 @@ static int keep_start(struct run *r, struct err *err)
     return 0;
 }
 
-/* `begun`: the files of the case, which the run begins from. */
+/* `begun`: the files of the case, with the initial weights of the run. */
 static int begin(struct run *r, const struct verify_case_files *begun,
                  const struct model_config *cfg, struct err *err)
 {
@@ -160,11 +160,11 @@ static bool is_noise(const struct run *r, const char *tensor)
     return false;
 }
 
-/* An update that is this much shorter than AdamW's full steps came of gradients as small as eps. */
+/* An update this much shorter than AdamW's full steps comes from gradients as small as eps. */
 #define SHORT_STEP 0.1
 
-/* One tensor after the steps: its update as a whole, and no element far off. `share`: how much of the
- * weights' full steps arrives here. */
+/* Compares one tensor after the steps: its update as a whole, and each element loosely. `share`:
+ * the part of the weights' full steps that reaches this tensor. */
 static int check_tensor(struct run *r, const char *name, const struct tensor *t, const float *ours,
                         double share, struct err *err)
 {
@@ -184,7 +184,7 @@ static int check_tensor(struct run *r, const char *name, const struct tensor *t,
     return 0;
 }
 
-/* "final.param" or "final.ema" of every tensor; `ours` is a block of the layout. */
+/* Checks "final.param" or "final.ema" of every tensor; `ours` is a block of the layout. */
 static int check_block(struct run *r, const char *prefix, const float *ours, double share,
                        struct err *err)
 {
@@ -199,7 +199,7 @@ static int check_block(struct run *r, const char *prefix, const float *ours, dou
     return 0;
 }
 
-/* A run may have kept its averages only. */
+/* A run may have stored its averages only. */
 static bool has_weights(const struct run *r)
 {
     for (int i = 0; i < st_len(r->files.golden); i++)
@@ -219,7 +219,7 @@ static int check_final(struct run *r, struct err *err)
         return -1;
     if (has_weights(r) && check_block(r, "final.param", model_weights(r->model), 1, err) < 0)
         return -1;
-    update(r, 0, 0); /* takes the average first: see above */
+    update(r, 0, 0); /* updates the average first: see above */
     if (optim_pull(r->optim, err) < 0)
         return -1;
     return check_block(r, "final.ema", optim_ema(r->optim), 1 - pow(r->opt.ema, r->steps), err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_optim.c - some steps of the optimizer: losses, norms, weights and state after */
+/* verify_optim.c - check steps of the optimizer: losses, norms, weights and state */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 
 enum { STEPS_MAX = 1000 };
 
-/* What the run leaves to compare. */
+/* Results of the run to be compared. */
 struct run {
     const struct verify_case_files *files;
     const struct model_config      *cfg;
     struct verify_result           *result;
     struct optim_config             opt;
     struct schedule                 lr;
-    bool                            lr_known; /* the configuration gives the rates */
+    bool                            lr_known; /* the configuration determines the rates */
     struct step                    *step;
     float                          *losses, *norms;
     double                          rate; /* of the last step */
@@ -41,7 +41,7 @@ static int count_steps(const struct st_file *golden)
     return n;
 }
 
-/* The rate that the case says step k ran with: case.lrs of the JSON, or a tensor. */
+/* The learning rate of step k according to the case: case.lrs of the JSON, or a tensor. */
 static bool rate_listed(const struct run *r, int k, double *lr)
 {
     const json_t *list = json_object_get(json_object_get(r->files->config, "case"), "lrs");
@@ -59,8 +59,8 @@ static bool rate_listed(const struct run *r, int k, double *lr)
     return true;
 }
 
-/* What the schedule gives, which must be what the case lists; or what it lists, where only the case
- * can know. */
+/* The schedule's rate, which must agree with the case; or the case's rate, if only the case
+ * knows it. */
 static int rate_of(struct run *r, int k, double *lr, struct err *err)
 {
     double listed;
@@ -111,7 +111,7 @@ static int run_step(struct run *r, int k, struct err *err)
 }
 
 /* Without cross_norm the true gradient of the key half of this bias is zero, and CAME
- * scales what rounding leaves of it to full-size steps: only the value half counts. */
+ * scales the remaining rounding to full-size steps: only the value half counts. */
 static size_t numbers_to_skip(const struct run *r, const struct tensor *t)
 {
     if (r->opt.type == OPTIM_CAME && !r->cfg->cross_norm &&

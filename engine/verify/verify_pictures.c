@@ -16,7 +16,7 @@
 
 enum { SIDE_MAX = 1 << 12, PICTURES_MAX = 1 << 10 };
 
-/* Kernel arrays of the picture in hand. */
+/* Kernel arrays of the current picture. */
 enum array { DATA, NOISE, MIXED, OUT, DOUT, CAPTION, MASK, TIME, ALPHA, SIGMA, ARRAYS };
 
 struct verify_pictures {
@@ -28,13 +28,13 @@ struct verify_pictures {
     float                          *array[ARRAYS];
     int                            *first;              /* [2], a kernel array */
     double                         *loss;               /* [1], likewise */
-    float                          *seen;               /* x_t and out, here */
+    float                          *seen;               /* x_t and out, in host memory */
     /* the batch */
     const struct verify_case_files *files;
     const char                     *prefix;
     int                             batch;
     float                          *time;               /* [batch] */
-    struct model_input              input;              /* of the picture in hand */
+    struct model_input              input;              /* of the current picture */
 };
 
 /* "step3.in.x1.0" is a latent of [C, H, W]. */
@@ -72,7 +72,7 @@ static void grow(int *most, int64_t size)
         *most = (int)size;
 }
 
-/* The largest that any batch of the file asks for. */
+/* The largest sizes in any batch of the file. */
 static int find_limits(struct model_limits *max, const struct model_config *cfg,
                        const struct st_file *golden, struct err *err)
 {
@@ -195,14 +195,14 @@ int verify_pictures_begin(struct verify_pictures *p, const struct verify_case_fi
     p->time = NULL;
     snprintf(more, sizeof(more), "%sx1.%d", prefix, p->batch);
     if (st_find(files->golden, more))
-        return err_set(err, ERR_DATA, "tensor %s is of a picture more than %s has captions for",
+        return err_set(err, ERR_DATA, "tensor %s is of a picture for which %s has no caption",
                        more, y->name);
     p->time = verify_floats(files, t->name, (size_t)p->batch, err);
     p->ops->zero(model_kernel_grads(p->model), layout_floats(model_layout(p->model)));
     return p->time ? 0 : -1;
 }
 
-/* A tensor to a kernel array. */
+/* Copies a tensor to a kernel array. */
 static int upload(struct verify_pictures *p, enum array to, const char *name, size_t count,
                   struct err *err)
 {
@@ -229,7 +229,7 @@ static int take_latents(struct verify_pictures *p, int i, struct err *err)
                : upload(p, NOISE, noise->name, data->count, err);
 }
 
-/* The tokens of a caption: those not masked, which come first. */
+/* The number of unmasked tokens of a caption, which must come first. */
 static int caption_length(const float *mask, int length, const char *name, struct err *err)
 {
     int n = 0;
@@ -242,7 +242,7 @@ static int caption_length(const float *mask, int length, const char *name, struc
     return n > 0 ? n : err_set(err, ERR_DATA, "tensor %s masks all tokens of a caption", name);
 }
 
-/* Its valid rows only. */
+/* Copies its valid rows only. */
 static int take_caption(struct verify_pictures *p, int i, struct err *err)
 {
     const struct st_tensor *y = find(p, "cap_feats", err), *m = find(p, "cap_mask", err);
@@ -300,7 +300,7 @@ int verify_pictures_forward(struct verify_pictures *p, int i, struct verify_pict
 
 int verify_pictures_backward(struct verify_pictures *p, double *loss, struct err *err)
 {
-    /* This velocity is from noise to data: the two change places. */
+    /* This velocity is from noise to data: swap the two. */
     p->ops->flow_loss(p->loss, p->array[DOUT], p->array[OUT], p->array[NOISE], p->array[DATA],
                       1.0 / p->batch, 1, latent_count(p));
     if (model_backward(p->model, &p->input, p->array[DOUT], NULL, err) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_verify.c - golden cases pass; cases that are wrong, broken or not there do not */
+/* test_verify.c - golden cases pass; wrong, damaged or missing ones fail */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,10 +64,10 @@ static void golden_cases_pass(void **state)
     }
 }
 
-/* What is done to a good case. */
+/* Damage to a good case. */
 struct damage {
-    const char *json_path[4]; /* keys to a value of the JSON ... */
-    const char *json_value;   /* ... that becomes this; "" = removed */
+    const char *json_path[4]; /* path of a value in the JSON ... */
+    const char *json_value;   /* ... that is replaced by this; "" = removed */
     const char *tensor;       /* this tensor ... */
     double      factor;       /* ... is multiplied */
     const char *says;         /* the error, or the worst tensor */
@@ -94,7 +94,7 @@ static void damage_json(const struct damage *d, const char *golden, const char *
     json_decref(config);
 }
 
-/* Copies the golden tensors, one of them multiplied. A factor of 0 leaves it out. */
+/* Copies the golden tensors, one of them multiplied. A factor of 0 omits it. */
 static void damage_tensors(const struct damage *d, const char *golden, const char *to)
 {
     struct st_file *f = NULL;
@@ -157,7 +157,7 @@ static void run_damaged(const struct damage *rows, size_t count, const char *gol
 
 static const char *const one_file[] = {"safetensors", NULL};
 
-static void damaged_cases_do_not_pass(void **state)
+static void damaged_cases_fail(void **state)
 {
     (void)state;
     const struct damage rows[] = {
@@ -184,7 +184,7 @@ static void damaged_cases_do_not_pass(void **state)
     run_damaged(rows, ARRAY_LEN(rows), GOLDEN "tiny-base", one_file);
 }
 
-static void damaged_lumina_cases_do_not_pass(void **state)
+static void damaged_lumina_cases_fail(void **state)
 {
     (void)state;
     const struct damage rows[] = {
@@ -218,7 +218,7 @@ static void damaged_lumina_cases_do_not_pass(void **state)
     run_damaged(rows, ARRAY_LEN(rows), LUMINA "v3_noqknorm_16ch", one_file);
 }
 
-static void damaged_lumina_runs_do_not_pass(void **state)
+static void damaged_lumina_runs_fail(void **state)
 {
     (void)state;
     static const char *const files[] = {"safetensors", "train5.safetensors", NULL};
@@ -243,7 +243,7 @@ static void damaged_lumina_runs_do_not_pass(void **state)
 }
 
 /* A case whose weights are drawn by a rule. */
-static void damaged_rules_do_not_pass(void **state)
+static void damaged_rules_fail(void **state)
 {
     (void)state;
     const struct damage rows[] = {
@@ -251,14 +251,14 @@ static void damaged_rules_do_not_pass(void **state)
         {{"procedural", "seed"}, "107", NULL, 0, "procedural.first_values says", 0},
         {{"procedural", "seed"}, "", NULL, 0, "procedural.seed is missing", 0},
         {{"procedural", "tensors", "more"}, "{}", NULL, 0, "more has no place", 0},
-        {{"procedural", "tensors", "pad_token"}, "{}", NULL, 0, "offset and scale of pad_token", 0},
+        {{"procedural", "tensors", "pad_token"}, "{}", NULL, 0, "and scale for pad_token", 0},
         {{"model", "cap_feat_dim"}, "128", NULL, 0, "does not have shape", 0},
         {{"model", "n_kv_heads"}, "8", NULL, 0, "another shape", 0},
     };
     run_damaged(rows, ARRAY_LEN(rows), LUMINA "v6_wide_proc", one_file);
 }
 
-static void every_comparison_is_told(void **state)
+static void every_comparison_is_printed(void **state)
 {
     (void)state;
     char line[300];
@@ -320,7 +320,7 @@ static void rates_of_other_schedules_are_listed(void **state)
     unlink(tensors);
 }
 
-static void what_is_not_there_is_named(void **state)
+static void a_missing_tensor_is_named(void **state)
 {
     (void)state;
     struct verify_result r;
@@ -371,13 +371,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_cases_pass),
-        cmocka_unit_test(damaged_cases_do_not_pass),
-        cmocka_unit_test(damaged_lumina_cases_do_not_pass),
-        cmocka_unit_test(damaged_lumina_runs_do_not_pass),
-        cmocka_unit_test(damaged_rules_do_not_pass),
-        cmocka_unit_test(every_comparison_is_told),
+        cmocka_unit_test(damaged_cases_fail),
+        cmocka_unit_test(damaged_lumina_cases_fail),
+        cmocka_unit_test(damaged_lumina_runs_fail),
+        cmocka_unit_test(damaged_rules_fail),
+        cmocka_unit_test(every_comparison_is_printed),
         cmocka_unit_test(rates_of_other_schedules_are_listed),
-        cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(a_missing_tensor_is_named),
         cmocka_unit_test(a_bench_measures),
     };
     return cmocka_run_group_tests_name("verify", tests, dir_make, dir_remove);
