@@ -17,26 +17,26 @@ static const struct {
     {"train", train_cmd_train, "--spec FILE [--backend auto|cpu|cuda] run a job spec"},
     {"sample", train_cmd_sample,
      "--dir DIR|--checkpoint DIR --out PNG [--captions \"a;b\"] [--score]\n"
-                               "                       draw from a checkpoint"},
+                               "                       draw pictures from a checkpoint"},
     {"plan", train_cmd_plan, "--spec FILE [--json] [--gpu-memory 80,15:fp32]\n"
-                            "                       what a run will take, on GPUs of so many GiB"},
+                            "                       predict memory and steps of a run, on GPUs of these GiB"},
     {"pack", train_cmd_pack, "--spec FILE [--cache DIR]    encode pictures and captions once"},
     {"verify", train_cmd_verify,
      "[--backend auto|cpu|cuda] [--precision fp32|bf16] [--each] CASE.json...\n"
                                "                       check the engine against golden cases"},
     {"verify-data", train_cmd_verify_data, "--spec FILE [--dir DIR] [--json]\n"
-                                         "                       read all data once; account for a run's samples"},
+                                         "                       check all data, and the samples of a run"},
     {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]\n"
-                                             "                       take a run's last steps again with "
+                                             "                       repeat a run's last steps with "
                                              "other numbers of ranks"},
     {"bench", train_cmd_bench,
      "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--json]\n"
-                            "                       time a training step, and BLAS alone beside it"},
+                            "                       time a training step, and BLAS alone"},
     {"peers", train_cmd_peers,
-     "--gpus UUID,UUID           do two GPUs copy to each other rightly?"},
+     "--gpus UUID,UUID           test copies between two GPUs"},
     {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]\n"
-                         "                       do two ranks add up rightly there, by NCCL?"},
-    {"curve", train_cmd_curve, "--metrics FILE [--png FILE]  draw the loss of a run"},
+                         "                       test a sum of two ranks on two GPUs with NCCL"},
+    {"curve", train_cmd_curve, "--metrics FILE [--png FILE]  plot the loss of a run"},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -49,7 +49,7 @@ static int help(FILE *to)
     return to == stdout ? EXIT_DONE : EXIT_CONFIG;
 }
 
-/* "jobctl-train 0.2.0"; with -v what it computes with on this machine. */
+/* "jobctl-train 0.2.0"; with -v also the processor and its kernels. */
 static int version(bool verbose)
 {
     printf("jobctl-train %s\n", JOBCTL_VERSION);
@@ -58,7 +58,7 @@ static int version(bool verbose)
     return EXIT_DONE;
 }
 
-/* A set of kernels that was asked for and does not run here: better told than computed by another. */
+/* Refuses a kernel table that was requested and does not run here, instead of using another one. */
 static int check_processor(void)
 {
     char why[PROCESSOR_WHY];
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "jobctl-train: there is no command '%s'; jobctl-train help lists them\n",
+    fprintf(stderr, "jobctl-train: unknown command '%s'; jobctl-train help lists the commands\n",
             argv[1]);
     return EXIT_CONFIG;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd.c - options and failures of the subcommands; see train_cmd.h */
+/* train_cmd.c - option parsing and error reporting of the subcommands; see train_cmd.h */
 #include "engine/cli/train_cmd.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static const struct train_cmd_option *find(const struct train_cmd_option *option
 static int wrong(const char *name, const char *what, const char *arg,
                  const struct train_cmd_option *options)
 {
-    fprintf(stderr, "jobctl-train %s: %s '%s'; it takes", name, what, arg);
+    fprintf(stderr, "jobctl-train %s: %s '%s'; options:", name, what, arg);
     for (const struct train_cmd_option *o = options; o->name; o++)
         fprintf(stderr, " %s%s", o->name, o->value ? " VALUE" : "");
     fprintf(stderr, "\n");
@@ -44,7 +44,7 @@ int train_cmd_parse(int argc, char **argv, const struct train_cmd_option *option
         else if (i + 1 < argc)
             *o->value = argv[++i];
         else
-            return wrong(argv[0], "a value is missing after", argv[i], options);
+            return wrong(argv[0], "missing value after", argv[i], options);
     }
     for (const struct train_cmd_option *o = options; o->name; o++)
         if (o->required && !*o->value)
@@ -73,7 +73,7 @@ int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err
     const char *tmp = getenv("TMPDIR");
     snprintf(dir, sizeof(dir), "%s/jobctl-train.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(dir))
-        return err_set(err, ERR_SYSTEM, "cannot make a directory like %s: %s", dir,
+        return err_set(err, ERR_SYSTEM, "cannot make a temporary directory like %s: %s", dir,
                        strerror(errno));
     int rc = work(arg, dir, err);
     scratch_remove(dir, rc == 0 ? err : NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd.h - the subcommands of jobctl-train, one file each (cmd_NAME.c)
+/* train_cmd.h - interface of the subcommands of jobctl-train, one file each (train_cmd_NAME.c)
  *
  * argv[0] is the subcommand's name.  Each returns an enum exit_code.
  */
@@ -31,19 +31,19 @@ struct train_cmd_option {
     bool         required;
 };
 
-/* Fills the options; ends with a row whose name is NULL. Anything else on the command line is an
+/* Fills the options; the table ends with a row whose name is NULL. Any other argument is an
  * error on stderr; returns 0, or EXIT_CONFIG. */
 int train_cmd_parse(int argc, char **argv, const struct train_cmd_option *options);
 
-/* The job spec in a JSON file, or the one in an answer of `jobctl submit --dry-run --json`; a new
+/* The job spec in a JSON file, or the one in the output of `jobctl submit --dry-run --json`; a new
  * reference, or NULL. */
 json_t *train_cmd_load_spec(const char *file, struct err *err);
 
-/* Lets `work` put files into a directory that is removed afterwards; returns what it returns. */
+/* Runs `work` with a temporary directory, which is removed afterwards; returns its result. */
 int train_cmd_in_scratch(int (*work)(void *arg, const char *dir, struct err *err), void *arg,
                          struct err *err);
 
-/* Prints "jobctl-train NAME: sentence" and returns the exit code for it. */
+/* Prints "jobctl-train NAME: sentence" and returns the exit code of the error. */
 int train_cmd_fail(const char *name, const struct err *err);
 
 #endif

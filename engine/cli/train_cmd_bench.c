@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_bench.c - jobctl-train bench: ms per step of a configuration, or of a job's spec
+/* train_cmd_bench.c - jobctl-train bench: ms per step of a configuration or a job spec
  *
- * A configuration is in the keys of the golden cases (--config); a spec is canonical
- * JSON (--spec), whose micro-batches are those that the run would take.
+ * A configuration has the keys of the golden cases (--config); a spec is canonical
+ * JSON (--spec), and runs with the micro-batches of a real run.
  */
 #include <jansson.h>
 #include <math.h>
@@ -39,7 +39,7 @@ static const json_t *choose_case(const json_t *file, const char *name, struct er
     return NULL;
 }
 
-/* The batch a case describes: case.batch, case.latent_hw, case.text_len. */
+/* The batch of a case: case.batch, case.latent_hw, case.text_len. */
 static int parse_batch(struct model_limits *z, const json_t *config, const struct model_config *m,
                        struct err *err)
 {
@@ -85,7 +85,7 @@ struct job_bench {
     struct train_spec  spec;
 };
 
-/* The micro-batches of one rank's step, as a run would take them. */
+/* The micro-batches of one rank's step, as in a real run. */
 static int fit_job(void *arg, const char *cache, struct err *err)
 {
     struct job_bench *j = arg;
@@ -161,7 +161,7 @@ static void print_table(const struct bench_result *r)
                100 * r->sgemm_share);
     }
     if (r->step_ms[0] > 0)
-        printf("snapshots    %+9.3f ms   of %.3f (%+.2f %%); an update takes %.3f ms of a processor, "
+        printf("snapshots    %+9.3f ms   of %.3f (%+.2f %%); an update takes %.3f ms of CPU time, "
                "without %.3f\n",
                r->step_ms[1] - r->step_ms[0], r->step_ms[0],
                100 * (r->step_ms[1] / r->step_ms[0] - 1), r->update_ms[1], r->update_ms[0]);
@@ -169,14 +169,14 @@ static void print_table(const struct bench_result *r)
            (long long)r->rss_growth / 1024);
 }
 
-/* "64x8": nodes and GPUs of each. */
+/* "64x8": nodes and GPUs per node. */
 static int parse_cluster(int *nodes, int *gpus, const char *text, struct err *err)
 {
     char end;
     if (sscanf(text, "%dx%d%c", nodes, gpus, &end) == 2 && *nodes >= 1 && *gpus >= 1 &&
         *nodes <= CLUSTER_MOST && *gpus <= CLUSTER_MOST)
         return 0;
-    return err_set(err, ERR_USAGE, "--model-cluster is \"%.20s\"; expected nodes x GPUs of each, "
+    return err_set(err, ERR_USAGE, "--model-cluster is \"%.20s\"; expected nodes x GPUs per node, "
                    "like 64x8", text);
 }
 
@@ -189,7 +189,7 @@ static int parse_amount(double *out, const char *option, const char *text, struc
     return 0;
 }
 
-/* Of a job that need not run: --params and --step-ms say what running it would. */
+/* For a job that is not run here: --params and --step-ms replace the measurement. */
 static int model_only(int nodes, int gpus, const char *params, const char *step_ms, struct err *err)
 {
     struct cluster_model_job job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_curve.c - jobctl-train curve: the loss of a run in the terminal and as PNG */
+/* train_cmd_curve.c - jobctl-train curve: plot the loss of a run in the terminal or as PNG */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "engine/train/curve.h"
 #include "engine/train/loss_log.h"
 
-/* As the C library decides it: the first of these that is set and not empty. */
+/* Same rule as the C library: the first of these that is set and not empty. */
 static bool locale_is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};

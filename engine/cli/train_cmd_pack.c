@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_pack.c - jobctl-train pack: make the pack that training would make, and look at it */
+/* train_cmd_pack.c - jobctl-train pack: encode the training data in advance, describe the pack */
 #include <jansson.h>
 #include <stdio.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_peers.c - jobctl-train peers: do two GPUs copy to each other rightly?  Tried, and
- * compared
+/* train_cmd_peers.c - jobctl-train peers: test whether two GPUs copy to each other correctly
  *
- * A process for each pair: where the way is broken it may never end, and whoever asked ends it.
+ * One process per pair: on a broken path it may hang, and the caller ends it.
  */
 #include <stdio.h>
 #include <stdlib.h>

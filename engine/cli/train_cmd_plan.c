@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_plan.c - jobctl-train plan: what a run will take, before it takes it
+/* train_cmd_plan.c - jobctl-train plan: memory, data and steps of a run, before it starts
  *
  * Memory is planned for the device found here, or for GPUs of the sizes that
- * --gpu-memory names.  Pictures are packed, which finds every one that a run would
- * stumble over; without --cache the pack is thrown away: a plan leaves nothing behind.
+ * --gpu-memory names.  Pictures are packed, which detects every unusable
+ * picture; without --cache the pack is deleted: a plan leaves nothing behind.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 enum { CARDS = 8 };
 #define FP32 ":fp32"
 
-/* One device and what fits into it. */
+/* A device and the configuration that fits into it. */
 struct card {
     char       name[160];
     bool       device;
@@ -38,7 +38,7 @@ struct plan {
     const char          *gpu_memory; /* --gpu-memory, or NULL */
     struct train_spec    spec;
     struct dataset_shape shape;
-    char digest[64]; /* of the data */
+    char digest[64]; /* from the data */
     struct batch_report  batches;
     int                  ranks;
     double               flops; /* of one step: forward and backward */
@@ -46,7 +46,7 @@ struct plan {
     int                  cards;
 };
 
-/* "80,15:fp32": GPUs of so many GiB, and of such as have no bf16. */
+/* "80,15:fp32": memory of GPUs in GiB; ":fp32" marks those without bf16. */
 static int parse_cards(struct plan *p, const char *text, struct err *err)
 {
     for (const char *at = text; *at; at += *at == ',') {
@@ -68,7 +68,7 @@ static int parse_cards(struct plan *p, const char *text, struct err *err)
     return 0;
 }
 
-/* The device that a run here would take. */
+/* The device that a run here would use. */
 static int find_card(struct plan *p, struct err *err)
 {
     const json_t *resources = json_object_get(p->job, "resources");
@@ -133,7 +133,7 @@ static int micro_batches(const struct plan *p, const struct fit *f)
     return (share + f->micro - 1) / f->micro;
 }
 
-/* Of a rank: on the CPU a second image of what it saves (double_buffer.h), on a GPU two copies of
+/* Per rank: on the CPU a second image of its saved state (double_buffer.h), on a GPU two copies of
  * it. */
 static int64_t snapshot_share(const struct plan *p)
 {
@@ -204,7 +204,7 @@ static void print_card(const struct plan *p, const struct card *c)
                    memory_text(f->plan.bytes[i], a));
     if (p->ranks > 1)
         printf("            parallel %s: %s\n", fit_sharing_name(f->sharing), f->sharing_why);
-    printf("            micro-batch of %d, %d a step: %s\n", f->micro, micro_batches(p, f),
+    printf("            micro-batch of %d, %d per step: %s\n", f->micro, micro_batches(p, f),
            f->micro_why);
     if (f->recompute)
         printf("            grad_checkpointing on, %.0f %% more work: %s\n", 100 * f->plan.again,
@@ -213,7 +213,7 @@ static void print_card(const struct plan *p, const struct card *c)
         printf("            grad_checkpointing off: %s\n", f->recompute_why);
 }
 
-/* What a crash costs at most, where memory is lost with it. */
+/* The most that a crash costs if snapshots in memory are lost with it. */
 static const char *checkpoint_interval(const struct train_spec *s, char *out, size_t size)
 {
     if (s->checkpoint_every_steps > 0)
@@ -230,7 +230,7 @@ static void print_snapshots(const struct plan *p)
     char size[MEMORY_TEXT];
     printf("snapshots   %s%s more per rank%s\n", memory_text(snapshot_share(p), size),
            p->card[0].device ? " of this machine's memory" : "",
-           p->card[0].device ? "" : ", and as much again while a checkpoint is written");
+           p->card[0].device ? "" : ", and twice that while a checkpoint is written");
 }
 
 static void print_words(const struct plan *p)
@@ -240,13 +240,14 @@ static void print_words(const struct plan *p)
     printf("data        %lld samples; latents %d x %d x %d, captions %d x %d\n",
            (long long)p->shape.samples, p->shape.channels, p->shape.height, p->shape.width,
            p->shape.words, p->shape.caption_channels);
-    printf("batch       %d samples a step, %d at a time; an epoch is %.2f steps\n", s->batch_global,
-           p->card[0].fit.micro, (double)p->shape.samples / s->batch_global);
+    printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n",
+           s->batch_global, p->card[0].fit.micro,
+           (double)p->shape.samples / s->batch_global);
     batch_report_print(&p->batches, stdout);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);
     const bool tera = p->flops >= 1e12;
-    printf("model       %lld parameters; %.2f %s a step\n",
+    printf("model       %lld parameters; %.2f %s per step\n",
            (long long)p->card[0].fit.plan.params, p->flops / (tera ? 1e12 : 1e9),
            tera ? "TFLOP" : "GFLOP");
     for (int i = 0; i < p->cards; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_sample.c - jobctl-train sample: pictures from a checkpoint, to look at or as a score */
+/* train_cmd_sample.c - jobctl-train sample: draw pictures from a checkpoint, or score it */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +25,16 @@ struct request {
     bool        score;
 };
 
-/* What one call holds. */
+/* State of one call. */
 struct drawing {
-    char                  path[CHECKPOINT_PATH]; /* of the checkpoint */
+    char                  path[CHECKPOINT_PATH]; /* read from the checkpoint */
     json_t               *notes;
     struct train_spec     spec;
     struct dataset       *data;
     struct dataset_shape  shape;
     struct sampler       *sampler;
     struct sample_prompts prompts;
-    char                 *texts;                 /* own captions, cut at ';' */
+    char                 *texts;                 /* captions given by the user, split at ';' */
     float                *latents;
 };
 
@@ -49,7 +49,7 @@ static int find_checkpoint(struct drawing *d, const struct request *r, struct er
     if (!r->dir)
         return err_set(err, ERR_USAGE, "name a checkpoint with --checkpoint, or a directory of "
                                        "checkpoints with --dir");
-    int64_t newest = checkpoint_newest_step(r->dir); /* looks, and moves nothing */
+    int64_t newest = checkpoint_newest_step(r->dir); /* reads only, moves nothing */
     if (newest < 0)
         return err_set(err, ERR_USAGE, "%s holds no checkpoint", r->dir);
     if (snprintf(info.path, sizeof(info.path), "%s/step-%08lld", r->dir, (long long)newest) >=
@@ -73,7 +73,7 @@ static int number(const char *name, const char *text, double low, double high, d
     return 0;
 }
 
-/* The job as the checkpoint keeps it, with what the command line changes. */
+/* The job spec of the checkpoint, with the options of the command line. */
 static int load_spec(struct drawing *d, const struct request *r, struct err *err)
 {
     d->notes = checkpoint_notes(d->path, err);
@@ -91,7 +91,7 @@ static int load_spec(struct drawing *d, const struct request *r, struct err *err
     return 0;
 }
 
-/* The data is needed for its captions and originals; own captions need the codec only. */
+/* The data is needed for its captions and originals; captions of the user need only the codec. */
 static int open_data(struct drawing *d, bool own, struct err *err)
 {
     const json_t *codec = json_object_get(d->notes, "codec");
@@ -224,7 +224,7 @@ int train_cmd_sample(int argc, char **argv)
         return EXIT_HOST_MEMORY;
     if (!r.out && !r.score)
         err_set(&err, ERR_USAGE,
-                "say where the pictures go with --out FILE.png, or ask for --score");
+                "name the output with --out FILE.png, or use --score");
     else if (backend_open(r.backend, r.precision, &err) == 0 &&
              find_checkpoint(d, &r, &err) == 0 && load_spec(d, &r, &err) == 0 &&
              open_data(d, r.captions != NULL, &err) == 0 && gather(d, &r, &err) == 0 &&

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_sum.c - jobctl-train sum: do two ranks add up rightly on two GPUs?  Tried by NCCL, and
- * compared
+/* train_cmd_sum.c - jobctl-train sum: test whether NCCL adds correctly between two GPUs
  *
- * Two processes, as a job has them: where NCCL stands still nothing ends it from within, so each
- * may be killed.  They meet in a page of memory that they share.  The deadline counts from when
- * both have opened their GPU: how long CUDA takes to start says nothing of NCCL.
+ * Two processes, as in a job: if NCCL hangs it cannot be stopped from within, so each
+ * may be killed.  They communicate in shared memory.  The deadline starts when
+ * both have opened their GPU: the time that CUDA takes to start does not count.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,14 +25,14 @@
 
 enum { SIDES = 2, START_MS = 60000, DEADLINE_MS = 15000, NAP_MS = 2, ID = 300 };
 
-/* One number, what does not divide evenly, and enough for all channels. */
+/* A single number, a size that does not divide evenly, and enough for all channels. */
 static const size_t sizes[] = {1, 4097, 1 << 20};
 
 enum stage { STARTING, OPEN, DONE, FAILED };
 
 struct side {
     _Atomic int stage;
-    int         code;     /* of a failure: enum err_code */
+    int         code;     /* for a failure: enum err_code */
     int64_t     words, wrong, ms;
     char        why[200];
 };
@@ -44,7 +43,7 @@ struct page {
     struct side side[SIDES];
 };
 
-/* --- one of the two -------------------------------------------------------------------------- */
+/* --- child process --------------------------------------------------------------------------- */
 
 static int put(void *arg, const char *key, const char *value, struct err *err)
 {
@@ -114,14 +113,14 @@ static int add_up(struct page *page, int rank, struct err *err)
     return rc;
 }
 
-/* In a process of its own, which ends with the one that asked. */
+/* In a process of its own, which ends with its parent. */
 static void be_rank(struct page *page, int rank)
 {
     struct side *s = &page->side[rank];
     struct err err = {0};
     char local[8];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(2, 1); /* NCCL talks to stdout, which has our answer */
+    dup2(2, 1); /* NCCL writes to stdout, which carries our result */
     snprintf(local, sizeof(local), "%d", rank);
     setenv("LOCAL_RANK", local, 1);
     int rc = backend_open("cuda", "fp32", &err);
@@ -135,9 +134,9 @@ static void be_rank(struct page *page, int rank)
     _exit(0);
 }
 
-/* --- the one that asked ---------------------------------------------------------------------- */
+/* --- parent process -------------------------------------------------------------------------- */
 
-/* Gone without a word: a crash. */
+/* Ended without a message: a crash. */
 static void note_end(struct side *s, int rank, int status)
 {
     if (atomic_load(&s->stage) >= DONE)
@@ -148,7 +147,8 @@ static void note_end(struct side *s, int rank, int status)
     atomic_store(&s->stage, FAILED);
 }
 
-/* 1: both are done, or one has failed. 0: not in time; -1: they did not even open their GPUs. */
+/* 1: both are done, or one has failed. 0: deadline passed; -1: they did not even open their
+ * GPUs. */
 static int await(struct page *page, pid_t pids[SIDES], int64_t deadline_ms)
 {
     int64_t end = clock_ms() + START_MS;
@@ -183,7 +183,7 @@ static int tell(struct page *page, int ended, int64_t deadline_ms)
     char late[80] = "";
     struct err err = {0};
     if (ended < 0 || (ended && bad && bad->code == ERR_NO_DEVICE)) {
-        err_set(&err, ERR_NO_DEVICE, "the GPUs cannot be tried: %s",
+        err_set(&err, ERR_NO_DEVICE, "the GPUs cannot be tested: %s",
                 bad ? bad->why : "CUDA does not start on them within a minute");
         return train_cmd_fail("sum", &err);
     }
@@ -216,7 +216,7 @@ int train_cmd_sum(int argc, char **argv)
     pid_t pids[SIDES] = {-1, -1};
     if (page == MAP_FAILED)
         return train_cmd_fail("sum",
-                              &(struct err){.code = ERR_MEMORY, .text = "no memory to meet in"});
+                              &(struct err){.code = ERR_MEMORY, .text = "no shared memory"});
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
     setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
     for (int i = 0; i < SIDES; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_train.c - jobctl-train train: run a job spec, as the agent starts it or by hand */
+/* train_cmd_train.c - jobctl-train train: run a job spec, under an agent or by hand */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

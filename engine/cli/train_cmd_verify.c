@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_verify.c - jobctl-train verify [--backend B] [--precision P] [--each] CASE.json... */
+/* train_cmd_verify.c - jobctl-train verify: check the engine against golden cases
+ *
+ * [--backend B] [--precision P] [--each] CASE.json...
+ */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +19,7 @@ static const char *case_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The exit code of the case: 0, 1, or that of a device that failed. */
+/* The exit code of a case: 0, 1, or that of a failed device. */
 static int verify_one(const char *path, FILE *each)
 {
     struct verify_result r;
@@ -38,8 +41,8 @@ static int verify_one(const char *path, FILE *each)
     return r.failed ? 1 : 0;
 }
 
-/* The backend verify runs on is the CPU unless one is named: its numbers are compared, not used.
- * *each: where every comparison is told, if it is. */
+/* verify runs on the CPU unless a backend is named, because its numbers are compared, not used.
+ * *each: output for every comparison, if requested. */
 static int read_options(FILE **each, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -74,7 +77,7 @@ int train_cmd_verify(int argc, char **argv)
     if (usage)
         return usage;
     if (optind == argc) {
-        fprintf(stderr, "verify: which case? Name one or more .json files\n");
+        fprintf(stderr, "verify: no case given; name one or more .json files\n");
         return EXIT_CONFIG;
     }
     int passed = 0, failed = 0, device = 0;

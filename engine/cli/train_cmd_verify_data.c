@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_verify_data.c - jobctl-train verify-data: is the data right, and did a run take all of
- * it?
+/* train_cmd_verify_data.c - jobctl-train verify-data: check the data, and that a run used all of it
  *
- * With --dir, the checkpoint directory of a run, the data is compared with what the newest
- * checkpoint was trained on, and the sample log is accounted for.  Exit code 65 when
- * anything is wrong.
+ * With --dir, the checkpoint directory of a run, the data is compared with the data of the newest
+ * checkpoint, and the sample log is checked.  Exit code 65 if
+ * there is any error.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@
 #include "engine/data/sample_audit.h"
 #include "engine/data/sample_log.h"
 
-enum { PROBLEMS = 1000 }; /* listed; all are counted */
+enum { PROBLEMS = 1000 }; /* limit of the list; all are counted */
 
 struct verdict {
     struct train_spec   spec;
@@ -42,7 +41,7 @@ static void on_problem(void *arg, bool error, const char *where, const char *wha
         return;
     snprintf(place, sizeof(place), "%s", where);
     snprintf(text, sizeof(text), "%s", what);
-    err_make_printable(place); /* names of files may be any bytes */
+    err_make_printable(place); /* file names may hold any bytes */
     err_make_printable(text);
     json_array_append_new(v->problems, json_pack("{s:s, s:s, s:s}", "kind",
                                                  error ? "error" : "notice", "where", place, "what",
@@ -54,7 +53,7 @@ static void on_miscount(void *arg, const char *where, const char *what)
     on_problem(arg, true, where, what);
 }
 
-/* The newest checkpoint says what data it comes from. */
+/* The newest checkpoint has the digest of its data. */
 static int compare_digest(struct verdict *v, const struct dataset *d, const char *dir,
                           struct err *err)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_cmd_verify_resume.c - jobctl-train verify-resume: would another number of ranks go on the
- * same?
+/* train_cmd_verify_resume.c - jobctl-train verify-resume: repeat the last steps with other ranks
  *
- * The steps from an earlier checkpoint of a run to its newest one are taken again, in a scratch
- * directory, by as many ranks as asked for, and what comes out is compared with the newest
- * checkpoint: digests, and how far apart the weights are.  In a reproducible run they must be the
- * same bits; else as near as rounding leads.
+ * The steps from an earlier checkpoint of a run to its newest one are repeated, in a temporary
+ * directory, with the given numbers of ranks, and the result is compared with the newest
+ * checkpoint: digests, and the distance of the weights.  In a reproducible run the bits must be
+ * equal; otherwise the distance must be that of rounding.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,14 +25,14 @@
 #include "engine/data/safetensors.h"
 
 enum { SIZES = 16, RANKS = 64 };
-#define NEAR 1e-3 /* relative distance of weights that rounding may lead to in some steps */
+#define NEAR 1e-3 /* relative distance of weights that rounding may cause in some steps */
 
 struct replay {
     const char *dir;             /* of the run's checkpoints */
-    char        from[CHECKPOINT_PATH], to[CHECKPOINT_PATH]; /* "" = from the beginning */
+    char        from[CHECKPOINT_PATH], to[CHECKPOINT_PATH]; /* "" = from the start */
     int64_t     first, last;     /* their steps */
     json_t     *job;
-    char        left_out[512];   /* steps that the run did not take, as JOBCTL_SKIP_STEP has them */
+    char        left_out[512];   /* steps that the run skipped, in the format of JOBCTL_SKIP_STEP */
     bool        reproducible;    /* a reproducible run */
     bool        json;
     int         size[SIZES], sizes;
@@ -43,7 +42,7 @@ struct replay {
 
 extern char **environ;
 
-/* --- what to replay ---------------------------------------------------------------------- */
+/* --- steps to repeat --------------------------------------------------------------------- */
 
 static int parse_sizes(struct replay *r, const char *text, struct err *err)
 {
@@ -58,10 +57,10 @@ static int parse_sizes(struct replay *r, const char *text, struct err *err)
             return 0;
         p = end + 1;
     }
-    return err_set(err, ERR_USAGE, "--ranks: at most %d sizes", SIZES);
+    return err_set(err, ERR_USAGE, "--ranks: at most %d numbers", SIZES);
 }
 
-/* The newest whole checkpoint with a step of at most `most`; false when there is none. */
+/* The newest intact checkpoint with a step of at most `most`; false if there is none. */
 static bool find_checkpoint(char path[CHECKPOINT_PATH], int64_t *step, const char *dir, int64_t most)
 {
     DIR *d = opendir(dir);
@@ -87,7 +86,7 @@ static bool find_checkpoint(char path[CHECKPOINT_PATH], int64_t *step, const cha
 static int find_steps(struct replay *r, int64_t steps, struct err *err)
 {
     if (!find_checkpoint(r->to, &r->last, r->dir, INT64_MAX))
-        return err_set(err, ERR_USAGE, "%s holds no whole checkpoint yet, so there is nothing to "
+        return err_set(err, ERR_USAGE, "%s holds no intact checkpoint yet, so there is nothing to "
                                        "compare with", r->dir);
     if (!find_checkpoint(r->from, &r->first, r->dir, r->last - steps)) {
         r->from[0] = 0;
@@ -108,7 +107,7 @@ static int find_steps(struct replay *r, int64_t steps, struct err *err)
     return r->job ? 0 : err_set(err, ERR_MEMORY, "out of memory for a job spec");
 }
 
-/* The job, from the earlier checkpoint on, with no checkpoint but the last. */
+/* The job, starting at the earlier checkpoint, with a single checkpoint at the end. */
 static int write_spec(const struct replay *r, const char *path, struct err *err)
 {
     json_object_set_new(r->job, "resume", json_string(r->from[0] ? r->from : "none"));
@@ -119,7 +118,7 @@ static int write_spec(const struct replay *r, const char *path, struct err *err)
     return 0;
 }
 
-/* --- running it -------------------------------------------------------------------------- */
+/* --- running them ------------------------------------------------------------------------ */
 
 /* Never returns. */
 static void become_rank(const struct replay *r, int rank, int size, const char *dir,
@@ -158,7 +157,7 @@ static void become_rank(const struct replay *r, int rank, int size, const char *
 
 static int tell_log(const char *dir, int size, struct err *err)
 {
-    char path[CHECKPOINT_PATH], line[512], last[512] = "no word";
+    char path[CHECKPOINT_PATH], line[512], last[512] = "no message";
     snprintf(path, sizeof(path), "%s/rank.log", dir);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof(line), f))
@@ -166,11 +165,11 @@ static int tell_log(const char *dir, int size, struct err *err)
             snprintf(last, sizeof(last), "%.*s", (int)strcspn(line + 14, "\n"), line + 14);
     if (f)
         fclose(f);
-    return err_set(err, ERR_SYSTEM, "%d rank%s could not take these steps: %s", size,
+    return err_set(err, ERR_SYSTEM, "%d rank%s could not run these steps: %s", size,
                    size == 1 ? "" : "s", last);
 }
 
-/* `size` ranks, in `dir`, to the last step. */
+/* `size` ranks, in `dir`, up to the last step. */
 static int run_ranks(const struct replay *r, int size, const char *dir, struct err *err)
 {
     char spec[CHECKPOINT_PATH], cache[CHECKPOINT_PATH], link[CHECKPOINT_PATH], until[32];
@@ -198,7 +197,7 @@ static int run_ranks(const struct replay *r, int size, const char *dir, struct e
 
 /* --- comparing --------------------------------------------------------------------------- */
 
-/* How far the weights are apart, as a share of their length. */
+/* Distance of the weights, relative to their norm. */
 static int distance(double *out, const char *a, const char *b, struct err *err)
 {
     struct st_file *f = NULL, *g = NULL;
@@ -248,7 +247,7 @@ static int compare(struct replay *r, int size, const char *dir, struct err *err)
                 strcmp(digest_of(&was, CHECKPOINT_MOMENTS),
                        digest_of(&is, CHECKPOINT_MOMENTS)) == 0;
     bool right = same || (!r->reproducible && apart <= NEAR);
-    const char *verdict = same ? "same bits" : right ? "as near as rounding" : "differs";
+    const char *verdict = same ? "same bits" : right ? "equal up to rounding" : "differs";
     r->differs = r->differs || !right;
     if (!r->json)
         printf("%-7d %-20s %-10.2g %s\n", size, verdict, apart,
@@ -278,8 +277,8 @@ static int replay_all(struct replay *r, struct err *err)
     if (manifest_read(&m, r->to, err) < 0)
         return -1;
     if (!r->json)
-        printf("steps %lld to %lld again, %s; reproducible: %s\n"
-               "ranks   verdict              apart      digest of the weights\n"
+        printf("steps %lld to %lld repeated, %s; reproducible: %s\n"
+               "ranks   verdict              distance   digest of the weights\n"
                "%-7s %-20s %-10s %s\n",
                (long long)r->first + 1, (long long)r->last,
                r->from[0] ? r->from : "from the beginning", r->reproducible ? "true" : "false", "was", "",

@@ -27,7 +27,7 @@ json 'o["outcome"] == "hangs"'
 FAKE_NCCL=async:1 sum 60000
 json 'o["outcome"] == "fails" and "NCCL failed" in o["why"]'
 CUDA_CPU_DEVICES=1 code 67 jobctl-train sum --gpus GPU-0,GPU-1
-has 'the GPUs cannot be tried' err
+has 'the GPUs cannot be tested' err
 
 export JOBCTL_GPU_SELFTEST_MS=60000    # this machine may be slow
 code 0 jobctl doctor; squeeze

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl verify-resume takes the last steps of a job again with other numbers of ranks: the same bits
+# jobctl verify-resume repeats the last steps of a job with other numbers of ranks: the same bits
 # in a reproducible run, near ones in another, and a difference where the checkpoint is of another run.
 . "$TOP/tests/e2e/expect.sh"
 cat >"$WORK/icons.yaml" <<YAML
@@ -20,7 +20,7 @@ has "there is no job" err
 
 code 0 jobctl submit -q "$WORK/icons.yaml" --wait
 code 0 jobctl verify-resume 1 --ranks 1,3
-has "steps 16 to 20 again" out
+has "steps 16 to 20 repeated" out
 [ "$(grep -c 'same bits' "$WORK/out")" = 2 ]
 code 0 jobctl verify-resume 1 --ranks 4 --steps 10 --json
 json "o['from_step'] == 10 and o['to_step'] == 20 and o['replays'][0]['same_bits'] and o['reproducible']"
@@ -28,7 +28,7 @@ json "o['from_step'] == 10 and o['to_step'] == 20 and o['replays'][0]['same_bits
 # Not reproducible: near.
 code 0 jobctl submit -q "$WORK/icons.yaml" --set train.reproducible=false --wait
 code 0 jobctl verify-resume 2 --ranks 3
-grep -q '^3 .*as near as rounding' "$WORK/out"
+grep -q '^3 .*equal up to rounding' "$WORK/out"
 
 # A newest checkpoint that does not follow from the one before: here that of another rate.
 code 0 jobctl submit -q "$WORK/icons.yaml" --set train.optimizer.lr=3e-3 --wait

@@ -35,7 +35,7 @@ jobctl submit "$TOP/templates/sana-600m.yaml" --dry-run --json $small >spec.json
 # What snapshots cost is measured on request, and what communication would on a cluster that is not here.
 jobctl-train bench --config "$TOP/tests/golden/sana/bench_configs.json" --case tiny-base-b8 --steps 3 --snapshots \
     --model-cluster 64x8 >out
-grep -q '^snapshots  .* an update takes [0-9.]* ms of a processor, without [0-9.]*$' out
+grep -q '^snapshots  .* an update takes [0-9.]* ms of CPU time, without [0-9.]*$' out
 jobctl-train bench --model-cluster 64x8 --params 1.6e9 --step-ms 500 >out
 [ "$(grep -c '^ *512 ' out)" = 2 ]
 has '25 GbE per node' out
