@@ -10,7 +10,7 @@ static bool device_ok(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
         return device.state == KERN_OK;
-    if (device.recording) { /* nothing has run: graph.cu drops the recording, the device is well */
+    if (device.recording) { /* nothing has run: graph.cu drops the recording, no failure */
         device.record_lost = true;
         return false;
     }

@@ -21,7 +21,7 @@ enum exit_code {
     EXIT_COLLECTIVE  = 74, /* a collective failed or timed out */
     EXIT_ABORTED     = 75, /* stopped on request, state saved where possible */
     EXIT_NAN         = 76, /* NaN or Inf in loss or gradients */
-    EXIT_DESYNC      = 77, /* ranks disagree on the step they are at */
+    EXIT_DESYNC      = 77, /* ranks disagree on the current step */
     EXIT_DISK_FULL   = 78
 };
 

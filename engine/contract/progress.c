@@ -35,7 +35,7 @@ struct progress {
     bool   in_skip;    /* skipping the rest of an overlong line */
     enum progress_command asked; /* the strongest command not yet reported */
     json_t *said;      /* key: value, of all ranks; NULL: none yet */
-    json_t *rejoin;    /* the newest such command; NULL: none, or taken */
+    json_t *rejoin;    /* the newest rejoin command; NULL: none, or taken */
 };
 
 static volatile sig_atomic_t term_seen;

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.h - the lines by which a rank tells its agent what happened
+/* progress.h - messages of a rank to its agent (events), and back (commands)
  *
- * JSON, one object a line of at most PROGRESS_LINE bytes, on the descriptor in
- * JOBCTL_EVENT_FD; nowhere when the variable is unset.  stdout and stderr are
- * for people.  Only `step` lines may be dropped when the pipe is full: all
- * other lines wait for room.  Unknown kinds and fields are ignored by the
- * reader, so that a newer rank can talk to an older agent.
+ * JSON, one object per line of at most PROGRESS_LINE bytes, on the descriptor in
+ * JOBCTL_EVENT_FD; nowhere if the variable is unset.  stdout and stderr are
+ * for people.  Only `step` lines may be dropped if the pipe is full: all
+ * other lines wait.  The reader ignores unknown kinds and fields,
+ * so that a newer rank can talk to an older agent.
  *
  *   {"ev":"started","rank":0,"world_size":1,"resume_step":17,"steps":40,"params":192672,
  *    "backend":"cpu"}
  *   {"ev":"step","step":18,"steps":40,"loss":0.93,"grad_norm":1.2,"lr":0.002,
  *    "samples_per_s":812.5,"step_ms":19.6}
  *   {"ev":"checkpoint","step":20,"path":"/...","bytes":123,"ms":12,"stall_ms":1,
- *    "digest":"xxh3:..."}                         ms: until it was whole; stall_ms: no step was taken
+ *    "digest":"xxh3:..."}                         ms: duration; stall_ms: time without steps
  *   {"ev":"quarantined","path":"/...","reason":"..."}
  *   {"ev":"sample","step":40,"path":"/..."}
  *   {"ev":"warning","text":"..."}
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
- *   {"ev":"detached","cause":"nccl_error","text":"...","step":17}   a collective failed, and it can be
- *                                                asked to rebuild (engine/train/rejoin.h) or to end
+ *   {"ev":"detached","cause":"nccl_error","text":"...","step":17}   a collective failed; the rank
+ * waits
+ *                                                for a rejoin (engine/train/rejoin.h) or a stop
  *   {"ev":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}    for all ranks of this generation
  *
- * Commands come the other way, one JSON object a line on JOBCTL_CONTROL_FD:
+ * Commands come the other way, one JSON object per line on JOBCTL_CONTROL_FD:
  *
  *   {"cmd":"checkpoint"}        write one at the next step boundary
  *   {"cmd":"stop"}              checkpoint at the next step boundary, then exit 75
- *   {"cmd":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}   what a rank has said
- *   {"cmd":"rejoin",...}       belong to the next generation; see engine/train/rejoin.h
+ *   {"cmd":"rendezvous","key":"tcp.2","value":"10.0.0.5:40123"}   published by a rank
+ *   {"cmd":"rejoin",...}        join the next generation; see engine/train/rejoin.h
  *
- * End of file on the control descriptor means that the agent is gone: the same
- * as stop.  SIGTERM means stop too.
+ * End of file on the control descriptor means that the agent is gone, and counts
+ * as stop.  So does SIGTERM.
  */
 #ifndef ENGINE_CONTRACT_PROGRESS_H
 #define ENGINE_CONTRACT_PROGRESS_H
@@ -47,7 +48,8 @@ enum progress_command { CMD_NONE, CMD_CHECKPOINT, CMD_STOP };
 
 struct progress;
 
-/* Descriptors from the environment; both may be absent.  Never fails for want of an agent. */
+/* Takes the descriptors from the environment; both may be absent.  A missing agent is not an
+ * error. */
 int progress_open(struct progress **out, struct err *err);
 void progress_close(struct progress *p);
 
@@ -62,28 +64,28 @@ void progress_sample(struct progress *p, int64_t step, const char *path);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void progress_failed(struct progress *p, const char *cause, int exit_code, const char *text,
-                     int64_t step); /* at which; -1 = none */
+                     int64_t step); /* the step; -1 = none */
 void progress_done(struct progress *p, int64_t step, double loss);
 
 void progress_detached(struct progress *p, const char *cause, const char *text, int64_t step);
 
-/* The newest {"cmd":"rejoin"} that has come and was not yet taken, a new reference, or NULL. What
- * ranks have said to each other before it is forgotten. */
+/* The newest {"cmd":"rejoin"} not taken yet, a new reference, or NULL. Values that
+ * ranks published before it are discarded. */
 json_t *progress_rejoin(struct progress *p);
 
-/* Until a command may have come, at most so long. */
+/* Waits until a command may have arrived, at most this long. */
 void progress_wait(struct progress *p, int timeout_ms);
 
-/* Say something to all ranks, by way of the agents; what one has said, or NULL. A value has at most
- * 1000 characters. See rendezvous.h. */
+/* Publish a value to all ranks, through the agents; look up a published value, or NULL. A value has
+ * at most 1000 characters. See rendezvous.h. */
 void progress_rendezvous(struct progress *p, const char *key, const char *value);
 const char *progress_rendezvous_find(struct progress *p, const char *key);
 bool progress_has_agent(const struct progress *p);
 
-/* What was asked since the last call, the strongest first; never blocks. */
+/* The strongest command since the last call; never blocks. */
 enum progress_command progress_poll(struct progress *p);
 
-/* Before the first step: is a stop asked?  What is asked stays so, for progress_poll(). */
+/* Before the first step: whether a stop was requested. progress_poll() still reports it later. */
 bool progress_stop_asked(struct progress *p);
 
 #endif

@@ -28,14 +28,14 @@ static const struct st_tensor *find(const struct dataset *d, const struct shard 
         err_set(err, ERR_DATA, "shard %s has no tensor '%s'", shard_name(d, s), name);
     else if (t->ndim != ndim || t->count == 0) {
         err_set(err, ERR_DATA, "shard %s: '%s' has %d dimensions and %zu numbers; expected %d "
-                               "dimensions and some numbers",
+                               "dimensions and at least one number",
                 shard_name(d, s), name, t->ndim, t->count, ndim);
         t = NULL;
     }
     return t;
 }
 
-/* A shard is like the first one, but for what multi_scale permits. */
+/* A shard must equal the first one, except for differences that multi_scale permits. */
 static int shard_compare(const struct dataset *d, const struct shard *s, struct err *err)
 {
     const struct shard *first = &d->shards[0];
@@ -53,7 +53,7 @@ static int shard_compare(const struct dataset *d, const struct shard *s, struct 
                    (long long)fl[2], (long long)fl[3]);
 }
 
-/* Shapes of a shard agree with each other and with the shards before. */
+/* Shapes of a shard must agree with each other and with the earlier shards. */
 static int shard_check(const struct dataset *d, struct shard *s, struct err *err)
 {
     s->latent = find(d, s, "latent", 4, err);
@@ -75,7 +75,7 @@ static int shard_check(const struct dataset *d, struct shard *s, struct err *err
     return shard_compare(d, s, err);
 }
 
-/* Group `group` of the newest source. */
+/* Group `group` of the source added last. */
 static int shard_add(struct dataset *d, int group, struct err *err)
 {
     struct shard *more = realloc(d->shards, sizeof(*more) * (size_t)(d->nshards + 1));
@@ -110,7 +110,7 @@ static int source_add(struct dataset *d, const char *path, struct err *err)
     return 0;
 }
 
-/* By H / W, then by H, then as they were found. */
+/* Order: by H / W, then by H, then as found. */
 static int by_shape(const void *a, const void *b)
 {
     const struct shard *x = a, *y = b;
@@ -125,7 +125,8 @@ static int by_shape(const void *a, const void *b)
     return (order > 0) - (order < 0);
 }
 
-/* The largest bucket, and of several the one most like a square, is the shape of the whole. */
+/* The shape of the data set is that of the largest bucket; of several, the one nearest to a
+ * square. */
 static void choose_largest(struct dataset *d)
 {
     int64_t most = 0;
@@ -256,7 +257,7 @@ static int digest_shards(struct dataset *d, struct err *err)
     for (int i = 0; i < d->nshards; i++) {
         const struct shard *s = &d->shards[i];
         const char *contents = st_meta(d->sources[s->source].file, "contents");
-        if (contents) { /* a pack: its name depends on times, its contents do not */
+        if (contents) { /* a pack: its name depends on times, contents do not */
             if (s->group == 0)
                 digest_add_text(sum, contents);
             continue;
@@ -270,7 +271,8 @@ static int digest_shards(struct dataset *d, struct err *err)
     return 0;
 }
 
-/* Are all latents those of pictures of the spec's resolution, at so many pixels to a side? */
+/* Whether all latents belong to pictures of the spec's resolution, for some number of pixels per
+ * latent. */
 static bool resolution_fits(const struct dataset *d, const struct train_spec *s, int pixels)
 {
     if (s->resolution % pixels != 0)
@@ -284,7 +286,7 @@ static bool resolution_fits(const struct dataset *d, const struct train_spec *s,
     return true;
 }
 
-/* A resolution says something about features too: that of the pictures they were made from. */
+/* With features the resolution is that of the pictures from which they were made. */
 static int check_resolution(const struct dataset *d, const struct train_spec *s, struct err *err)
 {
     const struct dataset_shape *shape = &d->shape;
@@ -296,12 +298,12 @@ static int check_resolution(const struct dataset *d, const struct train_spec *s,
             return 0;
     return err_set(err, ERR_USAGE,
                    "train.data.resolution: pictures of resolution %d have no latents of %d x %d%s; "
-                   "leave the key out to take features as they are",
+                   "leave the key out to use the features as they are",
                    s->resolution, shape->height, shape->width,
                    shape->buckets > 1 ? ", or not of the other shapes" : "");
 }
 
-/* One bucket of numbers; what they are depends on the shape alone. */
+/* A single bucket of synthetic numbers; only the shape matters. */
 static int open_synthetic(struct dataset *d, const struct train_spec *s, struct err *err)
 {
     const int edge = s->resolution / SYNTHETIC_SHRINK;
@@ -319,7 +321,7 @@ static int open_synthetic(struct dataset *d, const struct train_spec *s, struct 
     return synthetic_create(&d->synthetic, err);
 }
 
-/* Shards, in files or in a pack made of pictures. */
+/* Opens shards, in files or in a pack. */
 static int open_shards(struct dataset *d, const struct train_spec *s, const char *cache,
                        pack_tick_fn tick, void *arg, struct err *err)
 {

@@ -64,7 +64,7 @@ static int more_epochs(struct books *b, int64_t epoch, struct err *err)
         b->counts = counts;
     }
     if (!seen || !counts)
-        return err_set(err, ERR_MEMORY, "out of memory to account for %lld epochs",
+        return err_set(err, ERR_MEMORY, "out of memory to check %lld epochs",
                        (long long)room);
     b->epochs = room;
     return 0;
@@ -79,7 +79,7 @@ static int more_steps(struct books *b, int64_t step, struct err *err)
         return 0;
     struct step_count *steps = realloc(b->steps, sizeof(*steps) * (size_t)room);
     if (!steps)
-        return err_set(err, ERR_MEMORY, "out of memory to account for %lld steps", (long long)room);
+        return err_set(err, ERR_MEMORY, "out of memory to check %lld steps", (long long)room);
     memset(steps + b->nsteps, 0, sizeof(*steps) * (size_t)(room - b->nsteps));
     b->steps = steps;
     b->nsteps = room;
@@ -131,7 +131,7 @@ static int count_line(void *arg, const struct sample_log_line *line, struct err 
         if (more_epochs(b, s->epoch, err) < 0)
             return -1;
         if (!b->seen[s->epoch] && !(b->seen[s->epoch] = calloc(bytes, 1)))
-            return err_set(err, ERR_MEMORY, "out of memory to account for an epoch");
+            return err_set(err, ERR_MEMORY, "out of memory to check an epoch");
         int bucket = bucket_at(b, s->sample);
         if (step->samples++ == 0)
             step->bucket = bucket;

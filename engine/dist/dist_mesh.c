@@ -193,7 +193,7 @@ static void sleep_some(struct dist *d)
         ;
 }
 
-/* A rank that has not begun the call, else the one that has sent least of it. */
+/* A rank that has not begun the call, else the rank with the least data sent. */
 static void blame(struct dist *d, const struct dist_call *c, struct dist_fault *fault)
 {
     const struct mesh *m = d->way;

@@ -48,7 +48,7 @@ struct watch {
     enum ending        ending;
     _Atomic uint64_t   fault;   /* packed fault; 0: none */
     _Atomic int64_t    inside_ms; /* time at which the caller entered NCCL; 0: it is not inside */
-    int64_t            timeout_ms; /* the limit of such a call */
+    int64_t            timeout_ms; /* the limit of that call */
 };
 
 struct gpu {
