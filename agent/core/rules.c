@@ -174,7 +174,7 @@ static const struct rule rules[] = {
      "[Aa]ddress already in use|EADDRINUSE|errno: 98",
      "use MASTER_PORT as set by jobctl: a free port is chosen for each generation"},
     {"rendezvous", RULE_ECHO, CAUSE_HANG_INIT,
-     "did not come within [0-9.]+ s|waiting for clients|RendezvousTimeoutError|"
+     "did not (come|connect) within [0-9.]+ s|waiting for clients|RendezvousTimeoutError|"
      "RendezvousConnectionError|"
      "client socket has (timed out|failed to connect)|DistStoreError|wait timeout after [0-9]+ ?ms",
      "check the logs of the other ranks: one did not start, or a firewall blocks it"},
