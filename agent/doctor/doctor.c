@@ -46,10 +46,10 @@ static void check_programs(struct checkup *c)
     const char *train = plan_text(versions, "jobctl-train");
     const char *refusal = plan_text(c->looked, "start_error");
     if (!train[0] && refusal[0])
-        row(c, "programs", ROW_FAIL, "", "jobctl-agent %s, and %s", agent, refusal);
+        row(c, "programs", ROW_FAIL, "", "jobctl-agent is %s; %s", agent, refusal);
     else if (!train[0])
         row(c, "programs", ROW_FAIL, "install jobctl-train next to jobctl-agent; make builds both",
-            "jobctl-agent %s, and jobctl-train does not start", agent);
+            "jobctl-agent is %s; jobctl-train does not start", agent);
     else if (strcmp(agent, train) != 0)
         row(c, "programs", ROW_FAIL, "install all programs in the same version",
             "jobctl-agent is %s but jobctl-train is %s", agent, train);

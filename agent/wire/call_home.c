@@ -28,22 +28,22 @@ struct call_home {
     uv_timer_t                   timer;
     bool                         closing;
     char                         path[PATH_MAX], socket[PATH_MAX];
-    char                         text[TEXT];   /* the file, as it was read last */
-    struct tls_listener_endpoint way; /* what it says; no addresses: nothing that is of use */
+    char text[TEXT];                  /* contents of the file at the last read */
+    struct tls_listener_endpoint way; /* parsed from it; no addresses: unusable */
     char                         name[TLS_PSK_NAME];
-    int                          at;           /* of the addresses */
+    int at; /* index of the address being tried */
     uint64_t                     due_ms, pause_ms;
-    struct tls_psk              *stream;       /* dialled, not yet ready */
+    struct tls_psk *stream;                    /* connecting, not ready yet */
     struct relay                *relay;        /* not NULL: connected */
-    char                         first[300]; /* the trouble with the first address in this round */
-    char                         trouble[300]; /* of the newest whole round; "" = none */
+    char first[300];                           /* error of the first address in this round */
+    char trouble[300];                         /* error of the last complete round; "" = none */
 };
 
 static void try_address(struct call_home *d);
 
-/* --- the file ---------------------------------------------------------------------------------- */
+/* --- call.json --------------------------------------------------------------------------------- */
 
-/* Nobody else may have written or read it. */
+/* Refuses a file that other users may read or write. */
 static int read_file(char out[TEXT], const char *path, struct err *err)
 {
     struct stat st;
@@ -53,10 +53,10 @@ static int read_file(char out[TEXT], const char *path, struct err *err)
     ssize_t n = fstat(fd, &st) == 0 ? read(fd, out, TEXT - 1) : -1;
     close(fd);
     if (n < 0 || n == TEXT - 1)
-        return err_set(err, ERR_DATA, "%s cannot be read", path);
+        return err_set(err, ERR_DATA, "cannot read %s", path);
     out[n] = 0;
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-        return err_set(err, ERR_DATA, "%s is not ours alone", path);
+        return err_set(err, ERR_DATA, "%s is accessible to other users", path);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static int take_text(struct call_home *d, struct err *err)
     const char *name = json_string_value(json_object_get(said, "name"));
     int rc = tls_listener_endpoint_read(&d->way, said, err);
     if (rc == 0 && (!name || strlen(name) >= sizeof(d->name)))
-        rc = err_set(err, ERR_DATA, "it does not say by which name the key is known");
+        rc = err_set(err, ERR_DATA, "\"name\" of the key is missing or too long");
     if (rc < 0)
         d->way.addresses = 0;
     else
@@ -75,7 +75,7 @@ static int take_text(struct call_home *d, struct err *err)
     return rc < 0 ? err_prefix(err, "%s: ", d->path) : 0;
 }
 
-/* True: it says something else than before. */
+/* True: its contents have changed. */
 static bool look_at_file(struct call_home *d)
 {
     char text[TEXT];
@@ -96,7 +96,7 @@ static bool look_at_file(struct call_home *d)
     return rc == 0;
 }
 
-/* --- calling ----------------------------------------------------------------------------------- */
+/* --- connecting -------------------------------------------------------------------------------- */
 
 static void on_look(uv_timer_t *timer)
 {
@@ -115,7 +115,7 @@ static void on_look(uv_timer_t *timer)
 static void on_hung_up(void *arg, const char *text)
 {
     struct call_home *d = arg;
-    log_warn(NULL, "the connection to the controller has ended: %s", text);
+    log_warn(NULL, "the connection to the controller closed: %s", text);
     d->relay = NULL;
     uv_timer_start(&d->timer, on_look, AGAIN_MS, LOOK_MS);
 }
@@ -137,21 +137,22 @@ static void on_ready(void *arg)
         log_info(NULL, "connected to the controller at %s port %d",
                  tls_listener_endpoint_text(&d->way, d->at, address), d->way.port);
     if (!d->relay)
-        log_error(NULL, "the controller was called for nothing: %s", err.text);
+        log_error(NULL, "connected to the controller, but cannot use the connection: %s", err.text);
 }
 
 static void on_data(void *arg, const char *bytes, size_t size)
 {
-    (void)arg; /* comes to the tunnel's hook */
+    (void)arg; /* data goes to the relay's hook */
     (void)bytes;
     (void)size;
 }
 
-/* All in vain: a pause. The first address's trouble is told, as it is the likeliest to be right. */
+/* All addresses failed: waits. The error of the first address is reported, as that is most
+ * likely the right one. */
 static void end_round(struct call_home *d)
 {
     if (strcmp(d->first, d->trouble) != 0)
-        log_warn(NULL, "the controller cannot be reached at %s", d->first);
+        log_warn(NULL, "cannot reach the controller at %s", d->first);
     memcpy(d->trouble, d->first, sizeof(d->trouble));
     d->due_ms = uv_now(d->loop) + d->pause_ms;
     d->pause_ms = 2 * d->pause_ms < PAUSE_MAX_MS ? 2 * d->pause_ms : PAUSE_MAX_MS;
@@ -161,7 +162,7 @@ static void next_address(struct call_home *d, const char *text)
 {
     char address[TLS_PSK_ADDRESS], more[60] = "";
     if (d->way.addresses > 1)
-        snprintf(more, sizeof(more), "; nor at %d more addresses", d->way.addresses - 1);
+        snprintf(more, sizeof(more), "; %d more addresses failed too", d->way.addresses - 1);
     if (d->at == 0)
         snprintf(d->first, sizeof(d->first), "%s port %d: %.180s%s",
                  tls_listener_endpoint_text(&d->way, 0, address), d->way.port, text, more);
@@ -198,14 +199,14 @@ const char *call_home_trouble(const struct call_home *d)
     return d && !d->relay && d->trouble[0] ? d->trouble : NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- creation and release -------------------------------------------------------------------- */
 
 int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir, const char *socket,
                    struct err *err)
 {
     struct call_home *d = calloc(1, sizeof(*d));
     if (!d)
-        return err_set(err, ERR_MEMORY, "no memory for calls to the controller");
+        return err_set(err, ERR_MEMORY, "no memory to connect to the controller");
     if (snprintf(d->path, sizeof(d->path), "%s/" RUN_DIR_CALL, run_dir) >= (int)sizeof(d->path) ||
         snprintf(d->socket, sizeof(d->socket), "%s", socket) >= (int)sizeof(d->socket)) {
         free(d);
@@ -231,6 +232,6 @@ void call_home_close(struct call_home *d)
     d->closing = true;
     tls_psk_close(d->stream);
     if (d->relay)
-        relay_forget(d->relay); /* it ends with the session's end of the socket */
+        relay_forget(d->relay); /* ends when the session closes its socket */
     uv_close((uv_handle_t *)&d->timer, on_closed);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call_home.h - the agent calls its controller, where no controller can call the agent
+/* call_home.h - connects the agent to its controller, where the controller cannot connect to the agent
  *
- * The controller leaves RUN_DIR/call.json for it, of mode 0600:
+ * The controller writes RUN_DIR/call.json, of mode 0600:
  *
  *   {"addresses": ["10.0.0.1", ...], "port", "key": 64 hexadecimal digits, "name": "JOB.ATTEMPT.NODE"}
  *
- * where it listens, and the key of this very agent. Each controller puts a new one in its place, as a
- * whole. While nobody is connected the agent looks for it twice a second and tries one address
- * after the other, then again after pauses that grow; what is new is tried at once. A connection is
- * carried to the agent's own socket (agent/attempt/session.h): the same words as anywhere.
+ * its addresses and port, and the key of this agent. A new controller replaces the file atomically.
+ * While disconnected, the agent reads the file twice a second and tries one address after another,
+ * then again after growing pauses; changed contents are tried at once. A connection is relayed to
+ * the agent's own socket (agent/attempt/session.h), so the protocol is the same as elsewhere.
  */
 #ifndef AGENT_WIRE_CALL_HOME_H
 #define AGENT_WIRE_CALL_HOME_H
@@ -21,10 +21,10 @@ struct err;
 int call_home_open(struct call_home **out, uv_loop_t *loop, const char *run_dir, const char *socket,
                    struct err *err);
 
-/* What the agent has said still goes out. Frees itself; NULL is fine. */
+/* Data already written by the agent is still sent. Frees itself; accepts NULL. */
 void call_home_close(struct call_home *d);
 
-/* Why the controller cannot be reached, for people; NULL: it is, or was not yet tried. */
+/* Why the controller is unreachable; NULL: connected, or not tried yet. */
 const char *call_home_trouble(const struct call_home *d);
 
 #endif

@@ -23,7 +23,7 @@
 #include "agent/os/unix_socket.h"
 #include "engine/contract/err.h"
 
-/* How often to look: at once after something came, seldom when nothing does. */
+/* Poll interval: short after data arrived, long when idle. */
 enum { LOOK_MIN_MS = 10, LOOK_MAX_MS = 400, DRAIN_MS = 2000, PIECE = 64 * 1024 };
 
 #define MAGIC UINT64_C(0x316c69616d626f6a) /* "jobmail1" */
@@ -60,7 +60,7 @@ static int outbox_header(struct outbox *o, struct err *err)
 {
     if (pwrite(o->fd, &o->header, sizeof(o->header), 0) != sizeof(o->header) ||
         fdatasync(o->fd) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write mail: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot write the file channel: %s", strerror(errno));
     return 0;
 }
 
@@ -90,11 +90,11 @@ static int outbox_add(struct outbox *o, const char *bytes, size_t size, struct e
         off_t at = (off_t)(sizeof(o->header) + o->header.length + done);
         ssize_t n = pwrite(o->fd, bytes + done, size - done, at);
         if (n <= 0 && errno != EINTR)
-            return err_set(err, ERR_SYSTEM, "cannot write mail: %s", strerror(errno));
+            return err_set(err, ERR_SYSTEM, "cannot write the file channel: %s", strerror(errno));
         done += n > 0 ? (size_t)n : 0;
     }
     if (fdatasync(o->fd) < 0)
-        return err_set(err, ERR_SYSTEM, "cannot write mail: %s", strerror(errno));
+        return err_set(err, ERR_SYSTEM, "cannot write the file channel: %s", strerror(errno));
     o->header.length += size;
     return outbox_header(o, err);
 }
@@ -112,7 +112,7 @@ static void outbox_end(struct outbox *o)
 
 /* ---- the file that the other side writes ---- */
 
-/* Its descriptor, or -1: there is none, or it is no such file. */
+/* Opens the other side's file; -1: missing, or not a channel file. */
 static int inbox_open(struct header *h, const char *run_dir, const char *name)
 {
     char path[PATH_MAX];
@@ -134,10 +134,10 @@ struct talk {
     const char   *run_dir, *in_name;
     struct outbox out;
     uint64_t      connection;
-    uint64_t      taken;        /* bytes of the other side's file */
+    uint64_t taken;             /* bytes read from the other side's file */
     int           fd;           /* the socket */
-    int           stop;         /* readable: come to an end; -1: never */
-    int64_t       answer_by;    /* 0: it has answered */
+    int stop;                   /* readable: stop; -1: never */
+    int64_t answer_by;          /* deadline of the answer; 0: it has arrived */
     bool          caller;
     bool          over;
 };
@@ -158,7 +158,7 @@ static bool send_all(int fd, const char *bytes, size_t size)
     return true;
 }
 
-/* What the other side has written since the last look. True if there was something. */
+/* Reads what the other side has written since the last look. True if there was something. */
 static bool take_mail(struct talk *t)
 {
     char piece[PIECE];
@@ -168,7 +168,7 @@ static bool take_mail(struct talk *t)
     if (fd < 0)
         return false;
     if (h.connection != t->connection) {
-        t->over = !t->caller;   /* a newer call; the caller's answer is yet to come */
+        t->over = !t->caller; /* a newer connection; for the caller: not answered yet */
         close(fd);
         return false;
     }
@@ -178,7 +178,7 @@ static bool take_mail(struct talk *t)
         ssize_t n = pread(fd, piece, left < PIECE ? (size_t)left : PIECE,
                           (off_t)(sizeof(h) + t->taken));
         if (n <= 0)
-            break;              /* not here yet */
+            break; /* not visible yet */
         t->taken += (uint64_t)n;
         t->over = !send_all(t->fd, piece, (size_t)n);
         some = true;
@@ -189,7 +189,7 @@ static bool take_mail(struct talk *t)
     return some;
 }
 
-/* What this side says, unless its file is full: then it waits for the next connection. */
+/* Writes data from the socket, unless the file is full: then it waits for the next connection. */
 static bool give_mail(struct talk *t, int wait_ms, struct err *err)
 {
     char piece[PIECE];
@@ -221,7 +221,7 @@ static int talk_run(struct talk *t, struct err *err)
         if (!t->over)
             moved = take_mail(t) || moved;
         if (t->answer_by && now_ms() > t->answer_by)
-            err_set(err, ERR_NOT_FOUND, "no agent answers in %s", t->run_dir);
+            err_set(err, ERR_NOT_FOUND, "no answer from an agent in %s", t->run_dir);
         if (t->caller &&
             (t->taken >= FILE_CHANNEL_LIMIT || t->out.header.length >= FILE_CHANNEL_LIMIT))
             break;
@@ -294,11 +294,11 @@ int file_channel_open(struct file_channel **out, const char *run_dir, const char
     sigset_t all, before;
     struct file_channel *m = calloc(1, sizeof(*m));
     if (!m)
-        return err_set(err, ERR_MEMORY, "out of memory for mail");
+        return err_set(err, ERR_MEMORY, "no memory for the file channel");
     snprintf(m->run_dir, sizeof(m->run_dir), "%s", run_dir);
     snprintf(m->socket, sizeof(m->socket), "%s", socket);
     m->stop = eventfd(0, EFD_CLOEXEC);
-    /* Signals are the loop's, which is not in this thread. */
+    /* Signals are handled by the loop, in another thread. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = m->stop < 0 ? errno : pthread_create(&m->thread, NULL, answer_calls, m);

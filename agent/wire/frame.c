@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.c - version, number, length, memory, parse, fields: in this order */
+/* frame.c - see frame.h; checks in order: version, number, length, memory, JSON, fields */
 #include "agent/wire/frame.h"
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@ struct frame_reader {
     enum wire_direction direction;
     bool broken;
     unsigned char header[FRAME_HEADER];
-    unsigned version;           /* of the newest message; 0: none yet */
+    unsigned version;           /* of the last message; 0: none yet */
     size_t have;                /* bytes of header and body so far */
-    const struct wire_row *row; /* known once the header is whole */
+    const struct wire_row *row; /* known once the header is complete */
     char *body;
     size_t size; /* of the body */
 };
@@ -48,7 +48,7 @@ static unsigned get_u16(const unsigned char *p)
     return (unsigned)p[0] | (unsigned)p[1] << 8;
 }
 
-/* The header is whole: may such a message come, and how much of it? */
+/* The header is complete: checks whether the message is allowed, and its length. */
 static int accept_header(struct frame_reader *r, struct err *err)
 {
     uint32_t size = get_u32(r->header);
@@ -57,12 +57,12 @@ static int accept_header(struct frame_reader *r, struct err *err)
 
     if (!wire_version_accepted(version, r->direction))
         return err_set(err, ERR_DATA,
-                       "the other side speaks protocol version %u, this side %d: use the same "
+                       "the peer uses protocol version %u, this side %d: install the same "
                        "version of jobctl on both",
                        version, WIRE_VERSION);
     const struct wire_row *row = wire_find(number, r->direction);
     if (!row)
-        return err_set(err, ERR_DATA, "message number %u cannot come from this side", number);
+        return err_set(err, ERR_DATA, "message number %u is not valid in this direction", number);
     if (size > row->cap)
         return err_set(err, ERR_DATA, "a %s message of %u bytes exceeds its limit of %zu",
                        row->name, size, row->cap);
@@ -75,7 +75,7 @@ static int accept_header(struct frame_reader *r, struct err *err)
     return 0;
 }
 
-/* The body is whole: parse it and start over. */
+/* The body is complete: parses it and starts over. */
 static int finish(struct frame_reader *r, json_t **body, struct err *err)
 {
     json_error_t why;
@@ -94,7 +94,7 @@ static int finish(struct frame_reader *r, json_t **body, struct err *err)
     return 0;
 }
 
-/* Takes from the input what fits into [have, end) of `to`. */
+/* Copies input into the range [have, end) of `to`. */
 static size_t take(struct frame_reader *r, void *to, size_t end, const char *bytes, size_t size)
 {
     size_t n = end - r->have < size ? end - r->have : size;
@@ -113,7 +113,7 @@ int frame_read(struct frame_reader *r, const void *bytes, size_t size, const str
     if (size > INT32_MAX)
         size = INT32_MAX;
     if (r->broken)
-        return err_set(err, ERR_DATA, "this connection had an error before");
+        return err_set(err, ERR_DATA, "the connection already failed");
 
     if (r->have < FRAME_HEADER && size) {
         used = take(r, r->header + r->have, FRAME_HEADER, p, size);
@@ -184,7 +184,7 @@ void *frame_make_of_version(unsigned version, enum wire_message number, const js
     for (int d = 0; d < WIRE_DIRECTIONS && !row; d++)
         row = wire_find(number, (enum wire_direction)d);
     if (!row) {
-        err_set(err, ERR_BUG, "there is no message number %d", (int)number);
+        err_set(err, ERR_BUG, "unknown message number %d", (int)number);
         return NULL;
     }
     if (wire_check(row, body, err) < 0) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.h - length-prefixed JSON messages in a stream of bytes, capped before allocation
+/* frame.h - framing of JSON messages in a byte stream, with length limits checked before allocation
  *
- * A reader is fed whatever arrived and gives out whole messages; it never
- * holds more than one message of its row's cap.  After an error it stays in
- * error: the connection is to be closed.
+ * A reader takes bytes in any pieces and returns whole messages; it never holds more than one
+ * message of its row's cap. After an error it stays in error: close the connection.
  */
 #ifndef AGENT_WIRE_FRAME_H
 #define AGENT_WIRE_FRAME_H
@@ -18,23 +17,24 @@ struct frame_reader;
 
 enum { FRAME_HEADER = 8 };
 
-/* `direction`: of the messages that this side receives. */
+/* `direction`: of the messages received. */
 int frame_reader_create(struct frame_reader **out, enum wire_direction direction, struct err *err);
 void frame_reader_destroy(struct frame_reader *r);
 
-/* Feed bytes. Returns how many were consumed (stops after each whole message), -1 on error.
- * When a message is complete *row and *body are set and the caller owns *body (json_decref);
+/* Feeds bytes. Returns how many were consumed (stops after each whole message), -1 on error.
+ * When a message is complete, *row and *body are set and the caller owns *body (json_decref);
  * otherwise *body is NULL: feed more. */
 int frame_read(struct frame_reader *r, const void *bytes, size_t size, const struct wire_row **row,
                json_t **body, struct err *err);
 
-/* The wire version of the newest message; 0: none has come yet. */
+/* The wire version of the last message; 0: none yet. */
 unsigned frame_reader_version(const struct frame_reader *r);
 
-/* Header and body as one allocation of *size bytes; free() it. NULL on failure. */
+/* Header and body in one allocation of *size bytes; free() it. NULL on failure. */
 void *frame_make(enum wire_message number, const json_t *body, size_t *size, struct err *err);
 
-/* The same for a receiver of an earlier wire version (agent/wire/wire_version.h). `body` has today's keys. */
+/* The same for a receiver of an earlier wire version (agent/wire/wire_version.h). `body` has the
+ * current keys. */
 void *frame_make_of_version(unsigned version, enum wire_message number, const json_t *body, size_t *size,
                             struct err *err);
 

@@ -80,7 +80,7 @@ char *log_feed_bytes(const json_t *data, size_t *size)
         return NULL;
     for (size_t i = 0; i < n; i++) {
         unsigned c = p[i];
-        if (c >= 0x80) /* UTF-8, by jansson's word: two bytes are all that is ours */
+        if (c >= 0x80) /* UTF-8, validated by jansson: valid text has at most two bytes here */
             c = c < 0xE0 && i + 1 < n ? (c & 0x1F) << 6 | (p[++i] & 0x3F) : UINT_MAX;
         if (c > 0x100) {
             free(bytes);
@@ -93,7 +93,7 @@ char *log_feed_bytes(const json_t *data, size_t *size)
     return bytes;
 }
 
-/* What is new in one file, or NULL. */
+/* The next new part of one file, or NULL. */
 static json_t *next_of(struct log_feed *f, const char *file)
 {
     char path[PATH_MAX + 256];

@@ -9,13 +9,13 @@
 
 #include "engine/contract/err.h"
 
-/* The socket waits while the network is behind by so much. */
+/* Reading from the socket pauses while this much is queued for the network. */
 enum { QUEUE_BYTES = 1024 * 1024, LOOK_MS = 20 };
 
 struct relay {
     struct tls_psk *tls;
     uv_pipe_t       pipe;
-    uv_timer_t      relief; /* is the network no more behind? */
+    uv_timer_t relief; /* polls until the queue has shrunk */
     uv_shutdown_t   shutdown;
     int             handles;
     bool            over;
@@ -24,14 +24,14 @@ struct relay {
     char            bytes[65536];
 };
 
-/* Bytes on their way into the socket. */
+/* A write to the socket in progress. */
 struct parcel {
     uv_write_t     req;
     struct relay  *relay;
     char           bytes[];
 };
 
-/* --- the end -------------------------------------------------------------------------------- */
+/* --- closing -------------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -47,7 +47,7 @@ static void on_flushed(uv_shutdown_t *req, int status)
     uv_close((uv_handle_t *)&t->pipe, on_closed);
 }
 
-/* `finished`: the socket has ended, so that its last words are yet to be carried away. */
+/* `finished`: the socket was closed by the peer, so data read from it must still be sent. */
 static void end(struct relay *t, bool finished, const char *text)
 {
     if (t->over)
@@ -90,9 +90,9 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct relay *t = stream->data;
     if (n < 0) {
-        end(t, true, "this side has hung up");
+        end(t, true, "the local side closed the connection");
     } else if (n > 0 && tls_psk_write(t->tls, buf->base, (size_t)n) < 0) {
-        end(t, false, "it cannot be sent to");
+        end(t, false, "sending failed");
     } else if (tls_psk_queued(t->tls) > QUEUE_BYTES) {
         uv_read_stop(stream);
         uv_timer_start(&t->relief, on_relief, LOOK_MS, LOOK_MS);
@@ -107,7 +107,7 @@ static void on_written(uv_write_t *req, int status)
     struct relay *t = p->relay;
     free(p);
     if (status < 0)
-        end(t, false, "this side does not listen any more");
+        end(t, false, "the local side stopped reading");
 }
 
 static void on_data(void *arg, const char *bytes, size_t size)
@@ -115,7 +115,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     struct relay *t = arg;
     struct parcel *p = malloc(sizeof(*p) + size);
     if (!p) {
-        end(t, false, "no memory for what it says");
+        end(t, false, "no memory for received data");
         return;
     }
     memcpy(p->bytes, bytes, size);
@@ -124,7 +124,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     uv_buf_t buf = uv_buf_init(p->bytes, (unsigned)size);
     if (uv_write(&p->req, (uv_stream_t *)&t->pipe, &buf, 1, on_written) < 0) {
         free(p);
-        end(t, false, "this side does not listen any more");
+        end(t, false, "the local side stopped reading");
     }
 }
 
@@ -133,7 +133,7 @@ static void on_ended(void *arg, const char *text)
     end(arg, false, text);
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- creation and release -------------------------------------------------------------------- */
 
 int relay_open(struct relay **out, uv_loop_t *loop, struct tls_psk *s, int fd,
                relay_ended_fn ended, void *arg, struct err *err)
@@ -142,7 +142,7 @@ int relay_open(struct relay **out, uv_loop_t *loop, struct tls_psk *s, int fd,
     if (!t) {
         close(fd);
         tls_psk_close(s);
-        return err_set(err, ERR_MEMORY, "no memory for a tunnel");
+        return err_set(err, ERR_MEMORY, "no memory for a relay");
     }
     *t = (struct relay){.tls = s, .handles = 2};
     uv_pipe_init(loop, &t->pipe, 0);

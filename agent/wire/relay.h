@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.h - what goes through a local socket, carried over a secure stream
+/* relay.h - relays a local socket over a TLS stream
  *
- * Stream and socket are the tunnel's. When one of them ends, what it had still said reaches the other
- * one, which is then closed, and the tunnel frees itself.
+ * The relay owns stream and socket. When one of them ends, its remaining data is delivered to the
+ * other one, which is then closed, and the relay frees itself.
  */
 #ifndef AGENT_WIRE_RELAY_H
 #define AGENT_WIRE_RELAY_H
@@ -16,11 +16,12 @@ struct relay;
 
 typedef void (*relay_ended_fn)(void *arg, const char *text);
 
-/* Takes both, even where it fails; `s` is ready. `ended`, if not NULL, is told once, from the loop. */
+/* Takes both, even on failure; `s` must be ready. `ended`, if not NULL, is called once, from the
+ * loop. */
 int relay_open(struct relay **out, uv_loop_t *loop, struct tls_psk *s, int fd,
                relay_ended_fn ended, void *arg, struct err *err);
 
-/* `ended` is not told any more. */
+/* `ended` will not be called any more. */
 void relay_forget(struct relay *t);
 
 #endif

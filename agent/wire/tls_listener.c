@@ -14,7 +14,7 @@
 
 enum { STRANGERS = 64, BACKLOG = 256 };
 
-/* Somebody who has not yet shown that it knows a key. */
+/* A connection that has not yet proven that it knows a key. */
 struct stranger {
     struct tls_listener *door;
     struct tls_psk      *stream; /* NULL: nobody */
@@ -40,7 +40,7 @@ static void on_ready(void *arg)
 
 static void on_data(void *arg, const char *bytes, size_t size)
 {
-    (void)arg; /* who is let in has other hooks by then */
+    (void)arg; /* accepted connections have other hooks by then */
     (void)bytes;
     (void)size;
 }
@@ -50,9 +50,9 @@ static void on_ended(void *arg, const char *text)
     struct stranger *v = arg;
     char address[TLS_PSK_ADDRESS];
     const char *name = tls_psk_name(v->stream);
-    log_warn(NULL, "somebody at %s%s%s was not let in: %s",
+    log_warn(NULL, "refused a connection from %s%s%s: %s",
              tls_psk_address(v->stream, true, address) ? address : "an unknown address",
-             name[0] ? " by the name of " : "", name, text);
+             name[0] ? " with key name " : "", name, text);
     tls_psk_close(v->stream);
     v->stream = NULL;
 }
@@ -66,7 +66,7 @@ static struct stranger *free_place(struct tls_listener *d)
         if (d->strangers[i].since_ms < v->since_ms)
             v = &d->strangers[i];
     }
-    tls_psk_close(v->stream); /* it has had its chance */
+    tls_psk_close(v->stream); /* the oldest is closed to make room */
     v->stream = NULL;
     return v;
 }
@@ -88,7 +88,7 @@ static void on_visit(uv_stream_t *listener, int status)
     }
 }
 
-/* --- where it is ----------------------------------------------------------------------------- */
+/* --- addresses ------------------------------------------------------------------------------- */
 
 static bool is_public(const uv_interface_address_t *a)
 {
@@ -120,7 +120,7 @@ json_t *tls_listener_addresses(void)
     return list;
 }
 
-/* Adds an address, or those of an interface; false: it is neither. */
+/* Adds an address, or those of an interface; false: neither exists. */
 static bool add_named(json_t *list, const char *name, const uv_interface_address_t *all, int n)
 {
     struct sockaddr_storage a;
@@ -150,7 +150,7 @@ json_t *tls_listener_addresses_of(const char *names, struct err *err)
         const size_t size = strcspn(at, ",");
         snprintf(name, sizeof(name), "%.*s", (int)(size < sizeof(name) ? size : 0), at);
         if (!add_named(list, name, all, n)) {
-            err_set(err, ERR_USAGE, "this machine has no interface \"%s\", and that is no address",
+            err_set(err, ERR_USAGE, "\"%s\" is neither an interface of this machine nor an address",
                     name);
             json_decref(list);
             list = NULL;
@@ -185,7 +185,7 @@ int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *
             out->addresses++;
     }
     if (out->addresses == 0 || out->port == 0 || tls_psk_key_parse(out->key, key) < 0)
-        return err_set(err, ERR_DATA, "it tells no way to a door: addresses, a port and a key");
+        return err_set(err, ERR_DATA, "not an endpoint: needs addresses, a port and a key");
     return 0;
 }
 
@@ -202,7 +202,7 @@ const char *tls_listener_endpoint_text(const struct tls_listener_endpoint *w, in
     return out;
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- creation and release -------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -219,7 +219,7 @@ void tls_listener_close(struct tls_listener *d)
     uv_close((uv_handle_t *)&d->listener, on_closed);
 }
 
-/* Kernels are built or told to do without. */
+/* IPv6 may be compiled out or disabled. */
 static bool has_ipv6(const struct sockaddr_in6 *any)
 {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -229,7 +229,7 @@ static bool has_ipv6(const struct sockaddr_in6 *any)
     return has;
 }
 
-/* A socket of IPv6 takes calls over IPv4, too. */
+/* An IPv6 socket also accepts IPv4 connections. */
 static int listen_anywhere(struct tls_listener *d)
 {
     struct sockaddr_in6 six;
@@ -254,7 +254,7 @@ int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
 {
     struct tls_listener *d = calloc(1, sizeof(*d));
     if (!d)
-        return err_set(err, ERR_MEMORY, "no memory for a door");
+        return err_set(err, ERR_MEMORY, "no memory for a listener");
     d->loop = loop;
     d->hooks = *hooks;
     uv_tcp_init(loop, &d->listener);

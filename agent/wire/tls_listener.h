@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_listener.h - a port where those are let in who know a key, and how others find it
+/* tls_listener.h - a TCP port with TLS that accepts only peers with a known key
  *
- * Listens on all addresses, on a port that the system chooses. Whoever shows within a few seconds that
- * it knows the key of its name is shown in; all others are sent away, and few of them may stand at the
- * door at a time: the oldest makes room.
+ * Listens on all addresses, on a port chosen by the system. A peer that proves within a few seconds
+ * that it knows the key of its name is accepted; all others are closed. Only a few unproven
+ * connections are kept: a new one replaces the oldest.
  */
 #ifndef AGENT_WIRE_TLS_LISTENER_H
 #define AGENT_WIRE_TLS_LISTENER_H
@@ -20,7 +20,7 @@ struct err;
 
 struct tls_listener_hooks {
     tls_psk_key_fn key;
-    void (*came)(void *arg, struct tls_psk *s); /* it is the hook's now */
+    void (*came)(void *arg, struct tls_psk *s); /* the hook owns `s` from now on */
     void *arg;
 };
 
@@ -29,12 +29,12 @@ int tls_listener_open(struct tls_listener **out, uv_loop_t *loop,
 void tls_listener_close(struct tls_listener *d); /* frees itself; NULL is fine */
 int tls_listener_port(const struct tls_listener *d);
 
-/* The addresses of this machine as texts: IPv4 first; the loopback address last, for who is here. */
+/* The addresses of this machine as strings: IPv4 first; loopback last, for local peers. */
 json_t *tls_listener_addresses(void);
-/* Only those that are named, as addresses or as interfaces: "10.0.0.1,ib0". NULL: one is neither. */
+/* Only the named addresses or interfaces: "10.0.0.1,ib0". NULL: one of them does not exist. */
 json_t *tls_listener_addresses_of(const char *names, struct err *err);
 
-/* The way to a door, as it is told to others: {"addresses": [text...], "port", "key": 64 digits} */
+/* An endpoint for other machines: {"addresses": [text...], "port", "key": 64 digits} */
 enum { TLS_LISTENER_ADDRESSES = 32 };
 
 struct tls_listener_endpoint {
@@ -43,7 +43,7 @@ struct tls_listener_endpoint {
     unsigned char           key[TLS_PSK_KEY];
 };
 
-/* -1: it makes no sense. What is no address is passed over where another one is. */
+/* -1: invalid. Unparsable addresses are skipped if another one is valid. */
 int tls_listener_endpoint_read(struct tls_listener_endpoint *out, const json_t *said,
                                struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_psk.c - see tls_psk.h; OpenSSL sees only memory, all of the network is libuv's */
+/* tls_psk.c - see tls_psk.h; OpenSSL works on memory buffers, libuv does all network I/O */
 #include "agent/wire/tls_psk.h"
 
 #include <netinet/in.h>
@@ -22,29 +22,29 @@ enum { FINISH_MS = 2000 };
 struct tls_psk {
     struct tls_psk_hooks hooks;
     uv_tcp_t             tcp;
-    uv_timer_t           wait_timer; /* with the handshake */
+    uv_timer_t wait_timer; /* limits the handshake */
     uv_connect_t         connect;
     uv_shutdown_t        shutdown;
     SSL_CTX             *context;
     SSL                 *ssl;
     BIO                 *in, *out; /* owned by ssl */
     char                 name[TLS_PSK_NAME];
-    unsigned char        key[TLS_PSK_KEY]; /* of the one who dials */
-    tls_psk_key_fn       find;            /* of the other */
+    unsigned char key[TLS_PSK_KEY]; /* of the client */
+    tls_psk_key_fn find;            /* of the server */
     void                *find_arg;
     bool                 ready, ended, finishing, closing;
-    int                  handles; /* not yet closed */
+    int handles; /* open handles */
     char                 bytes[65536];
 };
 
-/* Bytes on their way. */
+/* A write in progress. */
 struct outgoing {
     uv_write_t      req;
     struct tls_psk *stream;
     char            bytes[];
 };
 
-/* --- the key ------------------------------------------------------------------------------ */
+/* --- keys ---------------------------------------------------------------------------------- */
 
 int tls_psk_key_draw(char hex[2 * TLS_PSK_KEY + 1])
 {
@@ -71,7 +71,7 @@ int tls_psk_key_parse(unsigned char key[TLS_PSK_KEY], const char *hex)
     return 0;
 }
 
-/* Keys that are given so belong to SHA-256 in TLS 1.3, hence the choice of ciphers. */
+/* TLS 1.3 ties external keys given this way to SHA-256, hence the choice of ciphers. */
 static unsigned say_key(SSL *ssl, const char *hint, char *identity, unsigned identity_size,
                         unsigned char *key, unsigned key_size)
 {
@@ -96,7 +96,7 @@ static unsigned find_key(SSL *ssl, const char *identity, unsigned char *key, uns
 
 static int set_up(struct tls_psk *s, bool server, struct err *err)
 {
-    /* What a machine has configured for other programs is nothing to this one. */
+    /* Ignores the machine's OpenSSL configuration. */
     OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
     s->context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
     s->in = BIO_new(BIO_s_mem());
@@ -129,7 +129,7 @@ failed:
     return err_set(err, ERR_MEMORY, "no memory for an encrypted connection");
 }
 
-/* --- the end ------------------------------------------------------------------------------ */
+/* --- closing ------------------------------------------------------------------------------ */
 
 static void tell_end(struct tls_psk *s, const char *text)
 {
@@ -167,7 +167,7 @@ void tls_psk_close(struct tls_psk *s)
     uv_close((uv_handle_t *)&s->wait_timer, on_closed);
 }
 
-/* --- bytes --------------------------------------------------------------------------------- */
+/* --- data ---------------------------------------------------------------------------------- */
 
 static void on_written(uv_write_t *req, int status)
 {
@@ -178,7 +178,7 @@ static void on_written(uv_write_t *req, int status)
         tell_end(s, uv_strerror(status));
 }
 
-/* What TLS wants to say goes out. */
+/* Sends what TLS has written to its output buffer. */
 static int flush(struct tls_psk *s)
 {
     for (size_t n; (n = BIO_ctrl_pending(s->out)) > 0;) {
@@ -197,7 +197,7 @@ static int flush(struct tls_psk *s)
     return 0;
 }
 
-/* The text for a handshake that has failed. */
+/* The sentence for a failed handshake. */
 static const char *refusal(void)
 {
     unsigned long code = ERR_peek_error();
@@ -206,8 +206,8 @@ static const char *refusal(void)
         reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
         reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE ||
         reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
-        return "the other side does not know the key of this attempt";
-    return "what the other side speaks is not the language of agents";
+        return "the peer does not know the key of this attempt";
+    return "the peer does not speak the agent protocol";
 }
 
 static void shake_hands(struct tls_psk *s)
@@ -218,13 +218,13 @@ static void shake_hands(struct tls_psk *s)
     const char *text = rc == 1 ? NULL : refusal();
     ERR_clear_error();
     if (flush(s) < 0) {
-        tell_end(s, "it cannot be sent to");
+        tell_end(s, "sending failed");
     } else if (rc == 1 && SSL_session_reused(s->ssl)) { /* by the key, not by a certificate */
         s->ready = true;
         uv_timer_stop(&s->wait_timer);
         s->hooks.ready(s->hooks.arg);
     } else if (rc == 1 || (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)) {
-        tell_end(s, text ? text : "the other side does not know the key of this attempt");
+        tell_end(s, text ? text : "the peer does not know the key of this attempt");
     }
 }
 
@@ -242,7 +242,7 @@ static void read_plain(struct tls_psk *s)
         ERR_clear_error();
         if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
             return;
-        tell_end(s, why == SSL_ERROR_ZERO_RETURN ? "the other side has closed the connection"
+        tell_end(s, why == SSL_ERROR_ZERO_RETURN ? "the peer closed the connection"
                                                  : "the connection was tampered with");
     }
 }
@@ -260,11 +260,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (n == 0)
         return;
     if (n < 0) {
-        tell_end(s, n == UV_EOF ? "the other side has closed the connection" : uv_strerror((int)n));
+        tell_end(s, n == UV_EOF ? "the peer closed the connection" : uv_strerror((int)n));
         return;
     }
     if (BIO_write(s->in, buf->base, (int)n) != (int)n) {
-        tell_end(s, "no memory for what it says");
+        tell_end(s, "no memory for received data");
         return;
     }
     if (!s->ready)
@@ -272,7 +272,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (s->ready)
         read_plain(s);
     if (!s->closing && !s->ended && flush(s) < 0)
-        tell_end(s, "it cannot be sent to");
+        tell_end(s, "sending failed");
 }
 
 int tls_psk_write(struct tls_psk *s, const void *bytes, size_t size)
@@ -283,7 +283,7 @@ int tls_psk_write(struct tls_psk *s, const void *bytes, size_t size)
     while (size > 0) {
         size_t n = size < 1024 * 1024 ? size : 1024 * 1024;
         ERR_clear_error();
-        int put = SSL_write(s->ssl, p, (int)n); /* into memory: all of it, or an error */
+        int put = SSL_write(s->ssl, p, (int)n); /* into memory: everything, or an error */
         if (put <= 0)
             return -1;
         p += put;
@@ -297,7 +297,7 @@ size_t tls_psk_queued(const struct tls_psk *s)
     return uv_stream_get_write_queue_size((const uv_stream_t *)&s->tcp);
 }
 
-/* --- life ---------------------------------------------------------------------------------- */
+/* --- creation and release ------------------------------------------------------------------ */
 
 static void on_finished(uv_shutdown_t *req, int status)
 {
@@ -328,7 +328,7 @@ void tls_psk_finish(struct tls_psk *s)
 
 static void on_patience(uv_timer_t *timer)
 {
-    tell_end(timer->data, "it does not answer");
+    tell_end(timer->data, "the handshake timed out");
 }
 
 static int make(struct tls_psk **out, uv_loop_t *loop, bool server,
@@ -351,7 +351,7 @@ static int make(struct tls_psk **out, uv_loop_t *loop, bool server,
     return 0;
 }
 
-/* The kernel asks whether the other side is there, and minds what it does not take. */
+/* The kernel checks whether the peer is alive, and limits how long data stays unacknowledged. */
 static void mind_the_network(struct tls_psk *s)
 {
     const int idle_s = TLS_PSK_DEAD_S / 3, between_s = TLS_PSK_DEAD_S / 5, times = 3, on = 1;
@@ -449,7 +449,7 @@ bool tls_psk_address(const struct tls_psk *s, bool other, char out[TLS_PSK_ADDRE
                : uv_tcp_getsockname(&s->tcp, (struct sockaddr *)&a, &size)) < 0 ||
         tls_psk_ip(as, out) < 0)
         return false;
-    if (strncmp(out, "::ffff:", 7) == 0 && strchr(out, '.')) /* IPv4, seen by a socket of IPv6 */
+    if (strncmp(out, "::ffff:", 7) == 0 && strchr(out, '.')) /* IPv4 on an IPv6 socket */
         memmove(out, out + 7, strlen(out + 7) + 1);
     return true;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_psk.h - a stream of bytes between two processes that know the same key, over TCP
+/* tls_psk.h - a TLS stream over TCP between two processes with a pre-shared key
  *
- * TLS 1.3 with a pre-shared key and an ephemeral exchange: each side shows that it knows the key, and
- * no certificate counts. What was recorded cannot be read later by whoever learns the key. A
- * handshake that is not done within TLS_PSK_SHAKE_MS has failed; a network that carries nothing for
- * TLS_PSK_DEAD_S ends the stream. The side that dials says by which name its key is known.
+ * TLS 1.3 with a pre-shared key and an ephemeral key exchange: both sides prove that they know the
+ * key, and no certificate is accepted. Recorded traffic stays secret even if the key leaks later. A
+ * handshake that takes longer than TLS_PSK_SHAKE_MS fails; a network that delivers nothing for
+ * TLS_PSK_DEAD_S ends the stream. The connecting side sends the name of its key.
  *
- * Hooks come from the loop only, never from inside a call. After tls_psk_close() none comes any
- * more, and the stream frees itself. The process must ignore SIGPIPE.
+ * Hooks are called from the loop only, never from inside a call. After tls_psk_close() no hook is
+ * called any more, and the stream frees itself. The process must ignore SIGPIPE.
  */
 #ifndef AGENT_WIRE_TLS_PSK_H
 #define AGENT_WIRE_TLS_PSK_H
@@ -23,13 +23,15 @@ enum { TLS_PSK_KEY = 32, TLS_PSK_ADDRESS = 46, TLS_PSK_NAME = 64 };
 enum { TLS_PSK_SHAKE_MS = 3000, TLS_PSK_DEAD_S = 15 };
 
 struct tls_psk_hooks {
-    void (*ready)(void *arg); /* the other side knows the key, too */
+    void (*ready)(void *arg); /* both sides know the key */
     void (*data)(void *arg, const char *bytes, size_t size);
-    void (*ended)(void *arg, const char *text); /* once: why; it is still to be closed */
+    void (*ended)(
+        void *arg,
+        const char *text); /* called once, with the reason; the owner must still close it */
     void *arg;
 };
 
-/* Of a process by this name, which is outside data; false: there is none. */
+/* Looks up the key of a name, which is untrusted input; false: unknown. */
 typedef bool (*tls_psk_key_fn)(void *arg, const char *name, unsigned char key[TLS_PSK_KEY]);
 
 int tls_psk_dial(struct tls_psk **out, uv_loop_t *loop, const struct sockaddr *to, const char *name,
@@ -38,27 +40,28 @@ int tls_psk_dial(struct tls_psk **out, uv_loop_t *loop, const struct sockaddr *t
 int tls_psk_accept(struct tls_psk **out, uv_stream_t *listener, tls_psk_key_fn find, void *find_arg,
                    const struct tls_psk_hooks *hooks, struct err *err);
 void tls_psk_close(struct tls_psk *s); /* NULL is fine */
-/* As that, but what was written still goes out, if it does so soon. */
+/* The same, but data already written is still sent, if that is possible soon. */
 void tls_psk_finish(struct tls_psk *s);
 
-/* It has another owner from now on. */
+/* Replaces the hooks: the stream has a new owner. */
 void tls_psk_set_hooks(struct tls_psk *s, const struct tls_psk_hooks *hooks);
 
-/* After ready(). -1: it cannot be sent; close the stream. */
+/* After ready(). -1: sending failed; close the stream. */
 int tls_psk_write(struct tls_psk *s, const void *bytes, size_t size);
-size_t tls_psk_queued(const struct tls_psk *s); /* bytes that the network has not yet taken */
+size_t tls_psk_queued(const struct tls_psk *s); /* bytes not yet accepted by the network */
 
-/* An address in figures: 0, or negative for what is neither IPv4 nor IPv6. */
+/* A numeric address: 0, or negative if it is neither IPv4 nor IPv6. */
 struct sockaddr;
 int tls_psk_ip(const struct sockaddr *a, char out[TLS_PSK_ADDRESS]);
 
-/* The address of the other side, or of this one as this stream uses it; false: not known. */
+/* The address of the peer, or the local one of this stream; false: unknown. */
 bool tls_psk_address(const struct tls_psk *s, bool other, char out[TLS_PSK_ADDRESS]);
 
-/* By which name the key is known; before ready() it may be a lie, or "". */
+/* The name of the key; unproven before ready(), or "". */
 const char *tls_psk_name(const struct tls_psk *s);
 
-/* TLS_PSK_KEY random bytes as hexadecimal digits, and back; -1: none, or not such a text. */
+/* TLS_PSK_KEY random bytes as hexadecimal digits, and back; -1: no random bytes, or invalid
+ * text. */
 int tls_psk_key_draw(char hex[2 * TLS_PSK_KEY + 1]);
 int tls_psk_key_parse(unsigned char key[TLS_PSK_KEY], const char *hex);
 

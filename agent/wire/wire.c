@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.c - the table of messages, and the check of a body against its row */
+/* wire.c - see wire.h; the table of messages, and the check of a body against its row */
 #include "agent/wire/wire.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ATTEMPT      "job:i attempt:i nonce:s "
 
-/* A dotted name is a field of an object; an object with such rows is checked as
- * strictly as the body, one without may hold anything. */
+/* A dotted name is a field of an object; an object with such rows is checked as strictly as the
+ * body, an object without may contain anything. */
 static const struct wire_row rows[] = {
     {WIRE_HELLO, "hello", TO_CONTROLLER, 256 * 1024,
      ATTEMPT "node:s boot_id:s pid:i start_time:i incarnation:i version:s launched:b "
@@ -88,7 +88,7 @@ static bool next_field(struct field *f, const char **at)
     return true;
 }
 
-/* The part of f's name inside the object `prefix` ("" or "budget."), or NULL. */
+/* The rest of f's name inside the object `prefix` ("" or "budget."), or NULL. */
 static const char *inside(const struct field *f, const char *prefix, size_t *len)
 {
     size_t n = strlen(prefix);
@@ -138,7 +138,7 @@ static bool has_type(const json_t *v, char type)
     }
 }
 
-/* Is there a row for `key` in the object `prefix`? */
+/* Does the row list `key` in the object `prefix`? */
 static bool known(const struct wire_row *row, const char *prefix, const char *key)
 {
     struct field f;
@@ -151,7 +151,7 @@ static bool known(const struct wire_row *row, const char *prefix, const char *ke
     return false;
 }
 
-/* Does the row describe what is inside the object `prefix`? */
+/* Does the row list fields of the object `prefix`? */
 static bool described(const struct wire_row *row, const char *prefix)
 {
     struct field f;
@@ -191,7 +191,7 @@ static int check_object(const struct wire_row *row, const char *prefix, const js
 
     const char *key;
     json_t *value;
-    /* jansson's iteration takes no const, and changes nothing. */
+    /* jansson's iteration takes no const, but does not modify. */
     json_t *walk = (json_t *)(uintptr_t)object;
     json_object_foreach(walk, key, value) if (!known(row, prefix, key)) return err_set(
         err, ERR_DATA, "a %s message has an unknown field '%s%.60s'", row->name, prefix, key);

@@ -6,7 +6,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The earliest version that is read, by direction. */
+/* The earliest accepted version, by direction. */
 static const unsigned earliest[WIRE_DIRECTIONS] = {
     [TO_CONTROLLER] = 1,
     [TO_AGENT] = WIRE_VERSION,
@@ -14,8 +14,9 @@ static const unsigned earliest[WIRE_DIRECTIONS] = {
     [TO_FOLLOWER] = WIRE_VERSION,
 };
 
-/* Up to and with version `until` the key `now` of a message had the name `then`. `object`: the key of the body
- * that it is in, by its new name; NULL: the body itself. The row of an object comes before those of its keys. */
+/* Up to and including version `until` the key `now` of a message was called `then`. `object`:
+ * the key of the object it is in, by its current name; NULL: the body itself. The row of an
+ * object precedes those of its keys. */
 static const struct renamed {
     unsigned until;
     enum wire_message number;
@@ -38,7 +39,7 @@ static bool applies(const struct renamed *r, unsigned version, enum wire_message
     return r->number == number && version <= r->until;
 }
 
-/* Moves a value to another key. -1: no memory. */
+/* Renames a key. -1: no memory. */
 static int move_key(json_t *object, const char *from, const char *to)
 {
     json_t *value = json_object_get(object, from);
@@ -66,7 +67,7 @@ int wire_version_read(unsigned version, const struct wire_row *row, json_t *body
 json_t *wire_version_write(unsigned version, enum wire_message number, const json_t *body)
 {
     json_t *copy = json_deep_copy(body);
-    for (size_t i = ARRAY_LEN(renamed); copy && i-- > 0;) { /* keys before the object that they are in */
+    for (size_t i = ARRAY_LEN(renamed); copy && i-- > 0;) { /* keys before their object */
         const struct renamed *r = &renamed[i];
         json_t *in = r->object ? json_object_get(copy, r->object) : copy;
         if (!applies(r, version, number) || move_key(in, r->now, r->then) == 0)

@@ -164,14 +164,14 @@ static void told_apart(void **state)
     struct err err = { 0 };
     json_t *body;
     assert_int_equal(hear(&body, WIRE_VERSION + 1, WIRE_HELLO, HELLO, &err), -1);
-    assert_non_null(strstr(err.text, "speaks protocol version 3, this side 2: use the same version "
+    assert_non_null(strstr(err.text, "the peer uses protocol version 3, this side 2: install the same version "
                                      "of jobctl on both"));
     err = (struct err){ 0 };
     assert_int_equal(hear(&body, 1, WIRE_HELLO, "{\"mood\":\"good\"," ID "}", &err), -1);
     assert_non_null(strstr(err.text, "a hello message has no field"));
     err = (struct err){ 0 };
     assert_int_equal(hear(&body, 1, 40, HELLO, &err), -1);
-    assert_non_null(strstr(err.text, "message number 40 cannot come from this side"));
+    assert_non_null(strstr(err.text, "message number 40 is not valid in this direction"));
 }
 
 int main(void)
