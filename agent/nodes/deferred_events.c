@@ -11,7 +11,7 @@ struct deferred_events {
     struct deferred_events *next;
     struct agent_exit       exit;
     char                   *last_lines, *kernel;
-    json_t                 *line; /* NULL: it is an exit */
+    json_t *line; /* NULL: the event is an exit */
 };
 
 static struct deferred_events *add(struct deferred_events **list)

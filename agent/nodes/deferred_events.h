@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deferred_events.h - news of ranks that came too early, kept in order until they may be told
+/* deferred_events.h - queue of rank events that arrive before their generation is announced
  *
- * Some ranks of a generation may say or do something while others are still being started on other
- * nodes, and nobody can make sense of that before all are there.
+ * Some ranks of a generation may write lines or exit while others are still being started on other
+ * nodes; such events make no sense before all ranks have started.
  */
 #ifndef AGENT_NODES_DEFERRED_EVENTS_H
 #define AGENT_NODES_DEFERRED_EVENTS_H
@@ -18,12 +18,12 @@ struct deferred_events_hooks {
     void *arg;
 };
 
-/* To the end of *list; the texts are copied.  What there is no memory for is dropped. */
+/* Appends to *list; strings are copied. Dropped when memory runs out. */
 void deferred_events_exit(struct deferred_events **list, const struct agent_exit *e);
 void deferred_events_line(struct deferred_events **list, int generation, int rank,
                           const json_t *line);
 
-/* Tells all of it, in order, and empties the list; hooks NULL: only that. */
+/* Delivers all events in order and empties the list; hooks NULL: only empties it. */
 void deferred_events_tell(struct deferred_events **list, const struct deferred_events_hooks *hooks);
 
 #endif

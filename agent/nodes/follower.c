@@ -27,8 +27,8 @@
 enum {
     LOOK_MS = 200,
     END_TICK_MS = 20,
-    END_MS = 5000,        /* after SIGTERM; then SIGKILL */
-    STOP_MORE_MS = 60000  /* beyond the grace: for the head to sweep and say so */
+    END_MS = 5000,       /* after SIGTERM; then SIGKILL */
+    STOP_MORE_MS = 60000 /* beyond the grace: time for the leader to clean up and say so */
 };
 
 static int64_t now_ms(void)
@@ -46,7 +46,7 @@ static const char *string_of(const json_t *body, const char *key)
     return json_string_value(json_object_get(body, key));
 }
 
-/* --- the end ------------------------------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------------------------- */
 
 static void on_end_tick(uv_timer_t *timer)
 {
@@ -58,7 +58,7 @@ static void on_end_tick(uv_timer_t *timer)
     cleanup_run(m->cleanup, 0);
 }
 
-/* Nothing of the attempt may be left here. */
+/* Leaves the attempt: no process of it may remain on this node. */
 static void end(struct follower *m, const char *why)
 {
     if (m->ending || m->closed)
@@ -73,7 +73,7 @@ static void end(struct follower *m, const char *why)
 
 static void on_grace_over(uv_timer_t *timer)
 {
-    end(timer->data, "the controller wants it, and the head has not said anything");
+    end(timer->data, "stopped by the controller, without a reply from the leader");
 }
 
 void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, bool preempted)
@@ -85,12 +85,12 @@ void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, boo
         follower_say(m, NODE_NOTICE, json_pack("{s:s, s:I}", "reason", reason, "grace_ms",
                                                (json_int_t)grace_ms));
     if (!m->prepared || !node_channel_is_up(m->link))
-        end(m, "there is no head to wait for");
+        end(m, "no connection to the leader");
     else if (!uv_is_active((const uv_handle_t *)&m->end))
         uv_timer_start(&m->end, on_grace_over, (uint64_t)grace_ms + STOP_MORE_MS, 0);
 }
 
-/* --- sweeping ------------------------------------------------------------------------------- */
+/* --- cleanup -------------------------------------------------------------------------------- */
 
 static void on_reap(uv_timer_t *timer)
 {
@@ -98,7 +98,8 @@ static void on_reap(uv_timer_t *timer)
     cleanup_run(m->cleanup, m->cleaning);
 }
 
-/* The end of each rank is told before "swept": after that nothing more comes of a generation. */
+/* The exit of each rank is reported before "cleaned": after that no message of the generation
+ * follows. */
 static void on_swept(void *arg, bool clean, const char *left)
 {
     struct follower *m = arg;
@@ -107,7 +108,7 @@ static void on_swept(void *arg, bool clean, const char *left)
         return;
     }
     if (!clean)
-        log_warn(m->o.tag, "these processes do not end: %s", left);
+        log_warn(m->o.tag, "these processes survived SIGKILL: %s", left);
     if (m->ending) {
         m->left = true;
         m->over(m->arg);
@@ -123,9 +124,9 @@ static void sweep(struct follower *m, const json_t *body)
     cleanup_run(m->cleanup, m->cleaning);
 }
 
-/* --- preparing ------------------------------------------------------------------------------- */
+/* --- preparing ------------------------------------------------------------------------------ */
 
-/* The head has written a file into the directory of the checkpoints: is it here, too? */
+/* The leader has written a file to the checkpoint directory: is it visible on this node? */
 static int find_proof(const json_t *proof, struct err *err)
 {
     char found[256] = "";
@@ -140,13 +141,14 @@ static int find_proof(const json_t *proof, struct err *err)
     if (n >= 0 && strcmp(found, text) == 0)
         return 0;
     const char *slash = strrchr(path, '/');
-    return err_set(err, ERR_USAGE, "checkpoint.dir '%.*s' is not the directory of the first node%s%s: "
-                   "on several nodes it must be on a file system that all of them share",
-                   (int)(slash ? slash - path : 0), path, n < 0 ? " but says " : "",
+    return err_set(err, ERR_USAGE,
+                   "checkpoint.dir '%.*s' is not the directory that the first node uses%s%s: "
+                   "with several nodes it must be on a shared file system",
+                   (int)(slash ? slash - path : 0), path, n < 0 ? ": " : "",
                    n < 0 ? strerror(why) : "");
 }
 
-/* Data and programs are those of the first node? */
+/* Do data and programs equal those of the first node? */
 static int compare_files(const json_t *consistency, const json_t *spec, struct err *err)
 {
     const json_t *names = json_object_get(consistency, "names");
@@ -160,7 +162,7 @@ static int compare_files(const json_t *consistency, const json_t *spec, struct e
     return rc;
 }
 
-/* Who does not answer, as a sentence; "" where all do. */
+/* Names a node that cannot be reached, as a sentence; "" if all can. */
 static void try_reach_others(const json_t *doors, char *out, size_t size)
 {
     size_t i;
@@ -171,13 +173,13 @@ static void try_reach_others(const json_t *doors, char *out, size_t size)
     {
         if (out[0] || !json_object_get(way, "error"))
             continue;
-        snprintf(out, size, "%s does not answer: %s: let the nodes reach each other on all TCP ports",
+        snprintf(out, size, "no connection to %s: %s; allow TCP between the nodes on all ports",
                  string_of(way, "host"), string_of(way, "error"));
     }
     json_decref(reached);
 }
 
-/* The engine's ranks all speak to each other; a command's may do without. */
+/* Engine ranks all connect to each other; those of a command may not need to. */
 static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight, struct err *err)
 {
     char text[400];
@@ -187,7 +189,7 @@ static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight,
     if (json_object_get(spec, "train"))
         return err_set(err, ERR_SYSTEM, "%s", text);
     json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "check", "routes", "status", "warn", "seen",
-                            text, "todo", "look at firewalls and routes");
+                            text, "todo", "check firewalls and routes");
     if (*preflight)
         json_array_append_new(json_object_get(*preflight, "rows"), row);
     else
@@ -195,7 +197,7 @@ static int try_ways(const json_t *doors, const json_t *spec, json_t **preflight,
     return 0;
 }
 
-/* Everything that can refuse a launch before a process is started. */
+/* Every check that can refuse a launch before a process is started. */
 static int prepare(struct follower *m, json_t **preflight, struct err *err)
 {
     int rc;
@@ -222,7 +224,7 @@ static int prepare(struct follower *m, json_t **preflight, struct err *err)
     return rc;
 }
 
-/* What cannot be watched is no reason not to train. */
+/* A failure to watch the GPUs does not prevent training. */
 static void watch_gpus(struct follower *m)
 {
     struct err err = {0};
@@ -251,7 +253,7 @@ static void on_prepare(struct follower *m, const json_t *body)
     follower_say(m, NODE_PREPARED, answer);
 }
 
-/* --- starting --------------------------------------------------------------------------------- */
+/* --- starting -------------------------------------------------------------------------------- */
 
 static int start(struct follower *m, const json_t *body, int *n, struct err *err)
 {
@@ -287,7 +289,7 @@ static int start(struct follower *m, const json_t *body, int *n, struct err *err
     };
     *n = e.generation ? e.local_ranks : 1;
     if (!m->prepared || !e.name || !e.ckpt_dir)
-        return err_set(err, ERR_BUG, "this node was not prepared for ranks");
+        return err_set(err, ERR_BUG, "SPAWN without PREPARE");
     if (e.local_ranks < 1 || e.local_ranks > FOLLOWER_RANKS)
         return err_set(err, ERR_USAGE, "%d ranks on one node; at most %d", e.local_ranks,
                        FOLLOWER_RANKS);
@@ -296,7 +298,7 @@ static int start(struct follower *m, const json_t *body, int *n, struct err *err
     m->generation = e.generation;
     follower_forget_reported(m, e.generation ? e.local_ranks : 0);
     nccl_watch_begin(m->nccl_watch);
-    reachability_close(); /* all have tried */
+    reachability_close(); /* all nodes have tested */
     return ranks_start(m->ranks, &e, m->pids, err);
 }
 
@@ -328,7 +330,7 @@ static void on_ask_snapshots(struct follower *m, const json_t *body)
                                                                  "generation"), "sets", sets));
 }
 
-/* --- the head's words --------------------------------------------------------------------------- */
+/* --- messages from the leader ------------------------------------------------------------------ */
 
 static void on_inspect(struct follower *m, const json_t *body)
 {
@@ -381,7 +383,7 @@ static void on_message(void *arg, const struct wire_row *row, const json_t *body
     }
 }
 
-/* The other end may have forgotten what was only said: all of it is news again. */
+/* The leader may have lost messages that are not repeated: send everything again. */
 static void on_up(void *arg)
 {
     struct follower *m = arg;
@@ -391,7 +393,7 @@ static void on_up(void *arg)
 static void on_lost(void *arg, const char *text)
 {
     char why[400];
-    snprintf(why, sizeof(why), "the agent of the first node %s", text);
+    snprintf(why, sizeof(why), "the leader %s", text);
     end(arg, why);
 }
 
@@ -405,7 +407,7 @@ static void on_look(uv_timer_t *timer)
                      json_pack("{s:i, s:o}", "generation", m->generation, "body", ways));
 }
 
-/* --- life ------------------------------------------------------------------------------------------ */
+/* --- creation and release -------------------------------------------------------------------------- */
 
 static int open_parts(struct follower *m, const json_t *group, struct err *err)
 {
@@ -433,7 +435,7 @@ int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_
     const json_t *group = json_object_get(o->launch, "group");
     struct follower *m = calloc(1, sizeof(*m));
     if (!m)
-        return err_set(err, ERR_MEMORY, "no memory for the agent of another node");
+        return err_set(err, ERR_MEMORY, "no memory for a follower");
     m->o = *o;
     m->loop = loop;
     m->over = over;
@@ -447,9 +449,9 @@ int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_
     *out = m;
     if (open_parts(m, group, err) < 0)
         return -1;
-    follower_join(m); /* kept until the head is there */
+    follower_join(m); /* kept until the leader has connected */
     uv_timer_start(&m->pages, on_look, LOOK_MS, LOOK_MS);
-    log_info(m->o.tag, "node %d of %d calls the agent of the first", m->node, m->nodes);
+    log_info(m->o.tag, "node %d of %d connects to the leader", m->node, m->nodes);
     return 0;
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follower.h - the agent of a node that is not the first of its attempt
+/* follower.h - the agent of a node other than the first one of an attempt
  *
- * It has no opinion: it calls the head (agent/nodes/leader.h), joins with the facts of its node,
- * and starts, signals, inspects and sweeps the ranks here as it is told. It tells what they say,
- * how they end and what their pages show. It leaves when the head says so; when it has not heard of
- * the head for the lost time, or when the controller wants it gone: then its ranks end first, and
- * nothing is left.
+ * A follower makes no decisions: it connects to the leader (agent/nodes/leader.h), joins with the
+ * facts of its node, and starts, signals, inspects and cleans up the ranks of its node on the
+ * leader's orders. It reports their lines, exits and flight pages. It leaves on the leader's order,
+ * when the leader has been silent for the lost time, or when the controller stops it: then it first
+ * kills its ranks, and no process remains.
  *
- * A STOP of the controller goes to the head as well, which ends all in order. So a member that hears
- * of its head gives it the grace, and then some time. That its machine is taken away the head hears from
- * the member, as it hears what the driver tells of its GPUs.
+ * A STOP of the controller also goes to the leader, which stops all nodes in order; so a connected
+ * follower waits for the grace period and some extra time. A follower reports to the leader when
+ * its machine is about to end, and driver events of its GPUs.
  */
 #ifndef AGENT_NODES_FOLLOWER_H
 #define AGENT_NODES_FOLLOWER_H
@@ -28,22 +28,22 @@ struct follower_options {
     const char   *train;  /* path of jobctl-train */
     const char   *version;
     const char   *tag;    /* for the log */
-    const json_t *launch; /* the controller's LAUNCH, with its crew */
+    const json_t *launch; /* the controller's LAUNCH, with its group */
     json_t       *facts;
 };
 
-/* Nothing of the attempt is left on this node; close it. */
+/* No process of the attempt is left on this node; close the follower. */
 typedef void (*follower_over_fn)(void *arg);
 
-/* Calls the head at once. What the options point to must outlive it. */
+/* Connects to the leader at once. The options' pointers must stay valid. */
 int follower_open(struct follower **out, uv_loop_t *loop, const struct follower_options *o,
                   follower_over_fn over, void *arg, struct err *err);
-/* Run the loop once more before follower_destroy(). NULL is fine for both. */
+/* Run the loop once more before follower_destroy(). Both accept NULL. */
 void follower_close(struct follower *m);
 void follower_destroy(struct follower *m);
 
-/* Leave: at once where there is no head, else when the head says so or after the grace. preempted:
- * nobody of ours wants it, so the head is to hear of it. */
+/* Leaves: at once without a connection, else on the leader's order or after the grace.
+ * preempted: the machine demands it, so the leader must be told. */
 void follower_stop(struct follower *m, const char *reason, int64_t grace_ms, bool preempted);
 
 #endif

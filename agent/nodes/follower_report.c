@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* follower_report.c - what a member tells its head: itself, its ranks' words and ends, their pages
- * */
+/* follower_report.c - messages of a follower to its leader: itself, lines and exits of ranks,
+ * their pages */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void follower_say(struct follower *m, enum wire_message number, json_t *body)
 {
     struct err err = {0};
     if (node_channel_send(m->link, number, body, &err) < 0)
-        log_error(m->o.tag, "the head will not hear of this: %s", err.text);
+        log_error(m->o.tag, "cannot report to the leader: %s", err.text);
 }
 
 void follower_join(struct follower *m)
@@ -53,7 +53,7 @@ static void on_exited(void *arg, const struct agent_exit *e)
     struct follower *m = arg;
     if (m->ending)
         return;
-    follower_look(m); /* its last words, before the news */
+    follower_look(m); /* the last state of its page, before the exit */
     follower_say(m, NODE_EXITED,
                  json_pack("{s:i, s:i, s:I, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:o, s:o}",
                            "generation", e->generation, "rank", e->rank, "pid", (json_int_t)e->pid,
@@ -97,7 +97,7 @@ static void on_output(void *arg, int rank, const char *bytes, size_t size)
                          json_pack("{s:i, s:o}", "rank", rank, "data", log_feed_text(bytes, size)));
 }
 
-/* The watch knows ranks by their place in the plan of this node. */
+/* The GPU watch numbers ranks by their place in this node's plan. */
 void follower_report_gpu(void *arg, const struct gpu_event *e)
 {
     struct follower *m = arg;
@@ -134,7 +134,7 @@ static void see(const struct follower *m, int rank, struct page_view *v)
     memcpy(v->lines, lines, n < CAPTURE_TAIL ? n : CAPTURE_TAIL);
 }
 
-/* Of ranks from `from` on, as many as have changed and go into one message; *next: where to go on. */
+/* The changed ranks from `from` on that fit into one message; *next: where to continue. */
 static json_t *rows_from(struct follower *m, int from, int *next, struct page_view *seen)
 {
     json_t *rows = json_array();
@@ -150,7 +150,7 @@ static json_t *rows_from(struct follower *m, int from, int *next, struct page_vi
     return rows;
 }
 
-/* What could not be said is not told: it is said the next time. */
+/* A row that could not be sent counts as unsent and is sent the next time. */
 static bool say_rows(struct follower *m, json_t *rows, const struct page_view *seen)
 {
     size_t n = json_array_size(rows);

@@ -13,9 +13,10 @@
 #include "agent/wire/leader_wire.h"
 #include "engine/contract/err.h"
 
-/* --- questions and answers ------------------------------------------------------------------ */
+/* --- requests and replies ------------------------------------------------------------------- */
 
-/* One could not: what others have started of it must end before anybody is told. */
+/* A follower failed to start its ranks: those started elsewhere are killed before the failure is
+ * reported. */
 static void undo(struct leader *c)
 {
     json_array_clear(c->deferred);
@@ -24,7 +25,7 @@ static void undo(struct leader *c)
                        json_pack("{s:i}", "generation", c->generation));
 }
 
-/* All have answered. */
+/* All followers have answered. */
 static void complete(struct leader *c, enum leader_request ask)
 {
     char text[LEADER_TEXT];
@@ -50,7 +51,7 @@ static void complete(struct leader *c, enum leader_request ask)
         break;
     case REQUEST_UNDO: {
         int generation = c->generation;
-        c->generation = -1; /* what is still said of it is of no interest */
+        c->generation = -1; /* ignore further messages of the old generation */
         c->hooks.spawned(c->hooks.arg, generation, text);
         break;
     }
@@ -78,7 +79,7 @@ static void on_later(uv_timer_t *timer)
             complete(c, (enum leader_request)ask);
 }
 
-/* --- members ---------------------------------------------------------------------------------- */
+/* --- followers --------------------------------------------------------------------------------- */
 
 static void on_up(void *arg)
 {
@@ -104,15 +105,15 @@ static const char *on_called(void *arg, struct tls_psk *stream, struct frame_rea
     const struct wire_id ours = {c->o.job, c->o.attempt, c->nonce}, said = wire_id_of(call);
     const int64_t node = json_integer_value(json_object_get(call, "node"));
     if (!wire_id_same(&ours, &said))
-        return "it is of another attempt";
+        return "it belongs to another attempt";
     if (node < 1 || node >= c->o.nodes)
-        return "there is no such node in this attempt";
+        return "this attempt has no such node";
     if (c->followers[node].lost || c->shutdown)
-        return "the attempt goes on without it";
+        return "the attempt continues without this node";
     return node_channel_take(c->followers[node].link, stream, reader, call);
 }
 
-/* --- life --------------------------------------------------------------------------------------- */
+/* --- creation and release ------------------------------------------------------------------------ */
 
 static int lost_ms(const struct leader_options *o)
 {
@@ -144,7 +145,7 @@ int leader_open(struct leader **out, uv_loop_t *loop, const struct leader_option
                 const struct leader_hooks *hooks, struct err *err)
 {
     if (o->nodes < 2 || o->nodes > LEADER_NODES)
-        return err_set(err, ERR_BUG, "a crew of %d nodes", o->nodes);
+        return err_set(err, ERR_BUG, "a group of %d nodes", o->nodes);
     struct leader *c = calloc(1, sizeof(*c));
     if (!c)
         return err_set(err, ERR_MEMORY, "no memory for the agents of %d nodes", o->nodes);
@@ -223,7 +224,7 @@ void leader_destroy(struct leader *c)
     free(c);
 }
 
-/* --- what is known of them ---------------------------------------------------------------------- */
+/* --- state of followers -------------------------------------------------------------------------- */
 
 static const struct follower_state *follower_of(const struct leader *c, int node)
 {
@@ -402,7 +403,7 @@ void leader_shutdown(struct leader *c)
     c->shutdown = true;
 }
 
-/* --- looking -------------------------------------------------------------------------------------- */
+/* --- flight pages -------------------------------------------------------------------------------- */
 
 int64_t leader_look(const struct leader *c, int rank, struct flight_page *page, char *state,
                     uint64_t *io_mib)

@@ -15,10 +15,10 @@
 
 enum { VISITORS = 64, PATIENCE_MS = TLS_PSK_SHAKE_MS };
 
-/* Somebody who knows the key and has not yet said who it is. */
+/* A peer that knows the key but has not sent CONNECT. */
 struct visitor {
     struct leader_listener *door;
-    struct tls_psk         *stream; /* NULL: nobody */
+    struct tls_psk *stream; /* NULL: free slot */
     struct frame_reader    *reader;
     uint64_t                since_ms;
 };
@@ -52,7 +52,7 @@ static void send_away(struct visitor *v)
     v->reader = NULL;
 }
 
-/* Why, in its own language; then it is sent away. */
+/* Sends the reason as REFUSED, and closes. */
 static void refuse(struct visitor *v, const char *text)
 {
     char address[TLS_PSK_ADDRESS];
@@ -72,7 +72,7 @@ static void on_ended(void *arg, const char *text)
 {
     struct visitor *v = arg;
     char address[TLS_PSK_ADDRESS];
-    log_warn(NULL, "somebody at %s was not let in: %s",
+    log_warn(NULL, "refused a connection from %s: %s",
              tls_psk_address(v->stream, true, address) ? address : "an unknown address", text);
     send_away(v);
 }
@@ -87,7 +87,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     if (used >= 0 && !body)
         return;
     if (used < 0 || row->number != NODE_CONNECT || (size_t)used != size) {
-        on_ended(v, used < 0 ? err.text : "it did not wait to be let in");
+        on_ended(v, used < 0 ? err.text : "it did not wait for the answer to CONNECT");
     } else {
         const char *text = v->door->called(v->door->arg, v->stream, v->reader, body);
         if (text) {
@@ -100,7 +100,7 @@ static void on_data(void *arg, const char *bytes, size_t size)
     json_decref(body);
 }
 
-/* It speaks first. */
+/* The follower sends first. */
 static void on_came(void *arg, struct tls_psk *s)
 {
     struct leader_listener *d = arg;
@@ -110,7 +110,7 @@ static void on_came(void *arg, struct tls_psk *s)
         if (!d->visitors[i].stream)
             v = &d->visitors[i];
     if (!v || frame_reader_create(&v->reader, TO_LEADER, &err) < 0) {
-        log_warn(NULL, "%s", v ? err.text : "too many agents call at once");
+        log_warn(NULL, "%s", v ? err.text : "too many agents connect at once");
         tls_psk_close(s);
         return;
     }
@@ -125,7 +125,7 @@ static void on_patience(uv_timer_t *timer)
     struct leader_listener *d = timer->data;
     for (int i = 0; i < VISITORS; i++)
         if (d->visitors[i].stream && uv_now(d->loop) - d->visitors[i].since_ms > PATIENCE_MS)
-            on_ended(&d->visitors[i], "it did not say who it is");
+            on_ended(&d->visitors[i], "it sent no CONNECT in time");
 }
 
 json_t *leader_listener_say(const struct leader_listener *d)
@@ -135,7 +135,7 @@ json_t *leader_listener_say(const struct leader_listener *d)
                      "key", d->key_text);
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- creation and release ---------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -159,7 +159,7 @@ int leader_listener_open(struct leader_listener **out, uv_loop_t *loop, leader_l
 {
     struct leader_listener *d = calloc(1, sizeof(*d));
     if (!d)
-        return err_set(err, ERR_MEMORY, "no memory for a door");
+        return err_set(err, ERR_MEMORY, "no memory for a listener");
     *d = (struct leader_listener){.loop = loop, .called = called, .arg = arg};
     uv_timer_init(loop, &d->wait_timer);
     d->wait_timer.data = d;

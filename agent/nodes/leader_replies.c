@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_replies.c - what members say, and what the head makes of it; see leader.h */
+/* leader_replies.c - handles messages of followers; see leader.h */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int64_t int_of(const json_t *body, const char *key)
     return json_integer_value(json_object_get(body, key));
 }
 
-/* Text that may hold any bytes (agent/wire/log_feed.h); for free(), NULL: there is none. */
+/* A decoded text of any bytes (agent/wire/log_feed.h); free() it. NULL: none. */
 static char *text_of(const json_t *body, const char *key)
 {
     size_t size;
@@ -30,7 +30,7 @@ static bool is_present(const struct follower_state *s, const json_t *body)
     return int_of(body, "generation") == s->leader->generation;
 }
 
-/* The rank of a message, or -1: it is none of this member's. */
+/* The rank of a message, or -1: not a rank of this follower. */
 static int rank_of(const struct follower_state *s, const json_t *body)
 {
     int64_t rank = int_of(body, "rank");
@@ -45,7 +45,9 @@ static void hear_join(struct follower_state *s, const json_t *body)
     char here[TLS_PSK_ADDRESS];
     const char *version = json_string_value(json_object_get(body, "version"));
     if (strcmp(version, c->version) != 0) {
-        leader_lose(s, "runs jobctl-agent %.40s, the first node %.40s: all nodes need the same one",
+        leader_lose(s,
+                    "runs jobctl-agent %.40s, but the first node %.40s: install the same version "
+                    "on all nodes",
                     version, c->version);
         return;
     }
@@ -56,7 +58,8 @@ static void hear_join(struct follower_state *s, const json_t *body)
     if (!node_channel_address(s->link, true, s->address))
         snprintf(s->address, sizeof(s->address), "%.45s",
                  json_string_value(json_object_get(body, "address")));
-    /* Not every member may be on a machine of its own; those that are know the better address. */
+    /* With nodes simulated on one machine this may be a loopback address; a follower elsewhere
+     * knows a better one. */
     if ((!c->address[0] || strncmp(c->address, "127.", 4) == 0) &&
         node_channel_address(s->link, false, here))
         memcpy(c->address, here, sizeof(here));
@@ -163,7 +166,7 @@ static void hear_nccl(const struct follower_state *s, const json_t *body)
         c->hooks.nccl(c->hooks.arg, s->node, json_object_get(body, "body"));
 }
 
-/* --- of ranks -------------------------------------------------------------------------------- */
+/* --- from ranks ------------------------------------------------------------------------------ */
 
 static void hear_exited(struct follower_state *s, const json_t *body)
 {
@@ -229,14 +232,14 @@ static void hear_rank(struct follower_state *s, enum wire_message number, const 
         hear_line(c, rank, body);
 }
 
-/* Nobody hears of a rank before the generation is told to have begun. */
+/* Events of a rank wait until its generation has been announced. */
 static void defer_or_receive(struct follower_state *s, enum wire_message number, const json_t *body)
 {
     struct leader *c = s->leader;
     if (number != NODE_OUTPUT && !is_present(s, body))
         return;
     if (c->asked[REQUEST_UNDO])
-        return; /* it has never begun */
+        return; /* the generation never began */
     if (c->asked[REQUEST_SPAWN])
         json_array_append_new(c->deferred, json_pack("[i, i, O]", s->node, (int)number, body));
     else
@@ -271,8 +274,8 @@ static void hear_relay(struct follower_state *from, const json_t *body)
     c->hooks.broadcast(c->hooks.arg, line);
 }
 
-/* The clock is looked up when the page has changed, not when it is looked at: a page that stands
- * still must look so. */
+/* The clock is converted when a page changes, not when it is read, so that a page without
+ * progress stays unchanged. */
 static void receive_pages(struct follower_state *s, const json_t *body)
 {
     struct leader *c = s->leader;
@@ -296,7 +299,7 @@ static void receive_pages(struct follower_state *s, const json_t *body)
     }
 }
 
-/* --- of its machine -------------------------------------------------------------------------- */
+/* --- from its machine ------------------------------------------------------------------------ */
 
 static void hear_notice(struct follower_state *s, const json_t *body)
 {

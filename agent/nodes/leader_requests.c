@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_requests.c - what members are told and asked, who owes an answer, and who will never give
- * one */
+/* leader_requests.c - sends messages and requests to followers, and tracks which answers are
+ * outstanding */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ void leader_lose(struct follower_state *s, const char *fmt, ...)
     bool inspected = s->owes[REQUEST_INSPECT];
     if ((s->owes[REQUEST_PREPARE] || s->owes[REQUEST_SPAWN]) && !c->text[0])
         snprintf(c->text, sizeof(c->text), "%s", text);
-    leader_send(s, NODE_SHUTDOWN, json_object(), NULL); /* should it hear us after all */
+    leader_send(s, NODE_SHUTDOWN, json_object(), NULL); /* in case the message still arrives */
     s->lost = true;
     memset(s->owes, 0, sizeof(s->owes));
     leader_look_later(c);

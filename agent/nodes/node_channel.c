@@ -15,15 +15,17 @@
 
 enum {
     TICK_MS = 250,
-    PULSE_TICKS = 3,           /* at the latest: something is said each second */
-    REDIAL_MIN_MS = 1500, REDIAL_MAX_MS = 4000, /* so long in silence: try a new connection */
-    AGAIN_MIN_MS = 50, AGAIN_MAX_MS = 1000,
-    SAID_QUEUE = 1024 * 1024,  /* what is only said does not wait behind so much */
+    PULSE_TICKS = 3, /* a message is sent at least once a second */
+    REDIAL_MIN_MS = 1500,
+    REDIAL_MAX_MS = 4000, /* after this silence: reconnect */
+    AGAIN_MIN_MS = 50,
+    AGAIN_MAX_MS = 1000,
+    SAID_QUEUE = 1024 * 1024, /* unreliable messages are dropped behind this many queued bytes */
     KEPT_MAX = 64 * 1024 * 1024,
     LIFE = 17
 };
 
-/* A frame that has not been acknowledged. */
+/* A message that has not been acknowledged. */
 struct unacked {
     struct unacked *next;
     int64_t         seq;
@@ -37,40 +39,40 @@ struct node_channel {
     uv_timer_t                tick, again;
     int                       handles;
     bool                      closing, lost;
-    bool                      head;    /* which end this is */
-    bool                      met;     /* they have spoken once */
+    bool head;                         /* true: the leader's end */
+    bool met;                          /* a connection has been established once */
     bool                      up;      /* CONNECT and ACCEPTED were exchanged on this connection */
     struct tls_psk           *stream;  /* or NULL */
     struct frame_reader      *reader;
 
     struct unacked *first, *last;
     size_t          kept_bytes;
-    int64_t         sent, received, told; /* told: what the last pulse acknowledged */
+    int64_t sent, received, told; /* told: seq acknowledged by the last keepalive */
 
     uint64_t ticked_ms;
-    double   silent_ms, limit_ms, quiet_ms; /* quiet: of this connection */
-    int      lost_ms;                       /* as the head tells it */
-    int      unsaid;                        /* ticks since anything was said */
-    char     why[200];                      /* the last connection ended, or "" */
+    double silent_ms, limit_ms, quiet_ms; /* quiet: on this connection */
+    int lost_ms;                          /* the follower's limit, set by the leader */
+    int unsaid;                           /* ticks since the last message */
+    char why[200];                        /* why the last connection ended, or "" */
 
     /* the clock */
-    int64_t heard_at_ns, heard_ns; /* their clock and ours when the last pulse came; 0: none */
-    int64_t add_ns, best_ns;       /* best: round trip of the sample; 0: none on this connection */
+    int64_t heard_at_ns, heard_ns; /* peer's clock and own clock at the last keepalive; 0: none */
+    int64_t add_ns, best_ns;       /* best: smallest round trip on this connection; 0: none */
     bool    clocked;
 
-    /* the member's */
+    /* follower only */
     struct node_channel_call     call;
     char                         nonce[128], life[LIFE];
     struct tls_listener_endpoint way;
-    int                          at; /* of its addresses */
+    int at; /* index of the address being tried */
     int                          again_ms;
-    /* the head's */
+    /* leader only */
     char their_life[LIFE];
 };
 
 static void dial(struct node_channel *l);
 
-/* --- ends of connections -------------------------------------------------------------------- */
+/* --- closing connections -------------------------------------------------------------------- */
 
 static void hang_up(struct node_channel *l)
 {
@@ -87,7 +89,7 @@ static void on_again(uv_timer_t *timer)
     dial(timer->data);
 }
 
-/* The connection is no more: the member calls again, the head waits. */
+/* The connection is gone: the follower reconnects, the leader waits. */
 static void break_off(struct node_channel *l, const char *fmt,
                       ...) __attribute__((format(printf, 2, 3)));
 static void break_off(struct node_channel *l, const char *fmt, ...)
@@ -125,7 +127,7 @@ static void lose(struct node_channel *l, const char *fmt, ...)
     l->hooks.lost(l->hooks.arg, text);
 }
 
-/* --- out ------------------------------------------------------------------------------------ */
+/* --- sending -------------------------------------------------------------------------------- */
 
 static void *make_frame(enum wire_message number, json_t *body, size_t *size, struct err *err)
 {
@@ -146,7 +148,7 @@ static bool put(struct node_channel *l, const void *frame, size_t size)
     return true;
 }
 
-/* A word of the link itself. */
+/* Sends a message of the channel itself. */
 static bool tell(struct node_channel *l, enum wire_message number, json_t *body)
 {
     size_t size;
@@ -185,7 +187,7 @@ int node_channel_send(struct node_channel *l, enum wire_message number, json_t *
     l->last = k;
     l->kept_bytes += k->size;
     if (l->up)
-        put(l, k->frame, k->size); /* where that fails it is repeated */
+        put(l, k->frame, k->size); /* on failure it is repeated later */
     return 0;
 }
 
@@ -211,7 +213,7 @@ static void forget_unacked(struct node_channel *l, int64_t upto)
     }
 }
 
-/* Both know what the other has: the rest goes out again. */
+/* Both sides know what the other has received: repeats the rest. */
 static void begin(struct node_channel *l, int64_t they_have)
 {
     forget_unacked(l, they_have);
@@ -226,7 +228,7 @@ static void begin(struct node_channel *l, int64_t they_have)
     l->hooks.up(l->hooks.arg);
 }
 
-/* --- in ------------------------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------------ */
 
 static int64_t int_of(const json_t *body, const char *key)
 {
@@ -238,7 +240,7 @@ static bool can_have(const struct node_channel *l, int64_t received)
     return received >= (l->first ? l->first->seq - 1 : l->sent) && received <= l->sent;
 }
 
-/* Whoever answers quickest knows best; what was known long ago counts less and less. */
+/* The sample with the shortest round trip is the most exact; older samples count less over time. */
 static void take_clock(struct node_channel *l, const json_t *body)
 {
     const int64_t now = (int64_t)uv_hrtime(), echo = int_of(body, "echo_ns");
@@ -260,14 +262,14 @@ static void receive_keepalive(struct node_channel *l, const json_t *body)
 {
     int64_t ack = int_of(body, "ack");
     if (ack > l->sent) {
-        break_off(l, "it acknowledged what was never sent");
+        break_off(l, "invalid acknowledgement");
         return;
     }
     forget_unacked(l, ack);
     take_clock(l, body);
 }
 
-/* On a connection that is not up yet, towards the head. */
+/* The first message of the leader on a new connection. */
 static void take_answer(struct node_channel *l, const struct wire_row *row, const json_t *body)
 {
     if (row->number == NODE_REFUSED) {
@@ -277,7 +279,7 @@ static void take_answer(struct node_channel *l, const struct wire_row *row, cons
     int64_t received = int_of(body, "received"), lost_ms = int_of(body, "lost_ms");
     if (row->number != NODE_ACCEPTED || !can_have(l, received) || lost_ms < 1 ||
         lost_ms > INT32_MAX) {
-        break_off(l, "its answer makes no sense");
+        break_off(l, "invalid ACCEPTED message");
         return;
     }
     l->lost_ms = (int)lost_ms;
@@ -294,9 +296,10 @@ static void take_message(struct node_channel *l, const struct wire_row *row, con
     if (seq) {
         int64_t n = json_integer_value(seq);
         if (n <= l->received)
-            return; /* it was not yet acknowledged when the connection broke */
+            return; /* a repeat: its acknowledgement was lost with the old connection */
         if (n != l->received + 1) {
-            break_off(l, "message %lld came after %lld", (long long)n, (long long)l->received);
+            break_off(l, "message %lld followed message %lld", (long long)n,
+                      (long long)l->received);
             return;
         }
         l->received = n;
@@ -334,9 +337,9 @@ static void on_ended(void *arg, const char *text)
     break_off(arg, "%s", text);
 }
 
-/* --- time ----------------------------------------------------------------------------------- */
+/* --- timeouts ------------------------------------------------------------------------------- */
 
-/* A quarter of what there is: several tries before it is too late. */
+/* A quarter of the limit: several tries before it expires. */
 static double redial_ms(const struct node_channel *l)
 {
     double ms = l->limit_ms / 4;
@@ -348,26 +351,28 @@ static void on_tick(uv_timer_t *timer)
     struct node_channel *l = timer->data;
     uint64_t now = uv_hrtime() / 1000000;
     double took = (double)(now - l->ticked_ms);
-    took = took < 2 * TICK_MS ? took : 2 * TICK_MS; /* we stood still ourselves */
+    took = took < 2 * TICK_MS ? took
+                              : 2 * TICK_MS; /* longer gaps mean that this process was suspended */
     l->ticked_ms = now;
     l->silent_ms += took;
     l->quiet_ms += took;
     if (l->silent_ms >= l->limit_ms) {
-        lose(l, l->met ? "was not heard of for %.0f s%s%s%s" : "did not come within %.0f s%s%s%s",
+        lose(l,
+             l->met ? "sent no heartbeat for %.0f s%s%s%s" : "did not connect within %.0f s%s%s%s",
              l->limit_ms / 1000, l->why[0] ? " (" : "", l->why, l->why[0] ? ")" : "");
         return;
     }
     if (l->kept_bytes > KEPT_MAX) {
-        lose(l, "has not taken %d MiB of messages", KEPT_MAX >> 20);
+        lose(l, "has not acknowledged %d MiB of messages", KEPT_MAX >> 20);
         return;
     }
     if (l->stream && !l->head && l->quiet_ms >= redial_ms(l))
-        break_off(l, "nothing comes over the connection");
+        break_off(l, "no data received");
     else if (l->up && (l->received != l->told || ++l->unsaid >= PULSE_TICKS))
         keepalive(l);
 }
 
-/* --- dialling ------------------------------------------------------------------------------- */
+/* --- connecting (follower) ------------------------------------------------------------------ */
 
 static void on_ready(void *arg)
 {
@@ -377,7 +382,7 @@ static void on_ready(void *arg)
               json_pack("{s:I, s:I, s:s, s:i, s:s, s:I}", "job", (json_int_t)id->job, "attempt",
                         (json_int_t)id->attempt, "nonce", id->nonce, "node", l->call.node, "process_id",
                         l->life, "received", (json_int_t)l->received)))
-        break_off(l, "it cannot be sent to");
+        break_off(l, "sending failed");
 }
 
 static void on_dial_ended(void *arg, const char *text)
@@ -406,7 +411,7 @@ static void dial(struct node_channel *l)
         on_dial_ended(l, err.text);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- creation and release ------------------------------------------------------------------- */
 
 static struct node_channel *make(uv_loop_t *loop, const struct node_channel_hooks *hooks,
                                  int join_ms)
@@ -430,17 +435,16 @@ int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
     uint64_t life;
     struct node_channel *l = make(loop, hooks, call->join_ms);
     if (!l)
-        return err_set(err, ERR_MEMORY, "no memory for a link to the first node");
+        return err_set(err, ERR_MEMORY, "no memory for a channel to the leader");
     l->call = *call;
     snprintf(l->nonce, sizeof(l->nonce), "%s", call->id.nonce);
     l->call.id.nonce = l->nonce;
-    l->call.door = NULL; /* the caller's */
+    l->call.door = NULL; /* owned by the caller */
     if (tls_listener_endpoint_read(&l->way, call->door, err) < 0 ||
         uv_random(NULL, NULL, &life, sizeof(life), 0, NULL) < 0) {
         node_channel_close(l);
-        return err && err->code != ERR_NONE
-                   ? err_prefix(err, "what was said of the first node's door: ")
-                   : err_set(err, ERR_SYSTEM, "no random numbers");
+        return err && err->code != ERR_NONE ? err_prefix(err, "endpoint of the leader: ")
+                                            : err_set(err, ERR_SYSTEM, "no random numbers");
     }
     snprintf(l->life, sizeof(l->life), "%016llx", (unsigned long long)life);
     uv_timer_start(&l->again, on_again, 0, 0);
@@ -453,7 +457,7 @@ int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, 
 {
     struct node_channel *l = make(loop, hooks, join_ms);
     if (!l)
-        return err_set(err, ERR_MEMORY, "no memory for a link to another node");
+        return err_set(err, ERR_MEMORY, "no memory for a channel to a follower");
     l->head = true;
     l->lost_ms = lost_ms;
     *out = l;
@@ -468,12 +472,12 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
     int64_t received = int_of(call, "received");
     struct tls_psk_hooks hooks = {.ready = NULL, .data = on_data, .ended = on_ended, .arg = l};
     if (l->lost || l->closing)
-        return "the attempt goes on without it";
+        return "the attempt continues without this node";
     if (strlen(life) >= LIFE || (l->met && strcmp(life, l->their_life) != 0))
-        return "it is another process than the one that came first";
+        return "a different process of this node connected first";
     if (!can_have(l, received))
-        return "what it has received makes no sense";
-    hang_up(l); /* who calls again has given up its first call */
+        return "invalid `received` in CONNECT";
+    hang_up(l); /* a peer that reconnects has given up its old connection */
     snprintf(l->their_life, sizeof(l->their_life), "%s", life);
     l->stream = s;
     l->reader = reader;
@@ -483,7 +487,7 @@ const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
                                          l->lost_ms)))
         begin(l, received);
     else
-        break_off(l, "it cannot be sent to");
+        break_off(l, "sending failed");
     return NULL;
 }
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node_channel.h - between a member and its head: each message once and in order, over broken
- * connections
+/* node_channel.h - delivers messages between a follower and its leader exactly once and in order,
+ * across reconnects
  *
- * The member dials, one address of the door after the other, and again when the connection breaks or
- * nothing is heard; the head waits to be called (agent/nodes/leader_listener.h). A message that was
- * sent is kept until the other side has acknowledged it and is repeated after a reconnect; one that
- * was only said (pages, output) may be missing. Both sides say something at least once a second.
+ * The follower connects, trying the addresses of the endpoint in turn, and again when the
+ * connection breaks or falls silent; the leader accepts (agent/nodes/leader_listener.h). A reliable
+ * message is kept until the other side has acknowledged it, and repeated after a reconnect; an
+ * unreliable one (pages, output) may be lost. Both sides send something at least once a second.
  *
- * Nothing heard for the limit: lost, once and for good. Time in which this very process did not run
- * does not count, for nothing could be heard in it. The limit of a member is told by the head, the
- * head's own is LINK_HEAD_SHARE times that: when the head gives a member up, it has ended its ranks.
+ * Silence for the limit means lost, once and for good. Time during which this process did not run
+ * does not count, because nothing could be received in it. The leader tells a follower its limit
+ * and uses LINK_HEAD_SHARE times that itself: when the leader gives a follower up, that has killed
+ * its ranks.
  *
- * Hooks come from the loop only. After node_channel_close() none comes any more, and it frees
- * itself.
+ * Hooks are called from the loop only. After node_channel_close() no hook is called any more, and
+ * the channel frees itself.
  */
 #ifndef AGENT_NODES_NODE_CHANNEL_H
 #define AGENT_NODES_NODE_CHANNEL_H
@@ -32,14 +33,15 @@ struct frame_reader;
 #define LINK_HEAD_SHARE 1.5
 
 struct node_channel_hooks {
-    void (*up)(void *arg); /* connected, for the first time or again: say anew what is only said */
+    void (*up)(void *arg); /* connected or reconnected: repeat unreliable state */
     void (*message)(void *arg, const struct wire_row *row, const json_t *body);
-    void (*lost)(void *arg, const char *text); /* "was not heard of for 15 s (connection refused)" */
+    void (*lost)(void *arg,
+                 const char *text); /* "sent no heartbeat for 15 s (connection refused)" */
     void *arg;
 };
 
-/* The member's end. Dials at once; `door` as leader_endpoint() made it. join_ms: limit until the
- * head has answered for the first time. */
+/* The follower's end. Connects at once; `door` as made by leader_endpoint(). join_ms: limit for
+ * the leader's first answer. */
 struct node_channel_call {
     struct wire_id id;
     int            node;
@@ -50,32 +52,33 @@ int node_channel_dial(struct node_channel **out, uv_loop_t *loop,
                       const struct node_channel_call *call,
                       const struct node_channel_hooks *hooks, struct err *err);
 
-/* The head's end: until somebody has called, join_ms is the limit. */
+/* The leader's end: until a follower has connected, join_ms is the limit. */
 int node_channel_await(struct node_channel **out, uv_loop_t *loop, int join_ms, int lost_ms,
                        const struct node_channel_hooks *hooks, struct err *err);
-/* Somebody has called and said `call`. NULL: the stream and its reader are the link's now; else why
- * not, and they are the caller's. */
+/* A follower has connected and sent `call`. NULL: the channel owns stream and reader now; else
+ * the reason for the refusal, and the caller keeps them. */
 const char *node_channel_take(struct node_channel *l, struct tls_psk *s,
                               struct frame_reader *reader,
                               const json_t *call);
 
-void node_channel_close(struct node_channel *l); /* NULL is fine */
+void node_channel_close(struct node_channel *l); /* accepts NULL */
 
-/* Both take the body. Sent: kept until it has arrived. -1: no memory, or a body against its row. */
+/* Both take the body. Reliable: kept until acknowledged. -1: no memory, or a body that violates
+ * its row. */
 int node_channel_send(struct node_channel *l, enum wire_message number, json_t *body,
                       struct err *err);
-/* Said: false if it was not, for there is no connection or it is slow. */
+/* Unreliable: false if not sent, because there is no connection or it is slow. */
 bool node_channel_say(struct node_channel *l, enum wire_message number, json_t *body);
 
 bool node_channel_is_up(const struct node_channel *l);
 
-/* How long nothing was heard of the other side; it says something at least once a second. */
+/* Time since the last message of the other side, which sends one at least once a second. */
 int node_channel_silent_ms(const struct node_channel *l);
 
-/* What to add to a time of the other side's CLOCK_MONOTONIC to get ours; false: not yet known. */
+/* Offset from the other side's CLOCK_MONOTONIC to the local one; false: not known yet. */
 bool node_channel_clock(const struct node_channel *l, int64_t *add_ns);
 
-/* As tls_psk_address(), of the newest connection. */
+/* Like tls_psk_address(), of the newest connection. */
 bool node_channel_address(const struct node_channel *l, bool other, char out[TLS_PSK_ADDRESS]);
 
 #endif

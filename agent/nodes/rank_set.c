@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_set.c - see rank_set.h; what differs with several nodes is rank_set_nodes.c */
+/* rank_set.c - see rank_set.h; the case of several nodes is in rank_set_nodes.c */
 #include <stdlib.h>
 
 #include "agent/nodes/deferred_events.h"
@@ -15,7 +15,7 @@
 
 enum { SILENT_MS = 2500 };
 
-/* --- from this node ------------------------------------------------------------------------ */
+/* --- events of this node ------------------------------------------------------------------- */
 
 static void on_exited(void *arg, const struct agent_exit *e)
 {
@@ -58,7 +58,7 @@ static void on_cleaned_here(void *arg, bool clean, const char *left)
         w->hooks.cleaned(w->hooks.arg, clean, left);
 }
 
-/* --- life ---------------------------------------------------------------------------------- */
+/* --- creation and release ------------------------------------------------------------------ */
 
 int rank_set_create(struct rank_set **out, uv_loop_t *loop, const char *nonce,
                     const struct rank_set_hooks *hooks, struct err *err)
@@ -77,7 +77,7 @@ int rank_set_create(struct rank_set **out, uv_loop_t *loop, const char *nonce,
                                            .arg = w},
                      err) < 0 ||
         cleanup_create(&w->cleanup, loop, nonce, on_cleaned_here, w, err) < 0) {
-        rank_set_destroy(w); /* the process ends: its loop never runs */
+        rank_set_destroy(w); /* only at process exit: the loop never runs */
         return -1;
     }
     *out = w;
@@ -123,7 +123,7 @@ struct leader *rank_set_leader(const struct rank_set *w)
     return w->leader;
 }
 
-/* --- doing --------------------------------------------------------------------------------- */
+/* --- commands ------------------------------------------------------------------------------ */
 
 void rank_set_start(struct rank_set *w, struct launch_env *e)
 {
@@ -158,7 +158,8 @@ void rank_set_signal(struct rank_set *w, int signo)
 
 void rank_set_cleanup(struct rank_set *w, int generation)
 {
-    w->cleanups = w->nodes ? 2 : 1; /* before all have come the others have nothing */
+    w->cleanups =
+        w->nodes ? 2 : 1; /* before all followers have joined there is nothing to clean up there */
     w->clean = true;
     w->left[0] = '\0';
     w->starting = -1;
@@ -175,7 +176,7 @@ void rank_set_dismiss(struct rank_set *w)
         leader_shutdown(w->leader);
 }
 
-/* --- looking ------------------------------------------------------------------------------- */
+/* --- flight pages -------------------------------------------------------------------------- */
 
 int rank_set_ranks(const struct rank_set *w)
 {
@@ -192,7 +193,7 @@ const char *rank_set_where(const struct rank_set *w, int rank)
     return w->nodes && rank >= 0 && rank < w->np ? leader_name(w->leader, w->node_of[rank]) : "";
 }
 
-/* While nothing comes from its node it may well be at work: as if a debugger held it. */
+/* A silent node may still be at work: treated like a rank held by a debugger. */
 static int64_t look_remote(const struct rank_set *w, int rank, struct flight_page *page,
                            char *state,
                            uint64_t *io_mib)

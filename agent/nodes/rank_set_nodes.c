@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_set_nodes.c - many nodes as if they were one: questions to all, one answer; see rank_set.h
- * */
+/* rank_set_nodes.c - combines several nodes: requests to all, one answer; see rank_set.h */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +31,7 @@ static void tell_setup(void *arg, const struct agent_exit *e)
     tell_exit(w, e, e->rank);
 }
 
-/* e->rank: the node.  When one has failed nobody needs the others. */
+/* e->rank: the node.  After one failure the others are not needed. */
 static void setup_ended(struct rank_set *w, const struct agent_exit *e)
 {
     const bool failed = e->signalled || e->exit_code != 0;
@@ -70,7 +69,7 @@ static void tell_started(struct rank_set *w, const char *text)
                                                               .pids = w->pids,
                                                               .snapshot_step = w->snapshot_step,
                                                               .text = text});
-    /* Now they may be told, unless it was all for nothing. */
+    /* Delivers the deferred events, unless the start failed. */
     deferred_events_tell(&w->deferred, text ? NULL
                              : &(struct deferred_events_hooks){.exited = w->hooks.exited,
                                                                .line = w->hooks.line,
@@ -93,7 +92,7 @@ static int list_spawns(const struct rank_set *w, struct leader_spawn *out)
     return n;
 }
 
-/* What is the same on all nodes, then what is of this one. */
+/* The fields equal on all nodes, then those of this node. */
 static int fill_env(const struct rank_set *w, struct launch_env *e, struct err *err)
 {
     e->nodes = w->n;
@@ -107,14 +106,14 @@ static int fill_env(const struct rank_set *w, struct launch_env *e, struct err *
     return 0;
 }
 
-/* On all nodes, in the same turn of the loop. */
+/* Starts on all nodes, in the same turn of the loop. */
 static void start_all(struct rank_set *w, struct launch_env *e)
 {
     struct err err = {0};
     struct leader_spawn *where = calloc((size_t)w->n, sizeof(*where));
     if (!where)
         err_set(&err, ERR_MEMORY, "no memory to start ranks on %d nodes", w->n);
-    if (!where || fill_env(w, e, &err) < 0) { /* nobody was asked */
+    if (!where || fill_env(w, e, &err) < 0) { /* no request was sent */
         tell_started(w, err.text);
         free(where);
         return;
@@ -126,7 +125,7 @@ static void start_all(struct rank_set *w, struct launch_env *e)
     w->snapshot_step = e->snapshot_step;
 }
 
-/* One node's memory is a part of the state: what counts is what all have. */
+/* A snapshot is complete only if all nodes have it. */
 static void on_kept(void *arg, int generation, const struct snapshot_memfds_claim *others, int n)
 {
     struct rank_set *w = arg;
@@ -155,7 +154,7 @@ void rank_set_nodes_start(struct rank_set *w, struct launch_env *e)
         start_all(w, &w->next);
 }
 
-/* --- what they do --------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------- */
 
 void rank_set_nodes_exited(struct rank_set *w, const struct agent_exit *e)
 {
@@ -208,7 +207,7 @@ static void on_inspected(void *arg, int node, const char *text)
     w->hooks.inspected(w->hooks.arg, node, text);
 }
 
-/* --- sweeping ------------------------------------------------------------------------------- */
+/* --- cleanup -------------------------------------------------------------------------------- */
 
 void rank_set_nodes_cleaned(struct rank_set *w, const char *who, bool clean, const char *left)
 {
@@ -228,7 +227,7 @@ static void on_swept(void *arg, bool clean, const char *left)
     rank_set_nodes_cleaned(arg, NULL, clean, left);
 }
 
-/* --- gathering, losing ---------------------------------------------------------------------- */
+/* --- joining and losing nodes --------------------------------------------------------------- */
 
 static void on_gathered(void *arg)
 {
@@ -242,7 +241,7 @@ static void on_prepared(void *arg, const char *refusal)
     w->hooks.prepared(w->hooks.arg, refusal);
 }
 
-/* What the first of its ranks was last seen to do. */
+/* Adds the last known phase of the first of its ranks. */
 static void add_last_seen(const struct rank_set *w, const struct rank_set_node *node, char *text,
                           size_t size)
 {
@@ -303,7 +302,7 @@ int rank_set_gather(struct rank_set *w, const struct leader_options *o, struct e
     return leader_open(&w->leader, w->loop, o, &hooks, err);
 }
 
-/* Node by node in the plan: the first and how many of each. */
+/* Counts the ranks of each node in the plan, and finds the first one. */
 static void place_ranks(struct rank_set *w, const json_t *plan)
 {
     size_t r;

@@ -106,5 +106,5 @@ END
 echo 'hang nvmlDeviceGetRemappedRows' >>"$FAKE_NVML"
 JOBCTL_GPU_PROBE_MS=200 probe
 facts <<'END'
-assert f["gpus"] == [] and "does not answer" in f["gpu_note"] and f["cpus"] == 16
+assert f["gpus"] == [] and "does not respond" in f["gpu_note"] and f["cpus"] == 16
 END

@@ -99,7 +99,7 @@ jobctl events "$job" | grep 'node_lost .*gpu2 is gone: the agent of attempt 1 di
 # The cable of a host is cut for ever, the host lives on: it ends what it has, and the others go on.
 host_cut gpu3
 placed '2 nodes, gpu1 and gpu4; '
-jobctl events "$job" | grep 'node_lost .*gpu3 was not heard of for 6 s'
+jobctl events "$job" | grep 'node_lost .*gpu3 sent no heartbeat for 6 s'
 gone gpu3
 
 # The first one's power is lost while the controller is away; the cut host comes back. The job goes on

@@ -63,7 +63,7 @@ loses() { # LIMIT COMMAND...: a job whose second agent dies, after which COMMAND
 loses 1h true
 jobctl events "$job" | grep "$second is gone: its agent has exited" || fail "$job"
 loses 3s kill_daemon
-jobctl events "$job" | grep "$second was not heard of for 4 s" || fail "$job"
+jobctl events "$job" | grep "$second sent no heartbeat for 4 s" || fail "$job"
 
 # The first one's: nobody waits for a limit either. Slurm is asked to end the others, and the job goes on.
 echo "node_lost: 1h" >config/jobctl/config.yaml

@@ -29,7 +29,7 @@ void node_may_fall(struct world *w, int job, int attempt, int odds, int64_t in_m
 struct agent_lost node_is_lost(const struct agent *a)
 {
     const int first = node_first_rank(a);
-    return (struct agent_lost){ .node = 1, .name = "n1", .text = "n1 was not heard of",
+    return (struct agent_lost){ .node = 1, .name = "n1", .text = "n1 sent no heartbeat",
                                 .first_rank = first, .ranks = a->np - first };
 }
 

@@ -177,7 +177,7 @@ static inline const char *lost(void)
     return feed((struct agent_input){.kind = INPUT_NODE_LOST,
                                      .lost = {.node = 1,
                                               .name = "n1",
-                                              .text = "n1 was not heard of for 22 s",
+                                              .text = "n1 sent no heartbeat for 22 s",
                                               .first_rank = 2,
                                               .ranks = 2}});
 }

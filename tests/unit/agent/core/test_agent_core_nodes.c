@@ -35,13 +35,13 @@ static void its_ranks_go_with_it_and_the_others_are_stopped(void **state)
     expect(killed(1, 1, 9), "rank_exited generation_ended TIMER(-1) SWEEP(1)");
     expect(field("cause"), "\"node_lost\"");
     expect(field("rank"), "2");
-    expect(field("text"), "\"n1 was not heard of for 22 s\"");
+    expect(field("text"), "\"n1 sent no heartbeat for 22 s\"");
     /* not again here: the nodes are not for this agent to choose */
     expect(cleaned(true), "SWEEP(0)");
     over("\"node_lost\"", "\"failed\"");
     expect(field("retry_helps"), "true");
     expect(field("gave_up"), "false");
-    expect(field("text"), "\"n1 was not heard of for 22 s\"");
+    expect(field("text"), "\"n1 sent no heartbeat for 22 s\"");
 }
 
 /* The first to notice are the ranks of other nodes: their connections break. */
@@ -167,13 +167,13 @@ static void a_node_that_never_came(void **state)
 {
     (void)state;
     const struct agent_lost missing = {
-        .node = 3, .name = "n3", .text = "n3 did not come within 60 s", .first_rank = -1};
+        .node = 3, .name = "n3", .text = "n3 did not connect within 60 s", .first_rank = -1};
     const struct agent_launch job = {.missing = &missing,
                                      .budget = {10, 5000, 300000, 3},
                                      .history = {2, 0, 7, ""}};
     expect(feed((struct agent_input){.kind = INPUT_LAUNCH, .launch = job}), "node_lost SWEEP(0)");
     over("\"node_lost\"", "\"failed\"");
-    expect(field("text"), "\"n3 did not come within 60 s\"");
+    expect(field("text"), "\"n3 did not connect within 60 s\"");
     expect(field("retry_helps"), "true");
     expect(field("failures_without_progress"), "3"); /* those of earlier attempts are not forgotten */
 }

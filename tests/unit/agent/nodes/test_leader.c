@@ -146,7 +146,7 @@ static void who_cannot_is_named(void **state)
     }
     AWAIT(prepared, 1);
     assert_non_null(strstr(t.refusal, "n2: checkpoint.dir '/nowhere/at all' is not the directory "
-                                      "of the first node"));
+                                      "that the first node uses"));
 }
 
 /* Port 1: nobody listens there. */
@@ -177,7 +177,7 @@ static void who_does_not_reach_another_says_so(void **state)
                 seen = json_string_value(json_object_get(row, "seen"));
         }
         if (i == 1)
-            assert_non_null(seen && strstr(seen, "n2 does not answer: 127.0.0.1, port 1: Conn") ? seen : NULL);
+            assert_non_null(seen && strstr(seen, "no connection to n2: 127.0.0.1, port 1: Conn") ? seen : NULL);
         else
             assert_null(seen);
     }
@@ -339,7 +339,7 @@ static void an_agent_becomes_a_member(void **state)
     /* It has the program's own version: this head wants another one. */
     AWAIT(losses, 1);
     assert_non_null(strstr(t.lost, "n1 runs jobctl-agent "));
-    assert_non_null(strstr(t.lost, "all nodes need the same one"));
+    assert_non_null(strstr(t.lost, "install the same version on all nodes"));
     for (int i = 0; i < PATIENCE_MS / 20 && agent_pid(); i++)
         run_until(NULL, 0, 20);
     assert_int_equal(agent_pid(), 0);

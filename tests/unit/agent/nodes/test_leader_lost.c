@@ -15,7 +15,7 @@ static void a_member_that_dies_is_lost(void **state)
     AWAIT(cleaned, 1);
     assert_int_equal(t.losses, 1);
     assert_int_equal(t.lost_node, 2);
-    assert_non_null(strstr(t.lost, "n2 was not heard of for 3 s"));
+    assert_non_null(strstr(t.lost, "n2 sent no heartbeat for 3 s"));
     await_nobody(2); /* ranks do not outlive their agent */
     spawn_some(2);
     assert_string_equal(t.spawn_text, "n2 is lost");
@@ -116,7 +116,7 @@ static void who_never_comes_is_named(void **state)
     json_decref(names);
     AWAIT(gathered, 1);
     assert_string_equal(t.order, "Lg");
-    assert_non_null(strstr(t.lost, "n1 did not come within"));
+    assert_non_null(strstr(t.lost, "n1 did not connect within"));
 }
 
 int main(void)

@@ -472,8 +472,8 @@ static void ranks_elsewhere_are_looked_at_as_those_here(void **state)
     assert_true(rank_set_look(rank_set, 0, &page, &letter, NULL) > 0);
     assert_string_equal(rank_set_last_lines(rank_set, 3), "far away\n");
     assert_int_equal(rank_set_inspect(rank_set, 1), 1);
-    leader.hooks.lost(leader.hooks.arg, 1, "n1 was not heard of for 22 s");
-    assert_non_null(strstr(said(), "lost n1 2+2: n1 was not heard of for 22 s; rank 2 there was "
+    leader.hooks.lost(leader.hooks.arg, 1, "n1 sent no heartbeat for 22 s");
+    assert_non_null(strstr(said(), "lost n1 2+2: n1 sent no heartbeat for 22 s; rank 2 there was "
                                    "last seen in forward of step 41"));
     assert_int_equal(rank_set_inspect(rank_set, 1), 0);
     rank_set_signal(rank_set, 9);
